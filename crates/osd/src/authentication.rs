@@ -1,4 +1,4 @@
-//! Who connects, and what the ticket allows.
+//! Authentication of peers that connect, and the capabilities of their tickets.
 
 use crate::Osd;
 use auth::{AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, NoneAuthorizer};
@@ -21,7 +21,7 @@ pub(crate) struct Handshake {
 }
 
 impl Osd {
-    /// Somebody connects.
+    /// Performs one step of the authentication of a connecting peer; the verdict is an output.
     pub(crate) fn judge(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         let verdict = match request {
             AuthRequest::Start { method, preferred_modes, payload, .. } => {
@@ -55,7 +55,7 @@ impl Osd {
         if method != self.auth_method() {
             return Err(Errno::NOTSUPP);
         }
-        // Without keys there is nothing to make a connection secure with.
+        // Secure mode needs a session key, which `auth none` does not provide.
         let accepted = |mode: &&u32| {
             self.config.connection_modes.contains(mode)
                 && (**mode == MODE_CRC || !self.config.auth_none)
@@ -101,7 +101,7 @@ impl Osd {
     }
 }
 
-/// Without authentication, whoever comes may do everything.
+/// Without authentication, every peer may do everything.
 fn believe(payload: &Bytes) -> Result<AuthVerdict, Errno> {
     let asserted: NoneAuthorizer = codec::Reader::new(payload).value().map_err(|_| Errno::INVAL)?;
     let caps = AuthCaps { allow_all: true, text: String::new() };

@@ -1,7 +1,8 @@
-//! `ceph tell osd.N bench`: how fast this OSD's store takes writes.
+//! `ceph tell osd.N bench`: measures how fast this OSD's store writes.
 //!
-//! Blocks are written, each durably, into a few objects of the OSD's own collection, over and over, a bounded number of
-//! bytes at a time; then the objects are removed. What a crash leaves of them the next benchmark removes.
+//! Blocks are written, each durably, into a few objects of the OSD's own collection, repeatedly,
+//! with a bounded number of bytes in flight; then the objects are removed. Objects left by a crash
+//! are removed by the next benchmark.
 
 use crate::Osd;
 use crate::commands::Sentence;
@@ -17,15 +18,16 @@ use types::{Errno, HObject};
 
 const COUNT_DEFAULT: i64 = 1 << 30;
 const BLOCK_DEFAULT: i64 = 4 << 20;
-/// Objects that are written to, and what they may take together.
+/// Number of objects that are written, and bytes they may take together.
 const OBJECTS_MAX: u64 = 64;
 const SPACE_MAX: u64 = 64 << 20;
-/// Blocks on their way to the disk at the same time, and their size together unless a single one is larger.
+/// Blocks in flight, and their bytes together unless a single one is larger.
 const IN_FLIGHT_MAX: u64 = 16;
 const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 /// Below this size a block counts as small.
 const LARGE: u64 = 1 << 20;
 
+/// The running benchmark.
 #[derive(Debug)]
 pub(crate) struct Bench {
     conn: ConnId,
@@ -33,16 +35,16 @@ pub(crate) struct Bench {
     block: Bytes,
     count: u64,
     objects: u64,
-    /// Bytes that were handed to the store, and that it took.
+    /// Bytes submitted to the store, and bytes that are durable.
     submitted: u64,
     written: u64,
     in_flight: u64,
     started: Time,
-    /// How it went, once all is written.
+    /// The time of its end or its error, once all is written.
     outcome: Option<Result<Time, StoreError>>,
 }
 
-/// What is asked for, if it is not more than [`BenchLimits`] allow.
+/// Count and block size in bytes, unless they exceed [`BenchLimits`].
 fn judge(count: i64, block: i64, limits: &BenchLimits) -> Result<(u64, u64), Sentence> {
     let refuse = |text: String| Err(Sentence::new(Errno::INVAL, text));
     let (Ok(count @ 1..), Ok(block @ 1..)) = (u64::try_from(count), u64::try_from(block)) else {
@@ -74,7 +76,7 @@ fn object(number: u64) -> HObject {
 }
 
 impl Osd {
-    /// Begins a benchmark, which is answered when it is done.
+    /// Begins a benchmark. The reply follows at its end, unless it is refused here.
     pub(crate) fn begin_bench(
         &mut self,
         conn: ConnId,
@@ -91,7 +93,7 @@ impl Osd {
             return Err(Sentence::new(Errno::BUSY, "another benchmark is running"));
         }
         let objects = (SPACE_MAX / block).clamp(1, OBJECTS_MAX).min(count.div_ceil(block));
-        // Twice, as what is overwritten stays until its successor is durable.
+        // Twice, as overwritten data stays until its successor is durable.
         let space = 2 * objects * block;
         if self.reporting.is_backfill_full() || self.reporting.usage().bytes_available < space {
             return Err(Sentence::new(Errno::NOSPC, "too little is free for a benchmark"));
@@ -133,6 +135,7 @@ impl Osd {
         }
     }
 
+    /// Handles a durable block, or the end of the final removal.
     pub(crate) fn bench_stored(
         &mut self,
         now: Time,
@@ -177,7 +180,7 @@ impl Osd {
             }
             Err(error) => Err(Sentence::new(Errno::IO, format!("the store failed: {error}"))),
             Ok(end) => {
-                // Of simulated stores, which take no time.
+                // Simulated stores may take no time.
                 let seconds = end.since(bench.started).as_secs_f64().max(1e-6);
                 let rate = bench.written as f64 / seconds;
                 Ok(json!({

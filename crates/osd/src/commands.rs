@@ -1,4 +1,4 @@
-//! Commands to one OSD (`ceph tell osd.N …`), and the way to those to one of its groups.
+//! Commands to one OSD (`ceph tell osd.N …`), and the dispatch of those to its groups.
 
 use crate::operations::in_flight;
 use crate::report::Injected;
@@ -88,36 +88,39 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("help", "list available commands"),
 ];
 
+/// Arguments of a command by name, with its `prefix`.
 pub(crate) type Arguments = Map<String, Value>;
 
-/// An answer in words, normally a refusal.
+/// A reply in words, normally a refusal.
 #[derive(Debug)]
 pub(crate) struct Sentence {
     errno: Errno,
     text: String,
-    /// The answer comes when what was asked for is done.
+    /// The reply follows when the command is complete.
     is_later: bool,
 }
 
 impl Sentence {
+    /// A refusal.
     pub fn new(errno: Errno, text: impl Into<String>) -> Self {
         Sentence { errno, text: text.into(), is_later: false }
     }
 
+    /// No reply now; [`Osd::tell`] sends it later.
     pub fn later() -> Self {
         Sentence { errno: Errno(0), text: String::new(), is_later: true }
     }
 }
 
-/// What a command puts out.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) enum Told {
     Json(Value),
-    /// As it is, whatever format is asked for.
+    /// Verbatim, whatever format was requested.
     Plain(String),
-    /// JSON, and a sentence beside it.
+    /// JSON, and a sentence as status.
     Both(Value, String),
-    /// The sentence alone.
+    /// A sentence as status alone.
     Said(String),
 }
 
@@ -134,6 +137,7 @@ impl Told {
 }
 
 impl Osd {
+    /// Runs a command. Only peers with all capabilities may run any.
     pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: Command) {
         let Some(session) = self.sessions.get(&conn) else { return };
         let answer = match session.caps.allows_all() {
@@ -145,7 +149,7 @@ impl Osd {
         }
     }
 
-    /// Answers a command.
+    /// Replies to a command.
     pub(crate) fn tell(&mut self, conn: ConnId, tid: u64, answer: Result<Told, Sentence>) {
         let reply = |text, output| CommandReply { result: 0, text, output };
         let reply = match answer {
@@ -161,7 +165,7 @@ impl Osd {
         self.send(conn, reply.encode(SUPPORTED).with_tid(tid));
     }
 
-    /// Nothing if it is answered later.
+    /// `None` if the reply follows later.
     fn run_command(
         &mut self,
         conn: ConnId,
@@ -192,7 +196,7 @@ impl Osd {
         told.map_or_else(|| self.act(prefix, &arguments), Ok).map(Some)
     }
 
-    /// What only shows something.
+    /// Commands that only show state.
     fn show(&mut self, prefix: &str, arguments: &Arguments) -> Option<Value> {
         let filter = words(arguments.get("filterstr"));
         let (now, options) = (self.now, &self.options);
@@ -244,13 +248,13 @@ impl Osd {
                 json!({ "object_ctx": objects, "bluestore_onode": 0, "bluestore_buffers": 0 })
             }
             "log flush" | "log dump" | "log reopen" => json!({}),
-            // Which device it is only the host knows.
+            // Only the host knows the device.
             "list_devices" => json!([]),
             _ => return None,
         })
     }
 
-    /// What does something.
+    /// Commands that change state.
     fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<Told, Sentence> {
         match prefix {
             "perf reset" => self.perf_reset(text(arguments, "var")),
@@ -258,7 +262,7 @@ impl Osd {
             "get_latest_osdmap" => self.ask_for_maps(),
             "flush_pg_stats" => return Ok(json!(self.flush_stats()).into()),
             "cache drop" => self.drop_caches(),
-            // The store writes checkpoints as it goes, and its tree in place.
+            // The store writes checkpoints continuously, and its tree in place.
             "compact" => {}
             "heap" => return self.heap(text(arguments, "heapcmd")),
             "injectfull" => self.inject_full(arguments)?,
@@ -266,7 +270,7 @@ impl Osd {
                 let message = words(arguments.get("message")).join(" ");
                 self.log_to_cluster(text(arguments, "level"), message)?;
             }
-            // Each scrub of a group compares its clones with the snapshots that are removed.
+            // Each scrub of a group compares its clones with the removed snapshots.
             "scrub_purged_snaps" => {}
             "debug kick_recovery_wq" => {
                 let delay = integer(arguments, "delay")?.unwrap_or(0);
@@ -307,7 +311,7 @@ impl Osd {
         )))
     }
 
-    /// Makes the disk out to be fuller than it is.
+    /// Makes the disk appear fuller than it is.
     fn inject_full(&mut self, arguments: &Arguments) -> Result<(), Sentence> {
         let (kind, count) = (text(arguments, "type"), integer(arguments, "count")?);
         let map = &self.map;
@@ -360,7 +364,7 @@ impl Osd {
     }
 }
 
-/// Beyond what `osd_failsafe_full_ratio` leaves free.
+/// Above the share at which `osd_failsafe_full_ratio` refuses writes.
 const FAILSAFE_USED: f64 = 0.98;
 /// So that rounding does not leave a disk just below its ratio.
 const SLIGHTLY_MORE: f64 = 0.001;
@@ -369,7 +373,7 @@ fn text<'a>(arguments: &'a Arguments, name: &str) -> &'a str {
     arguments.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A number, which clients also send as text.
+/// A number; clients also send it as text.
 fn integer(arguments: &Arguments, name: &str) -> Result<Option<i64>, Sentence> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
@@ -431,7 +435,7 @@ fn help() -> Value {
     Value::Object(own.chain(of_groups).collect())
 }
 
-/// What `ceph` parses to know the commands of a daemon.
+/// The command descriptions that `ceph` parses.
 fn descriptions() -> Value {
     let mut descriptions = Vec::new();
     for (signature, help) in own_commands() {
@@ -457,7 +461,7 @@ fn description(signature: Vec<Value>, help: &str) -> Value {
     json!({ "sig": signature, "help": help, "module": "osd", "perm": "r", "flags": 0 })
 }
 
-/// `name=…,type=…` as an object; what is not required says so.
+/// `name=…,type=…` as an object.
 fn argument(text: &str) -> Value {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     let value = |name: &str, value: &str| match name {

@@ -1,5 +1,4 @@
-//! Reports of an OSD of its own accord: requests that take long, copies that had to be replaced, and omaps that are
-//! too large.
+//! Reports of an OSD on its own initiative: slow requests, repaired copies, and large omaps.
 
 use crate::request::{Origin, Request};
 use crate::{Osd, limits};
@@ -12,19 +11,19 @@ use types::{EntityName, Epoch, HObject, OsdId, ParticipantName, PgId};
 use wire::internal::SlowRequests;
 use wire::{Log, LogEntry, MessageBody};
 
-/// What found that a copy was bad.
+/// How a bad copy was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FoundBy {
     Scrub,
     Read,
 }
 
-/// For the cluster log, and for health.
+/// Repairs and log lines that are to be reported.
 #[derive(Debug, Default)]
 pub(crate) struct Repairs {
-    /// Copies that were replaced on each OSD, in the life that it had begun in this epoch.
+    /// Repaired copies per OSD, since it came up in this epoch.
     copies: BTreeMap<OsdId, (Epoch, u64)>,
-    /// What the cluster log has not been told yet: objects, and whose copies of them were bad.
+    /// Repairs that are not in the cluster log yet: number of objects, and OSDs with bad copies.
     untold: BTreeMap<(PgId, FoundBy), (u64, BTreeSet<OsdId>)>,
     /// Other lines for the cluster log.
     texts: VecDeque<String>,
@@ -32,7 +31,8 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
-    /// Each group is named once per report, however many of its objects were repaired.
+    /// The next line for the cluster log. Each group has one line per report, however many of its
+    /// objects were repaired.
     fn next_line(&mut self) -> Option<String> {
         let Some(((pg, found_by), (objects, osds))) = self.untold.pop_first() else {
             return self.texts.pop_front();
@@ -48,7 +48,7 @@ impl Repairs {
 }
 
 impl Osd {
-    /// Copies of one object are replaced from a good one.
+    /// Notes that bad copies of one object are replaced from a good one.
     pub(crate) fn note_repair(&mut self, pg: PgId, found_by: FoundBy, bad: &[OsdId]) {
         let repairs = &mut self.repairs;
         for osd in bad {
@@ -62,7 +62,7 @@ impl Osd {
         osds.extend(bad);
     }
 
-    /// An object's omap has more than one should have. As Ceph writes it: people and scripts look for that line.
+    /// Notes an object whose omap exceeds a threshold. The text is Ceph's, because scripts search for it.
     pub(crate) fn note_large_omap(&mut self, pg: PgId, object: &HObject, size: OmapSize) {
         let OmapSize { keys, bytes } = size;
         let (pool, hash) = (object.pool, object.hash);
@@ -74,8 +74,7 @@ impl Osd {
         }
     }
 
-    /// By the OSDs whose copies were bad. Those that were started again, maybe with another disk, begin
-    /// with none.
+    /// Repaired copies per OSD. OSDs that have restarted since, maybe with another disk, begin at zero.
     pub(crate) fn repaired_copies(&mut self) -> BTreeMap<OsdId, u64> {
         let map = &self.map;
         self.repairs.copies.retain(|osd, (life, _)| {
@@ -84,7 +83,7 @@ impl Osd {
         self.repairs.copies.iter().map(|(osd, (_, copies))| (*osd, *copies)).collect()
     }
 
-    /// The cluster log gets what waits for it, a few lines with each report.
+    /// Sends waiting lines to the cluster log, a bounded number with each report.
     pub(crate) fn tell_cluster_log(&mut self, now: Time) {
         const WARNING: u16 = 3;
         let Some(monitor) = self.monitor.conn() else { return };
@@ -111,8 +110,8 @@ impl Osd {
         }
     }
 
-    /// Requests of clients that came `osd_op_complaint_time` ago or earlier and are not answered, whatever
-    /// they wait for.
+    /// Clients' requests that are older than `osd_op_complaint_time` and not answered, with the
+    /// state of the oldest.
     pub(crate) fn slow_requests(&self, now: Time) -> SlowRequests {
         let limit = self.options.op_complaint_time;
         let mut slow = SlowRequests::default();
@@ -135,7 +134,7 @@ impl Osd {
         slow
     }
 
-    /// `active+clean, it waits for osd.1 to store it`
+    /// `active+clean; it waits for osd.1 to store it`
     fn state_of_wait(&self, now: Time, key: u64, request: &Request) -> String {
         let group = self.groups.get(&request.pg);
         let state = group.map_or_else(|| "not here".to_owned(), |group| state_text(&group.pg));

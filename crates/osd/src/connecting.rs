@@ -1,8 +1,8 @@
-//! How this OSD proves who it is where it opens a session.
+//! Authentication of this OSD in the sessions that it opens.
 //!
-//! To a monitor, by its key. To other OSDs, by a ticket that it seals itself: all OSDs hold the
-//! rotating secrets of their service, which it got from a monitor. So two OSDs can connect while no
-//! monitor is there.
+//! To a monitor, it authenticates by its key. To other OSDs, by a ticket that it seals itself: all
+//! OSDs hold the rotating secrets of their service, which they got from a monitor. So two OSDs can
+//! connect while no monitor is reachable.
 
 use crate::Osd;
 use crate::authentication::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
@@ -12,7 +12,7 @@ use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use thiserror::Error;
 use types::{EntityName, Errno};
 
-/// A proof under way.
+/// An authentication in progress.
 #[derive(Debug)]
 pub(crate) enum Proof {
     Monitor(Box<CephxClient>),
@@ -21,7 +21,7 @@ pub(crate) enum Proof {
     Asserted,
 }
 
-/// Why a session is not opened.
+/// Why a session cannot be opened.
 #[derive(Debug, Error)]
 enum Failure {
     #[error(transparent)]
@@ -35,6 +35,7 @@ enum Failure {
 }
 
 impl Osd {
+    /// Performs one step of authenticating to a peer. A failure is logged and refuses the session.
     pub(crate) fn prove(
         &mut self,
         now: Time,
@@ -123,7 +124,7 @@ impl Osd {
         Ok(ConnectingAnswer::Finish { session_key, connection_secret: connection_secret.into() })
     }
 
-    /// The service's rotating secrets, sealed with this OSD's key.
+    /// Decrypts the rotating secrets of the service, which the monitor sealed with this OSD's key.
     pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
         let Some(key) = self.config.key.clone() else { return };
         let client = CephxClient::new(EntityName::osd(self.config.id.0), key, &[]);

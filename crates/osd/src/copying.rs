@@ -1,4 +1,4 @@
-//! Fetching whole objects for `COPY_FROM`, from this OSD or another, as a client of their primary.
+//! Reads of whole objects for `COPY_FROM`, from this OSD or another, as a client of the source's primary.
 
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::request::{Origin, Request};
@@ -15,12 +15,13 @@ use wire::copy::{CopyCursor, CopyData};
 use wire::op::{OpCode, request_flags};
 use wire::{MessageBody, OsdOp, OsdReply, OsdRequest, ShardPgId};
 
+/// The copies in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     last: u64,
-    /// By the number of the question for their present piece: an answer to an earlier one is not taken for it.
+    /// By the tid of the request for the present piece, so that a reply to an earlier one is ignored.
     active: BTreeMap<u64, Copy>,
-    /// The map by which was looked last whether pieces must be asked for again.
+    /// The epoch at which targets were last compared.
     epoch: Epoch,
 }
 
@@ -33,16 +34,16 @@ struct Copy {
     source: HObject,
     cursor: CopyCursor,
     copied: CopiedObject,
-    /// What is reserved for it.
+    /// Bytes reserved for it.
     reserved: u64,
-    /// Whom the present piece was asked of; nobody, if it must be asked for again.
+    /// The target of the request for the present piece; `None` if it must be sent again.
     asked: Option<Target>,
-    /// When the piece is asked for again if nothing has come, and how often it was.
+    /// When the piece is requested again if no reply has come, and how often it was.
     retry_at: Time,
     tries: u32,
 }
 
-/// Whoever should answer, and in which of its lives.
+/// The OSD that should answer, with the epoch since which it is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Target {
     osd: OsdId,
@@ -51,11 +52,12 @@ struct Target {
 }
 
 impl Copies {
+    /// Whether a request waits for a copy.
     pub fn waits(&self, request: u64) -> bool {
         self.active.values().any(|copy| copy.request == request)
     }
 
-    /// When the next piece is to be asked for again.
+    /// When the next piece must be requested again.
     pub fn due(&self) -> Option<Time> {
         self.active.values().map(|copy| copy.retry_at).min()
     }
@@ -71,12 +73,15 @@ impl Copies {
         self.active.keys().copied().collect()
     }
 
+    /// Whether a request for a piece is still current.
     pub fn is_known(&self, copy: u64) -> bool {
         self.active.contains_key(&copy)
     }
 }
 
 impl Osd {
+    /// Begins to copy an object for an attempt of a request. The outcome reaches it by
+    /// `need_loaded`.
     pub(crate) fn begin_copy(&mut self, now: Time, key: u64, attempt: u32, wanted: CopyRequest) {
         let source = wanted.source.clone();
         let hash = self
@@ -102,8 +107,8 @@ impl Osd {
         }
     }
 
-    /// Asks the source's primary for the next piece. If there is none, or all are told to wait, a later map
-    /// will tell.
+    /// Requests the next piece from the source's primary. If there is none, or the map tells
+    /// clients to wait, a later map leads to another attempt.
     fn ask_for_piece(&mut self, now: Time, id: u64) {
         let chunk_max = self.config.sizes.copy_chunk_max;
         let Some(mut copy) = self.copies.active.remove(&id) else { return };
@@ -129,7 +134,7 @@ impl Osd {
         }
     }
 
-    /// Who should be asked for a piece, if anybody would answer.
+    /// The OSD to ask for a piece, if one would answer.
     fn copy_target(&self, copy: &Copy) -> Option<Target> {
         if self.map.flags.contains(OsdMapFlags::PAUSERD) {
             return None;
@@ -141,6 +146,7 @@ impl Osd {
         Some(Target { osd, up_from, pg })
     }
 
+    /// Handles the reply to the request for a piece.
     pub(crate) fn copy_replied(&mut self, id: u64, reply: OsdReply) {
         let Some(copy) = self.copies.active.get_mut(&id) else { return };
         if reply.result == Errno::AGAIN.negative() {
@@ -167,8 +173,8 @@ impl Osd {
         }
     }
 
-    /// Reserves memory for all that a copy has and is going to have. If its request must wait for that, it
-    /// begins anew then, and this copy ends.
+    /// Reserves memory for all that a copy has and will have. False if its request must wait for
+    /// memory: it restarts then, and this copy ends.
     fn make_room(&mut self, id: u64, size: u64, is_last: bool) -> Result<bool, Errno> {
         let copy = self.copies.active.get_mut(&id).expect("the caller has it");
         let next = if is_last { 0 } else { self.config.sizes.copy_chunk_max };
@@ -199,7 +205,7 @@ impl Osd {
         self.need_loaded(self.now, copy.request, copy.attempt, need, answer);
     }
 
-    /// The request for a piece was dropped; it is asked for again with the next map, or soon.
+    /// The request for a piece was dropped: it is sent again with the next map, or soon.
     pub(crate) fn copy_interrupted(&mut self, id: u64) {
         if let Some(copy) = self.copies.active.get_mut(&id) {
             copy.asked = None;
@@ -207,7 +213,8 @@ impl Osd {
         }
     }
 
-    /// The session with whoever was asked has ended. Another one, which may have taken its place, is known soon.
+    /// The session with an OSD has ended: its pieces are requested again soon, when a new session
+    /// may be known.
     pub(crate) fn copies_interrupted(&mut self, osd: OsdId) {
         let is_asked = |copy: &Copy| copy.asked.is_some_and(|target| target.osd == osd);
         let copies = self.copies.active.iter().filter(|(_, copy)| is_asked(copy));
@@ -215,8 +222,7 @@ impl Osd {
         copies.into_iter().for_each(|id| self.copy_interrupted(id));
     }
 
-    /// A new map: pieces are asked for again of those who should answer now, if whoever was asked may have
-    /// dropped the request.
+    /// Requests pieces again after a new map, if their target has changed or may have dropped the request.
     pub(crate) fn resend_copies(&mut self, now: Time) {
         self.end_vain_copies();
         let epoch = self.epoch();
@@ -234,7 +240,7 @@ impl Osd {
         moved.into_iter().for_each(|id| self.ask_for_piece(now, id));
     }
 
-    /// Asks again for pieces that have been waited for long: whatever became of the question, it may be lost.
+    /// Requests pieces again whose replies are overdue: the request may be lost.
     pub(crate) fn retry_copies_if_due(&mut self, now: Time) {
         let late = self.copies.active.iter().filter(|(_, copy)| copy.retry_at <= now);
         let late: Vec<u64> = late.map(|(id, _)| *id).collect();
@@ -245,7 +251,7 @@ impl Osd {
         }
     }
 
-    /// Copies for requests that nobody waits for any more, or that may not go on.
+    /// Ends copies whose requests have restarted, were abandoned, or are of blocklisted clients.
     pub(crate) fn end_vain_copies(&mut self) {
         let is_vain = |copy: &Copy| match self.requests.get(copy.request) {
             Some(request) if request.attempt == copy.attempt => {

@@ -1,4 +1,4 @@
-//! What commands show of this OSD's insides.
+//! Output of commands that show the state of this OSD.
 
 use crate::Osd;
 use crate::groups::Counters;
@@ -7,10 +7,10 @@ use engine::Duration;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Below this round trip heartbeats are not shown unless it is asked for, in milliseconds.
+/// Round trip in milliseconds below which `dump_osd_network` shows none by default.
 const NETWORK_THRESHOLD_MS: i64 = 1000;
 
-/// Of Ceph's pools of memory; those that have a meaning here are filled in.
+/// Names of Ceph's memory pools; only those with an equivalent here have values.
 const MEMPOOLS: [&str; 30] = [
     "bloom_filter",
     "bluestore_alloc",
@@ -44,7 +44,7 @@ const MEMPOOLS: [&str; 30] = [
     "ec_extent_cache",
 ];
 
-/// Counts since the last `perf reset`.
+/// Counters at the last `perf reset`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PerfBase {
     counters: Counters,
@@ -80,7 +80,7 @@ impl Osd {
         PerfBase { counters: sum, reads, writes }
     }
 
-    /// From now on counters begin at zero. What groups report to the monitor goes on.
+    /// Resets the counters of `perf dump`. Statistics for the monitor are not affected.
     pub(crate) fn perf_reset(&mut self, name: &str) {
         if matches!(name, "all" | "osd") {
             self.operations.base = self.counted();
@@ -90,7 +90,7 @@ impl Osd {
     fn perf(&self) -> Vec<(&'static str, Value)> {
         let (counted, base) = (self.counted(), self.operations.base);
         let (sum, from) = (counted.counters, base.counters);
-        // Groups that left have taken their counts with them.
+        // The counts of groups that have left this OSD are gone.
         let since = |sum: u64, from: u64| sum.saturating_sub(from);
         let reads = since(sum.reads, from.reads);
         let writes = since(sum.writes, from.writes);
@@ -240,7 +240,7 @@ impl Osd {
         json!(pools)
     }
 
-    /// Forgets the state of objects that nothing works on.
+    /// Evicts the state of idle objects.
     pub(crate) fn drop_caches(&mut self) {
         for group in self.groups.values_mut() {
             let watches = &group.watches;

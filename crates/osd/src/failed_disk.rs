@@ -1,11 +1,11 @@
-//! A disk that fails takes its OSD out of service.
+//! A failed disk takes its OSD out of service.
 //!
-//! A store that could not write what it must promises nothing any more (`store::StoreError::Device`). So
-//! the OSD answers nobody from then on, asks the monitor to be marked down and dead, and goes on saying
-//! why in its reports, until somebody restarts it or gives it another disk. A read of data that fails is no
-//! such case: what it was to show comes from another copy. One of metadata is: of what cannot even be said
-//! in which version it should be here, nothing can be fetched, and clients would be told of errors although
-//! there are other copies.
+//! A store that failed to write can guarantee no durability any more (`store::StoreError::Device`).
+//! So the OSD serves no requests from then on, asks the monitor to mark it down and dead, and
+//! reports the cause until an administrator restarts it or replaces the disk. A failed read of data
+//! is no such case: the object is recovered from another copy. A failed read of metadata is:
+//! without the version that the object should have, it cannot be recovered, and clients would get
+//! errors although there are other copies.
 
 use crate::Osd;
 use crate::execute::Need;
@@ -17,10 +17,10 @@ use types::features::SUPPORTED;
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
 use wire::{AuthReply, Command, MessageBody, OsdMarkMeDown};
 
-/// The name of the health check.
+/// The code of the health check.
 pub(crate) const CHECK: &str = "OSD_STORE_FAILED";
 
-/// Whether an answer of the store says that there is nothing to go on with.
+/// The error of an outcome that takes the OSD out of service, if it is one.
 pub(crate) fn condemns(
     pending: &Pending,
     outcome: &Result<Outcome, StoreError>,
@@ -44,6 +44,7 @@ pub(crate) fn condemns(
 }
 
 impl Osd {
+    /// Takes the OSD out of service; the monitor and its peers are told.
     pub(crate) fn disk_failed(&mut self, now: Time, error: &StoreError) {
         if self.stage == Stage::Failed {
             return;
@@ -63,12 +64,12 @@ impl Osd {
         self.reporting.request(now);
     }
 
-    /// Whether it is out of service until it is started again.
+    /// Whether the OSD is out of service until it is restarted.
     pub fn has_failed(&self) -> bool {
         self.stage == Stage::Failed
     }
 
-    /// Asks to be marked down, and as one whose promises nobody need wait for.
+    /// Asks to be marked down and dead: its leases need not be waited for.
     pub(crate) fn take_leave(&mut self) {
         let Some(conn) = self.monitor.conn().filter(|_| self.stage == Stage::Failed) else {
             return;
@@ -85,7 +86,7 @@ impl Osd {
         self.send(conn, leave.encode(SUPPORTED));
     }
 
-    /// Only questions about itself are answered, and the monitor is listened to as far as that needs.
+    /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
     pub(crate) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         match message.kind {
             Command::KIND => self.take_command(conn, message.tid, Command::decode(message)?),
@@ -100,7 +101,7 @@ impl Osd {
         Ok(())
     }
 
-    /// What health says of it.
+    /// Code and text of its health check.
     pub(crate) fn failure_health(&self) -> Option<(String, String)> {
         let failure = self.failure.as_ref()?;
         let id = self.config.id;

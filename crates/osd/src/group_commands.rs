@@ -1,7 +1,7 @@
 //! Commands to one placement group (`ceph pg <pgid> …`, `ceph tell <pgid> …`).
 //!
-//! They go to the OSD that is the group's primary. Statistics are told as far as they are kept; the
-//! names and shapes are those of Ceph, because scripts pick from them.
+//! They are sent to the primary of the group. The names and shapes of statistics are Ceph's,
+//! because scripts parse them; those that are not kept are missing.
 
 use crate::Osd;
 use crate::commands::{Arguments, Sentence};
@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use types::{Errno, HObject, OsdId, PgId, SnapId};
 use wire::internal::{ScrubOrder, pg_state};
 
-/// Prefix, arguments after the group's name, and help.
+/// Prefix, arguments after the group's id, and help.
 pub(crate) const COMMANDS: [(&str, &[&str], &str); 7] = [
     ("query", &[], "show details of a specific pg"),
     ("scrub", &[], "start scrub on a specific pg"),
@@ -35,11 +35,13 @@ pub(crate) const COMMANDS: [(&str, &[&str], &str); 7] = [
 ];
 
 impl Osd {
-    /// The older form `pg <pgid> <command>` names the command in an argument.
+    /// Whether the prefix is that of a group's command. The older form `pg <pgid> <command>` has
+    /// the command in an argument.
     pub(crate) fn is_group_command(prefix: &str) -> bool {
         prefix == "pg" || COMMANDS.iter().any(|(known, ..)| *known == prefix)
     }
 
+    /// Runs a command to a group. `asker` is the session and tid for a reply that follows later.
     pub(crate) fn run_group_command(
         &mut self,
         prefix: &str,

@@ -1,4 +1,4 @@
-//! Which states groups went through lately, and how long those took: `dump_pgstate_history`, `dump_pg_recovery_stats`.
+//! Recent states of groups and their durations: `dump_pgstate_history`, `dump_pg_recovery_stats`.
 
 use engine::{Duration, Time};
 use pg::State;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Epoch, PgId};
 
-/// States of one group that are remembered beside the present one.
+/// Past states that are kept per group.
 const PAST_MAX: usize = 10;
 
 /// A state that a group has left.
@@ -18,6 +18,7 @@ pub(crate) struct Past {
     exit: Time,
 }
 
+/// The present and recent states of one group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupStates {
     current: Option<(State, Epoch, Time)>,
@@ -25,7 +26,7 @@ pub(crate) struct GroupStates {
 }
 
 impl GroupStates {
-    /// The state that the group has left just now, if it has.
+    /// Notes the present state; returns the one that the group has just left, if any.
     pub fn note(&mut self, now: Time, interval: Epoch, state: State) -> Option<Past> {
         let Some((known, since_interval, enter)) = self.current else {
             self.current = Some((state, interval, now));
@@ -43,6 +44,7 @@ impl GroupStates {
         Some(past)
     }
 
+    /// The entry of `dump_pgstate_history`.
     pub fn json(&self, pg: PgId) -> Value {
         let mut epochs: BTreeMap<Epoch, Vec<Value>> = BTreeMap::new();
         for past in &self.past {
@@ -69,7 +71,7 @@ struct Total {
     most: Duration,
 }
 
-/// Of all groups together, by the state's name.
+/// Durations of states of all groups, by the state's name.
 #[derive(Debug, Default)]
 pub(crate) struct StateTimes {
     totals: BTreeMap<&'static str, Total>,
@@ -90,6 +92,7 @@ impl StateTimes {
         self.totals.clear();
     }
 
+    /// The output of `dump_pg_recovery_stats`.
     pub fn json(&self) -> Value {
         let seconds = |duration: Duration| format!("{:.6}", duration.as_secs_f64());
         let row = |(name, total): (&&str, &Total)| {
@@ -108,7 +111,7 @@ impl StateTimes {
     }
 }
 
-/// Ceph's name of the state that comes nearest.
+/// Ceph's name of the most similar state.
 pub(crate) fn state_name(state: State) -> &'static str {
     match state {
         State::Loading => "Initial",

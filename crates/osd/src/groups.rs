@@ -1,4 +1,4 @@
-//! A group with what the OSD keeps for it: objects in work, waiting requests, watches.
+//! A placement group with its state in the OSD: object contexts, waiting requests, watches.
 
 use crate::Osd;
 use crate::execute::ObjectState;
@@ -19,7 +19,7 @@ use stdx::FastMap;
 use store::{RequestKind, StoreError};
 use types::{EVersion, Epoch, Errno, HObject, PgId, SnapId};
 
-/// Operations since the OSD was started.
+/// Operations and their bytes since the OSD was started.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub reads: u64,
@@ -28,32 +28,32 @@ pub(crate) struct Counters {
     pub write_bytes: u64,
 }
 
-/// An object that something works on, or did lately.
+/// An object with requests in progress or recent ones.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectContext {
-    /// As the writes in flight will leave it; `None` until loaded.
+    /// The state that the writes in flight will leave; `None` until loaded.
     pub state: Option<ObjectState>,
     pub is_loading: bool,
-    /// Up to which version of the group's log the state is that of the object, on a replica.
+    /// On a replica: the version of the group's log up to which `state` is current.
     pub valid_through: EVersion,
-    /// Reads that have begun and are not answered, in their order: no write begins meanwhile.
+    /// Reads that have begun and are not answered, in order of arrival. No write begins meanwhile.
     pub readers: Vec<u64>,
-    /// A write that loads what it needs: nothing else begins meanwhile.
+    /// A write is loading; no other request begins meanwhile.
     pub has_writer: bool,
-    /// That write, if it waits for a copy, and whether it has all but waits for pieces of this object.
+    /// That write, if it is a copy; and whether it is complete except for readers of this object.
     pub copier: Option<u64>,
     pub is_parked: bool,
     pub writes_in_flight: usize,
-    /// It was there as long as it is remembered, and is not any more.
+    /// The object existed when this context was created, and was removed since.
     pub is_removed: bool,
     /// Requests in order of arrival.
     pub queue: VecDeque<u64>,
-    /// The clone that was read last.
+    /// The clone that was read last, with its state.
     pub clone: Option<(SnapId, Box<ObjectState>)>,
 }
 
 impl ObjectContext {
-    /// Whether nothing of the object is left after the request, whatever it was, as far as is known.
+    /// Whether nothing is left of the object after the request, as far as is known.
     pub fn vanishes(&self, request: &Request, snapshots: &PoolSnapshots) -> bool {
         let has_snaps = || match &self.state {
             None => false,
@@ -62,7 +62,8 @@ impl ObjectContext {
         request.only_deletes() && !has_snaps()
     }
 
-    /// Whether a request needs nothing of the object, as far as is known. New data leave its attributes, omap and watches.
+    /// Whether a request depends on no state of the object, as far as is known. Writing new data keeps
+    /// xattrs, omap and watches, so there must be none, or the request must remove the object first.
     fn is_replaced_by(&self, request: &Request) -> bool {
         let is_bare = |state: &ObjectState| {
             !state.is_guess
@@ -74,6 +75,7 @@ impl ObjectContext {
             && (request.removes_first() || self.state.as_ref().is_none_or(is_bare))
     }
 
+    /// Whether no request needs the context.
     pub fn is_idle(&self) -> bool {
         !self.is_loading
             && self.readers.is_empty()
@@ -83,68 +85,70 @@ impl ObjectContext {
     }
 }
 
-/// What becomes of a request for an object that is being recovered, or cannot be.
+/// Whether a request may run on an object that is being recovered or cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Runs,
-    /// Until the object is recovered.
+    /// Waits until the object is recovered.
     Waits,
-    /// Its object is lost.
+    /// Fails, because the object is lost.
     Fails,
 }
 
-/// The last maps by which writes were dropped because their clients should have waited. A client sends them again, in
-/// order, with all that it sent before it saw such a map.
+/// The last epochs at which writes were dropped because their clients should have held them. A
+/// client resends such a write with all that it sent before it saw that map, in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeldBack {
     /// A pause holds every write.
     pub by_pause: Epoch,
-    /// Fullness does not hold writes with `FULL_TRY` or `FULL_FORCE`: their clients do not send them again.
+    /// Fullness does not hold writes with `FULL_TRY` or `FULL_FORCE`: their clients do not resend them.
     pub by_fullness: Epoch,
 }
 
+/// A placement group of this OSD.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub pg: Pg,
+    /// Identifies this instance of the group in completions of the store.
     pub serial: u64,
-    /// Since when this OSD is the primary.
+    /// The epoch since which this OSD is the primary.
     pub primary_since: Option<Epoch>,
-    /// The last maps by which writes of clients were dropped.
+    /// The last epochs at which writes of clients were dropped.
     pub held_back: HeldBack,
     pub objects: FastMap<HObject, ObjectContext>,
-    /// The keys of `objects`, oldest first, for forgetting.
+    /// The keys of `objects`, oldest first: candidates for eviction.
     pub cached: VecDeque<HObject>,
-    /// Changes when `objects` is cleared.
+    /// Incremented when `objects` is cleared, so that loads begun before are ignored.
     pub generation: u64,
     /// Requests that came while the group was not active.
     pub waiting: VecDeque<u64>,
-    /// Requests that were sent again while their first write is on its way.
+    /// Resent requests whose first submission is in flight, by the version of that write.
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
     pub counters: Counters,
-    /// Until when reads may be answered, as far as was looked; and requests that were executed and
-    /// wait for a lease. They keep their places in the order of their objects.
+    /// The end of the read lease as last checked; and reads that were executed and wait for a
+    /// lease. They keep their places in the order of their objects.
     pub readable_until: Time,
     pub unleased: Vec<u64>,
-    /// As the scheduler of recovery knows it.
+    /// The values that the recovery scheduler knows.
     pub recovering: usize,
     pub wants_recovery: bool,
     pub scrub: GroupScrub,
-    /// Whether the map announces that it is going to be merged, and whether it therefore takes no more
-    /// requests.
+    /// Whether the map announces a merge of the group, and whether it therefore takes no more
+    /// requests (premerge).
     pub is_merging: bool,
     pub rests: bool,
     pub snapshots: PoolSnapshots,
     pub trim: GroupTrim,
-    /// Unfound objects, as was last reported.
+    /// Number of unfound objects at the last report.
     pub unfound: u64,
-    /// The state that was last reported, and since when.
+    /// The state bits at the last report, and since when.
     pub reported: (u64, types::UTime),
     pub states: GroupStates,
 }
 
 impl ObjectContext {
-    /// What becomes of a request, as far as recovery of its object is concerned.
+    /// Whether a request may run, as far as recovery of its object is concerned.
     pub fn fate(
         &self,
         pg: &Pg,
@@ -165,7 +169,7 @@ impl ObjectContext {
         }
     }
 
-    /// What was read of the object may be wrong.
+    /// Forgets the state of an object that may have been read wrong, unless requests rely on it.
     pub fn forget_state(&mut self) {
         if self.writes_in_flight == 0 && !self.has_writer && self.readers.is_empty() {
             self.state = None;
@@ -203,21 +207,21 @@ impl Group {
         }
     }
 
-    /// A group that is going to be merged takes no more requests from when it is clean until the map says
-    /// otherwise.
+    /// Whether the group takes no more requests: it is about to be merged, and was clean since the
+    /// map said so.
     pub fn must_rest(&mut self) -> bool {
         self.rests |= self.is_merging && self.pg.is_clean();
         self.pg.rest(self.rests);
         self.rests
     }
 
-    /// It takes requests again.
+    /// Ends the premerge state.
     pub fn resume(&mut self) {
         self.rests = false;
         self.pg.rest(false);
     }
 
-    /// Whether it takes no more requests, and has none in work.
+    /// Whether the group takes no more requests and has none in progress.
     pub fn is_at_rest(&mut self) -> bool {
         self.must_rest()
             && self.pg.is_settled()
@@ -225,8 +229,8 @@ impl Group {
             && self.objects.values().all(ObjectContext::is_idle)
     }
 
-    /// What the group must know of time before it is told of anything that may end an interval or
-    /// begin to serve one. While it serves, it need not know.
+    /// Tells the group the time and the lease that its primary holds. Must precede every input that
+    /// may end an interval or begin to serve one; while the group serves, it needs no time.
     pub fn tell_time(&mut self, leases: &Leases, now: Time) {
         let primary = self.pg.members().primary;
         let promised = match primary {
@@ -237,7 +241,7 @@ impl Group {
         self.pg.set_time(now, promised);
     }
 
-    /// Whether the scheduler of recovery does not know how things are.
+    /// Whether the recovery scheduler has outdated values.
     pub fn recovery_changed(&self) -> bool {
         self.pg.recovering() != self.recovering || self.pg.wants_recovery() != self.wants_recovery
     }
@@ -253,7 +257,7 @@ impl Group {
 }
 
 impl Osd {
-    /// Does what a group wants done.
+    /// Performs the outputs of a group until it has none.
     pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
         while let Some(group) = self.groups.get_mut(&pg) {
             let Some(output) = group.pg.poll_output() else {
@@ -299,6 +303,7 @@ impl Osd {
         }
     }
 
+    /// The group has become active: starts the requests that waited.
     pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
         self.reporting.request(now);
         self.scrubs.hurry(now);
@@ -311,8 +316,8 @@ impl Osd {
         }
     }
 
-    /// The members may have changed: every request begins anew when the group is active again, here if
-    /// this OSD is still the primary, else where its client sends it.
+    /// An interval has ended. Every request restarts when the group is active again: here if this
+    /// OSD is still the primary, otherwise at the new primary, to which its client resends it.
     fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
         self.reporting.request(now);
         if !members_stay {
@@ -323,7 +328,7 @@ impl Osd {
         }
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
-        // In the order in which the objects were first used, which is the same on every run.
+        // In the order in which the objects were first used, which is deterministic.
         for object in std::mem::take(&mut group.cached) {
             let context = group.objects.get(&object).into_iter();
             keys.extend(context.flat_map(|c| c.queue.iter().chain(&c.readers)));
@@ -344,7 +349,8 @@ impl Osd {
         self.requeue(pg, keys, stays);
     }
 
-    /// If it turns out that nobody stored the write, its client is told this.
+    /// Notes why our store refused a write: its client gets this error if no member turns out to
+    /// have stored it.
     fn refused_write(&mut self, key: u64, error: &StoreError) {
         let errno = match error {
             StoreError::NoSpace { .. } => Errno::NOSPC,
@@ -358,7 +364,7 @@ impl Osd {
         }
     }
 
-    /// Those that are in no queue: they load something, wait for memory, or for a copy.
+    /// Requests in no queue: they load, or wait for memory or for a copy.
     fn loading_requests(&self, pg: PgId) -> impl Iterator<Item = u64> {
         let has_begun = |request: &Request| {
             request.is_marked || request.nature.is_pg_op || request.outstanding > 0
@@ -373,7 +379,7 @@ impl Osd {
         for key in keys {
             self.start_over(key);
             let Some(request) = self.requests.get(key) else { continue };
-            // The group may have been divided, and the object be another's.
+            // After a split, the object may belong to another group.
             let hash = request.object().hash;
             let is_here =
                 request.nature.is_pg_op || pg_num > 0 && stable_mod(hash, pg_num) == pg.seed;
@@ -382,14 +388,14 @@ impl Osd {
                 false => self.dismiss(key),
             }
         }
-        // A client numbers its requests in their order.
+        // The tids of a client ascend in order of submission.
         requests.sort_unstable();
         let group = self.groups.get_mut(&pg).expect("the caller has it");
         group.waiting.extend(requests.into_iter().map(|(_, key)| key));
     }
 
-    /// A request that another OSD will answer. Its client may have nothing else on its way by which it would
-    /// learn of the map that says so.
+    /// Drops a request that another OSD will answer, and shares the map with its client, which may
+    /// have no other request in flight from whose reply it would learn of that map.
     fn dismiss(&mut self, key: u64) {
         let origin = self.requests.get(key).map(|request| request.origin);
         self.forget_request(key);
@@ -398,7 +404,7 @@ impl Osd {
         }
     }
 
-    /// The pool is gone: nobody waits for these any more.
+    /// Drops all requests of a group whose pool is gone.
     pub(crate) fn drop_requests(&mut self, now: Time, pg: PgId) {
         self.interrupted(now, pg, &[], false);
         self.discard_watches(pg);
@@ -408,6 +414,7 @@ impl Osd {
         }
     }
 
+    /// Forgets a group whose collection is removed.
     pub(crate) fn forget_group(&mut self, now: Time, pg: PgId) {
         self.drop_requests(now, pg);
         self.release(now, pg);

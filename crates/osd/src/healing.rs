@@ -1,4 +1,4 @@
-//! Reads that meet damage: the object is fetched from another member, and whoever reads it waits.
+//! Reads of damaged objects: the object is recovered from another member, and its readers wait.
 
 use crate::Osd;
 use crate::complaints::FoundBy;
@@ -11,8 +11,8 @@ use pg::snaps::At;
 use types::{HObject, PgId};
 
 impl Osd {
-    /// A read that failed is made once more for each request: copies would be given up one after the other because of
-    /// what fails once here and once there.
+    /// Repeats a failed read once per request, so that a transient error does not make this OSD
+    /// give up copy after copy. True if it does.
     pub(crate) fn read_again(&mut self, key: u64, attempt: u32, need: &Need) -> bool {
         let is_first = |request: &&mut Request| request.attempt == attempt && !request.is_reread;
         let Some(request) = self.requests.get_mut(key).filter(is_first) else { return false };
@@ -26,7 +26,8 @@ impl Osd {
         true
     }
 
-    /// A request could not read its object. Whether it begins anew, when the object is whole again.
+    /// Handles a failed read of a request's object: true if the request restarts when the object is
+    /// recovered.
     pub(crate) fn heal(&mut self, now: Time, key: u64, attempt: u32) -> bool {
         let Some(request) = self.requests.get(key) else { return true };
         if request.attempt != attempt {
@@ -39,7 +40,7 @@ impl Osd {
         };
         let Some(context) = group.objects.get(&head) else { return false };
         let Some(state) = context.state.as_ref() else { return false };
-        // The clone that is known here may be another one by now.
+        // The cached state of the clone may be of another one by now.
         let (object, version) = match at {
             Some(At::Clone(id)) => {
                 let clone = state.snaps.as_deref().and_then(|set| set.clone_of(id));
@@ -64,28 +65,28 @@ impl Osd {
         true
     }
 
-    /// An object is where it belongs, or turned out to be lost: whoever waits for it goes on.
+    /// Resumes the requests for an object that was recovered, or turned out to be lost.
     pub(crate) fn recovered(&mut self, now: Time, pg: PgId, object: &HObject) {
         if let Some(context) = self.context_mut(pg, object) {
-            // What is known of a lost object may be a guess.
+            // The assumed state of a lost object may be wrong.
             context.forget_state();
             self.pump_object(now, pg, object);
         }
     }
 
-    /// What there is of an object does not even say in which version. Whether it comes from another copy, and whoever
-    /// waits for it goes on waiting.
+    /// Handles an object whose metadata cannot be read, so that even its version is unknown: true
+    /// if it is recovered from another copy, and its requests wait.
     pub(crate) fn heal_state(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
         let whoami = self.config.id;
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
             return false;
         };
-        // Of what is lost there is no other copy.
+        // A lost object has no other copy.
         if group.pg.is_lost(object) {
             return false;
         }
-        // It is being fetched already, or waits for a member that is down: its requests go on when it is there. To load
-        // it before would fail at once, again and again.
+        // It is being recovered already, or waits for a member that is down: its requests continue
+        // when it is there. Loading it earlier would fail again and again.
         if group.pg.missing().contains(object) {
             return true;
         }
@@ -99,7 +100,8 @@ impl Osd {
         true
     }
 
-    /// What they are reading is about to be replaced, so all begin anew, before those that wait.
+    /// Restarts the requests that are reading an object which is about to be replaced, before those
+    /// in its queue.
     fn restart_readers(&mut self, pg: PgId, object: &HObject) {
         let is_reader =
             |request: &Request| request.is_marked && head_of(request.object()) == *object;

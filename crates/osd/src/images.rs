@@ -1,6 +1,5 @@
-//! What clients do to images, counted by the names of the objects that hold their data, and only while
-//! somebody asks: the monitor says so with each acknowledgement of a report. Whoever does not ask pays
-//! one comparison for each reply.
+//! Traffic of clients on images, counted by the names of data objects, and only while the monitor
+//! requests it in its acknowledgements of reports. Otherwise the cost is one comparison per reply.
 
 use crate::request::{Origin, Request};
 use bytes::Bytes;
@@ -10,12 +9,13 @@ use types::{HObject, PoolId};
 use wire::OsdReply;
 use wire::internal::ImageTraffic;
 
-/// Images that are counted between two reports.
+/// Images that are counted between two reports; others are left out.
 const IMAGES_MAX: usize = 4096;
 
-/// Pool, namespace and id.
+/// Pool of the header, namespace and id.
 type ImageKey = (PoolId, Bytes, Bytes);
 
+/// Traffic per image, while it is counted.
 #[derive(Debug, Default)]
 pub(crate) struct ImageCounts {
     counting: Option<Counting>,
@@ -33,7 +33,7 @@ impl ImageCounts {
         self.counting.is_some()
     }
 
-    /// Somebody asks. Whether nobody did before.
+    /// Counts for so many seconds from now; true if counting begins.
     pub fn ask(&mut self, now: Time, seconds: u32) -> bool {
         let until = now + Duration::from_secs(seconds.into());
         match &mut self.counting {
@@ -46,6 +46,7 @@ impl ImageCounts {
         false
     }
 
+    /// Counts a request of a client that was answered.
     pub fn count(&mut self, now: Time, request: &Request, reply: &OsdReply) {
         let Some(counting) = &mut self.counting else { return };
         let Origin::Client { .. } = request.origin else { return };
@@ -70,7 +71,7 @@ impl ImageCounts {
         }
     }
 
-    /// What was counted since the last time, and in how many milliseconds.
+    /// The traffic since the last call, and the time it covers in milliseconds.
     pub fn take(&mut self, now: Time) -> (Vec<ImageTraffic>, u64) {
         let Some(counting) = &mut self.counting else { return Default::default() };
         let images = std::mem::take(&mut counting.images).into_values().collect();
@@ -81,8 +82,8 @@ impl ImageCounts {
     }
 }
 
-/// Data of images lies in `rbd_data.ID.NUMBER`, or `rbd_data.POOL.ID.NUMBER` in another pool than their
-/// headers; journals alike.
+/// The image of a data object. These are named `rbd_data.ID.NUMBER`, or `rbd_data.POOL.ID.NUMBER`
+/// in another pool than their headers; journals alike.
 fn image_of(object: &HObject) -> Option<ImageKey> {
     let name = &object.name;
     let rest = name.strip_prefix(b"rbd_data.").or_else(|| name.strip_prefix(b"journal_data."))?;

@@ -1,14 +1,16 @@
-//! Read leases: a primary that others have given up does not answer reads from the past.
+//! Read leases: a primary that was replaced does not answer reads with outdated data.
 //!
-//! A primary answers a read only while all acting members have promised it to let nobody else go on
-//! before a time is over ([`limits::READ_LEASE`]). The member counts from when it received the request for
-//! a promise, the primary from when it sent it, so clocks need not agree, only run equally fast. Promises
-//! are between OSDs, not groups: one small message for each pair, and only while there are reads.
+//! A primary answers a read only while it holds leases of all acting members: each has promised not
+//! to serve a new interval before a time is over ([`limits::READ_LEASE`]). A member counts from
+//! when it received the request for the lease, the primary from when it sent it, so clocks need not
+//! agree, only run equally fast. Leases are between OSDs, not groups: one small message for each
+//! pair, and only while there are reads.
 //!
-//! What a member has promised, it says when it is asked what it has of a group, and a new primary waits
-//! for the rest (`pg::leases`). A member that was started lately may have promised anything before, and
-//! says so. A replica may answer reads for as long as its primary may: the primary tells how long that
-//! is, and the replica counts from when it sent what the primary refers to.
+//! A member reports the leases that it has granted when it is queried for a group's info, and a new
+//! primary waits for the rest (`pg::leases`). A member that has restarted recently may have granted
+//! any lease before, and reports that. A replica may answer reads for as long as its primary may:
+//! the primary tells how long that is, and the replica counts from when it sent the grant to which
+//! the primary refers.
 
 use crate::request::Request;
 use crate::{Osd, limits};
@@ -17,28 +19,30 @@ use engine::{Duration, Message, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, HObject, OsdId, PgId};
 
-/// Requests for a promise, and promises.
+/// Message types of requests for leases, and of grants.
 pub(crate) const ASK: u16 = 0x7100;
 pub(crate) const PROMISE: u16 = 0x7101;
 
+/// The read leases that this OSD holds and has granted.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// When this OSD began to run.
+    /// When this process began to run.
     started: Option<Time>,
-    /// To whom this OSD has promised, until when.
+    /// Leases granted to other OSDs, and their ends.
     promised: BTreeMap<OsdId, Time>,
-    /// Who has promised this OSD, until when.
+    /// Leases that this OSD holds from others, and their ends.
     held: BTreeMap<OsdId, Time>,
-    /// Until when primaries may answer, and so their replicas, and the map by which they said so.
+    /// Ends of the leases of primaries, which hold for their replicas, with the epoch at which they told.
     lent: BTreeMap<OsdId, (Epoch, Time)>,
-    /// Until when replicas of this OSD may answer, at the latest.
+    /// The latest end of leases that replicas of this OSD rely on.
     lent_until: Time,
-    /// When promises were sent last by these lives of members, as their clocks had it: told back to them.
+    /// The times of the latest grants by members, on their clocks, with the incarnation (`up_from`)
+    /// of each: echoed to them.
     echoes: BTreeMap<OsdId, (Epoch, u64)>,
-    /// Whether there were reads since promises were last asked for.
+    /// Whether there were reads since leases were last requested.
     is_used: bool,
     due: Option<Time>,
-    /// Groups with reads that wait.
+    /// Groups with reads that wait for a lease.
     waiting: BTreeSet<PgId>,
 }
 
@@ -47,27 +51,29 @@ impl Leases {
         self.due
     }
 
+    /// Notes the start of this process; later calls have no effect.
     pub fn begin(&mut self, now: Time) {
         self.started.get_or_insert(now);
     }
 
-    /// Until when whoever this OSD serves as a member may rely on it.
+    /// Until when a primary may rely on leases of this OSD, including those granted before a restart.
     pub fn promised_to(&self, osd: OsdId) -> Time {
         let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
         self.promised.get(&osd).map_or(before, |until| (*until).max(before))
     }
 
-    /// Until when replicas may rely on what this OSD lent them, also before it was started.
+    /// Until when replicas may rely on leases of this OSD, including those from before a restart.
     pub fn lent_until(&self) -> Time {
         let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
         self.lent_until.max(before)
     }
 
-    /// Whether this OSD may have sent something at a time that others tell.
+    /// Whether this OSD may have sent a message at a time that a peer returns.
     fn has_sent(&self, at: Time, now: Time) -> bool {
         at <= now && self.started.is_some_and(|started| started <= at)
     }
 
+    /// Whether the lease of a member is held now.
     pub fn is_held_by(&self, member: OsdId, now: Time) -> bool {
         self.held.get(&member).is_some_and(|until| now < *until)
     }
@@ -79,7 +85,7 @@ impl Leases {
 }
 
 impl Osd {
-    /// Whether the group's primary, which this OSD is, may answer a read now.
+    /// Whether this OSD, as the primary of the group, may answer a read now.
     pub(crate) fn may_read(&mut self, now: Time, pg: PgId) -> bool {
         self.leases.is_used = true;
         let own = self.config.id;
@@ -89,14 +95,14 @@ impl Osd {
         }
         let acting = group.pg.members().acting.iter().copied();
         let held = self.leases.held_by(acting.filter(|osd| *osd != own));
-        // Looked at often enough that promises are renewed before they end, as long as there are reads.
+        // Checked often enough that leases are renewed before they end, as long as there are reads.
         group.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
         now < held
     }
 
-    /// Whether a replica may answer. What a primary lent that has seen a newer map says nothing before that
-    /// map is here: this OSD may be no member any more. What it lent before the interval began it did by the
-    /// promises of other members: those of now may have promised nothing.
+    /// Whether a replica may answer. A lease that the primary told by a newer map counts only with
+    /// that map: this OSD may no longer be a member. One from before the interval rests on leases
+    /// of earlier members; the present ones may have granted none.
     fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
         let Some(group) = self.groups.get(&pg).map(|group| &group.pg) else { return false };
         let lent = group.members().primary.and_then(|primary| self.leases.lent.get(&primary));
@@ -104,8 +110,9 @@ impl Osd {
         lent.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
     }
 
-    /// Whether a replica may answer with what it knows of the object: writes pass it by, and its reads, which may
-    /// overlap without end, share what the first of them has loaded.
+    /// Whether a replica may answer with the state in its object context: writes bypass the
+    /// context, and its reads, which may overlap without end, share the state that the first of
+    /// them has loaded.
     pub(crate) fn serves_as_replica(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
         if !self.may_read_as_replica(now, pg) {
             return false;
@@ -120,8 +127,8 @@ impl Osd {
         serves
     }
 
-    /// The request waits until all members have promised again. It stays where it is in the order of
-    /// its object, or later writes of its client would overtake it; what it loaded is loaded again.
+    /// Makes a request wait until all members have renewed their leases. It keeps its place in the order of
+    /// its object, or later writes of its client would overtake it; loaded data is loaded again.
     pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) {
         self.mark_begun(pg, object, key);
         self.unload(key);
@@ -135,7 +142,7 @@ impl Osd {
         }
     }
 
-    /// Asks everyone who is a member of a group whose primary this OSD is.
+    /// Requests leases from all members of groups whose primary this OSD is.
     fn ask_for_promises(&mut self, now: Time) {
         self.leases.is_used = false;
         self.leases.due = Some(now + limits::READ_LEASE_RENEWAL);
@@ -149,7 +156,7 @@ impl Osd {
         }
         let lent = held.since(now);
         for member in members {
-            // Clocks of another life do not count.
+            // Times of an earlier incarnation are on another clock.
             let life = self.life_of(member);
             let echo = self.leases.echoes.get(&member).filter(|(of, _)| *of == life);
             let echo = echo.map_or(0, |(_, echo)| *echo);
@@ -202,8 +209,8 @@ impl Osd {
         Ok(())
     }
 
-    /// Nothing is promised to whoever is about to be reported: where what is sent to it gets lost, it
-    /// would make the promise last, and its successor wait.
+    /// Grants a lease, unless the peer is about to be reported: if messages to it are lost, the
+    /// grant would only make its successor wait.
     fn asked_for_promise(
         &mut self,
         now: Time,
@@ -226,8 +233,8 @@ impl Osd {
         self.send_to_osd(from, Message::new(PROMISE, 1, 1, w.into_bytes()));
     }
 
-    /// A promise of someone who has a newer map counts only with that map: it may have let others go on. One
-    /// that an earlier life of this OSD asked for says when by another clock.
+    /// A grant by a member with a newer map counts only with that map: the member may already serve a new
+    /// interval. A grant that an earlier incarnation of this OSD requested refers to another clock.
     fn promised_by(&mut self, now: Time, from: OsdId, epoch: Epoch, sent: Time) {
         if epoch > self.epoch() || !self.is_up() || !self.leases.has_sent(sent, now) {
             return;
@@ -245,7 +252,7 @@ impl Osd {
             self.leases.waiting.remove(&pg);
             let Some(group) = self.groups.get_mut(&pg) else { continue };
             for key in std::mem::take(&mut group.unleased) {
-                // If it had to begin anew meanwhile, it is in the queue of its object.
+                // If it restarted meanwhile, it is in the queue of its object.
                 let waits = |request: &Request| request.pg == pg && request.waits_outside();
                 if self.requests.get(key).is_some_and(waits) {
                     self.go_on(now, key);
@@ -254,7 +261,7 @@ impl Osd {
         }
     }
 
-    /// Groups that wait until promises to earlier primaries are over.
+    /// Wakes groups that waited for the end of leases of prior intervals.
     pub(crate) fn end_waits(&mut self, now: Time) {
         while let Some((until, pg)) = self.waits.first().copied().filter(|(until, _)| *until <= now)
         {

@@ -1,4 +1,4 @@
-//! Listing the objects of a group (`PGNLS`, and `PGLS` of old).
+//! Listing of a group's objects (`PGNLS`, and the older `PGLS`).
 
 use crate::Osd;
 use crate::limits;
@@ -15,10 +15,11 @@ use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
 use wire::op::OpCode;
 
-/// What a client names that wants all namespaces (`LIBRADOS_ALL_NSPACES`).
+/// The namespace by which a client requests all namespaces (`LIBRADOS_ALL_NSPACES`).
 pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
 
 impl Osd {
+    /// Runs a request for a listing.
     pub(crate) fn list(&mut self, key: u64) {
         if let Err(errno) = self.try_list(key) {
             self.reply_error(key, errno);
@@ -30,7 +31,7 @@ impl Osd {
             return Ok(());
         }
         let request = self.requests.get(key).expect("the caller has it");
-        // Clients send one at a time.
+        // Clients send one operation at a time.
         let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
         match op.code {
             OpCode::PGNLS | OpCode::PGLS => {}
@@ -59,6 +60,7 @@ impl Osd {
         Ok(())
     }
 
+    /// Handles a page of names from the store.
     pub(crate) fn listed(&mut self, key: u64, attempt: u32, outcome: Result<Outcome, StoreError>) {
         let Some(request) = self.requests.get(key).filter(|r| r.attempt == attempt) else { return };
         let (objects, next) = match outcome {
@@ -70,7 +72,7 @@ impl Osd {
             }
         };
         let objects = self.with_missing(request, objects, next.as_ref());
-        // How many clones a part of a divided group has is an estimate.
+        // After a split, the count of clones of a part is an estimate.
         let has_clones = self.groups.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0)
             || self.map.pool(request.pg.pool).is_some_and(Pool::may_have_clones);
         let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
@@ -88,7 +90,7 @@ impl Osd {
         }
     }
 
-    /// An object may be no more than what its clones have left.
+    /// Handles the metadata of a head that may be a whiteout: an object that only keeps its clones.
     pub(crate) fn listed_object(
         &mut self,
         key: u64,
@@ -135,7 +137,7 @@ impl Osd {
         self.reply_listing(key, i32::from(is_last), output);
     }
 
-    /// What the log knows and the store does not have yet belongs to the page, too.
+    /// Adds the objects that the log knows and the store does not have yet to the page.
     fn with_missing(
         &self,
         request: &Request,
@@ -155,6 +157,7 @@ impl Osd {
         objects
     }
 
+    /// Replies with an encoded listing; `result` is 1 at its end.
     pub(crate) fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {
         let Some(request) = self.requests.get(key) else { return };
         let info = self.groups[&request.pg].pg.info();
@@ -166,7 +169,7 @@ impl Osd {
     }
 }
 
-/// What was listed, while it is found out which objects clients do not see.
+/// A listed page, while it is checked for whiteouts, which clients do not see.
 #[derive(Debug)]
 pub(crate) struct Page {
     objects: Vec<HObject>,
@@ -174,7 +177,7 @@ pub(crate) struct Page {
     whiteouts: BTreeSet<HObject>,
 }
 
-/// The heads of which there may be nothing but clones, which come before them.
+/// The heads that follow their clones, and so may be whiteouts.
 fn doubtful(objects: &[HObject]) -> Vec<HObject> {
     let clones_before = |index: usize| match index.checked_sub(1) {
         None => true,
@@ -211,7 +214,7 @@ fn encode_old_listing(objects: &[&HObject], handle: HObject) -> Bytes {
     w.into_bytes()
 }
 
-/// The first object that a group may hold, and the first that is behind all of them: in listing
+/// The first object that a group may hold, and the first one after all of its objects: in listing
 /// order a group is one range, because that order reverses the bits of the hash.
 fn range_of(pg: PgId, pg_num: u32) -> (HObject, HObject) {
     let start = HObject::hash_start(pg.pool, pg.seed);

@@ -1,12 +1,12 @@
-//! Objects that nobody has any more: what may still be done with them, and giving them up (`mark_unfound_lost`).
+//! Objects of which no copy is left: operations that are still possible, and `mark_unfound_lost`.
 //!
-//! A lost object ([`pg::Pg::is_lost`]) cannot be read; but what removes it, or says all that it is from now on, needs
-//! nothing of it. (`write_full` says that of an object only that is known to have had neither attributes nor an omap.) Such a
-//! request runs as if the object had been removed just before, in the same transaction, so that
-//! nothing of what was damaged is left anywhere.
+//! A lost object ([`pg::Pg::is_lost`]) cannot be read. But a request that removes it, or defines all of it
+//! anew, depends on no earlier state. (`write_full` does so only for an object that is known to have had
+//! neither xattrs nor an omap.) Such a request runs as if the object had been removed just before, in the
+//! same transaction, so that no remains of the damaged copies are left anywhere.
 //!
-//! What the head of a family says of its clones must not be lost by that. It is known as long as this copy's metadata
-//! are of the right version, or if the group has no clones.
+//! This must not lose the list of clones that the head has. The list is known if this copy's
+//! metadata have the right version, or if the group has no clones.
 
 use crate::Osd;
 use crate::commands::Sentence;
@@ -26,7 +26,7 @@ use types::features::SUPPORTED;
 use types::{EVersion, Errno, HObject, PgId, SnapId};
 use wire::{CommandReply, MessageBody, OsdOp, OsdRequest, ShardPgId};
 
-/// Those who gave objects up and are not told yet that it is durable.
+/// Commands that gave objects up and are not answered, because that is not durable yet.
 #[derive(Debug, Default)]
 pub(crate) struct LostCommands {
     last: u64,
@@ -37,13 +37,14 @@ pub(crate) struct LostCommands {
 struct LostCommand {
     asker: (ConnId, u64),
     pg: PgId,
-    /// How many objects there were, are not done yet, and could not be.
+    /// Objects in total, still in progress, and failed.
     count: usize,
     left: usize,
     failed: usize,
 }
 
-/// What is known of a lost object, from what our own store has under its name.
+/// The state that can be assumed for a lost object, from what our own store has under its name.
+/// `EIO` if its clones are not known.
 pub(crate) fn lost_state(
     stored: Result<ObjectState, Errno>,
     need: EVersion,
@@ -59,14 +60,15 @@ pub(crate) fn lost_state(
     }
 }
 
-/// Leaves nothing of what was lost, whatever the copies have.
+/// Makes a write remove the remains of a lost object first. `is_removed_before` says that a removal
+/// was added in front of the client's operations.
 pub(crate) fn replaced(
     mut execution: Box<Execution>,
     object: &HObject,
     is_removed_before: bool,
 ) -> Box<Execution> {
     if is_removed_before && !execution.outputs.is_empty() {
-        // Its client did not ask for that.
+        // The client did not send the added removal.
         execution.outputs.remove(0);
     }
     let removal = Change::Remove { object: object.clone() };
@@ -76,7 +78,7 @@ pub(crate) fn replaced(
     execution
 }
 
-/// Removes a clone, and all that its head and the index say of it.
+/// Removes a clone, and its entries in its head and the index.
 pub(crate) fn remove_clone(
     object: &HObject,
     head: &ObjectState,
@@ -92,7 +94,7 @@ pub(crate) fn remove_clone(
         known.snaps.iter().for_each(|snap| removed.insert(*snap));
         return trim(&Trim { head: object, state: head, clone, snap, removed: &removed, version });
     }
-    // The head knows nothing of it.
+    // The head does not list it.
     let name = object.at(clone);
     let prior_version = pg.unfound_item(&name).need;
     let written = AlsoWritten { object: name.clone(), kind: EntryKind::Delete, prior_version };
@@ -107,7 +109,7 @@ pub(crate) fn remove_clone(
 }
 
 impl Osd {
-    /// Whether an object is lost, and not all members have a copy that could be written to.
+    /// Whether an object is lost and not all members have a copy that could be written to.
     pub(crate) fn is_given_up(&self, pg: PgId, object: &HObject) -> bool {
         let group = self.groups.get(&pg);
         group.is_some_and(|group| {
@@ -115,8 +117,8 @@ impl Osd {
         })
     }
 
-    /// Whether a request needs what its lost object was, and not one of its clones. What was not given up is read where
-    /// it can be.
+    /// Whether a request needs the state of its lost head, not of one of its clones. Objects that
+    /// were not given up are read where they can be.
     pub(crate) fn needs_lost_head(&self, key: u64) -> bool {
         let Some(request) = self.requests.get(key) else { return false };
         let is_given_up = self
@@ -128,7 +130,8 @@ impl Osd {
             && !matches!(request.at, Some(At::Clone(_) | At::Nowhere))
     }
 
-    /// Gives up what nobody has who could be asked.
+    /// Gives up the unfound objects of a group, after all OSDs that could have them were queried.
+    /// The reply follows when that is durable, unless it is refused.
     pub(crate) fn mark_unfound_lost(
         &mut self,
         pg: PgId,
@@ -174,7 +177,7 @@ impl Osd {
         let command = self.lost.last;
         let state = LostCommand { asker, pg, count, left: count, failed: 0 };
         self.lost.commands.insert(command, state);
-        // Heads first: what they say of clones must be known for those.
+        // Heads first: the clones need the lists that these have.
         let (heads, clones): (Vec<_>, Vec<_>) =
             unfound.into_iter().partition(|object| object.snap == SnapId::HEAD);
         for object in heads.into_iter().chain(clones) {

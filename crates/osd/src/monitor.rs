@@ -1,4 +1,4 @@
-//! The session with the monitor: booting, maps, secrets.
+//! The session with the monitor: boot, maps, secrets.
 
 use crate::osd::Stage;
 use crate::{Osd, VERSION, limits};
@@ -15,11 +15,12 @@ use wire::{
     SubscribeItem,
 };
 
+/// The session with a monitor, or when to open the next one.
 #[derive(Debug, Default)]
 pub(crate) struct MonitorLink {
-    /// The rank of the monitor that is spoken to.
+    /// The rank of the monitor that is connected or tried.
     rank: usize,
-    /// Monitors that could not be reached, one after the other.
+    /// Consecutive monitors that could not be reached.
     failures: usize,
     conn: Option<ConnId>,
     open: bool,
@@ -76,12 +77,12 @@ impl Osd {
         self.send(conn, secrets.encode(SUPPORTED));
     }
 
-    /// The first map that is not here; zero for any.
+    /// The epoch of the first map to request; zero for any.
     fn next_map(&self) -> u64 {
         if self.epoch().0 == 0 { 0 } else { u64::from(self.epoch().0) + 1 }
     }
 
-    /// Maps were passed over: begin again where we are.
+    /// Requests maps from the present epoch on, after some were ignored.
     pub(crate) fn ask_for_maps(&mut self) {
         let Some(conn) = self.monitor.conn() else { return };
         let item = SubscribeItem { start: self.next_map(), flags: 0 };
@@ -90,7 +91,7 @@ impl Osd {
         self.send(conn, MonSubscribe { what, hostname }.encode(SUPPORTED));
     }
 
-    /// Tells all that a monitor should know of this OSD, to one that may know nothing.
+    /// Repeats all reports to a monitor that may have none of them.
     pub(crate) fn report_again(&mut self, now: Time) {
         if self.stage == Stage::Booting {
             self.boot(now);
@@ -102,7 +103,7 @@ impl Osd {
         self.reporting.request(now);
     }
 
-    /// A monitor that may not have heard of it is told what the groups want.
+    /// Repeats the groups' requests to a monitor that may not have got them.
     fn ask_again(&mut self) {
         let asking = self.groups.iter().filter(|(_, group)| is_asking(&group.pg));
         self.asking = asking.map(|(pg, _)| *pg).collect();
@@ -110,7 +111,7 @@ impl Osd {
 
     pub(crate) fn monitor_closed(&mut self, now: Time) {
         let MonitorLink { rank, failures, .. } = self.monitor;
-        // Others are tried at once; when none was there, all are given some time.
+        // Other monitors are tried immediately; after none was reachable, there is a pause.
         let all = self.config.monitors.len();
         let wait = match failures + 1 < all {
             true => engine::Duration::ZERO,
@@ -159,7 +160,7 @@ impl Osd {
         self.retry_due.get_or_insert(now + limits::STALL_RETRY);
     }
 
-    /// What groups could not get a while ago is tried again.
+    /// Retries requests of groups that were not fulfilled in time.
     pub(crate) fn retry_if_due(&mut self, now: Time) {
         if self.retry_due.is_none_or(|due| now < due) {
             return;
@@ -179,8 +180,8 @@ impl Osd {
         self.ask_monitor(now);
     }
 
-    /// Asks for what groups cannot go on without: that the map says that this OSD lived, that others
-    /// act, or just a new map, although nothing has changed.
+    /// Requests what groups cannot proceed without: an `up_thru`, a `pg_temp`, or just a new map
+    /// although nothing has changed.
     pub(crate) fn ask_monitor(&mut self, now: Time) {
         let asking = std::mem::take(&mut self.asking);
         let (mut up_thru, mut acting) = (None, BTreeMap::new());
@@ -214,8 +215,8 @@ impl Osd {
         }
     }
 
-    /// Reports for duty; again after a while if the map does not show it. Other OSDs connect once it does,
-    /// and count a refusal as the end of this one: so not before it can tell whom to let in.
+    /// Asks to be marked up; repeated until the map shows it. Other OSDs connect once it does, and
+    /// take a refusal as a failure of this one, so it needs the secrets to authenticate them first.
     fn boot(&mut self, now: Time) {
         let Some(conn) = self.monitor.conn() else { return };
         self.monitor.next_attempt = Some(now + limits::BOOT_RETRY);
@@ -280,7 +281,7 @@ impl Osd {
         }
     }
 
-    /// Goes on to the next map that a message has; false if there is none.
+    /// Applies the next map of a message; false if there is none, or maps must be ignored.
     pub(crate) fn apply_next(&mut self, message: &OsdMapMessage) -> bool {
         let first = message.full.keys().chain(message.incrementals.keys()).min().copied();
         let Some(first) = first.filter(|_| self.stage != Stage::Failed) else { return false };
@@ -338,7 +339,7 @@ impl Osd {
         applied.is_ok()
     }
 
-    /// Our map and the monitor's have parted: begin with a whole one.
+    /// An increment did not apply: requests a full map.
     fn ask_for_full_map(&mut self) {
         let Some(conn) = self.monitor.conn() else { return };
         let item = SubscribeItem { start: 0, flags: 0 };
@@ -347,7 +348,7 @@ impl Osd {
         self.send(conn, subscribe.encode(SUPPORTED));
     }
 
-    /// Compares what the map says about this OSD with what is true.
+    /// Compares the state of this OSD in the map with its real one.
     pub(crate) fn check_own_state(&mut self, now: Time) {
         let own = self.map.osd(self.config.id).filter(|osd| osd.is_up());
         let is_up = own.is_some_and(|osd| osd.client_addrs == self.config.addrs);

@@ -1,8 +1,8 @@
-//! The queue of each object: which request may run when, and running it.
+//! The queue of each object: when a request may run, and its execution.
 //!
-//! Requests run in order of arrival. Writes run ahead of the disks: each sees the state that those
-//! before it will leave. Whatever looks at more than that state (data, omap), or says something to
-//! a client without writing, waits until the writes before it are durable.
+//! Requests run in order of arrival. Writes are pipelined ahead of the store: each sees the state
+//! that those before it will leave. A request that reads more than that state (data, omap), or that
+//! is answered without a write, waits until the writes before it are durable.
 
 use crate::budget::Class;
 use crate::execute::{
@@ -21,19 +21,19 @@ use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
-/// How far a request has come.
+/// Outcome of an attempt to run a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It is done with its object, or on its way to the disks.
+    /// It is done with its object, or its write is in flight.
     Ran,
-    /// It waits for what it loads, for a lease, or for its turn to be answered.
+    /// It waits for loads, for memory, for a lease, or for its turn to be answered.
     Begun,
-    /// It must wait until the writes in flight are durable, or a clone is recovered.
+    /// It must wait until the writes in flight are durable, or until a clone is recovered.
     Blocked,
 }
 
 impl Osd {
-    /// Lets a request that was admitted run, or wait for its turn.
+    /// Starts an admitted request: it runs, or waits in its queue.
     pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.requests.get_mut(key) else { return };
         request.times.queued.get_or_insert(now);
@@ -48,7 +48,7 @@ impl Osd {
             || request.nature.is_to_watchers
             || !group.pg.can_serve_read(&object)
         {
-            // The client asks the primary then.
+            // The client resends to the primary.
             return self.reply_error(key, Errno::AGAIN);
         }
         if request.nature.is_pg_op {
@@ -65,7 +65,8 @@ impl Osd {
         self.pump_object(now, pg, &object);
     }
 
-    /// A request that was executed before is answered as it was then.
+    /// Answers a request that was executed before with its first result; true if it was, even if
+    /// the reply follows only when that write is durable.
     fn answer_repeated(&mut self, pg: PgId, key: u64) -> bool {
         let request = self.requests.get(key).expect("the caller has it");
         let Origin::Client { .. } = request.origin else { return false };
@@ -79,7 +80,7 @@ impl Osd {
         true
     }
 
-    /// Runs what may run of an object's queue.
+    /// Runs all requests of an object's queue that may run.
     pub(crate) fn pump_object(&mut self, now: Time, pg: PgId, object: &HObject) {
         loop {
             let Some(group) = self.groups.get_mut(&pg) else { return };
@@ -111,7 +112,7 @@ impl Osd {
                 || writes && !context.readers.is_empty()
                 || !writes && context.writes_in_flight > 0;
             if must_wait {
-                // The source of a copy waits for no other copy, or both might wait for each other.
+                // The source of a copy must not wait for another copy, or both might wait for each other.
                 let Some(key) = self.take_piece(pg, object) else { return };
                 if self.run(now, pg, object, key) == Progress::Blocked {
                     let context = self.context_mut(pg, object);
@@ -133,8 +134,8 @@ impl Osd {
         self.forget_idle_objects(pg, object);
     }
 
-    /// Takes a read for a copy out of the queue, if the queue waits for a write that has changed nothing yet,
-    /// and waits for a copy itself.
+    /// Takes a read for a copy out of the queue, if the queue waits for a write that is itself a
+    /// copy and has not changed anything yet.
     fn take_piece(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
         let context = self.groups.get_mut(&pg)?.objects.get_mut(object)?;
         if context.copier.is_none() || context.is_parked || context.writes_in_flight > 0 {
@@ -152,6 +153,7 @@ impl Osd {
         self.groups.get_mut(&pg)?.objects.get_mut(object)
     }
 
+    /// Runs a request at the head of its object's order.
     pub(crate) fn run(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Progress {
         if self.is_abandoned(key) {
             self.forget_request(key);
@@ -161,13 +163,13 @@ impl Osd {
         if let Err(errno) = self.check_blocklist(request) {
             return self.reject(pg, object, key, errno);
         }
-        // Only now: the same request may have waited in the queue twice.
+        // Not earlier: a request and its resend may both have waited in the queue.
         if self.requests.get(key).is_some_and(Request::may_write) && self.answer_repeated(pg, key) {
             return Progress::Ran;
         }
         let request = self.requests.get(key).expect("it was just there");
         if self.was_held_back(request) {
-            // One before it in the queue was.
+            // A write before it in the queue was dropped.
             self.hold_back(key);
             return Progress::Ran;
         }
@@ -194,7 +196,7 @@ impl Osd {
         match verdict {
             Verdict::Missing { .. } if busy => Progress::Blocked,
             Verdict::Missing { needs, cost } => self.provide(now, pg, object, key, needs, cost),
-            // What is lost cannot be preserved.
+            // A lost object cannot be preserved in a clone.
             Verdict::Done(execution) if is_lost && execution.makes_clone() => {
                 self.reject(pg, object, key, Errno::IO)
             }
@@ -202,7 +204,7 @@ impl Osd {
                 self.notifications.reserve(&execution.effects);
                 let is_logged = execution.modifies() || writes && is_memorable(&execution);
                 if !is_logged && writes && busy {
-                    // What it says is true only if the writes before it come to be.
+                    // Its result is true only if the writes before it become durable.
                     return Progress::Blocked;
                 }
                 match is_logged {
@@ -213,7 +215,7 @@ impl Osd {
         }
     }
 
-    /// Sees to what a request needs: memory first.
+    /// Reserves memory for a request, then loads what it needs.
     fn provide(
         &mut self,
         now: Time,
@@ -231,7 +233,7 @@ impl Osd {
                 self.unload_behind(pg, object, key);
                 Progress::Begun
             }
-            // Something was not built for want of it.
+            // An output was not built for lack of memory.
             Ok(true) if needs.is_empty() => self.run(now, pg, object, key),
             Ok(true) => {
                 self.mark_begun(pg, object, key);
@@ -241,8 +243,8 @@ impl Osd {
         }
     }
 
-    /// The store did not take a write: that is what its client is told, also if it asks again. Where
-    /// there is not even room for remembering it, it is only told.
+    /// Logs the error of a write that the store refused, so that a resend gets the same error. If
+    /// the store has no room even for the log entry, the error is only sent.
     fn refuse(
         &mut self,
         now: Time,
@@ -260,7 +262,7 @@ impl Osd {
         self.submit(now, pg, object, key, Box::new(execution))
     }
 
-    /// Whether nobody waits for the request any more.
+    /// Whether the origin of the request does not wait for it any more.
     pub(crate) fn is_abandoned(&self, key: u64) -> bool {
         let request = self.requests.get(key).expect("the caller has it");
         match request.origin {
@@ -337,6 +339,7 @@ impl Osd {
         }
     }
 
+    /// Loads what a request needs; it runs again when all has been loaded.
     pub(crate) fn load_needs(
         &mut self,
         now: Time,
@@ -363,7 +366,7 @@ impl Osd {
         }
     }
 
-    /// Something that a request needs has come; when all has, it runs again.
+    /// Adds a loaded part to its request; with the last one, the request runs again.
     pub(crate) fn need_loaded(
         &mut self,
         now: Time,
@@ -383,8 +386,8 @@ impl Osd {
         }
     }
 
-    /// Whether the recovery of a request's object has begun while it loaded what it needs: others are
-    /// given what the object is now.
+    /// Whether recovery of a request's object has begun while the request was loading: other
+    /// members are sent the present version.
     pub(crate) fn is_blocked(&self, pg: PgId, object: &HObject, key: u64) -> bool {
         self.fate_of(pg, object, key) == Fate::Waits
     }
@@ -433,7 +436,8 @@ impl Osd {
                 let errno = self.unreadable_errno(pg, errno);
                 let Some(context) = self.context_mut(pg, &object) else { return };
                 for key in std::mem::take(&mut context.queue) {
-                    // What was done before is done, whatever became of the object since.
+                    // A write that was executed before keeps its result, whatever became of the
+                    // object since.
                     let may_write = self.requests.get(key).is_some_and(Request::may_write);
                     if !may_write || !self.answer_repeated(pg, key) {
                         self.reply_error(key, errno);
@@ -443,15 +447,15 @@ impl Osd {
         }
     }
 
-    /// What a client is told of an object that cannot be read here. A replica's client asks the primary, which may have
-    /// another copy.
+    /// The error for an object that cannot be read here: `EAGAIN` on a replica, so that the client
+    /// turns to the primary, which may have another copy.
     pub(crate) fn unreadable_errno(&self, pg: PgId, errno: Errno) -> Errno {
         let is_primary = self.groups.get(&pg).is_some_and(|group| group.pg.is_primary());
         if is_primary { errno } else { Errno::AGAIN }
     }
 
-    /// Hands a write to its group; the reply waits until it is durable. A write that changes nothing
-    /// is only logged, so that its request gets the same answer if it is sent again.
+    /// Submits a write to its group; the reply waits until it is durable. A write that changes
+    /// nothing is only logged, so that a resend gets the same reply.
     fn submit(
         &mut self,
         now: Time,
@@ -530,7 +534,8 @@ impl Osd {
         Progress::Ran
     }
 
-    /// A write answers with results and outputs only if it was asked to, and then with little.
+    /// Checks the space of a write, and drops its results and outputs unless the client wants them.
+    /// `EOVERFLOW` if they are too long for a log entry.
     fn settle(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.requests.get(key).expect("the caller has it");
         self.check_space(request, execution.makes_clone())?;
@@ -545,7 +550,7 @@ impl Osd {
         }
     }
 
-    /// A write is durable on all members: its client is told.
+    /// Replies to a write that is durable on all members.
     pub(crate) fn committed(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.requests.get_mut(key) else { return };
         let (execution, version) = request.outcome.take().expect("a write has its outcome");
@@ -554,7 +559,7 @@ impl Osd {
         self.perform_effects(now, pg, &object, key, &execution);
         self.reply_written(key, &execution, version);
         let group = self.groups.get_mut(&pg).expect("it has just committed");
-        // At once, or what its client asked for later would be answered before.
+        // Immediately, or later requests of that client would be answered before.
         for repeated in group.repeated.remove(&version).unwrap_or_default() {
             self.repeat_watches(now, repeated);
             self.reply_written(repeated, &execution, version);
@@ -587,7 +592,7 @@ impl Osd {
                 return Progress::Begun;
             }
         } else if execution.has_failed_to_read() || !self.serves_as_replica(now, pg, object) {
-            // This copy is damaged, a write overtook the read, or the primary may have been given up.
+            // This copy is damaged, a write overtook the read, or a new primary may have taken over.
             self.reply_error(key, Errno::AGAIN);
             return Progress::Ran;
         }
@@ -602,9 +607,10 @@ impl Osd {
         Progress::Ran
     }
 
-    /// Keeps the number of remembered objects bounded. Replicas remember none: writes pass them by.
+    /// Evicts idle objects beyond the group's share. Replicas keep none, because writes bypass
+    /// their contexts.
     fn forget_idle_objects(&mut self, pg: PgId, object: &HObject) {
-        /// More than one, so that a share that became smaller is reached.
+        /// Contexts examined per call; more than one, so that the number falls after the share has shrunk.
         const LOOKED_AT: usize = 2;
         let share = limits::objects_cached_max(self.groups.len());
         let Some(group) = self.groups.get_mut(&pg) else { return };
@@ -634,8 +640,8 @@ fn is_memorable(execution: &Execution) -> bool {
     execution.outputs.iter().all(|(_, output)| output.len() <= limits::WRITE_REPLY_LEN_MAX)
 }
 
-/// The user version that an answer without a change tells: the object's, or, of an absent object,
-/// one that its next one will exceed.
+/// The user version in a reply without a change: the object's, or, for an absent object, one that
+/// its next version will exceed.
 pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
     match Errno(-execution.result) {
         Errno::NOENT => pg.info().last_user_version,
@@ -643,12 +649,12 @@ pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
     }
 }
 
-/// The object in whose queue all that is about it and its clones waits.
+/// The head of an object; its queue orders the requests for all its clones, too.
 pub(crate) fn head_of(object: &HObject) -> HObject {
     HObject { snap: SnapId::HEAD, ..object.clone() }
 }
 
-/// What a store is asked for; of another OSD's object it knows nothing.
+/// The request to the store that loads what is needed; `None` for a copy.
 pub(crate) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
     let collection = Collection(pg);
     Some(match need.clone() {
@@ -672,6 +678,7 @@ fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Err
     }
 }
 
+/// Decodes the state of an object from its attributes; `None` if they are missing or damaged.
 pub(crate) fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
     let info: ObjectInfo = codec::decode_all("object info", meta.attrs.get(&INFO_ATTR)?).ok()?;
     let snaps = match meta.attrs.get(&SNAPSET_ATTR) {
@@ -691,7 +698,7 @@ fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
                 state.xattrs.remove(name);
             }
             AttrDelta::Set(name, value) => {
-                // Copied, or a small attribute would keep a large message in memory.
+                // Copied, because a slice would keep the whole message in memory.
                 let value = Bytes::copy_from_slice(value);
                 state.xattrs.insert(name.clone(), value);
             }

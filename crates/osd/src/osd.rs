@@ -110,7 +110,7 @@ pub struct Osd {
     pub(crate) operations: Operations,
     pub(crate) state_times: StateTimes,
     pub(crate) bench: Option<Box<Bench>>,
-    /// Sequence number of the next entry that this OSD sends to the cluster log.
+    /// Sequence number of the latest entry by the `cluster_log` command.
     pub(crate) log_sequence: u64,
     pub(crate) leases: Leases,
     /// When to check again whether read leases of prior intervals have expired, by group.

@@ -1,5 +1,5 @@
-//! Sessions to other OSDs. Between two OSDs there is one for all that groups have to say, whichever end
-//! opened it: a second one, beside the first, would count as the opener's new beginning, and end it.
+//! Sessions with other OSDs. Two OSDs share one session for all messages of groups, whichever end
+//! opened it: a second session would be taken for a restart of its opener, and end the first.
 
 use crate::{Osd, leases};
 use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
 use wire::{MessageBody, OsdFailure, OsdReply, OsdRequest};
 
+/// The sessions with other OSDs.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     links: BTreeMap<OsdId, Link>,
     by_conn: BTreeMap<ConnId, OsdId>,
-    /// Sessions that others opened, and that groups have spoken over.
+    /// Sessions that other OSDs opened and sent group messages over.
     offered: BTreeMap<OsdId, ConnId>,
-    /// Those whose session broke, as the map still shows them: what they were sent may be lost, so
-    /// nothing more is sent to them until the map shows them otherwise.
+    /// OSDs whose session broke, as the map still shows them. Messages to them may be lost, so no
+    /// more are sent until the map shows them otherwise.
     broken: BTreeMap<OsdId, (Epoch, EntityAddrVec)>,
 }
 
@@ -23,12 +24,12 @@ pub(crate) struct Peers {
 struct Link {
     conn: ConnId,
     addrs: EntityAddrVec,
-    /// What went over it is lost for good if it breaks, and only a new interval makes up for that. Copies ask
-    /// again, and leases are asked for again.
+    /// Group messages were sent over it: if it breaks, they are lost, and only a new interval makes
+    /// up for that. Requests of copies and leases are resent instead.
     carries_groups: bool,
 }
 
-/// Whether the message is repeated by whoever sent it if it is lost.
+/// Whether the sender repeats messages of this kind if they are lost.
 fn is_repeated(kind: u16) -> bool {
     matches!(kind, OsdRequest::KIND | OsdReply::KIND | leases::ASK | leases::PROMISE)
 }
@@ -41,7 +42,7 @@ impl Peers {
 }
 
 impl Peers {
-    /// The OSD that a session of ours leads to, and where it was looked for.
+    /// The OSD that a session of ours leads to, and the addresses to which it was opened.
     pub fn address_of(&self, conn: ConnId) -> Option<(OsdId, EntityAddrVec)> {
         let osd = self.of(conn)?;
         let link = self.links.get(&osd).filter(|link| link.conn == conn)?;
@@ -50,7 +51,8 @@ impl Peers {
 }
 
 impl Osd {
-    /// Sends to another OSD as the map knows it; what it cannot be told is lost with the interval.
+    /// Sends a message to another OSD as the map knows it. Dropped if that OSD is down or its
+    /// session broke: then the interval ends.
     pub(crate) fn send_to_osd(&mut self, to: OsdId, message: Message) {
         if self.peers.broken.contains_key(&to) {
             return;
@@ -83,8 +85,9 @@ impl Osd {
         conn
     }
 
-    /// The one that the OSD itself has opened, if it is of its present life and of ours: when one of
-    /// both begins, sessions are given up by who opened them, and the other end does not learn of it.
+    /// The session that the OSD itself has opened, if it belongs to the present incarnations of
+    /// both: when one restarts, only the opener gives up its sessions, and the other end does not
+    /// learn of it.
     fn offered_session(&self, osd: OsdId, addrs: &EntityAddrVec) -> Option<ConnId> {
         let conn = *self.peers.offered.get(&osd)?;
         let session = self.sessions.get(&conn)?;
@@ -124,16 +127,16 @@ impl Osd {
         self.peers.broken.retain(|osd, (up_from, addrs)| is_same(osd, up_from, addrs));
     }
 
-    /// This OSD begins a new life: what the old one had sent or was to be sent means nothing any more,
-    /// and that its sessions end proves nothing about anybody.
+    /// Ends all sessions before this OSD boots again: messages sent before are void, and broken
+    /// sessions are no evidence against peers.
     pub(crate) fn leave_peers(&mut self) {
         let offered = std::mem::take(&mut self.peers.offered);
         let peers = std::mem::replace(&mut self.peers, Peers { offered, ..Peers::default() });
         peers.by_conn.into_keys().for_each(|conn| self.close_peer(conn));
     }
 
-    /// A session to another OSD broke, and with it messages may be lost that will never be repeated:
-    /// the monitor must count that OSD as failed, so that all begin a new interval.
+    /// A session with another OSD broke, and group messages may be lost that are never resent:
+    /// reports that OSD as failed, so that its groups begin new intervals.
     pub(crate) fn peer_closed(&mut self, _now: Time, conn: ConnId) {
         self.forget_early(conn);
         self.peers.offered.retain(|_, offered| *offered != conn);
@@ -152,13 +155,13 @@ impl Osd {
         self.report_broken(osd);
     }
 
-    /// A new life of this OSD in the map: all its groups begin new intervals, so that nothing counts
-    /// any more that was lost before. The monitor does not listen to those who are down.
+    /// Forgets broken sessions once this OSD has booted: all its groups begin new intervals, which
+    /// make up for lost messages. The monitor ignores reports of OSDs that are down.
     pub(crate) fn forget_broken(&mut self) {
         self.peers.broken.clear();
     }
 
-    /// Tells a monitor that may not have heard of it.
+    /// Repeats the reports of broken sessions to a monitor that may not have got them.
     pub(crate) fn report_all_broken(&mut self) {
         let broken: Vec<OsdId> = self.peers.broken.keys().copied().collect();
         broken.into_iter().for_each(|osd| self.report_broken(osd));
@@ -170,7 +173,7 @@ impl Osd {
         self.report_failure(osd, addrs, certain, Duration::ZERO);
     }
 
-    /// Who is at the other end, if it is an OSD.
+    /// The OSD at the other end of a session, if it is one.
     pub(crate) fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
         if let Some(osd) = self.peers.by_conn.get(&conn) {
             return Some(*osd);
@@ -178,7 +181,7 @@ impl Osd {
         self.sessions.get(&conn)?.osd
     }
 
-    /// The same, of who sends what concerns groups.
+    /// Likewise for the sender of a group message; notes that the session carries these.
     fn group_sender(&mut self, conn: ConnId, message: &Message) -> Option<OsdId> {
         if let Some(osd) = self.peers.by_conn.get(&conn).copied() {
             if let Some(link) = self.peers.links.get_mut(&osd) {
@@ -189,8 +192,8 @@ impl Osd {
         self.note_offered(conn, pg::message::sender_epoch(message).ok())
     }
 
-    /// Another OSD speaks over a session that it has opened, and is answered over that: a second one would
-    /// replace it.
+    /// Notes that another OSD sent a group message over a session that it has opened. It is
+    /// answered over the same session, because a second one would replace it.
     pub(crate) fn note_offered(&mut self, conn: ConnId, epoch: Option<Epoch>) -> Option<OsdId> {
         let session = self.sessions.get_mut(&conn).filter(|_| conn.is_accepted())?;
         let osd = session.osd?;
@@ -199,6 +202,7 @@ impl Osd {
         Some(osd)
     }
 
+    /// Handles a group message. Fails if it does not decode, which ends the session.
     pub(crate) fn take_group_message(
         &mut self,
         now: Time,
@@ -217,7 +221,8 @@ impl Osd {
         }
     }
 
-    /// Fails if a message does not decode: who sent it never sends it again.
+    /// Delivers a group message, or makes it wait for its map. Fails if it does not decode: its
+    /// sender never resends it.
     pub(crate) fn deliver_group_message(
         &mut self,
         now: Time,

@@ -1,25 +1,26 @@
-//! How much is recovered at once, over all groups of this OSD.
+//! The recovery scheduler: how much is recovered at once, over all groups of this OSD.
 //!
-//! Clients come first: an object that a client waits for is recovered at once, whatever else goes on
-//! (`objects.rs`). All other objects are started one by one, group after group, as long as no more than
-//! `osd_recovery_max_active` are in work; while clients have requests in work, a quarter of that, and
-//! not sooner than `osd_recovery_sleep` after the one before.
+//! Clients come first: an object that a client waits for is recovered immediately (`objects.rs`).
+//! All other objects are started one by one, group after group, while at most
+//! `osd_recovery_max_active` are in progress; while clients have requests in progress, a quarter of
+//! that, and at least `osd_recovery_sleep` apart.
 
 use crate::{Osd, limits};
 use engine::Time;
 use std::collections::BTreeSet;
 use types::PgId;
 
-/// While clients are at work, one in so many of the objects that could be recovered at once.
+/// While clients have requests in progress, one in so many of the usual number of objects is recovered.
 const BUSY_SHARE: usize = 4;
 
+/// The groups with objects to recover.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// Groups that have something to recover.
+    /// Groups that have objects to recover.
     queue: BTreeSet<PgId>,
-    /// The one that was served last.
+    /// The group that was served last.
     last: Option<PgId>,
-    /// Objects in work.
+    /// Objects in recovery.
     active: usize,
     next_start: Option<Time>,
 }
@@ -29,12 +30,12 @@ impl Scheduler {
         self.queue.is_empty()
     }
 
-    /// When something can be started that had to pause.
+    /// When recovery continues after a pause.
     pub fn due(&self) -> Option<Time> {
         self.next_start.filter(|_| !self.queue.is_empty())
     }
 
-    /// The group after the last one, in a circle.
+    /// The group after the last one, in round-robin order.
     fn next(&self) -> Option<PgId> {
         let after = self.last.and_then(|last| self.queue.range(last..).find(|pg| **pg != last));
         after.or(self.queue.first()).copied()
@@ -47,6 +48,7 @@ impl Scheduler {
         };
     }
 
+    /// Forgets a group that had `active` objects in recovery.
     pub fn forget(&mut self, pg: PgId, active: usize) {
         self.queue.remove(&pg);
         self.active -= active;
@@ -54,13 +56,13 @@ impl Scheduler {
 }
 
 impl Osd {
-    /// Goes on with what pauses.
+    /// Ends the pause.
     pub(crate) fn kick_recovery(&mut self, now: Time) {
         self.scheduler.next_start = None;
         self.schedule_recovery(now);
     }
 
-    /// A group may have begun or ended something.
+    /// Updates the scheduler from the state of a group.
     pub(crate) fn note_recovery(&mut self, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let active = group.pg.recovering();
@@ -83,7 +85,7 @@ impl Osd {
         }
     }
 
-    /// Starts what may be started.
+    /// Starts recovery of as many objects as the limit allows.
     pub(crate) fn schedule_recovery(&mut self, now: Time) {
         if self.scheduler.next_start.is_some_and(|next| next > now) {
             return;
@@ -103,14 +105,14 @@ impl Osd {
             }
             fruitless += usize::from(!started);
             if fruitless == limits::FRUITLESS_SEARCHES_MAX {
-                // The rest comes in the next turn.
+                // The others are searched in the next turn.
                 self.scheduler.next_start = Some(now);
                 return;
             }
         }
     }
 
-    /// Tries again what found no room, or no permission.
+    /// Retries recovery that lacked space or a reservation.
     pub(crate) fn retry_recovery(&mut self, now: Time) {
         let waiting = self.groups.iter().filter(|(_, group)| group.pg.wants_retry());
         let waiting: Vec<PgId> = waiting.map(|(pg, _)| *pg).collect();

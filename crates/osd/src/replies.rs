@@ -9,7 +9,7 @@ use types::{EVersion, Errno, HObject, PgId};
 use wire::{MessageBody, OpResult, OsdReply};
 
 impl Osd {
-    /// Ends a request without an answer: its client sends it again, or is gone.
+    /// Ends a request without a reply: its client resends it, or is gone.
     pub(crate) fn forget_request(&mut self, key: u64) {
         let Some(mut request) = self.requests.remove(key) else { return };
         self.budget.release(&mut request);
@@ -22,7 +22,7 @@ impl Osd {
         }
     }
 
-    /// Ends a request with an answer.
+    /// Ends a request with a reply.
     fn answer(&mut self, key: u64, reply: impl FnOnce(OsdReply) -> OsdReply) {
         let Some(mut request) = self.requests.remove(key) else { return };
         self.budget.release(&mut request);
@@ -45,12 +45,13 @@ impl Osd {
         }
     }
 
+    /// Ends a request with an error for the whole request.
     pub(crate) fn reply_error(&mut self, key: u64, errno: Errno) {
         self.answer(key, |reply| OsdReply { result: errno.negative(), ..reply });
     }
 
-    /// Of a failure no version is told, as in Ceph; but of an object that was removed of late, the least that its next
-    /// one can be.
+    /// Replies to a request that changed nothing. As in Ceph, failures carry no version, except
+    /// that for an object that was removed recently it is a lower bound of the next version.
     pub(crate) fn reply_unmodified(
         &mut self,
         key: u64,
@@ -75,6 +76,7 @@ impl Osd {
         });
     }
 
+    /// Replies to a write that is durable.
     pub(crate) fn reply_written(&mut self, key: u64, execution: &Execution, version: EVersion) {
         self.answer(key, |mut reply| {
             reply.result = execution.result;
@@ -84,7 +86,7 @@ impl Osd {
         });
     }
 
-    /// The answer that an earlier execution of the same request had.
+    /// Repeats the reply of an earlier execution of the same request.
     pub(crate) fn reply_again(&mut self, key: u64, known: &LogDup) {
         self.repeat_watches(self.now, key);
         self.answer(key, |mut reply| {
@@ -98,7 +100,7 @@ impl Osd {
         });
     }
 
-    /// A reply to one of our own requests to another OSD.
+    /// A reply from another OSD to a request of ours.
     pub(crate) fn take_reply(
         &mut self,
         _now: Time,
@@ -112,6 +114,7 @@ impl Osd {
         Ok(())
     }
 
+    /// Forgets a session that has ended: its watches, notifications and waiting requests.
     pub(crate) fn forget_session(&mut self, now: Time, conn: ConnId) {
         self.forget_early(conn);
         let Some(session) = self.sessions.remove(&conn) else { return };
@@ -121,8 +124,8 @@ impl Osd {
         self.end_vain_copies();
     }
 
-    /// What a session that has ended asked for: what has begun ends by itself, and what was written stays. All
-    /// else must not take the room of others while it waits.
+    /// Drops requests of an ended session that have not begun, so that they hold no resources while
+    /// they wait. Those that have begun complete on their own; durable writes stay.
     fn forget_unstarted(&mut self, conn: ConnId) {
         let is_unstarted = |request: &Request| {
             request.origin == Origin::Client { conn }

@@ -1,4 +1,4 @@
-//! What the monitor is told about this OSD and the groups whose primary it is.
+//! Statistics for the monitor about this OSD and the groups whose primary it is.
 
 use crate::groups::Group;
 use crate::osd::Stage;
@@ -13,14 +13,16 @@ use types::{Epoch, PgId, UTime};
 use wire::MessageBody;
 use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
 
-/// Changes are gathered for so long.
+/// Changes are gathered for so long before a report.
 const GATHER: Duration = Duration::from_millis(50);
-/// Reports only of how it is with groups are at least so far apart: while many recover, each tells of many.
+/// Minimum distance of reports that are only about states of groups: while many recover, each
+/// report covers several.
 const SPACING: Duration = Duration::from_millis(500);
 
-/// The first report of what is done to images speaks of so long.
+/// Duration that the first report of image traffic covers.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
 
+/// When the next report is due, and the space on the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Reporting {
     due: Option<Time>,
@@ -28,49 +30,50 @@ pub(crate) struct Reporting {
     usage: Usage,
     is_asking: bool,
     sequence: u64,
-    /// Bytes of commits on their way, of those done since `usage` was asked for, and of the latter
-    /// when it was asked for anew.
+    /// Bytes of commits in flight; of those completed since `usage` was requested; and of the
+    /// latter when it was last requested.
     in_flight: u64,
     stored: u64,
     stored_before: u64,
-    /// As the groups were told.
+    /// As the groups were told last.
     was_full: bool,
     shortage: Shortfall,
-    /// What the disk is made out to be, by `injectfull`.
+    /// The usage set by `injectfull`.
     injected: Option<Injected>,
 }
 
-/// A disk that is made out to be as full as that, for so many reports; for ever if that is not said.
+/// A simulated fill level, for so many reports; without limit if `None`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Injected {
-    /// The share that is used.
+    /// The used share, 0 to 1.
     pub used: f64,
     pub reports: Option<u64>,
 }
 
-/// Whether the store refused something for want of room, though there seemed to be some.
+/// Whether the store refused a write for lack of space, although its usage seemed to allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Shortfall {
     #[default]
     None,
-    /// How much was available then is to be asked.
+    /// The available space at that time is not known yet.
     Noted,
-    /// It lasts until more than this is available.
+    /// Lasts until more bytes than this are available.
     Until(u64),
 }
 
 impl Reporting {
+    /// When the next report is due; `None` while the store's usage is requested for one.
     pub fn due(&self) -> Option<Time> {
         self.due.filter(|_| !self.is_asking)
     }
 
-    /// Something changed that the monitor should know soon.
+    /// Requests a report soon, because of a change.
     pub fn request(&mut self, now: Time) {
         let soon = now + GATHER;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
     }
 
-    /// A group's state changed in a way that nobody but people waits for.
+    /// Requests a report of a group's state that is only of interest to people.
     pub fn request_soon(&mut self, now: Time) {
         self.request(now.max(self.last + SPACING));
     }
@@ -80,16 +83,17 @@ impl Reporting {
         self.shortage != Shortfall::None || self.is_less_free_than(limits::FAILSAFE_FREE_PERCENT)
     }
 
-    /// Whether too little is free to take more groups.
+    /// Whether too little is free to be backfilled with more groups.
     pub fn is_backfill_full(&self) -> bool {
         self.is_less_free_than(limits::BACKFILL_FREE_PERCENT)
     }
 
+    /// Sets or clears the simulated fill level.
     pub fn inject(&mut self, injected: Option<Injected>) {
         self.injected = injected;
     }
 
-    /// What the store said, or what it is made out to have said.
+    /// The usage as the store reported it, or as injected.
     pub fn usage(&self) -> Usage {
         let mut usage = self.usage;
         if let Some(Injected { used, .. }) = self.injected {
@@ -100,7 +104,7 @@ impl Reporting {
         usage
     }
 
-    /// What was injected for a number of reports ends with them.
+    /// Ends an injected usage after its number of reports.
     fn count_injected(&mut self) {
         if let Some(Injected { reports: Some(left), .. }) = &mut self.injected {
             *left = left.saturating_sub(1);
@@ -117,6 +121,7 @@ impl Reporting {
         bytes_total > 0 && free < bytes_total / 100 * percent
     }
 
+    /// Counts a commit that adds `bytes`; [`Reporting::end_commit`] must follow.
     pub fn begin_commit(&mut self, bytes: u64) {
         self.in_flight += bytes;
     }
@@ -126,7 +131,7 @@ impl Reporting {
         self.stored += bytes;
     }
 
-    /// The store has refused something. What it says that is available is an estimate.
+    /// Notes that the store refused a write. Its available space is an estimate.
     pub fn note_refusal(&mut self, now: Time) {
         self.shortage = Shortfall::Noted;
         self.request(now);
@@ -136,7 +141,7 @@ impl Reporting {
         self.usage = usage;
         self.stored -= self.stored_before;
         self.shortage = match self.shortage {
-            // Else it was for the kind of the write, and another one may be taken.
+            // Otherwise the kind of the write was the cause, and another one may succeed.
             Shortfall::Noted if self.is_backfill_full() => Shortfall::Until(usage.bytes_available),
             Shortfall::Noted => Shortfall::None,
             Shortfall::Until(floor) if usage.bytes_available > floor => Shortfall::None,
@@ -144,8 +149,8 @@ impl Reporting {
         };
     }
 
-    /// Commits may have taken so much that the usage should be asked for again. Not all that they
-    /// bring is new, so that what is known may be far too low.
+    /// Whether commits may have used so much space that the usage should be requested again. They
+    /// may overwrite data, so the known usage may be far too pessimistic.
     fn is_outdated(&self) -> bool {
         let Usage { bytes_total, bytes_available, .. } = self.usage;
         bytes_total > 0 && self.stored > bytes_available / 2
@@ -153,6 +158,7 @@ impl Reporting {
 }
 
 impl Osd {
+    /// Begins a report, if one is due: requests the usage of the store.
     pub(crate) fn report_if_due(&mut self, now: Time) {
         if self.reporting.due().is_some_and(|due| due <= now) {
             self.reporting.is_asking = true;
@@ -163,12 +169,13 @@ impl Osd {
         }
     }
 
+    /// Sends a report with the usage of the store.
     pub(crate) fn usage_known(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
         self.reporting.is_asking = false;
         if let Ok(Outcome::Usage(usage)) = outcome {
             self.reporting.take_usage(usage);
         }
-        // Should the monitor not have heard it.
+        // Repeated, in case the monitor has not got it.
         self.take_leave();
         let is_serving = self.stage != Stage::Failed;
         if is_serving {
@@ -197,21 +204,22 @@ impl Osd {
         self.reporting.count_injected();
     }
 
-    /// A report's number: it goes on rising when the OSD is started anew.
+    /// The sequence number of a report; it continues to rise when the OSD restarts.
     fn stat_sequence(&self, sequence: u64) -> u64 {
         let up_from = self.map.osd(self.id()).map_or(0, |osd| osd.info.up_from.0);
         u64::from(up_from) << 32 | sequence & u64::from(u32::MAX)
     }
 
-    /// Reports now, and says which report shows all that is so far. The usage that is being asked for may be
-    /// older than that.
+    /// Reports now, and returns the sequence number of the report that includes the present state.
+    /// A report that is being prepared may have older usage.
     pub(crate) fn flush_stats(&mut self) -> u64 {
         let next = if self.reporting.is_asking { 2 } else { 1 };
         self.reporting.due = Some(self.now);
         self.stat_sequence(self.reporting.sequence + next)
     }
 
-    /// Who begins to ask what is done to images need not wait for the next report.
+    /// Counts the traffic of images if the monitor wants that. When this begins, the first report
+    /// follows soon.
     pub(crate) fn take_stats_ack(&mut self, now: Time, ack: &StatsAck) {
         if ack.count_images > 0 && self.images.ask(now, ack.count_images) {
             self.reporting.request(now + COUNTED_FOR);
@@ -296,7 +304,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         read_bytes: group.counters.read_bytes,
         writes: group.counters.writes,
         write_bytes: group.counters.write_bytes,
-        // Who is clean as of now needs nothing that was before.
+        // A clean group needs no interval before the present one.
         last_epoch_clean: if pg.is_clean() { epoch } else { info.history.last_epoch_clean },
         blocked_by: blocked_by(pg),
         last_scrub: stamps.last,
@@ -312,7 +320,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
     }
 }
 
-/// For whom the group waits: OSDs that must come back, or else those that have not answered.
+/// The OSDs for which the group waits: those that must come back, or else those that have not answered.
 fn blocked_by(pg: &Pg) -> Vec<types::OsdId> {
     let down: Vec<types::OsdId> = pg.blocked_by().collect();
     match down.is_empty() && !pg.is_serving() {
@@ -321,20 +329,22 @@ fn blocked_by(pg: &Pg) -> Vec<types::OsdId> {
     }
 }
 
-/// Copies of objects that do not exist, and those that are not where they should be.
+/// Copies of objects that do not exist (degraded), and those that are on other OSDs than they
+/// should be (misplaced).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shortage {
     pub degraded: u64,
     pub misplaced: u64,
 }
 
+/// Degraded and misplaced copies of a group.
 pub(crate) fn shortage(pg: &Pg) -> Shortage {
     let (members, objects) = (pg.members(), pg.info().objects);
     let missing = pg.objects_missing() as u64;
     let absent = members.size.saturating_sub(members.acting.len()) as u64;
-    // What is being filled in has about the share of its objects that it has of the hash range.
+    // A backfill target lacks about the share of objects that remains of the hash range.
     let to_come = pg.backfill_targets().map(|(_, done)| remaining(objects, done)).sum::<u64>();
-    // As many as there are acting members too few are copies that do not exist anywhere.
+    // Copies up to the number of lacking acting members do not exist anywhere.
     let new = to_come.min(absent * objects);
     let degraded = missing + if to_come > 0 { new } else { absent * objects };
     Shortage { degraded, misplaced: to_come - new }
@@ -345,6 +355,7 @@ fn remaining(objects: u64, done: &types::HObject) -> u64 {
     if done.max { 0 } else { ((u128::from(objects) * u128::from(left)) >> 32) as u64 }
 }
 
+/// The state of a group as bits of `pg_state`, without scrub and snapshot trimming.
 pub(crate) fn state_bits(pg: &Pg) -> u64 {
     use pg_state::*;
     let members = pg.members();
@@ -368,7 +379,7 @@ pub(crate) fn state_bits(pg: &Pg) -> u64 {
     }
 }
 
-/// What an active group is busy with.
+/// State bits of the recovery and backfill of an active group.
 fn work_bits(pg: &Pg) -> u64 {
     use pg_state::*;
     let backfill = match pg.backfill_state() {

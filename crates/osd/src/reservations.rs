@@ -1,8 +1,9 @@
-//! How many groups are filled in at the same time, as primary and as target (`osd_max_backfills`).
+//! Backfill reservations: the number of groups that are backfilled at the same time, as primary and
+//! as target (`osd_max_backfills`).
 //!
-//! A primary first takes a place of its own and then asks for one at the target, so whoever holds a
-//! target's place waits for nobody, and nobody waits in a circle. A target whose disk is too full for
-//! more refuses.
+//! A primary first takes a local reservation and then requests one at the target. So the holder of
+//! a target's reservation waits for no other one, which excludes deadlock. A target whose disk is
+//! too full refuses.
 
 use crate::Osd;
 use engine::Time;
@@ -11,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::FastMap;
 use types::{OsdId, PgId};
 
-/// Places of one kind, and who waits for one.
+/// Reservations of one kind, and the groups that wait for one.
 #[derive(Debug, Default)]
 struct Places {
     taken: BTreeSet<PgId>,
-    /// By number, in the order in which they asked; and the numbers.
+    /// Groups that wait, in order of their requests, with the remote primary; and the number of each.
     waiting: BTreeMap<u64, (PgId, Option<OsdId>)>,
     numbers: FastMap<PgId, u64>,
     next: u64,
@@ -68,6 +69,7 @@ impl Places {
     }
 }
 
+/// Local and remote reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     own: Places,
@@ -83,6 +85,8 @@ impl Osd {
         })
     }
 
+    /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
+    /// told by [`pg::Pg::reserved`].
     pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
         if primary.is_some() && self.reporting.is_backfill_full() {
             let group = self.groups.get_mut(&pg).expect("it has just asked");
@@ -95,6 +99,7 @@ impl Osd {
         self.grant_reservations(now);
     }
 
+    /// Releases all reservations of a group, and its requests for any.
     pub(crate) fn release(&mut self, now: Time, pg: PgId) {
         self.reservations.own.release(pg);
         self.reservations.targets.release(pg);

@@ -1,9 +1,9 @@
-//! Groups that are divided or merged, because their pool has more of them than before, or less.
+//! Splits and merges of groups, when the `pg_num` of their pool grows or shrinks.
 //!
-//! Crate `pg` divides one copy, and merges two. Here: which groups that concerns, and that all else waits
-//! for it that must. Maps are passed over until the last copy has its shape, and then asked for: what is
-//! stored of a group never lags behind more than one map, and the group never has to be divided while it
-//! is being divided.
+//! Crate `pg` splits one copy and merges two. This module decides which groups are concerned, and
+//! holds back the rest of the OSD where it must wait. Maps are ignored until the last copy is split
+//! or merged, and then requested again: so the stored state of a group is never more than one map
+//! behind, and a group is never split during its split.
 
 use crate::Osd;
 use crate::groups::Group;
@@ -14,28 +14,29 @@ use pg::{MapChange, MergedVersions, Pg};
 use std::collections::{BTreeMap, BTreeSet};
 use types::PgId;
 
+/// The splits and merges in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Reshaping {
-    /// By the group that is divided, or that others are merged into.
+    /// By the group that is split, or that others are merged into.
     jobs: BTreeMap<PgId, Job>,
-    /// Whether a map was passed over.
+    /// Whether a map was ignored.
     missed_maps: bool,
 }
 
 #[derive(Debug)]
 enum Job {
-    /// Into itself and these.
+    /// A split into the group itself and these.
     Divide(BTreeSet<PgId>),
     Merge {
         sources: BTreeSet<PgId>,
         versions: Option<MergedVersions>,
-        /// Those, and the group itself, of which something is on its way to the store.
+        /// The groups, of the sources and the target, that have requests to the store in flight.
         busy: BTreeSet<PgId>,
     },
 }
 
 impl Reshaping {
-    /// Whether maps have to wait; then they will be asked for.
+    /// Whether maps must be ignored; if so, they are requested again later.
     pub fn holds_maps(&mut self) -> bool {
         self.missed_maps |= !self.jobs.is_empty();
         !self.jobs.is_empty()
@@ -45,7 +46,7 @@ impl Reshaping {
         self.jobs.is_empty()
     }
 
-    /// The group whose reshaping another one has a part in.
+    /// The group whose split or merge this group takes part in.
     fn job_of(&self, pg: PgId) -> Option<PgId> {
         let takes_part = |job: &Job| match job {
             Job::Divide(_) => false,
@@ -57,8 +58,8 @@ impl Reshaping {
 }
 
 impl Osd {
-    /// A group whose objects were those with so many certain bits of their hash was told a map: is it
-    /// another one now?
+    /// Starts a split or merge of a group that has just handled a map. `bits` is the number of hash
+    /// bits that selected its objects before.
     pub(crate) fn reshape(&mut self, pg: PgId, bits: u8, map: &OsdMap, change: &MapChange) {
         let bits_now = self.groups.get(&pg).map_or(bits, |group| group.pg.members().hash_bits);
         match bits_now {
@@ -68,7 +69,7 @@ impl Osd {
         }
     }
 
-    /// The new parts of a group that is divided are told the same map.
+    /// Creates the parts of a group that is split, under the same map.
     fn place_parts(&mut self, pg: PgId, bits: u8, map: &OsdMap, change: &MapChange) {
         let whole = &self.groups.get(&pg).expect("it was just placed").pg;
         let (is_absent, is_reshaping) = (whole.is_absent(), whole.is_reshaping());
@@ -87,7 +88,8 @@ impl Osd {
         }
     }
 
-    /// Makes a group of a part of another one. Whoever has such a group already has a newer one.
+    /// Creates the group for a part of another one. False if this OSD already has that group: then
+    /// its copy is newer.
     fn begin_part(&mut self, pg: PgId, part: PgId) -> bool {
         if self.groups.get(&part).is_some_and(|group| !group.pg.is_absent()) {
             tracing::error!(%pg, %part, osd = %self.config.id, "the part is there already");
@@ -100,7 +102,7 @@ impl Osd {
         true
     }
 
-    /// The groups that are merged into another one stand still with it.
+    /// Quiesces the groups that are merged into another one, and that group.
     fn place_sources(&mut self, pg: PgId, map: &OsdMap, change: &MapChange) {
         let Some(pool) = map.pool(pg.pool) else { return };
         let is_source = |(id, group): &(&PgId, &Group)| {
@@ -129,7 +131,7 @@ impl Osd {
         self.reshaping.jobs.insert(pg, Job::Merge { sources, versions, busy });
     }
 
-    /// Whether a group that is not in the map any more is merged into one that is here.
+    /// Whether a group that the map no longer has will be merged into one of this OSD.
     pub(crate) fn is_merged_here(&self, pg: PgId) -> bool {
         let Some(pool) = self.map.pool(pg.pool) else { return false };
         let target = PgId { seed: stable_mod(pg.seed, pool.pg_num), ..pg };
@@ -141,7 +143,8 @@ impl Osd {
         copy(&pg).is_some() && copy(&target).is_some_and(|copy| copy.members().hash_bits > bits)
     }
 
-    /// The store has confirmed all that it was given for a group, which can have another shape now.
+    /// A group is quiescent: the store has confirmed all its requests. Starts its split or merge if
+    /// no other group is waited for.
     pub(crate) fn stands_still(&mut self, now: Time, pg: PgId) {
         let Some(id) = self.reshaping.job_of(pg) else { return };
         if let Some(Job::Merge { busy, .. }) = self.reshaping.jobs.get_mut(&id) {
@@ -176,7 +179,7 @@ impl Osd {
         self.pump_group(now, id);
     }
 
-    /// The store has divided or merged a group, or has failed to.
+    /// The store has split or merged a group, or has failed to.
     pub(crate) fn reshaped(&mut self, now: Time, pg: PgId, is_done: bool) {
         let Some(id) = self.reshaping.job_of(pg) else { return };
         if id != pg {
@@ -206,6 +209,8 @@ impl Osd {
         }
     }
 
+    /// Starts service of a part or source after a split or merge; or leaves it out of service, if
+    /// that failed.
     fn give_shape(&mut self, now: Time, pg: PgId, is_done: bool) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         group.tell_time(&self.leases, now);
@@ -216,7 +221,7 @@ impl Osd {
         self.pump_group(now, pg);
     }
 
-    /// A group that was to be merged cannot be read: the merged one will not have all.
+    /// Merges without a source that cannot be read: the merged group is incomplete.
     fn go_on_without(&mut self, now: Time, id: PgId, pg: PgId) {
         if let Some(Job::Merge { sources, versions, busy }) = self.reshaping.jobs.get_mut(&id) {
             sources.remove(&pg);

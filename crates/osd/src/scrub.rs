@@ -1,10 +1,12 @@
-//! Scrubs on this OSD: which group next, with whom, and what is made of what they find.
+//! Scrubs of this OSD: their schedule, reservations, and the handling of findings.
 //!
-//! The comparing itself is [`pg::scrub`]'s. Here rounds get their messages and reads, one group at a
-//! time is scrubbed as primary and few are helped as members, findings are kept for clients
-//! ([`inconsistent`]), and what can be repaired is handed to the group, whose recovery does it.
+//! The comparison itself is in [`pg::scrub`]. This module passes messages and reads to the rounds,
+//! limits the number of groups that are scrubbed at a time as primary and as replica, keeps
+//! findings for clients ([`inconsistent`]), and passes what can be repaired to the group, whose
+//! recovery does it.
 //!
-//! Invariants: a round belongs to one interval of its group and ends with it; what was repaired is
+//! Invariants: a round belongs to one interval of its group and ends with it; a repaired object is
+//! checked again before it counts as repaired.
 //! looked at again before it counts as repaired.
 
 mod inconsistent;
@@ -26,62 +28,62 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Collection, Outcome, RequestKind, StoreError, Transaction};
 use types::{Epoch, HObject, OsdId, PgId, UTime};
 
-/// A round that gets no answer for so long is given up.
+/// A round without an answer for so long is aborted.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So long after groups became active the schedule is looked at.
+/// The schedule is checked so long after groups became active.
 const GATHER: Duration = Duration::from_secs(1);
-/// Findings of a group that are kept for clients.
+/// Findings of a group that are kept for clients; further ones are only counted.
 const FINDINGS_MAX: usize = 1000;
-/// Numbers of questions of one round.
+/// Request ids reserved for one round.
 const ROUND_NUMBERS: u64 = 1 << 32;
 
-/// What the OSD as a whole knows of scrubs.
+/// Scrubs of the whole OSD.
 #[derive(Debug, Default)]
 pub(crate) struct Scrubs {
     /// When to look for a group that is due.
     pub due: Option<Time>,
     /// Groups that are scrubbed here as primary.
     pub own: BTreeSet<PgId>,
-    /// Groups whose primaries were promised help, and in which interval.
+    /// Groups with a reservation by their primary, and the interval of each.
     helped: BTreeMap<PgId, Epoch>,
     rounds: u64,
     findings: u64,
 }
 
-/// What one group knows of its scrubs.
+/// Scrubs of one group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupScrub {
-    /// Nothing until they were read from the store.
+    /// `None` until read from the store.
     pub stamps: Option<Stamps>,
     pub is_loading: bool,
-    /// When the group was first looked at here.
+    /// When the group was first seen here.
     pub since: Option<UTime>,
-    /// What an administrator wants, until the stamps are known; then the group has it.
+    /// An order of an administrator that waits for the stamps to be loaded; then the group keeps it.
     pub order: Option<Order>,
-    /// Not before then, after a round that came to nothing.
+    /// Earliest start, after a round that was aborted.
     pub not_before: Option<Time>,
     pub running: Option<Box<Running>>,
     pub member: Member,
     member_of: Option<(OsdId, Epoch)>,
-    /// Repaired, to be looked at again.
+    /// Repaired objects that must be checked again.
     pub repaired: BTreeMap<HObject, Level>,
-    /// Objects that were replaced from good copies, by scrubs or by reads that met damage.
+    /// Objects that were repaired from good copies, after scrubs or failed reads.
     pub repairs: u64,
-    /// What is wrong, as the last scrub in this interval saw it.
+    /// Inconsistencies that the last scrub in this interval found.
     pub findings: BTreeMap<HObject, Finding>,
     pub snap_findings: BTreeMap<HObject, SnapFinding>,
-    /// In which interval the findings were made.
+    /// The interval of the findings.
     pub findings_of: Option<Epoch>,
 }
 
-/// A round of which this OSD is the primary.
+/// A round whose primary this OSD is.
 #[derive(Debug)]
 pub(crate) struct Running {
     round: Round,
     serial: u64,
     interval: Epoch,
     order: Option<Order>,
-    /// Only what was repaired is looked at, if anything was.
+    /// Repaired objects to check again; if there are any, the round covers nothing else.
     recheck: BTreeMap<HObject, Level>,
     count: Count,
     omaps: OmapTotals,
@@ -89,12 +91,12 @@ pub(crate) struct Running {
 }
 
 impl Scrubs {
-    /// Groups whose primaries were promised help.
+    /// Number of reservations by primaries.
     pub fn helped_count(&self) -> usize {
         self.helped.len()
     }
 
-    /// A group became fit for being scrubbed.
+    /// Checks the schedule soon, because a group became clean or active.
     pub fn hurry(&mut self, now: Time) {
         let soon = now + GATHER;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
@@ -102,7 +104,7 @@ impl Scrubs {
 }
 
 impl GroupScrub {
-    /// What a group's state says besides how it is with its copies.
+    /// State bits of the group's scrubs.
     pub fn state_bits(&self) -> u64 {
         use wire::internal::pg_state::{DEEP_SCRUB, INCONSISTENT, REPAIR, SCRUBBING};
         let running = self.running.as_ref().map_or(0, |running| {
@@ -119,6 +121,7 @@ impl Running {
         self.round.level()
     }
 
+    /// The round only checks repaired objects again.
     pub fn is_recheck(&self) -> bool {
         !self.recheck.is_empty()
     }
@@ -128,7 +131,7 @@ impl Running {
     }
 }
 
-/// What the store was asked for.
+/// The purpose of a request to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScrubTag {
     LoadStamps,
@@ -139,8 +142,8 @@ pub(crate) enum ScrubTag {
 }
 
 impl Osd {
-    /// The groups of which this OSD is the primary: when they were scrubbed, as far as is known, and
-    /// whether something found is still being repaired, or is to be looked at again.
+    /// Groups whose primary this OSD is, each with its scrub stamps, if they are known, and whether
+    /// a scrub, a repair or a check of repaired objects is pending.
     pub fn scrubs(&self) -> impl Iterator<Item = (PgId, Option<Stamps>, bool)> + '_ {
         let primaries = self.groups.iter().filter(|(_, group)| group.pg.is_primary());
         primaries.map(|(pg, group)| {
@@ -151,11 +154,12 @@ impl Osd {
         })
     }
 
-    /// How often a scrub of this OSD as primary found something wrong with an object, since it started.
+    /// Number of inconsistent objects that scrubs of this OSD as primary found since it started.
     pub fn scrub_findings(&self) -> u64 {
         self.scrubs.findings
     }
 
+    /// Handles a message of a scrub from another member. Messages of other intervals are ignored.
     pub(crate) fn take_scrub_message(&mut self, now: Time, from: OsdId, message: &Message) {
         let (header, body) = match Body::decode(message) {
             Ok(decoded) => decoded,
@@ -193,6 +197,7 @@ impl Osd {
         }
     }
 
+    /// Handles a completion of the store for a scrub.
     pub(crate) fn scrub_completed(
         &mut self,
         now: Time,
@@ -220,7 +225,7 @@ impl Osd {
         }
     }
 
-    /// Reads for another OSD's scrub, and its answer.
+    /// Performs reads for the scrub of another primary, and sends the answer.
     fn pump_member(&mut self, pg: PgId) {
         while let Some(group) = self.groups.get_mut(&pg) {
             if let Some((tag, kind)) = group.scrub.member.poll_request() {
@@ -258,6 +263,7 @@ impl Osd {
         self.send_scrub(pg, to, &Body::Reserved(is_free));
     }
 
+    /// Begins a round. Objects that were repaired are checked again first, in a round of their own.
     pub(crate) fn begin_scrub(&mut self, now: Time, pg: PgId, level: Level, order: Option<Order>) {
         let whoami = self.config.id;
         let Some(group) = self.groups.get_mut(&pg) else { return };
@@ -296,7 +302,7 @@ impl Osd {
         self.pump_scrub(now, pg);
     }
 
-    /// Does what a round wants done.
+    /// Performs the outputs of a round.
     pub(crate) fn pump_scrub(&mut self, now: Time, pg: PgId) {
         loop {
             let Some(group) = self.groups.get_mut(&pg) else { return };
@@ -331,12 +337,12 @@ impl Osd {
         }
     }
 
-    /// Something is wrong with an object: it is repaired, if it is clear how.
+    /// Handles an inconsistent object: it is repaired if a good copy is known.
     fn take_finding(&mut self, now: Time, pg: PgId, finding: Finding) {
         let may_repair = self.options.scrub_auto_repair;
         self.scrubs.findings += 1;
         let Some(group) = self.groups.get_mut(&pg) else { return };
-        // Of a group at rest nothing changes before it is merged.
+        // A premerge group takes no changes before it is merged.
         let rests = group.must_rest();
         let Some(running) = &mut group.scrub.running else { return };
         let level = running.round.level();
@@ -346,11 +352,11 @@ impl Osd {
             %pg, %object, authority = ?finding.authority, bad = ?finding.bad,
             "scrub: copies of an object differ or cannot be read"
         );
-        // What was repaired once and is wrong again is not repaired for ever.
+        // An object that is inconsistent again after a repair is not repaired again.
         let wanted = wanted && !running.is_recheck();
         let repaired = wanted && !rests && group.pg.repair(now.wall(), &finding);
         if repaired && let Some(context) = group.objects.get_mut(&object) {
-            // It is read again when it is needed and has been replaced.
+            // It is loaded again when it is needed and has been recovered.
             context.forget_state();
         }
         if repaired {
@@ -366,8 +372,8 @@ impl Osd {
         self.pump_group(now, pg);
     }
 
-    /// An object's clones are not those that it names. What is not there cannot be made; what nobody
-    /// can see goes if an administrator wants it repaired.
+    /// Handles an object whose clones do not match its snapset. Missing clones cannot be restored;
+    /// extra clones are removed if an administrator ordered a repair.
     fn take_snap_finding(&mut self, now: Time, pg: PgId, finding: SnapFinding) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let rests = group.must_rest();
@@ -393,12 +399,12 @@ impl Osd {
         self.pump_group(now, pg);
     }
 
-    /// A deep scrub has read an omap.
+    /// Handles the size of an omap that a deep scrub has read.
     fn take_omap(&mut self, pg: PgId, object: &HObject, size: OmapSize) {
         let options = &self.options;
         let is_large = size.keys > options.omap_keys_usual || size.bytes > options.omap_bytes_usual;
         let Some(group) = self.groups.get_mut(&pg) else { return };
-        // Repaired copies were counted before.
+        // Repaired copies were counted by the earlier round.
         let Some(running) = group.scrub.running.as_mut().filter(|run| !run.is_recheck()) else {
             return;
         };
@@ -410,7 +416,7 @@ impl Osd {
         }
     }
 
-    /// Pairs that belong to stored heads, and were lost; whether they are still true does not matter.
+    /// Restores pairs of the index of clones that stored heads imply; outdated ones do no harm.
     fn add_to_index(&mut self, pg: PgId, pairs: BTreeMap<Bytes, Bytes>) {
         let Some(group) = self.groups.get(&pg).filter(|_| !pairs.is_empty()) else { return };
         let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
@@ -443,13 +449,13 @@ impl Osd {
         // The clock of the primary that took the order may have been ahead of ours.
         let at = running.order.map_or(UTime::ZERO, |order| order.at);
         stamps.note(running.level(), at.max(now.wall()), running.count, running.omaps);
-        // What was ordered meanwhile is not done by what had begun before.
+        // An order that came meanwhile is not done by a scrub that began before it.
         let next = next.map(|order| Order { at: stamps.after(order.at), ..order });
         group.pg.set_scrub_order(next);
         self.publish_stamps(pg, stamps);
     }
 
-    /// All members keep the stamps, and what is still to be done.
+    /// Has all members keep the stamps, and the order that is still to be done.
     fn publish_stamps(&mut self, pg: PgId, stamps: Stamps) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let order = group.pg.scrub_order().filter(|order| !stamps.has_done(order));
@@ -473,7 +479,7 @@ impl Osd {
         self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::StoreStamps }, kind);
     }
 
-    /// Rounds whose interval is over, or that nobody answers, come to nothing.
+    /// Aborts rounds whose interval is over, or that get no answers.
     pub(crate) fn drop_dead_scrubs(&mut self, now: Time) {
         for pg in std::mem::take(&mut self.scrubs.own) {
             let Some(group) = self.groups.get_mut(&pg) else { continue };
@@ -497,6 +503,7 @@ impl Osd {
     }
 }
 
+/// The state of a group that rounds need.
 pub(crate) fn view(pg: &pg::Pg) -> View<'_> {
     View { log: pg.log(), committed: pg.committed(), recoveries: pg.recoveries_begun() }
 }

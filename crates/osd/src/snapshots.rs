@@ -1,5 +1,5 @@
-//! Snapshots as the OSD sees them: what a pool has, what a request must preserve, and where the state
-//! is that it wants to see.
+//! Snapshots of the OSD's pools: those that a write must preserve, and the place of the state that
+//! a request reads.
 
 use crate::Osd;
 use crate::execute::{Answer, CloneChanges, Need, Snapshots};
@@ -18,33 +18,36 @@ use types::{Errno, HObject, PgId, PoolId, SnapId};
 use wire::op::OpCode;
 use wire::op::request_flags::{ENFORCE_SNAPC, ORDERSNAP};
 
-/// What the map says of snapshots of a group's pool. Empty for most pools, so that a write pays one
+/// Snapshots of a group's pool as the map has them. Empty for most pools, so that a write costs one
 /// comparison.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolSnapshots {
-    /// Whether these are preserved, instead of those that clients name.
+    /// Whether these are preserved, instead of those in the client's snapshot context.
     is_pool_mode: bool,
     seq: SnapId,
     /// Newest first.
     snaps: Vec<SnapId>,
-    /// Those whose removal has begun, and is not over.
+    /// Snapshots whose removal has begun and is not complete.
     pub removed: Arc<SnapIntervals>,
-    /// Those, and all others of whose removal this OSD has heard: a request may have been long on its way.
+    /// Those, and all others of whose removal this OSD has learned: a request may have been in
+    /// flight for long.
     gone: Arc<SnapIntervals>,
 }
 
 impl PoolSnapshots {
+    /// Whether the pool's snapshots apply to the request, instead of those it names.
     fn rules(&self, request: &Request) -> bool {
         self.is_pool_mode && !request.message.has_flag(ENFORCE_SNAPC)
     }
 
-    /// Whether the request knows of any snapshot.
+    /// Whether the snapshot context of the request has any snapshot.
     pub fn has_any(&self, request: &Request) -> bool {
         let own = request.message.snap_context.seq > SnapId(0);
         if self.rules(request) { self.seq > SnapId(0) } else { own }
     }
 
-    /// What a write must preserve, newest first: a client may not have heard yet what was removed.
+    /// Snapshots that a write must preserve, newest first. Removed ones are left out, as its client
+    /// may not know of the removal yet.
     pub fn to_preserve<'a>(&'a self, request: &'a Request) -> Cow<'a, [SnapId]> {
         if self.rules(request) {
             return Cow::Borrowed(&self.snaps);
@@ -56,6 +59,7 @@ impl PoolSnapshots {
         Cow::Owned(named.iter().copied().filter(|snap| !self.gone.contains(*snap)).collect())
     }
 
+    /// The snapshots for the execution of a request; `snaps` are those to preserve.
     pub fn of_request<'a>(&'a self, request: &Request, snaps: &'a [SnapId]) -> Snapshots<'a> {
         let named = request.message.snap_context.seq;
         Snapshots {
@@ -67,7 +71,7 @@ impl PoolSnapshots {
     }
 }
 
-/// Notes which snapshots a map says are removed.
+/// Adds the snapshots that a map removes to those known as removed.
 pub(crate) fn note_removed(gone: &mut BTreeMap<PoolId, SnapIntervals>, map: &OsdMap) {
     gone.retain(|pool, _| map.pools.contains_key(pool));
     for (pool, removed) in &map.removed_snaps_queue {
@@ -75,7 +79,7 @@ pub(crate) fn note_removed(gone: &mut BTreeMap<PoolId, SnapIntervals>, map: &Osd
     }
 }
 
-/// Adds to a write what it changes in the group's index of clones.
+/// Adds the changes of the group's index of clones to those of a write.
 pub(crate) fn index_clones(
     pg: PgId,
     clones: CloneChanges,
@@ -95,7 +99,7 @@ pub(crate) fn index_clones(
 }
 
 impl Osd {
-    /// Looks up in a new map what the groups must know.
+    /// Updates the groups' snapshots from a new map.
     pub(crate) fn take_pool_snapshots(&mut self, now: Time) {
         let (map, gone) = (&self.map, &mut self.removed_snaps);
         note_removed(gone, map);
@@ -125,8 +129,8 @@ impl Osd {
         wanting.into_iter().for_each(|pg| self.note_trim(now, pg));
     }
 
-    /// Finds the clones that a request looks at, and sees to it that they are there. Says so if the
-    /// request cannot run yet.
+    /// Finds the clones that a request reads, and loads or recovers them. `Some` if the request
+    /// cannot run yet.
     pub(crate) fn find_clones(&mut self, pg: PgId, object: &HObject, key: u64) -> Option<Progress> {
         let request = self.requests.get(key).expect("the caller has it");
         let group = &self.groups[&pg];
@@ -161,7 +165,7 @@ impl Osd {
         self.load_clone(pg, object, key, id, clone)
     }
 
-    /// A request needs a clone that is not here; it fails if nobody has it.
+    /// Makes a request wait for a clone that is not here; it fails if the clone is lost.
     fn await_clone(
         &mut self,
         pg: PgId,
@@ -177,7 +181,7 @@ impl Osd {
         Some(Progress::Blocked)
     }
 
-    /// Puts what is known of a clone into its object's context, or asks for it.
+    /// Puts the state of a clone into its object's context, or loads it.
     fn load_clone(
         &mut self,
         pg: PgId,

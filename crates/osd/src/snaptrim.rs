@@ -1,13 +1,14 @@
-//! Removing what removed snapshots have kept, in steps, while clients go on.
+//! Snapshot trimming, in steps while clients are served.
 //!
-//! The map has a queue of snapshots whose removal has begun. The primary of a clean group takes them out
-//! of its objects' clones, one snapshot after the other: it reads a page of the group's index, and gives
-//! each object found there a request that waits in the object's queue as any other. So a step costs
-//! what it removes, and nobody waits for more than one object. When the index has no more of a
-//! snapshot, the primary tells the monitor, which takes the snapshot off the queue once all groups of
-//! the pool have said so.
+//! The map has a queue of snapshots whose removal has begun. The primary of a clean group removes
+//! them from the clones of its objects, one snapshot after the other: it reads a page of the
+//! group's index of clones, and starts a request for each object found there, which waits in the
+//! object's queue like any other. So the cost of a step is proportional to what it removes, and
+//! clients wait for one object at most. When the index has no more entries of a snapshot, the
+//! primary reports that to the monitor, which takes the snapshot off the queue once all groups of
+//! the pool have reported it.
 //!
-//! Nothing is remembered over a change of the primary: what is left is in the index.
+//! No progress is stored: after a change of the primary, the index holds what is left.
 
 use crate::Osd;
 use crate::groups::Group;
@@ -28,39 +29,39 @@ const STEP_OBJECTS: usize = 16;
 const STEP_BYTES_MAX: usize = 64 << 10;
 /// Groups that an OSD trims at once (`osd_max_trimming_pgs`).
 const GROUPS_MAX: usize = 2;
-/// Groups that one turn looks at.
+/// Groups that one turn examines.
 const LOOKED_AT_MAX: usize = 64;
-/// How long a group is left alone that cannot be trimmed now.
+/// Pause before a group is tried again that cannot be trimmed now.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How far a group has come.
+/// Progress of trimming in one group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupTrim {
-    /// Snapshots of the queue of which this group has nothing any more.
+    /// Snapshots of the queue that this group has trimmed completely.
     pub purged: SnapIntervals,
     step: Option<Step>,
     not_before: Time,
-    /// No write behind this one makes clones for snapshots of the queue; the index tells of the others
-    /// once they are durable.
+    /// The index is complete once this version is durable: no later write makes clones for
+    /// snapshots of the queue.
     since: EVersion,
 }
 
 #[derive(Debug)]
 struct Step {
     snap: SnapId,
-    /// Requests on their way, once the index is read.
+    /// Requests in flight, once the index page is read.
     left: Option<usize>,
-    /// Whether one of them came to nothing.
+    /// Whether one of them was aborted.
     has_failed: bool,
 }
 
 impl GroupTrim {
-    /// The members changed.
+    /// Restarts, after a change of the members.
     pub fn begin_anew(&mut self) {
         *self = GroupTrim::default();
     }
 
-    /// What is no longer in the queue need not be remembered.
+    /// Forgets purged snapshots that are no longer in the queue.
     pub fn forget_purged(&mut self, queue: &SnapIntervals) {
         let mut gone = self.purged.clone();
         gone.subtract(queue);
@@ -69,7 +70,7 @@ impl GroupTrim {
 }
 
 impl Group {
-    /// How many snapshots are still to be trimmed here. What was trimmed is part of the queue.
+    /// Number of snapshots that are still to be trimmed here. `purged` is a part of the queue.
     pub fn left_to_trim(&self) -> u64 {
         self.snapshots.removed.len().saturating_sub(self.trim.purged.len())
     }
@@ -87,15 +88,15 @@ impl Group {
     }
 }
 
-/// The groups that have something to trim.
+/// The groups that have snapshots to trim.
 #[derive(Debug, Default)]
 pub(crate) struct Trims {
-    /// Those that may have their turn, those that rest until then, and those that have a step on its way.
+    /// Groups that may start a step, those that pause until a time, and those with a step in progress.
     queue: BTreeSet<PgId>,
     resting: BTreeSet<(Time, PgId)>,
     busy: BTreeSet<PgId>,
     pub due: Option<Time>,
-    /// Groups that were looked at.
+    /// Number of groups examined.
     #[cfg(test)]
     pub looked_at: usize,
 }
@@ -105,7 +106,7 @@ impl Trims {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
     }
 
-    /// Those that have rested.
+    /// Moves groups whose pause is over to the queue.
     fn wake(&mut self, now: Time) {
         while let Some((until, pg)) =
             self.resting.first().copied().filter(|(until, _)| *until <= now)
@@ -115,7 +116,7 @@ impl Trims {
         }
     }
 
-    /// The next that may have its turn, while there are not too many.
+    /// The next group to start a step, unless the limit is reached.
     fn next(&mut self) -> Option<PgId> {
         if self.busy.len() >= GROUPS_MAX {
             return None;
@@ -129,7 +130,7 @@ impl Trims {
 }
 
 impl Osd {
-    /// A group may have something to trim.
+    /// Queues a group that may have snapshots to trim.
     pub(crate) fn note_trim(&mut self, now: Time, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         group.trim.since = group.pg.info().last_update;
@@ -144,18 +145,18 @@ impl Osd {
             return;
         }
         self.trims.due = None;
-        // The map that allows it again brings all groups back here.
+        // The map that clears the flag queues all groups again.
         if self.map.flags.contains(OsdMapFlags::NOSNAPTRIM) {
             return;
         }
         self.trims.wake(now);
         let groups = &self.groups;
-        // A step is forgotten where the members changed.
+        // A step is forgotten when the members change.
         self.trims.busy.retain(|pg| groups.get(pg).is_some_and(|group| group.trim.step.is_some()));
         for _ in 0..LOOKED_AT_MAX {
             let Some(pg) = self.trims.next() else { break };
             let group = self.groups.get(&pg).filter(|group| group.pg.is_primary());
-            // The end of its step brings it back.
+            // The end of its step queues it again.
             let Some(group) = group else { continue };
             if group.trim.step.is_some() || group.next_to_trim().is_none() {
                 continue;
@@ -174,7 +175,7 @@ impl Osd {
         match self.trims.queue.is_empty() {
             true => {}
             false if has_place => self.trims.look_at(now),
-            // The end of a step makes it look, but not where the members change.
+            // The end of a step triggers this, too, but not after a change of the members.
             false => self.trims.look_at(now + RETRY),
         }
     }
@@ -248,7 +249,7 @@ impl Osd {
         request
     }
 
-    /// One object of a step is done, or could not be.
+    /// Notes that one object of a step is done or has failed.
     pub(crate) fn trim_ended(&mut self, pg: PgId, succeeded: bool) {
         let now = self.now;
         let Some(group) = self.groups.get_mut(&pg) else { return };
@@ -262,7 +263,7 @@ impl Osd {
         }
     }
 
-    /// The next step begins at once while nobody else wants anything.
+    /// Ends a step. The next one begins immediately unless clients have requests in progress.
     fn end_step(&mut self, now: Time, pg: PgId, has_failed: bool) {
         let is_client = |request: &Request| matches!(request.origin, Origin::Client { .. });
         let has_clients = self.requests.iter().any(|(_, request)| is_client(request));

@@ -1,4 +1,4 @@
-//! What was asked of the store, and what its answers mean.
+//! Requests to the store, and the dispatch of their completions.
 
 use crate::Osd;
 use crate::execute::{Answer, Need};
@@ -14,6 +14,7 @@ use pg::{Pg, Tag};
 use store::{Completion, Outcome, Request, RequestKind, StoreError};
 use types::{Epoch, Errno, HObject, PgId};
 
+/// A request to the store that is not complete, with the context that its completion needs.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Collections,
@@ -21,7 +22,7 @@ pub(crate) enum Pending {
         pg: PgId,
         serial: u64,
         tag: Tag,
-        /// What it adds, if it is a commit.
+        /// Bytes that it adds, if it is a commit.
         bytes: u64,
     },
     /// The state of an object, for its context.
@@ -30,7 +31,7 @@ pub(crate) enum Pending {
         object: HObject,
         generation: u64,
     },
-    /// Something that a request needs.
+    /// A part of what a request needs.
     Need {
         request: u64,
         attempt: u32,
@@ -41,13 +42,13 @@ pub(crate) enum Pending {
         request: u64,
         attempt: u32,
     },
-    /// Whether an object that a listing names is a whiteout.
+    /// Metadata of a listed head, which may be a whiteout.
     Listed {
         request: u64,
         attempt: u32,
         object: HObject,
     },
-    /// Clones that show a removed snapshot.
+    /// A page of the index of clones, for a removed snapshot.
     Trim {
         pg: PgId,
         generation: u64,
@@ -55,7 +56,7 @@ pub(crate) enum Pending {
     Usage,
     MapLoaded,
     MapStored,
-    /// A block of a benchmark, of so many bytes; of none when it tidies up.
+    /// A block of a benchmark, of so many bytes; zero for the final removal of its objects.
     Bench {
         bytes: u64,
     },
@@ -67,11 +68,13 @@ pub(crate) enum Pending {
 }
 
 impl Osd {
+    /// Sends a request to the store; `pending` returns with its completion.
     pub(crate) fn ask_store(&mut self, pending: Pending, kind: RequestKind) {
         let token = self.storage.insert(pending);
         self.outputs.push_back(Output::Storage(Request { token, kind }));
     }
 
+    /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
     pub(crate) fn complete(&mut self, now: Time, completion: Completion) {
         let Some(pending) = self.storage.remove(completion.token) else { return };
         let outcome = completion.outcome;
@@ -102,7 +105,7 @@ impl Osd {
                 self.state_loaded(now, pg, object, generation, outcome);
             }
             Pending::Need { request, attempt, need } => {
-                // Of a device that fails at one place only, the rest may be whole.
+                // A device that fails in one place only may have other copies of the data intact.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
                 if has_failed
                     && (self.read_again(request, attempt, &need)
@@ -154,19 +157,20 @@ impl Osd {
         self.finish_loading(now);
     }
 
-    /// When all groups are read, the OSD reports for duty.
+    /// Ends the loading stage when all groups and the map have been read.
     pub(crate) fn finish_loading(&mut self, now: Time) {
         if self.stage != Stage::Loading || self.stored_maps.is_loading {
             return;
         }
-        // What is loaded stays so: each group is looked at again only until it is.
+        // A loaded group stays loaded, so each is checked again only until it is.
         let mut rest = self.groups.range(self.loaded_below..);
         let loading = rest.find(|(_, group)| !group.pg.is_loaded());
         let Some((pg, _)) = loading else { return self.report_for_duty(now) };
         self.loaded_below = *pg;
     }
 
-    /// What the store has is known.
+    /// All groups and the map are loaded: connects to a monitor, after the groups have handled the
+    /// stored map.
     fn report_for_duty(&mut self, now: Time) {
         self.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
@@ -183,7 +187,7 @@ impl Osd {
     }
 }
 
-/// What the store says, in the terms of execution.
+/// The outcome of the store in the terms of execution.
 fn answer(outcome: Result<Outcome, StoreError>, need: &Need) -> Answer {
     match outcome {
         Ok(Outcome::Read(read)) => Answer::Data(read),

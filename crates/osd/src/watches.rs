@@ -1,7 +1,7 @@
-//! Watches and notifications: what lives in memory only.
+//! Watches and notifications: their state in memory.
 //!
-//! That someone watches an object is stored with the object. Here is which session a watch is
-//! connected by, and when it ends for want of one. A notification goes to all watchers, collects
+//! The watchers of an object are stored with it. Kept here is the session over which a watch is
+//! connected, and when it times out without one. A notification goes to all watchers, collects
 //! their acknowledgements, and is complete when all are there or its time is up.
 
 use crate::execute::{Effect, Execution};
@@ -21,18 +21,19 @@ use wire::osd_op::WatchArguments;
 use wire::watch::{NotifyResult, WatchEvent, WatchNotify};
 use wire::{MessageBody, OsdOp, OsdRequest, ShardPgId};
 
+/// One watch of an object.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub conn: Option<ConnId>,
-    /// Under which its client is known, and may be shut out.
+    /// The address of its client, which may be blocklisted.
     pub addr: EntityAddr,
     pub timeout: Duration,
-    /// The client pings; else the session alone tells that it is there.
+    /// The client pings; otherwise only its session shows that it is alive.
     will_ping: bool,
     last_ping: Time,
-    /// When it ends unless the client shows up.
+    /// When it times out, unless the client pings or reconnects.
     deadline: Option<Time>,
-    /// Notifications that it has not acknowledged.
+    /// Ids of notifications that it has not acknowledged.
     notifications: BTreeSet<u64>,
 }
 
@@ -50,6 +51,7 @@ struct Notification {
     replies: BTreeMap<(u64, u64), Bytes>,
 }
 
+/// The notifications in progress, and the number of watches.
 #[derive(Debug, Default)]
 pub(crate) struct Notifications {
     count: u64,
@@ -58,31 +60,35 @@ pub(crate) struct Notifications {
 }
 
 impl Notifications {
+    /// The id of the next notification.
     pub fn next_id(&self, epoch: Epoch) -> u64 {
         u64::from(epoch.0) << 32 | (self.count + 1) & u64::from(u32::MAX)
     }
 
-    /// The numbers of these notifications are taken.
+    /// Uses up the ids of the notifications among these effects.
     pub fn reserve(&mut self, effects: &[Effect]) {
         let sent = effects.iter().filter(|effect| matches!(effect, Effect::Notify { .. }));
         self.count += sent.count() as u64;
     }
 
+    /// Whether there is anything that can time out.
     pub fn is_ticking(&self) -> bool {
         self.watches > 0 || !self.active.is_empty()
     }
 
+    /// Forgets the notifications of a session that has ended.
     pub fn forget_notifier(&mut self, conn: ConnId) {
         self.active.retain(|_, notification| notification.notifier != conn);
     }
 }
 
-/// A watcher as replies name it: global id and cookie.
+/// A watcher in replies: global id and cookie.
 fn reply_key(key: &WatcherKey) -> (u64, u64) {
     (key.name.number as u64, key.cookie)
 }
 
 impl Osd {
+    /// Performs the effects of an execution on watches and notifications, once it is durable.
     pub(crate) fn perform_effects(
         &mut self,
         now: Time,
@@ -101,7 +107,7 @@ impl Osd {
                 Effect::Connect { key, info, will_ping } => {
                     if let Origin::Client { conn } = origin {
                         self.connect_watch(now, pg, object, key, info, conn, will_ping);
-                        // Its client may have been shut out while it was on its way to the disks.
+                        // Its client may have been blocklisted while the write was in flight.
                         if self.map.is_blocklisted(&info.addr) {
                             self.remove_watcher(now, pg, object.clone(), key);
                         }
@@ -176,14 +182,15 @@ impl Osd {
         }
     }
 
-    /// Watches of an object that was just loaded: they wait for their clients to come back.
+    /// Registers the stored watches of an object that was just loaded: they wait for their clients
+    /// to reconnect.
     pub(crate) fn adopt_watchers(&mut self, now: Time, pg: PgId, object: &HObject) {
         let Some(group) = self.groups.get(&pg).filter(|group| group.pg.is_primary()) else {
             return;
         };
         let state = group.objects.get(object).and_then(|context| context.state.as_ref());
         let watchers = state.map(|state| state.info.watchers.clone()).unwrap_or_default();
-        // What was kept while the members changed may have ended meanwhile.
+        // Watches kept over a change of the members may have ended meanwhile.
         let kept = group.watches.get(object).into_iter().flat_map(|watches| watches.keys());
         let ended: Vec<WatcherKey> =
             kept.filter(|key| !watchers.contains_key(key)).copied().collect();
@@ -224,6 +231,7 @@ impl Osd {
         missed.into_iter().for_each(|notify_id| self.tell_watcher(notify_id, key.cookie, conn));
     }
 
+    /// The session of these watches has ended: they time out unless their client reconnects.
     pub(crate) fn disconnect_watches(
         &mut self,
         now: Time,
@@ -270,7 +278,7 @@ impl Osd {
         let mut told = Vec::new();
         for (key, watch) in group.watches.get_mut(&notification.object).into_iter().flatten() {
             if watch.will_ping && watch.last_ping + watch.timeout < now {
-                // As good as gone: it is waited for until it is, or until its client comes back.
+                // Presumably dead: it stays among the watchers until it times out or its client reconnects.
                 watch.conn = None;
             }
             watch.notifications.insert(notify_id);
@@ -352,14 +360,14 @@ impl Osd {
         self.send(notification.notifier, event.encode(SUPPORTED));
     }
 
-    /// The members of a group change, and this OSD stays its primary: clients will notify again, and watch
-    /// again, but may ping before.
+    /// The members of a group change, and this OSD stays its primary: clients resend notifications
+    /// and reconnect watches, but may ping before.
     pub(crate) fn discard_notifications(&mut self, pg: PgId) {
-        // Before watches end, lest a notification of which nobody was told counts as done.
+        // Before watches end, or a notification that was sent to no watcher would count as complete.
         self.notifications.active.retain(|_, notification| notification.pg != pg);
         let pg_num = self.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
         let Some(group) = self.groups.get(&pg) else { return };
-        // The group may have been divided, and the object be another's.
+        // After a split, the object may belong to another group.
         let is_here = |object: &HObject| pg_num > 0 && stable_mod(object.hash, pg_num) == pg.seed;
         let elsewhere = group.watches.iter().filter(|(object, _)| !is_here(object));
         let elsewhere = elsewhere
@@ -372,8 +380,8 @@ impl Osd {
         watches.for_each(|watch| watch.notifications.clear());
     }
 
-    /// The request was carried out before, but whoever did it may have been interrupted before its watches
-    /// were connected, or its client has come back by another session.
+    /// Repeats the effects on watches of a request that was executed before: that primary may have
+    /// been interrupted before the watches were connected, or the client has a new session.
     pub(crate) fn repeat_watches(&mut self, now: Time, key: u64) {
         let Some(request) = self.requests.get(key) else { return };
         let Origin::Client { conn } = request.origin else { return };
@@ -400,7 +408,7 @@ impl Osd {
         }
     }
 
-    /// The members of a group change: clients will watch and notify again.
+    /// This OSD is no longer the primary of a group: clients watch and notify again at another.
     pub(crate) fn discard_watches(&mut self, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
         for (object, watches) in std::mem::take(&mut group.watches) {
@@ -414,7 +422,7 @@ impl Osd {
         self.notifications.active.retain(|_, notification| notification.pg != pg);
     }
 
-    /// Ends what has lasted too long.
+    /// Ends notifications and watches whose time is up.
     pub(crate) fn tick(&mut self, now: Time) {
         if !self.notifications.is_ticking() || now < self.next_tick {
             return;
@@ -445,7 +453,8 @@ impl Osd {
         }
     }
 
-    /// Watches of clients that the map shuts out end at once: whoever shut them out goes on with what they held.
+    /// Ends watches of blocklisted clients immediately: the client that fenced them takes over what
+    /// they held.
     pub(crate) fn end_blocklisted_watches(&mut self, now: Time) {
         if self.map.blocklist.is_empty() && self.map.range_blocklist.is_empty() {
             return;
@@ -466,7 +475,7 @@ impl Osd {
         }
     }
 
-    /// The same of an object that was just loaded, before those that wait for it look at it.
+    /// Likewise for an object that was just loaded, before its waiting requests run.
     fn end_blocklisted_watches_first(&mut self, pg: PgId, object: &HObject) {
         let Some(watches) = self.groups.get(&pg).and_then(|group| group.watches.get(object)) else {
             return;
@@ -485,12 +494,13 @@ impl Osd {
         }
     }
 
-    /// Removes a watcher whose time is over from its object, by a request of our own.
+    /// Removes a watcher from its object, by a request of our own.
     fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
         let request = self.removal(pg, object, key);
         self.admit(now, request);
     }
 
+    /// A request that removes a watcher; not admitted yet.
     fn removal(&mut self, pg: PgId, object: HObject, key: WatcherKey) -> u64 {
         let op = WatchArguments {
             cookie: key.cookie,

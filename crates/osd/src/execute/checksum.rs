@@ -29,7 +29,7 @@ impl Context<'_> {
             }
         }
         let kind = Kind::new(arguments.kind, &op.input)?;
-        // A checksum may be longer than what it is of.
+        // The checksums may be longer than the data.
         self.count_built(arguments.length.checked_div(chunk).unwrap_or(1) * CHECKSUM_LEN_MAX);
         let data = match arguments.length {
             0 => Bytes::new(),

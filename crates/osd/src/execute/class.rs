@@ -1,4 +1,4 @@
-//! Calls of object classes: the context through which methods see the object.
+//! Calls of object classes, and the context through which methods access the object.
 
 use super::context::{Context, Stop};
 use super::read::clipped;
@@ -21,7 +21,7 @@ impl Context<'_> {
         if outcome == Err(Failure::Missing) {
             return Err(Stop::Missing);
         }
-        // A method that does more than it is registered for is broken, and so is its call.
+        // A method that does more than it is registered for is a defect, and its call fails.
         if reads > 0 && !method.flags.read || writes > 0 && !method.flags.write {
             return Err(Errno::IO.into());
         }

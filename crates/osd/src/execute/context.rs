@@ -1,4 +1,4 @@
-//! The state of one execution, and what it leaves behind.
+//! The state of one execution, and its outcome.
 
 use super::{Answer, Input, Need, ObjectState, cost};
 use bytes::Bytes;
@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use store::Change;
 use types::{EVersion, Errno, HObject, SnapId};
 
-/// Of an encoded [`ObjectInfo`] without watchers.
+/// Usual length of an encoded [`ObjectInfo`] without watchers.
 const INFO_LEN_USUAL: usize = 112;
 
 /// Why an operation stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
+    /// It needs state that is not loaded, or memory.
     Missing,
-    /// A negative errno, or below that a position (`CMPEXT`).
+    /// A negative errno, or less for the position of a mismatch (`CMPEXT`).
     Code(i32),
 }
 
@@ -25,14 +26,14 @@ impl From<Errno> for Stop {
     }
 }
 
-/// Input that cannot be decoded is the caller's error.
+/// Input that does not decode is the client's error.
 impl From<codec::DecodeError> for Stop {
     fn from(_: codec::DecodeError) -> Stop {
         Errno::INVAL.into()
     }
 }
 
-/// What happens once the request has taken effect.
+/// An effect outside of the store, performed once the request is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     Connect { key: WatcherKey, info: WatcherInfo, will_ping: bool },
@@ -42,7 +43,7 @@ pub enum Effect {
     Acknowledge { notify_id: u64, cookie: Option<u64>, reply: Bytes },
 }
 
-/// A change of the users' attributes, in order.
+/// A change of the users' attributes; they apply in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttrDelta {
     Set(Bytes, Bytes),
@@ -50,7 +51,7 @@ pub enum AttrDelta {
     Clear,
 }
 
-/// How the placement group's totals change.
+/// Changes of the placement group's totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatDelta {
     pub objects: i64,
@@ -58,56 +59,58 @@ pub struct StatDelta {
     pub bytes: i64,
 }
 
-/// What came out of a request.
+/// The outcome of a request.
 #[derive(Debug, Default)]
 pub struct Execution {
-    /// 0 or more, or a negative errno: then nothing changes.
+    /// At least 0, or a negative errno: then nothing changes.
     pub result: i32,
     /// Result and output of each operation that ran.
     pub outputs: Vec<(i32, Bytes)>,
-    /// Empty if the request changes nothing.
+    /// Changes for the store; empty if the request changes nothing.
     pub changes: Vec<Change>,
     pub exists: bool,
     pub info: ObjectInfo,
     pub attrs: Vec<AttrDelta>,
     pub effects: Vec<Effect>,
     pub delta: StatDelta,
-    /// The object's clones, if that changed, and what became of them.
+    /// The snapset, if that changed, and the changes of clones.
     pub snaps: Option<Box<SnapSet>>,
     pub clones: Option<Box<CloneChanges>>,
 }
 
-/// What a request does to clones of its object, besides the changes for the store.
+/// Changes of an object's clones, besides the changes for the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CloneChanges {
     /// Clones made or removed, each with a version before that of the object itself.
     pub written: Vec<AlsoWritten>,
-    /// Pairs of snapshot and clone for the group's index.
+    /// Pairs of snapshot and clone to add to the group's index, and to remove from it.
     pub indexed: Vec<(SnapId, HObject)>,
     pub unindexed: Vec<(SnapId, HObject)>,
 }
 
 impl Execution {
-    /// One that leaves the object as it is.
+    /// An outcome that leaves the object as it is.
     pub fn failed(errno: Errno, state: &ObjectState) -> Self {
         let (exists, info) = (state.exists, state.info.clone());
         Execution { result: errno.negative(), exists, info, ..Execution::default() }
     }
 
+    /// Whether the request changes the object.
     pub fn modifies(&self) -> bool {
         !self.changes.is_empty()
     }
 
-    /// Whether an operation met damage.
+    /// Whether an operation could not read the object.
     pub fn has_failed_to_read(&self) -> bool {
         self.outputs.iter().any(|(result, _)| *result == Errno::IO.negative())
     }
 
-    /// Whether the object stays, though clients do not see it, because it has clones.
+    /// Whether the object stays without being visible to clients, because it has clones.
     pub fn is_whiteout(&self) -> bool {
         self.info.is_whiteout
     }
 
+    /// Whether the request preserves the object in a new clone.
     pub fn makes_clone(&self) -> bool {
         self.clones.as_ref().is_some_and(|clones| !clones.indexed.is_empty())
     }
@@ -118,25 +121,25 @@ pub(super) struct Context<'a> {
     pub exists: bool,
     pub info: ObjectInfo,
     pub changes: Vec<Change>,
-    /// Attributes to store in the end, under their stored names.
+    /// Attributes to store at the end, by their stored names.
     pub stored_attrs: BTreeMap<Bytes, Bytes>,
     pub attrs: Vec<AttrDelta>,
-    /// The object counts as modified although nothing of its content changes.
+    /// The object counts as modified although its content does not change.
     pub touched: bool,
     pub user_modify: bool,
-    /// A copied object keeps its time.
+    /// A copied object keeps its mtime.
     pub keep_mtime: bool,
-    /// What a rollback left as it was.
+    /// The extents that a rollback left unchanged.
     pub kept: Option<Extents>,
     pub snaps: Option<Box<SnapSet>>,
     pub clones: Option<Box<CloneChanges>>,
     pub effects: Vec<Effect>,
     pub needs: Vec<Need>,
-    /// Memory that it takes so far.
+    /// Bytes of memory that it takes so far.
     pub cost: u64,
-    /// The result so far: some operations leave it as it is.
+    /// The result so far: some operations leave it unchanged.
     pub result: i32,
-    /// Of the operation that runs.
+    /// Output of the operation that runs.
     pub output: Bytes,
     pub outputs: Vec<(i32, Bytes)>,
 }
@@ -165,7 +168,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What was loaded for `need`; asks for it if it was not.
+    /// The answer for `need`; notes the need if it was not loaded.
     pub fn load(&mut self, need: Need) -> Result<&'a Answer, Stop> {
         match self.input.loaded.find(&need) {
             Some(Answer::Failed(code)) => Err(Stop::Code(*code)),
@@ -194,6 +197,7 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Ends the execution; a negative `result` drops all changes.
     pub fn finish(mut self, result: i32) -> Execution {
         let state = self.input.state;
         let mut execution = Execution {
@@ -225,14 +229,14 @@ impl<'a> Context<'a> {
         execution
     }
 
-    /// The version that the object gets: clones that it makes come before it.
+    /// The new version of the object: new clones have the versions before it.
     fn version(&self) -> EVersion {
         let before = self.clones.as_ref().map_or(0, |clones| clones.written.len() as u64);
         let first = self.input.version;
         EVersion { version: first.version + before, ..first }
     }
 
-    /// Gives the modified object its versions and stores its info.
+    /// Sets the versions of the modified object, and stores its info.
     fn seal(&mut self) {
         let version = self.version();
         let (input, object) = (&self.input, self.input.object);

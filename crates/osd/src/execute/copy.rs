@@ -1,4 +1,4 @@
-//! Copying whole objects: handing out pieces (`COPY_GET`), and becoming a copy (`COPY_FROM`).
+//! Copies of whole objects: reading pieces (`COPY_GET`), and becoming a copy (`COPY_FROM`).
 
 use super::context::{AttrDelta, Context, Stop};
 use super::cost::pairs_cost;
@@ -13,7 +13,7 @@ use wire::OsdOp;
 use wire::copy::{CopyCursor, CopyData, CopySource};
 use wire::op::{OpCode, copy_from_flags, request_flags};
 
-/// Flags of `COPY_FROM2` that mean something.
+/// Flags of `COPY_FROM2` that are known.
 const COPY_FROM_FLAGS: u8 = copy_from_flags::FLUSH
     | copy_from_flags::IGNORE_OVERLAY
     | copy_from_flags::IGNORE_CACHE
@@ -21,7 +21,7 @@ const COPY_FROM_FLAGS: u8 = copy_from_flags::FLUSH
     | copy_from_flags::RWORDERED
     | copy_from_flags::TRUNCATE_SEQ;
 
-/// The object that a copy is made of. Its hash is the caller's to compute: it knows the pool.
+/// The source of a copy. The caller, which knows the pool, must compute its hash.
 pub(crate) fn copy_source(op: &OsdOp) -> codec::Result<HObject> {
     let CopySource { object, locator, .. } = Reader::new(&op.input).value()?;
     let source = HObject::head(locator.pool, locator.namespace, locator.key, object, 0);

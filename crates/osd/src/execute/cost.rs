@@ -1,9 +1,9 @@
-//! What a request costs in memory, found out before it is allocated.
+//! The memory that a request needs, determined before it is allocated.
 //!
-//! Each run of a request adds up what its operations hold at the same time: what they load (of what is
-//! not loaded yet, the most that it can be, or a usual size where nobody knows), answers that are built
-//! besides what was loaded, and data that they make. Where the sum exceeds what the caller allows, nothing
-//! large is built any more, and the caller is told the sum.
+//! Each run of a request adds up what its operations hold at the same time: loaded state (before it
+//! is loaded, the maximum, or a usual size where the maximum is not known), outputs that are built
+//! besides loaded state, and data that operations generate. If the sum exceeds the allowance, no
+//! large output is built any more, and the caller gets the sum.
 
 use super::context::{Context, Stop};
 use super::{Answer, CopiedObject, Loaded, Need};
@@ -11,20 +11,21 @@ use crate::limits;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What a pair, or a key, takes besides its bytes when it is decoded.
+/// Bytes that a decoded pair or key takes beside its content.
 pub(super) const ENTRY_COST: u64 = 128;
 
 impl Context<'_> {
+    /// Adds memory in bytes.
     pub(super) fn count(&mut self, bytes: u64) {
         self.cost = self.cost.saturating_add(bytes);
     }
 
-    /// Asked before something large is built.
+    /// Must be called before anything large is built.
     pub(super) fn check_allowance(&self) -> Result<(), Stop> {
         if self.cost > self.input.allowance { Err(Stop::Missing) } else { Ok(()) }
     }
 
-    /// An answer that shares the memory of what was loaded: all answers together are copied into one
+    /// Counts an output that shares memory with loaded state: several outputs are copied into one
     /// message, a single one is not.
     pub(super) fn count_shared(&mut self, bytes: u64) {
         if self.input.ops.len() > 1 {
@@ -32,13 +33,13 @@ impl Context<'_> {
         }
     }
 
-    /// An answer that is built.
+    /// Counts an output that is built.
     pub(super) fn count_built(&mut self, bytes: u64) {
         self.count(bytes);
         self.count_shared(bytes);
     }
 
-    /// What a list in an operation's input takes when it is decoded.
+    /// Counts a list in an operation's input, which takes memory when it is decoded.
     pub(super) fn count_list(&mut self, input: &[u8]) -> Result<(), Stop> {
         let count = input.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
         self.count((input.len() as u64 / 4).min(count.into()) * ENTRY_COST);
@@ -46,7 +47,7 @@ impl Context<'_> {
     }
 }
 
-/// The most that a need brings, as far as that is known.
+/// The maximum or usual size of a need, in bytes.
 pub(super) fn estimate(need: &Need) -> u64 {
     match need {
         Need::Data { length, .. } => *length,
@@ -65,7 +66,7 @@ pub(super) fn pairs_cost(pairs: &BTreeMap<Bytes, Bytes>) -> u64 {
 }
 
 impl Answer {
-    /// What it holds.
+    /// Bytes that it holds.
     pub fn bytes(&self) -> u64 {
         match self {
             Answer::Data(read) => read.data.len() as u64,
@@ -79,7 +80,7 @@ impl Answer {
 }
 
 impl CopiedObject {
-    /// What it holds so far.
+    /// Bytes that it holds so far.
     pub fn bytes(&self) -> u64 {
         let data: u64 = self.data.iter().map(|data| data.len() as u64).sum();
         data + self.omap_header.len() as u64 + pairs_cost(&self.omap) + pairs_cost(&self.xattrs)
@@ -87,11 +88,12 @@ impl CopiedObject {
 }
 
 impl Loaded {
+    /// Bytes of all answers.
     pub fn cost(&self) -> u64 {
         self.answers().map(Answer::bytes).sum()
     }
 
-    /// What was loaded whose length was known before.
+    /// Bytes of the answers whose length was known before they were loaded.
     pub fn bytes(&self) -> u64 {
         let is_exact = |answer: &&Answer| matches!(answer, Answer::Data(_) | Answer::Copied(_));
         self.answers().filter(is_exact).map(Answer::bytes).sum()

@@ -1,15 +1,15 @@
 //! Execution of a request's operations as a pure function over a view of the object.
 //!
-//! [`execute`] looks at the object's state, which is in memory, and at what was loaded from the
-//! store, and either says what more it needs ([`Verdict::Missing`]; the caller loads that and calls
-//! again) or what came out: a result and output per operation, the changes for the store, and the
-//! object's new state. Nothing has happened before the caller submits the changes, so operations
-//! are atomic by construction.
+//! [`execute`] reads the object's state, which is in memory, and what was loaded from the store. It
+//! either reports what more it needs ([`Verdict::Missing`]; the caller loads that and calls again)
+//! or the outcome: a result and output per operation, the changes for the store, and the object's
+//! new state. Nothing takes effect before the caller submits the changes, so operations are atomic
+//! by construction.
 //!
-//! As in Ceph, reads of data, attributes and omap see the object as it was before the request;
-//! only its existence, size and versions follow the operations one by one.
+//! As in Ceph, reads of data, attributes and omap see the object as it was before the request; only
+//! its existence, size and versions follow the operations one by one.
 //!
-//! Knows no placement group, no session, no replication.
+//! This module depends on no placement group, session or replication.
 
 mod checksum;
 mod class;
@@ -42,46 +42,48 @@ use types::{EVersion, Errno, HObject, SnapId, UTime};
 use wire::OsdOp;
 use wire::op::{OpCode, op_flags};
 
-/// Everything that decides the outcome.
+/// All inputs of an execution.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     pub object: &'a HObject,
     pub ops: &'a [OsdOp],
-    /// Whether any of them may write: then absence of the object is no error by itself.
+    /// Whether any operation may write: then absence of the object is no error by itself.
     pub may_write: bool,
     pub state: &'a ObjectState,
     pub loaded: &'a Loaded,
     pub caller: &'a Caller,
     pub now: UTime,
-    /// The client's time of the request: the object's new mtime.
+    /// The client's time of the request, which becomes the object's mtime.
     pub mtime: UTime,
-    /// The version that a change gets, and the newest user version in the placement group.
+    /// The version for the next change, and the newest user version in the placement group.
     pub version: EVersion,
     pub last_user_version: u64,
-    /// What a write must preserve, and how a rollback finds its way.
+    /// The snapshots that a write must preserve, and that reads and rollbacks refer to.
     pub snapshots: Snapshots<'a>,
-    /// The first free number for a notification.
+    /// The first free id for a notification.
     pub notify_id: u64,
-    /// Memory that it may take.
+    /// Bytes of memory that it may take.
     pub allowance: u64,
-    /// Whether a watcher's session is there.
+    /// Whether a watcher's session is connected.
     pub is_connected: &'a dyn Fn(&WatcherKey) -> bool,
 }
 
 /// `EOLDSNAPC`
 const OLD_SNAP_CONTEXT: Errno = Errno(85);
 
+/// Outcome of [`execute`].
 #[derive(Debug)]
 pub enum Verdict {
     Done(Box<Execution>),
-    /// Load these, and execute again with so much memory. If nothing is to be loaded, something was not
-    /// built for want of it.
+    /// The caller must load `needs` and execute again with an allowance of `cost` bytes. If there
+    /// are none, an output was not built for lack of memory.
     Missing {
         needs: Vec<Need>,
         cost: u64,
     },
 }
 
+/// Executes the operations in order, up to the first that fails.
 pub fn execute(input: &Input<'_>) -> Verdict {
     let mut context = Context::new(*input);
     if let Err(errno) = check_snapshot(input) {
@@ -106,8 +108,8 @@ pub fn execute(input: &Input<'_>) -> Verdict {
     }
 }
 
-/// `LIST_SNAPS` alone is asked of the snapshot directory; clones are not written to. A writer that does
-/// not know of snapshots that the object knows of may ask to be told.
+/// The snapshot directory accepts only `LIST_SNAPS`, and clones accept no writes. `EOLDSNAPC` for
+/// an ordered write whose snapshot context is older than the object's.
 fn check_snapshot(input: &Input<'_>) -> Result<(), Errno> {
     let on_directory = input.object.snap == SnapId::DIR;
     if input.ops.iter().any(|op| (op.code == OpCode::LIST_SNAPS) != on_directory) {
@@ -124,7 +126,7 @@ fn check_snapshot(input: &Input<'_>) -> Result<(), Errno> {
 }
 
 impl Context<'_> {
-    /// Runs one operation; what it returns decides whether the next one runs.
+    /// Runs one operation; if the result is negative, the next one does not run.
     fn run(&mut self, op: &OsdOp) -> i32 {
         if op.code.writes() && !sets_user_version_itself(op.code) {
             self.user_modify = true;
@@ -133,7 +135,7 @@ impl Context<'_> {
         let output = std::mem::take(&mut self.output);
         let result = match outcome {
             Ok(result) => result,
-            // The rest runs only to find out what else is missing.
+            // The remaining operations run only to find out what else is missing.
             Err(Stop::Missing) => 0,
             Err(Stop::Code(code)) => code,
         };
@@ -205,12 +207,12 @@ impl Context<'_> {
     }
 }
 
-/// Operations that are no modification to a user, or bring a version along.
+/// Operations that do not modify the object for users, or that set a user version themselves.
 fn sets_user_version_itself(code: OpCode) -> bool {
     matches!(code, OpCode::WATCH | OpCode::COPY_FROM | OpCode::COPY_FROM2 | OpCode::UNDIRTY)
 }
 
-/// Refuses what reaches beyond the largest object.
+/// Refuses extents beyond the maximum object size.
 fn check_extent(offset: u64, length: u64) -> Result<(), Errno> {
     let max = limits::OBJECT_SIZE_MAX;
     if offset >= max || length > max || offset + length > max {

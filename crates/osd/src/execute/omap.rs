@@ -12,12 +12,13 @@ use types::Errno;
 use wire::OsdOp;
 use wire::op::compare;
 
-/// A string of the input, not copied.
+/// A string of the input, without a copy.
 fn piece(r: &mut Reader<'_>, input: &Bytes, field: &'static str) -> Result<Bytes, Stop> {
     Ok(input.slice_ref(r.blob(field)?))
 }
 
 impl<'a> Context<'a> {
+    /// A page of pairs after a key and with a prefix; `None` if there is no omap.
     pub(super) fn omap_page(
         &mut self,
         after: Bytes,
@@ -42,6 +43,7 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// The stored pairs of these keys; `None` if there is no omap.
     pub(super) fn omap_pairs(
         &mut self,
         keys: Vec<Bytes>,
@@ -50,7 +52,7 @@ impl<'a> Context<'a> {
             return Ok(None);
         }
         let mut found = BTreeMap::new();
-        // Some after the others: how long values are is not known before.
+        // In parts, because the length of values is not known in advance.
         for keys in keys.chunks(limits::OMAP_KEYS_AT_ONCE) {
             match self.load(Need::OmapGet { keys: keys.to_vec() }) {
                 Ok(Answer::OmapPairs(pairs)) => {
@@ -67,7 +69,7 @@ impl<'a> Context<'a> {
         Ok(Some(found))
     }
 
-    /// What was loaded is part of an answer.
+    /// Counts loaded pairs that become part of an output.
     fn count_answer(&mut self, pairs: &BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
         self.count_built(pairs_cost(pairs));
         self.check_allowance()
@@ -132,7 +134,7 @@ impl<'a> Context<'a> {
         Ok(self.result)
     }
 
-    /// Compares values with what is stored, on the left; an absent key has an empty value.
+    /// Compares stored values, on the left, with given ones. An absent key has an empty value.
     pub(super) fn omap_compare(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         if !self.exists {
             return Err(Errno::NOENT.into());

@@ -1,4 +1,4 @@
-//! Operations that read data, and questions about the object as a whole.
+//! Operations that read data or metadata of the object.
 
 use super::context::{Context, Stop};
 use super::{Answer, Need};
@@ -8,10 +8,10 @@ use types::Errno;
 use wire::OsdOp;
 use wire::osd_op::Extent;
 
-/// Results below this carry the position of a mismatch (`MAX_ERRNO`).
+/// Results below this encode the position of a mismatch (`MAX_ERRNO`).
 const MISMATCH_BASE: i32 = -4095;
 
-/// A truncate sequence that older clients send for "none".
+/// Clears the truncate sequence by which older clients express none.
 pub(super) fn normalized(mut extent: Extent) -> Extent {
     if extent.truncate_seq == 1 && extent.truncate_size == u64::MAX {
         extent.truncate_seq = 0;
@@ -21,7 +21,7 @@ pub(super) fn normalized(mut extent: Extent) -> Extent {
 }
 
 impl<'a> Context<'a> {
-    /// Data as it was before the request; holes and what lies beyond the end are left to the caller.
+    /// Data as it was before the request, which may be shorter than `length` at the end of the object.
     pub(super) fn load_data(
         &mut self,
         offset: u64,
@@ -36,7 +36,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The object's size as far as a truncation that has not arrived yet lets it be read.
+    /// The object's size, limited by a truncation that the client knows of and that has not arrived yet.
     fn readable_size(&self, extent: &Extent) -> u64 {
         let size = self.info.size;
         let truncated = self.info.truncate_seq < extent.truncate_seq
@@ -143,19 +143,19 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Without tiers, every object differs from a base copy that is not there.
+    /// Always true: without cache tiers, there is no clean base copy.
     pub(super) fn is_dirty(&mut self) -> Result<i32, Stop> {
         self.output = codec::encode_to_bytes(&true);
         Ok(0)
     }
 }
 
-/// The length of a range as far as it lies within `size`.
+/// The part of `length` that lies within `size`.
 pub(super) fn clipped(offset: u64, length: u64, size: u64) -> u64 {
     length.min(size.saturating_sub(offset))
 }
 
-/// The extents of what was read, cut to it: stores may round them outwards.
+/// The extents of the data, clipped to the range that was read: stores may round them outwards.
 fn clipped_extents(read: &store::ReadData, offset: u64) -> Vec<(u64, u64)> {
     let end = offset + read.data.len() as u64;
     let clip = |(start, length): &(u64, u64)| {

@@ -1,5 +1,4 @@
-//! Snapshots as operations see them: preserving the object before it changes, listing its clones, going
-//! back to one.
+//! Snapshots in execution: preserving the object before it changes, listing its clones, and rollback.
 
 use super::context::{AttrDelta, CloneChanges, Context, Stop};
 use super::{Answer, Need, ObjectState};
@@ -12,20 +11,20 @@ use types::{EVersion, Errno, SnapId};
 use wire::OsdOp;
 use wire::snapshots::{CloneInfo, SnapListing};
 
-/// What a request knows of snapshots.
+/// Snapshots as they apply to a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Snapshots<'a> {
-    /// The newest that its writer knows of, and those that are to be preserved, newest first.
+    /// The newest snapshot that the writer knows of, and those to preserve, newest first.
     pub seq: SnapId,
     pub snaps: &'a [SnapId],
-    /// The write is to fail if the object knows of a newer one.
+    /// The write must fail if the object knows of a newer snapshot.
     pub is_ordered: bool,
-    /// Those of the pool whose removal has begun.
+    /// Snapshots of the pool whose removal has begun.
     pub removed: Option<&'a SnapIntervals>,
 }
 
 impl Snapshots<'_> {
-    /// Where the state of an object at a snapshot is.
+    /// The place of an object's state at a snapshot.
     pub fn find(&self, set: Option<&SnapSet>, snap: SnapId) -> At {
         match set.map_or(At::Head, |set| set.at(snap)) {
             At::Clone(_) if self.removed.is_some_and(|removed| removed.contains(snap)) => {
@@ -52,8 +51,8 @@ impl Context<'_> {
         Ok(0)
     }
 
-    /// Before a write takes effect: makes a clone if a snapshot wants the object as it was, and notes
-    /// what the newest clone no longer has in common with the head. Most writes change nothing of that.
+    /// Before a write takes effect: makes a clone if a snapshot needs the present state, and
+    /// updates the overlap of the newest clone with the head. Most writes change neither.
     pub(super) fn preserve(&mut self) {
         let (state, snapshots) = (self.input.state, self.input.snapshots);
         let (nothing, known) = (SnapSet::default(), state.snaps.as_deref());
@@ -113,7 +112,7 @@ impl Context<'_> {
         self.clones = Some(Box::new(clones));
     }
 
-    /// From where to where the head changes.
+    /// The ranges of the head that change, as offsets of start and end.
     fn modified(&self) -> Vec<(u64, u64)> {
         let head = self.input.object;
         let mut modified = Vec::new();
@@ -137,11 +136,11 @@ impl Context<'_> {
         modified
     }
 
-    /// Makes the object what it was at a snapshot.
+    /// Restores the object's state at a snapshot.
     pub(super) fn roll_back(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         let set = self.input.state.snaps.as_deref();
         match self.input.snapshots.find(set, op.snap()) {
-            // It has not changed since; if it does not exist, it did not then.
+            // Unchanged since the snapshot; if it does not exist, it did not exist then.
             At::Head if self.exists => self.touch(),
             At::Head => Ok(0),
             At::Clone(id) => match self.load(Need::Clone(id))? {
@@ -166,7 +165,7 @@ impl Context<'_> {
     ) -> Result<i32, Stop> {
         let (head, object) = (self.input.object.clone(), self.input.object.at(id));
         self.changes.push(Change::Clone { object, target: head });
-        // Data that is not there was not written over before this request.
+        // Data of a head that does not exist was not shared before this request.
         self.kept = self.input.state.exists.then_some(kept);
         self.exists = true;
         self.stored_attrs.clear();

@@ -1,5 +1,5 @@
-//! Trivial maps: a header and sorted pairs which are an object's data. Attributes and omap have
-//! replaced them; librbd still keeps the names of images of format 1 in one.
+//! Trivial maps (tmap): a header and sorted pairs that are an object's data. Superseded by
+//! attributes and omap; librbd still keeps the directory of format 1 images in one.
 //!
 //! ```text
 //! map      header: bytes, count: u32, (key: string, value: bytes)…      ascending by key
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use types::Errno;
 use wire::OsdOp;
 
-/// Larger ones are not read into memory.
+/// Larger maps are refused.
 const LENGTH_MAX: u64 = 8 << 20;
-/// Two lengths.
+/// Two length fields.
 const ENTRY_LEN_MIN: u64 = 8;
 
 #[derive(Debug, Default)]
@@ -76,14 +76,14 @@ impl Map {
 }
 
 impl Context<'_> {
-    /// The object's data, of which there is none if it is not there.
+    /// The object's data; empty if it does not exist.
     fn map_data(&mut self) -> Result<Bytes, Stop> {
         match self.info.size {
             _ if !self.exists => Ok(Bytes::new()),
             0 => Ok(Bytes::new()),
             length if length > LENGTH_MAX => Err(Errno::FBIG.into()),
             length => {
-                // Decoded, and encoded again.
+                // Counted for decoding and for encoding again.
                 self.count_built(length / ENTRY_LEN_MIN * ENTRY_COST + length);
                 let data = self.load_data(0, length)?.data.clone();
                 self.check_allowance()?;

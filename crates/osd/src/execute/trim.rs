@@ -1,4 +1,4 @@
-//! Taking removed snapshots out of an object's clones, and with them the clones that none is left of.
+//! Removal of trimmed snapshots from an object's clones, and of clones that have no snapshot left.
 
 use super::ObjectState;
 use super::context::{CloneChanges, Execution, StatDelta};
@@ -9,20 +9,20 @@ use std::collections::BTreeMap;
 use store::Change;
 use types::{EVersion, HObject, SnapId};
 
-/// Everything that decides what becomes of a clone that the index has under a removed snapshot.
+/// All inputs for trimming a clone that the index has under a removed snapshot.
 #[derive(Debug)]
 pub struct Trim<'a> {
     pub head: &'a HObject,
     pub state: &'a ObjectState,
     pub clone: SnapId,
     pub snap: SnapId,
-    /// Snapshots whose removal has begun: all are taken out at once.
+    /// Snapshots whose removal has begun; all of them are removed from the clone at once.
     pub removed: &'a SnapIntervals,
-    /// The version that the first change gets.
+    /// The version for the first change.
     pub version: EVersion,
 }
 
-/// A clone that is not there any more, or does not show the snapshot, only leaves the index.
+/// Trims a clone. If it does not exist any more, or does not have the snapshot, only the index changes.
 pub fn trim(input: &Trim<'_>) -> Execution {
     let Trim { head, state, snap, .. } = *input;
     let name = head.at(input.clone);
@@ -53,7 +53,7 @@ pub fn trim(input: &Trim<'_>) -> Execution {
     execution
 }
 
-/// Stores what the head says of its clones; one that is no more than that goes with the last of them.
+/// Stores the snapset in the head; a whiteout is removed with the last of its clones.
 fn seal(execution: &mut Execution, head: &HObject, set: SnapSet, version: EVersion) {
     let object = head.clone();
     if !execution.exists && set.clones.is_empty() {

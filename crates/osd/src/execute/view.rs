@@ -1,4 +1,4 @@
-//! What execution sees: the object's state, and what was loaded from the store.
+//! The view of an execution: the object's state, and what was loaded from the store.
 
 use bytes::Bytes;
 use pg::ObjectInfo;
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use store::{OmapPage, ReadData};
 use types::{HObject, SnapId, UTime};
 
-/// An object as the writes before this request leave it. Always in memory while it is worked on.
+/// An object's state after all earlier writes. In memory while requests use it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectState {
     pub exists: bool,
     pub info: ObjectInfo,
-    /// The users' attributes under the users' names.
+    /// The users' attributes by the users' names.
     pub xattrs: BTreeMap<Bytes, Bytes>,
-    /// Of a head that was written with snapshots; also of one that does not exist, but has clones.
+    /// The snapset of a head that was written with snapshots; also of one that does not exist but has clones.
     pub snaps: Option<Box<SnapSet>>,
-    /// The object is lost, and nothing but its version is known.
+    /// The object is lost, and only its version is known.
     pub is_guess: bool,
 }
 
-/// Something to load before execution can go on.
+/// State that must be loaded before execution can continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
     Data {
@@ -38,21 +38,21 @@ pub enum Need {
         bytes_max: usize,
     },
     Copy(Box<CopyRequest>),
-    /// What a clone of the object is, but for its data and omap.
+    /// State of a clone of the object, without its data and omap.
     Clone(SnapId),
 }
 
-/// An object to fetch from wherever it is.
+/// A request for a whole object, from any group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyRequest {
     pub source: HObject,
-    /// The user version it must have; 0 if any will do.
+    /// The user version it must have; 0 for any.
     pub version: u64,
-    /// The request flags (`CEPH_OSD_FLAG_*`) that the copier asked for.
+    /// Flags (`CEPH_OSD_FLAG_*`) for the requests to the source.
     pub request_flags: u32,
 }
 
-/// A fetched object.
+/// A copied object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CopiedObject {
     pub user_version: u64,
@@ -66,6 +66,7 @@ pub struct CopiedObject {
     pub omap: BTreeMap<Bytes, Bytes>,
 }
 
+/// The loaded state for a [`Need`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Data(ReadData),
@@ -78,7 +79,7 @@ pub enum Answer {
     Failed(i32),
 }
 
-/// Answers to needs. A request has a handful of them.
+/// Answers by need. A request has a handful of them.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     answers: Vec<(Need, Answer)>,

@@ -1,4 +1,4 @@
-//! Watching an object and notifying its watchers: what is stored, and what is to happen then.
+//! Watches and notifications in execution: the stored watchers, and the effects to perform.
 
 use super::context::{Context, Effect, Stop};
 use crate::limits;
@@ -10,7 +10,7 @@ use wire::op::watch_op;
 use wire::osd_op::WatchArguments;
 use wire::watch::{NotifyAck, NotifyRequest, Watcher, WatcherListing};
 
-/// ENOTCONN: the watch is not known (any more).
+/// ENOTCONN: there is no such watch.
 const NOT_CONNECTED: Errno = Errno(107);
 
 impl Context<'_> {
@@ -96,7 +96,7 @@ impl Context<'_> {
             Ok(NotifyAck { notify_id, cookie, reply }) => {
                 Effect::Acknowledge { notify_id, cookie: Some(cookie), reply }
             }
-            // Old clients put the notification's number where others have the watch's cookie.
+            // Old clients send the notification's id in place of the watch's cookie.
             Err(_) => Effect::Acknowledge {
                 notify_id: op.watch_arguments().cookie,
                 cookie: None,

@@ -12,7 +12,8 @@ use wire::OsdOp;
 use wire::op::{OpCode, op_flags};
 use wire::osd_op::Extent;
 
-/// Offset and length of what the operation writes by repeating its data, unless it fails on any object.
+/// Offset and length that a `WRITESAME` writes with its repetitions. `EINVAL` or `EFBIG` if it
+/// fails on any object.
 pub(crate) fn repeated_extent(op: &OsdOp) -> Result<(u64, u64), Errno> {
     let (offset, length, data_length) = op.write_same_arguments();
     if length == 0 {
@@ -35,8 +36,8 @@ impl Context<'_> {
         self.write_extent(extent, op.input.clone())
     }
 
-    /// Writes `data` at `extent.offset`, with regard to truncations that overtook it or that it
-    /// overtook: CephFS clients truncate and write in parallel and number their truncations.
+    /// Writes `data` at `extent.offset`, taking account of truncations that arrived out of order:
+    /// CephFS clients truncate and write in parallel and number their truncations.
     fn write_extent(&mut self, extent: Extent, mut data: Bytes) -> Result<i32, Stop> {
         let (seq, size) = (self.info.truncate_seq, self.info.size);
         let overtaken = seq != 0 && seq > extent.truncate_seq;
@@ -59,7 +60,7 @@ impl Context<'_> {
         Ok(0)
     }
 
-    /// The truncation that the writer knows of has not arrived yet.
+    /// Applies a truncation that the writer knows of and that has not arrived yet.
     fn truncate_early(&mut self, extent: &Extent) {
         if self.exists {
             self.truncate_to(extent.truncate_size);
@@ -131,7 +132,7 @@ impl Context<'_> {
         self.write_extent(Extent { offset, ..Extent::default() }, data.freeze())
     }
 
-    /// Zeroing the end of an object shortens it, as clients expect of Ceph.
+    /// Zeroing the end of an object truncates it, as in Ceph.
     pub(super) fn zero(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         let Extent { offset, length, .. } = op.extent();
         let max = crate::limits::OBJECT_SIZE_MAX;

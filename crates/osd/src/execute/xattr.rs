@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
         Ok(0)
     }
 
-    /// 1 if the comparison holds: the given value stands on the left.
+    /// Result 1 if the comparison holds; the given value is on the left.
     pub(super) fn compare_xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         let arguments = op.xattr_arguments();
         let mut r = Reader::new(&op.input);
@@ -117,7 +117,7 @@ fn compared<T: PartialOrd>(operator: u8, left: T, right: T) -> Result<bool, Stop
     })
 }
 
-/// The decimal number at the start of an attribute; an empty one counts as 0.
+/// The decimal number at the start of an attribute; an empty attribute counts as 0.
 fn decimal(value: &[u8]) -> Result<u64, Stop> {
     if value.is_empty() {
         return Ok(0);

@@ -105,7 +105,7 @@ pub(super) fn xxhash64(seed: u64, data: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    /// From `xxhsum` 0.8, as `ceph_test_rados_api_io` also expects of four bytes of 0xcc.
+    /// From `xxhsum` 0.8; `ceph_test_rados_api_io` expects the same of four bytes of 0xcc.
     #[test]
     fn known_values() {
         assert_eq!(xxhash32(0, b""), 0x02cc_5d05);

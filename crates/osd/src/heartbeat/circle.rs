@@ -1,4 +1,4 @@
-//! Whom an OSD watches.
+//! Choice of the OSDs that an OSD pings.
 
 use maps::OsdMap;
 use std::collections::BTreeMap;
@@ -6,11 +6,11 @@ use types::OsdId;
 
 use std::collections::BTreeSet;
 
-/// Beside the members of its groups an OSD watches so many on other machines. They are chosen so that
-/// each is watched by about as many.
+/// Number of OSDs on other hosts that are pinged beside members of common groups; chosen so that
+/// each OSD is pinged by about as many.
 const NEIGHBOURS: usize = 5;
 
-/// The members of its groups that are up, and the next OSDs in a ring in which machines take turns.
+/// Members of the OSD's groups that are up, and the next OSDs in a ring in which hosts alternate.
 pub fn choose(map: &OsdMap, own: OsdId, members: BTreeSet<OsdId>) -> BTreeSet<OsdId> {
     let mut chosen: BTreeSet<OsdId> = members.into_iter().filter(|osd| map.is_up(*osd)).collect();
     let ring = ring(map);
@@ -24,20 +24,20 @@ pub fn choose(map: &OsdMap, own: OsdId, members: BTreeSet<OsdId>) -> BTreeSet<Os
     let neighbours: Vec<OsdId> = elsewhere.take(NEIGHBOURS).map(|(osd, _)| *osd).collect();
     let lacking = NEIGHBOURS - neighbours.len();
     chosen.extend(neighbours);
-    // Where there are few machines, or one, those of the same do as well.
+    // With few hosts, or one, OSDs of the same host serve as well.
     chosen.extend(after.filter(|(_, other)| *other == host).take(lacking).map(|(osd, _)| *osd));
     chosen.remove(&own);
     chosen
 }
 
-/// All OSDs that are up with their hosts: first one of each host, then a second one, and so on.
+/// All OSDs that are up, with their hosts: first one of each host, then a second one, and so on.
 fn ring(map: &OsdMap) -> Vec<(OsdId, i32)> {
     let host_type = map.crush.type_id("host").unwrap_or(1);
     let mut seen: BTreeMap<i32, usize> = BTreeMap::new();
     let up = map.existing_osds().filter(|(_, osd)| osd.is_up());
     let mut ring: Vec<(usize, i32, OsdId)> = up
         .map(|(osd, _)| {
-            // One that lies outside of the tree counts as a machine of its own.
+            // An OSD outside of the tree counts as a host of its own.
             let host = map.crush.ancestor_of_type(osd.0, host_type).unwrap_or(osd.0);
             let rank = seen.entry(host).or_insert(0);
             *rank += 1;

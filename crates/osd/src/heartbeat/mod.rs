@@ -1,15 +1,15 @@
-//! Heartbeats: OSDs watch each other, and tell a monitor who does not answer.
+//! Heartbeats and failure detection: OSDs ping each other and report silent peers to a monitor.
 //!
-//! Every OSD asks those that it shares groups with, and a few on other machines, on sessions of
-//! their own, so that no bulk data delays question or answer. Who owes an answer for longer than the
-//! grace is reported, again and again while that is so; when it answers, the report is taken back.
+//! Every OSD pings those that it shares groups with, and a few on other hosts, over separate sessions, so
+//! that bulk data delays neither pings nor answers. A peer whose answer is overdue by more than the grace is
+//! reported, repeatedly while that lasts; when it answers, the report is withdrawn.
 //!
 //! Invariants:
-//! * Only time in which this OSD itself was awake counts against others (`clock`).
-//! * What is reported is what was seen, nothing is concluded: whom to believe is the monitors' affair.
-//! * An OSD is asked as it is in the map: an answer of another incarnation is none.
-//! * What an OSD owed before it was marked down does not count against the life that it begins then,
-//!   be it the same process at the same address.
+//! * Only time in which this OSD itself was awake counts against peers (`clock`).
+//! * Reports contain observations only; the monitors decide which to believe.
+//! * A ping is for one incarnation, as in the map: an answer of another one does not count.
+//! * Unanswered pings from before a peer was marked down do not count against its next incarnation,
+//!   even if that is the same process at the same address.
 
 mod circle;
 mod clock;
@@ -29,14 +29,15 @@ use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
 use wire::internal::Heartbeat;
 use wire::{MessageBody, OsdFailure};
 
+/// The peers that this OSD pings.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeats {
     clock: AwakeClock,
     partners: BTreeMap<OsdId, Partner>,
     by_conn: BTreeMap<ConnId, OsdId>,
-    /// The map that `partners` were chosen by.
+    /// The epoch by which `partners` were chosen.
     chosen: Epoch,
-    /// When partners are asked next; only while this OSD is up.
+    /// When the next pings are due; `None` unless this OSD is up.
     due: Option<Time>,
 }
 
@@ -45,18 +46,18 @@ impl Heartbeats {
         self.due
     }
 
-    /// Groups have other members.
+    /// Chooses the partners again at the next ping, because groups have other members.
     pub fn choose_anew(&mut self) {
         self.chosen = Epoch(0);
     }
 
-    /// For how long an OSD has owed an answer.
+    /// Age of the oldest unanswered ping to an OSD.
     pub fn silence(&self, now: Time, osd: OsdId) -> Duration {
         let awake = self.clock.at(now);
         self.partners.get(&osd).map_or(Duration::ZERO, |partner| partner.silence(awake))
     }
 
-    /// A question to a partner gets lost.
+    /// Simulates the loss of a ping.
     #[cfg(test)]
     pub fn lose_question(&mut self, now: Time, osd: OsdId) {
         let awake = self.clock.at(now);
@@ -64,12 +65,12 @@ impl Heartbeats {
         partner.ask(Time::FAR_FUTURE, awake);
     }
 
-    /// How long each partner takes to answer on average.
+    /// Average round trip to each partner.
     pub fn round_trips(&self) -> impl Iterator<Item = (OsdId, Duration)> + '_ {
         self.partners.iter().filter_map(|(osd, partner)| Some((*osd, partner.round_trip()?)))
     }
 
-    /// The slowest partner whose answers take long, and how long they take on average.
+    /// The partner with the slowest average round trip, if that exceeds [`limits::SLOW_HEARTBEAT`].
     fn slowest(&self) -> Option<(OsdId, Duration)> {
         let slow = |(osd, partner): (&OsdId, &Partner)| {
             let time = partner.round_trip()?;
@@ -80,7 +81,7 @@ impl Heartbeats {
 }
 
 impl Osd {
-    /// Asks all partners, and judges those that have not answered.
+    /// Pings all partners and reports silent ones, if due.
     pub(crate) fn heartbeat_if_due(&mut self, now: Time) {
         if self.stage != Stage::Up {
             return self.stop_heartbeats();
@@ -90,7 +91,7 @@ impl Osd {
             return;
         }
         self.heartbeats.clock.woke(due, now);
-        // Only groups that know the map tell who their members are.
+        // Groups know their members only when they have handled the map.
         if !self.placing.is_on() {
             self.choose_partners();
         }
@@ -111,8 +112,8 @@ impl Osd {
         self.heartbeats = Heartbeats { clock, ..Heartbeats::default() };
     }
 
-    /// Those whom the newest map shows up, each at its address there and in that life: it may have been
-    /// marked down and have come up again since the last question.
+    /// Chooses the partners by the newest map. One with another address or another `up_from` is a
+    /// new partner: it may have been down since the last ping.
     fn choose_partners(&mut self) {
         if std::mem::replace(&mut self.heartbeats.chosen, self.map.epoch) == self.map.epoch {
             return;
@@ -155,7 +156,7 @@ impl Osd {
         let Judgement::Silent { since, session_is_old } = judgement else { return };
         tracing::debug!(own = %self.config.id, peer = %osd, ?since, "no answer to heartbeats");
         self.report_failure(osd, addrs, OsdFailure::FAILED, since);
-        // Should the network be mended, the old connection would find out late.
+        // When the network heals, the old connection would notice late.
         if session_is_old && let Some(conn) = self.partner_closed(osd) {
             self.outputs.push_back(Output::Close { conn });
         }
@@ -186,7 +187,7 @@ impl Osd {
         conn
     }
 
-    /// A question is answered where it came from, and an answer noted.
+    /// Answers a ping over its session, or notes an answer.
     pub(crate) fn take_heartbeat(&mut self, now: Time, conn: ConnId, heartbeat: &Heartbeat) {
         if !heartbeat.is_answer {
             let answer = Heartbeat { is_answer: true, epoch: self.epoch(), ..heartbeat.clone() };
@@ -201,8 +202,9 @@ impl Osd {
         }
     }
 
-    /// The session of a partner has ended. It is opened again when the next question is due; if it had
-    /// served, at once, for if the partner has ended as well, its kernel says so.
+    /// The session to a partner has ended; false if it was none. It is opened again with the next
+    /// ping; immediately if it had brought an answer, because if the partner has died, its kernel
+    /// refuses the connection.
     pub(crate) fn heartbeat_closed(&mut self, now: Time, conn: ConnId) -> bool {
         let Some(osd) = self.heartbeats.by_conn.get(&conn).copied() else { return false };
         let served = self.heartbeats.partners.get(&osd).is_some_and(Partner::has_answered);
@@ -219,20 +221,20 @@ impl Osd {
         Some(conn)
     }
 
-    /// Nobody listens at an OSD's address: it does not run, so there is nothing to wait for. A
-    /// lossless session goes on trying, should the monitor not believe it.
+    /// The connection to an OSD was refused: its process does not run, so it is reported
+    /// immediately. A lossless session keeps trying, in case the monitor does not agree.
     pub(crate) fn refused(&mut self, conn: ConnId) {
         let watched = self.heartbeats.by_conn.get(&conn).and_then(|osd| {
             let partner = self.heartbeats.partners.get(osd)?;
             Some((*osd, partner.addrs().clone()))
         });
-        // Of where it was looked for: it may have another address meanwhile.
+        // The address that was tried: the OSD may have another one by now.
         let Some((osd, addrs)) = watched.or_else(|| self.peers.address_of(conn)) else { return };
         let dead = OsdFailure::FAILED | OsdFailure::IMMEDIATE | OsdFailure::DEAD;
         self.report_failure(osd, addrs, dead, Duration::ZERO);
     }
 
-    /// Another monitor listens, which has not heard what was reported.
+    /// Repeats reports to another monitor, which has not got them.
     pub(crate) fn repeat_heartbeat_reports(&mut self, now: Time) {
         let partners = self.heartbeats.partners.iter_mut();
         let silent = partners.filter_map(|(osd, partner)| partner.report_again().then_some(*osd));
@@ -240,6 +242,7 @@ impl Osd {
         silent.into_iter().for_each(|osd| self.judge_partner(now, osd));
     }
 
+    /// Sends a failure report, or the withdrawal of one, to the monitor.
     pub(crate) fn report_failure(
         &mut self,
         target: OsdId,
@@ -261,7 +264,7 @@ impl Osd {
         self.send(monitor, message);
     }
 
-    /// What health says of answers that take long, by check name.
+    /// Health check of slow heartbeats, by check name.
     pub(crate) fn heartbeat_health(&self) -> BTreeMap<String, String> {
         let slowest = self.heartbeats.slowest().map(|(osd, time)| {
             let (own, milliseconds) = (self.config.id, time.as_millis());
@@ -273,5 +276,5 @@ impl Osd {
     }
 }
 
-/// An [`OsdFailure`] that takes back an earlier one.
+/// Flags of an [`OsdFailure`] that withdraws an earlier one.
 const STILL_ALIVE: u8 = 0;

@@ -1,32 +1,32 @@
-//! One OSD that is watched: what it was asked, what it has answered.
+//! One OSD that is pinged: its unanswered pings, and its round trip.
 //!
-//! Two kinds of time are told apart: stamps travel with questions and answers; ages are measured in
-//! time awake.
+//! Two kinds of time are used: stamps in messages are of the plain clock, ages are measured in time awake.
 
 use engine::{ConnId, Duration, Time};
 use std::collections::VecDeque;
 use types::{EntityAddrVec, Epoch};
 
-/// Questions without an answer that are remembered; beyond it only the oldest count.
+/// Unanswered pings that are kept; further ones are not noted, as only the oldest matters.
 const UNANSWERED_MAX: usize = 64;
-/// How often a failure is reported while it lasts.
+/// Interval of reports while a partner is silent.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
-/// Of the average of round trips, the newest one is this part.
+/// The newest round trip is one part in so many of the average.
 const AVERAGE_SHARE: u32 = 8;
 
+/// One OSD that is pinged.
 #[derive(Debug)]
 pub struct Partner {
-    /// As the map shows it.
+    /// As the map has it.
     addrs: EntityAddrVec,
-    /// Which life of it is watched: since when it is up.
+    /// The incarnation that is pinged: the epoch since which it is up.
     up_from: Epoch,
     conn: Option<ConnId>,
-    /// When the session was begun, and whether it has brought an answer.
+    /// When the session was opened, and whether it has brought an answer.
     connected: Time,
     has_answered: bool,
     /// Oldest first.
     unanswered: VecDeque<Question>,
-    /// When the monitor was last told that it is silent.
+    /// When its silence was last reported to the monitor.
     reported: Option<Time>,
     round_trip: Option<Duration>,
 }
@@ -37,15 +37,16 @@ struct Question {
     asked: Time,
 }
 
+/// Whether a partner answers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Judgement {
     Well,
-    /// To be reported.
+    /// It must be reported. `since` is the age of the oldest unanswered ping.
     Silent {
         since: Duration,
         session_is_old: bool,
     },
-    /// As was reported already.
+    /// It was reported recently.
     StillSilent,
 }
 
@@ -75,7 +76,7 @@ impl Partner {
         self.conn
     }
 
-    /// The average over the last answers.
+    /// Average round trip of the last answers.
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
@@ -94,15 +95,15 @@ impl Partner {
         self.conn.take()
     }
 
-    /// A question is sent, or would be if there were a session.
+    /// Notes a ping, even if there is no session to send it over.
     pub fn ask(&mut self, now: Time, awake: Time) {
         if self.unanswered.len() < UNANSWERED_MAX {
             self.unanswered.push_back(Question { stamp: now, asked: awake });
         }
     }
 
-    /// The answer to the question with that stamp, and to all before. Whether a report is to be taken
-    /// back.
+    /// Notes an answer to the ping with that stamp, and to all earlier ones. True if a report must
+    /// be withdrawn.
     pub fn answered(&mut self, now: Time, stamp: Time) -> bool {
         let before = self.unanswered.len();
         self.unanswered.retain(|question| question.stamp > stamp);
@@ -118,7 +119,7 @@ impl Partner {
         self.reported.take().is_some()
     }
 
-    /// For how long it has owed an answer.
+    /// Age of the oldest unanswered ping.
     pub fn silence(&self, awake: Time) -> Duration {
         self.unanswered.front().map_or(Duration::ZERO, |oldest| awake.since(oldest.asked))
     }
@@ -135,7 +136,7 @@ impl Partner {
         Judgement::Silent { since, session_is_old: awake.since(self.connected) >= grace }
     }
 
-    /// Whoever was told does not listen any more. Whether there is something to say.
+    /// Makes the next judgement report the partner again; true if it was reported before.
     pub fn report_again(&mut self) -> bool {
         let was_reported = self.reported.is_some();
         if was_reported {

@@ -1,4 +1,4 @@
-//! Telling clients what the last scrub found (`rados list-inconsistent-obj` and
+//! The findings of the last scrub for clients (`rados list-inconsistent-obj` and
 //! `list-inconsistent-snapset`, the operation `SCRUBLS`).
 
 use crate::Osd;
@@ -7,13 +7,13 @@ use codec::{Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use types::{Epoch, Errno, HObject};
 
-/// Findings in one answer.
+/// Findings in one reply.
 const ENTRIES_MAX: u64 = 1024;
 
 /// `scrub_ls_arg_t`
 #[derive(Debug, PartialEq, Eq)]
 struct Arguments {
-    /// Of which interval the client has the first part; nought, if it has none.
+    /// The interval of the pages that the client has; zero if it has none.
     interval: Epoch,
     wants_snapsets: bool,
     after: (Bytes, Bytes, u64),
@@ -21,6 +21,8 @@ struct Arguments {
 }
 
 impl Osd {
+    /// Replies with a page of findings. `ENOENT` if no scrub has ended in this interval, `EAGAIN`
+    /// as the result if the client's pages are of an earlier one.
     pub(crate) fn list_inconsistent(&mut self, key: u64) -> std::result::Result<(), Errno> {
         let request = self.requests.get(key).expect("the caller has it");
         let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
@@ -40,7 +42,7 @@ impl Osd {
             true => encoded(&scrub.snap_findings, is_after),
             false => encoded(&scrub.findings, is_after),
         };
-        // As clients go on: by name, namespace and snapshot.
+        // In the order of the client's cursor: by name, namespace and snapshot.
         found.sort_by_key(|(name, _)| (name.name.clone(), name.namespace.clone(), name.snap.0));
         found.truncate(if is_outdated {
             0

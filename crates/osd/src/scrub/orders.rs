@@ -1,8 +1,8 @@
-//! What administrators want scrubbed, as the monitor passes it on.
+//! Scrub orders of administrators, as the monitor forwards them.
 //!
-//! An order outlives its primary: until it is carried out, all members keep it beside the stamps, and whoever
-//! is the primary next finds it there. Members that were away while it was carried out tell of it at any time:
-//! what is to be done is only what the stamps do not say was done.
+//! An order outlives its primary: until it is done, all members keep it beside the stamps, and the
+//! next primary finds it there. Members that were down when it was done may report it at any time;
+//! the stamps decide whether it is still to be done.
 
 use crate::Osd;
 use crate::groups::Group;
@@ -12,7 +12,7 @@ use types::PgId;
 use wire::internal::ScrubOrder;
 
 impl Group {
-    /// The order that is still to be carried out, as far as is known.
+    /// The order that is still to be done, if stamps and order are known.
     pub(crate) fn wanted_scrub(&self) -> Option<Order> {
         let stamps = self.scrub.stamps?;
         self.pg.scrub_order().filter(|order| !stamps.has_done(order))
@@ -20,7 +20,7 @@ impl Group {
 }
 
 impl Osd {
-    /// All groups of which this OSD is the primary, if none is named.
+    /// Takes an order for the named groups whose primary this OSD is, or for all if none is named.
     pub(crate) fn take_scrub_order(&mut self, now: Time, asked: &ScrubOrder) {
         let level = if asked.deep { Level::Deep } else { Level::Light };
         let order = Order { level, repair: asked.repair, at: now.wall() };
@@ -45,8 +45,8 @@ impl Osd {
         self.read_unfound_again(now, pg, order.repair);
     }
 
-    /// Only clean groups are scrubbed, and one of which objects are unfound is not; but copies that could not be read
-    /// may be readable now.
+    /// Looks for unfound objects again on a repair order. A group with unfound objects is not
+    /// clean, so it is not scrubbed; but copies that could not be read may be readable now.
     fn read_unfound_again(&mut self, now: Time, pg: PgId, repair: bool) {
         let group = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary() && repair);
         if let Some(group) = group {
@@ -55,9 +55,9 @@ impl Osd {
         }
     }
 
-    /// Has all members keep what is to be done, with the stamps, as soon as these are known and there are
-    /// members. What an earlier primary was told they said when they met. What is ordered while another order waits
-    /// becomes one with it, so that a repair is not forgotten for a scrub.
+    /// Has all members keep the order with the stamps, as soon as these are known and the group is
+    /// active. An order that an earlier primary took came with the members' infos. A new order is
+    /// merged with one that waits, so that a scrub does not replace a repair.
     pub(crate) fn keep_order(&mut self, now: Time, pg: PgId) {
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_active()) else {
             return;

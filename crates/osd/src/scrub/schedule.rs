@@ -1,4 +1,4 @@
-//! When which group is scrubbed.
+//! The schedule of scrubs.
 
 use super::{Running, ScrubTag};
 use crate::Osd;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{PgId, UTime};
 
-/// The schedule is looked at so often, if nothing else gives a reason.
+/// How often the schedule is checked, if no event causes it earlier.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a group rests whose round came to nothing.
+/// Pause after an aborted round.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_STEP: Duration = Duration::from_millis(300);
 const RETRY_STEPS: u64 = 7;
@@ -22,16 +22,17 @@ const RETRY_STEPS: u64 = 7;
 /// A group that may be scrubbed, the most urgent first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Nought for orders and what was repaired.
+    /// Zero for orders and for objects to check again.
     due: UTime,
     pg: PgId,
     level: Level,
 }
 
 impl Osd {
+    /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
     pub(crate) fn scrub_if_due(&mut self, now: Time) {
         if self.stage != Stage::Up {
-            // Groups that become active make it look again.
+            // Groups that become active cause the next check.
             self.scrubs.due = None;
             return;
         }
@@ -51,7 +52,7 @@ impl Osd {
         self.scrubs.due = self.scrubs.due.into_iter().chain(first).min();
     }
 
-    /// When groups of which this OSD is the primary are scrubbed next, as far as is known.
+    /// Next scrubs of the groups whose primary this OSD is (`dump_scrubs`).
     pub(crate) fn dump_scrubs(&self) -> Value {
         let row = |(pg, group): (&PgId, &Group)| {
             let (stamps, since) = (group.scrub.stamps?, group.scrub.since?);
@@ -118,7 +119,7 @@ impl Osd {
         (intervals, forbidden)
     }
 
-    /// Reads when groups were scrubbed that became this OSD's to scrub.
+    /// Reads the scrub stamps of groups whose primary this OSD has become.
     fn load_stamps(&mut self, now: Time) {
         let unknown = self.groups.iter_mut().filter(|(_, group)| {
             group.pg.is_primary() && group.pg.is_active() && group.scrub.stamps.is_none()
@@ -153,7 +154,7 @@ impl Osd {
             _ => None,
         };
         let stamps = stored.map(|stored| codec::decode_all::<Stamps>("scrub stamps", &stored));
-        // What does not decode is as if it had never been: the group is scrubbed.
+        // Damaged stamps count as missing: the group is scrubbed.
         let stamps = stamps.and_then(Result::ok).unwrap_or_default();
         group.scrub.stamps.get_or_insert(stamps);
         if stamps.errors.total() > 0 {
@@ -162,10 +163,10 @@ impl Osd {
         self.keep_order(now, pg);
     }
 
-    /// The round came to nothing: what it was for is still to be done.
+    /// Schedules an aborted round again, with the objects it had to check.
     pub(super) fn retry_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
         let Some(group) = self.groups.get_mut(&pg) else { return };
-        // Not at the same time as others whose rounds came to nothing.
+        // Spread, so that aborted rounds do not collide again.
         let again = now + RETRY + RETRY_STEP * (self.scrubs.rounds % RETRY_STEPS) as u32;
         let scrub = &mut group.scrub;
         scrub.not_before = Some(again);
