@@ -53,7 +53,8 @@ fn judge(count: i64, block: i64, limits: &BenchLimits) -> Result<(u64, u64), Sen
     if block > limits.block_max {
         let most = limits.block_max;
         return refuse(format!(
-            "block 'size' values are capped at {most} bytes: raise 'osd_bench_max_block_size' at your own risk"
+            "block 'size' values are capped at {most} bytes: \
+             raise 'osd_bench_max_block_size' at your own risk"
         ));
     }
     let (most, option) = match block < LARGE {
@@ -63,8 +64,8 @@ fn judge(count: i64, block: i64, limits: &BenchLimits) -> Result<(u64, u64), Sen
     let most = most.saturating_mul(limits.seconds);
     if count > most {
         return refuse(format!(
-            "'count' values greater than {most} for a block size of {block} bytes are not allowed, as they may \
-             take more than {} s: see '{option}' and 'osd_bench_duration'",
+            "'count' values greater than {most} for a block size of {block} bytes are not allowed, \
+             as they may take more than {} s: see '{option}' and 'osd_bench_duration'",
             limits.seconds
         ));
     }

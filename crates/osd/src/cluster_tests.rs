@@ -1,8 +1,8 @@
-//! A small cluster in one thread: three OSDs over stores that lose what was not flushed, a monitor
-//! that knows only who is up, and a client that sends again what was not answered.
+//! A small cluster in one thread: three OSDs over stores that lose unflushed data, a monitor that
+//! only manages up and down, and a client that resends unanswered requests.
 //!
-//! All that happens is drawn from a seed: whose message arrives next, what the disks finish, who
-//! crashes. Then the cluster heals and is compared with what the client was told.
+//! All events are drawn from a seed: the message that arrives next, the completions of the stores,
+//! the crashes. Then the cluster heals and is compared with the replies that the client got.
 
 mod client;
 mod lost;
@@ -70,7 +70,7 @@ fn the_monitor_hears_soon_that_a_group_is_clean() {
         assert_eq!(world.call(&name, vec![OsdOp::write_full(payload(&name))]).result, 0);
     }
     world.restart(OsdId(2));
-    // Nobody asks, and the next report of all would come later.
+    // No command requests a report, and the next periodic one would come later.
     world.finish();
     world.settle();
     let clean = wire::internal::pg_state::CLEAN;
@@ -164,7 +164,7 @@ fn notifications_gather_acknowledgements_and_name_who_missed_them() {
     assert_eq!(outcome.replies.values().next().unwrap(), "seen");
     assert_eq!(outcome.missed.len(), 1);
 
-    // Who neither pings nor unwatches is dropped after its timeout, and told.
+    // Watches without pings time out, and their client is notified.
     world.wait(20);
     let events = world.take_events();
     assert_eq!(events.iter().filter(|e| e.event == WatchEvent::Disconnect).count(), 2);
@@ -205,7 +205,7 @@ fn replicas_answer_balanced_reads_or_send_the_client_to_the_primary() {
     }
 }
 
-/// A cluster whose replicas know that an object is durable: later writes of its group have told them.
+/// A cluster whose replicas know that an object is durable, because later writes of its group have told them.
 fn with_known_object() -> World {
     let mut world = World::started(7);
     world.call("a", vec![OsdOp::write_full(payload("one"))]);
@@ -215,14 +215,14 @@ fn with_known_object() -> World {
     world
 }
 
-/// Asks a replica that may answer reads.
+/// Sends a request to a replica that holds a read lease.
 fn ask_replica(world: &mut World, op: OsdOp) -> i32 {
     let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
     world.lend(primary, replica, 0, Duration::ZERO);
     world.call_at(replica, "a", vec![op], request_flags::BALANCE_READS | request_flags::READ).result
 }
 
-/// The primary has another copy.
+/// The primary has an intact copy.
 #[test]
 fn a_replica_whose_copy_is_damaged_sends_the_client_to_the_primary() {
     for is_data in [true, false] {
@@ -239,7 +239,8 @@ fn a_replica_whose_copy_is_damaged_sends_the_client_to_the_primary() {
     }
 }
 
-/// They are no writes, so a client may balance them; but only the primary knows who watches, and who waits for an answer.
+/// Notifications and pings are not writes, so a client may balance them; but only the primary knows
+/// the watchers and the pending notifications.
 #[test]
 fn what_is_said_to_watchers_is_not_taken_by_a_replica() {
     let mut world = with_known_object();
@@ -254,13 +255,14 @@ fn what_is_said_to_watchers_is_not_taken_by_a_replica() {
     }
 }
 
-/// Reads that overlap keep what is known of their object; a write that passes them by must not leave that as it is.
+/// Overlapping reads keep the object's context on the replica; a write, which bypasses that
+/// context, must invalidate it.
 #[test]
 fn a_replica_answers_reads_that_overlap_with_what_was_acknowledged_before_each() {
     let flags = request_flags::BALANCE_READS | request_flags::READ;
     let (mut served, mut prng) = (0, stdx::Prng::new(5));
     for seed in 0..20 {
-        // Disks that read slowly: a write begins and becomes known as durable meanwhile.
+        // Slow reads: a write begins and becomes durable meanwhile.
         let read_delay = Duration::ZERO..=Duration::from_millis(40);
         let commit_delay = Duration::ZERO..=Duration::from_millis(1);
         let slow = CrashOptions { read_delay, commit_delay, ..CrashOptions::default() };
@@ -268,7 +270,7 @@ fn a_replica_answers_reads_that_overlap_with_what_was_acknowledged_before_each()
         world.call("a", vec![OsdOp::append(payload("."))]);
         let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
         let mut appends = std::collections::BTreeSet::new();
-        // By its writes the replica learns what is durable.
+        // Writes to this object tell the replica which earlier ones are durable.
         let neighbour = world.neighbour_of("a");
         let (mut acknowledged, mut least) = (1, std::collections::BTreeMap::new());
         for round in 0..300 {
@@ -302,8 +304,8 @@ fn a_replica_answers_reads_that_overlap_with_what_was_acknowledged_before_each()
     assert!(served > 100, "replicas answered {served} reads");
 }
 
-/// A primary that has seen a newer map may have changed the members, and one that has seen an older one holds promises
-/// of others: what it lends counts with the map by which it lends.
+/// A primary with a newer map may have other members, and one with an older map may hold leases of
+/// other members: a lease for replicas counts only with the map by which it was told.
 #[test]
 fn a_replica_answers_no_reads_by_what_was_lent_with_other_members() {
     let flags = request_flags::BALANCE_READS | request_flags::READ;
@@ -312,11 +314,11 @@ fn a_replica_answers_no_reads_by_what_was_lent_with_other_members() {
         (0, Duration::ZERO, 0),
         (1, Duration::ZERO, Errno::AGAIN.negative()),
         (i32::MIN, Duration::ZERO, Errno::AGAIN.negative()),
-        // As a clock of another life may have had it.
+        // A time of an earlier incarnation, on another clock.
         (0, second, Errno::AGAIN.negative()),
     ] {
         let mut world = with_known_object();
-        // Then all that was lent is over.
+        // Longer than all leases last.
         world.wait(30);
         let (primary, replica) = (world.primary_of("a"), world.replicas_of("a")[0]);
         world.lend(primary, replica, ahead, in_the_future);
@@ -324,7 +326,7 @@ fn a_replica_answers_no_reads_by_what_was_lent_with_other_members() {
     }
 }
 
-/// Its clock may have gone back when it was started anew.
+/// Its clock may have gone back when it restarted.
 #[test]
 fn promises_for_another_life_of_the_primary_are_none() {
     for (in_the_future, holds) in [(0, true), (3600, false)] {
@@ -382,7 +384,7 @@ fn full_disks_refuse_writes_on_all_members_and_recover_by_deletions() {
     world.finish();
 }
 
-/// A copy that the log does not reach is filled in while such writes come.
+/// A copy beyond the log's reach is backfilled while such writes arrive.
 #[test]
 fn a_write_that_reads_first_is_not_lost_by_a_recovery_that_begins_meanwhile() {
     for seed in 80..100 {
@@ -408,12 +410,12 @@ fn a_write_that_reads_first_is_not_lost_by_a_recovery_that_begins_meanwhile() {
     }
 }
 
-/// Writes from a client while OSDs crash and come back, and everything that can be reordered is.
+/// Writes from a client while OSDs crash and restart, with all events in random order.
 fn chaos(seed: u64, size: u8, refusals_per_million: u64) {
     chaos_with(seed, size, refusals_per_million, |_| {});
 }
 
-/// Besides, something else may happen after each step.
+/// Likewise; `happens` is called after each step.
 fn chaos_with(seed: u64, size: u8, refusals_per_million: u64, happens: impl Fn(&mut World)) {
     let options = CrashOptions { refusals_per_million, ..CrashOptions::default() };
     let mut world = World::with_stores(seed, size, options);

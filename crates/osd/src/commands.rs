@@ -59,7 +59,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("flush_pg_stats", "flush pg stats"),
     (
         "bench name=count,type=CephInt,req=false name=size,type=CephInt,req=false",
-        "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), (default count=1G default size=4MB). Results in log.",
+        "OSD benchmark: write <count> <size>-byte objects(with <obj_size> <obj_num>), \
+         (default count=1G default size=4MB). Results in log.",
     ),
     ("cache status", "Get OSD caches statistics"),
     ("cache drop", "Drop all OSD caches"),
@@ -68,7 +69,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("log dump", "dump recent log entries to log file"),
     ("log reopen", "reopen log file"),
     (
-        "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
+        "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|\
+         get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
         "show heap usage info",
     ),
     (
@@ -77,7 +79,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ),
     ("list_devices", "list OSD devices."),
     (
-        "cluster_log name=level,type=CephChoices,strings=error|warning|info|debug name=message,type=CephString,n=N",
+        "cluster_log name=level,type=CephChoices,strings=error|warning|info|debug \
+         name=message,type=CephString,n=N",
         "log a message to the cluster log",
     ),
     ("scrub_purged_snaps", "Scrub purged_snaps vs snapmapper index"),
@@ -304,7 +307,8 @@ impl Osd {
             return Err(Sentence::new(Errno::NOTSUPP, text));
         }
         Ok(Told::Plain(format!(
-            "osd.{} has no heap of its own: it shares that of its process. Requests in flight: {}, of {} bytes.\n",
+            "osd.{} has no heap of its own: it shares that of its process. \
+             Requests in flight: {}, of {} bytes.\n",
             self.id(),
             self.inflight.requests,
             self.inflight.bytes
@@ -323,7 +327,8 @@ impl Osd {
             "failsafe" => Some(FAILSAFE_USED),
             other => {
                 let text = format!(
-                    "unrecognized full type '{other}': expected none, nearfull, backfillfull, full or failsafe"
+                    "unrecognized full type '{other}': \
+                     expected none, nearfull, backfillfull, full or failsafe"
                 );
                 return Err(Sentence::new(Errno::INVAL, text));
             }

@@ -67,7 +67,8 @@ impl Osd {
         let OmapSize { keys, bytes } = size;
         let (pool, hash) = (object.pool, object.hash);
         let text = format!(
-            "Large omap object found. Object: {object} PG: {pool}.{hash:x} ({pg}) Key count: {keys} Size (bytes): {bytes}"
+            "Large omap object found. Object: {object} PG: {pool}.{hash:x} ({pg}) \
+             Key count: {keys} Size (bytes): {bytes}"
         );
         if self.repairs.texts.len() < limits::LOG_LINES_WAITING_MAX {
             self.repairs.texts.push_back(text);

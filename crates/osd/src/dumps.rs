@@ -186,7 +186,10 @@ impl Osd {
     }
 
     pub(crate) fn dump_blocklist(&self) -> Value {
-        let row = |(addr, until): (&types::EntityAddr, &types::UTime)| json!({ "entity_addr": addr.to_string(), "expire_time": until.to_iso() });
+        let row = |(addr, until): (&types::EntityAddr, &types::UTime)| {
+            let (addr, until) = (addr.to_string(), until.to_iso());
+            json!({ "entity_addr": addr, "expire_time": until })
+        };
         Value::from(self.map.blocklist.iter().map(row).collect::<Vec<_>>())
     }
 

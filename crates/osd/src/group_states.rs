@@ -54,7 +54,10 @@ impl GroupStates {
                 "exit": past.exit.wall().to_iso(),
             }));
         }
-        let epoch = |(epoch, states): (Epoch, Vec<Value>)| json!({ "epoch": epoch.0.to_string(), "states": states });
+        let epoch = |(epoch, states): (Epoch, Vec<Value>)| {
+            let epoch = epoch.0.to_string();
+            json!({ "epoch": epoch, "states": states })
+        };
         json!({
             "pg": pg.to_string(),
             "currently": self.current.map_or("", |(state, ..)| state_name(state)),

@@ -118,7 +118,7 @@ pub(crate) struct Request {
     pub outstanding: usize,
     /// A load failed and was retried.
     pub is_reread: bool,
-    /// The listing that it builds.
+    /// The listed page, while its heads are checked for whiteouts.
     pub page: Option<Box<Page>>,
     /// Counted in its object context: among `readers`, or as `has_writer`.
     pub is_marked: bool,

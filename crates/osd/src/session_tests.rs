@@ -1,4 +1,4 @@
-//! What a single OSD says to clients: who may come, who may do what, and what it does when it cannot.
+//! A single OSD and its clients: authentication, capabilities, and errors when it cannot serve.
 
 mod budgets;
 mod capabilities;
@@ -52,7 +52,7 @@ fn failed(errno: Errno) -> Option<i32> {
     Some(errno.negative())
 }
 
-/// A client with a ticket for OSDs, and the secrets by which they know it.
+/// A client with a ticket for OSDs, and the secrets by which they verify it.
 fn ticket_holder(now: UTime, entropy: &mut Entropy) -> (CephxClient, ServiceSecrets) {
     let name: EntityName = "client.a".parse().unwrap();
     let key = CryptoKey::generate(KeyType::Aes, now, entropy);
@@ -174,7 +174,7 @@ fn capabilities_decide_for_each_kind_of_operation() {
     assert_eq!(lone.call(admin, "a", append(4)), Some(0));
     let setxattr = || vec![OsdOp::xattr(OpCode::SETXATTR, b"name", b"value")];
     let reading_call = || vec![OsdOp::call("version", "read", b"")];
-    // It reads, too.
+    // It also reads.
     let writing_call = || vec![OsdOp::call("version", "set", b"")];
     let kinds = [read(), setxattr(), reading_call(), writing_call()];
     let may = |lone: &mut Lone, caps: &str| {
@@ -263,7 +263,7 @@ fn a_full_pool_takes_deletions_and_tells_those_who_ask() {
         assert_eq!(with(&mut lone, append(1), 0), None, "it waits for a better map");
         assert_eq!(with(&mut lone, append(1), request_flags::FULL_TRY), failed(errno));
         assert_eq!(with(&mut lone, append(1), request_flags::FULL_FORCE), Some(0));
-        // What adds nothing may be.
+        // A write that adds no bytes is allowed.
         let shrink = vec![OsdOp::write_full(Bytes::from_static(b"x"))];
         assert_eq!(with(&mut lone, shrink, request_flags::FULL_TRY), Some(0));
         assert_eq!(with(&mut lone, read(), 0), Some(0));
@@ -271,7 +271,7 @@ fn a_full_pool_takes_deletions_and_tells_those_who_ask() {
     }
 }
 
-/// Its client sends both again, when it sees that the pool was full.
+/// Its client resends both when it sees that the pool was full.
 #[test]
 fn no_write_overtakes_one_that_was_dropped_while_its_pool_was_full() {
     let mut lone = Lone::new();
@@ -288,7 +288,7 @@ fn no_write_overtakes_one_that_was_dropped_while_its_pool_was_full() {
     assert_eq!(lone.call(conn, "a", append(1)), Some(0));
 }
 
-/// The second waits for its turn already when the first is dropped.
+/// The second write is already in the queue when the first is dropped.
 #[test]
 fn no_write_of_an_object_overtakes_one_that_finds_its_pool_full_when_its_turn_comes() {
     let mut lone = Lone::new();
@@ -329,7 +329,7 @@ fn a_pause_drops_requests_which_their_clients_repeat() {
     }
 }
 
-/// A client that sees a pause sends all its writes again when it ends, those with FULL_TRY too.
+/// A client that sees a pause resends all its writes when it ends, those with FULL_TRY too.
 #[test]
 fn a_forced_write_does_not_overtake_one_that_a_pause_dropped() {
     let mut lone = Lone::new();
@@ -347,7 +347,7 @@ fn a_forced_write_does_not_overtake_one_that_a_pause_dropped() {
     assert_eq!(lone.in_flight(), (0, 0));
 }
 
-/// Groups were merged: all that was not answered comes again, in order, and nothing may overtake it.
+/// After a merge of groups, clients resend all unanswered requests in order, and none may overtake them.
 #[test]
 fn what_clients_send_again_for_a_newer_map_is_dropped() {
     let mut lone = Lone::new();
@@ -367,7 +367,7 @@ fn what_clients_send_again_for_a_newer_map_is_dropped() {
 fn a_session_with_too_much_in_work_is_paused_until_it_has_less() {
     let mut lone = Lone::new();
     let conn = lone.client("allow *");
-    // Ahead of the map, they wait.
+    // Requests with a newer map wait.
     let next = lone.map.epoch.next();
     let ahead = std::mem::replace(&mut lone.map.epoch, next);
     for _ in 0..17 {
@@ -464,7 +464,7 @@ fn an_osd_whose_disk_fails_leaves_says_why_and_answers_nobody() {
     assert!(!lone.osd.is_up());
     assert!(lone.leaves.last().is_some_and(|leave| leave.down_and_dead));
     assert_eq!(lone.call(client, "object", read()), None);
-    // As long as it runs, in case that a monitor has not heard of it.
+    // Repeated while it runs, in case a monitor has not got it.
     lone.leaves.clear();
     lone.wait(20);
     assert!(!lone.leaves.is_empty());
@@ -510,7 +510,7 @@ fn who_has_been_silent_for_long_is_waited_for_until_the_watch_has_ended() {
     let op = watch_op::WATCH;
     let watch = WatchArguments { cookie: 7, op, timeout_seconds: 5, ..WatchArguments::default() };
     assert_eq!(lone.call(silent, "object", vec![OsdOp::watch(watch)]), Some(0));
-    // The time of the watch is over, and nobody has looked since.
+    // The watch has timed out, but that was not checked yet.
     lone.wait(4);
     lone.now = lone.now + Duration::from_secs(2);
     let notify = OsdOp::notify(9, &NotifyRequest::default());
@@ -607,7 +607,7 @@ fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     let mut lone = Lone::new();
     let conn = lone.client("allow *");
     let mut pool = lone.map.pool(POOL).unwrap().clone();
-    // Nothing is written as long as there is one copy, so requests wait for their groups.
+    // A single copy accepts no writes, so requests wait for their groups.
     (pool.size, pool.min_size) = (2, 2);
     pool.set_pg_num(GROUPS, lone.map.epoch.next());
     pool.pgp_num = GROUPS;
@@ -623,7 +623,7 @@ fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     }
     assert_eq!(lone.osd.requests.len(), 4 * GROUPS as usize);
     let before = lone.osd.requests.looked_at();
-    // All begin an interval, for their pool is another one.
+    // All groups begin an interval, because their pool has changed.
     pool.min_size = 1;
     pool.size = 3;
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
@@ -670,7 +670,7 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     });
     lone.wait(2);
     assert!(lone.is_active() && !lone.osd.is_behind());
-    // All begin an interval. What comes meanwhile waits, and is done then.
+    // All groups begin an interval. Inputs are held meanwhile, and handled then.
     pool.size = 2;
     let before = lone.osd.placing.turns;
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
@@ -713,7 +713,7 @@ fn of_maps_that_are_there_together_the_last_interval_is_stored() {
     lone.wait(2);
     assert!(lone.is_active());
     assert_eq!(lone.commits - before, apart - 1, "nothing was done in the first one");
-    // The increments of both are stored: it begins there after a restart.
+    // The increments of both are stored: after a restart, the OSD begins with that map.
     let newest = lone.map.epoch;
     let mut osd = crate::Osd::new(lone::config(false), [2; 32]);
     while let Some(output) = engine::Daemon::poll_output(&mut osd) {

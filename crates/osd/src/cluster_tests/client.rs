@@ -1,5 +1,5 @@
-//! A client that appends numbered records to objects, several at a time, and remembers which were
-//! acknowledged, and which were refused for want of room.
+//! A client that appends numbered records to objects, several at a time, and keeps track of those
+//! that were acknowledged, and those refused for lack of space.
 
 use super::world::World;
 use bytes::Bytes;
@@ -46,7 +46,7 @@ impl Client {
         }
     }
 
-    /// Takes replies, sends again what a new map may have lost, and now and then a new record.
+    /// Handles replies, resends after a new map, and now and then appends a new record.
     pub fn act(&mut self, world: &mut World) {
         for (tid, reply) in std::mem::take(&mut world.replies) {
             let Some(append) = self.outstanding.remove(&tid) else { continue };
@@ -74,7 +74,7 @@ impl Client {
         send(world, &object, record, tid);
     }
 
-    /// Sends something again that is on its way, over the same session.
+    /// Resends a request in flight over the same session.
     fn repeat(&mut self, world: &mut World) {
         let count = self.outstanding.len() as u64;
         if count == 0 {
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Waits until everything is answered.
+    /// Waits until all requests are answered.
     pub fn finish(&mut self, world: &mut World) {
         for _ in 0..30 {
             world.settle();
@@ -121,7 +121,7 @@ impl Client {
         self.acknowledged.entry(object).or_default().push(record);
     }
 
-    /// Every record that was sent, and not refused, is there exactly once, and in order of sending.
+    /// Checks that every record that was not refused is there exactly once, in order of sending.
     pub fn check(&self, world: &mut World) {
         for (object, sent) in &self.sent {
             let reply = world.call(object, vec![OsdOp::read(0, 0)]);

@@ -1,4 +1,4 @@
-//! Objects of which no copy can be read: what clients and administrators are answered.
+//! Objects of which no copy can be read: replies to clients and administrators.
 
 use super::client::payload;
 use super::world::World;
@@ -10,7 +10,7 @@ fn all_copies(world: &World, name: &str) -> Vec<OsdId> {
     [vec![world.primary_of(name)], world.replicas_of(name)].concat()
 }
 
-/// Clean, with an object that no copy can be read of, and one that can.
+/// A clean cluster with an object of which no copy can be read, and an intact one.
 fn world_with_damage(seed: u64, size: u8) -> World {
     let mut world = World::with_size(seed, size);
     for name in ["object", "other"] {
@@ -50,7 +50,7 @@ const IO: i32 = -5;
 fn what_needs_a_lost_object_fails_at_once_and_what_replaces_it_heals_it() {
     for seed in 200..206 {
         let mut world = world_with_damage(seed, 3);
-        // In their order, though the first must find out.
+        // In order, although only the first read discovers the loss.
         let reads: Vec<u64> = (0..3).map(|_| world.next_tid()).collect();
         for tid in &reads {
             let flags = wire::op::request_flags::READ;
@@ -97,7 +97,7 @@ fn new_data_heal_a_lost_object_that_had_nothing_else() {
     world.finish();
 }
 
-/// Of its metadata nothing is known, so it may have had attributes.
+/// None of its metadata is known, so it may have had attributes.
 #[test]
 fn new_data_do_not_heal_an_object_of_which_nothing_is_known() {
     let mut world = World::with_size(207, 3);
@@ -148,7 +148,7 @@ fn what_one_that_is_down_may_have_is_waited_for() {
     for seed in 210..214 {
         let mut world = world_with_damage(seed, 3);
         let away = world.replicas_of("object")[1];
-        // Its copy is whole.
+        // Its copy is intact.
         world.mend(away, "object");
         world.crash(away);
         world.wait(20);
@@ -209,7 +209,7 @@ fn a_repair_reads_the_copies_of_an_unfound_object_once_more() {
     world.finish();
 }
 
-/// An object of which a snapshot is kept as a clone.
+/// An object with a clone for a snapshot.
 fn world_with_clone(seed: u64) -> World {
     let mut world = World::with_size(seed, 3);
     assert_eq!(world.call("object", vec![OsdOp::write_full(payload("then"))]).result, 0);

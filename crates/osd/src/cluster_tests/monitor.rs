@@ -1,4 +1,4 @@
-//! As much of a monitor as OSDs need: it marks them up and down and sends maps.
+//! The parts of a monitor that OSDs need: it marks them up and down and sends maps.
 
 use bytes::Bytes;
 use engine::{ConnId, Message};
@@ -21,12 +21,12 @@ pub struct Monitor {
     subscribers: BTreeMap<ConnId, OsdId>,
     /// The states of groups, as their primaries reported them last.
     pub reported: BTreeMap<PgId, u64>,
-    /// What each OSD said of the copies that it had replaced, and the cluster log.
+    /// Repaired copies as reported by each OSD, and the cluster log.
     pub repaired: BTreeMap<OsdId, BTreeMap<OsdId, u64>>,
     pub log: Vec<String>,
 }
 
-/// Says where groups lie: on OSDs one after the other, each with another primary.
+/// Places groups on OSDs in turn, each with another primary.
 fn place(increment: &mut Incremental, seeds: std::ops::Range<u32>, osds: i32, size: u8) {
     for seed in seeds {
         let first = (seed + seed / PG_NUM) as i32;
@@ -58,7 +58,7 @@ impl Monitor {
         monitor
     }
 
-    /// Doubles the number of groups, up to a limit. New ones may be elsewhere than those they come from.
+    /// Doubles the number of groups, up to a limit. New ones may be on other OSDs than their parents.
     pub fn divide_groups(&mut self) -> Vec<(ConnId, Message)> {
         let mut pool = self.map.pool(POOL).expect("there is one pool").clone();
         let pg_num = pool.pg_num * 2;
@@ -74,7 +74,7 @@ impl Monitor {
         self.tell_all()
     }
 
-    /// Announces that the last group is going to be merged, or takes that back.
+    /// Announces a merge of the last group, or withdraws it.
     pub fn announce_merge(&mut self, is_on: bool) -> Vec<(ConnId, Message)> {
         let mut pool = self.map.pool(POOL).expect("there is one pool").clone();
         pool.pg_num_pending = pool.pg_num - u32::from(is_on);

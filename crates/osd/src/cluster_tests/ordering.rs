@@ -1,5 +1,5 @@
-//! The order of answers: what a client asked of one object over one session is answered in the order
-//! in which it asked, whatever was sent twice.
+//! The order of replies: a client's requests on one object over one session are answered in order,
+//! even if some are resent.
 
 use super::client::payload;
 use super::world::World;
@@ -9,18 +9,18 @@ use types::{Errno, HObject};
 use wire::op::{OpCode, request_flags};
 use wire::{OsdOp, OsdReply};
 
-/// Watches all that a client sends and is told. What is sent again may be answered as early as its first
-/// sending, but first answers come in the order of first sendings; and of two requests, of which one was
-/// sent first and last before the other, it also has the last answer before.
+/// Tracks all requests and replies of a client. A resend may be answered as early as its original,
+/// but the first replies come in the order of the first submissions; and of two requests of which
+/// one was first and last sent before the other, it also has its last reply earlier.
 #[derive(Debug, Default)]
 pub struct Order(BTreeMap<(ConnId, HObject), Line>, BTreeMap<(ConnId, u64), HObject>);
 
-/// What was asked of one object over one session.
+/// Requests on one object over one session.
 #[derive(Debug, Default)]
 struct Line {
     sent: usize,
     asked: BTreeMap<u64, Asked>,
-    /// Of all that was answered, when the latest was sent first.
+    /// The latest first submission of all answered requests.
     answered: Option<usize>,
 }
 
@@ -53,7 +53,7 @@ impl Order {
             assert!(is_next, "{tid} is answered behind a later request for {object}");
             line.answered = Some(asked.first);
         }
-        // If one of them was dropped, it is not known which one was answered.
+        // If a submission was dropped, it is not known which one was answered.
         let asked = *asked;
         let is_done = |asked: &Asked| asked.answers == asked.times;
         if is_done(&asked) {
@@ -72,7 +72,7 @@ fn read() -> Vec<OsdOp> {
     vec![OsdOp::read(0, 0)]
 }
 
-/// The same requests in different orders of all that happens to them.
+/// The same requests, with events in an order that depends on the seed.
 fn send_all(seed: u64, requests: &[(u64, Vec<OsdOp>, u32)]) -> Vec<(u64, OsdReply)> {
     let mut world = World::started(seed);
     let name = OsdOp::xattr(OpCode::SETXATTR, b"name", &[b'x'; 100]);
@@ -134,7 +134,7 @@ fn reads_are_answered_in_their_order_whatever_they_must_load() {
     }
 }
 
-/// The error says something of the object, which is true only when what came before is durable.
+/// The error depends on the object's state, which is true only when earlier writes are durable.
 #[test]
 fn an_error_is_answered_behind_the_writes_before_it() {
     let too_long = || {
@@ -163,7 +163,7 @@ fn a_read_that_waits_for_a_lease_is_not_overtaken_by_a_write() {
         for flags in [READ, READ | request_flags::RWORDERED] {
             let mut world = World::started(seed);
             world.call("a", append("x"));
-            // Long enough that all promises are over.
+            // Longer than all leases last.
             world.wait(30);
             world.replies.clear();
             world.send(None, "a", read(), flags, 5001);
@@ -177,7 +177,7 @@ fn a_read_that_waits_for_a_lease_is_not_overtaken_by_a_write() {
     }
 }
 
-/// As Ceph has it: only a removed object has a version, one that its next one will exceed.
+/// As in Ceph: only the error for a removed object has a version, one that its next version will exceed.
 #[test]
 fn a_read_that_fails_names_no_version() {
     let mut world = World::started(1);

@@ -1,4 +1,4 @@
-//! Copies that are bad: seen by scrubs, met by clients, and made good.
+//! Bad copies: found by scrubs and by reads, and repaired.
 
 use super::client::payload;
 use super::world::World;
@@ -65,7 +65,7 @@ fn a_deep_scrub_counts_omaps_that_are_too_large_until_one_finds_them_small() {
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(line.starts_with("Large omap object found. Object: 1:"), "{line}");
     assert!(line.ends_with(" Key count: 3 Size (bytes): 15"), "{line}");
-    // A light scrub does not look, and members remember.
+    // A light scrub reads no omaps, and members keep the counts.
     world.order_scrub(Level::Light, false);
     world.wait(30);
     assert_eq!(totals(&world), (5, 25, 1));
@@ -87,7 +87,8 @@ fn an_order_outlives_the_primaries_that_took_it() {
         world.order_scrub(Level::Deep, false);
         world.wait(5);
         assert!(world.scrub_stamps().iter().all(|stamps| stamps.last_deep.seconds == 0));
-        // Nobody is left that was told, then all are there again, and one is primary that heard of nothing.
+        // All OSDs that took the order go down; then all are up again, and the one without it is
+        // primary of some groups.
         world.crash(OsdId(0));
         world.crash(OsdId(1));
         (0..3).for_each(|osd| world.restart(OsdId(osd)));
@@ -109,7 +110,7 @@ fn an_order_given_during_a_scrub_is_not_done_by_it() {
     world.tamper("object5", replica, other);
     world.begin_scrub("object5", Level::Deep);
     world.order_scrub(Level::Deep, true);
-    // The first one ends, which was not to repair.
+    // The first scrub ends; it was not to repair.
     world.wait_until(|world| world.scrub_errors() == 1);
     world.mark_down_wrongly(primary);
     world.wait(60);
@@ -169,7 +170,7 @@ fn a_new_primary_looks_whether_an_order_was_carried_out_whatever_clocks_said() {
     let ahead = Order { level: Level::Deep, repair: true, at: at(1_000_000) };
     let done = begin_anew_with(ahead);
     assert!(done.has_done(&ahead), "{done:?}");
-    // A member that did not hear of it knows an older one.
+    // A member that missed the result has an older order.
     assert_eq!(begin_anew_with(Order { at: at(1), ..ahead }), done);
 }
 
@@ -218,7 +219,7 @@ fn what_a_deep_scrub_finds_is_repaired_and_looked_at_again() {
     }
 }
 
-/// A repair would give a copy another version than its group has told, or make it incomplete.
+/// A repair would give a copy another version than its group has reported, or make it incomplete.
 #[test]
 fn a_group_at_rest_is_repaired_when_it_goes_on() {
     let mut world = world_with_objects(38, 3);
@@ -270,7 +271,8 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
     }
 }
 
-/// Bad copies by OSD, as all primaries reported them, against `damaged`; and what the cluster log says of them.
+/// Checks the repaired copies by OSD, as all primaries reported them, against `damaged`; and the
+/// cluster log.
 fn assert_told(world: &World, damaged: &BTreeMap<OsdId, u64>, found_by: &str) {
     let mut told = BTreeMap::new();
     for (osd, copies) in world.monitor.repaired.values().flatten() {
@@ -319,7 +321,7 @@ fn clones_that_are_damaged_come_from_other_copies_each_in_its_version() {
         assert_eq!(world.call("object", vec![OsdOp::write_full(payload("now"))]).result, 0);
         let primary = world.primary_of("object");
         snaps.iter().for_each(|snap| world.damage_clone(primary, "object", *snap));
-        // At once, so that they get into each other's way.
+        // Concurrently, so that they interfere.
         let asked = snaps.map(|snap| (snap, world.read_at("object", snap)));
         for (snap, tid) in asked {
             let reply = world.await_reply(tid);
@@ -378,7 +380,7 @@ fn a_clone_that_nobody_can_see_goes_when_asked() {
     world.finish();
 }
 
-/// A part of an object, or one whose metadata a fault of the medium changed.
+/// Part of an object was lost, or its metadata damaged by the medium.
 fn without_info(object: HObject) -> Change {
     Change::RemoveAttr { object, name: pg::INFO_ATTR }
 }

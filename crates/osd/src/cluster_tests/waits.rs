@@ -38,7 +38,7 @@ fn objects_that_are_copied_from_each_other_at_once_do_not_wait_for_each_other() 
         for name in names {
             world.call(name, vec![OsdOp::write_full(payload("content"))]);
         }
-        // In pairs, with reads and writes behind each.
+        // In pairs, each followed by reads and writes.
         let mut tids = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let source = names[index ^ 1];
@@ -66,7 +66,7 @@ fn every_osd_copies_from_every_other_whoever_opened_the_session() {
     for name in &names {
         world.call(name, vec![OsdOp::write_full(payload(name))]);
     }
-    // Who comes back is spoken to over sessions that others opened.
+    // After its restart, an OSD is reached over sessions that others opened.
     world.crash(types::OsdId(0));
     world.wait(5);
     world.restart(types::OsdId(0));
@@ -104,7 +104,7 @@ fn a_watch_stays_connected_when_another_member_goes_down() {
     }
 }
 
-/// It was carried out, and whoever did that is gone: its log says so, but nobody is connected.
+/// The watch was executed by a primary that has crashed: the log has it, but no session is connected.
 #[test]
 fn a_watch_that_is_asked_for_again_is_connected_by_whoever_answers() {
     let mut world = World::started(3);

@@ -1,7 +1,7 @@
 //! The cluster, its links and its time.
 //!
-//! * [`requests`]: what the client asks. [`groups`]: where groups are, and how it is with them.
-//! * [`media`]: what disks do to objects. [`scrubs`]: what is ordered, and what copies remember.
+//! * [`requests`]: requests of the client. [`groups`]: placement and state of groups.
+//! * [`media`]: faults of the media. [`scrubs`]: scrub orders and stamps.
 
 mod groups;
 mod media;
@@ -24,7 +24,7 @@ use wire::{CommandReply, MessageBody, OsdReply, SnapContext};
 
 const OSDS: i32 = 3;
 const SIZE: u8 = 3;
-/// More steps than any test needs to become quiet.
+/// More steps than any test needs until the cluster is idle.
 const STEPS_MAX: usize = 200_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,19 +49,19 @@ pub struct World {
     machines: Vec<Machine>,
     pub monitor: Monitor,
     links: BTreeMap<End, End>,
-    /// Messages on their way, by sender.
+    /// Messages in flight, by sender.
     queues: BTreeMap<End, VecDeque<Message>>,
     accepted: u64,
-    /// The client's sessions; a number is not used again.
+    /// The client's sessions; ids are not reused.
     sessions: BTreeMap<OsdId, ConnId>,
     pub replies: Vec<(u64, OsdReply)>,
-    /// To commands.
+    /// Replies to commands.
     pub answers: Vec<CommandReply>,
-    /// In which order the client asked and was told.
+    /// Checks the order of replies to the client.
     order: Order,
     events: Vec<WatchNotify>,
     tids: u64,
-    /// What writes know of snapshots.
+    /// The snapshot context of writes.
     pub snap_context: SnapContext,
 }
 
@@ -93,7 +93,7 @@ impl World {
         World::with_size(seed, SIZE)
     }
 
-    /// A cluster whose pool keeps so many copies.
+    /// A cluster with a pool of that size.
     pub fn with_size(seed: u64, size: u8) -> Self {
         World::with_stores(seed, size, CrashOptions::default())
     }
@@ -170,7 +170,7 @@ impl World {
         self.drain();
     }
 
-    /// The monitor believes wrongly that an OSD failed, which boots again at once.
+    /// The monitor wrongly marks an OSD down, which boots again immediately.
     pub fn mark_down_wrongly(&mut self, osd: OsdId) {
         let messages = self.monitor.mark_down(osd);
         self.send_all(Node::Monitor, messages);
@@ -183,13 +183,13 @@ impl World {
         osd.heartbeats.lose_question(now, watched);
     }
 
-    /// For how long one OSD has owed another an answer.
+    /// Age of the oldest ping of `watcher` that `watched` has not answered.
     pub fn silence(&self, watcher: OsdId, watched: OsdId) -> Duration {
         let osd = self.machines[watcher.0 as usize].osd.as_ref().expect("it runs");
         osd.heartbeats.silence(self.now, watched)
     }
 
-    /// Breaks a link; the other end is told.
+    /// Breaks a link; the other end is notified.
     fn cut(&mut self, end: End) {
         self.queues.remove(&end);
         let Some(other) = self.links.remove(&end) else { return };
@@ -287,7 +287,7 @@ impl World {
             Node::Client => match message.kind {
                 OsdReply::KIND => {
                     let reply = OsdReply::decode(&message).unwrap();
-                    // A replica that does not answer says so at once.
+                    // `EAGAIN` of a replica is not part of the order of replies.
                     if reply.result != Errno::AGAIN.negative() {
                         self.order.replied(conn, message.tid);
                     }
@@ -301,7 +301,7 @@ impl World {
         self.drain();
     }
 
-    /// One thing that could happen now happens; false if time must pass first.
+    /// Performs one of the possible events; false if time must pass first.
     fn step(&mut self) -> bool {
         let busy: Vec<End> = self.queues.keys().copied().collect();
         let mut stores = Vec::new();
@@ -332,7 +332,7 @@ impl World {
         true
     }
 
-    /// Goes on to the next time at which something happens; at most to `limit`.
+    /// Advances to the next timer or event of a store; false if that is later than `limit`.
     fn pass_time(&mut self, limit: Time) -> bool {
         let running = self.machines.iter().filter(|machine| machine.osd.is_some());
         let events = running.filter_map(|machine| machine.store.next_event()).min();
@@ -354,7 +354,7 @@ impl World {
         true
     }
 
-    /// So many things happen.
+    /// Performs a number of events.
     pub fn steps(&mut self, count: u64) {
         for _ in 0..count {
             if !self.step() {
@@ -387,12 +387,12 @@ impl World {
         self.settle();
     }
 
-    /// Lets everything happen that happens within a second.
+    /// Performs all events of one second.
     pub fn settle(&mut self) {
         self.wait(1);
     }
 
-    /// Stops at the very moment at which this is so.
+    /// Stops at the first event after which this is so.
     pub fn wait_until(&mut self, is_so: impl Fn(&World) -> bool) {
         let is_over = (0..STEPS_MAX)
             .any(|_| is_so(self) || !self.step() && !self.pass_time(Time::FAR_FUTURE));

@@ -21,7 +21,8 @@ pub(super) fn normalized(mut extent: Extent) -> Extent {
 }
 
 impl<'a> Context<'a> {
-    /// Data as it was before the request, which may be shorter than `length` at the end of the object.
+    /// Data as it was before the request. It is shorter than `length` at the end of the object, and its
+    /// `extents` tell the holes.
     pub(super) fn load_data(
         &mut self,
         offset: u64,

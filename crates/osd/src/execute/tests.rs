@@ -1,4 +1,4 @@
-//! Operations on one object in memory: what Ceph answers, by family.
+//! Operations on one object in memory, compared with Ceph's results, by family.
 
 mod snapshots;
 mod tmap;
@@ -18,7 +18,7 @@ use wire::osd_op::{Extent, WatchArguments};
 
 const COLLECTION: Collection = Collection(PgId { pool: PoolId(1), seed: 0 });
 
-/// An object in a store, and the state that is kept of it.
+/// An object in a store, and its state in memory.
 struct Subject {
     store: MemStore,
     object: HObject,
@@ -26,7 +26,7 @@ struct Subject {
     caller: Caller,
     version: u64,
     last_user_version: u64,
-    /// What writers know of snapshots, newest first, and what was removed.
+    /// The snapshot context of writers, newest first, and removed snapshots.
     snaps: Vec<SnapId>,
     removed: SnapIntervals,
 }
@@ -58,7 +58,7 @@ impl Subject {
         subject
     }
 
-    /// Runs the operations, loading what they need, and applies what they change.
+    /// Runs the operations, loads what they need, and applies their changes.
     fn run(&mut self, ops: &[OsdOp]) -> Execution {
         let mut loaded = Loaded::default();
         let may_write = ops.iter().any(|op| op.code.writes() || op.code.is_call());
@@ -292,7 +292,7 @@ fn a_vector_is_atomic_and_may_ignore_single_failures() {
     assert_eq!(execution.result, 0);
     assert_eq!(execution.outputs[0].0, errno(Errno::NODATA));
     assert_eq!(object.content(), "new");
-    // Reads see what was there before.
+    // Reads see the object as it was before the request.
     let execution = object.run(&[OsdOp::write_full(bytes("two")), OsdOp::read(0, 0)]);
     assert_eq!(execution.outputs[1].1, "new");
 }

@@ -1,4 +1,4 @@
-//! Who counts as silent, and when.
+//! Detection of silent partners.
 
 use super::clock::AwakeClock;
 use super::partner::{Judgement, Partner};
@@ -8,7 +8,7 @@ use types::{EntityAddrVec, Epoch};
 const GRACE: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// A watcher that asks every half second; `timers` are late when it is paused.
+/// A watcher that pings every half second; its timers are late when it is paused.
 struct Watcher {
     clock: AwakeClock,
     partner: Partner,
@@ -24,7 +24,7 @@ impl Watcher {
         Watcher { clock: AwakeClock::default(), partner, now, due: now }
     }
 
-    /// The next timer fires, so much too late. What is to be reported.
+    /// Fires the next timer, so much too late. Returns the silence to report, in milliseconds.
     fn tick(&mut self, late: Duration) -> Option<u64> {
         self.now = self.due + late;
         self.clock.woke(self.due, self.now);
@@ -42,7 +42,7 @@ impl Watcher {
         self.partner.answered(self.now, self.now)
     }
 
-    /// Milliseconds from the first unanswered question to each report.
+    /// Milliseconds from the first unanswered ping to each report.
     fn reports(&mut self, ticks: usize) -> Vec<u64> {
         (0..ticks).filter_map(|_| self.tick(Duration::ZERO)).collect()
     }
@@ -74,12 +74,12 @@ fn a_pause_of_the_watcher_counts_against_nobody() {
     for pause in [0, 300, 5_000, 60_000] {
         watcher.tick(Duration::ZERO);
         watcher.answer();
-        // The answers to these are on their way, or lost with the pause.
+        // The answers to these are in flight, or lost with the pause.
         assert_eq!(watcher.tick(Duration::from_millis(pause)), None);
         assert_eq!(watcher.tick(Duration::from_millis(pause)), None);
         watcher.answer();
     }
-    // Somebody who is silent all the time is reported, later.
+    // A partner that is silent all the time is reported, but later.
     let slow = Duration::from_millis(250);
     let reported = (0..20).find_map(|_| watcher.tick(slow));
     assert_eq!(reported, Some(2000));

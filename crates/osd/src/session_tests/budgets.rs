@@ -1,4 +1,4 @@
-//! What requests may hold: their messages, and what they expand to.
+//! Bounds of the memory of requests: their messages, and beyond.
 
 use super::lone::Lone;
 use super::{append, failed};
@@ -27,7 +27,7 @@ fn read_all() -> OsdOp {
     OsdOp::read(0, LARGEST)
 }
 
-/// An OSD with objects that are nothing but one large hole, and whose store answers no read.
+/// An OSD with objects that consist of one large hole, and whose store answers no read.
 fn with_holes(objects: &[&str]) -> (Lone, ConnId) {
     let mut lone = Lone::new();
     let client = lone.client("allow *");
@@ -44,7 +44,7 @@ fn a_vector_that_can_never_fit_is_refused_before_anything_is_allocated() {
     let (mut lone, client) = with_holes(&["a"]);
     let same: Vec<OsdOp> = (0..1024).map(|_| write_same(0, LARGEST)).collect();
     assert_eq!(lone.call(client, "a", same), failed(TOO_BIG));
-    // A length that cannot be written at all is refused as such, as by Ceph.
+    // A length that can never be written is refused with that error, as by Ceph.
     for (length, why) in [(u64::MAX, Errno::INVAL), (!3, Errno::FBIG)] {
         assert_eq!(lone.call(client, "a", vec![write_same(0, length); 2]), failed(why));
     }
@@ -53,14 +53,14 @@ fn a_vector_that_can_never_fit_is_refused_before_anything_is_allocated() {
     assert_eq!(lone.call(client, "a", vec![read_all(); 3]), failed(Errno::TOOBIG));
     let sparse = vec![OsdOp::sparse_read(0, LARGEST); 2];
     assert_eq!(lone.call(client, "a", sparse), failed(Errno::TOOBIG));
-    // Two words for each byte.
+    // Eight bytes of checksum for each byte.
     let mut checksums = OsdOp::new(OpCode::CHECKSUM).with_input(Bytes::from_static(&[0; 8]));
     checksums.arguments[8..16].copy_from_slice(&(LARGEST - 1).to_le_bytes());
     checksums.arguments[16] = 1;
     checksums.arguments[20] = wire::op::checksum_kind::XXHASH64;
     assert_eq!(lone.call(client, "a", vec![checksums]), failed(Errno::TOOBIG));
     assert_eq!(lone.held_bytes(), 0);
-    // The largest of each kind alone fits.
+    // The largest operation of each kind fits on its own.
     lone.send(client, "a", vec![OsdOp::sparse_read(0, LARGEST)], 0);
     assert_eq!(lone.held_bytes(), LARGEST - 1);
 }
@@ -94,7 +94,7 @@ fn repeated_data_waits_for_room_and_small_requests_to_other_objects_do_not_starv
     }
     let repeated = lone.send(client, "c", vec![write_same(0, 32 << 20)], 0);
     assert!(lone.replies.is_empty());
-    // It takes nothing besides its message.
+    // It needs no memory beside its message.
     assert_eq!(lone.call(client, "d", append(10)), Some(0));
     assert!(lone.answer_held());
     assert!(lone.replies.iter().any(|(tid, reply)| *tid == repeated && reply.result == 0));
@@ -114,7 +114,7 @@ fn requests_that_wait_for_room_end_with_their_session_and_give_back_nothing_twic
     assert_eq!(lone.replies.len(), 3);
 }
 
-/// Requests ahead of the map are parked: they hold their messages.
+/// Requests with a newer map wait: they hold their messages.
 fn park(lone: &mut Lone, conn: ConnId, data: &Bytes, count: usize) {
     for _ in 0..count {
         if lone.paused.contains(&conn) {
@@ -140,7 +140,7 @@ fn all_clients_together_are_bounded_and_the_modest_go_on_longest() {
     assert!(bytes <= limits::REQUESTS_BYTES_MAX + data.len() + 1000, "{bytes} in {requests}");
     assert!(greedy.iter().all(|conn| lone.paused.contains(conn)));
     assert!(!lone.paused.contains(&modest), "it has less than its share");
-    // Where there are so many that shares do not bound them, all stop.
+    // With so many sessions that shares do not bound them, all are paused.
     let many: Vec<ConnId> = (0..200).map(|_| lone.client("allow *")).collect();
     for conn in &many {
         park(&mut lone, *conn, &data, 1);
@@ -157,7 +157,7 @@ fn all_clients_together_are_bounded_and_the_modest_go_on_longest() {
     assert!(lone.replies.iter().all(|(_, reply)| reply.result == 0));
 }
 
-/// Each image may have a report of each site, which are listed; nobody knows how long they are.
+/// Each image may have a status of each site; all are listed, and their lengths are not known in advance.
 #[test]
 fn a_method_that_looks_at_very_many_images_fits_in() {
     let mut lone = Lone::new();

@@ -1,4 +1,5 @@
-//! Which capability each operation, command and message needs (docs/internals/capabilities.md).
+//! The capabilities that each operation, command and message needs
+//! (docs/internals/capabilities.md).
 
 use super::lone::{Lone, POOL};
 use super::{append, failed};
@@ -22,7 +23,7 @@ fn copy_from(pool: PoolId, namespace: &str, name: &str) -> OsdOp {
     OsdOp::copy_from(arguments, &source)
 }
 
-/// What an operation needs, by its name; every operation that has a name must be here.
+/// The capabilities an operation needs, by its name; every named operation must be here.
 fn needed(name: &str) -> &'static str {
     match name {
         "read" | "sync_read" | "sparse-read" | "mapext" | "stat" | "checksum" | "cmpext" => "r",

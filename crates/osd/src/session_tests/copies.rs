@@ -1,4 +1,4 @@
-//! Copies that wait: what ends the wait; and sessions between OSDs that carry nothing else.
+//! Copies that wait, and the events that end the wait; sessions between OSDs that carry no group messages.
 
 use super::failed;
 use super::lone::{CLIENT_ADDR, Lone, POOL};
@@ -29,7 +29,7 @@ fn set_pause(lone: &mut Lone, is_paused: bool) {
     lone.publish(|increment| increment.new_flags = Some(OsdMapFlags(flags | pause)));
 }
 
-/// A copy that waits, and its number.
+/// A copy that waits, and the tid of its request.
 fn with_waiting_copy() -> (Lone, ConnId, u64) {
     let mut lone = Lone::new();
     let client = lone.client("allow *");
@@ -75,7 +75,7 @@ fn a_copy_ends_when_its_client_is_blocklisted_or_its_source_is_removed() {
     assert_eq!((tid, Some(reply.result)), (copy, failed(Errno::NOENT)));
 }
 
-/// An OSD beside another one, with which it has no group in common.
+/// An OSD beside another one with which it shares no group.
 fn with_other_osd() -> (Lone, ConnId) {
     let mut lone = Lone::new();
     let client = lone.client("allow *");
@@ -101,7 +101,7 @@ fn a_session_without_groups_that_is_replaced_is_no_failure_and_the_copy_goes_on(
     let (mut lone, client) = with_other_osd();
     lone.send(client, "target", copy_from(OTHER_POOL, "source"), 0);
     let [link] = lone.asked[..] else { panic!("{:?}", lone.asked) };
-    // The other one has opened its own, which has taken the place of ours.
+    // The other OSD has opened a session, which has replaced ours.
     let theirs = lone.peer(OTHER, &other_addrs());
     lone.close(link);
     let mut w = codec::Writer::new();
@@ -114,7 +114,7 @@ fn a_session_without_groups_that_is_replaced_is_no_failure_and_the_copy_goes_on(
     assert_eq!(lone.asked, [link, theirs], "it asks again, over the session that is there");
 }
 
-/// It uses the session that is there, whoever opened it.
+/// It uses the existing session, although this end opened it.
 #[test]
 fn another_osd_may_ask_over_the_session_that_we_opened_to_it() {
     let (mut lone, client) = with_other_osd();
@@ -131,7 +131,7 @@ fn a_lost_question_for_a_piece_is_asked_again_and_a_late_answer_is_not_taken_for
     lone.wait(20);
     let [first, again] = lone.asked[..] else { panic!("{:?}", lone.asked) };
     assert_eq!(first, again);
-    // To the first question.
+    // A reply to the first request.
     let late = OsdReply { result: Errno::NOENT.negative(), ..OsdReply::default() };
     let message = late.encode(types::features::SUPPORTED);
     lone.deliver(first, message.clone().with_tid(1));
@@ -162,7 +162,7 @@ fn watches_of_blocklisted_clients_end_with_the_map_that_says_so() {
         assert_eq!(lone.call(watcher, "header", vec![OsdOp::watch(watch)]), Some(0));
         assert_eq!(watchers(&mut lone, other), 1);
         if is_forgotten {
-            // The object is no longer in memory, and so the watch is not.
+            // The object context is evicted, and with it the watch.
             lone.forget_objects();
         }
         let addr = EntityAddr { kind: AddrType::Any, ..fenced.parse().unwrap() };

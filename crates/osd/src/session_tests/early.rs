@@ -1,4 +1,4 @@
-//! What comes from ahead of the map of an OSD.
+//! Inputs for newer maps than the OSD has.
 
 use super::lone::Lone;
 use super::{append, failed};
@@ -7,14 +7,14 @@ use engine::ConnId;
 use pg::message::{Body, Header};
 use types::{EntityAddrVec, Epoch, Errno, OsdId, PgId};
 
-/// From now on clients have seen one map more than the OSD.
+/// An OSD whose clients have a map that is newer by one epoch.
 fn ahead() -> Lone {
     let mut lone = Lone::new();
     lone.map.epoch = lone.map.epoch.next();
     lone
 }
 
-/// The map comes.
+/// Publishes that map.
 fn catch_up(lone: &mut Lone) {
     lone.map.epoch = Epoch(lone.map.epoch.0 - 1);
     lone.publish(|_| {});
@@ -24,7 +24,7 @@ fn peer(lone: &mut Lone) -> ConnId {
     lone.peer(OsdId(1), &EntityAddrVec::one("v2:10.0.0.1:6801/1".parse().unwrap()))
 }
 
-/// Another OSD speaks of a group.
+/// Delivers a group message of another OSD.
 fn say(lone: &mut Lone, conn: ConnId) {
     let pg = PgId { pool: super::lone::POOL, seed: 0 };
     let header = Header { pg, epoch: lone.map.epoch, interval: lone.map.epoch };
@@ -61,7 +61,7 @@ fn an_osd_that_is_far_ahead_waits_and_nothing_that_it_said_is_dropped() {
         say(&mut lone, first);
     }
     assert!(lone.paused.contains(&first) && !lone.paused.contains(&second));
-    // What was on its way is taken nevertheless.
+    // Messages already in flight are handled nevertheless.
     say(&mut lone, first);
     assert_eq!(lone.osd.early.len(), limits::EARLY_MESSAGES_MAX + 2);
     catch_up(&mut lone);
@@ -78,7 +78,7 @@ fn what_an_osd_said_from_ahead_of_the_map_goes_with_its_session() {
     assert_eq!(lone.osd.early.len(), 1);
 }
 
-/// Who sent it never sends it again, and what follows must not count as if it had been understood.
+/// Its sender never resends it, and later messages must not be handled as if it had been.
 #[test]
 fn a_message_of_a_group_that_does_not_decode_ends_its_session() {
     let mut lone = Lone::new();

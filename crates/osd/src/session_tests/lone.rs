@@ -1,4 +1,4 @@
-//! One OSD with one group, whose store and monitor do everything at once.
+//! One OSD with one group, whose store and monitor answer immediately.
 
 use crate::{Config, Osd};
 use bytes::Bytes;
@@ -34,41 +34,41 @@ pub struct Lone {
     pub store: MemStore,
     /// Commits of groups.
     pub commits: usize,
-    /// So many of the next commits are refused.
+    /// Number of next commits that are refused.
     pub refusals: usize,
     /// The disk has failed.
     pub is_broken: bool,
-    /// What the OSD said when it left, and of its health last.
+    /// Requests to be marked down, when the disk failed.
     pub leaves: Vec<OsdMarkMeDown>,
-    /// Sessions that it opened to other OSDs, and those over which it spoke of groups.
+    /// Policies of sessions that it opened to other OSDs, and sessions over which it sent group messages.
     pub dialed: Vec<Policy>,
     pub spoken: Vec<ConnId>,
-    /// Sessions that lead to other OSDs, requests that were sent to those, and OSDs that were reported.
+    /// Sessions to other OSDs, sessions over which requests were sent to these, and OSDs that were reported.
     pub links: Vec<ConnId>,
     pub asked: Vec<ConnId>,
     pub reported: Vec<OsdId>,
     pub health: BTreeMap<String, String>,
     pub slow: SlowRequests,
-    /// Heartbeats that it answered.
+    /// Number of pings that it answered.
     pub beats: usize,
-    /// How often the OSD reported for duty.
+    /// Number of boot messages.
     pub boots: usize,
-    /// Numbers of the reports, and how much each said is available.
+    /// Sequence numbers of the reports, and the available bytes in each.
     pub reports: Vec<(u64, u64)>,
-    /// What this OSD wrote into the cluster's log.
+    /// Entries that this OSD sent to the cluster log.
     pub logged: Vec<wire::LogEntry>,
-    /// What it said that clients did to images.
+    /// Reported traffic of images.
     pub images: Vec<ImageTraffic>,
     monitor: Option<ConnId>,
     opened: u64,
     tids: u64,
     pub replies: VecDeque<(u64, OsdReply)>,
-    /// What watchers and notifiers were told.
+    /// Notifications to watchers and notifiers.
     pub told: Vec<(ConnId, WatchNotify)>,
     pub pauses: Vec<bool>,
-    /// Sessions that are not read from.
+    /// Sessions that are paused.
     pub paused: BTreeSet<ConnId>,
-    /// Reads of data that the store was asked for and has not answered, if it holds them back.
+    /// Reads of data that the store has not answered, if it delays them.
     pub held: Option<VecDeque<Request>>,
     /// Sessions that the OSD ended, if it may.
     pub closed: Option<Vec<ConnId>>,
@@ -132,14 +132,14 @@ impl Lone {
         lone
     }
 
-    /// The next map.
+    /// Publishes the next map.
     pub fn publish(&mut self, change: impl FnOnce(&mut Incremental)) {
         let mut message = self.next_map(change);
         message.full.insert(self.map.epoch, self.map.to_bytes(SUPPORTED));
         self.tell_map(&message);
     }
 
-    /// The next two maps, in one message.
+    /// Publishes the next two maps, in one message.
     pub fn publish_two(
         &mut self,
         first: impl FnOnce(&mut Incremental),
@@ -174,13 +174,13 @@ impl Lone {
         self.deliver(monitor, message.encode(SUPPORTED));
     }
 
-    /// All that the configuration database sets for the OSD.
-    /// Somebody wants to know what clients do to images.
+    /// Requests counting of image traffic for so many seconds.
     pub fn ask_for_images(&mut self, seconds: u32) {
         let conn = self.monitor.expect("there is a session");
         self.deliver(conn, StatsAck { count_images: seconds }.encode(SUPPORTED));
     }
 
+    /// Sets all options of the configuration database.
     pub fn configure(&mut self, options: &[(&str, &str)]) {
         let options =
             options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -200,7 +200,7 @@ impl Lone {
         self.client_with(codec::encode_to_bytes(&caps))
     }
 
-    /// A client at another address.
+    /// A session of a client at another address.
     pub fn client_at(&mut self, addr: &str) -> ConnId {
         self.opened += 1;
         let conn = ConnId(self.opened);
@@ -229,7 +229,7 @@ impl Lone {
         conn
     }
 
-    /// A session that this OSD opens has reached another one.
+    /// A session that this OSD opens is established.
     pub fn link_opened(&mut self, conn: ConnId, osd: OsdId, addrs: &EntityAddrVec) {
         let participant = ParticipantName::new(EntityType::OSD, osd.0.into());
         self.open_as(conn, Peer { addrs: addrs.clone(), ..peer(participant, Bytes::new()) });
@@ -249,7 +249,7 @@ impl Lone {
         self.drain();
     }
 
-    /// Sends a request and returns its number.
+    /// Sends a request and returns its tid.
     pub fn send(&mut self, conn: ConnId, name: &str, ops: Vec<OsdOp>, flags: u32) -> u64 {
         self.tids += 1;
         let message = self.request(name, ops, flags).with_tid(self.tids);
@@ -300,7 +300,7 @@ impl Lone {
         self.answers.pop().expect("every command is answered at once")
     }
 
-    /// Lets time pass, in which timers run.
+    /// Advances the time and runs timers.
     pub fn wait(&mut self, seconds: u64) {
         let end = self.now + Duration::from_secs(seconds);
         while let Some(due) = self.osd.poll_timeout().filter(|due| *due <= end) {
@@ -311,19 +311,19 @@ impl Lone {
         self.now = end;
     }
 
-    /// A session ends.
+    /// Ends a session.
     pub fn close(&mut self, conn: ConnId) {
         self.osd.handle_closed(self.now, conn);
         self.paused.remove(&conn);
         self.drain();
     }
 
-    /// The numbers under which pieces of copies are awaited.
+    /// The tids of requests for pieces of copies that are in flight.
     pub fn copy_questions(&self) -> Vec<u64> {
         self.osd.copies.questions()
     }
 
-    /// The OSD forgets what it knows of objects, as it does with those that were not used for long.
+    /// Evicts all object contexts, as happens to idle ones.
     pub fn forget_objects(&mut self) {
         self.osd.discard_watches(PG);
         let group = self.osd.groups.get_mut(&PG).expect("there is one");
@@ -331,12 +331,12 @@ impl Lone {
         group.cached.clear();
     }
 
-    /// Requests of clients in work, and the length of their messages.
+    /// Number of clients' requests in progress, and the bytes of their messages.
     pub fn in_flight(&self) -> (usize, usize) {
         (self.osd.inflight.requests, self.osd.inflight.bytes)
     }
 
-    /// How many bytes of data the store was asked for and has not given.
+    /// Bytes of reads that the store has not answered.
     pub fn held_bytes(&self) -> u64 {
         let length = |request: &Request| match request.kind {
             RequestKind::Read { length, .. } => length,
@@ -345,7 +345,7 @@ impl Lone {
         self.held.iter().flatten().map(length).sum()
     }
 
-    /// The store answers the oldest read that it holds back, as if there were no data.
+    /// Answers the oldest delayed read, as if the object had no data.
     pub fn answer_held(&mut self) -> bool {
         let Some(Request { token, .. }) = self.held.as_mut().and_then(VecDeque::pop_front) else {
             return false;

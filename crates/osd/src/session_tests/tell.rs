@@ -1,4 +1,4 @@
-//! Commands to an OSD: that they show what is, and do what they say.
+//! Commands to an OSD: their output, and their effects.
 
 use super::lone::Lone;
 use super::{append, failed, read};
@@ -27,7 +27,7 @@ fn ask(lone: &mut Lone, admin: ConnId, prefix: &str) -> Value {
         .unwrap_or_else(|errno| panic!("{prefix}: {errno}"))
 }
 
-/// What commands need besides their prefix.
+/// A command with all arguments that it needs.
 fn whole(signature: &str) -> Value {
     let mut command = json!({ "prefix": prefix_of(signature) });
     let given = [

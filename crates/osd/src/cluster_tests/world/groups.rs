@@ -1,4 +1,4 @@
-//! Placement groups: where they are, what they promise, and whether all copies are equal in the end.
+//! Placement groups: their placement, leases and states, and the final comparison of all copies.
 
 use super::{Machine, Node, World};
 use crate::cluster_tests::monitor::POOL;
@@ -10,7 +10,7 @@ use store::mem::MemObject;
 use types::{Epoch, HObject, OsdId, PgId};
 
 impl World {
-    /// An administrator wants more groups, now and then.
+    /// Splits all groups, with a small probability.
     pub fn divide_groups_sometimes(&mut self) {
         if self.prng.chance(1, 100) {
             self.divide_groups();
@@ -29,8 +29,8 @@ impl World {
         self.drain();
     }
 
-    /// A primary lends a replica what it holds, as one that has seen so many more maps, or fewer, and with an
-    /// echo of a promise that was made at another time.
+    /// Delivers a lease for a replica from its primary, whose map is `ahead` by so many epochs,
+    /// with an echo of a grant at another time.
     pub fn lend(&mut self, from: OsdId, to: OsdId, ahead: i32, in_the_future: Duration) {
         let (now, epoch) = (self.now, self.monitor.map.epoch.0.saturating_add_signed(ahead));
         let epoch = Epoch(epoch);
@@ -45,8 +45,8 @@ impl World {
         self.drain();
     }
 
-    /// All replicas answer what an object's primary asked them at another time. Whether it may then answer
-    /// reads that come later.
+    /// Delivers grants of all replicas to a request for leases that the object's primary sent at
+    /// another time. True if the primary may then answer reads `later`.
     pub fn promise(&mut self, name: &str, in_the_future: Duration, later: Duration) -> bool {
         let (now, epoch, pg) = (self.now, self.monitor.map.epoch, self.object(name).0);
         let (asked_at, later) = (now + in_the_future, now + later);
@@ -60,7 +60,7 @@ impl World {
         osd.may_read(later, pg)
     }
 
-    /// An object's group is to be on these OSDs.
+    /// Maps an object's group to these OSDs.
     pub fn move_group(&mut self, name: &str, osds: &[OsdId]) {
         let (pg, _) = self.object(name);
         let messages = self.monitor.move_group(pg, osds);
@@ -68,14 +68,14 @@ impl World {
         self.drain();
     }
 
-    /// The last group is going to be merged, or is not any more.
+    /// Announces a merge of the last group, or withdraws it.
     pub fn announce_merge(&mut self, is_on: bool) {
         let messages = self.monitor.announce_merge(is_on);
         self.send_all(Node::Monitor, messages);
         self.drain();
     }
 
-    /// An object of a group that is going to be merged.
+    /// An object of the group that is about to be merged.
     pub fn object_that_merges(&self) -> String {
         let pool = self.monitor.map.pool(POOL).expect("there is one pool");
         let names = (0..).map(|number| format!("object{number}"));
@@ -83,13 +83,13 @@ impl World {
         names.next().expect("there is always one more")
     }
 
-    /// Whether the object's group has said that it rests.
+    /// Whether the object's group has reported the premerge state.
     pub fn has_reported_rest(&self, name: &str) -> bool {
         let states = self.monitor.reported.get(&self.object(name).0);
         states.is_some_and(|states| states & wire::internal::pg_state::PREMERGE != 0)
     }
 
-    /// Waits for peace and checks that all groups are whole and all copies equal.
+    /// Waits until all groups are clean, and checks that all copies are equal.
     pub fn finish(&mut self) {
         for _ in 0..30 {
             self.settle();
@@ -105,7 +105,7 @@ impl World {
         osds.flat_map(|osd| osd.groups().map(|pg| (osd.id(), pg.id(), pg.state()))).collect()
     }
 
-    /// Whether a copy that the log does not reach is being filled in.
+    /// Whether any group is being backfilled.
     pub fn is_filling_in(&self) -> bool {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         osds.flat_map(|osd| osd.groups())

@@ -1,17 +1,17 @@
-//! Faults of disks that objects meet.
+//! Faults of the media that affect objects.
 
 use super::World;
 use store::Collection;
 use types::{HObject, OsdId, SnapId};
 
 impl World {
-    /// The medium loses a clone.
+    /// Damages a clone.
     pub fn damage_clone(&mut self, osd: OsdId, name: &str, snap: SnapId) {
         let (pg, object) = self.object(name);
         self.machine(osd).store.damage(Collection(pg), &object.at(snap));
     }
 
-    /// The next read of its store fails, once.
+    /// Makes the next read of a store fail, once.
     pub fn fail_read(&mut self, osd: OsdId) {
         self.machine(osd).store.fail_read(0);
     }
@@ -30,7 +30,7 @@ impl World {
         self.machines.iter().any(|machine| machine.store.is_damaged())
     }
 
-    /// Something changes an object behind everybody's back.
+    /// Changes an object in a store without its OSD.
     pub fn tamper(
         &mut self,
         name: &str,

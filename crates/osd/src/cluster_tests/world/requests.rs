@@ -42,7 +42,7 @@ impl World {
         names.find(|other| self.object(other).0 == self.object(name).0).expect("there is one")
     }
 
-    /// Sends a request if its target runs.
+    /// Sends a request if its target is running.
     pub fn send(&mut self, to: Option<OsdId>, name: &str, ops: Vec<OsdOp>, flags: u32, tid: u64) {
         let (pg, object) = self.object(name);
         let to = to.or(self.monitor.map.pg_to_osds(pg).acting_primary);
@@ -61,7 +61,7 @@ impl World {
         conn
     }
 
-    /// A command to the primary of an object's group; its answer comes among `answers`.
+    /// Sends a command to the primary of an object's group; the reply appears in `answers`.
     pub fn command(&mut self, name: &str, prefix: &str, mode: &str) {
         let (pg, _) = self.object(name);
         let to = self.primary_of(name);
@@ -140,7 +140,7 @@ impl World {
         OsdOp::copy_from(arguments, &source)
     }
 
-    /// The names of all objects, as a client lists them.
+    /// The names of all objects, by `PGNLS`.
     pub fn list_all(&mut self, page: u64) -> Vec<Bytes> {
         let mut names = Vec::new();
         for pg in self.monitor.map.pgs(POOL).collect::<Vec<_>>() {
@@ -167,7 +167,7 @@ impl World {
         names
     }
 
-    /// Asks for an object as it was at a snapshot.
+    /// Sends a read of an object at a snapshot; returns its tid.
     pub fn read_at(&mut self, name: &str, snap: SnapId) -> u64 {
         let (pg, object) = self.object(name);
         let (tid, to) = (self.next_tid(), self.primary_of(name));
@@ -181,7 +181,7 @@ impl World {
         std::mem::take(&mut self.events)
     }
 
-    /// Delivers what is on its way, without letting timers run.
+    /// Delivers messages in flight, without running timers.
     pub(super) fn settle_briefly(&mut self) {
         while self.step() {}
     }

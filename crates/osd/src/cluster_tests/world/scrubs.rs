@@ -1,4 +1,4 @@
-//! Scrubs: who orders them, and what copies remember of them.
+//! Scrub orders, and the stamps that copies keep.
 
 use super::World;
 use pg::scrub::STAMPS_KEY;
@@ -8,7 +8,7 @@ use types::OsdId;
 use wire::internal::ScrubOrder;
 
 impl World {
-    /// The configuration database has this and nothing else.
+    /// Sets one option in the configuration database; all others are unset.
     pub fn set_option(&mut self, name: &str, value: &str) {
         let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         for machine in &mut self.machines {
@@ -18,7 +18,7 @@ impl World {
         }
     }
 
-    /// An administrator wants all groups scrubbed.
+    /// Orders a scrub of all groups.
     pub fn order_scrub(&mut self, level: pg::scrub::Level, repair: bool) {
         let (now, deep) = (self.now, level == pg::scrub::Level::Deep);
         let order = ScrubOrder { fsid: self.monitor.map.fsid, pgs: Vec::new(), deep, repair };
@@ -30,7 +30,7 @@ impl World {
         self.drain();
     }
 
-    /// A group is scrubbed as the schedule has it, without an order.
+    /// Begins a scrub of a group as the schedule does, without an order.
     pub fn begin_scrub(&mut self, name: &str, level: pg::scrub::Level) {
         let ((pg, _), primary, now) = (self.object(name), self.primary_of(name), self.now);
         let osd = self.machine(primary).osd.as_mut().expect("it runs");
@@ -45,7 +45,7 @@ impl World {
         osd.groups[&pg].scrub.stamps.unwrap_or_default()
     }
 
-    /// The durable copies of them on the disk of an OSD.
+    /// The durable scrub stamps on the disk of an OSD.
     pub fn stored_stamps(&self, name: &str, osd: OsdId) -> pg::scrub::Stamps {
         let (pg, _) = self.object(name);
         let store = self.machines[osd.0 as usize].store.durable();
@@ -55,7 +55,7 @@ impl World {
         stored.map(|stored| codec::decode_all("stamps", stored).unwrap()).unwrap_or_default()
     }
 
-    /// The disk of an OSD has other stamps than it was told last.
+    /// Replaces the scrub stamps on the disk of an OSD.
     pub fn tamper_stamps(&mut self, name: &str, osd: OsdId, stamps: pg::scrub::Stamps) {
         let object = pg::meta_object(self.object(name).0);
         let pairs = BTreeMap::from([(STAMPS_KEY, codec::encode_to_bytes(&stamps))]);
@@ -75,14 +75,14 @@ impl World {
         groups.map(|group| group.scrub.stamps.unwrap_or_default()).collect()
     }
 
-    /// Groups of which some copy knows of an order that was not carried out.
+    /// Number of copies of groups with an order that was not carried out.
     pub fn scrub_orders(&self) -> usize {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups = osds.flat_map(|osd| osd.groups());
         groups.filter(|pg| pg.scrub_order().is_some()).count()
     }
 
-    /// Errors that were found and not repaired.
+    /// Errors that were found and not repaired, in all groups.
     pub fn scrub_errors(&self) -> u64 {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));

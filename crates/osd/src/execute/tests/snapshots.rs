@@ -1,11 +1,11 @@
-//! Snapshots of one object in memory: what is preserved, found, gone back to and trimmed.
+//! Snapshots of one object in memory: preservation, lookup, rollback and trimming.
 
 use super::*;
 use pg::snaps::{At, SnapSet};
 use wire::snapshots::{CloneInfo, SnapListing};
 
 impl Subject {
-    /// From now on writers know of these, newest first.
+    /// Sets the snapshot context of writers, newest first.
     fn knows(&mut self, snaps: &[u64]) -> &mut Self {
         self.snaps = snaps.iter().copied().map(SnapId).collect();
         self
