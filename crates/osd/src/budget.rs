@@ -1,4 +1,4 @@
-//! Reservation of memory for requests beside their messages: replies, loaded state, and writes that
+//! Reservation of memory for requests besides their messages: replies, loaded state, and writes that
 //! are longer than their input.
 //!
 //! The memory a request needs is known before it is allocated: execution adds up the cost of its
@@ -39,6 +39,7 @@ struct Account {
     waiting: VecDeque<(u64, u32, u64)>,
 }
 
+/// The accounts of all classes.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     requests: Account,
@@ -47,6 +48,7 @@ pub(crate) struct Budget {
 }
 
 impl Class {
+    /// The class of a request, from its operations and its sender.
     pub fn of(request: &Request, is_from_osd: bool) -> Class {
         let is_any =
             |wanted: fn(OpCode) -> bool| request.message.ops.iter().any(|op| wanted(op.code));

@@ -11,7 +11,7 @@ use types::{EntityName, EntityType, Errno, ParticipantName};
 use wire::options::RUNNING_COMMANDS;
 use wire::{Command, CommandReply, Log, LogEntry, MessageBody};
 
-/// Signature and help of each command, beside those of options and groups.
+/// Signature and help of each command, besides those of options and groups.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ("get_command_descriptions", "list available commands"),
     ("version", "report version of OSD"),

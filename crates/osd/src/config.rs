@@ -52,7 +52,7 @@ pub struct Budgets {
     pub session_requests: usize,
     pub all_bytes: usize,
     pub all_requests: usize,
-    /// Bytes reserved for requests, copies, and pieces of copies beside their messages.
+    /// Bytes reserved for requests, copies, and pieces of copies besides their messages.
     pub expansion: u64,
     pub copies: u64,
     pub pieces: u64,

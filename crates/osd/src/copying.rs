@@ -68,6 +68,7 @@ impl Copies {
         self.last
     }
 
+    /// The tids of all current requests for pieces.
     #[cfg(test)]
     pub fn questions(&self) -> Vec<u64> {
         self.active.keys().copied().collect()

@@ -53,6 +53,7 @@ pub(crate) struct PerfBase {
 }
 
 impl Osd {
+    /// The output of `status`.
     pub(crate) fn status(&self) -> Value {
         let own = self.map.osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
         let oldest = self.history.oldest().unwrap_or(self.epoch()).0;
@@ -122,6 +123,7 @@ impl Osd {
         ]
     }
 
+    /// The output of `perf dump`, limited to a logger and a counter if given.
     pub(crate) fn perf_dump(&self, logger: Option<&str>, counter: Option<&str>) -> Value {
         if logger.is_some_and(|logger| logger != "osd") {
             return json!({});
@@ -132,6 +134,7 @@ impl Osd {
         json!({ "osd": counters.collect::<Map<_, _>>() })
     }
 
+    /// The output of `perf schema`.
     pub(crate) fn perf_schema(&self) -> Value {
         let row = |(name, value): (&str, Value)| {
             let (kind, metric, shape) = match name {
@@ -201,6 +204,8 @@ impl Osd {
         })
     }
 
+    /// The output of `dump_osd_network`: partners with a round trip of at least so many
+    /// milliseconds.
     pub(crate) fn dump_network(&self, least_ms: Option<i64>) -> Value {
         let threshold = least_ms.unwrap_or(NETWORK_THRESHOLD_MS);
         let least = Duration::from_millis(u64::try_from(threshold).unwrap_or(0));
@@ -238,12 +243,13 @@ impl Osd {
         json!({ "mempool": { "by_pool": pools, "total": { "items": items, "bytes": bytes } } })
     }
 
+    /// The output of `get_mapped_pools`.
     pub(crate) fn mapped_pools(&self) -> Value {
         let pools: BTreeSet<_> = self.groups.keys().map(|pg| pg.pool.0).collect();
         json!(pools)
     }
 
-    /// Evicts the state of idle objects.
+    /// Evicts the contexts of idle objects.
     pub(crate) fn drop_caches(&mut self) {
         for group in self.groups.values_mut() {
             let watches = &group.watches;

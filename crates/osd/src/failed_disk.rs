@@ -44,7 +44,7 @@ pub(crate) fn condemns(
 }
 
 impl Osd {
-    /// Takes the OSD out of service; the monitor and its peers are told.
+    /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
     pub(crate) fn disk_failed(&mut self, now: Time, error: &StoreError) {
         if self.stage == Stage::Failed {
             return;

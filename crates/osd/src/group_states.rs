@@ -81,6 +81,7 @@ pub(crate) struct StateTimes {
 }
 
 impl StateTimes {
+    /// Adds a state that a group has left.
     pub fn add(&mut self, past: Past) {
         let took = past.exit.since(past.enter);
         let none = Total { count: 0, sum: Duration::ZERO, least: took, most: took };

@@ -179,6 +179,7 @@ impl ObjectContext {
 }
 
 impl Group {
+    /// A group without requests; `serial` must differ from that of all earlier groups.
     pub fn new(pg: Pg, serial: u64) -> Self {
         Group {
             pg,
@@ -246,6 +247,7 @@ impl Group {
         self.pg.recovering() != self.recovering || self.pg.wants_recovery() != self.wants_recovery
     }
 
+    /// Panics if the group or its object contexts contradict themselves.
     pub fn check_invariants(&self) {
         self.pg.check_invariants();
         for context in self.objects.values() {
@@ -316,7 +318,7 @@ impl Osd {
         }
     }
 
-    /// An interval has ended. Every request restarts when the group is active again: here if this
+    /// An interval has ended or was aborted. Every request restarts when the group is active again: here if this
     /// OSD is still the primary, otherwise at the new primary, to which its client resends it.
     fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
         self.reporting.request(now);

@@ -29,6 +29,7 @@ struct Counting {
 }
 
 impl ImageCounts {
+    /// Whether replies must be passed to [`ImageCounts::count`].
     pub fn is_counting(&self) -> bool {
         self.counting.is_some()
     }

@@ -32,7 +32,7 @@ pub(crate) struct Leases {
     promised: BTreeMap<OsdId, Time>,
     /// Leases that this OSD holds from others, and their ends.
     held: BTreeMap<OsdId, Time>,
-    /// Ends of the leases of primaries, which hold for their replicas, with the epoch at which they told.
+    /// Ends of the leases of primaries, which hold for their replicas, with the epochs of their reports.
     lent: BTreeMap<OsdId, (Epoch, Time)>,
     /// The latest end of leases that replicas of this OSD rely on.
     lent_until: Time,
@@ -47,6 +47,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
+    /// When leases must be renewed.
     pub fn due(&self) -> Option<Time> {
         self.due
     }
@@ -100,7 +101,7 @@ impl Osd {
         now < held
     }
 
-    /// Whether a replica may answer. A lease that the primary told by a newer map counts only with
+    /// Whether a replica may answer. A lease that the primary reported with a newer map counts only with
     /// that map: this OSD may no longer be a member. One from before the interval rests on leases
     /// of earlier members; the present ones may have granted none.
     fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
@@ -173,6 +174,7 @@ impl Osd {
         self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
     }
 
+    /// Renews the leases if there were reads or some wait, and ends waits that are over.
     pub(crate) fn renew_leases_if_due(&mut self, now: Time) {
         if self.leases.due.is_none_or(|due| now < due) {
             return;
@@ -186,6 +188,7 @@ impl Osd {
         }
     }
 
+    /// Handles a request for a lease, or a grant. Fails if it does not decode.
     pub(crate) fn take_lease_message(
         &mut self,
         now: Time,

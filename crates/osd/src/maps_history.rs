@@ -27,6 +27,7 @@ impl MapsHistory {
         self.increments.first_key_value().map(|(epoch, _)| *epoch)
     }
 
+    /// Forgets all increments, after a full map replaced the known one.
     pub fn clear(&mut self) {
         self.increments.clear();
     }

@@ -26,11 +26,12 @@ pub(crate) struct MonitorLink {
     open: bool,
     /// When to connect, or to boot, again.
     next_attempt: Option<Time>,
-    /// Retries of a boot in this session that no map has granted.
+    /// Boots in this session that had no effect on the map.
     ungranted: u32,
 }
 
 impl MonitorLink {
+    /// Whether a session is that with the monitor.
     pub fn is(&self, conn: ConnId) -> bool {
         self.conn == Some(conn)
     }
@@ -40,12 +41,14 @@ impl MonitorLink {
         self.conn.filter(|_| self.open)
     }
 
+    /// When [`Osd::monitor_timeout`] must be called next.
     pub fn next_attempt(&self) -> Option<Time> {
         self.next_attempt
     }
 }
 
 impl Osd {
+    /// Opens a session with the next monitor.
     pub(crate) fn connect_to_monitor(&mut self) {
         let conn = self.new_conn();
         let rank = self.monitor.rank % self.config.monitors.len().max(1);
@@ -60,6 +63,7 @@ impl Osd {
         self.outputs.push_back(Output::Connect { conn, target });
     }
 
+    /// The session is established: subscribes to maps and configuration, and repeats all reports.
     pub(crate) fn monitor_opened(&mut self, now: Time) {
         self.monitor.open = true;
         self.monitor.failures = 0;
@@ -109,6 +113,7 @@ impl Osd {
         self.asking = asking.map(|(pg, _)| *pg).collect();
     }
 
+    /// The session has ended, or could not be opened: the next monitor follows.
     pub(crate) fn monitor_closed(&mut self, now: Time) {
         let MonitorLink { rank, failures, .. } = self.monitor;
         // Other monitors are tried immediately; after none was reachable, there is a pause.
@@ -125,6 +130,7 @@ impl Osd {
         };
     }
 
+    /// Connects to a monitor, or boots, again, if due.
     pub(crate) fn monitor_timeout(&mut self, now: Time) {
         if self.monitor.next_attempt.is_none_or(|due| now < due) {
             return;
@@ -147,11 +153,13 @@ impl Osd {
         }
     }
 
-    /// A monitor that cannot read its store serves sessions, but neither secrets nor maps. Another one may.
+    /// Whether boots in this session remain without effect, and there is another monitor. A monitor that
+    /// cannot read its store serves sessions, but neither secrets nor maps.
     fn should_leave_monitor(&self) -> bool {
         self.config.monitors.len() > 1 && self.monitor.ungranted >= limits::BOOT_RETRIES_MAX
     }
 
+    /// A group needs a new interval; requested from the monitor after a pause.
     pub(crate) fn want_interval(&mut self, now: Time) {
         self.retry_later(now);
     }
@@ -180,7 +188,7 @@ impl Osd {
         self.ask_monitor(now);
     }
 
-    /// Requests what groups cannot proceed without: an `up_thru`, a `pg_temp`, or just a new map
+    /// Sends the requests that groups wait for: an `up_thru`, a `pg_temp`, or just a new map
     /// although nothing has changed.
     pub(crate) fn ask_monitor(&mut self, now: Time) {
         let asking = std::mem::take(&mut self.asking);
@@ -266,6 +274,7 @@ impl Osd {
         !self.config.auth_none && self.secrets.is_empty()
     }
 
+    /// Takes rotating secrets that the monitor sent without encryption of their own.
     pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
             Ok(secrets) => self.set_secrets(now, secrets),
@@ -273,6 +282,7 @@ impl Osd {
         }
     }
 
+    /// Replaces the rotating secrets. If they were missing, the OSD boots now.
     pub(crate) fn set_secrets(&mut self, now: Time, secrets: RotatingSecrets) {
         let lacked = self.lacks_secrets();
         self.secrets = secrets;

@@ -149,6 +149,7 @@ impl Osd {
         context.queue.remove(at)
     }
 
+    /// The context of an object in memory.
     pub(crate) fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
         self.groups.get_mut(&pg)?.objects.get_mut(object)
     }
@@ -405,6 +406,7 @@ impl Osd {
         self.ask_store(Pending::State { pg, object: object.clone(), generation }, kind);
     }
 
+    /// Handles the loaded metadata of an object: its queue runs, or the object is recovered if damaged.
     pub(crate) fn state_loaded(
         &mut self,
         now: Time,

@@ -54,6 +54,7 @@ impl Latency {
         Latency { count: self.count.saturating_sub(earlier.count), sum }
     }
 
+    /// The sum of both.
     pub fn and(self, other: Latency) -> Latency {
         Latency { count: self.count + other.count, sum: self.sum + other.sum }
     }

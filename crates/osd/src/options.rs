@@ -36,14 +36,15 @@ pub struct Options {
 }
 
 /// Limits of `ceph tell osd.N bench`.
-/// Writes per second, for small blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchLimits {
-    /// Bytes per second, for large blocks.
+    /// Writes per second, for blocks below 1 MiB.
     pub small_iops: u64,
+    /// Bytes per second, for larger blocks.
     pub large_throughput: u64,
-    /// Bytes.
+    /// Maximum size of a block in bytes.
     pub block_max: u64,
+    /// Expected duration at these rates.
     pub seconds: u64,
 }
 

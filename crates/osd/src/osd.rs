@@ -127,7 +127,7 @@ pub struct Osd {
     pub(crate) repairs: Repairs,
     pub(crate) trims: Trims,
     pub(crate) lost: LostCommands,
-    /// Removed snapshots of each pool, as far as the maps told.
+    /// Removed snapshots of each pool, according to the maps so far.
     pub(crate) removed_snaps: BTreeMap<PoolId, SnapIntervals>,
     /// Time of the present input.
     pub(crate) now: Time,
@@ -242,6 +242,7 @@ impl Osd {
         self.map.epoch
     }
 
+    /// Queues a message for a session.
     pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
         self.outputs.push_back(Output::Send { conn, message });
     }

@@ -66,6 +66,7 @@ impl Osd {
         self.go_on_placing(now);
     }
 
+    /// Lets some groups handle the map, and performs their outputs.
     pub(crate) fn tell_some(&mut self, now: Time, some: &[PgId], telling: &Telling) {
         let map = std::mem::take(&mut self.map);
         for pg in some {

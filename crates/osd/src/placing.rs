@@ -37,6 +37,7 @@ pub(crate) struct Job {
     pub then: Then,
 }
 
+/// The kind of work.
 #[derive(Debug)]
 pub(crate) enum Task {
     Tell(Telling),
@@ -162,6 +163,7 @@ impl Osd {
         }
     }
 
+    /// Handles a message, or holds it while work remains for the groups.
     pub(crate) fn hold_message_input(&mut self, now: Time, conn: ConnId, message: Message) {
         if !self.is_behind() || self.is_urgent(conn, message.kind) {
             self.take_message(now, conn, message);
@@ -296,6 +298,7 @@ impl Osd {
         }
     }
 
+    /// Performs one turn's share of the job.
     pub(crate) fn go_on_placing(&mut self, now: Time) {
         let Some(mut job) = self.placing.job.take() else { return };
         #[cfg(test)]

@@ -26,6 +26,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
+    /// Whether no group has objects to recover.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }

@@ -35,7 +35,7 @@ pub(crate) struct Reporting {
     in_flight: u64,
     stored: u64,
     stored_before: u64,
-    /// As the groups were told last.
+    /// Whether the groups consider the disk full.
     was_full: bool,
     shortage: Shortfall,
     /// The usage set by `injectfull`.
@@ -126,6 +126,7 @@ impl Reporting {
         self.in_flight += bytes;
     }
 
+    /// Counts a commit as completed, whatever its outcome.
     pub fn end_commit(&mut self, bytes: u64) {
         self.in_flight -= bytes;
         self.stored += bytes;
@@ -320,7 +321,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
     }
 }
 
-/// The OSDs for which the group waits: those that must come back, or else those that have not answered.
+/// The OSDs for which the group waits: those that must come up again, or else those that have not answered.
 fn blocked_by(pg: &Pg) -> Vec<types::OsdId> {
     let down: Vec<types::OsdId> = pg.blocked_by().collect();
     match down.is_empty() && !pg.is_serving() {

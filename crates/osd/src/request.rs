@@ -137,6 +137,7 @@ impl Request {
         matches!(self.origin, Origin::Client { .. })
     }
 
+    /// A request that has just arrived, without flags, reservation or group.
     pub fn new(origin: Origin, message: OsdRequest, tid: u64, caller: Caller) -> Self {
         Request {
             origin,
@@ -169,10 +170,12 @@ impl Request {
         }
     }
 
+    /// The object that it addresses, maybe a clone.
     pub fn object(&self) -> &HObject {
         &self.message.object
     }
 
+    /// Whether operations or class methods may write.
     pub fn may_write(&self) -> bool {
         self.nature.may_write || self.nature.class_writes
     }
@@ -227,6 +230,7 @@ impl Request {
         self.object().snap < SnapId::DIR && !self.may_write()
     }
 
+    /// Whether its client wants results and outputs of a write (`RETURNVEC`).
     pub fn wants_returns(&self) -> bool {
         self.message.has_flag(request_flags::RETURNVEC)
     }

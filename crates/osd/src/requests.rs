@@ -33,6 +33,7 @@ impl Requests {
         self.all.get_mut(key)
     }
 
+    /// All requests, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Request)> {
         self.all.iter().inspect(|_| self.note_look())
     }
@@ -42,6 +43,7 @@ impl Requests {
         self.all.iter()
     }
 
+    /// Adds a request and returns its key.
     pub fn insert(&mut self, request: Request) -> u64 {
         let pg = request.pg;
         let key = self.all.insert(request);
@@ -71,6 +73,7 @@ impl Requests {
         keys.filter_map(|key| Some((*key, self.all.get(*key)?))).inspect(|_| self.note_look())
     }
 
+    /// Number of requests visited so far.
     #[cfg(test)]
     pub fn looked_at(&self) -> usize {
         self.looked_at.get()
@@ -92,6 +95,7 @@ impl Requests {
         }
     }
 
+    /// Panics if the index by group is wrong.
     pub fn check_invariants(&self) {
         let indexed: usize = self.of_groups.values().map(BTreeSet::len).sum();
         assert_eq!(indexed, self.all.len(), "each request is known to its group, and no other");

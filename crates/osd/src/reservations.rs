@@ -86,7 +86,7 @@ impl Osd {
     }
 
     /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
-    /// told by [`pg::Pg::reserved`].
+    /// informed by [`pg::Pg::reserved`].
     pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
         if primary.is_some() && self.reporting.is_backfill_full() {
             let group = self.groups.get_mut(&pg).expect("it has just asked");

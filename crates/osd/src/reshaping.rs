@@ -42,6 +42,7 @@ impl Reshaping {
         !self.jobs.is_empty()
     }
 
+    /// Whether no group is being split or merged.
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }

@@ -7,7 +7,6 @@
 //!
 //! Invariants: a round belongs to one interval of its group and ends with it; a repaired object is
 //! checked again before it counts as repaired.
-//! looked at again before it counts as repaired.
 
 mod inconsistent;
 mod orders;
@@ -96,7 +95,7 @@ impl Scrubs {
         self.helped.len()
     }
 
-    /// Checks the schedule soon, because a group became clean or active.
+    /// Checks the schedule soon, because a group became active.
     pub fn hurry(&mut self, now: Time) {
         let soon = now + GATHER;
         self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
@@ -126,6 +125,7 @@ impl Running {
         !self.recheck.is_empty()
     }
 
+    /// Whether an administrator ordered a repair.
     pub fn may_repair(&self) -> bool {
         self.order.is_some_and(|order| order.repair)
     }

@@ -18,7 +18,7 @@ pub(crate) struct Session {
     /// Number and message bytes of its requests in progress.
     pub requests: usize,
     pub bytes: usize,
-    /// The host was told not to read from it.
+    /// Back-pressure: the host does not read from it.
     pub paused: bool,
     /// The newest map epoch of a group message from this peer, if it is an OSD.
     pub groups_epoch: Option<Epoch>,

@@ -79,6 +79,7 @@ impl Group {
         self.snapshots.removed.first_not_in(&self.trim.purged)
     }
 
+    /// State bits of snapshot trimming.
     pub fn trim_state_bits(&self) -> u64 {
         match (self.pg.is_clean(), &self.trim.step) {
             (true, Some(_)) => SNAPTRIM,
@@ -140,6 +141,7 @@ impl Osd {
         }
     }
 
+    /// Begins steps of groups that are due.
     pub(crate) fn trim_if_due(&mut self, now: Time) {
         if self.trims.due.is_none_or(|due| now < due) {
             return;
@@ -197,6 +199,7 @@ impl Osd {
         self.ask_store(Pending::Trim { pg, generation }, kind);
     }
 
+    /// Handles a page of the index: starts a request for each clone, or notes that the snapshot is purged.
     pub(crate) fn trim_listed(
         &mut self,
         now: Time,

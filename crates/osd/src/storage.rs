@@ -31,7 +31,7 @@ pub(crate) enum Pending {
         object: HObject,
         generation: u64,
     },
-    /// A part of what a request needs.
+    /// A part of the state that a request needs.
     Need {
         request: u64,
         attempt: u32,
@@ -181,6 +181,7 @@ impl Osd {
         self.go_to_monitor(now);
     }
 
+    /// Connects to a monitor for the first time.
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.connect_to_monitor();
         self.reporting.request(now);

@@ -77,6 +77,7 @@ fn increment_key(epoch: Epoch) -> Bytes {
 }
 
 impl Osd {
+    /// Stores the map, as increments since the last one if there are few.
     pub(crate) fn store_map(&mut self) {
         let (collection, object) = (collection(), object());
         let mut transaction = Transaction::new();
@@ -106,12 +107,14 @@ impl Osd {
         self.ask_store(Pending::MapStored, RequestKind::Commit(transaction));
     }
 
+    /// Loads the stored map; loading of the OSD ends only after it.
     pub(crate) fn load_map(&mut self) {
         self.stored_maps.exists = true;
         self.stored_maps.is_loading = true;
         self.ask_store(Pending::MapLoaded, stored_map_request());
     }
 
+    /// Handles the loaded map. If it is damaged, the OSD starts without a map.
     pub(crate) fn map_loaded(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
         match outcome {
             Ok(Outcome::OmapPage(page)) => self.take_stored_map(page),

@@ -1,6 +1,6 @@
 //! The order of replies to a client about one object.
 //!
-//! Requests that wait for their object are in its queue. Those that have begun and cannot be answered at once
+//! Requests that wait for their object are in its queue. Those that have begun and cannot be answered immediately
 //! keep their places: writes among those in flight, reads among the object's readers. A read that could be
 //! answered, but not before earlier ones of its client, waits until it is the first of them. It keeps its
 //! memory meanwhile only if the earlier ones need no more memory.
@@ -13,7 +13,7 @@ use engine::Time;
 use types::{Errno, HObject, PgId};
 
 impl Osd {
-    /// Notes in the object context that the request has begun and cannot be answered at once.
+    /// Notes in the object context that the request has begun and cannot be answered immediately.
     pub(crate) fn mark_begun(&mut self, pg: PgId, object: &HObject, key: u64) {
         let request = self.requests.get_mut(key).expect("the caller has it");
         if std::mem::replace(&mut request.is_marked, true) {

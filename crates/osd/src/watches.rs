@@ -463,6 +463,7 @@ impl Osd {
         pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(now, pg));
     }
 
+    /// Likewise for the watches of one group, if it is active.
     pub(crate) fn end_blocklisted_watches_of(&mut self, now: Time, pg: PgId) {
         let Some(group) = self.groups.get(&pg).filter(|group| group.pg.is_active()) else { return };
         let watches = group.watches.iter().flat_map(|(object, watches)| {

@@ -116,6 +116,7 @@ impl Execution {
     }
 }
 
+/// The state of one execution. Handlers of operations return their result, or why they stopped.
 pub(super) struct Context<'a> {
     pub input: Input<'a>,
     pub exists: bool,
@@ -189,6 +190,7 @@ impl<'a> Context<'a> {
         Ok(0)
     }
 
+    /// Creates the object if it does not exist.
     pub fn create(&mut self) {
         if !self.exists {
             self.exists = true;

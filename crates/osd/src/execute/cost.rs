@@ -11,7 +11,7 @@ use crate::limits;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Bytes that a decoded pair or key takes beside its content.
+/// Bytes that a decoded pair or key takes besides its content.
 pub(super) const ENTRY_COST: u64 = 128;
 
 impl Context<'_> {

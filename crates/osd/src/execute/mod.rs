@@ -1,7 +1,7 @@
 //! Execution of a request's operations as a pure function over a view of the object.
 //!
-//! [`execute`] reads the object's state, which is in memory, and what was loaded from the store. It
-//! either reports what more it needs ([`Verdict::Missing`]; the caller loads that and calls again)
+//! [`execute`] reads the object's state, which is in memory, and the parts loaded from the store. It
+//! either reports its further needs ([`Verdict::Missing`]; the caller loads that and calls again)
 //! or the outcome: a result and output per operation, the changes for the store, and the object's
 //! new state. Nothing takes effect before the caller submits the changes, so operations are atomic
 //! by construction.

@@ -75,6 +75,7 @@ impl<'a> Context<'a> {
         self.check_allowance()
     }
 
+    /// The omap's header; empty if there is none.
     pub(super) fn stored_omap_header(&mut self) -> Result<Bytes, Stop> {
         if !self.info.has_omap || !self.input.state.exists {
             return Ok(Bytes::new());

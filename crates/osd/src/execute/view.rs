@@ -1,4 +1,4 @@
-//! The view of an execution: the object's state, and what was loaded from the store.
+//! The view of an execution: the object's state, and the parts loaded from the store.
 
 use bytes::Bytes;
 use pg::ObjectInfo;
@@ -86,6 +86,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Adds an answer; its need must not have one.
     pub fn insert(&mut self, need: Need, answer: Answer) {
         self.answers.push((need, answer));
     }

@@ -20,6 +20,7 @@ impl<'a> Context<'a> {
         self.input.state.xattrs.get(name).ok_or(Errno::NODATA.into())
     }
 
+    /// All attributes as they were before the request.
     pub(super) fn stored_xattrs(&self) -> Result<&'a BTreeMap<Bytes, Bytes>, Stop> {
         match self.input.state.exists {
             true => Ok(&self.input.state.xattrs),

@@ -6,7 +6,7 @@ use types::OsdId;
 
 use std::collections::BTreeSet;
 
-/// Number of OSDs on other hosts that are pinged beside members of common groups; chosen so that
+/// Number of OSDs on other hosts that are pinged besides members of common groups; chosen so that
 /// each OSD is pinged by about as many.
 const NEIGHBOURS: usize = 5;
 

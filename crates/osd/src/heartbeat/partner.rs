@@ -51,6 +51,7 @@ pub enum Judgement {
 }
 
 impl Partner {
+    /// A partner that was not pinged yet.
     pub fn new(addrs: EntityAddrVec, up_from: Epoch) -> Self {
         Partner {
             addrs,
@@ -81,6 +82,7 @@ impl Partner {
         self.round_trip
     }
 
+    /// Notes a new session; `awake` is the time awake.
     pub fn connected(&mut self, conn: ConnId, awake: Time) {
         self.conn = Some(conn);
         self.connected = awake;
@@ -91,6 +93,7 @@ impl Partner {
         self.has_answered
     }
 
+    /// Notes the end of the session, and returns it.
     pub fn closed(&mut self) -> Option<ConnId> {
         self.conn.take()
     }
@@ -124,6 +127,7 @@ impl Partner {
         self.unanswered.front().map_or(Duration::ZERO, |oldest| awake.since(oldest.asked))
     }
 
+    /// Judges the partner at the time `awake`; a report is noted as sent.
     pub fn judge(&mut self, awake: Time, grace: Duration) -> Judgement {
         let since = self.silence(awake);
         if self.unanswered.is_empty() || since < grace {

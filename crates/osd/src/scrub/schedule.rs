@@ -141,6 +141,7 @@ impl Osd {
         }
     }
 
+    /// Handles loaded scrub stamps.
     pub(super) fn stamps_loaded(
         &mut self,
         now: Time,

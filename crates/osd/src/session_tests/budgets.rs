@@ -94,7 +94,7 @@ fn repeated_data_waits_for_room_and_small_requests_to_other_objects_do_not_starv
     }
     let repeated = lone.send(client, "c", vec![write_same(0, 32 << 20)], 0);
     assert!(lone.replies.is_empty());
-    // It needs no memory beside its message.
+    // It needs no memory besides its message.
     assert_eq!(lone.call(client, "d", append(10)), Some(0));
     assert!(lone.answer_held());
     assert!(lone.replies.iter().any(|(tid, reply)| *tid == repeated && reply.result == 0));
