@@ -318,8 +318,9 @@ impl Osd {
         }
     }
 
-    /// An interval has ended or was aborted. Every request restarts when the group is active again: here if this
-    /// OSD is still the primary, otherwise at the new primary, to which its client resends it.
+    /// An interval has ended or was aborted. Every request restarts when the group is active again:
+    /// here if this OSD is still the primary, otherwise at the new primary, to which its client
+    /// resends it.
     fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
         self.reporting.request(now);
         if !members_stay {

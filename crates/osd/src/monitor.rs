@@ -26,7 +26,7 @@ pub(crate) struct MonitorLink {
     open: bool,
     /// When to connect, or to boot, again.
     next_attempt: Option<Time>,
-    /// Boots in this session that had no effect on the map.
+    /// Retries of a boot in this session.
     ungranted: u32,
 }
 

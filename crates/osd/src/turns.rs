@@ -1,9 +1,9 @@
 //! The order of replies to a client about one object.
 //!
-//! Requests that wait for their object are in its queue. Those that have begun and cannot be answered immediately
-//! keep their places: writes among those in flight, reads among the object's readers. A read that could be
-//! answered, but not before earlier ones of its client, waits until it is the first of them. It keeps its
-//! memory meanwhile only if the earlier ones need no more memory.
+//! Requests that wait for their object are in its queue. Those that have begun and cannot be
+//! answered immediately keep their places: writes among those in flight, reads among the object's
+//! readers. A read that could be answered, but not before earlier ones of its client, waits until it
+//! is the first of them. It keeps its memory meanwhile only if the earlier ones need no more memory.
 
 use crate::Osd;
 use crate::budget::Class;
