@@ -222,8 +222,9 @@ impl Osd {
         }
     }
 
-    /// Refuses a request with `ENOSPC` while a member's disk is nearly full, unless it only deletes or forces
-    /// it. `adds` says that it adds bytes nevertheless, as a deletion that leaves a clone behind.
+    /// Refuses a request with `ENOSPC` while a member's disk is nearly full, unless it only frees
+    /// space or has `FULL_FORCE`. `adds` says that it makes a clone, so that even a deletion does not
+    /// free space.
     pub(crate) fn check_space(&self, request: &Request, adds: bool) -> Result<(), Errno> {
         let has_room = self.groups.get(&request.pg).is_some_and(|group| group.pg.has_room());
         if has_room && !self.reporting.is_disk_full() {

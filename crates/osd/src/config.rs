@@ -33,7 +33,7 @@ pub struct Config {
     pub sizes: Sizes,
 }
 
-/// Sizes of batches. Simulated clusters use small ones, so that little data is many pieces.
+/// Sizes of batches. Simulated clusters use small ones, so that little data makes many pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     pub groups: pg::Sizes,

@@ -130,7 +130,7 @@ impl Osd {
         };
     }
 
-    /// Connects to a monitor, or boots, again, if due.
+    /// Connects to a monitor or boots again, if due.
     pub(crate) fn monitor_timeout(&mut self, now: Time) {
         if self.monitor.next_attempt.is_none_or(|due| now < due) {
             return;

@@ -195,8 +195,8 @@ impl Osd {
         }
     }
 
-    /// Whether a message must not be held: it changes no state of groups, and others depend on it.
-    /// So are heartbeats, and the secrets without which this OSD refuses sessions.
+    /// Whether a message must not be held, as it changes no state of groups and others depend on it:
+    /// a heartbeat, or the secrets without which this OSD refuses sessions.
     fn is_urgent(&self, conn: ConnId, kind: u16) -> bool {
         let has_secrets = [RotatingSecrets::KIND, AuthReply::KIND].contains(&kind);
         kind == Heartbeat::KIND || has_secrets && self.monitor.is(conn)

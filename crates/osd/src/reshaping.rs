@@ -1,7 +1,7 @@
 //! Splits and merges of groups, when the `pg_num` of their pool grows or shrinks.
 //!
 //! Crate `pg` splits one copy and merges two. This module decides which groups are concerned, and
-//! holds back the rest of the OSD where it must wait. Maps are ignored until the last copy is split
+//! makes the rest of the OSD wait where it must. Maps are ignored until the last copy is split
 //! or merged, and then requested again: so the stored state of a group is never more than one map
 //! behind, and a group is never split during its split.
 

@@ -105,7 +105,7 @@ impl Osd {
                 self.state_loaded(now, pg, object, generation, outcome);
             }
             Pending::Need { request, attempt, need } => {
-                // A device that fails in one place only may have other copies of the data intact.
+                // The device may have failed in one place only: the object is recovered from another copy.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
                 if has_failed
                     && (self.read_again(request, attempt, &need)
