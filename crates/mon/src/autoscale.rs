@@ -1,5 +1,5 @@
-//! How many placement groups each pool should have: by its share of the data, so that OSDs hold
-//! about `mon_target_pg_per_osd` copies of groups.
+//! The PG autoscaler: computes the `pg_num` of each pool from its share of the data, so that OSDs hold about
+//! `mon_target_pg_per_osd` copies of groups.
 
 use crate::dump::usage::{raw_bytes_per_byte, rule_shares};
 use crate::state::State;
@@ -7,32 +7,44 @@ use crate::statistics::Statistics;
 use maps::{Pool, PoolFlags, PoolOption, PoolOptionValue};
 use types::PoolId;
 
-/// The number changes only if it is wrong by so much.
+/// Factor by which `pg_num` must differ from the ideal before it is changed.
 pub const THRESHOLD_DEFAULT: f64 = 3.0;
+/// The configuration option that overrides [`THRESHOLD_DEFAULT`].
 pub const THRESHOLD_OPTION: &str = "mgr/pg_autoscaler/threshold";
-/// Groups of a pool that has little data.
+/// Lower bound of the groups of a pool without `pg_num_min`.
 const PG_NUM_MIN: f64 = 32.0;
 
-/// What is known of a pool, and what follows from it.
+/// The autoscaler's inputs for one pool, and its result; a row of `osd pool autoscale-status`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
+    /// Bytes stored, before replication or erasure coding.
     pub pool: PoolId,
+    /// Raw bytes for each byte stored.
     pub stored: u64,
+    /// Raw bytes of the OSDs that the pool's rule uses.
     pub raw_rate: f64,
+    /// `target_size_bytes`
     pub capacity: u64,
+    /// `target_size_ratio`
     pub target_bytes: u64,
     pub target_ratio: f64,
-    /// The share of the capacity that it takes, or is expected to take.
+    /// The share of the capacity that the pool takes or is expected to take, from zero to one: the largest of
+    /// the actual share and of the targets.
     pub capacity_ratio: f64,
+    /// The share of the capacity that the stored data takes, from zero to one.
     pub actual_ratio: f64,
+    /// `pg_autoscale_bias`
     pub bias: f64,
     pub is_bulk: bool,
     pub pg_num_target: u32,
+    /// `pg_num` before rounding and limits.
     pub ideal: f64,
-    /// The ideal as a power of two within the pool's limits.
+    /// The ideal, rounded to a power of two within the pool's limits.
     pub pg_num_final: u32,
-    /// Whether all has been reported that this is judged by. Until then it is no advice.
+    /// Set once the OSDs have reported everything that the result depends on. Until then it must not be acted
+    /// on.
     pub is_known: bool,
+    /// Set if the advice is known and differs from `pg_num_target` by more than the threshold.
     pub would_adjust: bool,
 }
 
@@ -44,7 +56,7 @@ fn option(pool: &Pool, name: &str) -> Option<f64> {
     }
 }
 
-/// Advice for every pool.
+/// Advice for every pool, in the order of their ids.
 pub fn advice(state: &State, stats: &Statistics) -> Vec<Advice> {
     let map = &state.osdmap;
     let ratio_sum: f64 =
@@ -79,7 +91,7 @@ fn of_pool(state: &State, stats: &Statistics, id: PoolId, pool: &Pool, ratio_sum
     let threshold = state.mgr_option(THRESHOLD_OPTION).and_then(|text| text.parse().ok());
     let threshold: f64 = threshold.unwrap_or(THRESHOLD_DEFAULT);
     let is_far = wanted > now * threshold || wanted < now / threshold;
-    // Half of the reports would make a small pool of a large one.
+    // From only half of the reports, a large pool would look like a small one.
     let is_known = stats.knows_pool(map, id) && stats.knows_sizes(osds.keys()) && capacity > 0;
     Advice {
         pool: id,

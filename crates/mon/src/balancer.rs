@@ -1,16 +1,16 @@
-//! The balancer: exchanges of single OSDs in placement groups (upmaps) that even out how many groups
+//! The balancer: upmap items (exchanges of single OSDs in placement groups) that even out how many groups
 //! each OSD holds.
 //!
-//! CRUSH spreads groups by chance, so an OSD holds more or fewer than its weight asks for. A pure function of
-//! the map finds exchanges that take a group from an OSD that has too many and give it to one that has
-//! too few. Each exchange brings a pool closer to even and keeps its rule; each step makes few of them,
-//! and only while the cluster has little else to move. Who decides when is in `monitor::balance`.
+//! CRUSH spreads groups pseudo-randomly, so an OSD holds more or fewer than its weight asks for. A pure
+//! function of the map finds exchanges that take a group from an OSD that has too many and give it to one
+//! that has too few. Each exchange brings a pool closer to even and keeps its rule; each step makes few of
+//! them. `monitor::balance` decides when to run a step: only while few objects are misplaced.
 //!
-//! What CRUSH says comes from a table that its owner keeps from step to step, so a step asks about no group again.
-//! It looks at each group once, to count; after that only at groups of the OSDs that it tries.
+//! CRUSH results come from a table that the caller keeps between steps, so a step maps no group again. It
+//! looks at each group once, to count; after that only at groups of the OSDs that it tries.
 //!
 //! Invariants of a plan:
-//! * Every set it leads to is one that the pool's rule allows: no two members in one failure domain.
+//! * Every set it leads to is allowed by the pool's rule: no two members are in one failure domain.
 //! * The sum of squared deviations of a pool falls with every exchange.
 
 use crate::dump::usage::rule_shares;
@@ -25,6 +25,7 @@ const TRIES: usize = 64;
 /// Exchanges of one group: (from, to).
 pub type Items = Vec<(OsdId, OsdId)>;
 
+/// Bounds of one step of the balancer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Groups by which an OSD may differ from its share.
@@ -43,7 +44,7 @@ pub struct Spread {
     pub score: f64,
 }
 
-/// New exchanges by group; none for a group that needs them no more. The table must be that of the map.
+/// New upmap items by group; an empty list removes the group's items. The table must be that of the map.
 pub fn plan(map: &OsdMap, table: &RawTable, limits: Limits) -> BTreeMap<PgId, Items> {
     let mut totals = Totals::default();
     let mut pools: Vec<PoolState<'_>> = Vec::new();
@@ -79,12 +80,13 @@ pub fn spreads(map: &OsdMap, table: &RawTable) -> Vec<Spread> {
     pools.map(|(id, pool)| PoolState::new(map, table, *id, pool).spread()).collect()
 }
 
-/// One number for all pools: zero is perfect.
+/// Mean of the pools' scores: zero is perfectly even.
 pub fn score(spreads: &[Spread]) -> f64 {
     spreads.iter().map(|spread| spread.score).sum::<f64>() / spreads.len().max(1) as f64
 }
 
-/// Groups that OSDs hold beyond their shares in all pools together: decides between equals.
+/// Groups that OSDs hold beyond their shares in all pools together: the tie-breaker between OSDs that are
+/// equal within a pool.
 #[derive(Debug, Default)]
 struct Totals(BTreeMap<OsdId, f64>);
 
@@ -116,25 +118,25 @@ struct PoolState<'a> {
     changed: BTreeMap<PgId, Items>,
 }
 
-/// Which groups of a pool each OSD holds: of all of them as the map has it, and beside that of those few that
-/// this step has changed.
+/// The groups of a pool by OSD: those of the map, and a copy-on-write set for each OSD that this step has
+/// changed.
 #[derive(Default)]
 struct Held {
-    /// Where those of an OSD begin among `seeds`.
+    /// Index of each OSD's first group in `seeds`.
     starts: Vec<u32>,
     seeds: Vec<u32>,
     changed: BTreeMap<OsdId, BTreeSet<u32>>,
 }
 
 struct Group {
-    /// What CRUSH chose, the exchanges, and what they lead to.
+    /// The result of CRUSH, the upmap items, and the set that both lead to.
     chosen: Vec<OsdId>,
     items: Items,
     set: Vec<OsdId>,
 }
 
 impl Held {
-    /// By groups in the order of their seeds, with their members.
+    /// `groups`: members of the pool's groups as (seed, OSD), in the order of seeds.
     fn new(osds: usize, groups: &[(u32, OsdId)]) -> Self {
         let mut starts = vec![0; osds + 1];
         let place = |osd: OsdId| usize::try_from(osd.0).ok().filter(|place| *place < osds);
@@ -214,7 +216,7 @@ impl<'a> PoolState<'a> {
         }
     }
 
-    /// Gives one group of `from` to `to`, if the rule allows it for any.
+    /// Moves one group of `from` to `to`, if the rule allows it for any.
     fn exchange_between(
         &mut self,
         domains: &mut Domains<'_>,
@@ -241,7 +243,7 @@ impl<'a> PoolState<'a> {
     }
 }
 
-/// The OSDs of a pool by how much they hold beyond their share, there and in all pools.
+/// The OSDs of a pool, sorted by the groups that they hold beyond their share, in the pool and in all pools.
 struct Ranking(Vec<(f64, f64, OsdId)>);
 
 impl Ranking {
@@ -264,8 +266,8 @@ impl Ranking {
         self.0.insert(place, new);
     }
 
-    /// Who may give a group to whom, the worst first: from those that have too many to those that have
-    /// least, then from those that have most to those that have too few.
+    /// Candidates for an exchange as (from, to), the worst first: from overfull OSDs to the emptiest ones,
+    /// then from the fullest ones to underfull OSDs.
     fn pairs(&self, map: &OsdMap, max_deviation: f64) -> Vec<(OsdId, OsdId)> {
         let poor = self.0.iter().filter(|(_, _, osd)| map.is_up(*osd)).take(TRIES);
         let rich = self.0.iter().rev().take(TRIES);
@@ -273,18 +275,19 @@ impl Ranking {
         let under = poor.clone().take_while(|to| to.0 < -max_deviation);
         let from_over = over.flat_map(|from| poor.clone().map(move |to| (from, to)));
         let to_under = under.flat_map(|to| rich.clone().map(move |from| (from, to)));
-        // Less would only swap the two.
+        // A smaller difference would only swap the two.
         let helps = from_over.chain(to_under).filter(|(from, to)| from.0 - to.0 > 1.0);
         helps.map(|(from, to)| (from.2, to.2)).collect()
     }
 }
 
 impl Group {
-    /// The exchanges that also put `to` in the place of `from`, if that is what comes of them.
+    /// The items with the exchange `from` -> `to` added, if the resulting set is the current one with `to` in
+    /// place of `from`.
     fn with(&self, map: &OsdMap, from: OsdId, to: OsdId) -> Option<Items> {
         let mut items = self.items.clone();
         match items.iter().position(|(_, known)| *known == from) {
-            // Back to where CRUSH had it.
+            // CRUSH had chosen `to`: the exchange is undone.
             Some(at) if items[at].0 == to => {
                 items.remove(at);
             }
@@ -295,7 +298,7 @@ impl Group {
             self.set.iter().map(|osd| if *osd == from { to } else { *osd }).collect();
         let mut set = self.chosen.clone();
         exchange(map, &items, &mut set);
-        // A primary that was chosen by hand changes the order.
+        // Primary affinity may change the order.
         let is_same =
             |a: &[OsdId], b: &[OsdId]| a.len() == b.len() && a.iter().all(|osd| b.contains(osd));
         is_same(&set, &wanted).then_some(items)

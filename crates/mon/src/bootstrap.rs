@@ -1,4 +1,4 @@
-//! The birth of a cluster: what an empty control store is filled with.
+//! The creation of a cluster: the first content of an empty control store.
 
 use crate::control::Transaction;
 use crate::keys::{self, Service};
@@ -11,27 +11,29 @@ use types::{EntityAddrVec, EntityName, Epoch, OsdId, UTime, Uuid};
 
 /// The rule that new replicated pools use.
 pub const DEFAULT_RULE: &str = "replicated_rule";
+/// The root bucket of the first CRUSH map.
 pub const DEFAULT_ROOT: &str = "default";
-/// Global ids below are never given to clients.
+/// Smaller global ids are never given to clients.
 const GLOBAL_ID_FIRST: u64 = 4100;
-/// The mgr map's client id of our manager.
+/// The global id of the built-in manager in the mgr map.
 pub const MANAGER_GLOBAL_ID: u64 = GLOBAL_ID_FIRST - 1;
-/// Devices weigh one (a tebibyte, by convention) until their size is known.
+/// CRUSH weight (16.16 fixed point) of an OSD until its size is known: 1.0, a tebibyte by convention.
 const DEVICE_WEIGHT: u32 = 0x1_0000;
 
-/// What a new cluster shall be like.
+/// The parameters of a new cluster.
 #[derive(Debug, Clone)]
 pub struct Parameters {
     pub mon_name: String,
     pub mon_addrs: EntityAddrVec,
     pub mgr_name: String,
     pub mgr_addrs: EntityAddrVec,
-    /// OSDs that get a place and a key at once: 0 to `osd_count - 1`.
+    /// OSDs that get a CRUSH location and a key at once: 0 to `osd_count - 1`.
     pub osd_count: u32,
     /// The CRUSH bucket of those OSDs.
     pub host: String,
-    /// What the default rule spreads copies over: `osd` or `host`.
+    /// The bucket type across which the default rule spreads copies: `osd` or `host`.
     pub failure_domain: String,
+    /// CRUSH device class of those OSDs.
     pub device_class: Option<String>,
     /// `osd_pool_default_size`
     pub pool_size: u8,
@@ -48,6 +50,7 @@ pub struct Bootstrap {
     pub keyring: Keyring,
 }
 
+/// Why a cluster could not be created: the parameters contradict the CRUSH map or each other.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BootstrapError {
     #[error("the OSDs cannot be placed under host {host}")]
@@ -66,7 +69,7 @@ pub enum BootstrapError {
     Map(#[from] maps::ApplyError),
 }
 
-/// Makes a cluster. `entropy` must be fresh: all keys come from it.
+/// Creates a cluster. `entropy` must be fresh: all keys come from it.
 pub fn bootstrap(
     parameters: &Parameters,
     now: UTime,
@@ -79,7 +82,8 @@ pub fn bootstrap(
     Ok(Bootstrap { fsid, transaction, keyring })
 }
 
-/// What every control store begins with, save the OSD map.
+/// The first content of every control store except the OSD map. `global_id` is the first id that clients may
+/// be given.
 pub fn foundation(
     parameters: &Parameters,
     fsid: Uuid,
@@ -118,19 +122,21 @@ fn keyring(parameters: &Parameters, now: UTime, entropy: &mut Entropy) -> Keyrin
     keyring
 }
 
+/// An entity with capabilities given as (service, text).
 pub fn entity(key: CryptoKey, caps: &[(&str, &str)]) -> EntityAuth {
     let new = EntityAuth::new(key);
     caps.iter().fold(new, |entity, (service, text)| entity.with_caps(service, text))
 }
 
-/// What the administrator's key allows.
+/// Capabilities of `client.admin`.
 pub const ADMIN_CAPS: [(&str, &str); 4] =
     [("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
 
-/// What an OSD's key allows.
+/// Capabilities of an OSD.
 pub const OSD_CAPS: [(&str, &str); 3] =
     [("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
 
+/// Epoch 1 of the mon map, with the one monitor of the parameters.
 pub fn first_monmap(parameters: &Parameters, fsid: Uuid, now: UTime) -> MonMap {
     let mon = MonInfo {
         name: parameters.mon_name.clone(),
@@ -144,6 +150,7 @@ pub fn first_monmap(parameters: &Parameters, fsid: Uuid, now: UTime) -> MonMap {
     map
 }
 
+/// Epoch 1 of the mgr map, with the built-in manager active.
 pub fn first_mgrmap(parameters: &Parameters, now: UTime) -> MgrMap {
     MgrMap {
         epoch: Epoch(1),

@@ -1,8 +1,8 @@
-//! A change under way: what one operation wants to write, and its translation to a transaction.
+//! A pending change: the writes that one operation collects, and their translation to a transaction.
 //!
-//! Everything that changes the OSD map collects in one [`Incremental`]. A change is decided on a
-//! committed [`State`] and is worthless once another transaction went first: then the operation is
-//! run again on the newer state.
+//! All changes of the OSD map collect in one [`Incremental`]. A change is decided on a committed [`State`]
+//! and is void once another transaction was committed first: then the operation is run again on the newer
+//! state.
 
 use crate::control::Transaction;
 use crate::image_traffic::Note;
@@ -16,20 +16,23 @@ use std::sync::Arc;
 use types::{Epoch, OsdId, PoolId, UTime};
 use wire::internal::ScrubOrder;
 
+/// The writes and side effects of one operation. Side effects (log entries, orders, notes) take place once
+/// the transaction is durable.
 #[derive(Debug)]
 pub struct Change {
     now: UTime,
     incremental: Option<Incremental>,
     transaction: Transaction,
-    /// What is to be said in the cluster log, with its severity.
+    /// Entries for the cluster log: severity and text.
     notes: Vec<(u16, String)>,
-    /// What OSDs are told once the change is durable.
+    /// Scrub orders that are sent to OSDs once the change is durable.
     orders: Vec<(OsdId, ScrubOrder)>,
-    /// What is remembered of images, and not stored.
+    /// Updates of the image traffic, which is kept in memory only.
     image_notes: Vec<Note>,
 }
 
 impl Change {
+    /// An empty change; `now` becomes the time of modification of the maps it touches.
     pub fn new(now: UTime) -> Self {
         Change {
             now,
@@ -41,6 +44,7 @@ impl Change {
         }
     }
 
+    /// Whether there is nothing to commit. Notes and orders do not count.
     pub fn is_empty(&self) -> bool {
         self.incremental.is_none() && self.transaction.is_empty()
     }
@@ -49,16 +53,17 @@ impl Change {
         self.now
     }
 
+    /// Whether it makes a new epoch of the OSD map.
     pub fn touches_osdmap(&self) -> bool {
         self.incremental.is_some()
     }
 
-    /// What will have changed in the OSD map, so far.
+    /// The changes to the OSD map so far.
     pub fn incremental(&self) -> Option<&Incremental> {
         self.incremental.as_ref()
     }
 
-    /// Says something in the cluster log once the change is durable. Severities are those of
+    /// Adds an entry to the cluster log, which is written once the change is durable. Severities are those of
     /// [`wire::LogEntry`].
     pub fn note(&mut self, severity: u16, text: String) {
         self.notes.push((severity, text));
@@ -68,6 +73,7 @@ impl Change {
         std::mem::take(&mut self.notes)
     }
 
+    /// Sends a scrub order to an OSD once the change is durable.
     pub fn order(&mut self, osd: OsdId, order: ScrubOrder) {
         self.orders.push((osd, order));
     }
@@ -76,6 +82,7 @@ impl Change {
         std::mem::take(&mut self.orders)
     }
 
+    /// Updates the image traffic once the change is durable.
     pub fn note_images(&mut self, note: Note) {
         self.image_notes.push(note);
     }
@@ -84,6 +91,7 @@ impl Change {
         std::mem::take(&mut self.image_notes)
     }
 
+    /// Writes a key of the control store. Keys of the OSD map are written by [`Change::finish`].
     pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {
         self.transaction.put(key, value);
     }
@@ -92,13 +100,14 @@ impl Change {
         self.transaction.delete(key);
     }
 
-    /// The change to the OSD map, which is begun if it is not yet there.
+    /// The incremental of the OSD map, which is begun if there is none yet.
     pub fn osdmap(&mut self, state: &State) -> &mut Incremental {
         let (map, now) = (&state.osdmap, self.now);
         self.incremental.get_or_insert_with(|| Incremental::new(map.fsid, map.epoch.next(), now))
     }
 
-    /// A pool as it will be; what is changed of it takes effect.
+    /// A pool with the changes so far, to be changed further; sets its `last_change`. `None` if there is no
+    /// such pool.
     pub fn pool(&mut self, state: &State, id: PoolId) -> Option<&mut Pool> {
         let epoch = state.osdmap.epoch.next();
         let pool = self.pool_unmarked(state, id)?;
@@ -106,7 +115,7 @@ impl Change {
         Some(pool)
     }
 
-    /// Like [`Change::pool`] for changes to the pool's snapshots, which count apart.
+    /// Like [`Change::pool`], for changes to the pool's snapshots, which set `snap_epoch` instead.
     pub fn pool_snapshots(&mut self, state: &State, id: PoolId) -> Option<&mut Pool> {
         let epoch = state.osdmap.epoch.next();
         let pool = self.pool_unmarked(state, id)?;
@@ -120,19 +129,20 @@ impl Change {
         Some(incremental.new_pools.entry(id).or_insert_with(|| current.clone()))
     }
 
-    /// The CRUSH map as it will be.
+    /// The CRUSH map with the changes so far, to be changed further.
     pub fn crush(&mut self, state: &State) -> &mut CrushMap {
         let crush = self.osdmap(state).crush.get_or_insert_with(|| state.osdmap.crush.clone());
         Arc::make_mut(crush)
     }
 
-    /// The CRUSH map that this change leads to, without touching it.
+    /// The CRUSH map that this change leads to, for reading.
     pub fn crush_after<'a>(&'a self, state: &'a State) -> &'a CrushMap {
         let changed = self.incremental.as_ref().and_then(|incremental| incremental.crush.as_ref());
         changed.unwrap_or(&state.osdmap.crush)
     }
 
-    /// What is to be committed. Every part that is written to must still be as `state` has it.
+    /// The transaction to commit. It compares the version of each service that it writes to with that of
+    /// `state`.
     pub fn finish(mut self, state: &State) -> Result<Transaction, ApplyError> {
         if let Some(incremental) = self.incremental.take() {
             self.write_osdmap(state, incremental)?;
@@ -157,7 +167,7 @@ impl Change {
         if !incremental.new_up_client.is_empty() || incremental.new_state.values().any(moves_up) {
             incremental.new_last_up_change = Some(self.now);
         }
-        // An entry that is new ends by the clock that shows this.
+        // New entries expire by the leader's clock, so the map must show it.
         if !(incremental.new_blocklist.is_empty() && incremental.new_range_blocklist.is_empty()) {
             self.stamp_clock(state);
         }

@@ -1,10 +1,10 @@
-//! Commands: how they are described, read, allowed and run.
+//! Commands: their descriptions, arguments, capabilities and execution.
 //!
 //! A command arrives as one JSON object. [`Registry`] finds its description by prefix,
 //! [`Arguments`] are validated against the description's [`Signature`], and the handler gets a
-//! [`Context`]. A handler reads the committed state, collects what it wants to change, and answers;
-//! it knows neither sessions nor the control store, and may be run again if the store's content
-//! changed before its change was committed.
+//! [`Context`]. A handler reads the committed state, collects its changes, and answers; it knows neither
+//! sessions nor the control store, and may be run again if the store's content changed before its change was
+//! committed.
 
 mod arguments;
 mod output;
@@ -32,26 +32,27 @@ use std::net::IpAddr;
 use types::{EntityAddrVec, EntityName, Errno};
 use wire::options::Running;
 
-/// One command as it is announced to clients.
+/// One command as described to clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
     /// Prefix and parameters in the syntax of `src/mon/MonCommands.h`.
     pub signature: &'static str,
+    /// One line for `ceph --help`.
     pub help: &'static str,
-    /// What capabilities call its service.
+    /// The service whose capability the command needs (`mon`, `osd`, `mgr`, …).
     pub module: &'static str,
-    /// Letters of what it needs: `r`, `rw`, `rwx`.
+    /// The permissions it needs, as letters: `r`, `rw`, `rwx`.
     pub permission: &'static str,
     pub handler: Handler,
 }
 
 impl Command {
-    /// Whether a session with the manager may ask for it at all.
+    /// Whether it may be sent in a session with the manager.
     pub fn is_of_manager(&self, prefix: &str) -> bool {
         matches!(self.module, "mgr" | "pg" | "service" | MODULE) || OF_MANAGER.contains(&prefix)
     }
 
-    /// For daemons of this cluster, which know it without being told: people see nothing of it.
+    /// Whether it is for daemons of this cluster only, and is hidden from help.
     fn is_internal(&self) -> bool {
         self.help.starts_with("for workers: ")
     }
@@ -88,9 +89,11 @@ const OF_MANAGER: [&str; 27] = [
     "osd test-reweight-by-utilization",
 ];
 
+/// Runs a command: returns its answer, with its writes collected in [`Context::change`], or the reason for
+/// refusing it.
 pub type Handler = fn(&mut Context<'_>) -> Result<Answer, Refusal>;
 
-/// Shortens the tables of the families.
+/// Shorthand for the tables of the families.
 pub const fn command(
     signature: &'static str,
     help: &'static str,
@@ -101,42 +104,45 @@ pub const fn command(
     Command { signature, help, module, permission, handler }
 }
 
-/// All that a handler may look at.
+/// A handler's inputs, and the change that it fills.
 pub struct Context<'a> {
     pub state: &'a State,
     pub stats: &'a Statistics,
     pub overview: &'a Overview,
     pub registry: &'a Registry,
+    /// Time of this run.
     pub now: Time,
     pub caller: &'a Caller,
-    /// The words that name the command.
+    /// The leading words that name the command.
     pub prefix: String,
     pub arguments: Arguments,
-    /// What the user gave with `-i`.
+    /// The contents of the file given with `-i`.
     pub input: Bytes,
     pub format: Format,
     pub entropy: &'a mut Entropy,
-    /// Where CRUSH puts groups, as of some earlier map.
+    /// CRUSH results for all groups, as of some earlier map.
     pub placement: &'a mut RawTable,
-    /// The options of this monitor alone.
+    /// Options set on this monitor only.
     pub running: &'a mut Running,
+    /// The writes of the command; committed only if the handler returns an answer.
     pub change: Change,
 }
 
-/// Who gave the command.
+/// The entity that sent the command.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     pub name: EntityName,
     pub addrs: EntityAddrVec,
-    /// Whether it may change all of the OSD map, and not only what its profile or single commands allow.
+    /// Whether its capabilities allow all changes of the OSD map, and not only those of a profile or of
+    /// single commands.
     pub administers_osds: bool,
-    /// What a session with the manager may do, and where it comes from.
+    /// In a session with the manager: the capabilities, and the address the client connects from.
     pub mgr_caps: Option<(MgrCaps, Option<IpAddr>)>,
 }
 
 impl Caller {
-    /// Whether what concerns images of a pool and namespace is this caller's business. Where the command alone
-    /// decides that, it was decided before.
+    /// Whether the caller's manager capabilities allow access to images of a pool and namespace. Always true
+    /// in sessions with a monitor: there the command's own check has decided.
     pub fn may_use_images(&self, pool: &str, namespace: &str, needed: &str) -> bool {
         let Some((caps, peer)) = &self.mgr_caps else { return true };
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
@@ -151,33 +157,36 @@ impl Caller {
     }
 }
 
-/// What the client gets.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Answer {
     /// Zero or a negative errno.
     pub result: i32,
-    /// A sentence for people (standard error of `ceph`).
+    /// A sentence for the user (standard error of `ceph`).
     pub text: String,
     /// Standard output of `ceph`.
     pub output: Bytes,
 }
 
 impl Answer {
-    /// Success with a sentence.
+    /// Success with a sentence for the user.
     pub fn said(text: impl Into<String>) -> Self {
         Answer { text: text.into(), ..Answer::default() }
     }
 
+    /// Success with data on standard output.
     pub fn output(output: impl Into<Bytes>) -> Self {
         Answer { output: output.into(), ..Answer::default() }
     }
 
+    /// The same answer with a sentence for the user.
     #[must_use]
     pub fn saying(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
+    /// The same answer with an error as its result.
     #[must_use]
     pub fn failing(mut self, errno: Errno) -> Self {
         self.result = errno.negative();
@@ -185,7 +194,7 @@ impl Answer {
     }
 }
 
-/// Why a command was not done.
+/// The reason a command was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {
@@ -194,14 +203,17 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// A refusal with a message for the user.
     pub fn new(errno: Errno, text: impl Into<String>) -> Self {
         Refusal { errno, text: text.into() }
     }
 
+    /// `EINVAL`
     pub fn invalid(text: impl Into<String>) -> Self {
         Refusal::new(Errno::INVAL, text)
     }
 
+    /// `ENOENT`
     pub fn missing(text: impl Into<String>) -> Self {
         Refusal::new(Errno::NOENT, text)
     }
@@ -214,12 +226,12 @@ impl From<Refusal> for Answer {
 }
 
 impl Context<'_> {
-    /// What health is judged by.
+    /// The inputs of health checks.
     pub fn view(&self) -> View<'_> {
         View { state: self.state, stats: self.stats, overview: self.overview, now: self.now }
     }
 
-    /// JSON for programs, text for people.
+    /// Output in the requested format: `json` for structured formats, `plain` otherwise.
     pub fn show(&self, json: impl FnOnce() -> Value, plain: impl FnOnce() -> String) -> Answer {
         match self.format {
             Format::Plain => Answer::output(plain()),
@@ -227,7 +239,7 @@ impl Context<'_> {
         }
     }
 
-    /// JSON in any case, for what has no other form.
+    /// Structured output in any case, for commands that have no plain form.
     pub fn json(&self, value: &Value) -> Answer {
         Answer::output(self.format.write(value))
     }

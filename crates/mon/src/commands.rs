@@ -1,4 +1,4 @@
-//! The commands, one file per family. Each file has its table of descriptions first.
+//! Commands, one file per family. Each file begins with its table of descriptions.
 
 mod auth;
 mod autoscale;
@@ -61,7 +61,7 @@ use crate::command::{Context, Refusal, Registry};
 use serde_json::{Map, Value, json};
 use types::{OsdId, PoolId};
 
-/// All commands.
+/// The commands to the monitors.
 pub fn registry() -> Registry {
     Registry::new(&[
         status::COMMANDS,
@@ -111,19 +111,19 @@ pub fn registry() -> Registry {
     ])
 }
 
-/// The commands to one running monitor.
+/// The commands to one running monitor (`ceph tell mon.X`, `ceph daemon`).
 pub fn daemon_registry() -> Registry {
     Registry::new(&[&daemon::commands()])
 }
 
-/// The pool that an argument names.
+/// Resolves the argument that names a pool; `ENOENT` if there is none of that name.
 fn pool_named(context: &Context<'_>, argument: &str) -> Result<PoolId, Refusal> {
     let name = context.arguments.text(argument);
     let id = context.state.osdmap.pool_id(name);
     id.ok_or_else(|| Refusal::missing(format!("unrecognized pool '{name}'")))
 }
 
-/// The pools of a list.
+/// Resolves the argument that lists pools; `ENOENT` if one of them does not exist.
 fn pools_listed(context: &Context<'_>, argument: &str) -> Result<Vec<PoolId>, Refusal> {
     let id = |name: &String| {
         let id = context.state.osdmap.pool_id(name);
@@ -132,7 +132,7 @@ fn pools_listed(context: &Context<'_>, argument: &str) -> Result<Vec<PoolId>, Re
     context.arguments.list(argument).iter().map(id).collect()
 }
 
-/// OSDs as lists give them: `3`, `osd.3`, and `all` or `any` for those that `or_all` says.
+/// Parses a list of OSDs: `3`, `osd.3`, and `all` or `any` for the result of `or_all`.
 fn osds_listed(
     items: &[String],
     or_all: impl FnOnce() -> Vec<OsdId>,
@@ -150,7 +150,7 @@ fn osds_listed(
     items.iter().map(parse).collect()
 }
 
-/// How many daemons have each value of a metadata property.
+/// Counts daemons by the value of a metadata property.
 fn count_values<'a>(values: impl Iterator<Item = &'a str>) -> Value {
     let mut counts = Map::new();
     for value in values {

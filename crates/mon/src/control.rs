@@ -1,24 +1,24 @@
-//! The control store: where the monitor's state lies.
+//! The control store: the contract between the monitor and the store of its state.
 //!
-//! A linearizable key-value store. Every key has the revision of the transaction that last wrote
-//! it; a transaction is applied whole, durably, and only if the keys it compares still have the
-//! revisions it expects. What is changed arrives as [`Completion::Changed`], in order. Keys may be
-//! bound to a lease, which ends by the store's own clock when nobody renews it.
+//! A linearizable key-value store. Every key has the revision of the transaction that last wrote it; a
+//! transaction is applied whole, durably, and only if the keys it compares still have the revisions it
+//! expects. Changes are reported as [`Completion::Changed`], in order. Keys may be bound to a lease, which
+//! expires by the store's own clock unless it is renewed.
 //!
 //! Invariants that an implementation keeps:
-//! * A transaction that [`Transaction::is_too_large`] is not asked for.
+//! * A transaction that [`Transaction::is_too_large`] is never sent to the store.
 //! * `Committed { outcome: Ok(_) }` is sent only when the transaction survives a power failure.
-//! * Revisions grow with each transaction that writes; the first is at least 1. One that only compares is
-//!   answered as of now, and told to nobody.
-//! * A `Loaded` shows all transactions that were answered before it was asked for, and whole transactions only.
-//!   Others may be answered before it although it does not show them. Changes behind it follow as `Changed`;
-//!   those up to it may, and are ignored by revision.
-//! * Of several writers, each is told by `Changed` of all that others commit, and maybe of what it
-//!   committed itself. One `Changed` holds whole transactions, in the order of their revisions.
-//! * A lease does not end before its time has passed since it was granted, or its renewal was asked
-//!   for. When it ends, its keys go in a transaction of the store's own.
+//! * Revisions grow with each transaction that writes; the first is at least 1. A transaction that only
+//!   compares is answered with the current revision, and is not reported to watchers.
+//! * A `Loaded` contains all transactions that were answered before it was requested, and whole transactions only. A
+//!   later one may be answered before it although the `Loaded` does not contain it. Later changes follow as
+//!   `Changed`; those up to its revision may be reported too, and are ignored by revision.
+//! * Each of several writers receives, as `Changed`, every commit of the others, and possibly its own. One
+//!   `Changed` holds whole transactions, in the order of their revisions.
+//! * A lease does not expire before its TTL has passed since it was granted, or since its last renewal was
+//!   requested. When it expires, its keys are deleted in a transaction of the store's own.
 //!
-//! [`MemControl`] is the one for simulations and tests.
+//! [`MemControl`] is the implementation for simulations and tests.
 
 mod mem;
 
@@ -28,94 +28,75 @@ use bytes::Bytes;
 use engine::{Duration, RequestToken};
 use std::collections::BTreeMap;
 
-/// The number of a transaction in the store's history.
+/// Sequence number of a transaction in the store's history.
 pub type Revision = u64;
 
-/// Names a lease.
+/// Identifies a lease.
 pub type LeaseId = u64;
 
-/// Keys that one transaction may write: what every store takes at once, whatever their values. A store that refuses a
-/// transaction for its size would refuse it for ever, and everything behind it would wait.
+/// Keys that one transaction may write: a number that every store accepts, whatever the values. A store that
+/// refuses a transaction for its size would refuse it for ever, and block everything behind it.
 pub const WRITES_MAX: usize = 2000;
-/// Bytes of the names of these keys.
+/// Total length of the names of the keys that one transaction writes.
 pub const NAMES_BYTES_MAX: usize = 100 << 10;
 
-/// What the monitor asks of the store.
+/// Requests of the monitor to the store. Each is answered by one completion with its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    /// All keys that begin with `prefix`, as of one revision.
-    Range {
-        token: RequestToken,
-        prefix: String,
-    },
-    Commit {
-        token: RequestToken,
-        transaction: Transaction,
-    },
-    /// A new lease that ends after `ttl` without a renewal.
-    Grant {
-        token: RequestToken,
-        ttl: Duration,
-    },
-    Renew {
-        token: RequestToken,
-        lease: LeaseId,
-    },
+    /// Loads all keys that begin with `prefix`, as of one revision. Answered by `Loaded`.
+    Range { token: RequestToken, prefix: String },
+    /// Answered by `Committed`.
+    Commit { token: RequestToken, transaction: Transaction },
+    /// Grants a new lease that expires after `ttl` unless it is renewed. Answered by `Leased`.
+    Grant { token: RequestToken, ttl: Duration },
+    /// Renews a lease for its TTL. Answered by `Leased`.
+    Renew { token: RequestToken, lease: LeaseId },
 }
 
-/// What the store answers, or tells unasked.
+/// Answers and notifications of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completion {
-    Loaded {
-        token: RequestToken,
-        entries: Vec<Entry>,
-        revision: Revision,
-    },
-    Committed {
-        token: RequestToken,
-        outcome: Result<Revision, CommitError>,
-    },
-    /// A load could not be answered yet, for this reason. It goes on, and need not be asked for again.
-    Unread {
-        token: RequestToken,
-        reason: String,
-    },
-    /// A lease was granted or renewed, or not.
-    Leased {
-        token: RequestToken,
-        outcome: Result<LeaseId, LeaseError>,
-    },
-    /// These keys were changed.
-    Changed {
-        events: Vec<Event>,
-    },
-    /// Changes went by that nobody was told of: what is known must be loaded again.
+    /// The answer to `Range`.
+    Loaded { token: RequestToken, entries: Vec<Entry>, revision: Revision },
+    /// The answer to `Commit`, with the revision of the transaction.
+    Committed { token: RequestToken, outcome: Result<Revision, CommitError> },
+    /// A load could not be answered yet, for this reason. It is still in progress and must not be requested
+    /// again.
+    Unread { token: RequestToken, reason: String },
+    /// A lease was granted or renewed, or the request failed.
+    Leased { token: RequestToken, outcome: Result<LeaseId, LeaseError> },
+    /// A transaction, of this monitor or another writer, changed these keys.
+    Changed { events: Vec<Event> },
+    /// Changes were lost that were never reported: the state must be loaded again.
     Missed,
 }
 
+/// Why a transaction was not committed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// A compared key has another revision; nothing was written.
     #[error("the control store was changed by another monitor")]
     Conflict,
-    /// The store wrote nothing, and will refuse the same transaction each time.
+    /// The store wrote nothing, and will refuse the same transaction every time.
     #[error("the control store does not take this: {reason}")]
     Refused { reason: String },
-    /// Whether anything was written is unknown.
+    /// It is unknown whether anything was written.
     #[error("the control store failed: {reason}")]
     Failed { reason: String },
 }
 
+/// Why a lease was not granted or renewed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeaseError {
-    /// It has ended; its keys are gone or are about to go.
+    /// The lease has expired; its keys are deleted or are about to be.
     #[error("the lease has ended")]
     Ended,
-    /// Nothing is known of it.
+    /// The state of the lease is unknown.
     #[error("the control store failed: {reason}")]
     Failed { reason: String },
 }
 
+/// A key with its value and the revision of the transaction that last wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub key: String,
@@ -123,7 +104,7 @@ pub struct Entry {
     pub revision: Revision,
 }
 
-/// One changed key; no value means that it was deleted.
+/// One changed key; `None` means that it was deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub key: String,
@@ -131,31 +112,34 @@ pub struct Event {
     pub revision: Revision,
 }
 
-/// Writes that happen together or not at all.
+/// Writes that are applied atomically.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transaction {
     /// Keys and the revisions they must have; `None`: the key must be absent.
     pub compare: Vec<(String, Option<Revision>)>,
     /// New values; `None` deletes.
     pub writes: BTreeMap<String, Option<Bytes>>,
-    /// The lease with which all that is written here goes.
+    /// The lease to which all keys written here are bound.
     pub lease: Option<LeaseId>,
 }
 
 impl Transaction {
+    /// Writes a key.
     pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {
         self.writes.insert(key.into(), Some(value.into()));
     }
 
+    /// Deletes a key. Deleting an absent key is no error.
     pub fn delete(&mut self, key: impl Into<String>) {
         self.writes.insert(key.into(), None);
     }
 
+    /// Whether it writes nothing.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Whether it is more than every store takes.
+    /// Whether it exceeds [`WRITES_MAX`] or [`NAMES_BYTES_MAX`].
     pub fn is_too_large(&self) -> bool {
         let names: usize = self.writes.keys().map(String::len).sum();
         self.writes.len() > WRITES_MAX || names > NAMES_BYTES_MAX

@@ -1,6 +1,6 @@
-//! How maps and statistics are shown, with the field names of Ceph 18.2.
+//! Output of maps and statistics, with the field names of Ceph 18.2.
 //!
-//! Pure translation: what is to be shown was decided before.
+//! Pure translation: nothing is decided here.
 
 pub mod addrs;
 pub mod crush;

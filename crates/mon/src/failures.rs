@@ -1,14 +1,13 @@
-//! Failures: what OSDs report about others that do not answer, and when that is believed.
+//! Failure detection: collects the failure reports of OSDs, and decides when a target is marked down.
 //!
-//! Reports are collected per target. One reporter may be the one that is cut off, so a target is
-//! marked down when reporters from enough failure domains agree, each of them of a life of the target
-//! that still goes on, and when the grace is over. The grace grows for OSDs that came back after such
-//! a judgement although they had lived all the time. A refused connection, or a broken session between
-//! members of a group, needs neither: it is evidence.
+//! Reports are collected per target. A single reporter may itself be cut off, so a target is marked down when
+//! reporters from enough failure domains agree, each about the current incarnation of the target, and when
+//! the grace is over. The grace grows for OSDs that were marked down before although they were running. A
+//! refused connection, or a broken session between members of a group, needs neither: it is conclusive.
 //!
-//! A report of silence counts until it is taken back, and each until its target or its reporter is down or
-//! has begun another life. Nothing of this is durable: those who still see a failure say so again to a new
-//! monitor.
+//! A report of missed heartbeats counts until its reporter cancels it, and every report until its target or
+//! its reporter is down or has restarted. Nothing of this is durable: reporters that still observe a failure
+//! report it again to a new leader.
 
 use crate::state::State;
 use engine::Time;
@@ -18,38 +17,40 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::OsdFailure;
 
-/// Reporters per target that are remembered; there are never that many failure domains to ask for.
+/// Reporters that are remembered per target; no cluster requires that many failure domains.
 const REPORTERS_MAX: usize = 256;
 
+/// Failure reports by target.
 #[derive(Debug, Default)]
 pub struct Failures {
     targets: BTreeMap<OsdId, Target>,
     domains: Domains,
 }
 
-/// An OSD of which others say that it failed.
+/// An OSD that others have reported as failed.
 #[derive(Debug)]
 struct Target {
-    /// Which life of it is meant.
+    /// The incarnation of the target that the reports are about.
     up_from: Epoch,
     reporters: BTreeMap<OsdId, Report>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Report {
-    /// The reporter's life.
+    /// The reporter's incarnation.
     up_from: Epoch,
     failed_since: Time,
     is_certain: bool,
-    /// It does not run any more.
+    /// The target's process does not run any more.
     is_dead: bool,
 }
 
-/// Why an OSD is to be marked down.
+/// The reason an OSD is to be marked down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its port is closed, or a session to it broke.
+    /// The target refuses connections, or a session to it broke.
     Certain { reporter: OsdId, is_dead: bool },
+    /// Enough reporters miss its heartbeats, and its grace is over.
     Silent {
         reporters: usize,
         domains: usize,
@@ -59,19 +60,20 @@ pub enum Verdict {
     },
 }
 
-/// Heartbeats that others miss, as far as that is known.
+/// The current failure reports about one OSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
     pub reporters: Vec<OsdId>,
-    /// Failure domains that reporters lie in, and how many of this level are asked for.
+    /// Number of failure domains among the reporters, and the number required to mark the OSD down.
     pub domains: usize,
     pub domains_needed: usize,
+    /// The bucket type of these failure domains.
     pub level: String,
-    /// Since when all of the reporters have missed them.
+    /// Time since the last of the reporters began to miss heartbeats.
     pub failed_for: Duration,
 }
 
-/// The bucket of the asked level that each OSD lies in.
+/// The bucket of the configured level that contains each OSD.
 #[derive(Debug, Default)]
 struct Domains {
     crush_version: u32,
@@ -96,14 +98,15 @@ impl Domains {
         }
     }
 
-    /// An OSD that lies in no such bucket is a domain of its own.
+    /// An OSD outside of such buckets is a domain of its own.
     fn of(&self, osd: OsdId) -> i32 {
         self.of_osd.get(&osd).copied().unwrap_or(osd.0)
     }
 }
 
 impl Failures {
-    /// Takes a report, or takes one back. Whether it is about a life that still goes on.
+    /// Records a report, or a cancellation. Returns whether it is about the current incarnation of a target
+    /// that is up.
     pub fn record(&mut self, map: &OsdMap, now: Time, from: OsdId, report: &OsdFailure) -> bool {
         let (Some(target), Some(reporter)) = (map.osd(report.target), map.osd(from)) else {
             return false;
@@ -112,8 +115,8 @@ impl Failures {
         if !is_current || !reporter.is_up() || report.target == from {
             return false;
         }
-        // One that was marked down and came back leaves its sessions: whoever sees them end, and has not
-        // heard of it yet, has seen no failure of the life that goes on.
+        // An OSD that was marked down and came back drops its sessions: a peer that sees them end, and does
+        // not have the new map yet, has observed no failure of the current incarnation.
         let newest_life = target.info.up_from.max(reporter.info.up_from);
         if report.epoch < newest_life {
             return false;
@@ -126,7 +129,7 @@ impl Failures {
             *known = Target { up_from: target.info.up_from, reporters: BTreeMap::new() };
         }
         if report.flags & OsdFailure::FAILED == 0 {
-            // That it answers again does not mend what is certain: a session that broke.
+            // A heartbeat that is answered again does not cancel conclusive evidence: a session that broke.
             if known.reporters.get(&from).is_some_and(|known| !known.is_certain) {
                 known.reporters.remove(&from);
             }
@@ -144,7 +147,7 @@ impl Failures {
         true
     }
 
-    /// Forgets what concerns lives that are over.
+    /// Drops reports about, or from, incarnations that are over.
     pub fn retain(&mut self, map: &OsdMap) {
         let lives = |osd: OsdId, up_from: Epoch| {
             map.osd(osd).is_some_and(|known| known.is_up() && known.info.up_from == up_from)
@@ -155,11 +158,12 @@ impl Failures {
         });
     }
 
+    /// OSDs that are reported as failed.
     pub fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.targets.keys().copied()
     }
 
-    /// Whether an OSD is to be marked down by now.
+    /// The reason to mark an OSD down now, if there is one.
     pub fn verdict(&mut self, state: &State, now: Time, osd: OsdId) -> Option<Verdict> {
         let target = self.targets.get(&osd)?;
         let certain = target.reporters.iter().find(|(_, report)| report.is_certain);
@@ -193,8 +197,8 @@ impl Failures {
         })
     }
 
-    /// As many as the option says, or all others if there are fewer: in a cluster of two hosts, one
-    /// can only be judged by the other.
+    /// The configured number, or all other domains if there are fewer: in a cluster of two hosts, each can
+    /// only be reported by the other.
     fn domains_needed(&self, state: &State, osd: OsdId) -> usize {
         let wanted = state.options().number("mon_osd_min_down_reporters").max(1);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
@@ -214,7 +218,7 @@ impl Failures {
 }
 
 impl Report {
-    /// A reporter that repeats itself has seen the failure since it first said so.
+    /// Merges a repeated report: the failure began when the reporter first noticed it.
     fn and(self, later: Report) -> Report {
         if self.up_from != later.up_from {
             return later;
@@ -228,7 +232,7 @@ impl Report {
     }
 }
 
-/// How long an OSD may be silent: longer if it, or those who report it, were judged wrongly before.
+/// Time for which an OSD may be silent: longer if it, or its reporters, were marked down wrongly before.
 fn grace<'a>(
     state: &State,
     now: Time,
@@ -247,8 +251,7 @@ fn grace<'a>(
     grace + lag(osd) + of_reporters / count
 }
 
-/// How late an OSD's signs of life may be expected to be, from its past; what was long ago counts
-/// for less.
+/// The extra grace for an OSD that was laggy before; it halves every `mon_osd_laggy_halflife` seconds.
 pub fn lag(state: &State, now: Time, xinfo: &OsdXinfo) -> Duration {
     if xinfo.laggy_interval == 0 || xinfo.laggy_probability == 0 {
         return Duration::ZERO;
@@ -260,9 +263,9 @@ pub fn lag(state: &State, now: Time, xinfo: &OsdXinfo) -> Duration {
     Duration::from_secs_f64(lag.max(0.0))
 }
 
-/// An OSD's past once it boots again after it was marked down: `lived` says that it had been alive.
+/// Updates an OSD's lagginess when it boots after it was marked down. `lived`: its process had been running.
 ///
-/// Patience is worth while where it spares an interval. One that stayed away for longer than the grace would
+/// A longer grace helps only if it avoids an interval. An OSD that was away for longer than the grace would
 /// have been marked down with twice the grace as well, and its clients would have waited twice as long.
 pub fn judge_past(state: &State, now: Time, xinfo: &mut OsdXinfo, lived: bool) {
     let options = state.options();
@@ -271,7 +274,7 @@ pub fn judge_past(state: &State, now: Time, xinfo: &mut OsdXinfo, lived: bool) {
     let longest = longest.min(state.osd_options().duration("osd_heartbeat_grace"));
     let absence = now.since(Time(xinfo.down_stamp.as_nanos()));
     let was_laggy = lived && absence <= longest;
-    // In whole seconds, as the map has it.
+    // Whole seconds, the unit of the map.
     let absence = absence.as_secs_f64().ceil();
     let mix = |before: u32, latest: f64| {
         (f64::from(before) * (1.0 - weight) + if was_laggy { latest * weight } else { 0.0 }).round()

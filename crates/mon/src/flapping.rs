@@ -1,9 +1,9 @@
-//! OSDs that are marked down again and again although they live: each time moves data and holds up
-//! clients, so after a few times such an OSD stays down for a while.
+//! Flapping: OSDs that are marked down again and again although they run. Each time moves data and blocks
+//! clients, so after a few times such an OSD is kept down for a while.
 //!
-//! Only judgements by silence count, and only if the same process then boots again: it was cut off from
-//! its peers and not from the monitor, or is too slow. Whoever restarts the process gets it back at
-//! once.
+//! Only failures detected by missed heartbeats count, and only if the same process then boots again: it was
+//! cut off from its peers but not from the monitor, or is too slow. An administrator who restarts the process
+//! gets it back at once.
 
 use crate::state::State;
 use engine::Time;
@@ -11,6 +11,7 @@ use maps::OsdMap;
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
 
+/// OSDs that were marked down for missed heartbeats.
 #[derive(Debug, Default)]
 pub struct Flapping {
     osds: BTreeMap<OsdId, Past>,
@@ -18,20 +19,21 @@ pub struct Flapping {
 
 #[derive(Debug, Default)]
 struct Past {
-    /// The life that silence ended last.
+    /// The incarnation (`up_from`) that was last marked down for missed heartbeats.
     judged: Option<Epoch>,
-    /// Lives that were ended wrongly, and when that showed.
+    /// Incarnations that were marked down although they ran, with the time at which that was noticed.
     wrongly: BTreeMap<Epoch, Time>,
 }
 
 impl Flapping {
-    /// An OSD is marked down because others do not hear from it.
+    /// Records that an OSD is marked down for missed heartbeats.
     pub fn judged(&mut self, map: &OsdMap, osd: OsdId) {
         let up_from = map.osd(osd).map(|known| known.info.up_from);
         self.osds.entry(osd).or_default().judged = up_from;
     }
 
-    /// An OSD boots. Whether it must wait; the same boot may be seen more than once.
+    /// Handles the boot of an OSD, and returns whether it must wait. May be called more than once for the
+    /// same boot. `lived`: the process has run since it was marked down.
     pub fn boots(&mut self, state: &State, now: Time, osd: OsdId, lived: bool) -> bool {
         if !lived {
             self.osds.remove(&osd);
@@ -45,7 +47,8 @@ impl Flapping {
         self.is_held(state, now, osd)
     }
 
-    /// Whether an OSD has been marked down wrongly too often of late.
+    /// Whether an OSD was marked down wrongly more than `osd_max_markdown_count` times in
+    /// `osd_max_markdown_period`.
     pub fn is_held(&self, state: &State, now: Time, osd: OsdId) -> bool {
         let options = state.osd_options();
         let period = options.duration("osd_max_markdown_period");
@@ -54,7 +57,7 @@ impl Flapping {
         recent as u64 > options.number("osd_max_markdown_count")
     }
 
-    /// Forgets what no longer counts.
+    /// Drops entries that no longer count.
     pub fn expire(&mut self, state: &State, now: Time) {
         let period = state.osd_options().duration("osd_max_markdown_period");
         for past in self.osds.values_mut() {
@@ -65,7 +68,7 @@ impl Flapping {
         });
     }
 
-    /// OSDs that are kept down.
+    /// OSDs that are kept down now.
     pub fn held(&self, state: &State, now: Time) -> Vec<OsdId> {
         let is_held = |osd: &OsdId| !state.osdmap.is_up(*osd) && self.is_held(state, now, *osd);
         self.osds.keys().copied().filter(is_held).collect()

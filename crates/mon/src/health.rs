@@ -1,7 +1,7 @@
-//! Health: what is wrong with the cluster, by check name as Ceph names them.
+//! Health checks of the cluster, with the names of Ceph's checks.
 //!
-//! A check has a summary, which counts, and details, which name what is concerned and end with what
-//! to do next.
+//! A check has a summary, which counts, and details, which name the affected daemons, groups or pools and end
+//! with the next step for the administrator.
 
 mod crashes;
 mod groups;
@@ -18,8 +18,9 @@ use engine::Time;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Detail lines per check; more would not be read.
+/// Bound of the detail lines of a check; further ones are only counted.
 const DETAILS_MAX: usize = 50;
+/// Severity of a check; the cluster has that of its worst check that is not muted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Ok,
@@ -28,6 +29,7 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// `HEALTH_OK`, `HEALTH_WARN` or `HEALTH_ERR`.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Ok => "HEALTH_OK",
@@ -45,24 +47,26 @@ impl Severity {
     }
 }
 
+/// One failed health check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     pub severity: Severity,
     pub summary: String,
+    /// Number of affected entities; a mute that is not sticky ends when it grows.
     pub count: u64,
     pub details: Vec<String>,
 }
 
-/// All checks that say something, by name.
+/// All failed checks, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Health {
     pub checks: BTreeMap<&'static str, Check>,
-    /// Checks that OSDs reported, whose names they chose.
+    /// Checks that OSDs reported, under names of their own.
     pub reported: BTreeMap<String, Check>,
     pub muted: Vec<String>,
 }
 
-/// All that a check may look at.
+/// The inputs of a check.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub state: &'a State,
@@ -71,7 +75,7 @@ pub struct View<'a> {
     pub now: Time,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn health(view: &View<'_>) -> Health {
     let mut health = Health::default();
     monitors::check(&mut health, view);
@@ -86,7 +90,7 @@ pub fn health(view: &View<'_>) -> Health {
     health
 }
 
-/// What OSDs say about themselves, such as slow operations.
+/// Adds the checks that OSDs report about themselves, such as slow operations.
 fn take_reported(health: &mut Health, stats: &Statistics) {
     for (osd, report) in stats.osds() {
         for (name, message) in &report.health {
@@ -107,7 +111,7 @@ fn take_reported(health: &mut Health, stats: &Statistics) {
     }
 }
 
-/// What to do next; it follows the details of a check.
+/// Appends the next step for the administrator to the details of a check.
 fn next_step(details: impl IntoIterator<Item = String>, step: &str) -> Vec<String> {
     let mut details: Vec<String> = details.into_iter().take(DETAILS_MAX).collect();
     if !details.is_empty() {
@@ -142,7 +146,7 @@ impl Health {
         if count == 0 {
             return;
         }
-        // The line that says what to do next may come on top.
+        // The `next:` line is not counted.
         if details.len() > DETAILS_MAX + 1 {
             let more = details.len() - DETAILS_MAX;
             details.truncate(DETAILS_MAX);
@@ -152,7 +156,7 @@ impl Health {
         self.checks.insert(name, check);
     }
 
-    /// All checks in the order of their names.
+    /// All checks, including reported ones, in the order of their names.
     pub fn all(&self) -> BTreeMap<&str, &Check> {
         let own = self.checks.iter().map(|(name, check)| (*name, check));
         own.chain(self.reported.iter().map(|(name, check)| (name.as_str(), check))).collect()
@@ -162,11 +166,13 @@ impl Health {
         self.muted.iter().any(|muted| muted == name)
     }
 
+    /// The worst severity of the checks that are not muted.
     pub fn severity(&self) -> Severity {
         let audible = self.all().into_iter().filter(|(name, _)| !self.is_muted(name));
         audible.map(|(_, check)| check.severity).max().unwrap_or(Severity::Ok)
     }
 
+    /// As `ceph health --format json` shows it; `detail` adds the detail lines.
     pub fn json(&self, state: &State, detail: bool) -> Value {
         let checks = self.all().into_iter().map(|(name, check)| {
             let mut object = Map::new();
@@ -195,7 +201,7 @@ impl Health {
         })
     }
 
-    /// Summaries that are not muted, and the muted names in brackets.
+    /// The summaries of checks that are not muted, and the names of muted ones in parentheses.
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self
             .all()
@@ -209,6 +215,7 @@ impl Health {
         lines
     }
 
+    /// As `ceph health` shows it; `detail` adds the detail lines.
     pub fn plain(&self, detail: bool) -> String {
         let lines = self.lines();
         let mut text = self.severity().name().to_owned();

@@ -1,9 +1,10 @@
-//! How far a monitor has seen its control store go: kept beside the store, it shows that the store went back.
+//! High-water mark of the control store: kept outside of the store, it reveals that the store went back in
+//! time.
 //!
-//! A store that was restored from a backup knows less than a monitor has told others. OSDs that hold a newer map
-//! show that, but only when they speak, and by then the store may have made other maps of the same epochs. The mark is
-//! there before anything is decided. The host keeps it in the monitor's directory, durably, before the monitor hears of
-//! what it marks.
+//! A store that was restored from a backup is older than maps the monitor has already published. OSDs with a
+//! newer map reveal that, but only when they connect, and by then the store may have made other maps with the
+//! same epochs. The mark is read before anything is decided. The host makes it durable in the monitor's
+//! directory before the monitor receives the completion that raises it.
 
 use crate::control::{Completion, Request, Transaction};
 use crate::keys;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use types::{Epoch, Uuid};
 
-/// Of one cluster: one that is made anew in the same place begins anew.
+/// The mark of one cluster: a cluster that is created anew in the same place begins with an empty mark.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HighWater {
     fsid: String,
@@ -27,7 +28,7 @@ impl HighWater {
         Epoch(if self.is_of(fsid) { self.epoch } else { 0 })
     }
 
-    /// The first id of a client of that cluster that nobody was seen to reserve.
+    /// The lower bound of client ids of that cluster that are not reserved, as far as was seen.
     pub(crate) fn global_id(&self, fsid: Uuid) -> u64 {
         if self.is_of(fsid) { self.global_id } else { 0 }
     }
@@ -42,24 +43,26 @@ impl HighWater {
     }
 }
 
-/// Raises the mark by what goes between a monitor and its store.
+/// Raises the mark by observing the requests and completions between a monitor and its store.
 #[derive(Debug, Default)]
 pub struct HighWaterGauge {
     mark: HighWater,
-    /// What transactions would raise it to that are under way, by token.
+    /// The (epoch, global id) that each transaction in flight would raise it to, by token.
     asked: BTreeMap<u64, (u32, u64)>,
 }
 
 impl HighWaterGauge {
+    /// A gauge that continues from a stored mark.
     pub fn new(mark: HighWater) -> Self {
         HighWaterGauge { mark, asked: BTreeMap::new() }
     }
 
+    /// The current mark, to be made durable.
     pub fn mark(&self) -> &HighWater {
         &self.mark
     }
 
-    /// The monitor asks for this.
+    /// Observes a request of the monitor.
     pub fn asked(&mut self, request: &Request) {
         if let Request::Commit { token, transaction } = request {
             let reached = reached(transaction);
@@ -69,7 +72,8 @@ impl HighWaterGauge {
         }
     }
 
-    /// The monitor is about to be told this; whether the mark has to be kept before.
+    /// Observes a completion for the monitor. Returns true if the mark has changed: then it must be durable
+    /// before the monitor receives the completion.
     pub fn told(&mut self, completion: &Completion) -> bool {
         let before = self.mark.clone();
         match completion {
@@ -107,7 +111,7 @@ fn reached(transaction: &Transaction) -> (u32, u64) {
     values.fold((0, 0), |(epoch, id), (other, another)| (epoch.max(other), id.max(another)))
 }
 
-/// The epoch and the id that a key speaks of.
+/// The (epoch, global id) that a key with this value stands for; zeros if it is another key.
 fn value_of(key: &str, value: Option<&[u8]>) -> (u32, u64) {
     let Some(value) = value else { return (0, 0) };
     if key == keys::GLOBAL_ID {

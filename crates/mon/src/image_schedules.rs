@@ -1,17 +1,18 @@
-//! When something is to be done with images again and again (`rbd trash purge schedule`), as Ceph's manager
-//! module `rbd_support` has it.
+//! Schedules of recurring work on images (`rbd trash purge schedule`), as in Ceph's manager module
+//! `rbd_support`.
 //!
-//! A schedule belongs to a level: all pools, a pool, a namespace, an image. The most specific one counts.
+//! A schedule belongs to a level: all pools, a pool, a namespace, an image. The most specific one applies.
 
 use std::fmt;
 
 const MINUTES_OF_DAY: u64 = 24 * 60;
 
-/// `30m`, `12h`, `1d`; a number alone is minutes.
+/// An interval in minutes, written `30m`, `12h`, `1d`; a number alone is in minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Interval(u64);
 
 impl Interval {
+    /// `None` if it is malformed or zero.
     pub fn parse(text: &str) -> Option<Interval> {
         let digits = text.trim_end_matches(['d', 'h', 'm']);
         let unit = match &text[digits.len()..] {
@@ -35,7 +36,7 @@ impl fmt::Display for Interval {
     }
 }
 
-/// A time of the day in UTC, in minutes, from `HH:MM`, `HH:MM:SS`, `HH:MM+HH:MM` or one of these behind a
+/// Parses a time of day to minutes in UTC, from `HH:MM`, `HH:MM:SS`, `HH:MM+HH:MM` or one of these after a
 /// date and `T`.
 pub fn parse_time(text: &str) -> Option<u64> {
     let time = text.split_once(['T', ' ']).map_or(text, |(_, time)| time);
@@ -53,14 +54,16 @@ pub fn parse_time(text: &str) -> Option<u64> {
     Some(utc % MINUTES_OF_DAY)
 }
 
+/// An interval and the time of day at which it starts.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Item {
     pub interval: Interval,
-    /// In minutes of the day.
+    /// In minutes of the day, UTC.
     pub start: Option<u64>,
 }
 
 impl Item {
+    /// The start as `HH:MM:00`.
     pub fn start_text(&self) -> Option<String> {
         self.start.map(|minutes| format!("{:02}:{:02}:00", minutes / 60, minutes % 60))
     }
@@ -75,21 +78,23 @@ impl Item {
     }
 }
 
+/// The schedule of one level.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Schedule {
-    /// Of the level, as people write it.
+    /// The level's name, as users write it.
     pub name: String,
     pub items: Vec<Item>,
-    /// Until when all was done that was to be, in minutes since 1970.
+    /// The time up to which all due work was done, in minutes since 1970.
     pub done: u64,
 }
 
 impl Schedule {
-    /// In minutes since 1970.
+    /// The next time after `now`, both in minutes since 1970; `None` for an empty schedule.
     pub fn next(&self, now: u64) -> Option<u64> {
         self.items.iter().map(|item| item.next(now)).min()
     }
 
+    /// Whether work is due at `now`, in minutes since 1970.
     pub fn is_due(&self, now: u64) -> bool {
         self.next(self.done).is_some_and(|next| next <= now)
     }

@@ -1,43 +1,44 @@
-//! Work on block images that goes on in the background, as Ceph's manager module `rbd_support` has it.
+//! Background tasks on block images (`ceph rbd task`), as in Ceph's manager module `rbd_support`.
 //!
-//! A task waits in the control store until a worker takes it. A worker has a client of its own; it says again
-//! and again that it is still at it, and whoever falls silent loses the task to the next one that asks.
+//! A task waits in the control store until a worker takes it. A worker is a process with a client of its own;
+//! it reports progress regularly, and a worker that falls silent loses the task to the next worker that asks.
 
 use std::collections::BTreeMap;
 
-/// Ceph's name of who answers commands about these, which capabilities use.
+/// The manager module that Ceph names in capabilities for these commands.
 pub const MODULE: &str = "rbd_support";
-/// A worker that has said nothing for so many seconds is gone.
+/// Seconds after its last report at which a worker is considered gone.
 pub const SILENCE_MAX: u64 = 60;
-/// Seconds until what failed is tried again.
+/// Seconds until a task that failed is tried again.
 pub const RETRY_AFTER: u64 = 30;
-/// For so long a task that is done is what an equal request means: it may have been sent again.
+/// Time for which a request that equals a completed task returns that task: it may be a resend.
 pub const REPLAY_MAX: std::time::Duration = std::time::Duration::from_secs(60);
-/// Tasks that are remembered after they are done.
+/// Completed tasks that are remembered; the oldest is dropped.
 pub const COMPLETED_MAX: usize = 50;
-/// Tasks that may wait.
+/// Tasks that may wait; further ones are refused.
 pub const TASKS_MAX: usize = 10_000;
 
+/// One task as stored under `image-task/<n>`.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ImageTask {
     pub id: String,
     pub message: String,
-    /// What clients know of it: `action`, `pool_name`, `pool_namespace`, and `image_name` or `image_id`.
+    /// The fields that clients see: `action`, `pool_name`, `pool_namespace`, and `image_name` or `image_id`.
     pub refs: BTreeMap<String, String>,
-    /// Who is at it, and when that was last heard of, in seconds since 1970.
+    /// The worker that runs it, and the time of its last report in seconds since 1970.
     #[serde(default)]
     pub worker: Option<String>,
     #[serde(default)]
     pub heard: u64,
-    /// When the worker took it.
+    /// When the worker took it, in seconds since 1970.
     #[serde(default)]
     pub started: u64,
-    /// From zero to one.
+    /// Progress from zero to one.
     #[serde(default)]
     pub progress: f64,
     #[serde(default)]
     pub is_canceled: bool,
-    /// Why it failed the last time, and when it is tried again.
+    /// The error of the last attempt, and the time of the next one in seconds since 1970.
     #[serde(default)]
     pub failure: Option<String>,
     #[serde(default)]
@@ -45,11 +46,12 @@ pub struct ImageTask {
 }
 
 impl ImageTask {
-    /// Whether somebody is at it.
+    /// Whether a worker runs it. `now` is in seconds since 1970.
     pub fn is_under_way(&self, now: u64) -> bool {
         self.worker.is_some() && now < self.heard + SILENCE_MAX
     }
 
+    /// Whether a worker may take it now. `now` is in seconds since 1970.
     pub fn may_be_taken(&self, now: u64) -> bool {
         !self.is_under_way(now) && now >= self.not_before
     }

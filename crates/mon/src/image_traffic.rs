@@ -1,7 +1,7 @@
-//! What clients do to images, as long as somebody asks (`rbd perf image stats`).
+//! Client I/O statistics per image (`rbd perf image stats`), collected only while they are requested.
 //!
-//! OSDs count by the ids in the names of objects. Who has a client of his own (a worker, see
-//! [`crate::image_tasks`]) is told which ids are without a name, and says what they are called.
+//! OSDs count by the image ids in object names. A worker with a client of its own (see
+//! [`crate::image_tasks`]) fetches the ids without a known name and reports their names.
 
 use crate::image_tasks::{COMPLETED_MAX, ImageTask};
 use engine::Time;
@@ -11,32 +11,36 @@ use std::time::Duration;
 use types::{OsdId, PoolId};
 use wire::internal::{ImageTraffic as Counters, StatsReport};
 
-/// Nobody asks any more who was silent for so long.
+/// Statistics are collected for so long after the last request for them.
 const ASKED_FOR: Duration = Duration::from_secs(60);
-/// What an OSD said longer ago says nothing of now.
+/// Age at which the last report of an OSD no longer counts as current.
 const CURRENT_FOR: Duration = Duration::from_secs(12);
-/// A name may have changed since.
+/// Age at which a name is looked up again, since the image may have been renamed.
 const NAME_KEPT: Duration = Duration::from_secs(60);
+/// Images that are counted; further ones are ignored.
 const IMAGES_MAX: usize = 10_000;
-/// Names that are asked for at once.
+/// Names that are looked up at once.
 const UNNAMED_MAX: usize = 256;
 
-/// Pool, namespace and id.
+/// Pool, namespace and image id (or name, in results).
 pub type ImageKey = (PoolId, String, String);
 
+/// Traffic by image; empty while no client requests it.
 #[derive(Debug, Default)]
 pub struct ImageTraffic {
     asked: Option<Time>,
-    /// Since somebody began to ask.
+    /// Sums since the first request.
     totals: BTreeMap<ImageKey, Counters>,
-    /// What each OSD said last, when, and of how long a time.
+    /// The last report of each OSD.
     latest: BTreeMap<OsdId, Latest>,
-    /// Nothing, if there is no such image.
+    /// The name and when it was reported; `None` if there is no such image.
     names: BTreeMap<ImageKey, (Option<String>, Time)>,
-    /// Work that was done of late, so that a request that was sent again is not done again.
+    /// Tasks that were completed lately, with their numbers, so that a request that was resent is not
+    /// executed again.
     pub completed: VecDeque<(Time, u64, ImageTask)>,
 }
 
+/// A report's time of arrival, the seconds that it covers, and its counters.
 #[derive(Debug)]
 struct Latest {
     at: Time,
@@ -44,22 +48,26 @@ struct Latest {
     images: Vec<Counters>,
 }
 
-/// What a command or a worker says.
+/// An update by a command or a worker.
 #[derive(Debug)]
 pub enum Note {
+    /// Statistics were requested.
     Asked,
+    /// Names of images; `None` if there is no such image.
     Names(Vec<(ImageKey, Option<String>)>),
-    /// Work on an image is done.
+    /// A task with its number was completed.
     Done(u64, ImageTask),
 }
 
-/// Per second, or all in all: writes, reads, bytes written and read, nanoseconds that a write and a read
-/// took; as Ceph orders them.
+/// Rates per second, or totals: writes, reads, bytes written and read, and the nanoseconds of a write and of
+/// a read; in Ceph's order.
 pub type Row = [f64; 6];
+/// The names of a [`Row`]'s columns.
 pub const COLUMNS: [&str; 6] =
     ["write_ops", "read_ops", "write_bytes", "read_bytes", "write_latency", "read_latency"];
 
 impl ImageTraffic {
+    /// Applies an update.
     pub fn take_note(&mut self, now: Time, note: Note) {
         match note {
             Note::Asked => {
@@ -83,7 +91,7 @@ impl ImageTraffic {
         }
     }
 
-    /// For how many more seconds OSDs are to count.
+    /// Seconds for which OSDs are to go on counting; zero if no client requests statistics.
     pub fn wanted_for(&self, now: Time) -> u32 {
         let asked = self.asked.map_or(Duration::MAX, |asked| now.since(asked));
         ASKED_FOR.saturating_sub(asked).as_secs() as u32
@@ -95,6 +103,7 @@ impl ImageTraffic {
         }
     }
 
+    /// Takes the image counters out of an OSD's report.
     pub fn record(&mut self, now: Time, report: &mut StatsReport) {
         self.expire(now);
         let images = std::mem::take(&mut report.images);
@@ -120,7 +129,7 @@ impl ImageTraffic {
         wanted.take(if self.wanted_for(now) > 0 { UNNAMED_MAX } else { 0 })
     }
 
-    /// What images do now, by name.
+    /// Current rates by image name. Images without a known name are left out.
     pub fn rates(&self, now: Time) -> BTreeMap<ImageKey, Row> {
         let mut sums = BTreeMap::<ImageKey, Row>::new();
         let current = self.latest.values().filter(|latest| now.since(latest.at) < CURRENT_FOR);
@@ -131,7 +140,7 @@ impl ImageTraffic {
                 row.iter_mut().zip(rates).for_each(|(sum, rate)| *sum += rate);
             }
         }
-        // A latency is that of one operation.
+        // Per operation, not per second.
         for [writes, reads, _, _, write_ns, read_ns] in sums.values_mut() {
             *write_ns /= if *writes > 0.0 { *writes } else { 1.0 };
             *read_ns /= if *reads > 0.0 { *reads } else { 1.0 };
@@ -139,7 +148,7 @@ impl ImageTraffic {
         self.named(sums)
     }
 
-    /// What they did since somebody began to ask.
+    /// Sums since the first request, by image name.
     pub fn totals(&self) -> BTreeMap<ImageKey, Row> {
         self.named(self.totals.iter().map(|(key, sum)| (key.clone(), row_of(sum))).collect())
     }
@@ -152,7 +161,7 @@ impl ImageTraffic {
         named.collect()
     }
 
-    /// Forgets what the map no longer has.
+    /// Drops entries of pools and OSDs that the map no longer has.
     pub fn retain(&mut self, map: &OsdMap) {
         self.totals.retain(|(pool, ..), _| map.pool(*pool).is_some());
         self.latest.retain(|osd, _| map.exists(*osd));

@@ -19,9 +19,9 @@
 
 use types::{EntityName, Epoch, OsdId};
 
-/// The parts of the state that are changed independently. Each has a version key: a transaction
-/// that writes to a part compares and rewrites it, so of two monitors that decide on the same
-/// part at once one fails and decides again.
+/// The parts of the state that are changed independently. Each has a version key: a transaction that writes
+/// to a part compares and rewrites it, so if two monitors change the same part at once, one of them fails and
+/// decides again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Service {
     Auth,
@@ -48,6 +48,7 @@ impl Service {
         Service::OsdMap,
     ];
 
+    /// The name in [`Service::version_key`].
     pub fn name(self) -> &'static str {
         match self {
             Service::Auth => "auth",
@@ -62,16 +63,18 @@ impl Service {
         }
     }
 
+    /// The key of the part's version: the number of transactions that changed it, in decimal.
     pub fn version_key(self) -> String {
         format!("version/{}", self.name())
     }
 
+    /// The inverse of [`Service::version_key`].
     pub fn from_version_key(key: &str) -> Option<Service> {
         let name = key.strip_prefix("version/")?;
         Service::ALL.into_iter().find(|service| service.name() == name)
     }
 
-    /// The part that a key belongs to.
+    /// The part that a key belongs to. `None` for keys that are written without a version.
     pub fn of_key(key: &str) -> Option<Service> {
         match key.split('/').next()? {
             "osdmap" | "osd" => Some(Service::OsdMap),
@@ -88,7 +91,7 @@ impl Service {
     }
 }
 
-/// Before the epoch.
+/// Prefix of the keys of full OSD maps; the epoch follows.
 pub const OSDMAP_FULL: &str = "osdmap/full/";
 pub const SECRETS: &str = "secrets";
 pub const GLOBAL_ID: &str = "meta/global-id";
@@ -113,6 +116,7 @@ pub fn auth(entity: &EntityName) -> String {
     format!("auth/{entity}")
 }
 
+/// `who` is a section, such as `osd` or `osd.3/class:ssd`.
 pub fn config(who: &str, name: &str) -> String {
     format!("config/{who}/{name}")
 }
@@ -125,7 +129,8 @@ pub fn config_key(key: &str) -> String {
     format!("config-key/{key}")
 }
 
-/// Where an OSD that cannot start says why, in the corner of the key-value store that is its own.
+/// The key under which an OSD that cannot start stores the reason, in its private part of the key-value
+/// store.
 pub fn osd_refusal(osd: OsdId) -> String {
     format!("daemon-private/osd.{osd}/refusal")
 }

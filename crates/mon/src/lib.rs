@@ -1,27 +1,27 @@
-//! The monitor: keeper of the cluster's maps, and stand-in for Ceph's manager.
+//! The monitor: owns the cluster's maps, and answers what Ceph sends to its manager.
 //!
-//! [`Monitor`] is a sans-I/O engine ([`engine::Daemon`]). Its durable state lies in a control store
-//! behind [`control`]; an empty store is filled by [`bootstrap()`], or by [`rebuild()`] after a loss. In reading order:
+//! [`Monitor`] is a sans-I/O engine ([`engine::Daemon`]). Its durable state is kept in a control store behind
+//! [`control`]; an empty store is filled by [`bootstrap()`], or by [`rebuild()`] after a loss. In reading
+//! order:
 //!
-//! * [`control`], `keys`, [`state`]: the store's contract, its keys, and what they mean.
-//! * `change`: what one operation wants to write, as one compare-and-swap transaction.
+//! * [`control`], `keys`, [`state`]: the contract of the store, its keys, and their decoded content.
+//! * `change`: the writes of one operation, as one compare-and-swap transaction.
 //! * [`monitor`]: sessions, authentication, subscriptions, messages, and the queue of operations.
-//! * `balancer`, `autoscale`: how groups could be spread better, and how many there should be.
-//! * `failures`, `flapping`: whom OSDs report as failed, and when that is believed.
-//! * [`statistics`], `health`, `progress`: what OSDs report about themselves, and what is to be said
-//!   about it.
-//! * `services`: daemons that clients run, such as gateways, as they register themselves.
-//! * [`HighWater`]: how far the store was seen to go, kept outside of it.
-//! * `image_tasks`: work on images that somebody else does in the background; `image_traffic`: what clients do to them.
+//! * `balancer`, `autoscale`: better placement of groups, and better numbers of groups.
+//! * `failures`, `flapping`: failure detection from the reports of OSDs.
+//! * [`statistics`], `health`, `progress`: reports of OSDs, and the checks and events derived from them.
+//! * `services`: daemons outside of the cluster, such as gateways, which register themselves.
+//! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
+//! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
-//! * `dump`, `table`: how maps and numbers are shown. No decision is made there.
+//! * `dump`, `table`: formatting of maps and numbers. Nothing is decided there.
 //!
 //! Invariants:
 //! * A change is visible, and answered, only after its transaction is durable.
 //! * Epochs of maps follow each other without gaps, and each has its incremental.
-//! * Nothing that a client sends makes the monitor panic or keeps it from answering.
+//! * No message of a client makes the monitor panic or keeps it from answering others.
 //!
-//! It deliberately does not know frames, sockets, or how the control store keeps its promises.
+//! It does not know frames, sockets, or the implementation of the control store.
 
 mod autoscale;
 pub mod balancer;
@@ -53,7 +53,7 @@ pub use high_water::{HighWater, HighWaterGauge};
 pub use monitor::{AuthMode, Monitor, Settings};
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
 
-/// What the daemons call themselves. Scripts look for `ceph version X`.
+/// The version that daemons report. Scripts look for `ceph version X`.
 pub const VERSION: &str = concat!(
     "sepiola version ",
     env!("CARGO_PKG_VERSION"),
