@@ -1,15 +1,15 @@
-//! The engine: inputs, the queue of operations, and the transaction in flight.
+//! The monitor engine: its inputs, the queue of operations, and the transaction in flight.
 //!
-//! Operations that may change the state ([`job::Job`]) are done one after the other. Each is run on
-//! the committed state, gives a change and the messages to send once that is durable, and is run
-//! again if another monitor was faster. While a transaction is in flight, everything that only
-//! reads goes on, on the state before it.
+//! Operations that may change the state ([`job::Job`]) run one after the other. Each runs on the committed
+//! state and returns a change and the messages to send once that is durable; it runs again if another monitor
+//! committed first. While a transaction is in flight, requests that only read are served from the state
+//! before it.
 //!
-//! Until the state was loaded once, inputs wait in the order of their arrival. From then on they are
-//! served by what is known, even while the store cannot be reached; only operations wait.
+//! Until the state has been loaded for the first time, inputs wait in the order of their arrival. After that
+//! they are served from the known state, even while the store cannot be reached; only operations wait.
 //!
-//! Of several monitors one leads ([`election`]). It alone does what follows from time, and knows what
-//! OSDs report; the others pass on to it what they cannot answer alone ([`relay`], [`proxies`]).
+//! One of the monitors is the leader ([`election`]). It alone runs timers and receives the reports of OSDs;
+//! the other monitors forward to it the requests that they cannot answer themselves ([`relay`], [`proxies`]).
 
 mod asking;
 pub mod balance;
@@ -93,32 +93,34 @@ use types::{EntityAddrVec, Uuid};
 use went_back::ClaimedMaps;
 use wire::options::Running;
 
-/// Inputs that wait while the state is loaded; further messages close their session.
+/// Inputs that wait while the state is loaded; a message beyond closes its session.
 const WAITING_MAX: usize = 16_384;
-/// How often housekeeping looks around.
+/// Interval of periodic work.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How clients prove who they are.
+/// How clients authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthMode {
     Cephx,
-    /// Names are believed. By explicit choice only.
+    /// Names are trusted without proof. Only if configured explicitly.
     None,
 }
 
-/// What a monitor is told when it starts.
+/// The configuration that a monitor needs before it reads its store.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `a` of mon.a
     pub mon_name: String,
+    /// Addresses at which the monitor listens.
     pub mon_addrs: EntityAddrVec,
+    /// Name of the manager that this monitor stands in for when it leads.
     pub mgr_name: String,
     pub mgr_addrs: EntityAddrVec,
     pub auth: AuthMode,
-    /// Connection modes that are accepted (1 crc, 2 secure).
+    /// Connection modes of msgr2 that are accepted (1 crc, 2 secure).
     pub connection_modes: Vec<u32>,
     pub cephx: CephxPolicy,
-    /// Shown by `node ls` and in metadata.
+    /// Shown by `node ls` and in the daemon's metadata.
     pub hostname: String,
 }
 
@@ -126,19 +128,19 @@ pub struct Settings {
 pub struct Monitor {
     settings: Settings,
     registries: Registries,
-    /// The options that were set at this monitor alone.
+    /// Options set on this monitor only.
     running: Running,
     entropy: Entropy,
     phase: Phase,
     sync: Sync,
-    /// Times in a row that the store failed.
+    /// Consecutive failures of the store.
     failures_in_row: u32,
     reading: Reading,
     complaints: Complaints,
     state: State,
     stats: Statistics,
     overview: Overview,
-    /// Where CRUSH puts groups, as of the map that the balancer looked at last.
+    /// CRUSH results as of the map of the last balancer step.
     placement: RawTable,
     liveness: Liveness,
     boots: Boots,
@@ -148,42 +150,42 @@ pub struct Monitor {
     sessions: BTreeMap<ConnId, Session>,
     map_messages: MapMessages,
     handshakes: BTreeMap<ConnId, Handshake>,
-    /// Global ids that are reserved durably and not yet given out.
+    /// Global ids that are reserved durably and not yet assigned.
     global_ids: Range<u64>,
     candidacy: Candidacy,
     relay: Relay,
-    /// Of a session that is being opened with the leader.
+    /// Authorizer of a session that is being opened with the leader.
     proof: Option<(ConnId, ClientAuthorizer)>,
     proxies: Proxies,
     jobs: Jobs,
     in_flight: Option<InFlight>,
-    /// What the store did not answer, until its content is known again.
+    /// A transaction with unknown outcome, kept until the store's content is loaded again.
     doubtful: Option<InFlight>,
-    /// The newest transaction that was known when the store was asked for all that it holds.
+    /// The newest revision known when the current load was requested.
     known_before_load: Revision,
     /// Own transactions that were committed during the load, which may have been executed before them.
     committed_during_load: Vec<Event>,
     claimed_maps: ClaimedMaps,
-    /// How far earlier runs have seen the store.
+    /// The newest state of the store that earlier runs have seen.
     high_water: HighWater,
     clock_checks: ClockChecks,
     next_token: u64,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
-    /// The rotation that the services were last told of.
+    /// The key rotation that was last sent to the services.
     secrets_pushed: u64,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Nothing is known yet.
+    /// The state has not been loaded yet.
     Starting {
         waiting: VecDeque<Input>,
     },
     Serving,
 }
 
-/// An input that waits for the state.
+/// An input that waits until the state is loaded.
 #[derive(Debug)]
 enum Input {
     Auth(ConnId, AuthRequest),
@@ -193,8 +195,8 @@ enum Input {
 }
 
 impl Monitor {
-    /// A monitor on a control store that was filled by [`crate::bootstrap()`] once. `seed` must
-    /// come from the system's random source, except in simulations.
+    /// A monitor on a control store that was filled by [`crate::bootstrap()`] once. `seed` must come from the
+    /// system's random source, except in simulations.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
         let overview = Overview::new(&settings);
         let mut entropy = Entropy::from_seed(seed);
@@ -243,17 +245,18 @@ impl Monitor {
         monitor
     }
 
-    /// How far earlier runs of this monitor have seen the control store go.
+    /// Sets the high-water mark of earlier runs of this monitor. Must be called before the first input.
     pub fn with_high_water(mut self, mark: HighWater) -> Self {
         self.high_water = mark;
         self
     }
 
-    /// What metadata says of the machine that this monitor runs on.
+    /// Sets the host's facts (kernel, CPU, memory, …) for this monitor's metadata.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
         self.overview.host_facts = facts;
     }
 
+    /// The cluster's id; zero until the state is loaded.
     pub fn fsid(&self) -> Uuid {
         self.state.monmap.fsid
     }
@@ -263,6 +266,7 @@ impl Monitor {
         &self.state
     }
 
+    /// The reports of OSDs; only the leader's are complete.
     pub fn statistics(&self) -> &Statistics {
         &self.stats
     }
@@ -277,7 +281,7 @@ impl Monitor {
         self.next_token
     }
 
-    /// The one that was given out last.
+    /// The token that was issued last.
     fn newest_token(&self) -> u64 {
         self.next_token
     }
@@ -286,7 +290,8 @@ impl Monitor {
         match &mut self.phase {
             Phase::Serving => self.serve(now, input),
             Phase::Starting { waiting } => {
-                // Whoever asks to be let in must not crowd out those that are: daemons of this process.
+                // New connections must not crowd out authenticated peers, such as the daemons of this
+                // process.
                 let most = match input {
                     Input::Auth(..) => WAITING_MAX / 2,
                     _ => WAITING_MAX,
@@ -317,7 +322,7 @@ impl Monitor {
         self.outputs.push_back(Output::Send { conn, message });
     }
 
-    /// Ends a session for what its peer did.
+    /// Closes a session because its peer misbehaved.
     fn close(&mut self, now: Time, conn: ConnId) {
         match self.proxies.closed(conn) {
             Some((conn, message)) => self.outputs.push_back(Output::Send { conn, message }),

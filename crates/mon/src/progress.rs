@@ -1,8 +1,8 @@
-//! Progress: what moves data at the moment, since when, and how far it has come.
+//! Progress events: data movement in progress, its start, and its completed fraction.
 //!
-//! An event begins when an OSD leaves or joins, or when groups are not clean for another reason, and
-//! ends when all groups are clean. How far it has come is measured by what is left of the most there
-//! was to do: copies that are missing or misplaced, and groups that are not clean.
+//! An event begins when an OSD leaves or joins, or when groups are not clean for another reason, and ends
+//! when all groups are clean. Its fraction compares the remaining work with the most work seen: copies that
+//! are missing or misplaced, and groups that are not clean.
 
 use crate::statistics::Statistics;
 use engine::Time;
@@ -12,40 +12,42 @@ use std::time::Duration;
 use types::OsdId;
 use wire::internal::pg_state;
 
-/// Events that are remembered after they ended, and that may be going on.
+/// Bounds of the completed events that are remembered, and of those in progress.
 const COMPLETED_MAX: usize = 50;
 const EVENTS_MAX: usize = 20;
-/// What a change leads to shows in the OSDs' reports after a while.
+/// Time after which the OSDs' reports reflect a change of the map.
 const SETTLING: Duration = Duration::from_secs(15);
 
+/// The events in progress and the completed ones; see `ceph progress`.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     events: Vec<Event>,
     completed: VecDeque<Event>,
-    /// Whether each OSD was up, and in.
+    /// Each OSD's (up, in) at the last observation.
     seen: BTreeMap<OsdId, (bool, bool)>,
     count: u64,
     is_watching: bool,
 }
 
+/// One period of data movement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub id: String,
     pub message: String,
     pub started: Time,
     pub finished: Option<Time>,
-    /// The most there was to do, and what is left of it.
+    /// The most work seen, and the remaining work: copies and groups.
     most: u64,
     left: u64,
 }
 
 impl Event {
-    /// From zero to one.
+    /// Completed fraction from zero to one.
     pub fn fraction(&self) -> f64 {
         if self.most == 0 { 0.0 } else { 1.0 - self.left as f64 / self.most as f64 }
     }
 
-    /// How long it will take at the pace so far.
+    /// Estimated remaining time at the pace so far; `None` before there is any progress.
     pub fn remaining(&self, now: Time) -> Option<Duration> {
         let fraction = self.fraction();
         let passed = now.since(self.started).as_secs_f64();
@@ -54,22 +56,23 @@ impl Event {
 }
 
 impl Progress {
-    /// What has given something to do.
+    /// Events in progress that have caused work.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| event.most > 0)
     }
 
+    /// Completed events, the oldest first.
     pub fn completed(&self) -> impl Iterator<Item = &Event> {
         self.completed.iter()
     }
 
-    /// Looks at the cluster, from time to time.
+    /// Updates the events from the map and the OSDs' reports. Called periodically by the leader.
     pub fn observe(&mut self, now: Time, map: &OsdMap, stats: &Statistics) {
         for cause in self.causes(map) {
             self.begin(now, cause);
         }
         let left = left(map, stats);
-        // As long as some have not been reported there may be more to do.
+        // Groups without a current report may need more work.
         let is_known = stats.pg_states(map).all(|(_, state)| state & !pg_state::STALE != 0);
         if left > 0 && self.events.is_empty() {
             self.begin(now, "Global Recovery Event".to_owned());
@@ -82,7 +85,7 @@ impl Progress {
         let (over, going) = std::mem::take(&mut self.events).into_iter().partition(is_over);
         self.events = going;
         let over: Vec<Event> = over;
-        // What moved nothing is not worth remembering.
+        // Events that moved no data are dropped.
         for event in over.into_iter().filter(|event| event.most > 0) {
             self.completed.push_back(Event { finished: Some(now), ..event });
         }
@@ -91,7 +94,7 @@ impl Progress {
         }
     }
 
-    /// What changed among the OSDs since the last look.
+    /// Descriptions of the changes among OSDs since the last observation.
     fn causes(&mut self, map: &OsdMap) -> Vec<String> {
         let now: BTreeMap<OsdId, (bool, bool)> =
             map.existing_osds().map(|(osd, known)| (osd, (known.is_up(), known.is_in()))).collect();
@@ -124,7 +127,7 @@ impl Progress {
     }
 }
 
-/// Groups that nobody reported yet are not counted: they are being created.
+/// The remaining work. Groups without any report are not counted: they are being created.
 fn left(map: &OsdMap, stats: &Statistics) -> u64 {
     let totals = stats.totals();
     let unclean = stats

@@ -1,14 +1,14 @@
-//! A control store made anew from what OSDs remember, after the old one was lost.
+//! Recovery of a lost control store from the data of OSDs.
 //!
-//! OSDs keep the map by which they act, and their keys. From the newest such map and those keys comes a
-//! store in which the data can be reached again: pools, CRUSH map, OSDs with their places and weights.
+//! OSDs keep their current map and their keys. From the newest such map and those keys comes a store in which
+//! the data can be reached again: pools, CRUSH map, OSDs with their locations and weights.
 //!
 //! Invariants:
-//! * Epochs that OSDs may have seen in maps which nobody kept are not used again, so that nothing that a
-//!   group remembers is ahead of the map: the new map is [`EPOCHS_PASSED_OVER`] further. OSDs take what
-//!   lies between for a time of which nothing is known.
-//! * Ids of clients that may have been given out are not given out again: requests are recognised by them.
-//! * Nobody is up until it reports for duty.
+//! * Epochs that OSDs may have seen in maps that were not kept are not used again, so that the history of a
+//! group is never ahead of the map: the new map is [`EPOCHS_PASSED_OVER`] further. OSDs treat the gap as a
+//! time of which nothing is known.
+//! * Client ids that may have been assigned are not assigned again: requests are recognised by them.
+//! * No OSD is up until it boots.
 
 use crate::bootstrap::{
     ADMIN_CAPS, Bootstrap, BootstrapError, OSD_CAPS, Parameters, entity, foundation,
@@ -21,18 +21,20 @@ use maps::{Incremental, OsdMap, OsdState};
 use std::collections::BTreeMap;
 use types::{EntityName, Epoch, OsdId, UTime};
 
-/// More maps than can have been made without any OSD keeping one of them.
+/// Epochs that are skipped: more than can have been made without any OSD keeping one of them.
 pub const EPOCHS_PASSED_OVER: u32 = 10_000;
 
-/// What is left of a cluster.
+/// The data that was recovered from the OSDs of a cluster.
 #[derive(Debug)]
 pub struct Remains {
-    /// The newest of the maps that OSDs kept.
+    /// The newest of the OSDs' maps.
     pub map: OsdMap,
+    /// The OSDs' keys, as far as they could be read.
     pub keys: BTreeMap<OsdId, CryptoKey>,
 }
 
-/// As [`crate::bootstrap()`], for a cluster that has been. What `parameters` say of OSDs does not count.
+/// Like [`crate::bootstrap()`], for a cluster that existed before. The fields of `parameters` about OSDs are
+/// ignored.
 pub fn rebuild(
     parameters: &Parameters,
     remains: &Remains,
@@ -47,8 +49,8 @@ pub fn rebuild(
     Ok(Bootstrap { fsid, transaction, keyring })
 }
 
-/// The administrator's key is a new one. So is that of an OSD whose key is not known, which then needs
-/// the new one.
+/// The administrator's key is a new one. So is that of an OSD whose key is not known: the new one must be
+/// installed on it.
 fn keyring(
     parameters: &Parameters,
     remains: &Remains,

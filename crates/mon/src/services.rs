@@ -1,7 +1,8 @@
-//! The service map: daemons that clients run beside the cluster's own, such as gateways and mirrors.
+//! The service map: daemons outside of the cluster, such as gateways and mirrors.
 //!
-//! A daemon registers in a session with the active manager and reports its status there. The leader keeps the map in
-//! memory alone: a daemon that finds another manager active opens a session with that one and registers anew.
+//! A daemon registers in a session with the active manager and reports its status there. The leader keeps the
+//! map in memory only: when another manager becomes active, each daemon opens a session with it and registers
+//! again.
 
 use engine::{ConnId, Time};
 use std::collections::BTreeMap;
@@ -9,14 +10,15 @@ use std::time::Duration;
 use types::{EntityName, UTime};
 use wire::ServiceDaemon;
 
-/// Daemons of all services together, and those that one entity may have.
+/// Bounds of the daemons of all services together, and of those of one entity. Further ones are refused.
 const DAEMONS_MAX: usize = 4096;
 const ENTITY_DAEMONS_MAX: usize = 1024;
-/// Bounds of what the map keeps of one daemon, and of all.
+/// Bounds of metadata, status and tasks of one daemon, and of all. A registration or report beyond is
+/// refused.
 const DAEMON_BYTES_MAX: usize = 64 << 10;
 const BYTES_MAX: usize = 64 << 20;
 const NAME_LEN_MAX: usize = 256;
-/// Names of the cluster's own daemons, which are told of elsewhere.
+/// Types of the cluster's own daemons, which are not in the service map.
 const OWN_KINDS: [&str; 5] = ["osd", "client", "mon", "mds", "mgr"];
 
 type Texts = BTreeMap<String, String>;
@@ -24,29 +26,32 @@ type Texts = BTreeMap<String, String>;
 /// Service, and the daemon's name in it.
 type Key = (String, String);
 
+/// The daemons of all services.
 #[derive(Debug, Clone, Default)]
 pub struct ServiceMap {
     epoch: u32,
     modified: UTime,
     daemons: BTreeMap<Key, Registered>,
     sessions: BTreeMap<ConnId, Key>,
-    /// Metadata of all daemons.
+    /// Size of metadata, status and tasks of all daemons.
     bytes: usize,
 }
 
-/// Whose session it is.
+/// The session in which a daemon registers, and its authenticated entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registrant {
     pub conn: ConnId,
     pub entity: EntityName,
     pub global_id: u64,
-    /// As old readers write it.
+    /// In the address format of msgr1.
     pub addr: String,
 }
 
+/// A registered daemon.
 #[derive(Debug, Clone)]
 pub struct Registered {
     pub registrant: Registrant,
+    /// Epoch and time of its first registration.
     pub start_epoch: u32,
     pub start_stamp: UTime,
     pub metadata: Texts,
@@ -54,12 +59,13 @@ pub struct Registered {
     /// Its tasks in progress, by kind.
     pub tasks: Texts,
     pub status_stamp: Option<UTime>,
+    /// Time of its last report; see [`ServiceMap::expire`].
     pub last_beacon: Time,
-    /// Metadata that the daemon registered.
+    /// Size of metadata, status and tasks.
     bytes: usize,
 }
 
-/// Why a daemon is not in the map.
+/// The reason a registration or report is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     #[error("'{0}' is no name for a service of clients")]
@@ -75,15 +81,17 @@ pub enum Refused {
 }
 
 impl ServiceMap {
-    /// Of a manager that has just become active.
+    /// The empty map of a manager that has just become active.
     pub fn new(now: Time) -> Self {
         ServiceMap { epoch: 1, modified: now.wall(), ..ServiceMap::default() }
     }
 
+    /// Grows with each registration, removal and change of tasks.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
 
+    /// Time of the last change of the epoch.
     pub fn modified(&self) -> UTime {
         self.modified
     }
@@ -97,7 +105,8 @@ impl ServiceMap {
         services
     }
 
-    /// A daemon says in its session who it is. The same client may say so again, from another session, too.
+    /// Registers a daemon, or replaces its registration if the same client registers again, also in another
+    /// session.
     pub fn register(
         &mut self,
         now: Time,
@@ -165,7 +174,7 @@ impl ServiceMap {
         if is_full { Err(Refused::Full) } else { Ok(()) }
     }
 
-    /// A daemon lives, and says what has changed since its last report.
+    /// Handles a beacon, with the status and tasks that have changed since the last one.
     pub fn report(
         &mut self,
         now: Time,
@@ -198,7 +207,7 @@ impl ServiceMap {
         Ok(())
     }
 
-    /// A daemon goes. No session can take away the daemon of another one.
+    /// Removes the daemon of this session. The daemon of another session is not affected.
     pub fn unregister(&mut self, now: Time, conn: ConnId) {
         if let Some(key) = self.sessions.remove(&conn)
             && let Some(daemon) = self.daemons.remove(&key)
@@ -208,12 +217,13 @@ impl ServiceMap {
         }
     }
 
-    /// The session has ended; its daemon has the time of a beacon to open another one.
+    /// Handles the end of a session; its daemon stays until [`ServiceMap::expire`] finds it silent for too
+    /// long.
     pub fn end_session(&mut self, conn: ConnId) {
         self.sessions.remove(&conn);
     }
 
-    /// Forgets daemons that were silent for longer than `grace`.
+    /// Removes daemons that were silent for longer than `grace`.
     pub fn expire(&mut self, now: Time, grace: Duration) {
         let count = self.daemons.len();
         self.daemons.retain(|_, daemon| now.since(daemon.last_beacon) <= grace);

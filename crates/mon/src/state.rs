@@ -1,8 +1,7 @@
-//! What the monitor knows durably: the decoded content of the control store.
+//! The monitor's durable state: the decoded content of the control store.
 //!
-//! Invariant: the state follows from the store's keys alone. It only changes by [`State::apply`],
-//! for the keys of the monitor's own transactions as well as for those of others, so a restart
-//! leads to the same state.
+//! Invariant: the state is a function of the store's keys alone. It changes only by [`State::apply`], for the
+//! monitor's own transactions as for those of others, so a restart leads to the same state.
 
 mod follow;
 mod members;
@@ -25,65 +24,70 @@ use wire::LogEntry;
 use wire::options::Values;
 pub use wire::options::switch as parse_switch;
 
-/// How many old OSD maps are kept: whole, and at least as differences. A reader that is further behind
-/// gets the newest map whole.
+/// Number of old OSD maps that are kept as full maps, and the minimum that is kept as incrementals. A
+/// subscriber that is further behind gets the newest full map.
 pub const FULL_MAPS_KEPT: usize = 50;
 pub const INCREMENTALS_KEPT: usize = 500;
-/// Entries of the cluster log that are kept.
+/// Bound of the entries of the cluster log.
 pub const LOG_ENTRIES_KEPT: usize = 1000;
-/// Steps of the configuration's history that are kept.
+/// Bound of the entries of the configuration's history.
 pub const CONFIG_HISTORY_KEPT: usize = 200;
 
+/// The committed state of the cluster, decoded.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     pub monmap: MonMap,
     pub mgrmap: MgrMap,
     pub osdmap: OsdMap,
+    /// Encoded full maps by epoch.
     pub full_maps: BTreeMap<Epoch, Bytes>,
+    /// Encoded incrementals, by the epoch that they lead to.
     pub incrementals: BTreeMap<Epoch, Bytes>,
     pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
     pub entities: BTreeMap<EntityName, EntityAuth>,
+    /// Rotating secrets of the services.
     pub secrets: ServiceSecrets,
     /// Section (`global`, `osd`, `osd.3`, `osd/class:ssd`) -> option -> value.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
     pub config_history: BTreeMap<u64, Value>,
     pub config_keys: BTreeMap<String, Bytes>,
     pub image_tasks: BTreeMap<u64, ImageTask>,
-    /// By kind and level.
+    /// By (kind, level).
     pub image_schedules: BTreeMap<(String, String), Schedule>,
     pub log: BTreeMap<u64, LogEntry>,
     pub mutes: Vec<Mute>,
-    /// The first global id that no monitor has reserved.
+    /// The first global id that is not reserved by any monitor.
     pub global_id_next: u64,
-    /// The monitor that owns the timers, if one does.
+    /// The monitor that owns the timers, if there is one.
     pub leader: Option<Leader>,
-    /// What the leader's clock showed lately.
+    /// Recent reading of the leader's clock.
     pub clock: Option<LeaderClock>,
-    /// The monitors that are alive, by name.
+    /// The live monitors by name.
     pub present: BTreeMap<String, Presence>,
-    /// Options that were set at this monitor alone: no part of the store.
+    /// Options set on this monitor only; they are not in the store.
     pub running: BTreeMap<String, String>,
     versions: BTreeMap<Service, (u64, Revision)>,
-    /// When keys that belong to no service were last changed; those that are gone, too.
+    /// Revision of the last change of each key without a service, including deleted keys.
     loose: BTreeMap<String, Revision>,
-    /// What is older was part of what was loaded.
+    /// Revision of the load: events up to it are part of the loaded content.
     loaded: Revision,
     newest: Revision,
 }
 
-/// A health check that is not to be shown.
+/// A muted health check.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mute {
     pub code: String,
+    /// A sticky mute stays when the check clears or grows worse.
     pub sticky: bool,
     pub summary: String,
     pub count: u64,
-    /// Seconds since 1970; zero is never.
+    /// Seconds since 1970; zero: no expiry.
     #[serde(default)]
     pub expires_at: u64,
 }
 
-/// A key holds what this release cannot read.
+/// A key has a value that this release cannot decode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("key {key} of the control store cannot be read")]
 pub struct CorruptKey {
@@ -93,7 +97,7 @@ pub struct CorruptKey {
 }
 
 impl State {
-    /// The state that a store's content means, as of a revision.
+    /// Decodes the content of a store as of a revision.
     pub fn load(entries: &[Entry], revision: Revision) -> Result<State, CorruptKey> {
         let mut state = State { loaded: revision, ..State::default() };
         for entry in entries {
@@ -102,7 +106,7 @@ impl State {
         Ok(state)
     }
 
-    /// How often a part was changed, and by which transaction last.
+    /// A part's version number, and the revision of the transaction that last wrote it.
     pub fn version(&self, service: Service) -> (u64, Option<Revision>) {
         match self.versions.get(&service) {
             Some((version, revision)) => (*version, Some(*revision)),
@@ -110,14 +114,14 @@ impl State {
         }
     }
 
-    /// What is committed if this is the newest state, and changes nothing.
+    /// A transaction without writes that succeeds only if this is the newest state.
     pub(crate) fn unchanged(&self) -> Transaction {
         let compare = |service: Service| (service.version_key(), self.version(service).1);
         let compare = Service::ALL.into_iter().map(compare).collect();
         Transaction { compare, ..Transaction::default() }
     }
 
-    /// Brings one key up to date; `None` means that it was deleted.
+    /// Applies the change of one key; `None` means that it was deleted.
     pub fn apply(
         &mut self,
         key: &str,
@@ -213,7 +217,7 @@ impl State {
         Ok(())
     }
 
-    /// A section may hold slashes (masks), an option's name does not.
+    /// A section may contain slashes (masks), the name of an option does not.
     fn apply_config(
         &mut self,
         path: &str,
@@ -226,7 +230,7 @@ impl State {
         Ok(())
     }
 
-    /// A past OSD map, if it is still kept.
+    /// A past OSD map, if it is still kept as a full map.
     pub fn osdmap_at(&self, epoch: Epoch) -> Option<OsdMap> {
         if epoch == self.osdmap.epoch {
             return Some(self.osdmap.clone());
@@ -234,7 +238,7 @@ impl State {
         decode_all("OSD map", self.full_maps.get(&epoch)?).ok()
     }
 
-    /// The options of an entity: later sections, which say more, win over earlier ones.
+    /// The options of an entity with the section each comes from; more specific sections override others.
     pub fn config_for(&self, who: &EntityName) -> BTreeMap<String, (String, String)> {
         let masks = self.masks(who);
         let mut sections = Vec::new();
@@ -254,7 +258,7 @@ impl State {
         options
     }
 
-    /// What an OSD is besides: `rack:r1`, `host:a`, `class:ssd`.
+    /// The masks that match an OSD: `rack:r1`, `host:a`, `class:ssd`. None for other entities.
     fn masks(&self, who: &EntityName) -> Vec<String> {
         let id = who.id.parse().ok().filter(|_| who.kind == EntityType::OSD);
         let Some(osd): Option<i32> = id else { return Vec::new() };
@@ -264,7 +268,7 @@ impl State {
         places.chain(crush.item_class(osd).map(|class| format!("class:{class}"))).collect()
     }
 
-    /// One option as the monitor itself sees it.
+    /// One option as it applies to this monitor: set on it alone, in section `mon`, or in `global`.
     pub fn mon_option(&self, name: &str) -> Option<&str> {
         let in_section = |section: &str| self.config.get(section)?.get(name).map(String::as_str);
         let running = self.running.get(name).map(String::as_str);
@@ -281,36 +285,38 @@ impl State {
             .map(String::as_str)
     }
 
-    /// Options of the manager's own.
+    /// The options of the manager's modules.
     pub fn mgr_options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
         Values(|name: &str| self.mgr_option(name))
     }
 
-    /// Options as the monitor itself sees them.
+    /// Options as they apply to this monitor.
     pub fn options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
         Values(|name: &str| self.mon_option(name))
     }
 
-    /// Options of OSDs that the monitor's judgement depends on as well.
+    /// Options of OSDs that the monitor's failure detection depends on as well.
     pub fn osd_options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
         let of_osds = |name: &str| self.config.get("osd")?.get(name).map(String::as_str);
         Values(move |name: &str| of_osds(name).or_else(|| self.mon_option(name)))
     }
 
-    /// A switch as the monitor itself sees it. What is no spelling of a switch counts as not set.
+    /// A boolean option of the monitor. A value that is no boolean counts as not set.
     pub fn mon_switch(&self, name: &str, default: bool) -> bool {
         self.mon_option(name).and_then(parse_switch).unwrap_or(default)
     }
 }
 
-/// In keys of the store the last slash ends the section, so the slashes in names of manager
-/// modules' options are replaced there.
+/// In keys of the store the last slash ends the section, so slashes in the names of manager modules' options
+/// are replaced.
 const STORED_SLASH: &str = "\u{1}";
 
+/// The name of an option as it is written in keys.
 pub fn stored_option(name: &str) -> String {
     name.replace('/', STORED_SLASH)
 }
 
+/// The inverse of [`stored_option`].
 pub fn shown_option(name: &str) -> String {
     name.replace(STORED_SLASH, "/")
 }

@@ -1,8 +1,8 @@
-//! What OSDs report about themselves and their placement groups, kept in memory only.
+//! The OSDs' reports about themselves and their placement groups, kept in memory only.
 //!
-//! After a restart everything is unknown until the OSDs have reported again. Sums over what some have reported so
-//! far are lower bounds: before something is decided by them, [`Statistics::knows_pool`] and
-//! [`Statistics::knows_sizes`] must be asked.
+//! After a restart everything is unknown until the OSDs have reported again. Sums over partial reports are
+//! lower bounds: a decision that depends on them must check [`Statistics::knows_pool`] and
+//! [`Statistics::knows_sizes`] first.
 
 use crate::image_traffic::ImageTraffic;
 use engine::Time;
@@ -17,32 +17,38 @@ use wire::internal::{OsdUsage, PgStat, SlowRequests, StatsReport, pg_state};
 const RATE_PERIODS_KEPT: u64 = 5;
 const RATE_PERIOD: Duration = Duration::from_secs(1);
 
+/// The last report of each OSD and of each group, and recent traffic.
 #[derive(Debug, Default)]
 pub struct Statistics {
     osds: BTreeMap<OsdId, OsdReport>,
     pgs: BTreeMap<PgId, (OsdId, PgStat)>,
-    /// What each OSD was the last to report. A report must not cost a look at the groups of all others.
+    /// The groups of which each OSD was the last reporter, so that a report costs no scan of the groups of
+    /// others.
     by_osd: BTreeMap<OsdId, BTreeSet<PgId>>,
     pub images: ImageTraffic,
     traffic: VecDeque<(u64, BTreeMap<PoolId, Traffic>)>,
-    /// Counts reports, as the version of the placement group map.
+    /// Number of reports so far; serves as the version of the placement group map.
     pub version: u64,
+    /// Time of the last report.
     pub stamp: Time,
 }
 
+/// The last report of one OSD.
 #[derive(Debug, Clone)]
 pub struct OsdReport {
-    /// The number of the report, which rises.
+    /// The report's number, which grows.
     pub sequence: u64,
     pub usage: OsdUsage,
+    /// Time of arrival.
     pub received: Time,
+    /// Health checks of the OSD's own: name and message.
     pub health: BTreeMap<String, String>,
     pub slow: SlowRequests,
     /// See [`StatsReport::repaired_copies`].
     pub repaired_copies: BTreeMap<OsdId, u64>,
 }
 
-/// Client and recovery traffic, as counts or per second.
+/// Client and recovery traffic: totals, or rates per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub reads: u64,
@@ -106,6 +112,7 @@ impl Totals {
         self.acting += stat.acting.len() as u64;
     }
 
+    /// The sum over these groups.
     pub fn of<'a>(stats: impl IntoIterator<Item = &'a PgStat>) -> Totals {
         let mut totals = Totals::default();
         stats.into_iter().for_each(|stat| totals.add(stat));
@@ -147,8 +154,8 @@ impl Traffic {
 }
 
 impl Statistics {
-    /// Takes a report; what it says of pools that do not exist, or what is older than what is
-    /// known, is ignored.
+    /// Records a report. Groups of pools that do not exist are ignored, as are reports of groups that are
+    /// older than the known ones.
     pub fn record(&mut self, now: Time, map: &OsdMap, mut report: StatsReport) {
         self.images.record(now, &mut report);
         self.version += 1;
@@ -175,7 +182,7 @@ impl Statistics {
         self.osds.insert(osd, entry);
     }
 
-    /// The number of the report that was recorded just now.
+    /// Sets the number of the report that was recorded last.
     pub fn note_sequence(&mut self, osd: OsdId, sequence: u64) {
         if let Some(report) = self.osds.get_mut(&osd) {
             report.sequence = sequence;
@@ -230,14 +237,15 @@ impl Statistics {
         }
     }
 
-    /// Forgets what the map no longer has.
+    /// Drops the OSDs, groups and images that the map no longer has.
     pub fn retain(&mut self, map: &OsdMap) {
         self.beyond(map).into_iter().for_each(|pg| self.forget_pg(pg));
         self.osds.retain(|osd, _| map.exists(*osd));
         self.images.retain(map);
     }
 
-    /// Groups that pools do not have any more. This is asked with every change, so it goes from pool to pool.
+    /// Groups beyond the `pg_num` of their pools. Called for every change of the map, so it costs time per
+    /// pool, not per group.
     fn beyond(&self, map: &OsdMap) -> Vec<PgId> {
         let mut found = Vec::new();
         let mut next = self.pgs.first_key_value().map(|(pg, _)| pg.pool);
@@ -259,7 +267,7 @@ impl Statistics {
         self.osds.iter().map(|(osd, report)| (*osd, report))
     }
 
-    /// What the OSDs that are in have together.
+    /// Usage of all OSDs that are in.
     pub fn usage(&self, map: &OsdMap) -> OsdUsage {
         let mut sum = OsdUsage::default();
         for (_, report) in self.osds().filter(|(osd, _)| map.is_in(*osd)) {
@@ -274,6 +282,7 @@ impl Statistics {
         sum
     }
 
+    /// The newest report of a group, even if its reporter is down now.
     pub fn pg(&self, pg: PgId) -> Option<&PgStat> {
         self.pgs.get(&pg).map(|(_, stat)| stat)
     }
@@ -282,8 +291,8 @@ impl Statistics {
         self.pgs.iter().map(|(pg, (_, stat))| (*pg, stat))
     }
 
-    /// A group's state as of now: stale if the life that reported it is over, zero (unknown) if nobody
-    /// ever did.
+    /// A group's current state: `stale` if the incarnation that reported it is over, zero (unknown) if it was
+    /// never reported.
     pub fn pg_state(&self, map: &OsdMap, pg: PgId) -> u64 {
         match self.pgs.get(&pg) {
             None => 0,
@@ -292,8 +301,8 @@ impl Statistics {
         }
     }
 
-    /// Whether what is known of a pool is all there is: each of its groups was reported by an OSD that
-    /// served it and still lives, since groups were last divided or merged.
+    /// Whether the statistics of a pool are complete: each group was reported, in an active state and since
+    /// the last split or merge, by an OSD that still runs.
     pub fn knows_pool(&self, map: &OsdMap, id: PoolId) -> bool {
         let Some(pool) = map.pool(id) else { return false };
         let first = PgId { pool: id, seed: 0 };
@@ -307,7 +316,7 @@ impl Statistics {
         known.count() == pool.pg_num as usize
     }
 
-    /// Whether each of these OSDs has said how large it is.
+    /// Whether each of these OSDs has reported its size.
     pub fn knows_sizes<'a>(&self, osds: impl IntoIterator<Item = &'a OsdId>) -> bool {
         osds.into_iter().all(|osd| self.osd(*osd).is_some_and(|known| known.usage.bytes_total > 0))
     }
@@ -318,7 +327,7 @@ impl Statistics {
         pgs.map(|pg| (pg, self.pg_state(map, pg)))
     }
 
-    /// The oldest of the epochs in which groups were last clean; `None` until all have been reported.
+    /// The oldest `last_epoch_clean` of all groups; `None` until all have been reported.
     pub fn oldest_clean_epoch(&self, map: &OsdMap) -> Option<Epoch> {
         let mut oldest = map.epoch;
         for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
@@ -327,7 +336,7 @@ impl Statistics {
         Some(oldest)
     }
 
-    /// How many groups are in each state, the most frequent first.
+    /// Number of groups in each state as (state, count), the most frequent first.
     pub fn pgs_by_state(&self, map: &OsdMap) -> Vec<(u64, u64)> {
         let mut counts = BTreeMap::<u64, u64>::new();
         for (_, state) in self.pg_states(map) {
@@ -338,6 +347,7 @@ impl Statistics {
         counts
     }
 
+    /// The sum over all groups.
     pub fn totals(&self) -> Totals {
         Totals::of(self.pgs().map(|(_, stat)| stat))
     }
@@ -430,7 +440,7 @@ mod tests {
         stats.record(Time(1), &map, said(0, 3, &[0, 1, 2]));
         stats.record(Time(2), &map, said(1, 4, &[2, 3]));
         assert_eq!(seeds(&stats), [0, 1, 2, 3]);
-        // The third one is another one's by now.
+        // Group 2 was last reported by OSD 1 by now.
         stats.record(Time(3), &map, said(0, 4, &[1]));
         assert_eq!(seeds(&stats), [1, 2, 3]);
         stats.record(Time(4), &map, said(1, 5, &[]));

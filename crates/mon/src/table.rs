@@ -1,15 +1,16 @@
-//! Text as people read it: aligned tables, sizes, counts, durations.
+//! Plain-text formatting: aligned tables, sizes, counts, durations.
 
 use engine::Time;
 use types::UTime;
 
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// Columns are as wide as their widest cell and two blanks apart.
+/// A text table. Columns are as wide as their widest cell, with two blanks between.
 #[derive(Debug, Default)]
 pub struct Table {
     header: Vec<(String, Align, Align)>,
@@ -27,6 +28,7 @@ impl Table {
         Table { header: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
+    /// Appends a row; it has one cell for each column.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -90,7 +92,7 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
-/// ` (since 90s)`, or nothing if it never happened.
+/// ` (since 90s)`, or an empty string for the zero time.
 pub fn since(now: Time, time: UTime) -> String {
     if time == UTime::default() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The control store in memory: durable at once, for simulations and tests.
+//! The control store in memory, for simulations and tests. Commits are durable at once.
 
 use super::{
     CommitError, Completion, Entry, Event, LeaseError, LeaseId, Request, Revision, Transaction,
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use engine::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The reference implementation of the contract. Several monitors may share one: each hands its
-/// requests to [`MemControl::execute`] and gives what comes back to itself, and the events of
-/// [`MemControl::events`] to the others.
+/// The reference implementation of the contract. Several monitors may share one: each passes its requests to
+/// [`MemControl::execute`], receives the completion, and the events of [`MemControl::events`] go to the
+/// others.
 #[derive(Debug, Clone, Default)]
 pub struct MemControl {
     entries: BTreeMap<String, (Bytes, Revision)>,
@@ -30,6 +30,7 @@ impl MemControl {
         MemControl::default()
     }
 
+    /// Executes one request and returns its completion. Leases must have been ended up to `now`.
     pub fn execute(&mut self, now: Time, request: &Request) -> Completion {
         match request {
             Request::Range { token, prefix } => Completion::Loaded {
@@ -49,6 +50,7 @@ impl MemControl {
         }
     }
 
+    /// Applies a transaction, or returns the reason it was not applied.
     pub fn commit(&mut self, transaction: &Transaction) -> Result<Revision, CommitError> {
         let matches = |(key, expected): &(String, Option<Revision>)| {
             self.entries.get(key).map(|(_, revision)| *revision) == *expected
@@ -100,12 +102,13 @@ impl MemControl {
         Ok(lease)
     }
 
-    /// When the next lease ends, unless it is renewed.
+    /// The time at which the next lease expires, unless it is renewed.
     pub fn next_end(&self) -> Option<Time> {
         self.leases.values().map(|lease| lease.ends).min()
     }
 
-    /// Ends one lease whose time is up; what all watchers are to be told, if it had keys.
+    /// Ends one expired lease, and returns the event for all watchers if it had keys; `None` if none has
+    /// expired.
     pub fn end_lease(&mut self, now: Time) -> Option<Completion> {
         while let Some(id) = self.leases.iter().find(|(_, lease)| lease.ends <= now) {
             let id = *id.0;
@@ -121,7 +124,7 @@ impl MemControl {
         None
     }
 
-    /// What watchers are told about a transaction that was committed as `revision`.
+    /// The event for watchers about a transaction that was committed as `revision`.
     pub fn events(transaction: &Transaction, revision: Revision) -> Completion {
         let event = |(key, value): (&String, &Option<Bytes>)| Event {
             key: key.clone(),
@@ -131,6 +134,7 @@ impl MemControl {
         Completion::Changed { events: transaction.writes.iter().map(event).collect() }
     }
 
+    /// All keys that begin with `prefix`, in order.
     pub fn range(&self, prefix: &str) -> Vec<Entry> {
         let from = self.entries.range(prefix.to_owned()..);
         from.take_while(|(key, _)| key.starts_with(prefix))

@@ -1,9 +1,9 @@
-//! Keeping up with what is committed, by this monitor and by others.
+//! Application of commits, of this monitor and of others, to the state.
 //!
-//! The same transaction may be told twice: as the answer to whoever committed it, and as a change.
-//! The answer may even come before changes of earlier revisions. Each service's transactions are in
-//! one order, because each compares the version that the one before it wrote; so of a service that
-//! is known as of some revision, nothing up to that is news.
+//! The same transaction may arrive twice: as the answer to the committer, and as a change. The answer may
+//! even arrive before changes of earlier revisions. Each service's transactions are totally ordered, because
+//! each compares the version that the one before it wrote; so once a service is known as of some revision,
+//! events up to that revision are old.
 
 use super::{CorruptKey, State};
 use crate::control::{Event, Revision};
@@ -11,13 +11,13 @@ use crate::keys::Service;
 use std::collections::BTreeSet;
 
 impl State {
-    /// The newest transaction that is known.
+    /// The newest revision that was applied or loaded.
     pub(crate) fn newest(&self) -> Revision {
         self.newest.max(self.loaded)
     }
 
-    /// Takes whole transactions, in order; what is known already is passed over. What cannot be read
-    /// is told, and the rest is taken.
+    /// Applies whole transactions, in order, and skips those that are known. Keys that cannot be decoded are
+    /// returned; all others are applied.
     pub fn follow(&mut self, events: &[Event]) -> Vec<CorruptKey> {
         let transactions = events.chunk_by(|left, right| left.revision == right.revision);
         transactions.flat_map(|transaction| self.follow_one(transaction)).collect()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::control::{MemControl, Transaction};
 
-    /// A store, and what its watchers are told of each transaction.
+    /// A store that returns the events of each transaction.
     #[derive(Default)]
     struct Store {
         control: MemControl,

@@ -1,4 +1,4 @@
-//! The monitors: which exist, which are alive, which one leads.
+//! Membership of the monitors: which exist, which are alive, which one leads.
 
 use super::State;
 use crate::control::Revision;
@@ -6,35 +6,35 @@ use crate::keys;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Who owns the timers, as long as its lease lives.
+/// The owner of the timers, as long as its lease lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
     pub name: String,
-    /// Tells the runs of a monitor apart.
+    /// Distinguishes the runs of a monitor.
     pub incarnation: u64,
 }
 
-/// What a monitor says of itself while it is alive.
+/// Facts that a live monitor publishes about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {
     pub incarnation: u64,
     pub hostname: String,
-    /// The manager that it plays when it leads.
+    /// Name of the manager that it stands in for when it leads.
     pub manager: String,
-    /// Of its machine; a monitor of an older build tells none.
+    /// Facts about its host; empty for a monitor of an older release.
     #[serde(default)]
     pub host_facts: BTreeMap<String, String>,
 }
 
 impl State {
-    /// Ranks and names of the monitors that are alive. All, when nobody has said so yet.
+    /// Ranks and names of the live monitors; of all monitors if none has published its presence yet.
     pub fn quorum(&self) -> Vec<(usize, &str)> {
         let all = || self.monmap.ranks.iter().map(String::as_str).enumerate();
         let alive: Vec<_> = all().filter(|(_, name)| self.present.contains_key(*name)).collect();
         if alive.is_empty() { all().collect() } else { alive }
     }
 
-    /// Since which transaction the leader leads.
+    /// The revision at which the current leader was elected.
     pub(crate) fn leader_revision(&self) -> Option<Revision> {
         self.leader.as_ref().and_then(|_| self.loose.get(keys::LEADER).copied())
     }
@@ -44,7 +44,7 @@ impl State {
         self.leader_revision().unwrap_or(1) as u32 * 2 + 1
     }
 
-    /// The name of the leader, or of the one that comes first.
+    /// The name of the leader, or of the first monitor in rank order if there is none.
     pub fn leader_name(&self) -> &str {
         let first = || self.monmap.ranks.first().map_or("", String::as_str);
         self.leader.as_ref().map_or_else(first, |leader| leader.name.as_str())
