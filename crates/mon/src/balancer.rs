@@ -4,7 +4,7 @@
 //! CRUSH spreads groups pseudo-randomly, so an OSD holds more or fewer than its weight asks for. A pure
 //! function of the map finds exchanges that take a group from an OSD that has too many and give it to one
 //! that has too few. Each exchange brings a pool closer to even and keeps its rule; each step makes few of
-//! them. `monitor::balance` decides when to run a step: only while few objects are misplaced.
+//! them. `monitor::balance` decides when to run a step: only while few groups are misplaced.
 //!
 //! CRUSH results come from a table that the caller keeps between steps, so a step maps no group again. It
 //! looks at each group once, to count; after that only at groups of the OSDs that it tries.

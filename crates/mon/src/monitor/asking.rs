@@ -1,4 +1,5 @@
-//! What is asked for, and whether it may be: decided when it arrives, before anything waits or is written.
+//! Admission of requests: a command is parsed and checked against capabilities when it arrives, before it
+//! waits or changes anything.
 
 use super::job::{Channel, CommandJob, Job};
 use super::session::Caps;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use types::Errno;
 use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
 
-/// The commands of the cluster, and those to this monitor.
+/// The commands of the cluster, and those of this monitor.
 pub(super) struct Registries {
     cluster: Registry,
     daemon: Registry,
@@ -35,12 +36,12 @@ impl Registries {
     }
 }
 
-/// Open to every session: a client learns by it what there is.
+/// Allowed in every session: clients learn the available commands from it.
 const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "", |context| {
     Ok(Answer::output(context.registry.descriptions().to_string()))
 });
 
-/// A command that makes sense and may be given.
+/// A command with valid arguments that the session is allowed to run.
 pub(super) struct Admitted {
     pub command: Command,
     pub prefix: String,
@@ -49,7 +50,7 @@ pub(super) struct Admitted {
 }
 
 impl Admitted {
-    /// Whether it need not wait for its turn.
+    /// Whether it can run without waiting in the queue.
     fn only_reads(&self) -> bool {
         !self.command.permission.contains('w')
     }
@@ -78,7 +79,7 @@ impl Monitor {
         }
     }
 
-    /// Runs a command to this monitor alone. It writes nothing, so it waits for nothing.
+    /// Runs a command to this monitor alone. It writes nothing, so it waits for no transaction.
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
         self.overview.operations.take_waiting(self.jobs.iter().filter_map(Job::summary));
         let (_, effects) = self.run_command(now, command);
@@ -93,8 +94,8 @@ impl Monitor {
         self.send(command.conn, message);
     }
 
-    /// Whether a message is a command that its session may not give; it is answered then. Another monitor may
-    /// know commands that this one does not, so nothing else is judged here.
+    /// Answers a command that its session is not allowed to run, and returns whether the message was one.
+    /// Another monitor may know commands that this one does not, so other errors are left to the leader.
     pub(super) fn refuses_command(
         &mut self,
         now: Time,
@@ -111,12 +112,13 @@ impl Monitor {
         }
     }
 
-    /// Whether a command can be answered without a leader.
+    /// Whether a command can be answered without a leader: it is valid, allowed, and only reads.
     pub(super) fn needs_no_leader(&self, command: &CommandJob) -> bool {
         self.admit(command).is_ok_and(|admitted| admitted.only_reads())
     }
 
-    /// Appends an operation, or answers at once that there are too many.
+    /// Appends an operation to its queue, or answers at once that the queue is full. Returns whether it was
+    /// queued.
     pub(super) fn enqueue(&mut self, job: Job) -> bool {
         let client = job.client();
         let refused = self.jobs.push(job).err();
@@ -130,16 +132,16 @@ impl Monitor {
         is_queued
     }
 
-    /// Stops reading from a client that has much to be done, and goes on when it is less.
+    /// Pauses a session with many waiting operations, and resumes it when there are fewer.
     pub(super) fn throttle(&mut self, conn: ConnId) {
         let load = self.jobs.load(conn);
         let forwarded = self.relay.load(conn);
         if self.proxies.is_proxy(conn) {
-            // The monitor that has the session does that.
+            // The monitor that owns the session throttles it.
             return;
         }
         let Some(session) = self.sessions.get_mut(&conn) else { return };
-        // What OSDs say of the cluster must not wait for what they ask.
+        // Reports of OSDs must not wait behind requests of their own.
         let is_client = session.osd().is_none() && !session.is_monitor();
         let paused = is_client && (load.pauses(session.paused) || forwarded.pauses(session.paused));
         if paused != session.paused {
@@ -148,7 +150,8 @@ impl Monitor {
         }
     }
 
-    /// Reads a command and judges it by what is known of its session; the state plays no part in that.
+    /// Parses a command and checks it against the capabilities of its session. Does not depend on the
+    /// cluster's state.
     pub(super) fn admit(&self, job: &CommandJob) -> Result<Admitted, Refusal> {
         let (conn, given) = (job.conn, parse(&job.command)?);
         let prefix = given.get("prefix").and_then(Value::as_str);
@@ -166,7 +169,7 @@ impl Monitor {
             .iter()
             .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
             .collect();
-        // Of several signatures, the first that fits; if none does, the last one's complaint.
+        // The first signature that fits; if none does, the error of the last one.
         let fitting = validated.iter().position(|(arguments, _)| arguments.is_ok());
         let index = fitting.unwrap_or(validated.len() - 1);
         let (arguments, command) = validated.into_iter().nth(index).expect("the index is valid");
@@ -178,8 +181,8 @@ impl Monitor {
         Ok(Admitted { command: *command, prefix, arguments: arguments?, format })
     }
 
-    /// A session with the manager takes the manager's commands alone. Its capabilities are given to users who may do
-    /// little at the monitors, and know nothing of keys that those hold back even from `allow rw`.
+    /// Restricts a session with the manager to the manager's commands. Its capabilities are given to users
+    /// with few rights at the monitors, and do not cover the keys that monitors protect even from `allow rw`.
     fn check_manager(
         &self,
         job: &CommandJob,
@@ -230,7 +233,8 @@ impl Monitor {
                         peer,
                     })
                 };
-                // Capabilities for a pool are judged by the image that is named, or by that of each task.
+                // A capability for a pool is checked against the pool of the named image, or against that of
+                // each task.
                 let by_task = matches!(prefix, "rbd task list" | "rbd task cancel");
                 allows(prefix, arguments) && (by_task || allows("", &image_tasks::scope(arguments)))
             }
@@ -245,6 +249,7 @@ impl Monitor {
         }
     }
 
+    /// The caller of a command, from its session.
     pub(super) fn caller(&self, conn: ConnId) -> Caller {
         let Some(session) = self.sessions.get(&conn) else { return Caller::default() };
         let mgr_caps = match &session.caps {
@@ -257,8 +262,8 @@ impl Monitor {
     }
 }
 
-/// A command's pieces begin with one JSON object. What follows it is not looked at: `rbd perf image iostat` of 16.2
-/// to 20.2 sends a quotation mark there.
+/// The pieces of a command together begin with one JSON object. Trailing text is ignored: `rbd perf image
+/// iostat` of 16.2 to 20.2 sends a quotation mark there.
 fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
     let text = command.concat();
     match serde_json::Deserializer::from_str(&text).into_iter().next() {
@@ -271,7 +276,7 @@ fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
     }
 }
 
-/// The operation that a message asks for, if it is one of those that are answered.
+/// The operation that a message requests; `None` for messages that are no operations.
 pub(super) fn asked_job(
     asked: Time,
     conn: ConnId,

@@ -1,4 +1,5 @@
-//! When the balancer acts: once a minute (unless told otherwise), while it is switched on and little else moves.
+//! Schedule of the balancer: one step per interval (a minute by default), while it is on and few groups are
+//! misplaced.
 
 use super::Monitor;
 use super::job::Job;
@@ -11,30 +12,31 @@ use maps::Release;
 use std::time::Duration;
 use wire::internal::pg_state;
 
-/// `mgr/balancer/sleep_interval`, in seconds.
+/// Default of `mgr/balancer/sleep_interval`, in seconds.
 const INTERVAL_DEFAULT: u64 = 60;
 
-/// What the balancer did last, for `balancer status`.
+/// The balancer's last step, for `balancer status`.
 #[derive(Debug, Clone, Default)]
 pub struct BalancerStatus {
-    /// When it last looked.
+    /// Time at which the last step was due.
     pub last: Option<Time>,
     pub started: Option<Time>,
     pub result: String,
     pub is_even: bool,
 }
 
-/// Whether `ceph balancer on` holds.
+/// Whether the balancer was switched on by `ceph balancer on`.
 pub fn is_on(state: &State) -> bool {
     state.mgr_option("mgr/balancer/active").and_then(crate::state::parse_switch).unwrap_or(false)
         && mode(state) == "upmap"
 }
 
+/// The mode: `upmap` unless configured otherwise.
 pub fn mode(state: &State) -> &str {
     state.mgr_option("mgr/balancer/mode").unwrap_or("upmap")
 }
 
-/// What one step may do; the reason if it may do nothing now.
+/// The bounds of one step, or the reason why none may be taken now.
 pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
     let map = &state.osdmap;
     if map.require_min_compat_client < Release::LUMINOUS {
@@ -108,7 +110,7 @@ impl Monitor {
     }
 }
 
-/// Writes a plan into the map.
+/// Writes a plan into the map's `pg_upmap_items`.
 pub fn apply(
     state: &State,
     plan: impl IntoIterator<Item = (types::PgId, crate::balancer::Items)>,

@@ -1,9 +1,9 @@
-//! Boots that wait for each other.
+//! Batching of boots.
 //!
-//! Where a machine or the whole cluster starts again, each of its OSDs reports for duty when it has read what
-//! it has. If each came up in a map of its own, its groups would peer anew with every one of them. So a boot
-//! waits, for [`GATHER_MAX`] at most, while others are about to come: OSDs that the map shows up and that
-//! have no session, or one from another address than the map's.
+//! When a host or the whole cluster restarts, its OSDs boot one after the other, each once it has read its
+//! store. If each came up in an epoch of its own, its groups would peer again for every one of them. So a
+//! boot waits, for [`GATHER_MAX`] at most, while other boots are expected: those of OSDs that are up in the
+//! map and have no session, or a session from another address than the map's.
 
 use super::Monitor;
 use super::osds::{Boot, OsdJob};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::OsdId;
 
-/// How long a boot waits for those of other OSDs.
+/// Longest time for which a boot waits for those of other OSDs.
 const GATHER_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
@@ -30,17 +30,18 @@ impl Boots {
 }
 
 impl Monitor {
-    /// An OSD has a session.
+    /// Handles a new session of an OSD.
     pub(super) fn osd_arrived(&mut self, conn: ConnId, osd: OsdId) {
         self.boots.arriving.insert(osd, conn);
     }
 
+    /// Adds a boot to the batch.
     pub(super) fn gather_boot(&mut self, now: Time, osd: OsdId, boot: Boot) {
         self.boots.waiting.insert(osd, boot);
         self.boots.due.get_or_insert(now + GATHER_MAX);
     }
 
-    /// Lets those go on that wait, if nobody else is about to come.
+    /// Queues the batch if it is due, or if no other boot is expected.
     pub(super) fn release_boots(&mut self, now: Time) {
         let Some(due) = self.boots.due else { return };
         if now < due && self.others_are_about_to_boot() {

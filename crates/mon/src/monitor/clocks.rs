@@ -1,12 +1,13 @@
-//! Clocks of monitors: how far they are apart, and what may be believed of them.
+//! Clock skew between monitors, and the expiry of blocklist entries in spite of it.
 //!
-//! The leader asks each monitor that has a session with it what time it is there. The answer was given some time
-//! between question and arrival, so it is known up to half of that.
+//! The leader requests the time of each monitor that has a session with it. The answer was taken at an
+//! unknown moment of the round trip, so it is accurate to half of that.
 //!
-//! Entries of the blocklist end by the clock of the monitor that leads. The next one's may be ahead. So the store keeps
-//! what the leader's clock showed lately ([`keys::CLOCK`]), and the time of an entry that is left counts from there:
-//! a leader whose clock has gone much further than leaders change in puts all entries off by as much. If the monitors
-//! were just away, a client stays fenced for as long as they were; the other way round it would write again too early.
+//! Entries of the blocklist expire by the clock of the leader, and the clock of the next leader may be ahead.
+//! So the store keeps a recent reading of the leader's clock ([`keys::CLOCK`]), and the remaining time of an
+//! entry counts from there: if the clock has advanced by much more than a change of leader takes, the leader
+//! postpones all entries by as much. If the monitors were merely down, a client stays fenced for as long as
+//! they were; the other choice could let it write too early.
 
 use super::{Monitor, Skew};
 use crate::change::Change;
@@ -21,12 +22,12 @@ use types::{EntityAddr, UTime};
 use wire::MessageBody;
 use wire::forward::{ClockAsked, ClockTold};
 
-/// How often clocks are compared.
+/// Interval at which clocks are compared.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// How often the store is told what time it is, while there is a blocklist.
+/// Interval at which the leader stores a reading of its clock, while the blocklist is not empty.
 const STAMP_INTERVAL: Duration = Duration::from_secs(20);
-/// A clock that has gone further since the last stamp is not believed: more than the interval, a change of leader and
-/// what a busy store takes.
+/// A clock that has advanced further since the last stored reading is not trusted. Covers the interval, a
+/// change of leader and the delays of a busy store.
 const STAMP_AGE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ pub(super) struct ClockChecks {
 }
 
 impl Monitor {
-    /// Once per tick of the leader.
+    /// Requests the other monitors' clocks, if that is due. Called in every tick of the leader.
     pub(super) fn check_clocks(&mut self, now: Time) {
         if now < self.clock_checks.due {
             return;
@@ -48,7 +49,7 @@ impl Monitor {
         }
     }
 
-    /// Another monitor says what time it is there.
+    /// Handles the clock reading of another monitor.
     pub(super) fn take_clock(&mut self, now: Time, conn: ConnId, told: &ClockTold) {
         let Some(name) = self.name_of_monitor(conn) else { return };
         let seconds = |nanos: i128| nanos as f64 / 1e9;
@@ -61,6 +62,7 @@ impl Monitor {
         self.overview.skews.insert(name, skew);
     }
 
+    /// Removes expired entries from the blocklist, and stores a reading of the clock if that is due.
     pub(super) fn plan_blocklist(&self, now: Time, change: &mut Change) {
         let (map, wall) = (&self.state.osdmap, now.wall());
         if map.blocklist.is_empty() && map.range_blocklist.is_empty() {
@@ -97,12 +99,13 @@ impl Monitor {
     }
 }
 
-/// What the store knows of the leader's clock.
+/// The leader's clock, as stored under [`keys::CLOCK`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeaderClock {
-    /// What it showed lately, in nanoseconds since 1970.
+    /// A recent reading, in nanoseconds since 1970.
     pub shows: u64,
-    /// When entries of the blocklist that were put off end; what a map says of an entry stays.
+    /// The expiry times of postponed blocklist entries by address, in nanoseconds since 1970. Maps keep the
+    /// expiry time that an entry began with.
     #[serde(default)]
     pub ends: BTreeMap<String, u64>,
 }
@@ -122,7 +125,7 @@ impl LeaderClock {
         LeaderClock { shows: wall.as_nanos(), ends: all.map(later).collect() }
     }
 
-    /// The same at another time, without the entries that are gone.
+    /// The same for another reading, without the entries that are no longer in the map.
     fn showing(&self, wall: UTime, map: &OsdMap) -> LeaderClock {
         let mut ends = self.ends.clone();
         if !ends.is_empty() {
@@ -135,13 +138,13 @@ impl LeaderClock {
 }
 
 impl Change {
-    /// Tells the store what the leader's clock shows.
+    /// Stores a reading of the leader's clock.
     pub fn stamp_clock(&mut self, state: &State) {
         let known = state.clock.clone().unwrap_or_default();
         self.put_clock(&known.showing(self.now(), &state.osdmap));
     }
 
-    /// An entry that is listed already is to end later. In a map it keeps the time with which it came.
+    /// Postpones an entry that is listed already. In maps it keeps its first expiry time.
     pub fn extend_blocklist(&mut self, state: &State, addr: &EntityAddr, until: UTime) {
         let known = state.clock.clone().unwrap_or_default();
         if known.end_of(addr, until) > until.as_nanos() {
@@ -157,7 +160,7 @@ impl Change {
     }
 }
 
-/// How far monitors' clocks may be apart before health speaks of it.
+/// Clock skew in seconds beyond which health warns.
 pub(crate) fn drift_allowed(state: &State) -> f64 {
     state.options().real("mon_clock_drift_allowed")
 }

@@ -1,20 +1,21 @@
-//! The way of an operation into the control store, and of what is committed into the state.
+//! Commits operations to the control store, and applies committed transactions to the state.
 //!
 //! ```text
-//!            conflict            told of it
+//!            conflict            reported
 //! Current --------------> Behind -----------> Current
-//!    |                       | not told in time
+//!    |                       | not reported in time
 //!    |  failure              v          Loaded
 //!    +---------> Paused ---> Loading ----------> Current
 //! ```
 //!
-//! Operations are decided while the state is current. An operation whose transaction failed was
-//! perhaps done: that is found out by loading. If all that it wrote is there, it was, and what was to be said is said;
-//! else it is decided again, by the state as it is then. So who gave a command does not notice that the store was
-//! away, unless that lasts longer than [`PATIENCE`]. (What was written over meanwhile is done twice.)
+//! Operations are decided while the state is current. If the commit of an operation failed, it may have been
+//! applied: loading the state decides that. If all its writes are there, it was applied, and its answer is
+//! sent; else the operation is run again on the loaded state. So a client does not notice that the store was
+//! unreachable, unless that lasts longer than [`PATIENCE`]. (If its writes were overwritten meanwhile, the
+//! operation is applied twice.)
 //!
-//! An answer that nothing need be changed is given only if the store agrees that the state is the newest:
-//! the leader before this one may just have made a change of which this one was not told yet.
+//! An answer that nothing need be changed is sent only if the store confirms that the state is the newest: a
+//! former leader may just have committed a change that this monitor has not received yet.
 
 use super::job::{Effects, Job, Rejection};
 use super::{Input, Monitor, Phase, RefusedChange, StoreTrouble, TICK};
@@ -28,21 +29,21 @@ use std::time::Duration;
 /// Pause before the store is read again after a failure; doubles with each failure in a row.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 const RELOAD_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// How long the change that a transaction lost against may take to be told.
+/// Time for the change that caused a conflict to be reported; after that the state is loaded.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
-/// So long an operation waits that somebody asked for; then he is told that it did not come to it.
+/// Longest time for which an operation of a client waits; then it is rejected as not executed.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How the state stands to the store.
+/// The relation of the state to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sync {
     Current,
-    /// Another monitor was faster; its change is about to be told.
+    /// Another monitor committed first; its change is about to be reported.
     Behind {
         until: Time,
     },
-    /// The store failed.
+    /// The store failed; the state is loaded after the pause.
     Paused {
         until: Time,
     },
@@ -58,10 +59,10 @@ impl Sync {
     }
 }
 
-/// A transaction under way, or one of which nobody knows whether it was done.
+/// A transaction in flight, or one with unknown outcome.
 pub(super) struct InFlight {
     pub token: u64,
-    /// The newest revision that was known when it was decided.
+    /// The newest known revision when it was decided.
     pub known: Revision,
     pub transaction: Transaction,
     pub job: Job,
@@ -105,12 +106,12 @@ impl Monitor {
         waiting.into_iter().for_each(|input: Input| self.input(now, input));
     }
 
-    /// What became of an operation that the store did not answer.
+    /// Decides the fate of an operation whose commit was not answered, from the loaded entries.
     fn settle_doubt(&mut self, now: Time, entries: &[Entry]) {
         let Some(InFlight { transaction, known, job, effects, .. }) = self.doubtful.take() else {
             return;
         };
-        // Another monitor that reserved ids in the same second has written the same, and the ids are its own.
+        // Another monitor that reserved ids in the same second wrote the same value, and owns the ids.
         let is_done = effects.global_ids.is_none() && is_written(&transaction, known, entries);
         match is_done {
             true => self.finish(now, job, effects),
@@ -125,9 +126,9 @@ impl Monitor {
         self.tend_candidacy(now);
     }
 
-    /// What others committed, and maybe what we did.
+    /// Applies the commits of others, and possibly this monitor's own.
     pub(super) fn changed(&mut self, now: Time, events: &[Event]) {
-        // Before the first load, that will show them; during another one, it is newer.
+        // The first load will contain them; during a later one, the loaded state is newer.
         if matches!(self.phase, Phase::Serving) && self.sync != Sync::Loading {
             if let Sync::Behind { .. } = self.sync {
                 self.sync = Sync::Current;
@@ -137,7 +138,7 @@ impl Monitor {
         }
     }
 
-    /// The state has become another one: everybody is told, and operations go on.
+    /// Handles a new state: subscribers are updated, and waiting operations continue.
     fn state_changed(&mut self, now: Time) {
         self.follow_leader(now);
         self.publish(now);
@@ -146,14 +147,14 @@ impl Monitor {
         self.pump(now);
     }
 
-    /// What follows from time alone.
+    /// Loads the state again when a pause or wait is over.
     pub(super) fn synchronise(&mut self, now: Time) {
         if self.sync.due().is_some_and(|due| due <= now) {
             self.load();
         }
     }
 
-    /// Runs operations until one has to wait for its transaction.
+    /// Runs operations until one waits for its transaction.
     pub(super) fn pump(&mut self, now: Time) {
         self.release_boots(now);
         while self.in_flight.is_none() && self.sync == Sync::Current {
@@ -189,8 +190,9 @@ impl Monitor {
         }
     }
 
-    /// What a leader decides is not done any more once another one leads: it follows from reports and from time
-    /// that only the one that leads knows. Versions do not show that, for the next leader may have written nothing yet.
+    /// Sends a transaction to the store. A leader's decisions follow from reports and timers that only the
+    /// leader has, so they are void once another monitor leads. Versions do not show that, as the next leader
+    /// may not have written anything yet: the transaction compares the leader, too.
     fn commit(&mut self, mut transaction: Transaction, job: Job, effects: Effects) {
         if self.leads() {
             transaction.compare.push((keys::LEADER.to_owned(), self.state.leader_revision()));
@@ -223,7 +225,7 @@ impl Monitor {
                 self.jobs.push_first(job);
                 if self.sync == Sync::Current && !self.is_overtaken(&transaction) {
                     match self.may_be_deposed(now) {
-                        // The store was away for longer than a lease lasts: much may have changed.
+                        // The store was unreachable for longer than a lease lasts: much may have changed.
                         true => self.load(),
                         false => self.sync = Sync::Behind { until: now + BEHIND_MAX },
                     }
@@ -245,15 +247,15 @@ impl Monitor {
         }
     }
 
-    /// Pauses reads and writes, so that a store that is full, or wants another password, is not read as a
-    /// whole twice a second.
+    /// Pauses reads and writes, so that a store that is full, or has changed its password, is not loaded
+    /// twice a second.
     fn pause(&mut self, now: Time) {
         let pause = RELOAD_PAUSE * (1 << self.failures_in_row.min(4));
         self.sync = Sync::Paused { until: now + pause.min(RELOAD_PAUSE_MAX) };
         self.failures_in_row += 1;
     }
 
-    /// A change that the store will never take: what waits behind it goes on.
+    /// Drops a change that the store will never take, so that the operations behind it continue.
     fn refused(&mut self, now: Time, job: Job, reason: String) {
         if job.is_answered() {
             return self.reject(job, Rejection::Refused(reason));
@@ -268,7 +270,7 @@ impl Monitor {
         self.overview.refused_change = Some(RefusedChange { when: now, reason });
     }
 
-    /// The store took a write.
+    /// Handles a successful write.
     pub(super) fn note_written(&mut self, transaction: &Transaction) {
         self.failures_in_row = 0;
         if !transaction.is_empty() {
@@ -287,12 +289,12 @@ impl Monitor {
         }
     }
 
-    /// Whether what is known is what the store says, as far as anybody told.
+    /// Whether the state is the newest one, as far as reported.
     pub(super) fn is_current(&self) -> bool {
         self.sync == Sync::Current
     }
 
-    /// Nobody waits forever for a store that is away.
+    /// Rejects operations of clients that have waited for [`PATIENCE`].
     pub(super) fn give_up_waiting(&mut self, now: Time) {
         let is_due = |job: &Job| job.asked().is_some_and(|asked| now.since(asked) >= PATIENCE);
         if let Some(doubtful) = self.doubtful.take_if(|doubtful| is_due(&doubtful.job)) {
@@ -307,7 +309,7 @@ impl Monitor {
         }
     }
 
-    /// Whether the change that a transaction lost against is known by now.
+    /// Whether the change that caused a conflict has been applied already.
     fn is_overtaken(&self, transaction: &Transaction) -> bool {
         transaction.compare.iter().any(|(key, compared)| match Service::from_version_key(key) {
             Some(service) => self.state.version(service).1 != *compared,
@@ -332,8 +334,8 @@ impl Monitor {
         }
     }
 
-    /// Something was written that cannot be read here, perhaps by a monitor of a newer release. Versions say that it is
-    /// known, so whatever was decided without it would be taken, and would write over it.
+    /// Pauses because of an entry that cannot be decoded, perhaps written by a monitor of a newer release.
+    /// Its version counts as known, so a decision made without it would be committed, and would overwrite it.
     fn pause_unreadable(&mut self, now: Time, errors: &[CorruptKey]) {
         self.pause(now);
         let reason = errors.iter().map(CorruptKey::to_string).collect::<Vec<_>>().join("; ");
@@ -344,7 +346,7 @@ impl Monitor {
         self.overview.store_unreadable = Some(StoreTrouble { since, reason });
     }
 
-    /// Does what was to be done once the change is durable.
+    /// Performs the effects of an operation whose change is durable.
     fn finish(&mut self, now: Time, job: Job, effects: Effects) {
         if let Some(global_ids) = effects.global_ids {
             self.take_global_ids(global_ids);
@@ -362,7 +364,7 @@ impl Monitor {
     }
 }
 
-/// Whether all of a transaction is what the store says was written since.
+/// Whether all writes of a transaction are among the loaded entries, with a revision after `known`.
 fn is_written(transaction: &Transaction, known: Revision, entries: &[Entry]) -> bool {
     let entries: BTreeMap<&str, &Entry> =
         entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();

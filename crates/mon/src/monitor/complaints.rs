@@ -1,4 +1,4 @@
-//! Limits how often the monitor's log repeats a failure of the control store.
+//! Rate limit for log messages about failures of the control store.
 
 use engine::Time;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ const SAME_AGAIN: Duration = Duration::from_secs(60);
 /// Pause before another reason of the same failure is logged: members of an etcd may word it differently.
 const OTHER_AGAIN: Duration = Duration::from_secs(10);
 
-/// The failures that were logged last, by subject.
+/// The last message about each subject.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     said: BTreeMap<&'static str, (Time, String)>,
 }
 
 impl Complaints {
-    /// Whether to log this now.
+    /// Whether to log this now; if so, it is noted as logged.
     pub fn is_due(&mut self, now: Time, subject: &'static str, reason: &str) -> bool {
         let is_due = self.said.get(subject).is_none_or(|(when, said)| {
             let pause = if said == reason { SAME_AGAIN } else { OTHER_AGAIN };

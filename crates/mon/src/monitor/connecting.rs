@@ -1,7 +1,7 @@
-//! How this monitor proves to another one who it is.
+//! Authentication of this monitor to another one.
 //!
-//! All monitors hold the rotating secrets of their own service, so it seals a ticket for itself. Nobody
-//! else has one in the name of a monitor.
+//! All monitors have the rotating secrets of their own service, so a monitor seals a ticket for itself. No
+//! other entity can have a ticket in the name of a monitor.
 
 use super::handshake::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
 use super::{AuthMode, Monitor};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use types::{EntityName, EntityType, Errno};
 
-/// Why the session is not opened.
+/// Why a session cannot be opened.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -57,7 +57,7 @@ impl Monitor {
             ClientAuthorizer::among_peers(name, now.wall(), secrets, &mut self.entropy)?;
         let payload = Bytes::copy_from_slice(authorizer.payload());
         self.proof = Some((conn, authorizer));
-        // Keys of clients pass by here.
+        // Secure mode first: the keys of clients pass through this session.
         let preferred_modes = vec![MODE_SECURE, MODE_CRC];
         Ok(ConnectingAnswer::Start { method: METHOD_CEPHX, preferred_modes, payload })
     }

@@ -1,17 +1,17 @@
-//! Which monitor leads.
+//! Election of the leader.
 //!
-//! Each monitor holds a lease of the control store and, bound to it, a key that says that it is alive.
-//! Whoever finds no leader writes itself as one, bound to its lease; of several that try at once, one
-//! succeeds. When the leader's lease ends, its keys go, and the others learn of it.
+//! Each monitor holds a lease of the control store and, bound to it, a key that announces that it is alive. A
+//! monitor that finds no leader writes itself as leader, bound to its lease; if several try at once, one
+//! succeeds. When the leader's lease expires, the store deletes its keys, and the others are notified.
 //!
-//! A leader that another monitor has a session with no more, and gets none, is succeeded by that one
-//! at once, as long as it reaches the store: failed OSDs should not wait for a lease. Who was succeeded
-//! although it lived does not do the same to its successor for a while, so that two monitors that
-//! cannot reach each other do not take turns.
+//! A monitor that loses its session with the leader, and cannot open another, succeeds the leader at once, as
+//! long as it reaches the store: failed OSDs should not wait for a lease. A monitor that was succeeded
+//! although it ran does not do the same to its successor for a while, so that two monitors that cannot reach
+//! each other do not take turns.
 //!
-//! A leader that is cut off from the store stops to own the timers before its lease ends. Should two
-//! believe to lead all the same, they do no harm: all that they write is compare-and-swap, and compares besides
-//! that no other one has begun to lead.
+//! A leader that is cut off from the store gives up the timers before its lease expires. Should two monitors
+//! believe to lead all the same, they do no harm: all their writes are compare-and-swap, and also compare
+//! that the leader has not changed.
 
 use super::{Monitor, Phase, StoreTrouble};
 use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
@@ -22,33 +22,34 @@ use crate::state::{Leader, Presence};
 use engine::{ConnId, Output, Time};
 use std::time::Duration;
 
-/// How long a leader may be silent until others take over.
+/// Time without a renewal after which the leader's lease expires and others take over.
 pub(super) const LEASE_TTL: Duration = Duration::from_secs(4);
-/// What a leader gives up of it, because clocks do not run alike.
+/// Safety margin of the lease's owner for clock drift.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
-/// How long one that was succeeded while it lived waits for leases to end like anybody else.
+/// Time for which a monitor that was succeeded although it ran waits for leases to expire before it takes
+/// over.
 const HUMBLE: Duration = Duration::from_secs(60);
-/// After so long without an answer of the store, health speaks of it.
+/// Time without an answer of the store after which health warns.
 pub(crate) const SILENCE_MAX: Duration = LEASE_TTL;
 
 pub(super) struct Candidacy {
     me: Leader,
     lease: Option<LeaseId>,
-    /// A request for the lease that was not answered yet, and when it was made.
+    /// The pending request for the lease: its token, and when it was sent.
     asked: Option<(u64, Time)>,
-    /// Until when the lease lives at least.
+    /// The time until which the lease is certainly valid.
     valid_until: Time,
-    /// When the store answered last, and what it said since that was no answer.
+    /// Time of the store's last answer, and the last failure since.
     heard: Time,
     complaint: Option<String>,
-    /// A transaction that says that we live, or lead.
+    /// The pending transaction that announces that this monitor is alive, or that it leads.
     claim: Option<(u64, Transaction)>,
-    /// The leases that the keys are bound to which say that we live, and that we lead.
+    /// The lease to which the presence key is bound, and the one to which the leader key is bound.
     announced: Option<LeaseId>,
     led_by: Option<LeaseId>,
-    /// As was acted upon.
+    /// The leader at the last call of [`Monitor::follow_leader`].
     followed: Option<Leader>,
-    /// When another one succeeded this monitor although it lived.
+    /// Time at which another monitor succeeded this one although it ran.
     deposed: Option<Time>,
 }
 
@@ -69,11 +70,12 @@ impl Candidacy {
         }
     }
 
+    /// Whether a completion belongs to the pending claim.
     pub fn is_claim(&self, token: u64) -> bool {
         self.claim.as_ref().is_some_and(|(claim, _)| *claim == token)
     }
 
-    /// That a lease has ended is an answer, too.
+    /// Notes an answer of the store. An expired lease is an answer, too.
     fn note_answer(&mut self, now: Time, outcome: &Result<LeaseId, LeaseError>) {
         match outcome {
             Ok(_) | Err(LeaseError::Ended) => (self.heard, self.complaint) = (now, None),
@@ -81,7 +83,7 @@ impl Candidacy {
         }
     }
 
-    /// Whether the store has not answered for longer than others take to notice.
+    /// The store's failure, if it lasts longer than other monitors take to notice.
     fn trouble(&self, now: Time) -> Option<StoreTrouble> {
         let since = self.heard;
         (since > Time::ZERO && now.since(since) > SILENCE_MAX).then(|| {
@@ -97,36 +99,36 @@ impl Candidacy {
 }
 
 impl Monitor {
-    /// Whether this monitor is the one that others turn to. It stays so while the store is out of
-    /// reach of all.
+    /// Whether this monitor is the leader as far as is known. It remains so while no monitor can reach the
+    /// store.
     pub fn leads(&self) -> bool {
         self.candidacy.followed.as_ref() == Some(&self.candidacy.me)
     }
 
-    /// Whether nobody else can have taken over by now, so that this one does what follows from time.
+    /// Whether no other monitor can have taken over yet, so that this one runs the timers.
     pub fn owns_timers(&self, now: Time) -> bool {
         let candidacy = &self.candidacy;
         let is_bound = candidacy.lease.is_some() && candidacy.led_by == candidacy.lease;
         self.leads() && is_bound && now < candidacy.valid_until
     }
 
-    /// Whether this monitor leads as far as it knows, and its lease may have ended since.
+    /// Whether this monitor is the leader as far as is known, but its lease may have expired.
     pub(super) fn may_be_deposed(&self, now: Time) -> bool {
         self.leads() && now >= self.candidacy.valid_until
     }
 
-    /// Whether this monitor's lease lives, as far as it knows.
+    /// Whether this monitor's lease is valid, as far as is known.
     pub(super) fn holds_lease(&self, now: Time) -> bool {
         self.candidacy.lease.is_some() && now < self.candidacy.valid_until
     }
 
-    /// The lease ends by itself, and its keys go with it.
+    /// Stops renewing the lease. It expires by itself, and its keys are deleted with it.
     pub(super) fn give_up_lease(&mut self) {
         self.candidacy.lease = None;
         self.candidacy.announced = None;
     }
 
-    /// Once per tick: keeps the lease, and uses it.
+    /// Renews the lease, and claims presence or leadership if needed. Called in every tick.
     pub(super) fn tend_candidacy(&mut self, now: Time) {
         if !matches!(self.phase, Phase::Serving) {
             return;
@@ -164,8 +166,8 @@ impl Monitor {
             Err(LeaseError::Ended) => {
                 tracing::warn!("the lease of this monitor has ended");
                 self.candidacy.lease = None;
-                // Perhaps this machine stood still, or was reset to a snapshot: then what is left of the ids that
-                // were set aside before has been given out since.
+                // This machine may have been suspended, or reset to a snapshot: then the remaining ids of the
+                // reservation may have been assigned since.
                 self.global_ids = 0..0;
             }
             Err(LeaseError::Failed { reason }) if self.complaints.is_due(now, "lease", &reason) => {
@@ -175,17 +177,17 @@ impl Monitor {
         }
     }
 
-    /// Whether the leader is to be succeeded although its lease may still live.
+    /// Whether to succeed the leader although its lease may still be valid.
     fn leader_is_gone(&self, now: Time) -> bool {
         let is_humble = self.candidacy.deposed.is_some_and(|when| now.since(when) < HUMBLE);
         self.relay.misses_leader(now) && !is_humble
     }
 
-    /// Says that this monitor lives and, if nobody leads, that it does.
+    /// Announces that this monitor is alive and, if there is no leader, that it leads.
     pub(super) fn claim(&mut self, now: Time) {
         let candidacy = &self.candidacy;
         let (Some(lease), None) = (candidacy.lease, &candidacy.claim) else { return };
-        // An earlier run of ours leads no more, and an earlier lease of ours has ended.
+        // An earlier run of this monitor leads no more, and an earlier lease of this run has expired.
         let is_vacant = self.state.leader.as_ref().is_none_or(|leader| {
             let is_bound = *leader == candidacy.me && candidacy.led_by == Some(lease);
             leader.name == candidacy.me.name && !is_bound
@@ -213,7 +215,7 @@ impl Monitor {
         self.candidacy.claim = Some((token, transaction));
     }
 
-    /// A claim was decided. What failed is tried again with the next tick.
+    /// Handles the outcome of a claim. A failed claim is repeated in the next tick.
     pub(super) fn claimed(&mut self, now: Time, outcome: Result<Revision, CommitError>) {
         let Some((_, transaction)) = self.candidacy.claim.take() else { return };
         match outcome {
@@ -235,9 +237,9 @@ impl Monitor {
         }
     }
 
-    /// Acts upon a change of the leader.
+    /// Handles a change of the leader.
     pub(super) fn follow_leader(&mut self, now: Time) {
-        // Between two leaders the one that was may still answer.
+        // Until there is a new leader, the former one may still answer.
         let leader = self.state.leader.clone();
         if leader.is_none() {
             return self.claim(now);
@@ -265,17 +267,17 @@ impl Monitor {
         }
     }
 
-    /// This monitor leads from now on, and knows nothing yet of what OSDs report.
+    /// Begins to lead, without any reports of OSDs yet.
     fn take_over(&mut self, now: Time) {
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.stats = Default::default();
         self.liveness.restart();
-        // OSDs report again what they see now, and took back elsewhere what they no longer see.
+        // OSDs report failures that persist again, and may have cancelled others at the former leader.
         self.failures = Failures::default();
         self.overview.services = ServiceMap::new(now);
         let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
         for (osd, known) in self.state.osdmap.existing_osds() {
-            // Whoever does not come back counts as gone.
+            // An OSD that does not come back is to be marked down.
             if known.is_up() && !here.contains(&osd) {
                 self.liveness.lost(osd, now);
             }

@@ -1,9 +1,9 @@
-//! Marks of fullness on OSDs and pools.
+//! Fullness states of OSDs and pools.
 //!
-//! An OSD is marked when its usage reaches one of the three ratios of the map. A pool is marked as the
-//! fullest OSD that its rule can choose: one that is full takes no more writes, as no group may lose a
-//! copy for lack of space. A mark goes only when the usage is [`SLACK`] below its ratio, so that it
-//! does not come and go with every object.
+//! An OSD is marked when its usage reaches one of the three ratios of the map. A pool gets the mark of the
+//! fullest OSD that its rule can choose: a full pool takes no more writes, as no group may lose a copy for
+//! lack of space. A mark is removed only when the usage is [`SLACK`] below its ratio, so that it does not
+//! flap.
 
 use super::Monitor;
 use crate::change::Change;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use types::{OsdId, PoolId};
 use wire::internal::OsdUsage;
 
-/// A share of the disk.
+/// Hysteresis, as a share of the disk.
 const SLACK: f64 = 0.005;
 const MARKS: OsdState =
     OsdState(OsdState::FULL.0 | OsdState::BACKFILLFULL.0 | OsdState::NEARFULL.0);
@@ -24,7 +24,7 @@ impl Monitor {
         for (osd, known) in map.existing_osds() {
             let mark = match self.stats.osd(osd) {
                 Some(report) => mark(map, known, &report.usage),
-                // Nothing is known yet: what was seen before is likely still so.
+                // Without a report the former mark most likely still holds.
                 None => OsdState(known.state.0 & MARKS.0),
             };
             if !mark.is_empty() && known.is_in() {
@@ -42,7 +42,7 @@ impl Monitor {
     fn mark_pools(&self, marked: &BTreeMap<OsdId, OsdState>, change: &mut Change) {
         let all = PoolFlags::FULL | PoolFlags::BACKFILLFULL | PoolFlags::NEARFULL;
         let map = &self.state.osdmap;
-        // The flag of a pool over its quota is set and cleared with that.
+        // The FULL flag of a pool over its quota belongs to the quota.
         let pools =
             map.pools.iter().filter(|(_, pool)| !pool.flags.contains(PoolFlags::FULL_QUOTA));
         let changed: Vec<(PoolId, PoolFlags)> = pools
@@ -59,14 +59,14 @@ impl Monitor {
     }
 }
 
-/// The mark that an OSD's usage earns it, if any.
+/// The mark for an OSD's usage, if any.
 fn mark(map: &OsdMap, known: &Osd, usage: &OsdUsage) -> OsdState {
-    // Its store has not said yet how large it is.
+    // The store has not reported its size yet.
     if usage.bytes_total == 0 {
         return OsdState(known.state.0 & MARKS.0);
     }
     let used = 1.0 - usage.bytes_available as f64 / usage.bytes_total as f64;
-    // Who bears a mark, or a worse one, must be clearly below to lose it.
+    // An OSD with this mark, or a worse one, must be clearly below the ratio to lose it.
     let reached = |ratio: f32, bearers: OsdState| {
         let slack = if known.state.intersects(bearers) { SLACK } else { 0.0 };
         used >= f64::from(ratio) - slack
@@ -81,7 +81,7 @@ fn mark(map: &OsdMap, known: &Osd, usage: &OsdUsage) -> OsdState {
     }
 }
 
-/// The flags of a pool that may store something on each of the OSDs of its rule.
+/// The fullness flag of a pool whose rule may choose each of its OSDs.
 fn flags(map: &OsdMap, pool: &Pool, marked: &BTreeMap<OsdId, OsdState>) -> PoolFlags {
     let shares = crate::dump::usage::rule_shares(map, pool);
     let worst = |mark: OsdState| {

@@ -1,7 +1,7 @@
-//! Authentication of those who connect.
+//! Authentication of connecting peers.
 //!
-//! A first payload of mode "monitor" starts the exchange in which a client proves its key; one of
-//! mode "authorizer" presents a ticket for the manager, whose part this process plays as well.
+//! A first payload of mode "monitor" starts the exchange in which a client proves its key; one of mode
+//! "authorizer" presents a ticket for the manager, which this process stands in for.
 
 use super::session::Caps;
 use super::{AuthMode, Monitor};
@@ -21,9 +21,9 @@ pub(super) const METHOD_CEPHX: u32 = 2;
 /// `CEPH_CON_MODE_*`
 pub(super) const MODE_CRC: u32 = 1;
 pub(super) const MODE_SECURE: u32 = 2;
-/// First bytes of payloads for services; those for monitors are above.
+/// First bytes of payloads for services; those for monitors are greater.
 const AUTHORIZER_MODE_MAX: u8 = 9;
-/// How long a peer may take to authenticate.
+/// Time in which a peer must authenticate.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -36,11 +36,11 @@ pub(super) struct Handshake {
 #[derive(Debug)]
 enum Step {
     Cephx(CephxServer),
-    /// A ticket for that service is being shown.
+    /// The peer presents a ticket for that service.
     Authorizer(AuthorizeHandler, EntityType),
-    /// Proven; the session is about to open.
+    /// Authenticated; the session is about to open.
     Done(Option<CephxServer>),
-    /// Waits for the reservation of global ids; a client that is about to prove its key has a session.
+    /// Waits for the reservation of global ids. A client that is about to prove its key keeps its state.
     AwaitsGlobalId(Option<CephxServer>, AuthRequest),
 }
 
@@ -53,7 +53,7 @@ impl Handshake {
     }
 }
 
-/// Why a peer is not let in.
+/// Why a peer is not admitted.
 #[derive(Debug)]
 struct Refused(Errno);
 
@@ -97,7 +97,7 @@ impl Monitor {
     }
 
     fn choose_mode(&self, preferred: &[u32]) -> Option<u32> {
-        // Without keys there is nothing to make a connection secure with.
+        // Secure mode needs keys.
         let possible = |mode: &u32| self.settings.auth == AuthMode::Cephx || *mode == MODE_CRC;
         let accepted = |mode: &u32| self.settings.connection_modes.contains(mode);
         preferred.iter().copied().find(|mode| accepted(mode) && possible(mode))
@@ -133,7 +133,7 @@ impl Monitor {
             };
             return Ok(Some(self.believe(now, conn, asked.name, global_id)));
         }
-        // One that has proved nothing costs no id: reservations are writes.
+        // An id is assigned only after the proof: reservations are writes.
         let is_new = asked.global_id == 0;
         let (server, challenge) =
             CephxServer::start(asked.name, asked.global_id, is_new, &mut self.entropy);
@@ -142,7 +142,7 @@ impl Monitor {
         Ok(Some(AuthVerdict::More { payload: challenge.into() }))
     }
 
-    /// The id that a client asks to keep, or a new one if there is one left.
+    /// The id that a client asks to keep, or a new one if one is left.
     fn global_id_for(&mut self, asked: u64) -> Option<u64> {
         if asked != 0 { Some(asked) } else { self.global_ids.next() }
     }
@@ -169,7 +169,7 @@ impl Monitor {
         Ok(verdict)
     }
 
-    /// [`Monitor::prove`] of a client that gets an id if it succeeds.
+    /// [`Monitor::prove`] for a client that is assigned an id if it succeeds.
     fn prove_new(
         &mut self,
         now: Time,
@@ -185,7 +185,7 @@ impl Monitor {
         let outcome = self.prove(now, server, mode, payload);
         let is_proved = matches!(&outcome, Ok((_, Step::Done(_))));
         if !is_proved {
-            // The id was told to no client.
+            // No client has seen the id.
             self.global_ids.start = global_id;
         }
         outcome
@@ -250,7 +250,7 @@ impl Monitor {
                 let verdict = AuthVerdict::More { payload: challenge.into() };
                 Ok((Some(verdict), Step::Authorizer(handler, service)))
             }
-            // Clients have tickets for monitors, too, but a session with one begins by a key.
+            // Clients have tickets for monitors, too, but must open a session with one by their key.
             Ok(AuthorizeStep::Accepted { peer, .. })
                 if service == EntityType::MON
                     && !(peer.name.kind == EntityType::MON && peer.caps.allow_all) =>
@@ -307,7 +307,7 @@ impl Monitor {
         Ok(verdict)
     }
 
-    /// New global ids are there.
+    /// Continues the handshakes that waited for global ids.
     pub(super) fn serve_waiting_handshakes(&mut self, now: Time) {
         let waiting = |handshake: &Handshake| matches!(handshake.step, Step::AwaitsGlobalId(..));
         let conns: Vec<ConnId> = self
@@ -329,7 +329,7 @@ impl Monitor {
         }
     }
 
-    /// Drops those who took too long.
+    /// Drops handshakes that took too long.
     pub(super) fn expire_handshakes(&mut self, now: Time) {
         let expired: Vec<ConnId> = self
             .handshakes
@@ -344,7 +344,7 @@ impl Monitor {
     }
 }
 
-/// The service that an authorizer is for: the manager's, or the monitors'.
+/// The service of an authorizer: the manager, or the monitors.
 fn service_shown(payload: &[u8]) -> Result<EntityType, Refused> {
     let shown: Authorizer = Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
     match shown.service {

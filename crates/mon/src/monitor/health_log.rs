@@ -1,5 +1,4 @@
-//! What changes about the cluster's health, in the cluster log: what happened can be read there after it
-//! is over.
+//! Changes of health checks in the cluster log, so that a failure can be read there after it is over.
 
 use super::Monitor;
 use super::job::Job;
@@ -8,10 +7,10 @@ use engine::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How often health is looked at.
+/// Interval at which health is checked.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The checks that were raised at the last look: severity and summary by name.
+/// The checks that failed at the last look: severity and summary by name.
 #[derive(Debug, Default)]
 pub(super) struct HealthSeen {
     due: Time,
@@ -19,7 +18,7 @@ pub(super) struct HealthSeen {
 }
 
 impl HealthSeen {
-    /// What is to be said of the difference, with the severities of the log.
+    /// Log entries for the difference, with the severities of the log.
     fn update(&mut self, now: BTreeMap<String, (Severity, String)>) -> Vec<(u16, String)> {
         let before = std::mem::replace(&mut self.checks, now);
         let mut notes = Vec::new();
@@ -27,7 +26,7 @@ impl HealthSeen {
             match before.get(name) {
                 None => notes
                     .push((level(*severity), format!("Health check failed: {summary} ({name})"))),
-                // Counts change all the time; only what becomes worse or better is news.
+                // Counts change all the time; only a change of severity is logged.
                 Some((known, _)) if known != severity => notes
                     .push((level(*severity), format!("Health check update: {summary} ({name})"))),
                 Some(_) => {}

@@ -1,8 +1,8 @@
-//! How far back the history of OSD maps goes.
+//! Trimming of old OSD maps.
 //!
-//! A member of a group that was away walks through every map since the group was last clean, to find
-//! out who may have written in the meantime. So differences are kept from the oldest epoch in which
-//! any group was last known to be clean, and in any case the latest [`INCREMENTALS_KEPT`].
+//! A member of a group that was away walks through every map since the group was last clean, to find past
+//! intervals that may have accepted writes. So incrementals are kept from the oldest epoch in which any group
+//! was last known to be clean, and in any case the latest [`INCREMENTALS_KEPT`].
 
 use super::Monitor;
 use crate::change::Change;
@@ -10,10 +10,10 @@ use crate::keys;
 use crate::state::INCREMENTALS_KEPT;
 use types::Epoch;
 
-/// So many differences beyond those to be kept are there before any is removed, so that this is not
-/// done with every map.
+/// Incrementals beyond those to be kept before any is removed, so that not every map trims.
 const SLACK: usize = 50;
-/// A group that was not clean for long may have kept any number, and no store takes that at once.
+/// Incrementals that one transaction removes. A group that was not clean for long may have kept any number,
+/// and stores bound the size of a transaction.
 const REMOVED_AT_ONCE: usize = 500;
 
 impl Monitor {

@@ -1,4 +1,4 @@
-//! What follows from time alone: rotation of secrets, expiry, quotas.
+//! Periodic work: rotation of secrets, expiry, quotas.
 
 use super::Monitor;
 use super::job::{GLOBAL_IDS_PER_RESERVATION, Job};
@@ -9,7 +9,7 @@ use maps::PoolFlags;
 use types::PoolId;
 
 impl Monitor {
-    /// Once per tick: finds out whether anything is due, and queues it.
+    /// Runs the periodic work of a tick, and queues the operations that are due.
     pub(super) fn keep_house(&mut self, now: Time) {
         self.expire_handshakes(now);
         if !matches!(self.phase, super::Phase::Serving) {
@@ -49,7 +49,7 @@ impl Monitor {
         self.expire_services(now);
         self.check_clocks(now);
         if self.overview.went_back.is_some() {
-            // Nothing that follows can be changed.
+            // The OSD map cannot be changed any more.
             return self.watch_health(now);
         }
         self.balance_if_due(now);
@@ -61,6 +61,7 @@ impl Monitor {
         }
     }
 
+    /// Collects the periodic changes of the leader.
     pub(super) fn plan_housekeeping(&mut self, now: Time, change: &mut Change) {
         self.plan_manager(change);
         self.plan_liveness(now, change);
@@ -74,7 +75,7 @@ impl Monitor {
         self.plan_autoscale(change);
     }
 
-    /// A pool over its quota takes no more writes, until it is below again.
+    /// Sets the flags of pools over their quotas, and clears them when usage is below again.
     fn plan_quotas(&self, change: &mut Change) {
         let quota_flags = PoolFlags::FULL_QUOTA | PoolFlags::FULL;
         let map = &self.state.osdmap;
@@ -92,7 +93,7 @@ impl Monitor {
                 let is_over = over(pool.quota_max_bytes, totals.bytes)
                     || over(pool.quota_max_objects, totals.objects);
                 let was_over = pool.flags.contains(PoolFlags::FULL_QUOTA);
-                // What was reported so far may be too little, but not too much.
+                // Partial reports are lower bounds: enough to set the flag, but not to clear it.
                 let has_quota = pool.quota_max_bytes > 0 || pool.quota_max_objects > 0;
                 let is_certain = is_over || !has_quota || self.stats.knows_pool(map, *id);
                 (is_over != was_over && is_certain).then_some((*id, is_over))

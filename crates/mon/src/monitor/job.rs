@@ -1,4 +1,4 @@
-//! Operations that may change the state, one after the other.
+//! Operations that may change the state. They run one after the other.
 
 use super::asking::Admitted;
 use super::committing::PATIENCE;
@@ -20,24 +20,26 @@ use wire::{
 const LOG_ENTRIES_AT_ONCE: usize = 400;
 /// Global ids that are reserved at once.
 pub(super) const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
-/// More than are ever reserved in a second, so that reservations do not outrun [`first_global_id`].
+/// Exceeds the ids that are ever reserved in a second, so that reservations do not outrun
+/// [`first_global_id`].
 const GLOBAL_IDS_PER_SECOND: u64 = 65_536;
 
-/// No reservation of an earlier second reaches this id, whatever the control store has forgotten since: a store
-/// that was restored from a backup counts on from a number that was given out long ago.
+/// Lower bound for global ids reserved at `now`: no reservation of an earlier second reaches it, even if the
+/// control store has forgotten reservations because it was restored from a backup.
 pub(crate) fn first_global_id(now: UTime) -> u64 {
     u64::from(now.seconds) * GLOBAL_IDS_PER_SECOND
 }
 
-/// Of a command's text, as much is told.
+/// Characters of a command's text that its description shows.
 const DESCRIPTION_MAX: usize = 400;
 
+/// One operation.
 #[derive(Debug, Clone)]
 pub(super) enum Job {
-    /// The first of a run: addresses, secrets, global ids.
+    /// The first operation of a run: publishes addresses, rotates secrets, reserves global ids.
     Start,
     ReserveGlobalIds,
-    /// Finds out whether the store takes writes again.
+    /// A small write that finds out whether the store takes writes again.
     Probe,
     RotateSecrets,
     PromotePendingKey(EntityName),
@@ -53,21 +55,21 @@ pub(super) enum Job {
         entries: Vec<LogEntry>,
     },
     Osd(OsdJob),
-    /// Flags and marks that follow from time and usage.
+    /// Periodic changes of the leader; see [`Monitor::plan_housekeeping`].
     Housekeeping,
     /// A step of the balancer.
     Balance,
-    /// For the cluster log, with severities.
+    /// Entries for the cluster log: severity and text.
     Notes(Vec<(u16, String)>),
 }
 
 impl Job {
-    /// Whether somebody is told what has come of it.
+    /// Whether a client waits for its outcome.
     pub fn is_answered(&self) -> bool {
         self.asked().is_some()
     }
 
-    /// Since when somebody waits for an answer.
+    /// The time of the request, if a client waits for an answer.
     pub fn asked(&self) -> Option<Time> {
         match self {
             Job::Command(command) => Some(command.asked),
@@ -76,7 +78,7 @@ impl Job {
         }
     }
 
-    /// Whose turn it takes, if it is not the cluster's own.
+    /// The session that it counts against; `None` for operations of the cluster itself.
     pub fn client(&self) -> Option<ConnId> {
         match self {
             Job::Command(command) => Some(command.conn),
@@ -85,7 +87,7 @@ impl Job {
         }
     }
 
-    /// What is told of it, if it is a client's.
+    /// Its description for `dump_ops_in_flight`, if a client sent it.
     pub fn summary(&self) -> Option<Operation> {
         let (conn, asked) = (self.client()?, self.asked()?);
         let description = match self {
@@ -100,7 +102,7 @@ impl Job {
         Some(Operation { sequence: 0, description, source, asked, done: None })
     }
 
-    /// What it weighs while it waits, nearly.
+    /// Its approximate size while it waits, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Job::Command(command) => {
@@ -112,7 +114,7 @@ impl Job {
     }
 }
 
-/// A command and where its answer goes.
+/// A command, and the session that its answer goes to.
 #[derive(Debug, Clone)]
 pub(super) struct CommandJob {
     pub conn: ConnId,
@@ -123,7 +125,7 @@ pub(super) struct CommandJob {
     pub asked: Time,
 }
 
-/// Why an operation is not done.
+/// Why an operation is not executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Rejection {
     #[error("it makes no valid map: {0}")]
@@ -169,7 +171,7 @@ impl Rejection {
     }
 }
 
-/// The messages that carry commands.
+/// The kinds of messages that carry commands: `MonCommand`, `MgrCommand`, `Command`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Channel {
     Monitor,
@@ -177,12 +179,12 @@ pub(super) enum Channel {
     Tell,
 }
 
-/// What happens once a change is durable.
+/// Actions that follow once a change is durable.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     pub messages: Vec<(ConnId, Message)>,
     pub global_ids: Option<Range<u64>>,
-    /// The operation takes several steps and is to be run again.
+    /// The operation takes several steps, and must run again.
     pub again: bool,
 }
 
@@ -193,7 +195,7 @@ impl Effects {
 }
 
 impl Monitor {
-    /// Decides what an operation changes in the state as it is now.
+    /// Runs an operation on the current state: returns its change, and what follows once that is durable.
     pub(super) fn run(&mut self, now: Time, job: &Job) -> (Change, Effects) {
         let mut change = Change::new(now.wall());
         let effects = match job {
@@ -218,7 +220,7 @@ impl Monitor {
                 self.acknowledge_log(*conn, entries)
             }
             Job::Osd(job) => self.run_osd_job(now, job, &mut change),
-            // Planned as the leader, and perhaps no longer by one.
+            // This monitor may have lost the leadership since it queued the operation.
             Job::Housekeeping if !self.owns_timers(now) => Effects::default(),
             Job::Housekeeping => {
                 self.plan_housekeeping(now, &mut change);
@@ -239,7 +241,7 @@ impl Monitor {
         (change, effects)
     }
 
-    /// Answers an operation that cannot be done.
+    /// Answers an operation that is not executed.
     pub(super) fn reject(&mut self, job: Job, reason: Rejection) {
         match job {
             Job::Command(command) => {
@@ -263,7 +265,7 @@ impl Monitor {
 
     fn start_run(&mut self, now: Time, change: &mut Change) -> Effects {
         self.announce_address(change);
-        // The one that leads does that; the clock of this one may be ahead, and would end all tickets.
+        // Secrets are rotated by the leader; this monitor's clock may be ahead, and would expire all tickets.
         let leads_other = |leader: &Leader| leader.name != self.settings.mon_name;
         if !self.state.leader.as_ref().is_some_and(leads_other) {
             self.rotate_secrets(now, change);
@@ -279,8 +281,8 @@ impl Monitor {
         Effects { global_ids: Some(first..end), ..Effects::default() }
     }
 
-    /// A reservation is durable. What is left of the one before is kept if the new one continues it: as much as is left
-    /// now, for ids were given while this was on its way.
+    /// Takes over a durable reservation. Unassigned ids of the one before are kept if the new one continues
+    /// it; some may have been assigned while the transaction was in flight.
     pub(super) fn take_global_ids(&mut self, reserved: Range<u64>) {
         let left = &self.global_ids;
         let start = if left.end == reserved.start { left.start } else { reserved.start };
@@ -304,7 +306,8 @@ impl Monitor {
         Effects::default()
     }
 
-    /// Entries get the next numbers of the log; the oldest ones go. Of a flood the latest are kept.
+    /// Appends entries to the log with the next numbers, and deletes the oldest ones. Of more than
+    /// [`LOG_ENTRIES_AT_ONCE`], the latest are kept.
     pub(super) fn append_log(&self, mut entries: Vec<LogEntry>, change: &mut Change) {
         entries.drain(..entries.len().saturating_sub(LOG_ENTRIES_AT_ONCE));
         crate::commands::append_log(&self.state, entries, change);
@@ -319,7 +322,7 @@ impl Monitor {
         }
     }
 
-    /// Writes what an operation said into the cluster log.
+    /// Writes an operation's notes into the cluster log.
     fn log_notes(&self, change: &mut Change) {
         let notes = change.take_notes();
         if notes.is_empty() {
@@ -350,7 +353,7 @@ impl Monitor {
         let message = self.answer(job, answer);
         let mut effects = Effects::message(job.conn, message);
         for (osd, order) in change.take_orders() {
-            // All of them: those that are dead without anybody knowing may be the newer ones.
+            // All sessions: a dead one that has not been noticed yet may be the newer one.
             let sessions = self.sessions.iter().filter(|(_, session)| session.osd() == Some(osd));
             let messages = sessions.map(|(conn, it)| (*conn, order.encode(it.peer.features)));
             effects.messages.extend(messages);

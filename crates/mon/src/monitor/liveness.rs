@@ -1,7 +1,7 @@
-//! Signs of life of OSDs: their sessions, their reports, and what an administrator is told of silent ones.
+//! Liveness of OSDs: their sessions and reports, and health's view of silent ones.
 //!
-//! An OSD reports every few seconds. Its session says nothing of its health: the machine of a process that is stopped
-//! goes on acknowledging what it is sent. Time in which this monitor stood still counts against no OSD.
+//! An OSD reports every few seconds. An open session proves nothing: the kernel of a stopped process goes on
+//! acknowledging data. Time in which this monitor did not run counts against no OSD.
 
 use super::verdicts::{Hold, hold_of};
 use super::{Monitor, TICK};
@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::OsdId;
 
-/// How long an OSD may be without a session before it is marked down.
+/// Time without a session after which an OSD is marked down.
 const DOWN_GRACE: Duration = Duration::from_secs(20);
-/// Silence of an OSD that reports every five seconds, after which health names it.
+/// Silence of an OSD (which should report every five seconds) after which health names it.
 const SILENCE_NAMED: Duration = Duration::from_secs(30);
-/// How long reports of failed heartbeats may fail to mark an OSD down before health names it, beyond the grace.
+/// Time beyond the grace after which health names an OSD that failure reports have not marked down.
 const REPORTED_NAMED: Duration = Duration::from_secs(5);
 
-/// Since when OSDs have no session, and when each was last heard.
+/// When each OSD lost its session, and when it was last heard.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     lost: BTreeMap<OsdId, Time>,
@@ -33,30 +33,32 @@ pub(super) struct Liveness {
 #[derive(Debug, Clone)]
 pub struct SilentOsd {
     pub osd: OsdId,
-    /// Since its last report, if that is long ago.
+    /// Time since its last report, if that is long ago.
     pub silent_for: Option<Duration>,
-    /// Heartbeats that others miss.
+    /// Failure reports about it.
     pub reported: Option<Reported>,
-    /// Why neither marks it down, if that is not for want of time or reporters.
+    /// Why neither marks it down, if the reason is not lack of time or reporters.
     pub hold: Option<Hold>,
 }
 
 impl Liveness {
+    /// Handles a report or a new session.
     pub fn heard(&mut self, osd: OsdId, now: Time) {
         self.lost.remove(&osd);
         self.heard.insert(osd, now);
     }
 
+    /// Handles the loss of an OSD's last session.
     pub fn lost(&mut self, osd: OsdId, now: Time) {
         self.lost.entry(osd).or_insert(now);
     }
 
-    /// A monitor that begins to lead has heard nothing of what was said before.
+    /// Restarts all measurements; called when this monitor begins to lead.
     pub fn restart(&mut self) {
         (self.heard, self.looked) = (BTreeMap::new(), None);
     }
 
-    /// Once per tick of a leader. What a tick is late counts as if it had not passed.
+    /// Called in every tick of the leader. If the tick is late, times are moved forward by the delay.
     pub fn look(&mut self, now: Time, map: &OsdMap) {
         let looked = self.looked.replace(now).unwrap_or(now);
         let late = now.since(looked).saturating_sub(2 * TICK);
@@ -70,6 +72,7 @@ impl Liveness {
         }
     }
 
+    /// OSDs that have no session.
     pub fn without_session(&self) -> impl Iterator<Item = OsdId> {
         self.lost.keys().copied()
     }
@@ -82,7 +85,7 @@ impl Liveness {
             .map(|(osd, _)| *osd)
     }
 
-    /// OSDs that have said nothing for so long, and for how long.
+    /// OSDs that have been silent for at least this time, and for how long.
     pub fn silent(&self, now: Time, at_least: Duration) -> impl Iterator<Item = (OsdId, Duration)> {
         let silences = self.heard.iter().map(move |(osd, heard)| (*osd, now.since(*heard)));
         silences.filter(move |(_, silent)| *silent >= at_least)
@@ -90,7 +93,7 @@ impl Liveness {
 }
 
 impl Monitor {
-    /// OSDs that are up, and that health names for their silence.
+    /// OSDs that are up, and that health names for their silence or for failure reports.
     pub(super) fn silent_osds(&mut self, now: Time) -> Vec<SilentOsd> {
         let mut silences: BTreeMap<OsdId, Duration> =
             self.liveness.silent(now, SILENCE_NAMED).collect();
@@ -113,7 +116,7 @@ impl Monitor {
     }
 }
 
-/// How long an OSD may say nothing before it is marked down; `None` is for ever.
+/// Silence after which an OSD is marked down (`mon_osd_report_timeout`); `None`: never.
 pub(super) fn report_timeout(state: &State) -> Option<Duration> {
     let timeout = state.options().duration("mon_osd_report_timeout");
     (!timeout.is_zero()).then_some(timeout)

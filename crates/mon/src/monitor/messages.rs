@@ -1,4 +1,4 @@
-//! Messages other than those of OSDs.
+//! Handling of messages, except those of OSDs.
 
 use super::asking::asked_job;
 use super::job::{Effects, Job};
@@ -35,7 +35,7 @@ impl Monitor {
         }
     }
 
-    /// Deals with a message here, whoever leads.
+    /// Handles a message locally, also if another monitor leads.
     pub(super) fn dispatch(
         &mut self,
         now: Time,
@@ -207,7 +207,7 @@ impl Monitor {
         }
     }
 
-    /// Acknowledgements that wait until entries of the log are durable: until then their sender keeps them.
+    /// Acknowledges log entries. Sent only once the entries are durable: until then the sender keeps them.
     pub(super) fn acknowledge_log(&self, conn: ConnId, entries: &[LogEntry]) -> Effects {
         let (Some(session), Some(last)) = (self.sessions.get(&conn), entries.last()) else {
             return Effects::default();
@@ -248,7 +248,7 @@ impl Monitor {
 
     fn take_secrets_request(&mut self, now: Time, conn: ConnId, request: RotatingSecretsRequest) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
-        // Whoever has a service's secrets can pose as anybody towards it.
+        // An entity with a service's secrets can impersonate any client towards it.
         let service = types::EntityType(u8::try_from(request.service).unwrap_or_default());
         let is_own = session.peer.participant.kind == service && session.peer.name.kind == service;
         if session.is_trusted() || is_own && session.may("osd", Rwx::EXECUTE) {

@@ -1,15 +1,16 @@
-//! How many placement groups pools have: `pg_num` and `pgp_num` on their way to their targets.
+//! Steps of `pg_num` and `pgp_num` towards their targets.
 //!
-//! A user, or the autoscaler, sets targets. The numbers that clients and OSDs act on follow in steps,
-//! each once the one before it has settled:
+//! A user, or the autoscaler, sets targets. The actual numbers follow in steps, each once the one before it
+//! has settled:
 //!
 //! * `pg_num` grows to at most twice itself; groups split in place, so no data moves.
-//! * `pgp_num` follows by so much that no more than `target_max_misplaced_ratio` of the copies have
-//!   to move, and shrinks first if `pg_num` is to shrink.
-//! * `pg_num` shrinks by one: `pg_num_pending` announces it, and once the two groups that are to
-//!   merge have come to rest (`premerge`), they are one.
+//! * `pgp_num` follows in steps that misplace no more than `target_max_misplaced_ratio` of the groups, and
+//! shrinks first if `pg_num` is to shrink.
+//! * `pg_num` shrinks by one: `pg_num_pending` announces it, and once both of the groups to be merged are in
+//! state `premerge`, the next map merges them.
 //!
-//! Nothing is done that an OSD that is up does not know how to do: OSDs say so when they boot.
+//! No step is taken that an OSD that is up does not support: OSDs state that in their metadata when they
+//! boot.
 
 use super::Monitor;
 use crate::autoscale::advice;
@@ -21,13 +22,13 @@ use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool};
 use types::{OsdId, PgId, PoolId};
 use wire::internal::{PgStat, pg_state};
 
-/// What OSDs say in their metadata if they can split groups, and merge them.
+/// Metadata keys of OSDs that can split groups, and merge them.
 pub const SPLITS: &str = "splits_groups";
 pub const MERGES: &str = "merges_groups";
-/// And if the groups may have clones.
+/// Metadata key of OSDs that can merge groups with clones.
 pub const MERGES_CLONES: &str = "merges_clones";
 
-/// Whether every OSD that is up said this when it booted.
+/// Whether every OSD that is up has this key in its metadata.
 pub fn all_osds_can(state: &State, what: &str) -> bool {
     let says =
         |osd| state.osd_metadata.get(&osd).is_some_and(|metadata| metadata.contains_key(what));
@@ -55,7 +56,7 @@ impl Monitor {
 }
 
 impl Monitor {
-    /// Groups that are going to be merged must lie on the same OSDs.
+    /// Removes the upmaps of two groups that are going to be merged, if they are on different OSDs.
     fn unite(&self, change: &mut Change, pool: PoolId, merging: Option<(u32, u32)>) {
         let Some((source, target)) = merging else { return };
         let map = &self.state.osdmap;
@@ -82,7 +83,7 @@ impl Monitor {
 /// The pool after its next step, if one may be taken now.
 fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Pool> {
     let mut next = pool.clone();
-    // Snapshots were taken since, or an older OSD has come.
+    // A snapshot was taken, or an older OSD has joined, since the target was set.
     let may_merge = all_osds_can(state, needed_to_merge(pool));
     if pool.pg_num_target < pool.pg_num && pool.may_have_clones() && !may_merge {
         next.pg_num_target = pool.pg_num;
@@ -115,7 +116,7 @@ fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Po
     None
 }
 
-/// What OSDs must be able to do for the groups of a pool to be merged.
+/// The metadata key that OSDs need for the groups of a pool to be merged.
 pub fn needed_to_merge(pool: &Pool) -> &'static str {
     if pool.may_have_clones() { MERGES_CLONES } else { MERGES }
 }
@@ -128,7 +129,7 @@ fn has_settled(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> bo
     })
 }
 
-/// By how much `pgp_num` may change now; `None` while enough moves already.
+/// The largest change of `pgp_num` now; `None` while enough groups are misplaced already.
 fn placement_step(state: &State, stats: &Statistics, pool: &Pool) -> Option<u32> {
     let allowed = state.options().real("target_max_misplaced_ratio");
     let (mut groups, mut moving) = (0u64, 0u64);
@@ -143,7 +144,7 @@ fn placement_step(state: &State, stats: &Statistics, pool: &Pool) -> Option<u32>
     (!is_busy).then(|| (allowed * f64::from(pool.pg_num)).max(1.0) as u32)
 }
 
-/// Merges the last group into the one it came from, once both have come to rest.
+/// Merges the last group into its parent, once both are in state `premerge`.
 fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Option<Pool> {
     let (source, target) = next.merging()?;
     let (source, target) = (PgId { pool: id, seed: source }, PgId { pool: id, seed: target });
@@ -151,7 +152,7 @@ fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Optio
         let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= next.last_change);
         stat.is_some_and(|stat| stat.state & pg_state::CLEAN == 0)
     };
-    // The target rose again meanwhile, or it would take long; until then clients wait.
+    // The target was raised again, or the merge would take long and block clients meanwhile.
     if next.pg_num_target > next.pg_num_pending || is_ill(source) || is_ill(target) {
         next.pg_num_pending = next.pg_num;
         return Some(next);
@@ -173,8 +174,9 @@ fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Optio
     Some(next)
 }
 
-/// What a group has said that takes no writes, if its members are still those that said it. It may have
-/// said so under the map before this one: had they changed in this one, they would not be the same.
+/// The report of a group in state `premerge`, if its members are still the same incarnations. The report may
+/// be about the map before this one: if the members had changed in this map, they would differ from the
+/// reported ones.
 fn at_rest<'a>(state: &State, stats: &'a Statistics, pool: &Pool, pg: PgId) -> Option<&'a PgStat> {
     let map = &state.osdmap;
     let rests = pg_state::PREMERGE | pg_state::CLEAN;
@@ -192,7 +194,7 @@ fn at_rest<'a>(state: &State, stats: &'a Statistics, pool: &Pool, pg: PgId) -> O
 }
 
 impl Monitor {
-    /// Sets the targets of pools that leave that to the autoscaler.
+    /// Sets the targets of pools in autoscale mode `on`.
     pub(super) fn plan_autoscale(&self, change: &mut Change) {
         let map = &self.state.osdmap;
         let is_automatic = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::ON;

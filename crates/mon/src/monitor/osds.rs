@@ -1,7 +1,7 @@
-//! OSDs that come and live: what they ask the monitor for.
+//! Requests of OSDs: boots, `up_thru`, failure reports, `pg_temp`.
 //!
-//! An OSD is marked up when it boots. It is marked down when it says so, when others convince the monitor
-//! (`verdicts`), or when its session or its reports have been missed for too long (`liveness`).
+//! An OSD is marked up when it boots. It is marked down on its own request, by failure detection
+//! (`verdicts`), or when its session or its reports have been missing for too long (`liveness`).
 
 use super::job::Effects;
 use super::verdicts::mark_down;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddrVec, Epoch, OsdId, PgId, Uuid};
 use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
 
-/// Numbers of OSDs are below; the map has a slot for each.
+/// Upper bound of OSD ids; the map has a slot for each.
 pub(crate) const OSD_ID_MAX: i32 = 10_000;
 
 pub(super) const KINDS: [u16; 6] = [
@@ -30,19 +30,21 @@ pub(super) const KINDS: [u16; 6] = [
     OsdBeacon::KIND,
 ];
 
+/// An operation for one or several OSDs that is committed in one map.
 #[derive(Debug, Clone)]
 pub(super) enum OsdJob {
-    /// A machine that starts brings many.
+    /// Boots that were batched, such as those of one host.
     Boots(Vec<Boot>),
-    /// Several OSDs ask at once when a map has changed much: the epoch that each wants to be known
-    /// to have lived in, and its newest.
+    /// Requests for `up_thru` by OSD: the wanted epoch, and the OSD's newest one. Several OSDs send them at
+    /// once when a map has changed many groups.
     Alive(BTreeMap<OsdId, (Epoch, Epoch)>),
-    /// By whom, and what. A machine that fails is reported by many, for each of its OSDs.
+    /// Failure reports with their reporters. Each OSD of a failed host is reported by many.
     Failures(Vec<(OsdId, OsdFailure)>),
     MarkMeDown {
         conn: ConnId,
         message: OsdMarkMeDown,
     },
+    /// Requested acting sets; an empty one removes the entry.
     PgTemp(BTreeMap<PgId, Vec<OsdId>>),
 }
 
@@ -53,12 +55,12 @@ pub(super) struct Boot {
     message: Box<OsdBoot>,
 }
 
-/// Boots and reports that share a map, at most: each may write what it is on, remove what it complained of, and say
-/// something in the log, all in one transaction.
+/// Boots or failure reports that share a map, at most: each may write metadata, delete a stored refusal, and
+/// add a log entry, all in one transaction.
 pub(super) const SHARED_MAX: usize = 300;
 
 impl OsdJob {
-    /// Takes in another one that can be done in the same map; gives it back if it cannot.
+    /// Merges another operation that can be committed in the same map; returns it if it cannot.
     pub fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
         match (self, other) {
             (OsdJob::Alive(all), OsdJob::Alive(more)) => all.extend(more),
@@ -67,7 +69,7 @@ impl OsdJob {
             (OsdJob::Failures(all), OsdJob::Failures(more)) if all.len() < SHARED_MAX => {
                 all.extend(more);
             }
-            // Said again by the same one.
+            // A repeated request of the same session.
             (
                 OsdJob::MarkMeDown { conn, message },
                 OsdJob::MarkMeDown { conn: again, message: newer },
@@ -141,7 +143,7 @@ impl Monitor {
             OsdJob::Boots(boots) => {
                 let mut effects = Effects::default();
                 for boot in boots {
-                    // Who has gone while this waited may be dead, and else says it again.
+                    // An OSD whose session has ended since may be dead; otherwise it repeats the request.
                     if !self.has_session(boot.conn) {
                         continue;
                     }
@@ -189,11 +191,11 @@ impl Monitor {
         let map = &self.state.osdmap;
         if map.is_up(osd) {
             if map.client_addrs(osd) == Some(addrs) {
-                // The same incarnation says it again: it missed the answer.
+                // The same incarnation boots again: it missed the answer.
                 self.keep_informed(now, conn, boot.superblock.newest_map.next());
                 return Effects::default();
             }
-            // A restart that was not noticed: the old incarnation ends in an epoch of its own.
+            // An unnoticed restart: the old incarnation is marked down in an epoch of its own.
             mark_down(change.osdmap(&self.state), osd);
             return Effects { again: true, ..Effects::default() };
         }
@@ -283,7 +285,7 @@ impl Monitor {
         incremental.new_xinfo.insert(osd, xinfo);
     }
 
-    /// Whether an OSD that boots gets data: if it is new, or lost its data only for being away.
+    /// Whether a booting OSD is marked in: if it is new, or was marked out only for being down.
     fn may_mark_in(&self, osd: OsdId, known: &Osd) -> bool {
         let options = self.state.options();
         let is_new = !known.exists() || known.state.contains(OsdState::NEW);

@@ -1,4 +1,4 @@
-//! Operations on pools that librados asks for without a command (`MPoolOp`).
+//! Operations on pools that librados requests by message instead of command (`MPoolOp`).
 
 use super::Monitor;
 use super::session::{Caps, Session};
@@ -11,7 +11,7 @@ use maps::{Pool, PoolFlags, PoolSnap};
 use types::{EntityType, Epoch, Errno, PoolId, SnapId};
 use wire::{MessageBody, PoolOp, PoolOpKind, PoolOpReply};
 
-/// What is told about a success: the id of a new snapshot.
+/// The reply's data on success: the id of a new snapshot.
 type Outcome = Result<Option<SnapId>, Errno>;
 
 impl Monitor {
@@ -46,14 +46,15 @@ impl Monitor {
         reply.encode(0)
     }
 
-    /// Answers an operation that is not done.
+    /// Answers an operation that is not executed.
     pub(super) fn refuse_pool_op(&mut self, conn: ConnId, tid: u64, errno: Errno) {
         let reply = self.pool_op_reply(Err(errno), self.state.osdmap.epoch);
         self.send(conn, reply.with_tid(tid));
     }
 
-    /// Snapshots that clients manage are part of working with a pool's objects: besides the monitor's own
-    /// capabilities, those for OSDs count. Everything else is the monitor's business alone.
+    /// Whether a session may do this. Self-managed snapshots are part of working with a pool's objects:
+    /// besides capabilities for the monitor, those for OSDs count. All other operations need capabilities for
+    /// the monitor.
     pub(super) fn may_do_pool_op(&self, conn: ConnId, op: &PoolOp) -> bool {
         let Some(session) = self.sessions.get(&conn) else { return false };
         match op.op {
@@ -124,7 +125,7 @@ impl Monitor {
                 check_mode(&pool, PoolFlags::POOL_SNAPS)?;
                 let pool = change.pool_snapshots(state, id).ok_or(Errno::NOENT)?;
                 pool.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
-                // The first number is never given out: 1 tells old readers of this mode.
+                // Id 1 is never assigned: old clients take it as the sign of this mode.
                 pool.snap_seq = SnapId(pool.snap_seq.0.max(1) + 1);
                 Ok(Some(pool.snap_seq))
             }
@@ -155,11 +156,12 @@ impl Monitor {
     }
 }
 
-/// A pool has either snapshots of its own or those that its clients manage.
+/// A pool has either pool snapshots or self-managed ones.
 fn check_mode(pool: &Pool, other: PoolFlags) -> Result<(), Errno> {
     if pool.flags.contains(other) { Err(Errno::INVAL) } else { Ok(()) }
 }
 
+/// Adds a pool snapshot with the next id.
 pub(crate) fn take_pool_snapshot(pool: &mut Pool, name: &str, now: Time) {
     pool.flags.insert(PoolFlags::POOL_SNAPS);
     pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
@@ -167,6 +169,7 @@ pub(crate) fn take_pool_snapshot(pool: &mut Pool, name: &str, now: Time) {
     pool.snaps.insert(id, PoolSnap { id, stamp: now.wall(), name: name.to_owned() });
 }
 
+/// Removes a pool snapshot, and queues it for snapshot trimming.
 pub(crate) fn remove_pool_snapshot(
     state: &crate::state::State,
     change: &mut Change,

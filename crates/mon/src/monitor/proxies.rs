@@ -1,7 +1,8 @@
-//! A leader's counterparts of sessions that other monitors have.
+//! The leader's proxies for sessions that other monitors own.
 //!
-//! Such a session is like any other here: it has a peer with capabilities, and if that is an OSD, the
-//! OSD lives as long as it is there. What is sent to it goes by way of the monitor that has it.
+//! A proxy is a session like any other here: it has a peer with capabilities, and if that is an OSD, the OSD
+//! counts as connected as long as the proxy exists. Messages to it are routed through the monitor that owns
+//! the session.
 
 use super::Monitor;
 use super::relay::HELD_MAX;
@@ -14,22 +15,22 @@ use types::EntityType;
 use wire::MessageBody;
 use wire::forward::{ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
 
-/// Messages that wait for a revision; beyond it, the oldest one has waited long enough.
+/// Messages that wait for a revision; beyond that number, the oldest one is handled without waiting longer.
 const HELD_MESSAGES_MAX: usize = 16_384;
-/// Numbers of these sessions have it set; those of links within a process use the bit above.
+/// The bit that marks session numbers of proxies; numbers of links within a process use the bit above.
 const PROXY: u64 = 1 << 62;
 
 #[derive(Default)]
 pub(super) struct Proxies {
-    /// The monitor's session, and what it calls its own.
+    /// For each proxy, the session with the owning monitor and that monitor's number for it.
     routes: BTreeMap<ConnId, (ConnId, u64)>,
     by_route: BTreeMap<(ConnId, u64), ConnId>,
     made: u64,
-    /// What came from monitors that knew more than this one does yet, and what came behind it.
+    /// Messages from monitors that know a newer revision than this one, and all messages behind them.
     held: VecDeque<Held>,
 }
 
-/// A message on one of these sessions, or its end.
+/// A message on a proxy, or its end (`None`).
 struct Held {
     conn: ConnId,
     message: Option<Message>,
@@ -60,12 +61,12 @@ impl Proxies {
         Some(route)
     }
 
-    /// All that came by way of a monitor.
+    /// The proxies of a monitor's sessions.
     fn via(&self, via: ConnId) -> Vec<ConnId> {
         self.by_route.range((via, 0)..=(via, u64::MAX)).map(|(_, conn)| *conn).collect()
     }
 
-    /// Where a message has to go, and in which shape.
+    /// The session to send a message through, and the message wrapped for it.
     pub fn route(&self, conn: ConnId, message: Message, revision: Revision) -> (ConnId, Message) {
         match self.routes.get(&conn) {
             Some((via, session)) => {
@@ -76,7 +77,8 @@ impl Proxies {
         }
     }
 
-    /// The same for the end of a session.
+    /// Ends a proxy: the session through which to announce that, and the announcement. `None` if it is no
+    /// proxy.
     pub fn closed(&mut self, conn: ConnId) -> Option<(ConnId, Message)> {
         let (via, session) = self.forget(conn)?;
         Some((via, ForwardClosed { session }.encode(0)))
@@ -84,7 +86,7 @@ impl Proxies {
 }
 
 impl Session {
-    /// Another monitor of this cluster, which proved it or lies within the process.
+    /// Whether the peer is another monitor of this cluster, authenticated or within the process.
     pub fn is_monitor(&self) -> bool {
         let is_proved = self.peer.name.kind == EntityType::MON
             && matches!(&self.caps, Caps::Mgr(_))
@@ -94,7 +96,7 @@ impl Session {
 }
 
 impl Monitor {
-    /// What other monitors pass on; false if it is something else.
+    /// Handles messages that other monitors forward; false if the message is another one.
     pub(super) fn take_forwarded(
         &mut self,
         now: Time,
@@ -106,7 +108,7 @@ impl Monitor {
             return Ok(false);
         }
         if !self.sessions.get(&via).is_some_and(Session::is_monitor) || !self.leads() {
-            // Whoever followed us looks again whom to follow.
+            // The follower then looks up the leader again.
             self.close(now, via);
             return Ok(true);
         }
@@ -144,8 +146,8 @@ impl Monitor {
         }
     }
 
-    /// Deals with what was passed on, in order, as far as this monitor knows what its senders may have seen:
-    /// one that led a moment ago may have changed something of which this one was not told yet.
+    /// Handles forwarded messages in order, as far as this monitor has the revisions that their senders had:
+    /// a former leader may have committed changes that this monitor has not received yet.
     pub(super) fn release_forwarded(&mut self, now: Time) {
         while let Some(held) = self.proxies.held.front()
             && (held.revision <= self.state.newest()
@@ -164,7 +166,7 @@ impl Monitor {
         }
     }
 
-    /// A session has ended; if it was another monitor's, all that came by it ends too.
+    /// Handles the end of a session; if it was another monitor's, its proxies end too.
     pub(super) fn end_proxies_via(&mut self, now: Time, via: ConnId) {
         for conn in self.proxies.via(via) {
             self.proxies.forget(conn);
@@ -172,7 +174,7 @@ impl Monitor {
         }
     }
 
-    /// Others lead: whoever passed something on to us looks again.
+    /// Closes the sessions of followers because another monitor leads: they look up the leader again.
     pub(super) fn end_proxies(&mut self, now: Time) {
         self.monitor_sessions().into_iter().for_each(|conn| self.close(now, conn));
     }
@@ -183,7 +185,8 @@ impl Monitor {
         monitors.map(|(conn, _)| *conn).collect()
     }
 
-    /// The monitor at the other end: by its proven name, or, within a process, by where it listens.
+    /// The name of the monitor at the other end: its authenticated name, or, within a process, that of its
+    /// address.
     pub(super) fn name_of_monitor(&self, conn: ConnId) -> Option<String> {
         let peer = &self.sessions.get(&conn).filter(|session| session.is_monitor())?.peer;
         let map = &self.state.monmap;

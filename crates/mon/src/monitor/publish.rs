@@ -1,4 +1,4 @@
-//! Subscriptions, and the sending of what was subscribed to.
+//! Subscriptions, and sending updates to subscribers.
 
 use super::Monitor;
 use super::session::{Session, Subscription};
@@ -16,13 +16,13 @@ use wire::{
     MonSubscribeAck, OsdMapMessage, SubscribeItem,
 };
 
-/// Incrementals in one message; a reader that needs more gets several messages.
+/// Incrementals in one message; a subscriber that needs more gets several messages.
 const INCREMENTALS_PER_MESSAGE: usize = 40;
-/// Kinds of readers whose messages are kept: by how far they are and what they understand.
+/// Bound of the map messages that are cached, by start epoch and features of the subscriber.
 const MAP_READERS_MAX: usize = 64;
-/// For so long those who asked for one OSD map are told of each.
+/// Time for which a one-time subscriber to OSD maps gets further ones.
 const MAPS_LINGER: Duration = Duration::from_secs(30);
-/// What peers without stateful subscriptions are told.
+/// Renewal interval announced to peers without stateful subscriptions.
 const RENEW_INTERVAL_SECONDS: u32 = 300;
 /// `log-debug` to `log-error`, by severity.
 const LOG_LEVELS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "log-error"];
@@ -32,7 +32,7 @@ impl Monitor {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         for (what, item) in &message.what {
             if let Some(subscription) = subscription(&self.state, session, what, *item) {
-                // The log is watched at one level at a time.
+                // The log is watched at one level only.
                 if what.starts_with("log-") {
                     session.subscriptions.retain(|other, _| !other.starts_with("log-"));
                 }
@@ -48,8 +48,8 @@ impl Monitor {
         self.serve_subscriptions(now, conn);
     }
 
-    /// Sends everybody what is new. Services learn of new secrets before anybody learns of a map
-    /// that says they are up: clients may come at once.
+    /// Sends updates to all subscribers. Services get new secrets before any peer gets a map that shows them
+    /// up: clients may connect at once.
     pub(super) fn publish(&mut self, now: Time) {
         let version = self.state.secrets.version();
         if self.secrets_pushed != version {
@@ -85,9 +85,9 @@ impl Monitor {
         }
     }
 
-    /// The maps that an OSD needs to go on from `from`, once, and all later ones.
+    /// Subscribes an OSD to the maps from `from` on, unless it is subscribed already.
     pub(super) fn keep_informed(&mut self, now: Time, conn: ConnId, from: Epoch) {
-        // The monitor whose session it is does that itself.
+        // The monitor that owns the session does that itself.
         if self.proxies.is_proxy(conn) {
             return;
         }
@@ -115,7 +115,7 @@ impl Monitor {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let Some(service) = session.secrets_for else { return };
         let message = match &mut session.cephx {
-            // Whoever listens on the wire could pose as anybody: sealed, as Ceph does it.
+            // Sealed as Ceph does it: an eavesdropper could impersonate any client.
             Some(server) => {
                 let context = ServerContext {
                     now: now.wall(),
@@ -144,9 +144,9 @@ impl Monitor {
     }
 }
 
-/// Whether a subscription goes on. A client asks for one map when an OSD does not answer it, and again only
-/// seconds later. What it waits for is seldom in the first map that comes: of OSDs that die or begin together
-/// each change is told by another one.
+/// Whether a subscription continues after it was served. A client requests one map when an OSD does not
+/// answer, and repeats that only seconds later. The first map often lacks the change that it waits for: when
+/// several OSDs fail or boot together, their changes come in several maps.
 fn stays(now: Time, what: &str, subscription: &mut Subscription, was_served: bool) -> bool {
     let is_done = subscription.onetime && was_served && subscription.lingers_until.is_none();
     if is_done && what == "osdmap" {
@@ -155,7 +155,7 @@ fn stays(now: Time, what: &str, subscription: &mut Subscription, was_served: boo
     !is_done || what == "osdmap"
 }
 
-/// What a subscription to `what` begins with; `None` for things that are unknown or not allowed.
+/// The state of a new subscription to `what`; `None` if that is unknown or not allowed.
 fn subscription(
     state: &State,
     session: &Session,
@@ -169,13 +169,13 @@ fn subscription(
         _ if what.starts_with("kv:") => "config-key",
         _ => return None,
     };
-    // Everybody needs these to work at all, whatever its capabilities.
+    // Every client needs these, whatever its capabilities.
     let is_open = matches!(what, "monmap" | "config" | "mgrmap");
     if !is_open && !session.may(service, Rwx::READ) {
         return None;
     }
     let next = match what {
-        // Only what is logged from now on.
+        // Only entries from now on.
         _ if what.starts_with("log-") => {
             state.log.last_key_value().map_or(1, |(newest, _)| newest + 1)
         }
@@ -221,7 +221,7 @@ pub(super) fn monmap(state: &State, features: u64) -> Message {
     MonMapMessage { map: codec::encode_to_bytes(&state.monmap) }.encode(features)
 }
 
-/// `MKVData`: everything below a prefix of the configuration keys.
+/// `MKVData`: all configuration keys with a prefix.
 fn key_values(state: &State, prefix: &str) -> Message {
     const KIND: u16 = 54;
     let mut w = codec::Writer::new();
@@ -239,17 +239,17 @@ fn key_values(state: &State, prefix: &str) -> Message {
     Message::new(KIND, 1, 1, w.into_bytes())
 }
 
-/// The latest messages with OSD maps. Thousands of sessions that are equally far want the same.
+/// Cache of messages with OSD maps. Thousands of sessions at the same epoch need the same ones.
 #[derive(Debug, Default)]
 pub(super) struct MapMessages {
     /// The epoch up to which they lead.
     newest: Epoch,
-    /// By the first epoch that is wanted, and the reader's features.
+    /// By the first epoch, and the subscriber's features.
     messages: BTreeMap<(u64, u64), Vec<Message>>,
 }
 
 impl MapMessages {
-    /// All maps from `subscription.next`: as differences as far as they are kept, else the newest.
+    /// All maps from `subscription.next`: incrementals as far as they are kept, else the newest full map.
     fn serve(
         &mut self,
         state: &State,
@@ -293,7 +293,7 @@ fn osdmaps(state: &State, features: u64, first: Epoch) -> Vec<Message> {
     maps.chunks(INCREMENTALS_PER_MESSAGE).map(message).collect()
 }
 
-/// One map as a whole.
+/// A message with one full map; `None` if it is not kept.
 pub(super) fn full_map(state: &State, features: u64, epoch: Epoch) -> Option<Message> {
     let map = if epoch == state.osdmap.epoch {
         state.osdmap.to_bytes(features)

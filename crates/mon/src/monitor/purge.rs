@@ -1,7 +1,7 @@
-//! Snapshots that nothing is left of leave the queue of the map.
+//! Removal of purged snapshots from `removed_snaps_queue`.
 //!
-//! A removed snapshot is in `removed_snaps_queue` until the primary of every group of its pool has
-//! reported that it has no clone for it any more.
+//! A removed snapshot is in the queue until the primary of every group of its pool has reported that no clone
+//! of it is left.
 
 use super::Monitor;
 use crate::change::Change;
@@ -21,12 +21,12 @@ impl Monitor {
     }
 }
 
-/// Those of the queue that all groups of the pool have purged.
+/// The snapshots of the queue that all groups of the pool have purged.
 fn purged(map: &OsdMap, stats: &Statistics, pool: PoolId, queue: &SnapIntervals) -> SnapIntervals {
     let mut left = queue.clone();
     let last_merge = map.pool(pool).map_or(map.epoch, |pool| pool.last_force_op_resend);
     for pg in map.pgs(pool) {
-        // A group may have got clones of another one since, by being merged with it.
+        // A merge since then may have added clones of another group.
         let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= last_merge);
         let reported = stat.map(|stat| stat.purged_snaps.as_slice()).unwrap_or_default();
         let mut others = left.clone();

@@ -1,7 +1,7 @@
-//! Operations that wait: what clients ask for apart from what the cluster itself lives by.
+//! Queues of waiting operations: requests of clients, and those of the cluster itself.
 //!
-//! Each of the two queues has its own bound, and they take turns. However much clients ask for, boots, reports
-//! of failures and requests of OSDs find room, and are done next.
+//! Each of the two queues has its own bound, and they take turns. However many requests clients send, boots,
+//! failure reports and requests of OSDs find room, and run next.
 
 use super::job::Job;
 use super::osds::OsdJob;
@@ -9,31 +9,33 @@ use engine::ConnId;
 use std::collections::{BTreeMap, VecDeque};
 use types::EntityName;
 
-/// Operations of clients that wait; what comes beyond is refused.
+/// Bound of the operations of clients; further ones are refused.
 pub const CLIENT_JOBS_MAX: usize = 4096;
-/// What they may weigh together.
+/// Bound of their size together; further ones are refused.
 pub const CLIENT_BYTES_MAX: usize = 64 << 20;
-/// Of one session. One with so many is long paused; there may be this much in its buffers.
+/// Bound of the operations of one session. Such a session has been paused long before; its buffers may hold
+/// this many.
 pub const SESSION_JOBS_MAX: usize = CLIENT_JOBS_MAX / 4;
-/// A session that has so much to be done is not read from until it is half of that.
+/// A session with more operations or bytes than this is paused until it has half of that.
 pub const SESSION_JOBS_PAUSE: usize = 64;
 pub const SESSION_BYTES_PAUSE: usize = 4 << 20;
-/// Operations of OSDs, and of the monitor itself. OSDs share operations, so these stay few.
+/// Bound of the operations of OSDs and of the monitor itself. Operations of OSDs are merged, so they stay
+/// few.
 pub const CLUSTER_JOBS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    /// Before all others: what has to be run again.
+    /// Operations to be run again, before all others.
     first: VecDeque<Job>,
     cluster: VecDeque<Job>,
     clients: VecDeque<Job>,
     by_session: BTreeMap<ConnId, Load>,
     client_bytes: usize,
-    /// Whether the last one was a client's.
+    /// Whether the last operation was a client's.
     was_client: bool,
 }
 
-/// What a session has waiting.
+/// Number and size of a session's waiting operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub jobs: usize,
@@ -41,7 +43,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Whether a session is to be paused that is or is not yet.
+    /// Whether a session is to be paused; the thresholds are half if it is paused already.
     pub fn pauses(self, is_paused: bool) -> bool {
         let divisor = if is_paused { 2 } else { 1 };
         self.jobs > SESSION_JOBS_PAUSE / divisor || self.bytes > SESSION_BYTES_PAUSE / divisor
@@ -49,11 +51,12 @@ impl Load {
 }
 
 impl Jobs {
+    /// Puts back an operation that must run again.
     pub fn push_first(&mut self, job: Job) {
         self.first.push_front(job);
     }
 
-    /// Gives the operation back if there is no room for it.
+    /// Queues an operation; returns it if there is no room.
     pub fn push(&mut self, job: Job) -> Result<(), Job> {
         let Some(conn) = job.client() else { return self.push_own(job) };
         let (bytes, load) = (job.bytes(), self.load(conn));
@@ -88,7 +91,7 @@ impl Jobs {
         self.cluster.iter().any(is_it)
     }
 
-    /// What can be done together with an operation that waits already becomes part of that.
+    /// Merges the operation into a waiting one if possible, else queues it; returns it if there is no room.
     pub fn push_osd(&mut self, job: OsdJob) -> Result<(), Job> {
         let mut job = job;
         for waiting in self.first.iter_mut().chain(&mut self.cluster) {
@@ -101,6 +104,7 @@ impl Jobs {
         self.push(Job::Osd(job))
     }
 
+    /// The next operation; cluster and clients take turns.
     pub fn pop(&mut self) -> Option<Job> {
         if let Some(job) = self.first.pop_front() {
             return Some(job);
@@ -132,7 +136,7 @@ impl Jobs {
         }
     }
 
-    /// Takes out all that fulfil a condition.
+    /// Takes out all operations that fulfil a condition.
     pub fn take(&mut self, is_wanted: impl Fn(&Job) -> bool) -> Vec<Job> {
         let mut taken = Vec::new();
         for queue in [&mut self.first, &mut self.cluster] {

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 /// How long a monitor may keep its lease without being able to read.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Sessions of clients with a monitor that gave its lease up end so often. Those of daemons end at once.
+/// Interval at which a monitor without a lease closes the sessions of clients. Those of daemons are closed at
+/// once.
 const CLIENTS_LEAVE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// Since when the store renews the lease and cannot be read.
+    /// Time since which the store renews the lease but cannot be read.
     since: Option<Time>,
     /// The last failure of a load.
     reason: Option<String>,
@@ -28,14 +29,14 @@ pub(super) struct Reading {
 enum Stage {
     #[default]
     Holds,
-    /// The lease was given up, and when clients were sent away last.
+    /// The lease was given up; sessions of clients were last closed at this time.
     Yields { sent_away: Time },
-    /// No other monitor is there: better one that answers from what it knows.
+    /// No other monitor is alive: serving the known state is better than nothing.
     Alone,
 }
 
 impl Reading {
-    /// Whether the monitor does without a lease.
+    /// Whether the monitor has given up its lease.
     pub fn yields(&self) -> bool {
         matches!(self.stage, Stage::Yields { .. })
     }
@@ -48,8 +49,8 @@ impl Reading {
 }
 
 impl Monitor {
-    /// Logs that a load was refused or not answered, and goes on; or that changes cannot be watched, and
-    /// the state is loaded at intervals.
+    /// Handles a load that was refused or not answered, or the store's inability to report changes, in which
+    /// case the state is loaded at intervals. Either is logged.
     pub(super) fn unread(&mut self, now: Time, reason: String) {
         let subject = if self.sync == Sync::Loading { "load" } else { "watch" };
         if self.complaints.is_due(now, subject, &reason) {
@@ -61,7 +62,7 @@ impl Monitor {
         self.reading.reason = Some(reason);
     }
 
-    /// The store was read.
+    /// Handles a successful read.
     pub(super) fn note_read(&mut self) {
         if self.complaints.is_over("load") {
             tracing::warn!("the control store can be read again");
@@ -73,7 +74,7 @@ impl Monitor {
         self.overview.store_unread = None;
     }
 
-    /// Once per tick, before the lease is renewed.
+    /// Watches for failed reads. Called in every tick, before the lease is renewed.
     pub(super) fn watch_reading(&mut self, now: Time) {
         if !matches!(self.phase, Phase::Serving) {
             return;
@@ -85,7 +86,7 @@ impl Monitor {
         } else if stage != Stage::Holds || self.holds_lease(now) {
             self.reading.since.get_or_insert(now);
         } else {
-            // The store is out of reach for writes as well.
+            // The store cannot be reached for writes either.
             self.reading.since = None;
         }
         self.overview.store_unread = self.reading.trouble(now);

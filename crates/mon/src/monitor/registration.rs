@@ -1,4 +1,4 @@
-//! What the maps say of monitors and of the manager that their leader plays.
+//! Registration of monitors, and of the manager that the leader stands in for, in the maps.
 
 use super::Monitor;
 use crate::bootstrap::MANAGER_GLOBAL_ID;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use types::Epoch;
 
 impl Monitor {
-    /// The map must say where this monitor listens in this run. A monitor that is not in it joins.
+    /// Writes this monitor's current addresses into the mon map. A monitor that is not in it joins.
     pub(super) fn announce_address(&mut self, change: &mut Change) {
         let settings = &self.settings;
         let mut monmap = self.state.monmap.clone();

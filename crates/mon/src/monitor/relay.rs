@@ -1,11 +1,11 @@
-//! A follower's way to the leader.
+//! Forwarding of requests from a follower to the leader.
 //!
-//! What needs to know the OSDs' reports, and what writes, is passed on to the monitor that leads; its
-//! answers come back by the same session. Questions are kept until they are answered, and asked again
-//! of the next leader. Where nobody leads for long, what only reads is answered from what is known.
+//! Requests that need the OSDs' reports, or that write, are forwarded to the leader; its answers come back
+//! through the same session. Requests are kept until they are answered, and forwarded again to the next
+//! leader. If there is no leader for long, those that only read are answered from the known state.
 //!
-//! What OSDs report is not kept: when there is a leader, they are asked for it anew. An OSD that has died
-//! since, or was even removed from the cluster, must not boot behind its own back.
+//! Reports of OSDs are not kept: a new leader requests them again. The boot of an OSD that has died since, or
+//! was even removed from the cluster, must not be repeated by a monitor.
 
 use super::asking::asked_job;
 use super::committing::PATIENCE;
@@ -28,16 +28,17 @@ use wire::{
     PoolOp, Statfs,
 };
 
-/// Pause before a leader that could not be reached is tried again.
+/// Pause before connecting to the leader is tried again.
 const RETRY: Duration = Duration::from_millis(250);
-/// After this without a session with the leader, and with none to be had, it counts as gone.
+/// Time without a session with the leader, after one was lost, at which the leader counts as gone.
 const LEADER_GONE: Duration = Duration::from_millis(500);
-/// After this without a leader, reading is done without one.
+/// Time without a leader after which reads are answered locally.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
-/// How long an answer waits for what it speaks of to be known here, and a question for what its sender knew.
+/// Time for which an answer waits for its revision to arrive here, and a forwarded request for its sender's
+/// revision.
 pub(super) const HELD_MAX: Duration = Duration::from_secs(3);
 
-/// Kinds that the leader answers.
+/// Kinds of messages that the leader answers.
 const ANSWERED: [u16; 6] = [
     MonCommand::KIND,
     MgrCommand::KIND,
@@ -51,15 +52,15 @@ const ANSWERED: [u16; 6] = [
 pub(super) struct Relay {
     link: Option<Link>,
     next_attempt: Option<Time>,
-    /// Since when the leader that was reached cannot be.
+    /// Time since which the leader cannot be reached, after it was.
     lost: Option<Time>,
-    /// When to look whether that has lasted long enough.
+    /// Time at which to check whether that has lasted for [`LEADER_GONE`].
     gone_due: Option<Time>,
-    /// Sessions of ours that the leader knows.
+    /// Sessions of this monitor that the leader knows.
     announced: BTreeSet<ConnId>,
-    /// What was not answered, or not even sent.
+    /// Requests that were not answered, or not forwarded yet.
     waiting: WaitingList,
-    /// Answers that speak of what is not known here yet.
+    /// Answers of a newer revision than the state's.
     held: VecDeque<Held>,
     links_made: u64,
 }
@@ -78,16 +79,17 @@ struct Held {
 }
 
 impl Relay {
+    /// The next timeout.
     pub fn due(&self) -> Option<Time> {
         self.next_attempt.into_iter().chain(self.gone_due).min()
     }
 
-    /// Whether the leader was there, and is not any more.
+    /// Whether the leader was reached before, and has been gone for [`LEADER_GONE`].
     pub fn misses_leader(&self, now: Time) -> bool {
         self.lost.is_some_and(|lost| now.since(lost) >= LEADER_GONE)
     }
 
-    /// What of a session waits.
+    /// Number and size of a session's unanswered requests.
     pub fn load(&self, conn: ConnId) -> Load {
         self.waiting.load(conn)
     }
@@ -96,25 +98,26 @@ impl Relay {
         self.link.filter(|link| link.is_open).map(|link| link.conn)
     }
 
+    /// Whether this is the session with the leader.
     pub fn is_link(&self, conn: ConnId) -> bool {
         self.link.is_some_and(|link| link.conn == conn)
     }
 }
 
-/// Whether only the leader can deal with messages of a kind.
+/// Whether only the leader can handle messages of a kind.
 pub(super) fn is_for_leader(kind: u16) -> bool {
     ANSWERED.contains(&kind)
         || osds::KINDS.contains(&kind)
         || [StatsReport::KIND, Log::KIND].contains(&kind)
 }
 
-/// Whether an OSD says it again when it is asked how things are.
+/// Whether an OSD repeats a message of this kind when its reports are requested again.
 fn is_reported_again(kind: u16) -> bool {
     osds::KINDS.contains(&kind) && kind != OsdMarkMeDown::KIND || kind == StatsReport::KIND
 }
 
 impl Monitor {
-    /// Nobody is followed for now.
+    /// Closes the session with the leader, and forgets what it knew.
     pub(super) fn forget_leader(&mut self) {
         self.relay.next_attempt = None;
         (self.relay.lost, self.relay.gone_due) = (None, None);
@@ -124,10 +127,10 @@ impl Monitor {
         }
     }
 
-    /// Opens a session with the leader, if it is another monitor.
+    /// Opens a session with the leader, if that is another monitor.
     pub(super) fn seek_leader(&mut self, now: Time) {
         let followed = self.candidacy.followed();
-        // An earlier run of this monitor needs no session, only to be succeeded.
+        // An earlier run of this monitor needs no session, but a successor.
         let other = followed.filter(|leader| leader.name != self.settings.mon_name);
         let Some(leader) = other else { return };
         let map = &self.state.monmap;
@@ -136,7 +139,7 @@ impl Monitor {
             self.relay.next_attempt = Some(now + RETRY);
             return;
         };
-        // It had another name before, as which it may still seem to lead.
+        // This monitor had another name before, under which it may still be registered as the leader.
         if mon.public_addrs == self.settings.mon_addrs {
             self.relay.next_attempt = Some(now + RETRY);
             return;
@@ -186,7 +189,7 @@ impl Monitor {
         }
     }
 
-    /// Sessions with OSDs, of this monitor's own.
+    /// This monitor's own sessions with OSDs.
     pub(super) fn osd_sessions(&self) -> Vec<ConnId> {
         let sessions = self.sessions.iter();
         let osds = sessions
@@ -194,12 +197,13 @@ impl Monitor {
         osds.map(|(conn, _)| *conn).collect()
     }
 
+    /// Requests an OSD to repeat its reports.
     pub(super) fn ask_for_reports(&mut self, conn: ConnId) {
         let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
         self.send(conn, ReportAgain {}.encode(features));
     }
 
-    /// The leader learns of a session, once.
+    /// Announces a session to the leader, once.
     fn announce(&mut self, conn: ConnId) {
         let (Some(link), Some(session)) = (self.relay.open_conn(), self.sessions.get(&conn)) else {
             return;
@@ -210,7 +214,7 @@ impl Monitor {
         }
     }
 
-    /// A session of ours has begun: of OSDs the leader should know that they live.
+    /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.
     pub(super) fn relay_session_opened(&mut self, conn: ConnId) {
         if self.sessions.get(&conn).is_some_and(|session| session.osd().is_some()) {
             self.announce(conn);
@@ -227,7 +231,7 @@ impl Monitor {
         }
     }
 
-    /// Passes a message on, now or when there is a leader.
+    /// Forwards a message now, or as soon as there is a leader.
     pub(super) fn forward(
         &mut self,
         now: Time,
@@ -235,7 +239,7 @@ impl Monitor {
         message: &Message,
     ) -> Result<(), DecodeError> {
         if message.kind == OsdBoot::KIND {
-            // Maps come from here, whoever marks it up.
+            // This monitor sends the maps, whichever one marks the OSD up.
             let known = OsdBoot::decode(message)?.superblock.newest_map;
             self.keep_informed(now, conn, known.next());
         }
@@ -270,7 +274,7 @@ impl Monitor {
         self.send(link, Forward { session: conn.0, revision, message: message.into() }.encode(0));
     }
 
-    /// What the leader says.
+    /// Handles a message of the leader.
     pub(super) fn take_from_leader(
         &mut self,
         now: Time,
@@ -304,7 +308,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// Delivers answers, in order, as far as what they speak of is known here.
+    /// Delivers answers, in order, as far as the state has reached their revisions.
     pub(super) fn release_routed(&mut self, now: Time) {
         let known = self.state.newest();
         while let Some(held) = self.relay.held.front()
@@ -318,7 +322,7 @@ impl Monitor {
         }
     }
 
-    /// Once per tick: nobody waits forever for a leader.
+    /// Called in every tick: answers or rejects requests that have waited too long for a leader.
     pub(super) fn relieve_waiting(&mut self, now: Time) {
         self.release_routed(now);
         self.release_forwarded(now);
@@ -328,7 +332,7 @@ impl Monitor {
         }
     }
 
-    /// What would change something, and found no leader for too long.
+    /// Rejects requests that would write, and found no leader for too long.
     fn give_up_unled(&mut self, now: Time) {
         let due = self.relay.waiting.find(|waiting| now.since(waiting.since) >= PATIENCE);
         for number in due {
@@ -342,7 +346,7 @@ impl Monitor {
         }
     }
 
-    /// Deals with what waits by itself: all of it as the leader, else what only reads.
+    /// Handles waiting requests locally: all of them at the leader, else those that only read.
     pub(super) fn answer_what_waits(&mut self, now: Time, is_due: impl Fn(Time) -> bool) {
         let leads = self.leads();
         let due = self.relay.waiting.find(|waiting| {

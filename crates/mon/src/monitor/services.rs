@@ -1,7 +1,7 @@
-//! Sessions of services' daemons: what they say to the manager, which the leader plays.
+//! Sessions of service daemons with the manager, which the leader stands in for.
 //!
-//! A session that cannot be served as what it believes to be is closed: the client then asks where the active
-//! manager is, and registers there.
+//! A session with a monitor that is not the active manager is closed: the client then looks up the active
+//! manager, and registers there.
 
 use super::Monitor;
 use super::session::{Caps, Session};
@@ -12,7 +12,7 @@ use engine::{ConnId, Message, Time};
 use types::EntityType;
 use wire::{MessageBody, MgrClose, MgrConfigure, MgrOpen, MgrReport};
 
-/// Nothing is done with performance counters: none has this priority.
+/// Requested minimum priority of performance counters: above all that exist, as they are not used.
 const COUNTERS_WANTED: u32 = 11;
 
 impl Monitor {
@@ -74,12 +74,13 @@ impl Monitor {
                     MgrConfigure { stats_period_seconds, stats_threshold: COUNTERS_WANTED };
                 self.reply(conn, |_, features| configure.encode(features));
             }
-            // Left alone, it does not ask again as long as nothing has changed.
+            // The daemon does not try again until something changes.
             Err(error) => tracing::warn!(%client, %error, "a service's daemon is not registered"),
         }
     }
 
-    /// Any capability for the manager will do, as for a gateway. A mirror of images is documented without.
+    /// Whether a session may register a daemon: any capability for the manager suffices, as for a gateway. An
+    /// rbd-mirror daemon is documented without one.
     fn may_register(&self, session: &Session) -> bool {
         let Caps::Mgr(caps) = &session.caps else { return false };
         let mirrors = || {
@@ -99,7 +100,7 @@ impl Monitor {
         }
     }
 
-    /// Once per tick.
+    /// Called in every tick: removes daemons that have been silent for too long.
     pub(super) fn expire_services(&mut self, now: Time) {
         let grace = self.state.mgr_options().duration("mgr_service_beacon_grace");
         self.overview.services.expire(now, grace);

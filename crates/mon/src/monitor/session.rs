@@ -1,4 +1,4 @@
-//! Open sessions: who the peer is, what it may do, what it wants to be sent.
+//! Open sessions: identity, capabilities and subscriptions of the peers.
 
 use super::{Monitor, PeerSummary};
 use auth::{CephxServer, MgrCaps, MonCaps, Rwx};
@@ -8,33 +8,36 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use types::{EntityName, EntityType, OsdId};
 
-/// Marks of the two kinds of capabilities in [`Peer::caps`].
+/// First bytes that mark the two kinds of capabilities in [`Peer::caps`].
 const MON_CAPS: u8 = b'M';
 const MGR_CAPS: u8 = b'G';
 
+/// An open session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub peer: Peer,
     pub caps: Caps,
-    /// For the renewal of tickets.
+    /// For the renewal of tickets; none in sessions by authorizer or without cephx.
     pub cephx: Option<CephxServer>,
+    /// By the name of the map or other versioned object.
     pub subscriptions: BTreeMap<String, Subscription>,
     /// The service whose rotating secrets are sent when they change.
     pub secrets_for: Option<EntityType>,
-    /// It is not read from until less of it waits.
+    /// Set while the host does not read from the session because too many of its requests wait.
     pub paused: bool,
 }
 
-/// What a peer wants of a map, or of another versioned thing.
+/// A subscription to a map, or to another versioned object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Subscription {
     /// The next version to send.
     pub next: u64,
     pub onetime: bool,
-    /// Of one that was to be answered once, and was: until when it is answered all the same.
+    /// For a one-time subscription that was served: the time until which it gets further versions.
     pub lingers_until: Option<Time>,
 }
 
+/// Capabilities for monitors or, in a session with the manager, for the manager.
 #[derive(Debug, Clone)]
 pub(super) enum Caps {
     Mon(MonCaps),
@@ -42,7 +45,7 @@ pub(super) enum Caps {
 }
 
 impl Caps {
-    /// What is handed to the host with a verdict.
+    /// The encoding that the host keeps in [`Peer::caps`].
     pub fn encode_mon(text: &str) -> Bytes {
         [&[MON_CAPS], text.as_bytes()].concat().into()
     }
@@ -52,8 +55,8 @@ impl Caps {
         [&[MGR_CAPS], text.as_bytes()].concat().into()
     }
 
-    /// Sessions that never authenticated here lie within the process and are trusted. Text that
-    /// does not parse allows nothing.
+    /// Decodes [`Peer::caps`]. Sessions that never authenticated here are within the process, and trusted.
+    /// Text that does not parse allows nothing.
     fn decode(bytes: &[u8]) -> Caps {
         let text = |rest: &[u8]| String::from_utf8_lossy(rest).into_owned();
         match bytes.split_first() {
@@ -65,7 +68,7 @@ impl Caps {
 }
 
 impl Session {
-    /// The OSD that the peer is, by its proven name.
+    /// The OSD at the other end, by its authenticated name.
     pub fn osd(&self) -> Option<OsdId> {
         let participant = self.peer.participant;
         let number = i32::try_from(participant.number).ok()?;
@@ -81,12 +84,12 @@ impl Session {
         }
     }
 
-    /// Where the peer was seen to come from.
+    /// The address that the peer was seen to connect from.
     pub fn ip(&self) -> Option<IpAddr> {
         self.peer.seen_addr.socket.map(|socket| socket.ip())
     }
 
-    /// A link within the process.
+    /// Whether it is a link within the process.
     pub fn is_trusted(&self) -> bool {
         self.peer.caps.is_empty()
     }

@@ -1,4 +1,4 @@
-//! OSDs that are marked down, and out.
+//! Decisions to mark OSDs down and out.
 
 use super::Monitor;
 use super::job::Effects;
@@ -26,7 +26,7 @@ pub enum Hold {
 }
 
 impl Monitor {
-    /// Takes what one OSD says of another, and judges.
+    /// Records a failure report, and decides whether its target is marked down.
     pub(super) fn take_failure(
         &mut self,
         now: Time,
@@ -41,7 +41,7 @@ impl Monitor {
         }
     }
 
-    /// Marks an OSD down if the evidence suffices.
+    /// Marks an OSD down if the reports suffice.
     fn judge(&mut self, now: Time, osd: OsdId, change: &mut Change) {
         let Some(verdict) = self.failures.verdict(&self.state, now, osd) else { return };
         if !may_mark_down(&self.state, change, osd) {
@@ -58,6 +58,7 @@ impl Monitor {
         change.note(INFO, text);
     }
 
+    /// Marks an OSD down that is about to shut down, and acknowledges that.
     pub(super) fn mark_down_on_request(
         &self,
         conn: ConnId,
@@ -81,7 +82,8 @@ impl Monitor {
         Effects::message(conn, ack.encode(features))
     }
 
-    /// Judges again what time has ripened, and marks out whoever has been down too long.
+    /// Marks OSDs down for which the grace is over by now, and marks OSDs out that have been down for too
+    /// long.
     pub(super) fn plan_liveness(&mut self, now: Time, change: &mut Change) {
         self.failures.retain(&self.state.osdmap);
         self.flapping.expire(&self.state, now);
@@ -153,7 +155,7 @@ fn describe(map: &OsdMap, osd: OsdId, verdict: &Verdict) -> String {
     }
 }
 
-/// How long an OSD may be down before its data goes elsewhere; `None` is for ever.
+/// Time for which an OSD may be down before it is marked out; `None`: never.
 fn out_after(state: &State, now: Time, known: &Osd) -> Option<Duration> {
     let options = state.options();
     if known.state.contains(OsdState::DESTROYED) {
@@ -170,8 +172,8 @@ fn out_after(state: &State, now: Time, known: &Osd) -> Option<Duration> {
     }
 }
 
-/// Whether an OSD may be marked down by others than itself: not if so few would be left that
-/// whoever says so may be the one that is cut off.
+/// Whether an OSD may be marked down by failure detection: not if so few would remain that the reporters are
+/// more likely to be cut off.
 fn may_mark_down(state: &State, change: &Change, osd: OsdId) -> bool {
     let map = &state.osdmap;
     if !map.is_up(osd) || map.holds(osd, OsdState::NODOWN) {
@@ -210,7 +212,7 @@ fn may_mark_out(state: &State, change: &Change, osd: OsdId) -> bool {
         && !lies_in_dark(state, osd)
 }
 
-/// Whether a whole rack, or what else the option names, is down with the OSD: then it is likely to
+/// Whether a whole rack, or another bucket of the configured type, is down with the OSD: then it is likely to
 /// come back as a whole, and there may be no room for all its data.
 fn lies_in_dark(state: &State, osd: OsdId) -> bool {
     let (map, limit) = (&state.osdmap, state.options().text("mon_osd_down_out_subtree_limit"));
@@ -230,27 +232,27 @@ fn mark_out(state: &State, change: &mut Change, osd: OsdId, known: &Osd) {
     xinfo.old_weight = known.weight;
     incremental.new_xinfo.insert(osd, xinfo);
     incremental.new_weight.insert(osd, 0);
-    // No bits at all would mean the bit of being up.
+    // An empty set of bits would mean the UP bit.
     if !known.state.contains(OsdState::AUTOOUT) {
         let states = incremental.new_state.entry(osd).or_default();
         *states = *states | OsdState::AUTOOUT;
     }
 }
 
-/// Ends an OSD's life in this epoch; the map itself notes when.
+/// Marks an OSD down in this epoch; the map itself records the time.
 pub(crate) fn mark_down(incremental: &mut Incremental, osd: OsdId) {
     let states = incremental.new_state.entry(osd).or_default();
     *states = *states | OsdState::UP;
 }
 
-/// The same for one that serves nobody any more: who takes over need not wait until promises that it
-/// was given are over.
+/// Marks an OSD down that serves no reads any more: a new primary need not wait for its read leases to
+/// expire.
 fn mark_dead(state: &State, change: &mut Change, osd: OsdId) {
     let incremental = change.osdmap(state);
     mark_down(incremental, osd);
     if let Some(known) = state.osdmap.osd(osd) {
         let mut xinfo = known.xinfo;
-        // What is set here replaces what the map itself notes.
+        // A value set here replaces the one that the map records.
         xinfo.down_stamp = incremental.modified;
         xinfo.dead_epoch = state.osdmap.epoch;
         incremental.new_xinfo.insert(osd, xinfo);

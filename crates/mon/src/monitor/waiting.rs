@@ -1,12 +1,12 @@
-//! What a follower has passed on, or could not yet, and what was not answered: by number, and counted by session.
+//! A follower's unanswered requests for the leader, by number, and counted by session.
 
 use super::queue::Load;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
 
-/// Messages that wait for a leader; beyond it, the session that brings more ends.
+/// Bound of the messages that wait for a leader; a session that sends more is closed.
 const WAITING_MAX: usize = 16_384;
-/// Of these, so many may be of others than OSDs.
+/// Bound of the messages of sessions other than OSDs'.
 const CLIENTS_MAX: usize = WAITING_MAX / 2;
 
 pub(super) struct Waiting {
@@ -23,10 +23,12 @@ pub(super) struct WaitingList {
 }
 
 impl WaitingList {
+    /// Whether another message of an OSD, or of another peer, may wait.
     pub fn has_room(&self, is_osd: bool) -> bool {
         self.messages.len() < if is_osd { WAITING_MAX } else { CLIENTS_MAX }
     }
 
+    /// Adds a message and returns its number.
     pub fn add(&mut self, waiting: Waiting) -> u64 {
         self.taken += 1;
         let load = self.by_session.entry(waiting.conn).or_default();
@@ -46,6 +48,7 @@ impl WaitingList {
         Some(waiting)
     }
 
+    /// Drops the messages of a session.
     pub fn end_session(&mut self, conn: ConnId) {
         self.messages.retain(|_, waiting| waiting.conn != conn);
         self.by_session.remove(&conn);
@@ -59,17 +62,18 @@ impl WaitingList {
         self.by_session.get(&conn).copied().unwrap_or_default()
     }
 
+    /// The numbers of all messages, oldest first.
     pub fn numbers(&self) -> Vec<u64> {
         self.messages.keys().copied().collect()
     }
 
-    /// Numbers of those that fulfil a condition.
+    /// The numbers of messages that fulfil a condition, oldest first.
     pub fn find(&self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<u64> {
         let found = self.messages.iter().filter(|(_, waiting)| is_wanted(waiting));
         found.map(|(number, _)| *number).collect()
     }
 
-    /// What an answer with this number of its session answers.
+    /// The number of the request that an answer with this `tid` belongs to.
     pub fn answered(&self, conn: ConnId, tid: u64) -> Option<u64> {
         let mut messages = self.messages.iter();
         let found =

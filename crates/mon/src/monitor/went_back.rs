@@ -1,38 +1,41 @@
-//! A control store that went back: restored from a backup, or with a machine that was reset to a snapshot.
+//! Detection of a control store that went back in time: restored from a backup, or reset with its machine to
+//! a snapshot.
 //!
-//! Such a store would decide again what was decided otherwise: epochs of maps, ids of pools, snapshots. OSDs would
-//! hold maps of the same epoch that differ, and a new pool would find the objects of one that was forgotten.
-//! So nothing of the OSD map is changed any more once it shows.
+//! Such a store would decide again what was decided differently before: epochs of maps, ids of pools,
+//! snapshots. OSDs would have different maps of the same epoch, and a new pool would find the objects of one
+//! that was forgotten. So the OSD map is not changed any more once this is detected.
 //!
-//! It shows by OSDs, which keep their newest map: an epoch is told to nobody before the store has it durably. An OSD that
-//! has an epoch that this monitor does not know may just know more than a monitor that was not told yet, so the
-//! store is asked, after the OSD spoke: what it lacks then, it has forgotten. It also shows by the store's own count,
-//! and, before any OSD speaks, by what this monitor has seen in earlier runs ([`crate::HighWater`]).
+//! OSDs reveal it, because they keep their newest map: an epoch is published only after the store has made it
+//! durable. An OSD with a newer epoch than this monitor's may just be ahead of a monitor that has not
+//! received it yet, so the store is read again after the OSD's message: an epoch that is missing then was
+//! lost. The store's own revision reveals it too and, before any OSD connects, the high-water mark of earlier
+//! runs ([`crate::HighWater`]).
 //!
-//! An OSD whose own store is broken may claim anything. What no cluster can have reached since the newest map that
-//! is known was made is no sign of an old store, or one OSD would stop all changes by a number.
+//! An OSD whose own store is broken may claim any epoch. An epoch that no cluster can have reached since the
+//! newest known map was made is no sign of an old store; otherwise one OSD could stop all changes by a
+//! number.
 
 use super::{Monitor, WentBack};
 use crate::control::Revision;
 use engine::Time;
 use types::{Epoch, OsdId};
 
-/// More maps than are ever made in a second: each takes a durable write.
+/// Exceeds the maps that are ever made in a second: each takes a durable write.
 const MAPS_PER_SECOND: u64 = 1_000;
-/// So many epochs may be missing although the clock says that there was no time for them: a rebuilt store
-/// passes over many, and clocks are set.
+/// Epochs that may be missing although the clock says that there was no time for them: a rebuilt store skips
+/// many, and clocks are adjusted.
 const MAPS_AT_ONCE: u64 = 1_000_000;
 
-/// The newest map that an OSD spoke of and this monitor does not know, until the store was asked.
+/// The newest epoch that an OSD claimed and this monitor does not have, until the store was read again.
 #[derive(Debug, Default)]
 pub(super) struct ClaimedMaps {
     newest: Option<(Epoch, OsdId)>,
-    /// The load that will tell; none while an earlier one is under way.
+    /// The token of the load that will decide; `None` while an earlier one is in progress.
     asked: Option<u64>,
 }
 
 impl Monitor {
-    /// An OSD has the map of this epoch.
+    /// Handles an OSD's newest epoch.
     pub(super) fn note_epoch_of_osd(&mut self, now: Time, osd: OsdId, epoch: Epoch) {
         if epoch <= self.state.osdmap.epoch || !self.leads() || self.overview.went_back.is_some() {
             return;
@@ -48,7 +51,7 @@ impl Monitor {
         }
     }
 
-    /// No cluster has made more maps than this since the newest that is known.
+    /// Upper bound of the epochs that a cluster can have reached since the newest known map.
     fn newest_possible(&self, now: Time) -> Epoch {
         let map = &self.state.osdmap;
         let passed = now.wall().seconds.saturating_sub(map.modified.seconds);
@@ -61,7 +64,7 @@ impl Monitor {
         self.claimed_maps.asked = Some(self.newest_token());
     }
 
-    /// The store was read: compares it with what it was, and with what OSDs have.
+    /// Compares a loaded state with what was known before, and with the epochs of OSDs.
     pub(super) fn judge_load(&mut self, token: u64, found: Revision) {
         // A commit during the read may be missing in its result.
         let known = self.known_before_load;
@@ -79,7 +82,7 @@ impl Monitor {
             self.claimed_maps = ClaimedMaps::default();
             self.note_went_back(WentBack::Map { osd, epoch });
         } else {
-            // It was asked before the OSD spoke.
+            // The read was requested before the OSD's message.
             self.ask_for_claimed_maps();
         }
     }
