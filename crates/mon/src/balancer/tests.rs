@@ -1,4 +1,4 @@
-//! The balancer against clusters of many shapes.
+//! Tests of the balancer with clusters of many shapes.
 
 use super::*;
 use crate::balancer;
@@ -49,7 +49,7 @@ fn apply(map: &mut OsdMap, plan: &BTreeMap<PgId, Items>) {
     }
 }
 
-/// The table is made anew: that of the balancer is kept from step to step.
+/// A new table each time, unlike the balancer's own.
 fn table(map: &OsdMap) -> RawTable {
     let mut table = RawTable::default();
     table.update(map);
@@ -93,7 +93,7 @@ fn check_sets(map: &OsdMap) {
 
 const LIMITS: Limits = Limits { max_deviation: 1.0, max_changes: 10 };
 
-/// Steps until nothing improves, each checked.
+/// Takes steps until none helps, and checks each; returns their number.
 fn balance(map: &mut OsdMap) -> usize {
     let mut steps = 0;
     loop {

@@ -1,21 +1,20 @@
-//! A command's arguments, validated.
+//! Validated arguments of a command.
 
 use super::{Refusal, Signature};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};
 
-/// Values by parameter name. Every required one is there and every one has its declared type, so
-/// the accessors for required parameters cannot fail in a handler that asks for what its signature
-/// declares; asking for anything else gives an empty value.
+/// Values by parameter name. All required ones are present and all have their declared type, so the accessors
+/// for required parameters cannot fail in a handler that uses the names of its signature; any other name
+/// gives an empty value.
 #[derive(Debug, Clone, Default)]
 pub struct Arguments {
     values: BTreeMap<String, Vec<String>>,
 }
 
 impl Arguments {
-    /// Checks `given` against a signature. Names that the signature does not know are ignored, as
-    /// clients add some of their own.
+    /// Checks `given` against a signature. Unknown names are ignored, as clients add some of their own.
     pub fn validate(signature: &Signature, given: &Map<String, Value>) -> Result<Self, Refusal> {
         let mut values = BTreeMap::new();
         for param in &signature.params {
@@ -35,14 +34,17 @@ impl Arguments {
         Ok(Arguments { values })
     }
 
+    /// A required text; empty for an unknown name.
     pub fn text(&self, name: &str) -> &str {
         self.optional(name).unwrap_or_default()
     }
 
+    /// An optional text.
     pub fn optional(&self, name: &str) -> Option<&str> {
         self.values.get(name)?.first().map(String::as_str)
     }
 
+    /// All values of a list parameter.
     pub fn list(&self, name: &str) -> &[String] {
         self.values.get(name).map_or(&[], Vec::as_slice)
     }
@@ -55,10 +57,12 @@ impl Arguments {
         self.optional(name)?.parse().ok()
     }
 
+    /// Whether a boolean parameter was given as true.
     pub fn flag(&self, name: &str) -> bool {
         self.optional(name) == Some("true")
     }
 
+    /// A required OSD id; [`OsdId::NONE`] for an unknown name.
     pub fn osd(&self, name: &str) -> OsdId {
         self.optional_osd(name).unwrap_or(OsdId::NONE)
     }
@@ -67,11 +71,13 @@ impl Arguments {
         self.optional(name)?.parse().ok().map(OsdId)
     }
 
+    /// A required placement group id.
     pub fn pg(&self, name: &str) -> PgId {
         self.text(name).parse().unwrap_or_default()
     }
 
-    /// For the conditions of capabilities. Those that an entity is to get can be named one by one, as `caps_mon`.
+    /// The arguments as text, for the conditions of capabilities. The capabilities of a new entity can also
+    /// be matched one by one, as `caps_mon`.
     pub fn flattened(&self) -> BTreeMap<String, String> {
         let plain = self.values.iter().map(|(name, items)| (name.clone(), items.join(" ")));
         let pairs = self.list("caps").chunks_exact(2);

@@ -1,17 +1,18 @@
-//! The output formats.
+//! Output formats of commands.
 
 use super::xml;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::PrettyFormatter;
 
+/// The output format that the client requested.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Format {
     #[default]
     Plain,
     Json,
     JsonPretty,
-    /// With the name of the outermost element.
+    /// `section` is the name of the outermost element.
     Xml {
         section: String,
         pretty: bool,
@@ -19,7 +20,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// For the answer to the command with this prefix. What is not known is plain text, as with Ceph.
+    /// The format of this name, for the command with this prefix. An unknown name means plain text, as in
+    /// Ceph.
     pub fn from_name(name: &str, prefix: &str) -> Format {
         match name {
             "json" | "json-compact" => Format::Json,
@@ -30,6 +32,7 @@ impl Format {
         }
     }
 
+    /// Formats a value; [`Format::Plain`] writes indented JSON.
     pub fn write(&self, value: &Value) -> String {
         match self {
             Format::Json => value.to_string(),
@@ -39,12 +42,12 @@ impl Format {
     }
 }
 
-/// Indented by four, as Ceph does, with a line's end.
+/// Indented by four, as Ceph does, with a trailing newline.
 pub fn pretty(value: &Value) -> String {
     let mut text = Vec::new();
     let formatter = PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, formatter);
-    // Writing a value to memory fails only for maps with keys that are not text.
+    // Serializing to memory fails only for maps with keys that are not text.
     if value.serialize(&mut serializer).is_err() {
         return value.to_string();
     }
@@ -52,7 +55,7 @@ pub fn pretty(value: &Value) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// A number that is written without a fraction if it has none, as Ceph does.
+/// A number that is written without a fraction if it is whole, as Ceph does.
 pub fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return Value::from(value as i64);

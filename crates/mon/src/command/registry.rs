@@ -1,16 +1,17 @@
-//! All commands by prefix.
+//! The registry of commands, by prefix.
 
 use super::{Command, Refusal, Signature};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// How many known commands an error suggests for an unknown one.
+/// Bound of the known commands that an error suggests for an unknown one.
 const SUGGESTIONS_MAX: usize = 3;
 
+/// The commands of some families with their parsed signatures.
 #[derive(Debug)]
 pub struct Registry {
     commands: Vec<(Signature, Command)>,
-    /// Some prefixes have several signatures.
+    /// One prefix may have several signatures.
     by_prefix: BTreeMap<String, Vec<usize>>,
 }
 
@@ -18,6 +19,7 @@ pub struct Registry {
 pub type Found<'a> = (&'a Signature, &'a Command);
 
 impl Registry {
+    /// Parses the signatures of all commands. Of the same prefix, earlier ones are tried first.
     pub fn new(families: &[&[Command]]) -> Registry {
         let mut registry = Registry { commands: Vec::new(), by_prefix: BTreeMap::new() };
         for command in families.iter().flat_map(|family| family.iter()) {
@@ -29,7 +31,7 @@ impl Registry {
         registry
     }
 
-    /// The signatures of a prefix, at least one.
+    /// The signatures of a prefix, at least one; an error with suggestions for an unknown prefix.
     pub fn find(&self, prefix: &str) -> Result<Vec<Found<'_>>, Refusal> {
         let Some(indexes) = self.by_prefix.get(prefix) else { return Err(self.unknown(prefix)) };
         Ok(indexes.iter().map(|index| &self.commands[*index]).map(|(s, c)| (s, c)).collect())
@@ -58,8 +60,8 @@ impl Registry {
     }
 }
 
-/// Levenshtein's distance, with a start that differs counting double: what begins alike is meant
-/// alike.
+/// Levenshtein distance in which a different beginning counts double: commands that begin alike are likely
+/// meant.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,30 +1,31 @@
-//! Descriptions of commands: `osd pool create name=pool,type=CephPoolname …`.
+//! Parsing of command descriptions: `osd pool create name=pool,type=CephPoolname …`.
 
 use super::{Command, Refusal};
 use crate::image_tasks::MODULE;
 use serde_json::{Map, Value, json};
 use types::PgId;
 
-/// A description, taken apart.
+/// A parsed description.
 #[derive(Debug, Clone)]
 pub struct Signature {
-    /// The words that name the command, joined by blanks.
+    /// The leading words that name the command, joined by blanks.
     pub prefix: String,
     pub params: Vec<Param>,
 }
 
+/// One parameter of a command.
 #[derive(Debug, Clone)]
 pub struct Param {
     pub name: String,
     pub kind: Kind,
     pub required: bool,
-    /// Takes a list.
+    /// Whether it takes a list (`n=N`).
     pub many: bool,
-    /// All of it as it was written, for the announcement.
+    /// All attributes as written, for `get_command_descriptions`.
     attributes: Vec<(&'static str, &'static str)>,
 }
 
-/// What a parameter's value must be (`Ceph…` types).
+/// The type of a parameter's value (`Ceph…` types).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     Int { min: Option<i64>, max: Option<i64> },
@@ -36,10 +37,11 @@ pub enum Kind {
     OsdName,
 }
 
-/// Clients send such a command to the manager, whose capabilities count.
+/// Flag of commands that clients send to the manager, whose capabilities count.
 const FOR_MANAGER: u32 = 1 << 3;
 
 impl Signature {
+    /// Parses a description, which is part of the program and valid.
     pub fn parse(text: &'static str) -> Signature {
         let mut words = Vec::new();
         let mut params = Vec::new();
@@ -53,7 +55,7 @@ impl Signature {
         Signature { prefix: words.join(" "), params }
     }
 
-    /// What `get_command_descriptions` says about a command.
+    /// The description of a command as in `get_command_descriptions`.
     pub fn describe(&self, command: &Command) -> Value {
         let words = self.prefix.split(' ').map(|word| Value::from(word.to_owned()));
         let signature: Vec<Value> = words.chain(self.params.iter().map(Param::describe)).collect();
@@ -108,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// What a value should have been, for people.
+    /// The expected value, as part of an error message.
     fn expectation(&self) -> String {
         let bounds = |min: Option<String>, max: Option<String>| match (min, max) {
             (Some(min), Some(max)) => format!(" from {min} to {max}"),
@@ -133,7 +135,7 @@ impl Kind {
         }
     }
 
-    /// The value in its plain form, or why it is none.
+    /// The normalized value, or the reason it is invalid.
     pub fn check(&self, name: &str, value: &Value) -> Result<String, Refusal> {
         let text = match value {
             Value::String(text) => Some(text.clone()),
@@ -179,8 +181,8 @@ impl Kind {
     }
 }
 
-/// Whether each character of `text` is in a class such as `[A-Za-z0-9-_.]`; a class without
-/// ranges that is a word, `[range]`, is taken by its letters, as the clients do.
+/// Whether all characters of `text` are in a class such as `[A-Za-z0-9-_.]`; a class without ranges that is a
+/// word, `[range]`, means its letters, as in the clients.
 fn matches_class(class: &str, text: &str) -> bool {
     let inner: Vec<char> = class.trim_matches(|c| c == '[' || c == ']').chars().collect();
     let contains = |wanted: char| {

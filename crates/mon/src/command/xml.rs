@@ -1,10 +1,10 @@
-//! XML from a JSON value, with the element names that Ceph's tools have for the same sections.
+//! XML output from a JSON value, with the element names of Ceph's tools.
 
 use serde_json::Value;
 
 const INDENT: usize = 4;
 
-/// The elements of lists that are not called as the list is without its `s`.
+/// Element names of lists that are not the list's name without its `s`.
 const ELEMENTS: [(&str, &str); 22] = [
     ("addrvec", "entity_addr"),
     ("children", "child"),
@@ -30,7 +30,7 @@ const ELEMENTS: [(&str, &str); 22] = [
     ("pool_list", "pool_name"),
 ];
 
-/// What the whole answer of a command is called; all others are called by their last word.
+/// Names of the outermost elements; all others are the last word of the command.
 const SECTIONS: [(&str, &str); 14] = [
     ("df", "stats"),
     ("osd df", "osds"),
@@ -48,13 +48,13 @@ const SECTIONS: [(&str, &str); 14] = [
     ("fs dump", "fsmap"),
 ];
 
-/// The element that holds the answer to a command.
+/// The name of the outermost element of a command's answer.
 pub fn section(prefix: &str) -> String {
     let known = SECTIONS.iter().find(|(known, _)| *known == prefix).map(|(_, name)| *name);
     element_name(known.unwrap_or_else(|| prefix.split(' ').next_back().unwrap_or("answer")))
 }
 
-/// An element's text; with `pretty`, one element a line.
+/// A value as an element; with `pretty`, one element per line.
 pub fn write(name: &str, value: &Value, pretty: bool) -> String {
     let mut text = String::new();
     element(&mut text, name, value, pretty.then_some(0));
@@ -108,7 +108,7 @@ fn item_name(list: &str) -> String {
     }
 }
 
-/// A key as the name of an element: addresses and numbers are keys, too, and are none.
+/// A valid element name for a key, which may be an address or a number.
 fn element_name(key: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut name: String =
@@ -128,7 +128,7 @@ fn escaped(text: &str) -> String {
             '&' => safe += "&amp;",
             '"' => safe += "&quot;",
             '\'' => safe += "&apos;",
-            // No document may contain these, however they are written.
+            // XML forbids these characters, even escaped.
             c if c.is_control() && !matches!(c, '\n' | '\t' | '\r') => safe.push('?'),
             c => safe.push(c),
         }

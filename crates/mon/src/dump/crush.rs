@@ -1,9 +1,10 @@
-//! The CRUSH map and its rules.
+//! Formatting of the CRUSH map and its rules.
 
 use crate::command::number;
 use crush::{CrushMap, Op, Rule, Step, Tunables};
 use serde_json::{Value, json};
 
+/// `osd crush dump`
 pub fn json(crush: &CrushMap) -> Value {
     let mut value = json!({
         "devices": devices(crush),
@@ -45,10 +46,12 @@ fn bucket_json(crush: &CrushMap, bucket: &crush::Bucket) -> Value {
     })
 }
 
+/// `osd crush rule dump`
 pub fn rules(crush: &CrushMap) -> Vec<Value> {
     crush.rules().map(|(id, one)| rule(crush, id, one)).collect()
 }
 
+/// One rule, as in `osd crush rule dump`.
 pub fn rule(crush: &CrushMap, id: u32, rule: &Rule) -> Value {
     json!({
         "rule_id": id,
@@ -75,6 +78,7 @@ fn step_json(crush: &CrushMap, step: &Step) -> Value {
     }
 }
 
+/// `osd crush show-tunables`
 pub fn tunables(crush: &CrushMap) -> Value {
     let tunables = &crush.tunables;
     let profile = tunables.profile();

@@ -1,4 +1,4 @@
-//! The monitor map and the manager map.
+//! Formatting of the mon map and the mgr map.
 
 use super::addrs;
 use crate::commands::ALWAYS_ON;
@@ -7,7 +7,7 @@ use crate::state::State;
 use maps::{MgrMap, MonMap};
 use serde_json::{Value, json};
 
-/// Releases whose modules `mgr dump` lists.
+/// Releases for which `mgr dump` lists the modules that are always on.
 const RELEASES: [&str; 4] = ["octopus", "pacific", "quincy", "reef"];
 
 /// `2026-11-20T11:02:18.232233Z`
@@ -15,6 +15,7 @@ fn zulu(time: types::UTime) -> String {
     time.to_iso().replace("+0000", "Z")
 }
 
+/// `mon dump`
 pub fn monmap(map: &MonMap) -> Value {
     let mons = map.mons().enumerate().map(|(rank, mon)| {
         json!({
@@ -48,6 +49,7 @@ pub fn monmap(map: &MonMap) -> Value {
     })
 }
 
+/// Plain `mon dump`.
 pub fn monmap_plain(map: &MonMap) -> String {
     let mut text = format!(
         "epoch {}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {} ({})\n\
@@ -66,8 +68,9 @@ pub fn monmap_plain(map: &MonMap) -> String {
     text
 }
 
+/// `mgr dump`
 pub fn mgrmap(map: &MgrMap) -> Value {
-    // A map of an older release names none.
+    // A map of an older release names no modules.
     let known = RELEASES.iter().map(|release| ((*release).to_owned(), json!(ALWAYS_ON)));
     let mut always_on: serde_json::Map<String, Value> = known.collect();
     always_on.extend(map.always_on_modules.iter().map(|(release, modules)| {

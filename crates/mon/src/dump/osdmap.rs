@@ -1,4 +1,4 @@
-//! The OSD map.
+//! Formatting of the OSD map.
 
 use super::{addrs, pool};
 use crate::command::number;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, OsdId, PgId, UTime};
 
-/// A time, of which zero is shown as Ceph shows it.
+/// A time; zero is shown as Ceph shows it.
 pub fn stamp(time: UTime) -> String {
     if time == UTime::ZERO { "0.000000".to_owned() } else { time.to_iso() }
 }
@@ -21,6 +21,7 @@ fn float(value: f32) -> Value {
     number(f64::from(value))
 }
 
+/// `osd dump`
 pub fn json(map: &OsdMap) -> Value {
     let mut object = Map::new();
     for part in [header(map), ratios(map), contents(map), overrides(map), tail(map)] {
@@ -64,7 +65,7 @@ fn ratios(map: &OsdMap) -> Value {
     })
 }
 
-/// The oldest release whose clients understand what this map uses.
+/// The oldest release whose clients support the features that this map uses.
 pub fn min_compat_client(map: &OsdMap) -> &'static str {
     let upmapped = !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty();
     match () {
@@ -195,6 +196,7 @@ fn tail(map: &OsdMap) -> Value {
     })
 }
 
+/// Plain `osd dump`.
 pub fn plain(map: &OsdMap) -> String {
     let mut text = format!(
         "epoch {}\nfsid {}\ncreated {}\nmodified {}\nflags {}\ncrush_version {}\nfull_ratio {}\n\

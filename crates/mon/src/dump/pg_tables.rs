@@ -1,4 +1,4 @@
-//! Placement groups and their statistics as tables.
+//! Plain tables of placement groups and their statistics.
 
 use super::osdmap::stamp;
 use super::pgs::{Row, pgs_per_osd, primaries_per_osd, primary, set_text};
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use types::OsdId;
 use wire::internal::pg_state;
 
+/// `pg dump pgs_brief`
 pub fn brief_table(rows: &[Row]) -> String {
     let columns = ["PG_STAT", "STATE", "UP", "^UP_PRIMARY", "ACTING", "^ACTING_PRIMARY"];
     let mut table = Table::new(&columns);
@@ -153,6 +154,7 @@ fn totals_row(table: &mut Table, first: String, totals: &Totals) {
     table.row([first].into_iter().chain(numbers.map(|number| number.to_string())));
 }
 
+/// Sums of each pool: `pg dump pools`.
 pub fn pool_table(map: &OsdMap, stats: &Statistics) -> String {
     let mut table = totals_table("POOLID");
     for id in map.pools.keys().rev() {
@@ -181,6 +183,7 @@ fn osd_sums(map: &OsdMap, stats: &Statistics) -> Vec<String> {
     ["sum".to_owned()].into_iter().chain(sizes.map(bytes)).collect()
 }
 
+/// Usage of each OSD: `pg dump osds`.
 pub fn osd_table(map: &OsdMap, stats: &Statistics) -> String {
     let mut table = Table::new(&[
         "OSD_STAT",

@@ -1,4 +1,4 @@
-//! Placement groups and their statistics.
+//! Formatting of placement groups and their statistics.
 
 use super::osdmap::stamp;
 use crate::statistics::{Statistics, Totals};
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use types::{OsdId, PgId, PoolId};
 use wire::internal::{OsdUsage, PgStat, pg_state};
 
-/// The epoch in which a group came into being is not kept; the map's first stands for it.
+/// Shown for epochs that are not recorded, such as that of a group's creation.
 const NO_EPOCH: u32 = 0;
 
-/// How many groups the map puts on each OSD.
+/// Number of groups that the map puts on each OSD.
 pub fn pgs_per_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
     let mut counts = BTreeMap::new();
     for mapping in all_mappings(map) {
@@ -22,7 +22,7 @@ pub fn pgs_per_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
     counts
 }
 
-/// For how many groups each OSD is primary.
+/// Number of groups of which each OSD is the primary.
 pub fn primaries_per_osd(map: &OsdMap) -> BTreeMap<OsdId, u64> {
     let mut counts = BTreeMap::new();
     for primary in all_mappings(map).filter_map(|mapping| mapping.acting_primary) {
@@ -37,14 +37,14 @@ fn all_mappings(map: &OsdMap) -> impl Iterator<Item = maps::Mapping> + '_ {
     pgs.map(move |pg| placement.pg_to_osds(pg))
 }
 
-/// A group with what is known of it.
+/// A group with its current state and last report.
 pub struct Row {
     pub pg: PgId,
     pub state: u64,
     pub stat: PgStat,
 }
 
-/// All groups that exist. What nobody reported is unknown, with the map's idea of where it is.
+/// All groups that exist. A group without a report has state zero, and its placement is that of the map.
 pub fn rows(map: &OsdMap, stats: &Statistics) -> Vec<Row> {
     let mut placement = map.placement();
     let row = |(pg, state): (PgId, u64)| {
@@ -61,6 +61,7 @@ fn ids(osds: &[OsdId]) -> Vec<i32> {
     osds.iter().map(|osd| osd.0).collect()
 }
 
+/// The id of the primary, or -1.
 pub fn primary(osds: &[OsdId]) -> i32 {
     osds.iter().find(|osd| **osd != OsdId::NONE).map_or(-1, |osd| osd.0)
 }
@@ -74,6 +75,7 @@ pub fn set_text(osds: &[OsdId]) -> String {
     format!("[{}]", osds.iter().map(name).collect::<Vec<_>>().join(","))
 }
 
+/// `pg dump pgs_brief`
 pub fn brief_json(row: &Row) -> Value {
     json!({
         "pgid": row.pg.to_string(),
@@ -85,6 +87,7 @@ pub fn brief_json(row: &Row) -> Value {
     })
 }
 
+/// `pg dump pgs`
 pub fn json(row: &Row) -> Value {
     let stat = &row.stat;
     let mut object = Map::new();
@@ -110,7 +113,7 @@ pub fn json(row: &Row) -> Value {
     Value::Object(object)
 }
 
-/// Removed snapshots of which the group has nothing any more.
+/// Removed snapshots of which the group has no clones left.
 fn purged(stat: &PgStat) -> Value {
     let interval = |(first, length): &(types::SnapId, u64)| json!({ "start": first.0.to_string(), "length": length.to_string() });
     stat.purged_snaps.iter().map(interval).collect()
@@ -173,7 +176,7 @@ fn log(row: &Row) -> Value {
     })
 }
 
-/// Counters that we have; the others of `object_stat_sum_t` are zero.
+/// The counters that are kept; the others of `object_stat_sum_t` are zero.
 pub fn stat_sum(totals: &Totals) -> Value {
     let mut sum = Map::new();
     let known = [
@@ -222,7 +225,7 @@ pub fn stat_sum(totals: &Totals) -> Value {
     Value::Object(sum)
 }
 
-/// `store_statfs_t`
+/// `store_statfs_t`; arguments are in bytes.
 pub fn statfs(total: u64, available: u64, allocated: u64, omap: u64, meta: u64) -> Value {
     json!({
         "total": total,
@@ -251,6 +254,7 @@ pub fn sums_json(totals: &Totals, stores: u64) -> Value {
     })
 }
 
+/// Sums of one pool, as in `pg dump pools`.
 pub fn pool_json(map: &OsdMap, stats: &Statistics, pool: PoolId) -> Value {
     let totals = stats.pool_totals(pool);
     let mut object = Map::new();

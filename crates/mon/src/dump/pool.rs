@@ -1,4 +1,4 @@
-//! Pools.
+//! Formatting of pools.
 
 use crate::command::number;
 use maps::{OsdMap, Pool, PoolOptionValue};
@@ -136,6 +136,7 @@ fn options(pool: &Pool) -> Value {
     Value::Object(named.collect())
 }
 
+/// The value of a pool option.
 pub fn option_value(value: &PoolOptionValue) -> Value {
     match value {
         PoolOptionValue::Str(text) => json!(text),
@@ -144,7 +145,7 @@ pub fn option_value(value: &PoolOptionValue) -> Value {
     }
 }
 
-/// How much the busiest primary has over its fair share of a pool's groups.
+/// How far the busiest primary exceeds its fair share of a pool's groups.
 fn read_balance_score(map: &OsdMap, id: PoolId) -> Option<f64> {
     let mut placement = map.placement();
     let mut primaries = std::collections::BTreeMap::<OsdId, u32>::new();

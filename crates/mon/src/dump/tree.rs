@@ -1,4 +1,4 @@
-//! The CRUSH tree with what is known of each OSD: `osd tree`, `osd crush tree`, `osd df`.
+//! Formatting of the CRUSH tree with the state of each OSD: `osd tree`, `osd crush tree`, `osd df`.
 
 use super::osdmap::weight;
 use crate::command::number;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use types::OsdId;
 use wire::internal::OsdUsage;
 
-/// What every kind of tree says of an item.
+/// Fields of an item that every kind of tree shows.
 fn item_fields(crush: &CrushMap, item: &TreeItem) -> Map<String, Value> {
     let mut node = Map::new();
     node.insert("id".to_owned(), json!(item.id));
@@ -53,6 +53,7 @@ pub fn crush_json(crush: &CrushMap, shadows: bool) -> Value {
     json!({ "nodes": nodes.collect::<Vec<_>>(), "stray": [] })
 }
 
+/// Plain `osd crush tree`.
 pub fn crush_plain(crush: &CrushMap, shadows: bool) -> String {
     let mut table = Table::new(&[">ID", ">CLASS", "^WEIGHT", "TYPE NAME"]);
     let view = TreeView { shadows, ..TreeView::default() };
@@ -81,7 +82,7 @@ fn type_and_name(crush: &CrushMap, item: &TreeItem) -> String {
     }
 }
 
-/// OSDs that exist but lie nowhere in the tree.
+/// OSDs that exist but have no place in the tree.
 fn strays(map: &OsdMap, shows: &dyn Fn(OsdId) -> bool) -> Vec<TreeItem> {
     let stray = |(id, _): (OsdId, &maps::Osd)| {
         (!map.crush.is_held(id.0) && shows(id)).then(|| TreeItem {
@@ -95,6 +96,7 @@ fn strays(map: &OsdMap, shows: &dyn Fn(OsdId) -> bool) -> Vec<TreeItem> {
     map.existing_osds().filter_map(stray).collect()
 }
 
+/// `up`, `down`, `destroyed`, or `DNE`.
 pub fn status_word(map: &OsdMap, osd: OsdId) -> &'static str {
     match map.osd(osd) {
         None => "DNE",
@@ -104,9 +106,11 @@ pub fn status_word(map: &OsdMap, osd: OsdId) -> &'static str {
     }
 }
 
-/// What part of the tree is shown, and which OSDs.
+/// The part of the tree and the OSDs to show.
 pub struct Selection<'a> {
+    /// The bucket to begin at; `None` for all roots.
     pub root: Option<i32>,
+    /// Leaves out buckets without OSDs to show.
     pub hide_empty: bool,
     pub shows: &'a dyn Fn(OsdId) -> bool,
 }
@@ -144,6 +148,7 @@ pub fn osd_json(map: &OsdMap, selection: &Selection<'_>) -> Value {
     })
 }
 
+/// Plain `osd tree`.
 pub fn osd_plain(map: &OsdMap, selection: &Selection<'_>) -> String {
     let columns = [">ID", ">CLASS", "^WEIGHT", "TYPE NAME", ">STATUS", ">REWEIGHT", ">PRI-AFF"];
     let mut table = Table::new(&columns);
@@ -164,7 +169,7 @@ pub fn osd_plain(map: &OsdMap, selection: &Selection<'_>) -> String {
     table.to_string()
 }
 
-/// Disk usage of each OSD, beside its place: `osd df`.
+/// Disk usage of each OSD with its place in the tree: `osd df`.
 pub struct Utilization<'a> {
     map: &'a OsdMap,
     usage: BTreeMap<OsdId, OsdUsage>,
@@ -172,7 +177,7 @@ pub struct Utilization<'a> {
     average: f64,
 }
 
-/// Sums of a bucket, or of everything.
+/// Usage of a bucket, or of the whole tree, in bytes.
 #[derive(Default, Clone, Copy)]
 struct Sum {
     total: u64,
@@ -253,6 +258,7 @@ impl<'a> Utilization<'a> {
         (if min.is_finite() { min } else { 0.0 }, max, deviation * self.average)
     }
 
+    /// `osd df`; `tree` adds the buckets.
     pub fn json(&self, tree: bool, selection: &Selection<'_>) -> Value {
         let items = self.items(tree, selection).into_iter();
         let nodes: Vec<Value> = items.map(|item| self.node(&item)).collect();
@@ -290,6 +296,7 @@ impl<'a> Utilization<'a> {
         Value::Object(node)
     }
 
+    /// Plain `osd df`.
     pub fn plain(&self, tree: bool, selection: &Selection<'_>) -> String {
         let mut columns = vec![
             ">ID",

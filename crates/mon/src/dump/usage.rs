@@ -1,11 +1,11 @@
-//! How much fits where.
+//! Shares and free space of pools on the OSDs of their rules.
 
 use crate::statistics::Statistics;
 use maps::{OsdMap, Pool};
 use std::collections::BTreeMap;
 use types::{OsdId, PoolId};
 
-/// How many raw bytes a byte of a pool takes.
+/// Raw bytes for each byte of a pool: copies, or the overhead of erasure coding.
 pub fn raw_bytes_per_byte(map: &OsdMap, id: PoolId) -> f64 {
     let Some(pool) = map.pool(id) else { return 1.0 };
     if pool.is_replicated() {
@@ -19,7 +19,7 @@ pub fn raw_bytes_per_byte(map: &OsdMap, id: PoolId) -> f64 {
     }
 }
 
-/// The OSDs a pool's rule can choose and the share of data that each gets.
+/// The OSDs that a pool's rule can choose, with the share of the data that each gets (in sum one).
 pub fn rule_shares(map: &OsdMap, pool: &Pool) -> BTreeMap<OsdId, f64> {
     let Some(rule) = map.crush.rule(pool.crush_rule.into()) else { return BTreeMap::new() };
     let crush_weights = map.crush.device_weights();
@@ -36,11 +36,12 @@ pub fn rule_shares(map: &OsdMap, pool: &Pool) -> BTreeMap<OsdId, f64> {
     weights.into_iter().map(|(osd, weight)| (osd, weight / sum)).collect()
 }
 
-/// What can still be stored in a pool before its first OSD is full (`MAX AVAIL`).
+/// Bytes that can still be stored in a pool before its first OSD is full (`MAX AVAIL`).
 pub fn pool_available(map: &OsdMap, stats: &Statistics, id: PoolId) -> u64 {
     (raw_available(map, stats, id) / raw_bytes_per_byte(map, id)) as u64
 }
 
+/// The same in raw bytes.
 pub fn raw_available(map: &OsdMap, stats: &Statistics, id: PoolId) -> f64 {
     let Some(pool) = map.pool(id) else { return 0.0 };
     let projected = rule_shares(map, pool).into_iter().filter_map(|(osd, share)| {

@@ -1,4 +1,4 @@
-//! Daemons that died lately, by the reports that `ceph-crash` posts.
+//! The check of recent crashes, from the reports that `ceph-crash` posts.
 
 use super::{Health, View, next_step};
 use crate::commands::{Crash, RECENT_SECONDS, crashes};

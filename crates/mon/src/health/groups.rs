@@ -1,4 +1,4 @@
-//! Checks of placement groups: whether data can be reached, has all its copies, is intact.
+//! Checks of placement groups: availability, redundancy and integrity of data.
 
 use super::{Health, Severity, View, next_step, plural, share};
 use crate::dump::pgs::set_text;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use types::{PgId, PoolId};
 use wire::internal::pg_state;
 
-/// Groups of a pool that is younger need not have been reported yet.
+/// Age below which a pool's groups need not have been reported yet.
 const CREATION_GRACE: Duration = Duration::from_secs(10);
 
-/// The groups that a check is about, with their states.
+/// Groups and their states.
 type Found = Vec<(PgId, u64)>;
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
@@ -55,8 +55,8 @@ fn lines<'a>(stats: &'a Statistics, groups: &'a Found) -> impl Iterator<Item = S
     })
 }
 
-/// What keeps groups undersized although nothing is down: pools whose rule finds fewer failure domains
-/// than they want copies.
+/// Pools whose groups are undersized although nothing is down: their rules find fewer failure domains than
+/// the pools have copies.
 fn narrow_pools(map: &OsdMap, groups: &Found) -> Vec<String> {
     let undersized = with_any(groups, pg_state::UNDERSIZED);
     let pools: BTreeSet<PoolId> = undersized.iter().map(|(pg, _)| pg.pool).collect();
@@ -77,7 +77,7 @@ fn narrow_pools(map: &OsdMap, groups: &Found) -> Vec<String> {
     pools.into_iter().filter_map(&mut line).collect()
 }
 
-/// What is to be done about `narrow` pools, or else about groups that lack members.
+/// The next step for `narrow` pools, if there are any, or else for groups that lack members.
 fn widen<'a>(narrow: &[String], otherwise: &'a str) -> &'a str {
     match narrow {
         [] => otherwise,
@@ -298,7 +298,7 @@ mod tests {
             assert!(check.details.last().unwrap().starts_with("next: "), "{name}");
         }
     }
-    /// Three OSDs of one host under a rule that wants different hosts, as after `osd create` thrice.
+    /// Three OSDs of one host under a rule over hosts, as after three calls of `osd create`.
     #[test]
     fn health_says_that_a_rule_finds_too_few_hosts() {
         let mut state = state();

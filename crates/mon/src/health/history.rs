@@ -1,4 +1,4 @@
-//! The check of how many OSD maps are kept, and for which groups.
+//! The check of the number of OSD maps that are kept, and of the groups that need them.
 
 use super::{Health, View, next_step};
 use crate::state::INCREMENTALS_KEPT;
@@ -6,13 +6,13 @@ use maps::OsdMap;
 use std::collections::BTreeMap;
 use types::{Epoch, PgId, PoolId};
 
-/// Maps beyond which health asks for whom they are kept.
+/// Number of kept maps from which on health names the groups that need them.
 const KEPT_MAX: usize = 10 * INCREMENTALS_KEPT;
-/// Groups that are named of those that were clean last so long ago.
+/// Bound of the named groups with the oldest `last_epoch_clean`.
 const NAMED_MAX: usize = 10;
 
-/// A map is kept as long as an OSD may need it to find out which OSDs wrote while it was away. For a
-/// group without a report that is not known, so there is no bound: health says so while there is room.
+/// A map is kept as long as an OSD may need it to find past intervals. For a group without a report that is
+/// not known, so there is no bound: health warns before the store is full.
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     let (map, kept) = (&view.state.osdmap, &view.state.incrementals);
     let Some(oldest) = kept.keys().next().filter(|_| kept.len() >= KEPT_MAX) else { return };

@@ -1,10 +1,10 @@
-//! Checks of the control plane: monitors that nobody hears, and a store that does not answer.
+//! Checks of the control plane: missing monitors, and failures of the control store.
 
 use super::{Health, Severity, View, next_step};
 use crate::monitor::{SILENCE_MAX, Skew, WentBack, drift_allowed};
 use std::time::Duration;
 
-/// How long health reports a refused change. The monitor tries it again meanwhile if it is still due.
+/// Time for which health reports a refused change. The monitor tries it again meanwhile if it is still due.
 const REFUSED_SHOWN: Duration = Duration::from_secs(60);
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
@@ -62,7 +62,7 @@ fn check_store(health: &mut Health, view: &View<'_>) {
     health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
 }
 
-/// The store renews leases, and cannot be read.
+/// The store renews leases but cannot be read.
 fn check_unread(health: &mut Health, view: &View<'_>) {
     let overview = view.overview;
     let Some(trouble) = overview
@@ -86,7 +86,7 @@ fn check_unread(health: &mut Health, view: &View<'_>) {
     health.add("CONTROL_STORE_DOWN", Severity::Error, 1, summary, details);
 }
 
-/// A change of the monitor's own was refused of late, and would be again.
+/// The store has refused a change of the monitor's own, and would refuse it again.
 fn check_refused_change(health: &mut Health, view: &View<'_>) {
     let Some(refused) = &view.overview.refused_change else { return };
     if view.now.since(refused.when) >= REFUSED_SHOWN
@@ -102,7 +102,7 @@ fn check_refused_change(health: &mut Health, view: &View<'_>) {
     health.add("CONTROL_STORE_REFUSES_WRITES", Severity::Error, 1, summary, details);
 }
 
-/// The store answers, and takes no writes.
+/// The store answers but takes no writes.
 fn check_refusal(health: &mut Health, view: &View<'_>) {
     let Some(trouble) = &view.overview.store_refusal else { return };
     let lasted = view.now.since(trouble.since);
@@ -128,7 +128,7 @@ fn check_refusal(health: &mut Health, view: &View<'_>) {
     health.add("CONTROL_STORE_REFUSES_WRITES", Severity::Error, 1, summary, details);
 }
 
-/// It answers with something that makes no sense here.
+/// The store has an entry that this monitor cannot decode.
 fn check_unreadable(health: &mut Health, view: &View<'_>) {
     let Some(trouble) = &view.overview.store_unreadable else { return };
     let lines = [

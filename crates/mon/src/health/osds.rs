@@ -1,4 +1,4 @@
-//! Checks of OSDs: who is down, what holds them, how full they are.
+//! Checks of OSDs: down and silent ones, flags, fullness.
 
 use super::{Health, Severity, View, next_step, plural};
 use crate::commands::LIMITED_ENTRIES_MAX;
@@ -55,7 +55,7 @@ fn check_down(health: &mut Health, state: &State) {
     health.warn("OSD_DOWN", down.len(), format!("{} osds down", down.len()), details);
 }
 
-/// OSDs that are up although they do not report, or others miss their heartbeats.
+/// OSDs that are up although they do not report, or are reported as failed.
 fn check_silent(health: &mut Health, view: &View<'_>) {
     const REPORTERS_NAMED_MAX: usize = 5;
     let map = &view.state.osdmap;
@@ -98,7 +98,7 @@ fn check_silent(health: &mut Health, view: &View<'_>) {
     health.warn("OSD_SILENT", count, format!("{count} osds are up and silent"), details);
 }
 
-/// OSDs that are down because they would not start: with what they said of it themselves.
+/// OSDs that are down because they refuse to start, with the reasons that they stored.
 fn check_refusals(health: &mut Health, state: &State) {
     let down = state.osdmap.existing_osds().filter(|(_, osd)| !osd.is_up());
     let lines: Vec<String> = down
@@ -115,7 +115,7 @@ fn check_refusals(health: &mut Health, state: &State) {
     health.warn("OSD_START_FAILED", count, summary, details);
 }
 
-/// Requests of clients that wait for longer than `osd_op_complaint_time`, as each OSD reported last.
+/// Client requests that are older than `osd_op_complaint_time`, from the last report of each OSD.
 fn check_slow_requests(health: &mut Health, view: &View<'_>) {
     const NAMED_MAX: usize = 10;
     let map = &view.state.osdmap;
@@ -149,8 +149,8 @@ fn check_slow_requests(health: &mut Health, view: &View<'_>) {
     health.warn("SLOW_OPS", slow.len(), summary, details);
 }
 
-/// OSDs whose copies had to be replaced so often that their disks are suspected. Each primary counts what it
-/// replaced.
+/// OSDs of which so many copies had to be repaired that their disks are suspect. Each primary counts the
+/// copies that it repaired.
 fn check_repairs(health: &mut Health, view: &View<'_>) {
     let limit = view.state.options().number("mon_osd_warn_num_repaired");
     let mut copies = BTreeMap::<OsdId, u64>::new();
@@ -168,7 +168,7 @@ fn check_repairs(health: &mut Health, view: &View<'_>) {
     health.warn("OSD_TOO_MANY_REPAIRS", copies.len(), summary, details);
 }
 
-/// Buckets all of whose OSDs are down, by their kind: `OSD_HOST_DOWN`, `OSD_RACK_DOWN`.
+/// Buckets whose OSDs are all down, by type: `OSD_HOST_DOWN`, `OSD_RACK_DOWN`, `OSD_ROOT_DOWN`.
 fn check_buckets(health: &mut Health, map: &OsdMap) {
     const LEVELS: [(&str, &str); 3] =
         [("host", "OSD_HOST_DOWN"), ("rack", "OSD_RACK_DOWN"), ("root", "OSD_ROOT_DOWN")];
@@ -259,7 +259,7 @@ fn check_holds(health: &mut Health, map: &OsdMap) {
     health.warn("OSD_FLAGS", count, summary, details);
 }
 
-/// Clients that shut others out, such as owners of images, are refused from then on.
+/// Beyond this number of entries clients can no longer fence others, such as former owners of images.
 fn check_blocklist(health: &mut Health, map: &OsdMap) {
     let count = map.blocklist.len() + map.range_blocklist.len();
     if count < LIMITED_ENTRIES_MAX {
@@ -274,8 +274,7 @@ fn check_blocklist(health: &mut Health, map: &OsdMap) {
     health.warn("OSD_BLOCKLIST_FULL", 1, summary, next_step([line], step));
 }
 
-/// The marks in the map decide, not the usage of this moment: OSDs act on the marks, which have
-/// some slack so that they do not come and go.
+/// Shows the marks in the map, not the current usage: OSDs act on the marks, which have some hysteresis.
 fn check_fullness(health: &mut Health, map: &OsdMap) {
     const NEXT: &str = "delete data, add OSDs, or move data with 'ceph osd reweight'; \
                         'ceph osd df' shows where there is room";

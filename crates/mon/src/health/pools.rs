@@ -5,11 +5,11 @@ use crate::autoscale::{Advice, advice};
 use maps::{AutoscaleMode, Pool, PoolFlags};
 use types::PoolId;
 
-/// A pool without an application is worth a warning once it holds data.
+/// A pool without an application gets a warning once it holds data.
 const APPLICATION_HINT: &str = "use 'ceph osd pool application enable <pool-name> <app-name>', \
      where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications.";
 
-/// The names of pools of which something holds.
+/// The names of the pools that fulfil a condition.
 fn named(view: &View<'_>, wanted: impl Fn(PoolId, &Pool) -> bool) -> Vec<String> {
     let map = &view.state.osdmap;
     let found = map.pools.iter().filter(|(id, pool)| wanted(**id, pool));
@@ -26,7 +26,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     check_omaps(health, view);
 }
 
-/// Data that nothing compares rots unseen.
+/// Pools that are not scrubbed: damage to their data goes unnoticed.
 fn check_scrubs(health: &mut Health, view: &View<'_>) {
     let map = &view.state.osdmap;
     let flags = [(PoolFlags::NOSCRUB, "noscrub"), (PoolFlags::NODEEP_SCRUB, "nodeep-scrub")];
@@ -46,7 +46,7 @@ fn check_scrubs(health: &mut Health, view: &View<'_>) {
     health.warn("POOL_SCRUB_FLAGS", count, summary, details);
 }
 
-/// Deep scrubs have counted.
+/// Objects with large omaps, as counted by deep scrubs.
 fn check_omaps(health: &mut Health, view: &View<'_>) {
     let (map, stats) = (&view.state.osdmap, view.stats);
     let pools = map.pools.keys().map(|id| (*id, stats.pool_totals(*id).large_omaps));
@@ -141,7 +141,7 @@ fn check_group_numbers(health: &mut Health, view: &View<'_>) {
     health.warn("POOL_PG_NUM_NOT_POWER_OF_TWO", uneven.len(), summary, details);
 }
 
-/// What the autoscaler would change where it only warns.
+/// Pools in autoscale mode `warn` that the autoscaler would change.
 fn check_autoscale(health: &mut Health, view: &View<'_>) {
     let map = &view.state.osdmap;
     let warns = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::WARN;

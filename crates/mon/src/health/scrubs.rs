@@ -1,4 +1,4 @@
-//! Checks of scrubs: groups whose turn does not come.
+//! Checks of scrubs: groups that are overdue.
 
 use super::{Health, View, next_step, plural};
 use maps::{Pool, PoolOption, PoolOptionValue};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use types::{PgId, PoolId, UTime};
 use wire::internal::PgStat;
 
-/// A kind of scrub that is late, as options and stamps name it.
+/// A kind of scrub: its check, its word in messages, its options, and the stamp of the last one.
 struct Kind {
     check: &'static str,
     word: &'static str,
@@ -46,7 +46,7 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
         return;
     }
     let pools = view.state.osdmap.pools.iter();
-    // Once a pool: there may be 100,000 groups, and this runs with every report of health.
+    // Once per pool: there may be 100,000 groups, and this runs for every health report.
     let limits: BTreeMap<PoolId, (Duration, UTime)> = pools
         .map(|(&id, pool)| {
             (id, (interval(view, pool, kind).mul_f64(1.0 + ratio), pool.create_time))
@@ -54,7 +54,7 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
         .collect();
     let late = view.stats.pgs().filter_map(|(pg, stat)| {
         let &(limit, created) = limits.get(&pg.pool)?;
-        // A group that was never scrubbed waits since its pool exists.
+        // A group that was never scrubbed is due since its pool was created.
         let last = (kind.stamp)(stat).max(created);
         let age = Duration::from_nanos(view.now.0.saturating_sub(last.as_nanos()));
         let is_known = last != UTime::ZERO && !limit.is_zero();
@@ -117,7 +117,7 @@ mod tests {
             let summary = |name| checks.get(name).map(|check| check.summary.clone());
             (summary("PG_NOT_SCRUBBED"), summary("PG_NOT_DEEP_SCRUBBED"))
         };
-        // Seven days, and a half of that for scrubs, three quarters for deep ones.
+        // Seven days, and half of that more for scrubs, three quarters more for deep ones.
         assert_eq!(late(&state, 12), (None, None));
         assert_eq!(late(&state, 13), (None, Some("1 pg not deep-scrubbed in time".to_owned())));
         assert_eq!(late(&state, 16).0, Some("2 pgs not scrubbed in time".to_owned()));

@@ -18,7 +18,7 @@ const INTERVAL_DEFAULT: u64 = 60;
 /// The balancer's last step, for `balancer status`.
 #[derive(Debug, Clone, Default)]
 pub struct BalancerStatus {
-    /// Time at which the last step was due.
+    /// Time at which the last step was queued.
     pub last: Option<Time>,
     pub started: Option<Time>,
     pub result: String,

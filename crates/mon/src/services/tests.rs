@@ -1,4 +1,4 @@
-//! The service map: registration, beacons, reports, and what an administrator is shown.
+//! Tests of the service map: registration, beacons, reports, and their bounds.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn said(metadata: &[(&str, &str)]) -> ServiceDaemon {
     ServiceDaemon { metadata: texts(metadata), status: Texts::new() }
 }
 
-/// Names with the global ids of those who run them.
+/// Names with the global ids of their clients.
 fn daemons(map: &ServiceMap) -> Vec<(&str, u64)> {
     let services = map.services();
     let all = services.values().flatten();
