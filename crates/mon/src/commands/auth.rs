@@ -1,4 +1,4 @@
-//! Keys and capabilities.
+//! `auth`: keys and capabilities of entities.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
@@ -202,7 +202,7 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(json, plain))
 }
 
-/// `mon 'allow r' osd 'allow rw'` as pairs, each valid.
+/// Parses `mon 'allow r' osd 'allow rw'` into pairs, and checks each capability.
 fn parse_caps(items: &[String]) -> Result<BTreeMap<String, String>, Refusal> {
     if !items.len().is_multiple_of(2) {
         let text = "bad capabilities request; odd number of arguments, expected pairs of service and \
@@ -264,7 +264,8 @@ fn new_key(context: &mut Context<'_>) -> Result<CryptoKey, Refusal> {
     Ok(CryptoKey::generate(kind, context.now.wall(), context.entropy))
 }
 
-/// The entity that a creating command describes.
+/// The entity described by the arguments or the input of a creating command, with a new key unless one is
+/// given.
 fn described(context: &mut Context<'_>, name: &EntityName) -> Result<EntityAuth, Refusal> {
     let mut caps = parse_caps(context.arguments.list("caps"))?;
     let given = match input_keyring(context)? {
@@ -304,7 +305,7 @@ fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("added key for {name}")))
 }
 
-/// The existing entity, if the given capabilities fit, or a new one.
+/// The existing entity, whose capabilities must equal those that are given, or a new one.
 fn existing_or_new(context: &mut Context<'_>) -> Result<(EntityName, EntityAuth), Refusal> {
     let name = entity_name(context)?;
     let Some(existing) = context.state.entities.get(&name).cloned() else {
@@ -324,7 +325,7 @@ fn existing_or_new(context: &mut Context<'_>) -> Result<(EntityName, EntityAuth)
 fn get_or_create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (name, entity) = existing_or_new(context)?;
     let json = || json!([entity_json(&name, &entity)]);
-    // Capabilities are left out, so that the text can be appended to a client's keyring.
+    // Without capabilities, so that the text can be appended to a client's keyring.
     Ok(context.show(json, || format!("[{name}]\n\tkey = {}\n", entity.key)))
 }
 

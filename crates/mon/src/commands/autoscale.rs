@@ -1,4 +1,4 @@
-//! `osd pool autoscale-status`: how many placement groups pools have, and should have.
+//! `osd pool autoscale-status`: current and recommended `pg_num` of pools.
 
 use crate::autoscale::{Advice, THRESHOLD_DEFAULT, THRESHOLD_OPTION, advice};
 use crate::command::{Answer, Command, Context, Refusal, command, number};

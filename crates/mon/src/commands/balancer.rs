@@ -1,4 +1,4 @@
-//! `ceph balancer …`: the manager's balancer module as stock clients know it.
+//! `balancer`: the commands of Ceph's balancer module.
 
 use crate::balancer::{plan, score, spreads};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
         optimize,
     ),
     command("balancer ls", "List all plans", "mgr", "r", |context| Ok(context.json(&json!([])))),
-    // All pools, if none is chosen, which is told by no answer.
+    // An empty answer means that all pools are balanced.
     command("balancer pool ls", "List automatic balancing pools", "mgr", "r", |_| {
         Ok(Answer::default())
     }),
@@ -113,7 +113,7 @@ fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!({ "score": number(score), "pools": pools.collect::<Vec<_>>() })))
 }
 
-/// A step at once, as plans are not kept.
+/// Executes a step at once, as plans are not stored.
 fn optimize(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let limits = balance::limits(context.state, context.stats)
         .map_err(|reason| Refusal::new(Errno::AGAIN, reason))?;

@@ -1,4 +1,4 @@
-//! Addresses that OSDs must not serve.
+//! `osd blocklist`: fencing of client addresses.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::{addrs, osdmap::stamp};
@@ -9,8 +9,9 @@ use types::{AddrType, EntityAddr, Errno};
 /// `mon_osd_blocklist_default_expire`
 const EXPIRE_DEFAULT_SECONDS: f64 = 3600.0;
 
-/// Entries from which on clients without `osd rw` (`profile rbd`) add none: more than client instances
-/// that are fenced within an hour when a large site fails. Every OSD map contains all entries.
+/// Number of entries from which on clients without `osd rw` (`profile rbd`) cannot add any: exceeds the
+/// client instances that are fenced within an hour when a large site fails. Every OSD map contains all
+/// entries.
 pub(crate) const LIMITED_ENTRIES_MAX: usize = 16_384;
 
 pub const COMMANDS: &[Command] = &[
@@ -43,7 +44,7 @@ fn invalid(text: &str) -> Refusal {
     ))
 }
 
-/// Entries name no protocol. Of a range the nonce is the length of its prefix.
+/// Parses an address. Entries have no protocol; the nonce of a range is the length of its prefix.
 fn parse(text: &str, is_range: bool) -> Result<EntityAddr, Refusal> {
     let mut addr: EntityAddr = text.parse().map_err(|_| invalid(text))?;
     addr.kind = AddrType::Any;
@@ -156,7 +157,7 @@ mod tests {
         let refusal = run(&mut state, "osd blocklist", add("10.0.0.2:0/1")).unwrap_err();
         assert_eq!(refusal.errno, Errno::DQUOT);
         assert!(refusal.text.contains("blocklist rm"), "{}", refusal.text);
-        // An entry that is there may be extended.
+        // An existing entry may still be extended.
         run(&mut state, "osd blocklist", add("10.0.0.1:0/7")).unwrap();
         let administrator = Caller { administers_osds: true, ..Caller::default() };
         run_as(&administrator, &mut state, "osd blocklist", add("10.0.0.2:0/1")).unwrap();

@@ -1,7 +1,8 @@
-//! The configuration database.
+//! `config`: the configuration database.
 //!
-//! Options are kept as text. Those that this cluster's daemons read are in [`wire::options::TABLE`]; all others that Ceph has,
-//! such as those of clients, are handed on. Names and values that nothing could read are refused when they are set.
+//! Options are stored as text. Those that this cluster's daemons read are in [`wire::options::TABLE`]; all
+//! other options of Ceph, such as those of clients, are passed on to the clients. Unknown names and invalid
+//! values are refused.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
 use wire::options::{Kind, Known, TABLE, Upstream, known, upstream, upstream_names};
 
-/// Steps that `config log` shows unless told otherwise.
+/// Default number of changes that `config log` shows.
 const LOG_DEFAULT: i64 = 10;
 
 pub const COMMANDS: &[Command] = &[
@@ -85,7 +86,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// An option's name with blanks and dashes as underscores, as in configuration files.
+/// Normalizes an option's name: blanks and dashes become underscores, as in configuration files.
 fn option_name(text: &str) -> Result<String, Refusal> {
     let name = text.trim().replace([' ', '-'], "_");
     let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '/' | '.');
@@ -106,7 +107,7 @@ fn section(text: &str) -> Result<String, Refusal> {
     )))
 }
 
-/// `value` as it is kept, if there is such an option and it can be set here.
+/// The value as it is stored, if the option exists and can be set in the database.
 fn check_value(name: &str, value: &str) -> Result<String, Refusal> {
     let wrong =
         |why: &str| Refusal::invalid(format!("error parsing value '{value}' of {name}: {why}"));
@@ -142,7 +143,7 @@ fn check_value(name: &str, value: &str) -> Result<String, Refusal> {
     option.normalize(value).map_err(|why| wrong(&why))
 }
 
-/// Writes options and remembers what they were.
+/// Writes options, and appends their old values to the history.
 fn write(context: &mut Context<'_>, changes: Vec<(String, String, Option<String>)>) {
     let mut log = Vec::new();
     for (who, name, value) in changes {
@@ -206,7 +207,7 @@ fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::default())
 }
 
-/// What an entity, or a type such as `mon`, is told.
+/// The options that apply to an entity, or to a type such as `mon`: name, value and section.
 fn options_for(context: &Context<'_>, who: &str) -> Vec<(String, String, String)> {
     let entity: EntityName = match who.parse() {
         Ok(entity) => entity,
@@ -262,7 +263,7 @@ fn option_table(rows: impl Iterator<Item = (String, String, String)>) -> String 
     table.to_string()
 }
 
-/// Daemons of one kind stand behind what holds for all of it; `rbd config` depends on this order.
+/// Sections of single daemons follow that of their type; `rbd config` depends on this order.
 const KINDS_IN_ORDER: [&str; 6] = ["global", "mon", "mgr", "osd", "mds", "client"];
 
 fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -310,7 +311,7 @@ fn dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(json, || option_table(rows.iter().cloned())))
 }
 
-/// What a mask such as `class:ssd` or `host:a` says.
+/// The JSON fields for a mask such as `class:ssd` or `host:a`.
 fn mask_parts(mask: &str) -> Value {
     match mask.split_once(':') {
         Some(("class", class)) => json!({ "device_class": class }),
@@ -323,7 +324,7 @@ fn level(name: &str) -> &'static str {
     upstream(name).map_or("advanced", |option| option.level)
 }
 
-/// Options of this cluster's daemons take effect at once.
+/// Whether an option takes effect without a restart. Those of this cluster's daemons always do.
 fn can_update(name: &str) -> bool {
     known(name).is_some()
         || name.starts_with("mgr/")
@@ -375,7 +376,7 @@ fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(json, plain))
 }
 
-/// A value of an option as JSON has it.
+/// The value of an option in its JSON type.
 fn typed(kind: &str, text: &str) -> Value {
     match kind {
         "bool" => json!(text == "true"),
@@ -419,7 +420,7 @@ fn log(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(|| json!(steps), plain))
 }
 
-/// The section of a daemon that is there.
+/// The section of a daemon that must exist.
 fn running_daemon(context: &Context<'_>) -> Result<String, Refusal> {
     let who = section(context.arguments.text("who"))?;
     let osd = who.strip_prefix("osd.").and_then(|id| id.parse().ok()).map(types::OsdId);
@@ -469,7 +470,8 @@ fn running(context: &Context<'_>, options: Vec<(String, String, String)>) -> Ans
     context.show(json, plain)
 }
 
-/// Stores what can be stored; answers with a file of what cannot: unknown, wrong, or needed before a monitor is reached.
+/// Stores the options of a configuration file, and returns a file with those that cannot be stored: unknown
+/// or invalid ones, and those needed before a monitor is reached.
 fn assimilate(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let text = String::from_utf8_lossy(&context.input).into_owned();
     let mut who = "global".to_owned();

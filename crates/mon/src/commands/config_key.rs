@@ -1,4 +1,4 @@
-//! The key-value store that clients may use.
+//! `config-key`: the key-value store for clients.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;

@@ -1,5 +1,5 @@
-//! `ceph crash …`: reports of daemons that died, as `ceph-crash` posts them. They are kept where Ceph's manager
-//! keeps them, below `mgr/crash/crash/` among the configuration keys.
+//! `crash`: crash reports of daemons, as `ceph-crash` posts them. They are stored where Ceph's manager stores
+//! them, below `mgr/crash/crash/` among the configuration keys.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
@@ -9,11 +9,12 @@ use serde_json::{Map, Value, json};
 use types::{Errno, UTime};
 
 const PREFIX: &str = "mgr/crash/crash/";
-/// Reports that are kept: a daemon that dies again and again must not fill the control store. The oldest goes first.
+/// Bound of the reports; the oldest is dropped, so that a daemon in a crash loop does not fill the control
+/// store.
 pub const CRASHES_MAX: usize = 200;
-/// A report holds some lines of a backtrace.
+/// Bound of a report's size, which contains a backtrace.
 const CRASH_BYTES_MAX: usize = 64 << 10;
-/// `mgr/crash/warn_recent_interval`: for how long health tells of a crash that nobody archived.
+/// `mgr/crash/warn_recent_interval`: age in seconds up to which health reports a crash that was not archived.
 pub const RECENT_SECONDS: u64 = 14 * 24 * 3600;
 const FIELDS: [&str; 3] = ["crash_id", "timestamp", "entity_name"];
 const SECONDS_PER_DAY: u64 = 24 * 3600;
@@ -59,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// One report.
+/// One crash report.
 pub struct Crash {
     pub id: String,
     meta: Map<String, Value>,
@@ -70,6 +71,7 @@ impl Crash {
         self.meta.get(field).and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Whether it has not been archived.
     pub fn is_new(&self) -> bool {
         !self.meta.contains_key("archived")
     }
@@ -86,7 +88,7 @@ impl Crash {
         self.text("timestamp")
     }
 
-    /// In seconds since 1970; zero if it does not say when.
+    /// Time of the crash in seconds since 1970; zero if the report has no valid timestamp.
     pub fn seconds(&self) -> u64 {
         seconds(self.timestamp()).unwrap_or(0)
     }
@@ -110,7 +112,7 @@ pub fn crashes(state: &State) -> Vec<Crash> {
     crashes
 }
 
-/// `2026-11-20T11:02:18.232233Z`, also with a blank between date and time, in seconds since 1970.
+/// Parses `2026-11-20T11:02:18.232233Z`, also with a blank between date and time, to seconds since 1970.
 fn seconds(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<i64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
@@ -124,7 +126,7 @@ fn seconds(text: &str) -> Option<u64> {
     if !fits {
         return None;
     }
-    // Years that begin in March have their odd day at the end.
+    // In years that begin in March, the leap day is the last one.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     u64::try_from((days - 719_468) * 86_400 + hour * 3600 + minute * 60 + second).ok()
@@ -160,7 +162,7 @@ fn list(context: &Context<'_>, shows: impl Fn(&Crash) -> bool) -> Answer {
     context.show(json, plain)
 }
 
-/// How many there are, and how many of them are older than some limits. As in Ceph, text in every format.
+/// The number of reports, and of those older than some limits. As in Ceph, text in every format.
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (all, now) = (crashes(context.state), now(context));
     let mut text = format!("{} crashes recorded\n", all.len());
@@ -188,7 +190,7 @@ fn info(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(find(context, id).map_or_else(|| unknown(id), |crash| context.json(&crash.json())))
 }
 
-/// Takes a report in; one that is known already stays as it is, so that it is not new again.
+/// Stores a report; a known report stays unchanged, so that it does not become new again.
 fn post(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let size = context.input.len();
     if size > CRASH_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! The CRUSH map as a whole: shown, tuned, taken out and put in.
+//! `osd crush` for the map as a whole: dump, tunables, export and import.
 
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -98,8 +98,8 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Tries an edit on a copy of the CRUSH map. What it leads to becomes part of the change, unless
-/// it fails or leads nowhere: then there is no new epoch.
+/// Edits a copy of the CRUSH map. The result becomes part of the change unless the edit fails or changes
+/// nothing, in which case there is no new epoch.
 pub(super) fn edited<T>(
     state: &State,
     change: &mut Change,
@@ -114,12 +114,12 @@ pub(super) fn edited<T>(
     Ok(outcome)
 }
 
-/// The bucket or device of that name.
+/// Resolves the name of a bucket or device; `ENOENT` if there is none.
 pub(super) fn item_named(crush: &CrushMap, name: &str) -> Result<i32, Refusal> {
     crush.item_id(name).ok_or_else(|| Refusal::missing(format!("item {name} does not exist")))
 }
 
-/// [`RenameError::AlreadyDone`] is a success, which callers answer themselves.
+/// The refusal for a rename. [`RenameError::AlreadyDone`] is a success, which callers answer themselves.
 pub(super) fn rename_refused(error: &RenameError) -> Refusal {
     let errno = match error {
         RenameError::NoSuchName { .. } => Errno::NOENT,
@@ -153,9 +153,9 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(|| json!(names.clone().collect::<Vec<_>>()), plain))
 }
 
-// A whole map as input
+// Import
 
-/// Takes the map that the user gave; the answer is its version.
+/// Replaces the CRUSH map by the input; the answer is its new version.
 pub(super) fn set_map(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let crush = given_map(context.state, &context.input)?;
     let current = context.state.osdmap.crush_version;
@@ -173,7 +173,7 @@ pub(super) fn set_map(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said((current + 1).to_string()))
 }
 
-/// A map with which every pool can go on.
+/// Decodes the input, and checks that it has a rule of the right type for every pool.
 fn given_map(state: &State, input: &[u8]) -> Result<CrushMap, Refusal> {
     if input.is_empty() {
         return Err(Refusal::invalid("there is no crush map, which is to be given with -i"));
@@ -265,7 +265,7 @@ fn weight_set_dump(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!({ "choose_args": value["choose_args"] })))
 }
 
-/// Maps with weight sets are understood, but only `osd setcrushmap` brings them in.
+/// Maps with weight sets are supported, but only `osd setcrushmap` can import them.
 fn no_weight_sets(_: &mut Context<'_>) -> Result<Answer, Refusal> {
     let text = "weight-sets cannot be edited by commands; edit the map with crushtool";
     Err(Refusal::new(Errno::NOTSUPP, text))

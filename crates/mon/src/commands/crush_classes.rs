@@ -1,4 +1,4 @@
-//! Device classes, by which rules choose among kinds of disks.
+//! `osd crush class`: device classes, by which rules choose among types of disks.
 
 use super::crush::{edited, rename_refused};
 use super::crush_rules::rules_of_class;
@@ -132,7 +132,7 @@ fn rename(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
 }
 
-/// The OSDs of the argument `ids`, and whether it said all of them.
+/// The OSDs of the argument `ids`, and whether it was `all`.
 fn chosen(context: &Context<'_>) -> Result<(Vec<OsdId>, bool), Refusal> {
     let mut all = false;
     let osds = osds_listed(context.arguments.list("ids"), || {
@@ -169,7 +169,7 @@ fn set_devices(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("{text}set osd(s) {updated} to class '{class}'")))
 }
 
-/// Whether that changed anything.
+/// Sets the class of a device. Returns whether the map has changed.
 fn set_device(crush: &mut CrushMap, osd: OsdId, class: &str) -> Result<bool, Refusal> {
     crush.set_device_class(osd.0, class).map_err(|error| match error {
         ClassError::OtherClass { class: current, .. } => Refusal::new(

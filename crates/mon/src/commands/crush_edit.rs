@@ -1,4 +1,4 @@
-//! Changes of the CRUSH tree: what hangs where, and with what weight.
+//! `osd crush` for single items: changes of their location and weight.
 
 use super::crush::{edited, item_named, rename_refused, set_map};
 use crate::bootstrap::DEFAULT_ROOT;
@@ -10,7 +10,7 @@ use crush::{WeightError, weight};
 use maps::OsdState;
 use types::{Errno, OsdId};
 
-/// What an OSD weighs that nobody gave a weight.
+/// CRUSH weight of an OSD for which none was given.
 const INITIAL_WEIGHT: u32 = weight::WEIGHT_ONE;
 
 const ADD_BUCKET: &str = "osd crush add-bucket \
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         set,
     ),
-    // Behind the other form of `set`: this one would take any arguments.
+    // After the other form of `set`: this one would accept any arguments.
     command(
         "osd crush set name=prior_version,type=CephInt,req=false",
         "set crush map from input file",
@@ -122,8 +122,8 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Gives an OSD that starts a place below its host. One that has a place stays there: it may be an
-/// administrator's choice, and OSDs know no other location than their host.
+/// Places a booting OSD below its host. An OSD with a location stays there: it may be an administrator's
+/// choice, and OSDs report only their host.
 pub(crate) fn crush_create_or_move(state: &State, change: &mut Change, osd: OsdId, host: &str) {
     if change.crush_after(state).is_held(osd.0) {
         return;
@@ -145,7 +145,7 @@ pub(crate) fn crush_create_or_move(state: &State, change: &mut Change, osd: OsdI
     }
 }
 
-/// Takes an OSD out of the tree; one without a place is out already.
+/// Removes an OSD from the tree; does nothing if it has no location.
 pub(super) fn crush_remove(state: &State, change: &mut Change, osd: OsdId) {
     let removed = edited(state, change, |crush| Ok(crush.remove_item(osd.0)));
     if let Ok(Err(error)) = removed {
@@ -257,7 +257,7 @@ fn swap_bucket(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("swapped bucket of {source} to {dest}")))
 }
 
-/// The OSD of the argument `id`, which must have been created.
+/// The OSD of the argument `id`, which must exist.
 fn known_osd(context: &Context<'_>) -> Result<OsdId, Refusal> {
     let osd = context.arguments.osd("id");
     let missing = format!("osd.{osd} does not exist. Create it before updating the crush map");
@@ -372,7 +372,7 @@ fn unlink(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     take_out(context, true)
 }
 
-/// Takes an item out of the tree; what is only unlinked stays if it is a bucket.
+/// Removes an item from the tree; `unlink_only` keeps a bucket itself.
 fn take_out(context: &mut Context<'_>, unlink_only: bool) -> Result<Answer, Refusal> {
     let (name, ancestor) = (context.arguments.text("name"), context.arguments.optional("ancestor"));
     let map = &context.state.osdmap;

@@ -1,4 +1,4 @@
-//! `osd crush rule`: the programs by which pools choose their OSDs.
+//! `osd crush rule`: the rules by which pools choose their OSDs.
 
 use super::crush::{edited, rename_refused};
 use crate::bootstrap::DEFAULT_ROOT;
@@ -11,7 +11,7 @@ use maps::ErasureCodeProfile;
 use serde_json::json;
 use types::Errno;
 
-/// The profile of rules that name none.
+/// The profile of erasure-coded rules for which none is given.
 const DEFAULT_PROFILE: &str = "default";
 
 const DUMP: &str =
@@ -97,7 +97,7 @@ fn list_by_class(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(names(context, &rules))
 }
 
-/// Names of the rules that start from the devices of one class.
+/// Names of the rules that take the devices of one class.
 pub(super) fn rules_of_class(crush: &CrushMap, class: i32) -> Vec<&str> {
     let starts_there =
         |take| crush.split_shadow(take).is_some_and(|(_, its_class)| its_class == Some(class));
@@ -140,7 +140,7 @@ fn create_simple(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::default())
 }
 
-/// The mode says how the rule chooses, not for which pools it is: those are replicated ones here.
+/// The mode says how the rule chooses, not for which type of pool it is: the rule is for replicated pools.
 fn add_indep_for_replicas(crush: &mut CrushMap, simple: &SimpleRule<'_>) -> Result<(), Refusal> {
     let mut draft = crush.clone();
     let id = add(&mut draft, simple)?;

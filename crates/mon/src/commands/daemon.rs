@@ -1,5 +1,5 @@
-//! Commands to one running monitor (`ceph tell mon.a …`). They are for it alone: no other monitor is asked, and what
-//! they change is not kept.
+//! Commands to one running monitor (`ceph tell mon.a …`). They concern only this monitor: no other monitor is
+//! involved, and their changes are not stored.
 
 use super::report::mon_status;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -12,7 +12,7 @@ use types::Errno;
 use wire::internal::pg_state;
 use wire::options::RUNNING_COMMANDS;
 
-/// Like Ceph's defaults for monitors.
+/// Ceph's defaults for monitors.
 const HISTORY_DURATION: Duration = Duration::from_secs(600);
 const SLOW_THRESHOLD: Duration = Duration::from_secs(10);
 
@@ -54,7 +54,7 @@ const OWN: &[Command] = &[
         "perf reset name=var,type=CephString",
         "perf reset <name>: perf reset all or one perfcounter name",
         |context| {
-            // They are all measures of what is, and none counts up.
+            // All counters are gauges, so there is nothing to reset.
             let success = format!("perf reset {}", context.arguments.text("var"));
             Ok(context.json(&json!({ "success": success })))
         },
@@ -76,7 +76,7 @@ const OWN: &[Command] = &[
         "connection scores dump",
         "show the scores used in connectivity-based elections",
         |context| {
-            // Monitors do not vote, so they keep no scores of each other.
+            // Monitors do not vote, so they keep no connection scores of each other.
             let rank = context.state.monmap.rank(&context.overview.mon_name);
             let epoch = context.state.election_epoch();
             Ok(context.json(&json!({
@@ -91,7 +91,7 @@ const OWN: &[Command] = &[
     }),
 ];
 
-/// Like in Ceph, who gives such a command must be allowed everything of the monitor.
+/// As in Ceph, such a command needs all permissions of the monitor.
 const fn daemon(
     signature: &'static str,
     help: &'static str,
@@ -100,13 +100,14 @@ const fn daemon(
     command(signature, help, "mon", "rwx", handler)
 }
 
-/// Whether the manager, which is part of a monitor, knows a command as well (`ceph tell mgr.x …`). What shows or sets
-/// something of the monitor needs a session with that.
+/// Whether the manager, which is part of a monitor, has a command as well (`ceph tell mgr.x …`). Commands
+/// that show or set data of the monitor need a session with the monitor.
 pub(crate) fn is_told_to_managers(prefix: &str) -> bool {
     ["version", "git_version", "perf dump", "perf schema", "log flush", "log reopen", "help"]
         .contains(&prefix)
 }
 
+/// The commands of this file and those for the options of a running daemon.
 pub(super) fn commands() -> Vec<Command> {
     let options = RUNNING_COMMANDS.iter();
     let options = options.map(|(signature, help)| daemon(signature, help, running));
@@ -122,7 +123,7 @@ fn nothing(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!({})))
 }
 
-/// The options of this monitor.
+/// Shows or sets options of this monitor only.
 fn running(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let mut given = Map::new();
     for name in ["var", "val", "injected_args"] {
@@ -213,7 +214,7 @@ fn slow(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     })))
 }
 
-/// Counters of the monitor, under the names that Ceph's monitor gives them.
+/// Counters of the monitor as (group, name, value), under the names of Ceph's monitor.
 fn perf(context: &Context<'_>) -> Vec<(&'static str, &'static str, u64)> {
     let (state, stats) = (context.state, context.stats);
     let (map, usage, totals) = (&state.osdmap, stats.usage(&state.osdmap), stats.totals());
@@ -282,7 +283,7 @@ fn perf_schema(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&Value::Object(schema)))
 }
 
-/// The memory that is counted at all: that of what waits, and of past maps.
+/// The memory that is accounted for: waiting operations and past maps.
 fn mempools(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let state = context.state;
     let maps = state.full_maps.values().chain(state.incrementals.values());

@@ -1,4 +1,4 @@
-//! `df`: how full the cluster and its pools are.
+//! `df`: usage of the cluster and its pools.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::usage::{pool_available, raw_available, raw_bytes_per_byte};
@@ -17,9 +17,9 @@ pub const COMMANDS: &[Command] = &[command(
     df,
 )];
 
-/// One pool's numbers.
+/// Usage of one pool, in bytes unless named otherwise.
 struct PoolUsage {
-    /// Data and omaps, as is used and as clients see them.
+    /// Data and omaps: as clients see them, and as raw space.
     stored: u64,
     used: u64,
     used_data: u64,
@@ -65,7 +65,7 @@ fn ratio(usage: &OsdUsage) -> f64 {
     }
 }
 
-/// Usage per device class, and of OSDs without one.
+/// Usage per device class; OSDs without a class are under `-`.
 fn by_class(context: &Context<'_>) -> BTreeMap<String, OsdUsage> {
     let map = &context.state.osdmap;
     let mut classes = BTreeMap::<String, OsdUsage>::new();

@@ -1,6 +1,6 @@
-//! Erasure code profiles: named sets of properties from which pools take their shape.
+//! `osd erasure-code-profile`: named sets of properties for erasure-coded pools.
 //!
-//! A profile is completed before it is stored, so that two that mean the same are the same.
+//! A profile is stored with all defaults, so that equal profiles compare equal.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::State;
@@ -8,13 +8,13 @@ use maps::ErasureCodeProfile;
 use serde_json::json;
 use types::Errno;
 
-/// A shard's number must fit in a signed byte.
+/// Bound of data and coding shards; a shard's id must fit in a signed byte.
 const SHARDS_MAX: u16 = 127;
 const PLUGIN_DEFAULT: &str = "jerasure";
-/// What clients assume that the user did not say (`osd_pool_default_erasure_code_profile`).
+/// Properties that clients assume if the user gives none (`osd_pool_default_erasure_code_profile`).
 const DEFAULTS: [(&str, &str); 4] =
     [("plugin", PLUGIN_DEFAULT), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
-/// Stripe units that are no multiple of this are slow on every disk.
+/// Stripe units must be a multiple of this, or they are slow on every disk.
 const STRIPE_UNIT_ALIGNMENT: u64 = 4096;
 
 const SET: &str = "osd erasure-code-profile set \
@@ -48,7 +48,7 @@ pub const COMMANDS: &[Command] = &[
     command("osd erasure-code-profile ls", "list all erasure code profiles", "osd", "r", list),
 ];
 
-/// An erasure code and what its profiles say if the user does not.
+/// An erasure code plugin and the defaults of its profiles.
 struct Plugin {
     name: &'static str,
     techniques: &'static [&'static str],
@@ -118,7 +118,7 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     check(state, &profile, force)?;
     if let Some(existing) = state.osdmap.erasure_code_profiles.get(&name) {
         let mut existing = existing.clone();
-        // One that cannot be completed is different in any case.
+        // A profile that cannot be completed differs in any case.
         complete(&mut existing).ok();
         if existing == profile {
             return Ok(Answer::default());
@@ -162,7 +162,7 @@ fn written(profile: &ErasureCodeProfile) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-/// What the user gave, over the defaults unless it is for another plugin than theirs.
+/// The given properties, with the defaults added unless they are for another plugin.
 fn with_defaults(given: &[String]) -> Result<ErasureCodeProfile, Refusal> {
     let mut given_map = ErasureCodeProfile::new();
     for pair in given {
@@ -186,7 +186,7 @@ fn fill(profile: &mut ErasureCodeProfile, defaults: &[(&str, &str)]) {
     }
 }
 
-/// Adds what the plugin takes for granted.
+/// Adds the plugin's defaults.
 fn complete(profile: &mut ErasureCodeProfile) -> Result<(), Refusal> {
     let name = profile.get("plugin").map_or("", String::as_str);
     let plugin = PLUGINS.iter().find(|plugin| plugin.name == name).ok_or_else(|| {

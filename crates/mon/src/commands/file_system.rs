@@ -1,4 +1,4 @@
-//! File systems, of which there are none yet.
+//! `fs` and `mds`: file systems, which are not supported yet.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use serde_json::{Value, json};

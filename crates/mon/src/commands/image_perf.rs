@@ -1,5 +1,4 @@
-//! `ceph rbd perf image`: which images clients work on, and how much. `rbd perf image iostat` and `iotop`
-//! ask for it again and again.
+//! `rbd perf image`: client I/O per image. `rbd perf image iostat` and `iotop` poll it.
 
 use super::image_tasks::POOL_DEFAULT;
 use crate::command::{Answer, Command, Context, Refusal, command, number};
@@ -10,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use types::PoolId;
 
-/// Images of one answer.
+/// Bound of the images in one answer.
 const SHOWN_MAX: usize = 64;
 
 pub const COMMANDS: &[Command] = &[
@@ -48,7 +47,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// A pool and namespace, or all.
+/// The pool and namespace of the argument; `None` for all.
 fn scope(context: &Context<'_>) -> Result<Option<(PoolId, String)>, Refusal> {
     let spec = context.arguments.optional("pool_spec").unwrap_or_default();
     if spec.is_empty() {
@@ -81,7 +80,7 @@ fn show(context: &mut Context<'_>, what: &str) -> Result<Answer, Refusal> {
     };
     let sort_by = context.arguments.optional("sort_by").unwrap_or(COLUMNS[0]);
     let column = COLUMNS.iter().position(|name| *name == sort_by).unwrap_or(0);
-    // What happens now comes first, whatever is asked for.
+    // Sorted by current rates, also if counters are requested.
     let rank = |key: &ImageKey| rates.get(key).map_or(0, |row| row[column] as u64);
     let mut rows: Vec<(ImageKey, Row)> =
         rows.into_iter().filter(|(key, _)| is_wanted(key)).collect();
@@ -97,7 +96,7 @@ fn show(context: &mut Context<'_>, what: &str) -> Result<Answer, Refusal> {
     })))
 }
 
-/// Pools by their numbers in this answer, and images as `NUMBER/NAME`.
+/// Pools by their index in this answer, and images as `INDEX/NAME`.
 fn table(context: &Context<'_>, rows: &[(ImageKey, Row)]) -> (Map<String, Value>, Vec<Value>) {
     let mut numbers = BTreeMap::new();
     let mut pools = Map::new();
@@ -123,7 +122,8 @@ fn unnamed(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!(images.collect::<Vec<_>>())))
 }
 
-/// As [`unnamed`] tells them, each with `name`, which is null if there is no such image.
+/// Takes the list of [`unnamed`] back, with `name` added to each image, which is null if there is no such
+/// image.
 fn name(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let said: Value = serde_json::from_str(context.arguments.text("names"))
         .map_err(|error| Refusal::invalid(format!("the names are not JSON: {error}")))?;

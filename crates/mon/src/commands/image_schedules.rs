@@ -1,5 +1,5 @@
-//! `ceph rbd trash purge schedule`, which workers carry out, and `ceph rbd mirror snapshot schedule`, which is
-//! kept for who asks: images are not mirrored by anybody here.
+//! `rbd trash purge schedule`, which workers execute, and `rbd mirror snapshot schedule`, which is only
+//! stored: no daemon mirrors images here.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::image_schedules::{Interval, Item, Schedule, parse_time};
@@ -9,6 +9,7 @@ use crate::state::State;
 use serde_json::{Map, Value, json};
 use types::{PoolId, UTime};
 
+/// The kind of purge schedules in their keys.
 pub const TRASH: &str = "trash";
 const MIRROR: &str = "mirror";
 
@@ -69,10 +70,10 @@ pub const COMMANDS: &[Command] = &[
     command("rbd trash purge take", "for workers: what is to be purged now", MODULE, "rwx", take),
 ];
 
-/// What a schedule is for: all, a pool, a namespace, an image.
+/// The scope of a schedule: all pools, a pool, a namespace, or an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Level {
-    /// Ids and names with slashes between, the most general first.
+    /// Ids and names from the most general one to the most specific.
     id: Vec<String>,
     name: String,
 }
@@ -87,7 +88,7 @@ impl Level {
     }
 }
 
-/// `''`, `POOL/`, `POOL/NAMESPACE/`, and `POOL/[NAMESPACE/]IMAGE` where there are images.
+/// Parses `''`, `POOL/`, `POOL/NAMESPACE/`, and `POOL/[NAMESPACE/]IMAGE` where images are allowed.
 fn level(context: &Context<'_>, kind: &str) -> Result<Level, Refusal> {
     let spec = context.arguments.optional("level_spec").unwrap_or_default();
     let wrong = || Refusal::invalid(format!("'{spec}' is not [POOL/[NAMESPACE/]]"));
@@ -164,7 +165,7 @@ fn add(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
 fn remove(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
     let level = level(context, kind)?;
     let interval = context.arguments.optional("interval").filter(|text| !text.is_empty());
-    // What makes no sense is refused even if there is nothing to remove.
+    // An invalid interval is refused even if there is nothing to remove.
     let gone = interval.map(|interval| item(context, interval)).transpose()?;
     let Some(mut schedule) = find(context, kind, &level) else { return Ok(Answer::default()) };
     match gone {
@@ -175,7 +176,7 @@ fn remove(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
     Ok(Answer::default())
 }
 
-/// Those of the level and below it; the one that counts for it, if it has none of its own.
+/// Schedules of the level and below it; if the level has none of its own, also the one that applies to it.
 fn list(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
     let level = level(context, kind)?;
     let above = known(context.state, kind).filter(|(key, _)| level.is_within(key));
@@ -195,7 +196,7 @@ fn list(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
     Ok(context.json(&json!(shown)))
 }
 
-/// Pools, and namespaces with a schedule of their own, and when they are purged next.
+/// Pools, and namespaces with a schedule of their own, with the time of their next purge.
 fn status(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {
     let level = level(context, kind)?;
     if kind == MIRROR {
@@ -233,7 +234,7 @@ impl Part {
     }
 }
 
-/// All of which the monitor knows: it does not know all namespaces.
+/// All parts known to the monitor, which does not know all namespaces.
 fn parts(state: &State) -> Vec<Part> {
     let map = &state.osdmap;
     let pools = map.pools.iter().filter(|(_, pool)| pool.application_metadata.contains_key("rbd"));
@@ -252,7 +253,7 @@ fn parts(state: &State) -> Vec<Part> {
     parts
 }
 
-/// The schedule that counts for a level.
+/// The schedule that applies to a level.
 fn effective<'a>(state: &'a State, level: &Level) -> Option<(&'a str, &'a Schedule)> {
     known(state, TRASH).filter(|(key, _)| level.is_within(key)).max_by_key(|(key, _)| key.len())
 }
@@ -263,7 +264,7 @@ fn due(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!({ "is_due": is_due })))
 }
 
-/// Whoever takes it does it: a worker that dies then does it the next time.
+/// Hands all due purges to the caller. If that worker dies, they are done at the next due time.
 fn take(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let now = minutes(context.change.now());
     let due = due_now(context.state, now);
@@ -279,7 +280,8 @@ fn due_now(state: &State, now: u64) -> Vec<(String, Schedule)> {
     due.map(|(key, schedule)| (key.to_owned(), schedule.clone())).collect()
 }
 
-/// What schedules say of a pool holds for its namespaces too, but for those with schedules of their own.
+/// The parts to purge. A pool's schedule applies to its namespaces too, except those with schedules of their
+/// own.
 fn wanted(state: &State, due: &[(String, Schedule)]) -> Vec<Value> {
     let parts = parts(state);
     let is_due = |key: &str| due.iter().any(|(other, _)| other == key);

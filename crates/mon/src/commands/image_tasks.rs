@@ -1,4 +1,4 @@
-//! `ceph rbd task`: work on images in the background; and what its workers say.
+//! `rbd task`: background tasks on images, and the reports of their workers.
 
 use super::{image_perf, image_schedules};
 use crate::command::{Answer, Arguments, Command, Context, Refusal, command, number};
@@ -15,7 +15,7 @@ macro_rules! add {
     ($action:literal, $argument:literal, $help:literal) => {
         add!($action, $action, $argument, $help)
     };
-    // Where clients know the action by another name than the command.
+    // For actions that clients know by another name than the command's.
     ($command:literal, $action:literal, $argument:literal, $help:literal) => {
         command(
             concat!("rbd task add ", $command, " name=", $argument, ",type=CephString"),
@@ -100,7 +100,7 @@ fn parts(spec: &str) -> Result<(&str, &str, &str), Refusal> {
     }
 }
 
-/// The pool and namespace that a command is about, for capabilities which are limited to some.
+/// The pool and namespace of a command's arguments, for capabilities that are limited to some.
 pub fn scope(arguments: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let given = |name: &str| arguments.get(name).filter(|spec| !spec.is_empty());
     let image = given("image_spec").or_else(|| given("image_id_spec"));
@@ -215,7 +215,7 @@ fn find(context: &Context<'_>, id: &str) -> Result<(u64, ImageTask), Refusal> {
     found.ok_or_else(|| Refusal::missing(format!("No such task {id}")))
 }
 
-/// Whether a caller whose capabilities are limited to some pools may know of a task, or change it.
+/// Whether a caller with limited capabilities may see or change a task.
 fn may_use(context: &Context<'_>, task: &ImageTask, needed: &str) -> bool {
     let part = |key: &str| task.refs.get(key).map_or("", String::as_str);
     context.caller.may_use_images(part("pool_name"), part("pool_namespace"), needed)
@@ -234,7 +234,7 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!(all)))
 }
 
-/// What somebody is at stays until that one has heard of it.
+/// Cancels a task. A running one stays until its worker has been told.
 fn cancel(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (sequence, mut task) = find(context, context.arguments.text("task_id"))?;
     if !may_use(context, &task, "rw") {
@@ -254,7 +254,7 @@ fn take(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let now = seconds(context);
     let free = || context.state.image_tasks.iter().filter(|(_, task)| task.may_be_taken(now));
     let found = free().find(|(_, task)| !task.is_canceled);
-    // Their workers are gone, and nobody need be told.
+    // Canceled tasks without a live worker can be deleted at once.
     for (sequence, _) in free().filter(|(_, task)| task.is_canceled) {
         context.change.delete(keys::image_task(*sequence));
     }
@@ -266,7 +266,7 @@ fn take(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&shown(context, sequence, &task)))
 }
 
-/// Whether the worker is to go on.
+/// Handles a worker's report. The answer says whether the worker is to continue.
 fn report(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (sequence, mut task) = find(context, context.arguments.text("task_id"))?;
     let worker = context.arguments.text("worker");
@@ -364,7 +364,7 @@ mod tests {
         ask(&mut state, "rbd task cancel", json!({ "task_id": id })).unwrap();
         let again = json!({ "image_spec": "x/image" });
         assert_eq!(ask(&mut state, "rbd task add remove", again).unwrap()["sequence"], 2);
-        // The worker of the first is never heard again.
+        // The worker of the first task never reports again.
         state.image_tasks.values_mut().for_each(|task| task.worker = None);
         assert_eq!(ask(&mut state, "rbd task take", take("b")).unwrap()["sequence"], 2);
         assert_eq!(state.image_tasks.len(), 1);

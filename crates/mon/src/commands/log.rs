@@ -1,4 +1,4 @@
-//! The cluster log.
+//! `log`: the cluster log.
 
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use types::ParticipantName;
 use wire::LogEntry;
 
-/// Entries that `log last` shows unless told otherwise.
+/// Default number of entries that `log last` shows.
 const LAST_DEFAULT: i64 = 20;
 /// `clog_type` by number.
 const LEVELS: [(&str, &str); 5] = [
@@ -39,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Gives entries the next numbers of the log.
+/// Appends entries with the next numbers of the log.
 pub fn append(state: &State, entries: Vec<LogEntry>, change: &mut Change) {
     let next = state.log.last_key_value().map_or(1, |(newest, _)| newest + 1);
     for (sequence, entry) in (next..).zip(entries) {

@@ -1,4 +1,4 @@
-//! What Ceph's manager answers. There is one manager, this process.
+//! `mgr`: the manager, which is part of the leading monitor.
 
 use super::mon::own_metadata;
 use crate::command::{Answer, Command, Context, Refusal, command};

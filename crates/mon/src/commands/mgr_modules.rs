@@ -1,12 +1,12 @@
-//! Modules of Ceph's manager. What they do is part of the monitor here, or is not done; what tools ask about
-//! them is answered.
+//! `mgr module`: modules of Ceph's manager. Their function is part of the monitor, or not supported; commands
+//! of tools about them are answered.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::table::Table;
 use serde_json::{Value, json};
 use types::Errno;
 
-/// Modules that Ceph has always on, since octopus. Tools look for them before they ask them anything.
+/// Modules that are always on in Ceph, since octopus. Tools check for them before they use their commands.
 pub const ALWAYS_ON: [&str; 10] = [
     "balancer",
     "crash",
@@ -115,7 +115,7 @@ fn device(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     )))
 }
 
-/// Nothing is ever sent.
+/// Telemetry is never sent.
 fn telemetry(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&json!({
         "channel_basic": false,

@@ -1,4 +1,4 @@
-//! Commands to the running daemon, which Ceph sends with `tell`.
+//! Commands to a running daemon, which Ceph sends with `tell`.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use types::Errno;

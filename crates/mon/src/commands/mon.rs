@@ -1,4 +1,4 @@
-//! The monitor map and the monitor itself.
+//! `mon`: the mon map, and metadata of monitors.
 
 use super::count_values;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -67,7 +67,7 @@ pub const COMMANDS: &[Command] = &[
         "check whether adding a mon and not starting it would break quorum",
         "mon",
         "r",
-        // Monitors do not vote: one that does not run holds nothing up.
+        // Monitors do not vote: a monitor that does not run blocks nothing.
         |_| Ok(Answer::said("adding another monitor that is not running will not break quorum")),
     ),
     command(
@@ -98,7 +98,7 @@ pub const COMMANDS: &[Command] = &[
     command("mon rm name=name,type=CephString", "remove a monitor", "mon", "rw", remove),
 ];
 
-/// Only the present map is kept.
+/// Refuses epochs other than the current one, as older mon maps are not kept.
 fn check_epoch(context: &Context<'_>) -> Result<(), Refusal> {
     let current = i64::from(context.state.monmap.epoch.0);
     match context.arguments.int("epoch") {
@@ -162,7 +162,7 @@ fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::output(bytes).saying(format!("got monmap epoch {}", map.epoch)))
 }
 
-/// What is said of this process.
+/// Metadata of a monitor or manager process.
 pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) -> Value {
     let present = context.state.present.get(name);
     let facts = present.map_or(&context.overview.host_facts, |present| &present.host_facts);
@@ -183,12 +183,12 @@ pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) ->
     metadata
 }
 
-/// What is said of a monitor.
+/// Metadata of a monitor.
 fn metadata_of(context: &Context<'_>, mon: &MonInfo) -> Value {
     let mut metadata = own_metadata(context, &mon.name, &mon.public_addrs);
     metadata["compression_algorithms"] = json!("none");
     metadata["created_at"] = json!(context.state.monmap.created.to_iso());
-    // Unknown, as they are to Ceph's monitors on other than local disks.
+    // Unknown, as for Ceph's monitors on disks that are not local.
     for field in ["ceph_version_when_created", "device_ids", "device_paths", "devices"] {
         metadata[field] = json!("");
     }
@@ -289,7 +289,7 @@ fn set_rank(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Err(Refusal::new(Errno::NOTSUPP, text))
 }
 
-/// All features that there are were set when the map was made.
+/// All existing features were set when the map was created.
 fn set_feature(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("feature_name");
     if !context.state.monmap.persistent_features.names().any(|known| known == name) {
@@ -309,7 +309,7 @@ fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Err(Refusal::new(Errno::NOTSUPP, text))
 }
 
-/// Takes a monitor out of the map. If it runs, it serves on, and is back with its next start.
+/// Removes a monitor from the map. If it runs, it keeps serving, and joins again at its next start.
 fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("name").to_owned();
     let current = &context.state.monmap;

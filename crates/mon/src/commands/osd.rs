@@ -1,4 +1,4 @@
-//! The OSD map as it is.
+//! `osd`: queries of the OSD map.
 
 use super::count_values;
 use super::status::{osd_versions, osdmap_summary};
@@ -104,7 +104,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// The map that an optional epoch asks for.
+/// The map of the optional argument `epoch`; `ENOENT` if it is not kept.
 fn map_asked<'a>(context: &Context<'a>) -> Result<Cow<'a, OsdMap>, Refusal> {
     match context.arguments.int("epoch") {
         None | Some(0) => Ok(Cow::Borrowed(&context.state.osdmap)),
@@ -120,7 +120,7 @@ fn map_asked<'a>(context: &Context<'a>) -> Result<Cow<'a, OsdMap>, Refusal> {
     }
 }
 
-/// The OSD that an argument names, which must exist.
+/// Resolves the argument that names an OSD; `ENOENT` if it does not exist.
 pub(super) fn existing(context: &Context<'_>, argument: &str) -> Result<OsdId, Refusal> {
     let osd = context.arguments.osd(argument);
     match context.state.osdmap.exists(osd) {
@@ -185,7 +185,7 @@ fn show_tree(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(json, || tree::osd_plain(&map, &selection)))
 }
 
-/// States that exclude each other would show nothing.
+/// Refuses states that exclude each other.
 fn check_states(states: &[String]) -> Result<(), Refusal> {
     for (group, text) in [
         (&["up", "down", "destroyed"][..], "can specify only one of up, down and destroyed"),
@@ -198,7 +198,8 @@ fn check_states(states: &[String]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Of `up` and `down` one must hold if any is given; of `in` and `out` likewise.
+/// Whether an OSD is in one of the given states: if `up` or `down` is given, one of them must match; the same
+/// for `in` and `out`.
 fn matches_states(map: &OsdMap, osd: OsdId, states: &[String]) -> bool {
     let Some(known) = map.osd(osd) else { return false };
     let holds = |state: &str| match state {
@@ -277,6 +278,7 @@ fn find(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&value))
 }
 
+/// Metadata that the OSD reported when it booted.
 pub(super) fn metadata_of(context: &Context<'_>, osd: OsdId) -> Value {
     let mut object = Map::new();
     object.insert("id".to_owned(), json!(osd.0));

@@ -1,4 +1,4 @@
-//! OSDs that come into being and that are taken out of it.
+//! Creation and removal of OSDs.
 
 use super::crush_edit::crush_remove;
 use super::osd::existing;
@@ -142,7 +142,7 @@ fn created(context: &Context<'_>, osd: OsdId) -> Answer {
     context.show(|| json!({ "osdid": osd.0 }), || format!("{osd}\n"))
 }
 
-/// The same OSD may be asked for again, but with no other secret than it has.
+/// The same OSD may be requested again, but not with another secret.
 fn check_secret(context: &Context<'_>, osd: OsdId) -> Result<(), Refusal> {
     let Some(key) = new_key(context)? else { return Ok(()) };
     let known = context.state.entities.get(&EntityName::osd(osd.0));
@@ -153,7 +153,7 @@ fn check_secret(context: &Context<'_>, osd: OsdId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `{"cephx_secret": "…"}` as input.
+/// The key of `{"cephx_secret": "…"}` in the input.
 fn new_key(context: &Context<'_>) -> Result<Option<CryptoKey>, Refusal> {
     if context.input.is_empty() {
         return Ok(None);
@@ -167,11 +167,11 @@ fn new_key(context: &Context<'_>) -> Result<Option<CryptoKey>, Refusal> {
     Ok(Some(key))
 }
 
-/// Takes an OSD that is down out of the map.
+/// Removes an OSD that is down from the map.
 fn forget(context: &mut Context<'_>, osd: OsdId) {
     let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
     let incremental = context.change.osdmap(context.state);
-    // Flipping all bits that are set leaves nothing.
+    // Flipping all bits that are set clears them.
     incremental.new_state.insert(osd, OsdState(known.0 | OsdState::EXISTS.0));
     context.change.delete(keys::osd_metadata(osd));
 }
@@ -248,7 +248,7 @@ fn purge(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         context.state.entities.contains_key(&EntityName::osd(osd.0)),
     );
     let is_placed = context.state.osdmap.crush.parent(osd.0).is_some();
-    // Of one that is not in the map, something may be left all the same.
+    // An OSD that is not in the map may still have a key or a CRUSH location.
     if !exists && !has_key && !is_placed {
         return Ok(absent(osd));
     }
@@ -263,7 +263,7 @@ fn purge(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("purged osd.{osd}")))
 }
 
-/// Only for what never was up.
+/// Like `osd purge`, but only for an OSD that was never up.
 fn purge_new(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let osd = context.arguments.osd("id");
     let known = context.state.osdmap.osd(osd);

@@ -1,4 +1,4 @@
-//! Where objects and groups are, and placements by hand.
+//! Placement of objects and groups, and its overrides (`pg-temp`, `primary-temp`, upmaps).
 
 use super::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -135,7 +135,7 @@ fn map_object(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(json, plain))
 }
 
-/// The group that `pgid` names, by its own or a raw id.
+/// The group that `pgid` names, which must exist.
 fn group(context: &Context<'_>) -> Result<PgId, Refusal> {
     let asked = context.arguments.pg("pgid");
     let found = context.state.osdmap.pool(asked.pool).filter(|pool| asked.seed < pool.pg_num);
@@ -176,8 +176,7 @@ fn listed_osds(context: &Context<'_>) -> Result<Vec<OsdId>, Refusal> {
     }
 }
 
-/// The members that a group is to have: no more than its pool has copies. One OSD holds one copy, however often it is
-/// named.
+/// The given members of a group: no more than its pool has copies, and each OSD only once.
 fn members(context: &Context<'_>, pg: PgId) -> Result<Vec<OsdId>, Refusal> {
     let osds = listed_osds(context)?;
     let twice = osds.iter().enumerate().find(|(at, osd)| osds[..*at].contains(osd));
@@ -217,7 +216,8 @@ fn rm_primary_temp(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("clear {pg} primary_temp mapping")))
 }
 
-/// Clients of older releases would look for data in the wrong place.
+/// Refuses an override that the oldest allowed clients do not support: they would look for data in the wrong
+/// place.
 fn check_clients(context: &Context<'_>, needed: Release, what: &str) -> Result<(), Refusal> {
     let allowed = context.state.osdmap.require_min_compat_client;
     if allowed >= needed {

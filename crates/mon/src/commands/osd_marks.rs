@@ -1,4 +1,4 @@
-//! Marks on OSDs and flags of the map: in, out, down, weights, `set` and `unset`.
+//! States of OSDs and flags of the map: in, out, down, weights, `set` and `unset`.
 
 use super::osd::existing;
 use super::osds_listed;
@@ -196,7 +196,8 @@ fn set_flag(context: &mut Context<'_>, key: &str, on: bool) -> Answer {
     Answer::said(format!("{flag} is {state}"))
 }
 
-/// Applies `mark` to each listed OSD and collects what it says. Strangers are mentioned, not fatal.
+/// Applies `mark` to each listed OSD and joins its texts. An OSD that does not exist is mentioned, but is no
+/// error.
 fn for_each(
     context: &mut Context<'_>,
     mut mark: impl FnMut(&mut Context<'_>, OsdId) -> String,
@@ -271,7 +272,7 @@ fn primary_affinity(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("set osd.{osd} primary-affinity to {weight} ({fixed:x})")))
 }
 
-/// Sets or clears a hold such as `noout` on one OSD.
+/// Sets or clears a flag such as `noout` on one OSD.
 fn hold_one(context: &mut Context<'_>, osd: OsdId, flag: OsdState, on: bool) {
     let known = context.state.osdmap.osd(osd).map(|known| known.state).unwrap_or_default();
     let flipped = OsdState(if on { flag.0 & !known.0 } else { flag.0 & known.0 });
@@ -285,7 +286,7 @@ fn hold_one(context: &mut Context<'_>, osd: OsdId, flag: OsdState, on: bool) {
 fn hold(context: &mut Context<'_>, flag: OsdState, on: bool) -> Result<Answer, Refusal> {
     for_each(context, |context, osd| {
         hold_one(context, osd, flag, on);
-        // As Ceph has it, only strangers are worth a word.
+        // As in Ceph, only OSDs that do not exist are mentioned.
         String::new()
     })
 }
@@ -342,7 +343,7 @@ fn changed(held: OsdState, flags: OsdState, on: bool) -> OsdState {
 
 fn ratio(context: &mut Context<'_>, which: &str) -> Result<Answer, Refusal> {
     let ratio = context.arguments.float("ratio").unwrap_or_default();
-    // Health says so if they are out of order: whoever moves all three must begin with one.
+    // Health warns if the ratios are out of order: to move all three, one must begin.
     let incremental = context.change.osdmap(context.state);
     match which {
         "full" => incremental.new_full_ratio = Some(ratio as f32),

@@ -1,4 +1,4 @@
-//! What may be done to an OSD without harm: `ok-to-stop`, `safe-to-destroy`.
+//! Checks before an OSD is stopped or destroyed: `ok-to-stop`, `safe-to-destroy`.
 
 use super::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -24,17 +24,17 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// A placement group as it is.
+/// The current state of a placement group.
 struct Group {
     pg: PgId,
     acting: Vec<OsdId>,
     is_active: bool,
     min_size: usize,
-    /// Some member has not all objects: it does not count, whichever it is.
+    /// Some member lacks objects: one member less is counted, as it is unknown which.
     is_recovering: bool,
 }
 
-/// What becomes of groups when OSDs stop.
+/// The effect on groups when OSDs stop.
 #[derive(Default)]
 struct Outcome {
     fine: Vec<String>,
@@ -86,7 +86,7 @@ impl Outcome {
     }
 }
 
-/// More OSDs of the same host, then of the same rack and so on, that can be stopped as well.
+/// Adds OSDs of the same host, then of the same rack and so on, that can be stopped as well.
 fn grow(context: &Context<'_>, groups: &[Group], osds: &mut BTreeSet<OsdId>, most: usize) {
     let map = &context.state.osdmap;
     let Some(first) = osds.first().copied() else { return };
@@ -137,13 +137,13 @@ fn ok_to_stop(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(answer.saying(text).failing(Errno::BUSY))
 }
 
-/// Why an OSD may not be destroyed yet; `None` if it may.
+/// The reason an OSD may not be destroyed yet.
 enum Reason {
     /// Groups are mapped to it.
     Active,
     /// Its data may be the only good copy of groups that are not clean.
     Stored,
-    /// Nothing is known of it, and not all groups are clean.
+    /// It has not reported, and not all groups are clean.
     Unknown,
 }
 

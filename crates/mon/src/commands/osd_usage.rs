@@ -1,4 +1,4 @@
-//! How OSDs are used: space, latencies, groups.
+//! Usage of OSDs: space, latencies, groups.
 
 use super::osd::existing;
 use crate::command::{Answer, Command, Context, Refusal, command, number};

@@ -1,4 +1,4 @@
-//! Placement groups.
+//! `pg`: placement groups.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::pg_tables;
@@ -80,14 +80,14 @@ pub const COMMANDS: &[Command] = &[
     command("pg getmap", "get binary pg map to -o/stdout", "pg", "r", getmap),
 ];
 
-/// Ceph's binary form is its own; this is what it holds, as JSON.
+/// The content of Ceph's binary `pg_map`, as JSON.
 fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let value = dump_value(context, &["all".to_owned()]);
     let text = format!("got pgmap version {}", context.stats.version);
     Ok(Answer::output(value.to_string()).saying(text))
 }
 
-/// What `pg stat` says, in Ceph's order: states by their bits.
+/// Counts of groups by state, sorted by state bits as in Ceph.
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (map, stats) = (&context.state.osdmap, context.stats);
     let mut by_state = stats.pgs_by_state(map);
@@ -167,7 +167,7 @@ fn stat_plain(context: &Context<'_>, by_state: &[(u64, u64)]) -> String {
     text + "\n"
 }
 
-/// Copies or objects that are not as they should be, of how many.
+/// Degraded, misplaced and unfound counts, each with its total; only those above zero.
 pub(super) fn shortfalls(totals: &Totals) -> impl Iterator<Item = (&'static str, u64, u64)> {
     let all = [
         ("degraded", totals.degraded, totals.copies),
@@ -329,7 +329,7 @@ fn states_asked(context: &Context<'_>) -> Result<Option<Vec<u64>>, Refusal> {
     states.collect::<Result<_, _>>().map(Some)
 }
 
-/// Groups that a listing asks for by pool and states.
+/// The groups that match the pool and states of the arguments.
 fn selected(context: &Context<'_>) -> Result<Vec<Row>, Refusal> {
     let map = &context.state.osdmap;
     let pool = match (context.arguments.optional("poolstr"), context.arguments.int("pool")) {
@@ -361,7 +361,7 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(listing(context, &selected(context)?))
 }
 
-/// An OSD that is down, or does not exist, has no groups at the moment.
+/// The OSD of the argument, which must be up: `EAGAIN` otherwise, as it has no groups now.
 fn up(context: &Context<'_>) -> Result<OsdId, Refusal> {
     let osd = context.arguments.osd("osd");
     match context.state.osdmap.is_up(osd) {
@@ -384,10 +384,11 @@ fn list_by_primary(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(listing(context, &rows))
 }
 
-/// How long a group has been in one of the states that count as stuck; `None` if in none of them.
+/// The time since which a group has been in one of these stuck states; `None` if it is in none of them.
 fn stuck_since(row: &Row, kinds: &[&str], created: UTime) -> Option<UTime> {
     let (state, stat) = (row.state, &row.stat);
-    // When a group was last whole is not kept; it was when it was last clean.
+    // The time at which a group was last complete is not recorded; that of its last clean state stands for
+    // it.
     let since = |kind: &&str| match *kind {
         "inactive" => (state & pg_state::ACTIVE == 0).then_some(stat.last_active),
         "stale" => (state & pg_state::STALE != 0).then_some(stat.last_active),

@@ -1,4 +1,4 @@
-//! What pools are used for.
+//! `osd pool application`: applications of pools and their metadata.
 
 use super::pool_named;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -56,7 +56,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Pool, its name, and the application that the arguments name.
+/// The pool, its name, and the application of the arguments.
 fn arguments(context: &Context<'_>) -> Result<(PoolId, String, String), Refusal> {
     let id = pool_named(context, "pool")?;
     let text = |name: &str| context.arguments.text(name).to_owned();
@@ -77,7 +77,7 @@ fn check_length(what: &str, text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// That word means everything elsewhere.
+/// Refuses the word `all`, which means everything in other commands.
 fn check_word(what: &str, text: &str) -> Result<(), Refusal> {
     if text == "all" {
         return Err(Refusal::invalid(format!("{what} cannot be 'all'")));

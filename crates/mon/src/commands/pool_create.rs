@@ -1,4 +1,4 @@
-//! `osd pool create`, and what is said about autoscaling.
+//! `osd pool create`, with the options of autoscaling.
 
 use super::pool_options::integer;
 use super::pools::{self, NewPool, check_dot};
@@ -57,9 +57,8 @@ fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("pool '{name}' created")))
 }
 
-/// The rule, and how many objects are expected. Clients that fill in parameters by position have
-/// the rule where an erasure-coded pool would have its profile, and the number where the rule
-/// would be.
+/// The rule, and the expected number of objects. Clients that fill in parameters by position send the rule as
+/// the profile of an erasure-coded pool, and the number as the rule.
 fn rule_and_expectation(context: &Context<'_>) -> Result<(Option<u8>, u64), Refusal> {
     let text = |name: &str| context.arguments.optional(name).filter(|text| !text.is_empty());
     let by_name = context.arguments.int("expected_num_objects").unwrap_or(0);
@@ -77,7 +76,7 @@ fn rule_and_expectation(context: &Context<'_>) -> Result<(Option<u8>, u64), Refu
     Ok((rule.transpose()?, expected))
 }
 
-/// What else was said about the pool that was just made.
+/// Applies the remaining arguments to the new pool.
 fn apply_options(context: &mut Context<'_>, id: PoolId, expected_objects: u64) {
     let arguments = &context.arguments;
     let mut options = Vec::new();

@@ -1,4 +1,4 @@
-//! The optional settings of pools (`pool_opts_t`): what values they take, and how they are shown.
+//! Optional settings of pools (`pool_opts_t`): validation and output.
 
 use crate::command::Refusal;
 use crate::dump::pool::option_value;
@@ -6,10 +6,10 @@ use maps::{OptionType, Pool, PoolOption, PoolOptionValue};
 use serde_json::{Value, json};
 use types::Errno;
 
-/// Takes an option back to its default, as zero does for numbers.
+/// The value that resets an option to its default, as zero does for numbers.
 pub const UNSET: &str = "unset";
 
-/// `Checksummer::CSumType`; the first is 1, as zero is not set.
+/// `Checksummer::CSumType`; the first is 1, as zero means not set.
 const CHECKSUMS: [&str; 6] = ["none", "xxhash32", "xxhash64", "crc32c", "crc32c_16", "crc32c_8"];
 const COMPRESSION_MODES: [&str; 4] = ["none", "passive", "aggressive", "force"];
 const COMPRESSION_ALGORITHMS: [&str; 6] = ["none", "snappy", "zlib", "zstd", "lz4", "brotli"];
@@ -22,10 +22,10 @@ const SIZES: [&str; 5] = [
     "csum_max_block",
     "csum_min_block",
 ];
-/// `OSD_POOL_PRIORITY_MAX`, and the minimum is as far on the other side.
+/// `OSD_POOL_PRIORITY_MAX`; the minimum is its negative.
 const PRIORITY_MAX: i64 = 10;
 
-/// Sets an option of a pool, or takes it away.
+/// Sets an option of a pool, or resets it.
 pub(super) fn set(
     pool: &mut Pool,
     option: PoolOption,
@@ -47,7 +47,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// An option as people read it.
+/// The value of an option as shown to users.
 pub(super) fn shown(option: PoolOption, value: &PoolOptionValue) -> Value {
     let checksum = |number: i64| CHECKSUMS.get(usize::try_from(number).ok()?.checked_sub(1)?);
     match value {
@@ -94,6 +94,7 @@ fn check_word(name: &str, text: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(format!("unrecognized {what} '{text}', known are {known}")))
 }
 
+/// Parses an integer; `EINVAL` if it is none.
 pub(super) fn integer(text: &str) -> Result<i64, Refusal> {
     text.parse().map_err(|_| {
         Refusal::invalid(format!(

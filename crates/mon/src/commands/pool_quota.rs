@@ -1,4 +1,4 @@
-//! Quotas of pools: how many objects and bytes they may hold.
+//! `osd pool set-quota` and `get-quota`: limits of objects and bytes.
 
 use super::pool_named;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -46,7 +46,7 @@ fn set_quota(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::said(format!("set-quota {field} = {number} for pool {pool}")))
 }
 
-/// Numbers of objects have units of a thousand: `10k`.
+/// Parses a number of objects, with units of a thousand: `10k`.
 fn parse_count(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match &text[digits..] {

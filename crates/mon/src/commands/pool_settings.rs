@@ -53,7 +53,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Settings that `all` shows, in its order.
+/// Settings that `all` shows for every pool, in its order.
 const ALWAYS: [&str; 17] = [
     "size",
     "min_size",
@@ -74,7 +74,7 @@ const ALWAYS: [&str; 17] = [
     "pg_autoscale_mode",
 ];
 
-/// Settings of cache tiers, which there are none of.
+/// Settings of cache tiers, which are not supported.
 const ONLY_TIER: [&str; 15] = [
     "hit_set_type",
     "hit_set_period",
@@ -96,7 +96,7 @@ const ONLY_TIER: [&str; 15] = [
 const ONLY_ERASURE: [&str; 3] =
     ["allow_ec_overwrites", "erasure_code_profile", "allow_ec_optimizations"];
 
-/// Settings that are flags.
+/// The flag that a setting stands for.
 fn flag(variable: &str) -> Option<PoolFlags> {
     Some(match variable {
         "hashpspool" => PoolFlags::HASHPSPOOL,
@@ -114,7 +114,7 @@ fn flag(variable: &str) -> Option<PoolFlags> {
     })
 }
 
-/// The value of a setting, `None` if it does not apply or is not set.
+/// The value of a setting; `None` if it does not apply or is not set.
 fn value(context: &Context<'_>, pool: &Pool, variable: &str) -> Option<Value> {
     if ONLY_ERASURE.contains(&variable) && !pool.is_erasure() {
         return None;
@@ -144,7 +144,7 @@ fn value(context: &Context<'_>, pool: &Pool, variable: &str) -> Option<Value> {
 }
 
 fn plain_value(name: &str, value: &Value) -> String {
-    // The only switch that is a number in text.
+    // The only boolean that is a number in plain output.
     if name == "use_gmt_hitset" {
         return u8::from(value == true).to_string();
     }
@@ -328,7 +328,7 @@ fn check_abilities(context: &Context<'_>, pool: &Pool, needed: &str) -> Result<(
     Err(Refusal::new(Errno::NOTSUPP, text))
 }
 
-/// More groups without waiting for anything; less are reached only by way of the target.
+/// Raises `pg_num` at once; it can be lowered only through the target.
 fn set_pg_num_at_once(
     context: &Context<'_>,
     id: PoolId,
@@ -350,7 +350,7 @@ fn set_pg_num_at_once(
     Ok(())
 }
 
-/// Where `pg_num` is to go; `pgp_num` follows unless it was set apart.
+/// Sets the target of `pg_num`; `pgp_num` follows unless it was set separately.
 pub(crate) fn set_group_target(pool: &mut Pool, pg_num: u32) {
     if pool.pgp_num_target == pool.pg_num_target || pool.pgp_num_target > pg_num {
         pool.pgp_num_target = pg_num;
@@ -358,7 +358,7 @@ pub(crate) fn set_group_target(pool: &mut Pool, pg_num: u32) {
     pool.pg_num_target = pg_num;
 }
 
-/// Sets the target, to which `pgp_num` goes in steps, or with `at_once` the number itself.
+/// Sets the target of `pgp_num`, or with `at_once` the number itself.
 fn set_pgp_num(pool: &mut Pool, given: i64, at_once: bool) -> Result<(), Refusal> {
     check_pg_change(pool, "pgp_num")?;
     let pgp_num = u32::try_from(given).ok().filter(|number| *number > 0);
@@ -415,7 +415,7 @@ fn set_other(
     }
     match PoolOption::from_name(variable) {
         Some(option) => pool_options::set(pool, option, variable, text),
-        // All others are for tiers (`use_gmt_hitset` among them, though every pool shows it).
+        // All others are for tiers (`use_gmt_hitset` among them, although every pool shows it).
         None => Err(not_applicable(context.arguments.text("pool"), "tier")),
     }
 }

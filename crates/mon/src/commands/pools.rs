@@ -1,4 +1,4 @@
-//! Pools: their list, their end, their snapshots; and the making of new ones for all who ask.
+//! Pools: listing, removal and snapshots; and creation for commands and messages.
 
 use super::pool_named;
 use super::status::{client_rate_fields, rate_fields, rate_plain};
@@ -13,16 +13,16 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use types::{Errno, OsdId, PoolId};
 
-/// Placement groups of one pool; more than any disk could hold.
+/// Bound of the placement groups of one pool; exceeds any sensible number.
 const PG_NUM_MAX: u32 = 65_536;
-/// `mon_max_pg_per_osd`. Ceph's default is 250; groups cost less here, and a small cluster should
-/// hold a few dozen pools.
+/// `mon_max_pg_per_osd`. Ceph's default is 250; groups cost less here, and a small cluster should hold a few
+/// dozen pools.
 const PGS_PER_OSD_DEFAULT: u64 = 1000;
 const PG_NUM_DEFAULT: u64 = 32;
-/// Copies of an object.
+/// Bound of the copies of an object.
 pub const SIZE_MAX: u64 = 10;
 const SIZE_DEFAULT: u64 = 3;
-/// As in Ceph, limits per OSD assume that there are or will be as many.
+/// As in Ceph, limits per OSD assume at least this number of OSDs.
 const OSDS_EXPECTED_MIN: u64 = 3;
 const NAME_LENGTH_MAX: usize = 512;
 
@@ -79,7 +79,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// What a new replicated pool shall be like; what is left open, or zero, has defaults.
+/// Parameters of a new replicated pool; those that are `None` or zero have defaults.
 #[derive(Debug, Default)]
 pub(crate) struct NewPool<'a> {
     pub name: &'a str,
@@ -89,12 +89,12 @@ pub(crate) struct NewPool<'a> {
     pub size: Option<u64>,
 }
 
-/// A number among the options of monitors; zero stands for none.
+/// A numeric option of monitors; `None` if it is zero or not set.
 fn option_number(state: &State, name: &str) -> Option<u64> {
     state.mon_option(name)?.parse().ok().filter(|number| *number > 0)
 }
 
-/// Puts a new pool into the map.
+/// Adds a new pool to the map, and returns its id.
 pub(crate) fn create(
     state: &State,
     change: &mut Change,
@@ -141,7 +141,7 @@ pub(crate) fn create(
     Ok(id)
 }
 
-/// How many copies must be there to write, unless the pool says otherwise.
+/// The default `min_size` of a pool of that size.
 pub(super) fn default_min_size(state: &State, size: u8) -> u8 {
     match option_number(state, "osd_pool_default_min_size") {
         Some(configured) => u8::try_from(configured).map_or(size, |number| number.min(size)),
@@ -149,13 +149,14 @@ pub(super) fn default_min_size(state: &State, size: u8) -> u8 {
     }
 }
 
+/// Checks the number of copies of a pool.
 pub(super) fn check_size(size: u64) -> Result<u8, Refusal> {
     let fits = |size: &u8| (1..=SIZE_MAX).contains(&u64::from(*size));
     let text = || Refusal::invalid(format!("pool size must be between 1 and {SIZE_MAX}"));
     u8::try_from(size).ok().filter(fits).ok_or_else(text)
 }
 
-/// Whether a rule exists and is for such pools.
+/// Checks that a rule exists and is for this type of pool.
 pub(super) fn check_rule(map: &OsdMap, rule: u8, kind: PoolType) -> Result<(), Refusal> {
     let missing = || Refusal::missing(format!("crush rule {rule} does not exist"));
     let rule_type = map.crush.rule(rule.into()).ok_or_else(missing)?.rule_type;
@@ -167,7 +168,8 @@ pub(super) fn check_rule(map: &OsdMap, rule: u8, kind: PoolType) -> Result<(), R
     if serves { Ok(()) } else { Err(text()) }
 }
 
-/// Pools with such names are for daemons (`.mgr`), and hidden from some tools.
+/// Refuses names with a leading dot without confirmation: such pools are for daemons (`.mgr`), and hidden
+/// from some tools.
 pub(super) fn check_dot(name: &str, is_sure: bool) -> Result<(), Refusal> {
     if name.starts_with('.') && !is_sure {
         let text = "pool names beginning with . are not allowed; pass --yes-i-really-mean-it if you \
@@ -196,6 +198,7 @@ fn default_rule(map: &OsdMap) -> Result<u8, Refusal> {
     id.ok_or_else(|| Refusal::missing("No suitable CRUSH rule exists, check 'osd crush rule ls'"))
 }
 
+/// Checks a number of placement groups.
 pub(super) fn check_pg_num(pg_num: u64) -> Result<u32, Refusal> {
     let fits = |pg_num: &u32| (1..=PG_NUM_MAX).contains(pg_num);
     u32::try_from(pg_num).ok().filter(fits).ok_or_else(|| {
@@ -212,7 +215,7 @@ fn osds_of_rule(map: &OsdMap, rule: u8) -> BTreeSet<OsdId> {
     devices.map(OsdId).filter(|osd| map.is_in(*osd)).collect()
 }
 
-/// Whether the OSDs can bear a pool with that many groups, be it new or one that is `changed`.
+/// Checks that the OSDs can hold a pool with that many groups, which is new or replaces `changed`.
 pub(super) fn check_pgs_per_osd(
     state: &State,
     changed: Option<PoolId>,
@@ -241,7 +244,7 @@ pub(super) fn check_pgs_per_osd(
     Err(Refusal::new(Errno::RANGE, text))
 }
 
-/// Takes a pool out of the map.
+/// Removes a pool from the map, unless an option or a flag disables deletion.
 pub(crate) fn remove(state: &State, change: &mut Change, id: PoolId) -> Result<(), Refusal> {
     let map = &state.osdmap;
     let Some(pool) = map.pool(id) else { return Ok(()) };
@@ -288,7 +291,7 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
     let detailed = |(id, one): (&PoolId, &Pool)| {
         let mut value = pool::json(map, *id, one);
-        // Here the number has another name than in `osd dump`.
+        // Here the id has another name than in `osd dump`.
         if let Value::Object(object) = &mut value {
             object.shift_remove("pool");
             object.shift_insert(0, "pool_id".to_owned(), json!(id.0));
@@ -396,7 +399,7 @@ fn rename(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }
 }
 
-/// The pool, unless its clients manage snapshots themselves.
+/// The pool of the argument, unless its clients manage snapshots themselves.
 fn pool_with_snapshots(context: &Context<'_>) -> Result<PoolId, Refusal> {
     let id = pool_named(context, "pool")?;
     let pool = context.state.osdmap.pool(id);

@@ -1,4 +1,4 @@
-//! `ceph progress`: what moves data, and how far it is.
+//! `progress`: data movement and background tasks in progress.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::image_tasks::ImageTask;
@@ -8,7 +8,7 @@ use engine::Time;
 use serde_json::{Value, json};
 use types::Errno;
 
-/// Cells of a bar.
+/// Width of a progress bar.
 const BAR: usize = 28;
 
 pub const COMMANDS: &[Command] = &[
@@ -19,7 +19,7 @@ pub const COMMANDS: &[Command] = &[
     command("progress off", "Disable progress tracking", "mgr", "rw", unsupported),
 ];
 
-/// Two lines, as `status` has them.
+/// An event in two lines, as in `status`.
 pub(super) fn plain(event: &Event, now: Time) -> String {
     let passed = age(event.finished.unwrap_or(now).since(event.started).as_secs());
     let bar = bar(event.fraction());
@@ -35,7 +35,7 @@ fn bar(fraction: f64) -> String {
     (0..BAR).map(|cell| if cell < filled { '=' } else { '.' }).collect()
 }
 
-/// Work on images that somebody is at, with how long for, in seconds.
+/// Tasks on images that a worker runs, each with the seconds since it began.
 fn tasks<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a ImageTask, u64)> {
     let now = u64::from(context.change.now().seconds);
     let all = context.state.image_tasks.values();
@@ -43,7 +43,7 @@ fn tasks<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a ImageTask, u
     going.map(move |task| (task, now.saturating_sub(task.started)))
 }
 
-/// What `status` and `progress` show of it.
+/// The running tasks as in `status` and `progress`.
 pub(super) fn tasks_plain(context: &Context<'_>) -> String {
     let lines = tasks(context).map(|(task, passed)| {
         format!("    {} ({})\n      [{}]\n", task.message, age(passed), bar(task.progress))
@@ -63,7 +63,7 @@ fn task_value(task: &ImageTask) -> Value {
     })
 }
 
-/// The same as `progress_events` of `status`.
+/// The running tasks as `progress_events` of `status`: id and event.
 pub(super) fn tasks_events(context: &Context<'_>) -> Vec<(String, Value)> {
     let event = |(task, passed): (&ImageTask, u64)| {
         let message = format!("{} ({})", task.message, age(passed));

@@ -1,5 +1,5 @@
-//! Commands that hurry recovery. It has no priorities here: groups recover as members and reservations allow, so
-//! there is nothing to be forced, and that is said of each group.
+//! Commands to force recovery. Recovery has no priorities here: groups recover as members and reservations
+//! allow, so there is nothing to force, and the answer says so for each group.
 
 use super::pools_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
     command("pg repeer name=pgid,type=CephPgid", "force a PG to repeer", "osd", "rw", repeer),
 ];
 
-/// One way to recover.
+/// A kind of recovery.
 struct Way {
     name: &'static str,
     /// As in "does not require …".

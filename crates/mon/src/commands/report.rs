@@ -1,4 +1,4 @@
-//! `report`, `mon_status`, and what a monitor answers when it is asked whether it lives.
+//! `report`, `mon_status`, and the answer to `ceph ping`.
 
 use super::file_system::fsmap;
 use super::osd::metadata_of;
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Features of who is connected, by kind.
+/// Features of the connected peers, by type.
 pub fn feature_map(overview: &Overview) -> Map<String, Value> {
     let group = |kind: EntityType| {
         let mut counts = BTreeMap::<u64, u64>::new();
@@ -57,6 +57,7 @@ pub fn feature_map(overview: &Overview) -> Map<String, Value> {
     features
 }
 
+/// `mon_status`
 pub(super) fn mon_status(view: &View<'_>) -> Value {
     let (state, overview) = (view.state, view.overview);
     let leads = state.leader_name() == overview.mon_name;
@@ -119,7 +120,7 @@ fn of_maps(context: &Context<'_>) -> Value {
     let oldest = state.incrementals.keys().next().map_or(map.epoch, |epoch| *epoch);
     let purged = map.new_purged_snaps.keys();
     json!({
-        // Only the newest one is kept.
+        // Only the newest mon map is kept.
         "monmap_first_committed": state.monmap.epoch.0,
         "monmap_last_committed": state.monmap.epoch.0,
         "monmap": maps::monmap(&state.monmap),
@@ -226,7 +227,7 @@ fn sums_by_class(
     classes.into_iter().map(sum).collect()
 }
 
-/// The control store keeps no history of its own: a part's version is how often it was changed.
+/// The control store keeps no history of its own: the version of a part counts its changes.
 fn versions(context: &Context<'_>) -> Value {
     let state = context.state;
     let version = |service: Service| state.version(service).0;

@@ -1,5 +1,5 @@
-//! `osd reweight-by-utilization` and `osd reweight-by-pg`: lower weights for OSDs that hold too much, and higher ones
-//! for those that were lowered and hold little by now.
+//! `osd reweight-by-utilization` and `osd reweight-by-pg`: lowers the weights of OSDs that hold too much, and
+//! raises those that were lowered and hold little now.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use maps::{OsdMap, WEIGHT_IN};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId, PoolId};
 
-/// `mon_reweight_min_bytes_per_osd` and `mon_reweight_min_pgs_per_osd`: less is no ground to move anything.
+/// `mon_reweight_min_bytes_per_osd` and `mon_reweight_min_pgs_per_osd`: with less, nothing is moved.
 const BYTES_PER_OSD_MIN: u64 = 100 << 20;
 const GROUPS_PER_OSD_MIN: u64 = 10;
 /// `mon_reweight_max_change` and `mon_reweight_max_osds`.
@@ -66,16 +66,16 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// What may be done.
+/// The bounds of a run.
 struct Limits {
-    /// In percent of the average.
+    /// Load from which on an OSD is overloaded, in percent of the average.
     overload: i64,
     change: f64,
     osds: usize,
     increases: bool,
 }
 
-/// How full OSDs are, by bytes or by groups.
+/// The loads of OSDs, by bytes or by groups.
 struct Loads {
     average: f64,
     by_osd: BTreeMap<OsdId, f64>,
@@ -167,7 +167,7 @@ fn group_loads(context: &Context<'_>) -> Result<Loads, Refusal> {
     Ok(Loads { average: copies as f64 / all, by_osd: osds.iter().map(load).collect() })
 }
 
-/// Copies of groups that each OSD has by the map.
+/// Number of copies of groups that the map puts on each OSD.
 fn counts(map: &OsdMap, takes: impl Fn(PoolId) -> bool) -> BTreeMap<OsdId, u64> {
     let mut placement = map.placement();
     let mut counts = BTreeMap::new();
@@ -181,7 +181,7 @@ fn counts(map: &OsdMap, takes: impl Fn(PoolId) -> bool) -> BTreeMap<OsdId, u64> 
     counts
 }
 
-/// New weights, of those first that are furthest from the average.
+/// New weights, beginning with the OSDs that are furthest from the average.
 fn plan(map: &OsdMap, loads: &Loads, limits: &Limits) -> BTreeMap<OsdId, u32> {
     let mut order: Vec<(OsdId, f64)> =
         loads.by_osd.iter().map(|(osd, load)| (*osd, *load)).collect();
@@ -202,7 +202,7 @@ fn plan(map: &OsdMap, loads: &Loads, limits: &Limits) -> BTreeMap<OsdId, u32> {
             () if load <= loads.average && limits.increases => fair.min(weight + step).max(weight),
             () => weight,
         };
-        // At zero it would be out, which is for people to decide.
+        // Weight zero would mark it out, which is the administrator's decision.
         if new != weight && new > 0 {
             weights.insert(osd, new);
         }
@@ -210,7 +210,7 @@ fn plan(map: &OsdMap, loads: &Loads, limits: &Limits) -> BTreeMap<OsdId, u32> {
     weights
 }
 
-/// How many groups each OSD has, before and after.
+/// Number of groups on each OSD, before and after.
 struct Outcome {
     before: Spread,
     after: Spread,
@@ -240,7 +240,7 @@ impl Spread {
         self.counts.get(&osd).copied().unwrap_or(0)
     }
 
-    /// By random placement alone.
+    /// The standard deviation of random placement.
     fn baseline(&self) -> f64 {
         let osds = self.counts.len().max(1) as f64;
         (self.average * (1.0 - 1.0 / osds)).sqrt()

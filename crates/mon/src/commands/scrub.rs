@@ -1,5 +1,5 @@
-//! Commands that have groups compared and repaired. The OSDs do it; they are told at once, over the
-//! sessions that they have with this monitor.
+//! Commands to scrub and repair groups. The monitor sends them to the primaries at once, over their sessions
+//! with this monitor.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ fn osd(context: &mut Context<'_>, deep: bool, repair: bool) -> Result<Answer, Re
     Ok(Answer::said(format!("instructed osd(s) {} to {}", names.join(","), verb(deep, repair))))
 }
 
-/// All groups of some pools; each OSD gets one order.
+/// Scrubs all groups of some pools; each OSD gets one order.
 fn pools(context: &mut Context<'_>, deep: bool, repair: bool) -> Result<Answer, Refusal> {
     let pools = super::pools_listed(context, "who")?;
     let map = &context.state.osdmap;

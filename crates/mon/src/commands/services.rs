@@ -1,4 +1,4 @@
-//! Daemons that clients run, as they have registered themselves.
+//! `service`: daemons outside of the cluster that have registered themselves.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::services::{Registered, ServiceMap};
@@ -14,7 +14,7 @@ pub const COMMANDS: &[Command] = &[
 
 type Daemons<'a> = BTreeMap<&'a str, &'a Registered>;
 
-/// The map as `service dump` and `status` show it.
+/// The map as in `service dump` and `status`.
 pub fn dump(map: &ServiceMap) -> Value {
     let services = map.services().into_iter().map(|(service, daemons)| {
         let named = daemons.into_iter().map(|(name, daemon)| {
@@ -53,7 +53,7 @@ fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&Value::Object(services)))
 }
 
-/// Names of the daemons, by service.
+/// The versions of the daemons, by service.
 pub fn versions(map: &ServiceMap) -> Vec<(&str, Vec<&str>)> {
     let mut versions = Vec::new();
     for (service, daemons) in map.services() {
@@ -63,7 +63,7 @@ pub fn versions(map: &ServiceMap) -> Vec<(&str, Vec<&str>)> {
     versions
 }
 
-/// The names that the lines of `status` are aligned by.
+/// The width to which `status` pads the names of services.
 pub fn width(map: &ServiceMap) -> usize {
     map.services().keys().map(|service| service.len()).max().unwrap_or(0).max("mon".len())
 }
@@ -97,7 +97,7 @@ fn summary(daemons: &Daemons<'_>) -> String {
     format!("{} {kind}{plural} active{groups}", daemons.len())
 }
 
-/// Tasks in progress of daemons, for `status`, by kind.
+/// Tasks in progress of daemons, by kind, for `status`.
 pub fn tasks_plain(map: &ServiceMap) -> String {
     let mut text = String::new();
     for (service, daemons) in map.services() {

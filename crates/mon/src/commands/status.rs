@@ -1,4 +1,4 @@
-//! `status`, `health` and what else says how the cluster is.
+//! `status`, `health` and other summaries of the cluster.
 
 use super::pg::shortfalls;
 use super::report::feature_map;
@@ -142,7 +142,7 @@ fn pgmap_summary(context: &Context<'_>) -> Value {
     Value::Object(summary)
 }
 
-/// Rates that are not zero, as `status` and `osd pool stats` name them.
+/// Rates that are not zero, as named in `status` and `osd pool stats`.
 pub fn rate_fields(rate: &Traffic) -> Vec<(&'static str, u64)> {
     let mut fields = Vec::new();
     if rate.recovered_objects > 0 || rate.recovered_bytes > 0 {
@@ -154,6 +154,7 @@ pub fn rate_fields(rate: &Traffic) -> Vec<(&'static str, u64)> {
     fields
 }
 
+/// The same for client traffic only.
 pub fn client_rate_fields(rate: &Traffic) -> Vec<(&'static str, u64)> {
     if rate.reads == 0 && rate.writes == 0 {
         return Vec::new();
@@ -350,7 +351,7 @@ fn store_mutes(context: &mut Context<'_>, mutes: &[Mute]) {
     context.change.put(keys::HEALTH_MUTES, serde_json::to_vec(mutes).unwrap_or_default());
 }
 
-/// `90`, `90s`, `10m`, `2h`, `1d`, `1w` in seconds.
+/// Parses `90`, `90s`, `10m`, `2h`, `1d`, `1w` to seconds.
 fn parse_duration(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[digits..].trim() {
@@ -390,7 +391,7 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&value))
 }
 
-/// The versions that OSDs told when they booted.
+/// The versions that OSDs reported when they booted.
 pub fn osd_versions(state: &State) -> Vec<String> {
     let version = |osd| {
         let metadata = state.osd_metadata.get(&osd)?;
@@ -408,7 +409,7 @@ fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&Value::Object(feature_map(context.overview))))
 }
 
-/// The newest release that has all of these features.
+/// The newest release of which a peer has all features.
 pub(super) fn release_of(peer: u64) -> &'static str {
     use types::features as f;
     [

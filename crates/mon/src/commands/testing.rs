@@ -1,4 +1,4 @@
-//! What tests of commands need: a state, and a way to run a command on it.
+//! Helpers for tests of commands: a state, and a way to run a command on it.
 
 use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use types::{PoolId, Uuid};
 
-/// Runs a command and applies what it changes.
+/// Runs a command and applies its changes.
 pub(super) fn run(state: &mut State, prefix: &str, given: Value) -> Result<Answer, Refusal> {
     run_as(&Caller::default(), state, prefix, given)
 }
@@ -54,6 +54,7 @@ pub(super) fn run_as(
     Ok(answer)
 }
 
+/// An answer's output as text.
 pub(super) fn text(answer: &Answer) -> String {
     String::from_utf8(answer.output.to_vec()).unwrap()
 }
@@ -93,7 +94,7 @@ pub(super) fn add_pool(state: &mut State) {
     state.osdmap.pool_names.insert(PoolId(1), "x".to_owned());
 }
 
-/// Sets an option for monitors.
+/// Sets an option in section `mon`.
 pub(super) fn set_option(state: &mut State, name: &str, value: &str) {
     let given = serde_json::json!({ "who": "mon", "name": name, "value": value });
     run(state, "config set", given).unwrap();

@@ -1,4 +1,4 @@
-//! `osd tier …`: cache tiers, which there are none of. Ceph advises against them, too.
+//! `osd tier`: cache tiers, which are not supported. Ceph advises against them, too.
 
 use super::pool_named;
 use crate::command::{Answer, Command, Context, Refusal, command};
