@@ -1,4 +1,4 @@
-//! Answers that tools and scripts pick apart: they are those of Ceph 18.2.
+//! Answers that tools and scripts parse: they equal those of Ceph 18.2.
 
 mod cluster;
 
@@ -21,7 +21,7 @@ fn with_pool() -> Cluster {
     cluster
 }
 
-/// The result and what is said of it.
+/// The result and text of a command's reply.
 fn said(cluster: &mut Cluster, command: Value) -> (i32, String) {
     let reply = cluster.command(command);
     (reply.result, reply.text)
@@ -37,7 +37,7 @@ fn checks(cluster: &mut Cluster) -> Value {
     cluster.json(json!({ "prefix": "health", "detail": "detail" }))["checks"].clone()
 }
 
-/// Whether every element that begins also ends, in order.
+/// Whether all elements are closed in the right order.
 fn is_well_formed(text: &str) -> bool {
     let mut open = Vec::new();
     for tag in text.split('<').skip(1) {
@@ -83,7 +83,7 @@ fn post(cluster: &mut Cluster, id: &str, day: u32) -> i32 {
 
 #[test]
 fn crashes_are_kept_told_and_archived() {
-    // It is the fifteenth of January.
+    // The cluster's time is the 15th of January.
     let mut cluster = Cluster::healthy();
     assert_eq!((post(&mut cluster, "new", 15), post(&mut cluster, "old", 1)), (0, 0));
     assert_eq!(checks(&mut cluster)["RECENT_CRASH"]["summary"]["count"], 1, "the older is no news");
@@ -223,7 +223,7 @@ fn exceptions_in_the_map_and_the_clients_that_understand_them_go_together() {
     refused(&mut cluster, allow("jewel"), Errno::PERM);
 }
 
-/// An OSD cannot make sense of a member that is there twice, or of more members than any pool has copies.
+/// An acting set may name an OSD only once, and no more OSDs than any pool has copies.
 #[test]
 fn sets_of_members_name_each_once_and_no_more_than_the_pool_has_copies() {
     let mut cluster = with_pool();

@@ -1,4 +1,4 @@
-//! Clients prove who they are, and get no more than they may.
+//! Authentication of clients, and the limits of their capabilities.
 
 mod cluster;
 
@@ -28,7 +28,7 @@ fn answer(cluster: &mut Cluster, request: AuthRequest) -> AuthVerdict {
     verdict
 }
 
-/// Authenticates with a key; the verdict on it.
+/// Authenticates with a key, and returns the outcome.
 fn log_in(cluster: &mut Cluster, name: &str, key: CryptoKey) -> AuthVerdict {
     let name: EntityName = name.parse().unwrap();
     let mut client = client(name, key);
@@ -96,7 +96,7 @@ fn a_ticket_opens_a_session_with_the_manager() {
     };
     assert_eq!(&authorizer.handle_done(&payload).unwrap()[..], &connection_secret[..]);
     assert_eq!(&caps[..], b"Gallow *");
-    // A ticket for another service opens nothing here.
+    // A ticket for another service is refused.
     let osd = client.authorizer(EntityType::OSD, &mut entropy).unwrap();
     let verdict = answer(&mut cluster, start(osd.payload(), 2));
     assert!(matches!(verdict, AuthVerdict::BadMethod { .. }));
@@ -219,7 +219,7 @@ fn a_flood_of_clients_that_prove_nothing_costs_no_ids_and_no_writes() {
     assert!(matches!(log_in(&mut cluster, "client.admin", key), AuthVerdict::Done { .. }));
 }
 
-/// A client asks for an id where names are believed, and is not answered yet.
+/// A client requests an id from a monitor without authentication, and has no answer yet.
 fn ask_for_id(cluster: &mut Cluster, conn: ConnId) {
     let mut w = codec::Writer::new();
     w.value(&auth::MonAuthRequest { name: "client.admin".parse().unwrap(), global_id: 0 });
@@ -230,7 +230,7 @@ fn ask_for_id(cluster: &mut Cluster, conn: ConnId) {
 fn an_id_that_is_given_while_more_are_reserved_is_not_given_again() {
     let hour = std::time::Duration::from_secs(3600);
     let earlier = Cluster::new();
-    // The clock is behind that of the monitor that reserved last, so reservations continue each other.
+    // The clock is behind that of the monitor that made the last reservation, so reservations are contiguous.
     let settings = mon::Settings { auth: AuthMode::None, ..settings() };
     let monitor = Monitor::new(settings, [1; 32]);
     let mut cluster = Cluster::run(monitor, earlier.control.clone(), earlier.now - hour);
@@ -238,7 +238,7 @@ fn an_id_that_is_given_while_more_are_reserved_is_not_given_again() {
     let conns = (1..).map(|number| ConnId(ConnId::ACCEPTED + number));
     conns.clone().take(600).for_each(|conn| ask_for_id(&mut cluster, conn));
     cluster.drain();
-    // More are reserved; who comes before the store has answered gets some of what is left.
+    // A reservation is in flight; a client that connects before it is durable gets an id of the former one.
     cluster.now = cluster.monitor.poll_timeout().unwrap();
     cluster.monitor.handle_timeout(cluster.now);
     conns.clone().skip(600).take(100).for_each(|conn| ask_for_id(&mut cluster, conn));

@@ -1,4 +1,4 @@
-//! Every command, every message: what its sender must be allowed, and that nothing less will do.
+//! The capabilities that each command and message needs: they suffice, and less does not.
 
 mod cluster;
 
@@ -24,12 +24,12 @@ fn registry() -> Registry {
     mon::registry()
 }
 
-/// Permissions short of each letter in turn.
+/// The permission without each of its letters in turn.
 fn short_of(permission: &str) -> Vec<String> {
     permission.chars().map(|missing| permission.replace(missing, "")).collect()
 }
 
-/// Everything of all other services, and this of one.
+/// All permissions for all other services, and this one for `module`.
 fn only(services: &BTreeSet<&str>, module: &str, permission: &str) -> String {
     let others = services.iter().filter(|service| **service != module);
     let mut grants: Vec<String> =
@@ -134,7 +134,7 @@ fn the_page_names_every_command_with_what_it_needs() {
     assert!(missing.is_empty(), "docs/internals/capabilities.md needs these rows:\n{missing}");
 }
 
-/// Sends a message with capabilities, and says whether it had an effect.
+/// Sends a message in a session with capabilities, and returns whether it had an effect.
 fn is_answered(caps: &str, message: &Message, answer: u16) -> bool {
     let mut cluster = Cluster::healthy();
     cluster.open(CLIENT, "client.x", 9, caps);
@@ -184,7 +184,7 @@ fn pool_op(op: PoolOpKind, pool: u32) -> PoolOp {
     }
 }
 
-/// What comes of an operation on pool 1, `volumes`, for a user with these capabilities.
+/// The result of an operation on pool 1, `volumes`, for a user with these capabilities.
 fn pool_op_result(mon: &str, osd: &str, op: PoolOpKind) -> i32 {
     let mut cluster = Cluster::healthy();
     cluster.command(json!({ "prefix": "osd pool create", "pool": "volumes" }));
@@ -216,7 +216,7 @@ fn users_of_images_take_snapshots_of_the_pools_that_they_write_and_of_no_others(
             0,
         ),
         ("allow rw", "allow r", 0),
-        // Of another pool, only to read, without naming the pool.
+        // For another pool; read-only; without naming the pool.
         (
             "allow r, allow command \"osd pool op unmanaged-snap\" with poolname=images",
             "allow r",
@@ -249,7 +249,7 @@ fn other_operations_on_pools_remain_the_monitors_business() {
     }
 }
 
-/// Hands over so many commands while the store is at the first of them.
+/// Sends commands while the store has not answered the first of them.
 fn flood(cluster: &mut Cluster, caps: &str, count: u64) {
     let fsid = cluster.monitor.fsid();
     cluster.open(CLIENT, "client.x", 9, caps);
@@ -278,7 +278,7 @@ fn refused_commands_wait_for_nothing_and_write_nothing() {
 fn a_client_with_much_to_do_is_paused_and_osds_find_room() {
     let mut cluster = Cluster::new();
     flood(&mut cluster, "allow rw", 5000);
-    // The boot of an OSD: it neither waits behind all of that, nor is it dropped.
+    // The boot of an OSD neither waits behind all of that, nor is it dropped.
     cluster.boot(1);
     assert!(cluster.monitor.state().osdmap.is_up(OsdId(1)));
     assert!(!cluster.paused.contains(&CLIENT), "resumed when it has less");

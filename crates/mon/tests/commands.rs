@@ -1,4 +1,4 @@
-//! Commands by family: what they answer, and what they change.
+//! Commands by family: their answers, and their effects.
 
 mod cluster;
 
@@ -6,7 +6,7 @@ use cluster::{ADMIN, Cluster};
 use serde_json::{Value, json};
 use wire::internal::ScrubOrder;
 
-/// Runs commands in order and compares result and text.
+/// Runs commands in order and compares results and texts.
 fn check(cluster: &mut Cluster, cases: &[(Value, i32, &str)]) {
     for (command, result, text) in cases {
         let reply = cluster.command(command.clone());
@@ -79,7 +79,7 @@ fn every_command_answers_without_arguments_and_with_nonsense() {
 fn json_output_is_json_in_both_formats() {
     let mut cluster = with_data_pool();
     let descriptions = cluster.json(json!({ "prefix": "get_command_descriptions" }));
-    // These give bytes, or text in any format as in Ceph.
+    // These answer with bytes, or with text in every format as in Ceph.
     let exempt = [
         "osd getmap",
         "osd getcrushmap",
@@ -196,7 +196,7 @@ fn pools_are_created_changed_and_removed() {
     let unsure = json!({ "prefix": "osd pool rm", "pool": "p" });
     cluster.command(create("p", json!({})));
     assert_eq!(cluster.command(unsure).result, -1);
-    // Numbers of pools are never used again.
+    // Ids of pools are never used again.
     assert_eq!(cluster.json(json!({ "prefix": "osd lspools" }))[0]["poolnum"], 2);
 }
 
@@ -413,7 +413,7 @@ ID  CLASS  WEIGHT   TYPE NAME           STATUS  REWEIGHT  PRI-AFF
     let raw = cluster.command(json!({ "prefix": "osd getcrushmap" })).output;
     let reply = cluster.command_on(ADMIN, &json!({ "prefix": "osd setcrushmap" }), &raw);
     assert_eq!(reply.result, 0, "{}", reply.text);
-    // The same again, from a client that missed the answer, and one that knew an older map.
+    // The same again, from a client that missed the answer; and from one that knew an older map.
     let (version, epoch) = (reply.text.parse::<i64>().unwrap(), cluster.epoch());
     let set = |prior: i64| json!({ "prefix": "osd setcrushmap", "prior_version": prior });
     let reply = cluster.command_on(ADMIN, &set(version - 1), &raw);

@@ -1,5 +1,5 @@
-//! What a monitor does when its control store is not what it should be: older than the cluster, or full.
-//! And when clocks of monitors are apart.
+//! Monitors with a failing control store: older than the cluster, full, or unreadable. And clock skew between
+//! monitors.
 
 mod cluster;
 
@@ -15,14 +15,14 @@ use wire::{MonCommandAck, OsdAlive};
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// The monitor's next run, on what the store was at another time.
+    /// The monitor's next run, on a copy of the store from another time.
     fn restarted_on(&self, control: MemControl, passed: Duration) -> Cluster {
         let mut cluster = Cluster::at(control, self.now + passed);
         cluster.advance(3 * SECOND);
         cluster
     }
 
-    /// The same with what earlier runs have seen of the store.
+    /// The same with the high-water mark of earlier runs.
     fn restarted_with(&self, control: MemControl, mark: HighWater) -> Cluster {
         let monitor = Monitor::new(settings(), [9; 32]).with_high_water(mark);
         let mut cluster = Cluster::run(monitor, control, self.now + SECOND);
@@ -30,7 +30,7 @@ impl Cluster {
         cluster
     }
 
-    /// What a monitor has seen that read the store now.
+    /// The high-water mark of a monitor that reads the store now.
     fn high_water(&self) -> HighWater {
         let mut gauge = HighWaterGauge::default();
         let all = Request::Range { token: 1, prefix: String::new() };
@@ -42,20 +42,20 @@ impl Cluster {
         self.json(json!({ "prefix": "health", "detail": "detail" }))["checks"].take()
     }
 
-    /// An OSD that is up says which map it has.
+    /// An OSD that is up reports the epoch of its map.
     fn tell_epoch(&mut self, osd: i32, epoch: Epoch) {
         let alive = OsdAlive { version: epoch.0.into(), want: Epoch(1) };
         self.send(Cluster::osd_conn(osd), 0, &alive);
     }
 
-    /// Anybody may be a client of it.
+    /// A monitor without authentication.
     fn without_authentication(control: MemControl) -> Cluster {
         let settings = Settings { auth: AuthMode::None, ..settings() };
         let now = Time(START);
         Cluster::run(Monitor::new(settings, [9; 32]), control, now)
     }
 
-    /// The id that a new client gets.
+    /// The global id that a new client gets.
     fn log_in(&mut self) -> u64 {
         let conn = ConnId(ConnId::ACCEPTED + 7);
         let asked = auth::MonAuthRequest { name: EntityName::client("admin"), global_id: 0 };
@@ -73,7 +73,7 @@ impl Cluster {
         }
     }
 
-    /// Asks for a pool, and waits for no answer.
+    /// Requests a pool without waiting for the answer.
     fn create_later(&mut self, name: &str) {
         let command = json!({ "prefix": "osd pool create", "pool": name, "pg_num": 8 }).to_string();
         let fsid = self.monitor.fsid();
@@ -114,7 +114,7 @@ fn a_monitor_that_has_seen_a_newer_map_makes_none_on_an_old_store_before_any_osd
         details.contains(&format!("mon.a has seen the OSD map of epoch {newest}")),
         "{details}"
     );
-    // The store as it was is all right.
+    // The store in its current state is fine.
     let mut again = cluster.restarted_with(cluster.control.clone(), mark);
     assert_eq!(again.create_pool("other"), 0);
     assert!(again.checks().get("CONTROL_STORE_WENT_BACK").is_none());
@@ -131,7 +131,7 @@ fn ids_that_a_monitor_has_seen_reserved_are_not_given_out_again_though_its_clock
     assert!(reserved >= given + 1000, "{reserved} reaches into what was given before: {given}");
 }
 
-/// Both reserve in the same second, the store refuses one of them, and what it says afterwards is what either wrote.
+/// Both reserve in the same second, the store refuses one of them, and its content is the same for either.
 #[test]
 fn ids_that_another_monitor_reserved_are_not_taken_for_those_whose_reservation_was_refused() {
     let mut cluster = Cluster::without_authentication(Cluster::new().control);
@@ -165,7 +165,8 @@ fn a_number_that_no_epoch_can_have_reached_stops_no_change() {
     }
     assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
     assert_eq!(cluster.create_pool("data"), 0);
-    // A backup of which much is missing shows all the same: half an hour passes, and two million maps may have.
+    // An old backup is detected all the same: half an hour passes, in which two million maps may have been
+    // made.
     for _ in 0..3 {
         (0..3).for_each(|osd| cluster.report(osd, 0));
         cluster.advance(600 * SECOND);
@@ -180,7 +181,7 @@ fn what_a_leader_decided_by_the_time_is_not_done_once_another_one_leads() {
     cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(1));
     cluster.advance(18 * SECOND);
     assert!(cluster.monitor.state().osdmap.is_up(OsdId(1)));
-    // Another monitor takes over while the next transaction is on its way, and has made no map yet.
+    // Another monitor takes over while the next transaction is in flight, and has made no map yet.
     let mut takes_over = Transaction::default();
     takes_over.put("leader", json!({ "name": "b", "incarnation": 7 }).to_string());
     cluster.rivals.push_back(takes_over);
@@ -210,7 +211,7 @@ fn an_osd_with_a_newer_map_shows_that_the_store_went_back_and_no_map_is_made_any
     assert_ne!(restored.create_pool("other"), 0);
     restored.advance(60 * SECOND);
     assert_eq!(restored.epoch(), before, "no epoch is used again");
-    // Commands that touch no OSD map are carried out.
+    // Commands that do not change the OSD map are executed.
     let set = json!({ "prefix": "config-key set", "key": "k", "val": "v" });
     assert_eq!(restored.command(set).result, 0);
 }
@@ -218,7 +219,7 @@ fn an_osd_with_a_newer_map_shows_that_the_store_went_back_and_no_map_is_made_any
 #[test]
 fn an_osd_that_knows_more_than_a_monitor_that_was_not_told_yet_is_no_sign_of_an_old_store() {
     let mut cluster = Cluster::healthy();
-    // Another monitor makes a map, of which this one hears nothing.
+    // Another monitor makes a map, which this one does not receive.
     let mut other = Cluster::on(cluster.control.clone());
     other.advance(2 * SECOND);
     assert_eq!(other.create_pool("data"), 0);
@@ -253,7 +254,7 @@ fn a_store_that_takes_no_writes_is_an_error_until_it_does() {
     assert_eq!(check["severity"], "HEALTH_ERR");
     let details = check["detail"].to_string();
     assert!(details.contains("no space left") && details.contains("next: "), "{details}");
-    // What waited was given up, and nothing is to be written: it stays an error.
+    // The waiting command was rejected, and nothing is to be written: it stays an error.
     cluster.advance(Duration::from_secs(302));
     assert_eq!(cluster.take::<MonCommandAck>(ADMIN)[0].result, types::Errno::TIMEDOUT.negative());
     assert!(cluster.checks().get("CONTROL_STORE_REFUSES_WRITES").is_some());
@@ -272,7 +273,7 @@ fn a_change_that_the_store_will_never_take_fails_at_once_and_holds_nothing_up() 
     assert!(reply.text.contains("request is too large"), "{}", reply.text);
     let set = json!({ "prefix": "config-key set", "key": "k", "val": "v" });
     assert_eq!(cluster.command(set).result, 0);
-    // The monitor's own changes are dropped, and are due again.
+    // The monitor's own changes are dropped, and become due again.
     cluster.monitor.handle_closed(cluster.now, Cluster::osd_conn(1));
     cluster.advance(30 * SECOND);
     let details = cluster.checks()["CONTROL_STORE_REFUSES_WRITES"]["detail"].to_string();
@@ -314,7 +315,7 @@ fn fence(cluster: &mut Cluster, seconds: u32) {
 #[test]
 fn a_leader_whose_clock_is_ahead_keeps_who_was_just_fenced() {
     let mut cluster = Cluster::healthy();
-    // The store was told of another time long ago.
+    // The stored reading of the clock is old.
     fence(&mut cluster, 5);
     cluster.advance(Duration::from_secs(4000));
     assert_eq!(blocklisted(&cluster), 0);
@@ -347,7 +348,7 @@ fn a_clock_that_is_behind_ends_nothing_early() {
     let mut behind = Cluster::at(cluster.control.clone(), Time(START - 3_600_000_000_000));
     behind.advance(200 * SECOND);
     assert_eq!(blocklisted(&behind), 1);
-    // Back at the first one, whose clock is an hour ahead of the last leader's.
+    // Back at the first monitor, whose clock is an hour ahead of the last leader's.
     let mut back = cluster.restarted_on(behind.control.clone(), 10 * SECOND);
     assert_eq!(blocklisted(&back), 1);
     back.advance(Duration::from_secs(3300));
@@ -364,7 +365,7 @@ fn a_client_that_is_fenced_again_stays_so_for_the_new_time() {
     fence(&mut cluster, 1000);
     cluster.advance(600 * SECOND);
     assert_eq!(blocklisted(&cluster), 1);
-    // A shorter time takes nothing away.
+    // A shorter time does not shorten the fence.
     fence(&mut cluster, 10);
     cluster.advance(300 * SECOND);
     assert_eq!(blocklisted(&cluster), 1);
@@ -378,7 +379,7 @@ fn a_load_that_a_commit_of_this_monitor_overtook_is_no_sign_of_an_old_store() {
     cluster.monitor.handle_completion(cluster.now, Completion::Missed);
     let Some(Output::Storage(load)) = cluster.monitor.poll_output() else { panic!("no load") };
     let loaded = cluster.control.execute(cluster.now, &load);
-    // Before the answer arrives, the lease has ended, and the monitor says anew that it leads.
+    // Before the answer arrives, the lease has expired, and the monitor claims leadership again.
     let before = cluster.commits;
     cluster.now = cluster.now + 10 * SECOND;
     cluster.advance(3 * SECOND);
@@ -407,7 +408,7 @@ fn what_another_monitor_wrote_and_this_one_cannot_read_is_not_written_over() {
     assert_eq!(cluster.control.range(&key)[0].value, text);
     let check = cluster.checks()["CONTROL_STORE_UNREADABLE"].take();
     assert!(check["detail"].to_string().contains(&key), "{check}");
-    // The other one takes it back.
+    // The other monitor reverts it.
     let mut readable = Transaction::default();
     readable.delete(key);
     readable.put("version/osdmap", "1001");
@@ -417,7 +418,7 @@ fn what_another_monitor_wrote_and_this_one_cannot_read_is_not_written_over() {
     assert!(cluster.checks().get("CONTROL_STORE_UNREADABLE").is_none());
 }
 
-/// More keys than an etcd takes in one transaction, with what comes on top.
+/// Keys that one transaction may write in every store.
 const WRITES_MAX: usize = 2000;
 
 #[test]
@@ -472,12 +473,13 @@ fn a_monitor_that_starts_while_another_one_leads_leaves_the_secrets_to_that_one(
     leads.put("leader", json!({ "name": "b", "incarnation": 7 }).to_string());
     control.commit(&leads).unwrap();
     let version = before.monitor.state().secrets.version();
-    // Its clock is two days ahead: to it all tickets have ended, and they must not end for that.
+    // Its clock is two days ahead: by that clock all tickets have expired, but the secrets must not be
+    // rotated.
     let ahead = Duration::from_secs(2 * 86_400);
     let mut second = Cluster::at(control, before.now + ahead);
     second.advance(3 * SECOND);
     assert_eq!(second.monitor.state().secrets.version(), version);
-    // Where nobody leads, they are renewed at once.
+    // Without a leader they are rotated at once.
     let mut control = before.control.clone();
     let mut nobody = Transaction::default();
     nobody.delete("leader");

@@ -79,7 +79,7 @@ fn global_ids_are_never_given_twice_across_restarts() {
 fn a_conflict_is_decided_again_on_the_newer_state() {
     let mut cluster = Cluster::healthy();
     let before = cluster.epoch();
-    // A rival monitor writes to the same part of the state first.
+    // Another monitor writes to the same part of the state first.
     let mut rival = Transaction::default();
     rival.put("version/osdmap", "1000");
     cluster.rivals.push_back(rival);
@@ -170,7 +170,7 @@ fn an_osd_that_returns_unnoticed_ends_its_old_life_first() {
     let osd = cluster.monitor.state().osdmap.osd(OsdId(1)).unwrap();
     assert_eq!(osd.info.down_at, before.next());
     assert_eq!(osd.info.up_from, before.next().next());
-    // The same incarnation again changes nothing.
+    // Another boot of the same incarnation changes nothing.
     cluster.boot_as(1, 2);
     assert_eq!(cluster.epoch(), before.next().next());
 }
@@ -195,7 +195,7 @@ fn osds_that_were_killed_together_come_up_in_one_map() {
     assert_eq!(cluster.epoch(), up, "the old lives end in one map, the new ones begin in one");
     assert!((0..3).all(|osd| up_from(&cluster, osd) == up));
 
-    // One that does not come is not waited for.
+    // An OSD that does not come back delays the others only for a while.
     (0..3).for_each(|osd| kill(&mut cluster, osd));
     cluster.boot_as(0, 3);
     cluster.boot_as(1, 3);
@@ -205,7 +205,7 @@ fn osds_that_were_killed_together_come_up_in_one_map() {
     let up = up.next().next();
     assert_eq!((up_from(&cluster, 0), up_from(&cluster, 1)), (up, up));
 
-    // One alone waits for nobody.
+    // A single boot does not wait.
     cluster.boot_as(2, 3);
     kill(&mut cluster, 1);
     cluster.boot_as(1, 4);
@@ -427,7 +427,7 @@ fn osds_are_told_of_options_when_they_change() {
     assert_eq!(set("osd", "many"), (-22, None));
 }
 
-/// Makes so many maps.
+/// Makes `count` maps.
 fn many_maps(cluster: &mut Cluster, count: usize) {
     for number in 0..count {
         let prefix = if number % 2 == 0 { "osd set" } else { "osd unset" };
@@ -465,7 +465,7 @@ fn what_is_destroyed_already_stays_as_it_is() {
         let state = map.osd(OsdId(2)).unwrap().state;
         assert!(state.contains(OsdState::DESTROYED) && !state.contains(OsdState::UP), "{state:?}");
     }
-    // What it said last may be heard late.
+    // Its last boot message may arrive late.
     cluster.boot_store(2, 7, Uuid::default());
     let state = cluster.monitor.state().osdmap.osd(OsdId(2)).unwrap().state;
     assert!(state.contains(OsdState::DESTROYED) && !state.contains(OsdState::UP), "{state:?}");
@@ -496,7 +496,7 @@ fn a_client_that_asks_for_one_map_is_told_of_all_that_follow_for_a_while() {
     cluster.open(conn, "client.x", 50, "allow r");
     let next = u64::from(cluster.epoch().0) + 1;
     subscribe(&mut cluster, conn, "osdmap", next, SubscribeItem::ONETIME);
-    // Three that were killed begin again, each in a map of its own.
+    // Three OSDs that were killed boot again, each in a map of its own.
     let newest = |cluster: &mut Cluster| {
         let maps = cluster.take::<OsdMapMessage>(conn);
         maps.iter().flat_map(|map| map.incrementals.keys().copied()).max()
@@ -511,7 +511,7 @@ fn a_client_that_asks_for_one_map_is_told_of_all_that_follow_for_a_while() {
     assert_eq!(newest(&mut cluster), None, "not for ever");
 }
 
-/// A monitor that begins anew beside OSDs that go on, none of which has reported.
+/// A monitor that restarts while its OSDs run on, none of which has reported yet.
 fn restarted(cluster: &Cluster) -> Cluster {
     let mut anew = Cluster::on(cluster.control.clone());
     anew.now = cluster.now;
@@ -536,7 +536,7 @@ fn a_quota_is_lifted_only_when_all_groups_have_been_reported() {
         pools[0]["flags_names"].clone()
     };
     assert_eq!(flags(&mut cluster), "hashpspool,full,full_quota", "nothing was reported");
-    // Groups that do not serve yet do not know how much they have.
+    // Groups that are not active yet do not know their size.
     let peering = PgStat { state: pg_state::PEERING, ..PgStat::default() };
     (0..2).for_each(|osd| cluster.report(osd, 1));
     cluster.report_groups(2, 3 << 30, |_| peering.clone());
@@ -556,7 +556,7 @@ fn what_an_earlier_life_of_an_osd_reported_is_stale() {
         states.iter().any(|state| state["state_name"].as_str().unwrap().contains("stale"))
     };
     assert!(!stale(&mut cluster));
-    // Killed and started again before anything noticed: its groups peer, whatever it said before.
+    // A restart that was not noticed: its groups peer, whatever it reported before.
     cluster.boot_as(0, 2);
     assert!(stale(&mut cluster));
     (0..3).for_each(|osd| cluster.report(osd, 5));
@@ -616,7 +616,7 @@ fn slow_requests_are_summed_and_their_groups_named() {
         "osd.2 has 3 slow ops, the oldest for 90 sec in pg 1.3, which is peering"
     );
     assert!(both["detail"][2]["message"].as_str().unwrap().starts_with("next: "));
-    // What an OSD that is down said last is no longer so.
+    // The last report of an OSD that is down no longer counts.
     cluster.command(json!({ "prefix": "osd down", "ids": ["2"] }));
     assert_eq!(check(&mut cluster), one);
     say(&mut cluster, 1, SlowRequests::default());

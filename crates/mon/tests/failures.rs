@@ -1,4 +1,4 @@
-//! Who is marked down, and out, told as scripts.
+//! Failure detection: scripts of reports, and the OSDs that are marked down and out.
 
 mod cluster;
 
@@ -10,18 +10,18 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::{OsdFailure, OsdMarkMeDown};
 
-/// A cluster whose story is told line by line:
+/// A cluster with the script that drives it, one step or check per line:
 ///
 /// * `host NAME OSD…`: boots OSDs on a host.
 /// * `A silent B for S`: A reports that B has not answered for so many seconds.
-/// * `A refused B`: A found B's port closed. `A hears B`: A takes its report back.
-/// * `OSD… report for S`: so long each of these reports every five seconds.
-/// * `wait S`, `boot A` (the same process again), `restart A`, `leave A` (it says goodbye).
+/// * `A refused B`: A reports that B's port is closed. `A hears B`: A cancels its report.
+/// * `OSD… report for S`: each of these reports every five seconds for so long.
+/// * `wait S`, `boot A` (the same process again), `restart A`, `leave A` (it shuts down).
 /// * `lose A`: its session with the monitor ends.
-/// * `option NAME VALUE`, `osd COMMAND ARGUMENT`: what an administrator does.
-/// * `up OSD…`, `in OSD…`: exactly these are. `log TEXT`: the last entry contains this, `logged TEXT`: one
-///   of the last ones does.
-/// * `health CHECK`, `healthy CHECK`: a check is raised, or not. `detail TEXT`: a line of one contains this.
+/// * `option NAME VALUE`, `osd COMMAND ARGUMENT`: an administrator's commands.
+/// * `up OSD…`, `in OSD…`: exactly these are. `log TEXT`: the last entry contains this, `logged TEXT`: one of
+/// the last ones does.
+/// * `health CHECK`, `healthy CHECK`: a check fails, or not. `detail TEXT`: a line of one contains this.
 struct Story {
     cluster: Cluster,
     hosts: BTreeMap<i32, String>,
@@ -75,7 +75,7 @@ impl Story {
             }
             ["boot", osd] => self.boot(number(osd), 0),
             ["restart", osd] => self.boot(number(osd), 1),
-            // By an older map than the one in which the target began to live.
+            // With an older map than the one in which the target booted.
             ["outdated", osd, "refused", target] => {
                 let map = &self.cluster.monitor.state().osdmap;
                 let epoch = map.osd(OsdId(number(target))).unwrap().info.up_from;
@@ -116,7 +116,7 @@ impl Story {
         }
     }
 
-    /// Whether the map says that it has served nobody since it was marked down.
+    /// Whether the map says that it has served no reads since it was marked down.
     fn is_dead(&self, osd: &str) -> bool {
         let map = &self.cluster.monitor.state().osdmap;
         let known = map.osd(OsdId(number(osd))).unwrap();
@@ -388,8 +388,8 @@ fn an_osd_that_was_judged_wrongly_gets_more_time() {
 
 #[test]
 fn an_osd_for_which_no_patience_would_have_sufficed_gets_no_more_time() {
-    // Stopped for half a minute again and again, each time alive: more than the grace would only have kept
-    // its clients waiting for longer.
+    // Stopped for half a minute again and again: a longer grace would only have blocked its clients for
+    // longer.
     Story::tell(
         "host a 0
          host b 1
@@ -576,7 +576,7 @@ fn the_log_keeps_what_was_wrong_and_that_it_is_over() {
 
 #[test]
 fn an_osd_that_reports_nothing_is_named_soon_and_marked_down_in_the_end() {
-    // Its session stays open, and no other OSD says anything.
+    // Its session stays open, and no other OSD reports it.
     Story::tell(
         "host a 0
          host b 1

@@ -1,7 +1,7 @@
-//! JSON answers have the fields that scripts know from Ceph.
+//! Fields of JSON answers, compared with those of Ceph.
 //!
-//! `golden/fields.json` lists commands with the paths of all fields that a Ceph 18.2.7 cluster of
-//! three OSDs answered, those left out that depend on its contents. Ours may have more, not fewer.
+//! `golden/fields.json` lists commands with the paths of all fields in the answers of a Ceph 18.2.7 cluster
+//! of three OSDs, except those that depend on its contents. Answers may have more fields, but not fewer.
 
 mod cluster;
 
@@ -28,7 +28,7 @@ fn paths(value: &Value, prefix: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// A cluster with something of everything.
+/// A cluster with some of every kind of object.
 fn busy_cluster() -> Cluster {
     let mut cluster = Cluster::healthy();
     for command in [

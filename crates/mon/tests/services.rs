@@ -1,4 +1,4 @@
-//! Daemons of services: how they register, what is shown of them, and when they are forgotten.
+//! Service daemons: registration, output, and removal.
 
 mod cluster;
 
@@ -34,7 +34,7 @@ fn services(cluster: &mut Cluster) -> Value {
     cluster.json(json!({ "prefix": "service dump" }))["services"].clone()
 }
 
-/// Whether a client of this name, with what the monitor made of its ticket, is asked to report.
+/// Whether a client of this name, with these encoded capabilities, is requested to report.
 fn is_registered(cluster: &mut Cluster, conn: ConnId, name: &str, caps: &str) -> bool {
     cluster.open_with(conn, name, (conn.0 - ConnId::ACCEPTED) as i64, caps);
     cluster.send(conn, 0, &open("laundry", &conn.0.to_string(), &[]));
@@ -114,7 +114,7 @@ fn a_daemon_that_goes_or_falls_silent_is_forgotten() {
     assert!(services(&mut cluster)["laundry"]["daemons"][&name].is_object());
     cluster.advance(Duration::from_secs(12));
     assert_eq!(services(&mut cluster), json!({}));
-    // It believes to be registered: it begins anew in a new session.
+    // It believes that it is registered: its session is closed, so that it registers again.
     cluster.send(OTHER, 0, &report(&[]));
     assert_eq!(cluster.closed, [OTHER]);
 }

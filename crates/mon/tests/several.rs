@@ -1,5 +1,4 @@
-//! Several monitors on one control store: who leads, what the others pass on, what happens when one
-//! goes away.
+//! Several monitors on one control store: election, forwarding, and the failure of each.
 
 mod cluster;
 
@@ -26,10 +25,10 @@ const ADMIN: ConnId = ConnId(ConnId::ACCEPTED);
 const OSD: ConnId = ConnId(ConnId::ACCEPTED + 1);
 const TTL: Duration = Duration::from_secs(4);
 
-/// Monitors whose sessions with each other are perfect.
+/// Monitors whose sessions with each other are reliable.
 struct Monitors {
     control: MemControl,
-    /// The store answers nobody.
+    /// The store answers no request.
     is_silent: bool,
     now: Time,
     running: Vec<Option<Monitor>>,
@@ -37,16 +36,17 @@ struct Monitors {
     links: Vec<Link>,
     links_made: u64,
     sent: Vec<(usize, ConnId, Message)>,
-    /// Sessions of clients that monitors ended.
+    /// Sessions of clients that monitors closed.
     closed: Vec<(usize, ConnId)>,
     unanswered: VecDeque<(usize, Request)>,
-    /// Two that cannot reach each other.
+    /// Two monitors that cannot reach each other.
     parted: Option<[usize; 2]>,
-    /// Monitors whose loads the store does not answer; it answers all else.
+    /// The monitor whose loads the store does not answer; it answers all other requests.
     unread: Option<usize>,
-    /// Who is told of changes later.
+    /// The monitor that is notified of changes later.
     untold: Option<usize>,
-    /// Whose next operation the store does not answer in time, and whether it does it all the same.
+    /// The monitor whose next commit the store does not answer in time, and whether it is applied all the
+    /// same.
     failing: Option<usize>,
     is_done_unanswered: bool,
     /// How far the clock of each monitor is ahead.
@@ -122,7 +122,7 @@ impl Monitors {
         self.drain();
     }
 
-    /// What the clock of a monitor shows.
+    /// The clock of a monitor.
     fn clock(&self, index: usize) -> Time {
         self.now + self.ahead[index]
     }
@@ -289,7 +289,7 @@ impl Monitors {
         self.drain();
     }
 
-    /// A monitor missed changes, and cannot load what it has to.
+    /// Makes a monitor miss changes, and be unable to load the state.
     fn cannot_read(&mut self, index: usize) {
         self.unread = Some(index);
         let now = self.clock(index);
@@ -297,7 +297,7 @@ impl Monitors {
         self.drain();
     }
 
-    /// The store answers what it was asked, and goes on.
+    /// Answers all pending requests to the store, which works again.
     fn answer_all(&mut self) {
         (self.is_silent, self.unread) = (false, None);
         while let Some((index, request)) = self.unanswered.pop_front() {
@@ -354,7 +354,7 @@ impl Monitors {
         taken.iter().map(|(_, _, message)| (message.tid, M::decode(message).unwrap())).collect()
     }
 
-    /// The answer to a command, which must be there.
+    /// The answer to a command, which must have arrived.
     fn json(&mut self, index: usize, mut command: Value) -> Value {
         command["format"] = json!("json");
         self.ask(index, 42, &command);
@@ -369,7 +369,7 @@ impl Monitors {
         status["quorum_leader_name"].as_str().unwrap().to_owned()
     }
 
-    /// An OSD at monitor `index` that boots and reports how much it stores.
+    /// An OSD at monitor `index` that boots and reports its usage.
     fn boot(&mut self, index: usize, bytes_used: u64) {
         self.open(index, OSD, EntityName::osd(0));
         let fsid = self.running[index].as_ref().unwrap().fsid();
@@ -501,7 +501,7 @@ fn daemons_of_services_register_with_the_leader_and_again_with_the_next_one() {
     let services = |monitors: &mut Monitors, index: usize| {
         monitors.json(index, json!({ "prefix": "service dump" }))["services"].take()
     };
-    // It has an old map of the manager.
+    // The gateway has an old mgr map.
     monitors.open_with(1, GATEWAY, name(), "Gallow rw");
     monitors.send(1, GATEWAY, 0, &open);
     assert_eq!(monitors.closed, [(1, GATEWAY)]);
@@ -626,7 +626,7 @@ fn failure_reports_from_before_another_monitor_led_count_no_more() {
         ..OsdFailure::default()
     };
     monitors.send(0, REPORTER, 0, &failure);
-    // The report is taken back at the monitor that leads next.
+    // The report is cancelled at the next leader.
     monitors.cannot_read(0);
     monitors.advance(Duration::from_secs(16) + TTL + Duration::from_secs(2));
     assert_eq!(monitors.leader(1), "b");
@@ -716,7 +716,7 @@ fn a_command_that_the_store_did_not_answer_is_done_once_when_it_is_back() {
         };
         assert_eq!(texts(&mut monitors), [(7, 0, "pool 'data' created".to_owned())]);
         let snap = json!({ "prefix": "osd pool mksnap", "pool": "data", "snap": "s" });
-        // A second one like it would say that there is such a snapshot.
+        // A second execution would fail because the snapshot exists.
         monitors.failing = Some(0);
         monitors.ask(1, 8, &snap);
         assert_eq!(texts(&mut monitors), []);
@@ -739,7 +739,7 @@ fn a_command_waits_for_the_store_no_longer_than_it_says() {
     assert_eq!(answers.iter().map(|(tid, _)| *tid).collect::<Vec<_>>(), [8]);
     assert_eq!(answers[0].1.result, -110);
     assert!(answers[0].1.text.starts_with("nothing was changed: the control store"));
-    // Of what was on its way to the store nobody knows what becomes of it.
+    // The outcome of a transaction in flight is unknown.
     monitors.answer_all();
     monitors.advance(Duration::from_secs(2));
     let answers = monitors.take::<MonCommandAck>(0, ADMIN);
@@ -772,7 +772,8 @@ fn an_order_reaches_an_osd_of_which_an_earlier_session_still_seems_to_be_open() 
     assert_eq!(monitors.take::<ScrubOrder>(0, OSD).len(), 1);
 }
 
-/// A leader and a follower that asks of something that another one changed, and that only it has heard of.
+/// A leader, and a follower with a request about a change that another monitor made and only the follower has
+/// received.
 fn asked_too_early() -> (Monitors, Completion) {
     let mut monitors = Monitors::start(2);
     monitors.boot(1, 1 << 30);
@@ -810,7 +811,7 @@ fn a_leader_waits_with_no_more_than_so_many_messages() {
     );
 }
 
-/// Two monitors that have to prove to each other who they are, frame by frame.
+/// Two monitors that must authenticate to each other, frame by frame.
 #[test]
 fn a_follower_proves_that_it_is_a_monitor() {
     let mut monitors = Monitors::start(2);

@@ -1,4 +1,4 @@
-//! Groups that are spread better, become more, and mappings that lose their meaning.
+//! The balancer, `pg_num` changes, and the removal of obsolete upmaps.
 
 mod cluster;
 
@@ -30,7 +30,7 @@ fn run(cluster: &mut Cluster, command: serde_json::Value) -> String {
     reply.text
 }
 
-/// Lets a second pass in which all OSDs report that all is well.
+/// Advances by a second in which all OSDs report healthy groups.
 fn settle(cluster: &mut Cluster) {
     (0..8).for_each(|osd| cluster.report(osd, 4));
     cluster.advance(Duration::from_secs(1));
@@ -212,7 +212,7 @@ fn the_autoscaler_gives_no_advice_while_reports_are_missing() {
     let mut cluster = cluster(&["splits_groups", "merges_groups"], 128);
     let set = json!({ "prefix": "osd pool set", "pool": "data", "var": "pg_autoscale_mode", "val": "on" });
     run(&mut cluster, set);
-    // By the first of eight OSDs the pool has next to nothing.
+    // By the report of the first of eight OSDs the pool has almost no data.
     cluster.report(0, 1000);
     cluster.advance(Duration::from_secs(5));
     assert_eq!(cluster.monitor.state().osdmap.pools[&POOL].pg_num_target, 128);
@@ -270,24 +270,24 @@ fn whole_sets_that_break_the_rule_are_removed_and_others_stay() {
         let ids = osds.map(|osd| osd.to_string());
         json!({ "prefix": "osd pg-upmap", "pgid": "1.0", "id": ids })
     };
-    // Two of one host.
+    // Two OSDs of one host.
     run(&mut cluster, upmap([2, 3]));
     assert_eq!(whole(&cluster), None);
     let chosen = cluster.monitor.state().osdmap.pg_to_osds(pg).up;
     let turned = [chosen[1].0, chosen[0].0];
     run(&mut cluster, upmap(turned));
     assert_eq!(whole(&cluster), Some(turned.map(OsdId).to_vec()));
-    // One that CRUSH chooses anyway means nothing.
+    // A set that CRUSH chooses anyway is removed.
     run(&mut cluster, upmap([chosen[0].0, chosen[1].0]));
     assert_eq!(whole(&cluster), None);
     run(&mut cluster, upmap(turned));
-    // The host of one becomes the other's.
+    // The host of one OSD becomes the other's.
     let host = format!("host=h{}", chosen[0].0 / 2);
     let moved = format!("osd.{}", chosen[1]);
     let to = json!({ "prefix": "osd crush move", "name": moved, "args": [host, "root=default"] });
     run(&mut cluster, to);
     assert_eq!(whole(&cluster), None);
-    // By a rule over OSDs these two may be together.
+    // Under a rule over OSDs these two may be together.
     run(&mut cluster, use_it("replicated_rule"));
     run(&mut cluster, upmap(turned));
     let chosen = cluster.monitor.state().osdmap.placement().pg_to_crush(pg);
@@ -305,7 +305,7 @@ fn a_temporary_primary_is_a_member_of_the_acting_set() {
     assert_eq!(reply.result, types::Errno::INVAL.negative(), "{}", reply.text);
     run(&mut cluster, lead(acting[1].0));
     assert_eq!(cluster.monitor.state().osdmap.pg_to_osds(pg).acting_primary, Some(acting[1]));
-    // Another set acts: the map names nobody who is not part of it.
+    // With another acting set, the map drops a primary that is not a member.
     let others: Vec<String> =
         (0..8).filter(|osd| *osd != acting[1].0).take(2).map(|osd| osd.to_string()).collect();
     run(&mut cluster, json!({ "prefix": "osd pg-temp", "pgid": "1.1", "id": others }));

@@ -10,7 +10,7 @@ use types::Errno;
 use wire::{Command, CommandReply};
 
 const CLIENT: ConnId = ConnId(ConnId::ACCEPTED + 7);
-/// A bound that a replicated pool of 8 groups on 3 OSDs exceeds.
+/// A limit of groups per OSD that a replicated pool of 8 groups on 3 OSDs exceeds.
 const FEW: &str = "5";
 
 fn tell_from(cluster: &mut Cluster, conn: ConnId, command: &Value) -> CommandReply {

@@ -1,4 +1,4 @@
-//! A monitor on a control store in memory, with what it says collected.
+//! A monitor on a control store in memory, whose outputs are collected.
 
 // Each test program uses its part of this.
 #![allow(dead_code)]
@@ -28,21 +28,21 @@ pub struct Cluster {
     pub sent: Vec<(ConnId, Message)>,
     pub verdicts: Vec<(ConnId, engine::AuthVerdict)>,
     pub closed: Vec<ConnId>,
-    /// Sessions that are not to be read from.
+    /// Sessions that the monitor has paused.
     pub paused: BTreeSet<ConnId>,
-    /// Another monitor's transactions that go before the next one of this monitor.
+    /// Transactions of another monitor that are committed before the next one of this monitor.
     pub rivals: VecDeque<Transaction>,
-    /// What OSDs say in their metadata that they can do.
+    /// Metadata keys by which OSDs state their features when they boot.
     pub abilities: Vec<&'static str>,
-    /// The store answers, and takes no writes, for this reason.
+    /// If set, the store answers but refuses writes, for this reason.
     pub refuses_writes: Option<String>,
-    /// The store never takes transactions that write keys with this in their name.
+    /// If set, the store refuses for good all transactions that write keys with this in their name.
     pub never_takes: Option<&'static str>,
-    /// Transactions that the store was asked for.
+    /// Number of transactions sent to the store.
     pub commits: usize,
-    /// Loads of all that it holds.
+    /// Number of loads of the whole store.
     pub loads: usize,
-    /// The most keys that one of them wrote.
+    /// The most keys that one transaction wrote.
     pub largest: usize,
 }
 
@@ -140,7 +140,7 @@ impl Cluster {
         cluster
     }
 
-    /// Does what the monitor wants done until it wants nothing more.
+    /// Executes the monitor's outputs until there are none.
     pub fn drain(&mut self) {
         while let Some(output) = self.monitor.poll_output() {
             match output {
@@ -185,14 +185,13 @@ impl Cluster {
         }
     }
 
-    /// Opens a session with the given monitor capabilities; empty ones mean a link within the
-    /// process.
+    /// Opens a session with the given monitor capabilities; empty ones mean a link within the process.
     pub fn open(&mut self, conn: ConnId, name: &str, global_id: i64, caps: &str) {
         let caps = if caps.is_empty() { String::new() } else { format!("M{caps}") };
         self.open_with(conn, name, global_id, &caps);
     }
 
-    /// Opens a session with what the monitor itself wrote into the peer's capabilities.
+    /// Opens a session with encoded capabilities, as the monitor puts them into [`Peer::caps`].
     pub fn open_with(&mut self, conn: ConnId, name: &str, global_id: i64, caps: &str) {
         let name: EntityName = name.parse().unwrap();
         let caps = caps.to_owned();
@@ -219,7 +218,7 @@ impl Cluster {
         self.drain();
     }
 
-    /// What was sent to a session of one kind since the last look.
+    /// Messages of one kind that were sent to a session since the last call.
     pub fn take<M: MessageBody>(&mut self, conn: ConnId) -> Vec<M> {
         let wanted = |(to, message): &(ConnId, Message)| *to == conn && message.kind == M::KIND;
         let (taken, rest) = std::mem::take(&mut self.sent).into_iter().partition(wanted);
@@ -237,7 +236,7 @@ impl Cluster {
         self.boot_store(osd, nonce, Uuid::default());
     }
 
-    /// The same with a store that says which it is.
+    /// The same with the id of its store.
     pub fn boot_store(&mut self, osd: i32, nonce: u32, store: Uuid) {
         self.boot_from(osd, nonce, store, "alpha");
     }
@@ -283,7 +282,7 @@ impl Cluster {
         self.send(conn, 0, &boot);
     }
 
-    /// Reports that an OSD's groups are well and hold `objects` objects each.
+    /// Reports that an OSD's groups are healthy and hold `objects` objects each.
     pub fn report(&mut self, osd: i32, objects: u64) {
         self.report_with(osd, objects, 3 << 30);
     }
@@ -305,7 +304,7 @@ impl Cluster {
         self.report_groups(osd, 3 << 30, |_| stat.clone());
     }
 
-    /// Reports groups whose primary the OSD is, as `stat` says they are.
+    /// Reports groups whose primary the OSD is, with the statistics that `stat` returns.
     pub fn report_groups(&mut self, osd: i32, bytes_available: u64, stat: impl Fn(PgId) -> PgStat) {
         let map = &self.monitor.state().osdmap;
         let groups: Vec<PgId> = map.pools.keys().flat_map(|pool| map.pgs(*pool)).collect();
