@@ -6,13 +6,13 @@
 //! auth/<entity>        EntityAuth             secrets  ServiceSecrets
 //! config/<who>/<name>  config-key/<key>       plain text
 //! image-task/<n>                              JSON: work on images in the background
-//! image-schedule/<kind>/<level>               JSON: what is done with images again and again
+//! image-schedule/<kind>/<level>               JSON: schedules of recurring work on images
 //! config-history/<n>   log/<n>  health/mutes  JSON, LogEntry, JSON
 //! monmap/<epoch>  mgrmap                      encoded maps
 //! meta/global-id                              decimal: the first global id that was never reserved
 //! version/<service>                           decimal; compared by every transaction
 //! present/<monitor>  leader                   JSON; go with the lease of a monitor
-//! clock                                       JSON: what the leader's clock showed lately
+//! clock                                       JSON: a recent reading of the leader's clock
 //! ```
 //!
 //! Numbers are padded with zeros so that keys sort by them.

@@ -1,10 +1,10 @@
-//! Block stores outside a running cluster: made, opened, examined, copied.
+//! Offline work on block stores: formatting, opening, checking, copying.
 //!
-//! An OSD's directory has a file `store` that tells which kind of store it keeps (`block` or `files`;
-//! directories from before there was a choice have none, and a database of files). One that has neither holds no store:
-//! it is never taken for a new, empty one. A block store's device is
-//! `block` in there, a file or a link to one or to a block device; its log and metadata may have a
-//! faster one, `block.log`.
+//! An OSD's directory has a file `store` that names the kind of its store (`block` or `files`; directories
+//! from before there was a choice have no such file, but a database of files). A directory with neither
+//! contains no store: it is never taken for a new, empty one. The device of a block store is `block` in that
+//! directory, a file or a link to a file or a block device; log and metadata may be on a faster device,
+//! `block.log`.
 
 mod check;
 mod devices;

@@ -102,8 +102,8 @@ impl crate::MessageBody for MgrConfigure {
     }
 }
 
-/// `MMgrReport`: performance counters and status. Metrics behind the configuration are not requested: they are
-/// written empty, and fields after those are not read.
+/// `MMgrReport`: performance counters and status. Metrics after the configuration are not requested: they are
+/// written empty, and the fields after them are not read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrReport {
     pub daemon_name: String,

@@ -98,7 +98,7 @@ impl Monitor {
         self.serve_subscriptions(now, conn);
     }
 
-    /// Sends the rotating secrets to the services that asked for them.
+    /// Sends the rotating secrets to the services that requested them.
     pub(super) fn push_secrets(&mut self, now: Time) {
         let conns: Vec<ConnId> = self
             .sessions

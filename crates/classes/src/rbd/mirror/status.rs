@@ -99,10 +99,11 @@ fn get(object: &mut dyn ObjectContext, global_id: Bytes) -> Result<Statuses> {
     statuses(object, &global_id, &watchers)
 }
 
-/// Images asked about at once: what is loaded of each may be as large as a page of an omap, and room is reserved for that.
+/// Images requested at once: the data loaded for each may be as large as a page of an omap, and memory is
+/// reserved for that.
 const IMAGES_AT_ONCE: usize = 16;
 
-/// The results of `about` for each image, where it has one. Several are requested before a missing one stops the
+/// The results of `about` for each image that has one. Several are requested before a missing one stops the
 /// method.
 fn of_images<T>(
     object: &mut dyn ObjectContext,
