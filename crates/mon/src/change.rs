@@ -16,8 +16,7 @@ use std::sync::Arc;
 use types::{Epoch, OsdId, PoolId, UTime};
 use wire::internal::ScrubOrder;
 
-/// The writes and side effects of one operation. Side effects (log entries, orders, notes) take place once
-/// the transaction is durable.
+/// The writes of one operation, and the orders to OSDs that follow once they are durable.
 #[derive(Debug)]
 pub struct Change {
     now: UTime,
@@ -49,6 +48,7 @@ impl Change {
         self.incremental.is_none() && self.transaction.is_empty()
     }
 
+    /// The wall-clock time at which the change began.
     pub fn now(&self) -> UTime {
         self.now
     }
@@ -69,6 +69,7 @@ impl Change {
         self.notes.push((severity, text));
     }
 
+    /// Takes the log entries out: severity and text.
     pub fn take_notes(&mut self) -> Vec<(u16, String)> {
         std::mem::take(&mut self.notes)
     }
@@ -78,15 +79,17 @@ impl Change {
         self.orders.push((osd, order));
     }
 
+    /// Takes the scrub orders out.
     pub fn take_orders(&mut self) -> Vec<(OsdId, ScrubOrder)> {
         std::mem::take(&mut self.orders)
     }
 
-    /// Updates the image traffic once the change is durable.
+    /// Updates the image traffic, at once and whether or not the change is committed.
     pub fn note_images(&mut self, note: Note) {
         self.image_notes.push(note);
     }
 
+    /// Takes the updates of the image traffic out.
     pub fn take_image_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.image_notes)
     }
@@ -96,6 +99,7 @@ impl Change {
         self.transaction.put(key, value);
     }
 
+    /// Deletes a key of the control store.
     pub fn delete(&mut self, key: impl Into<String>) {
         self.transaction.delete(key);
     }

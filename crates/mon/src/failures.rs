@@ -63,6 +63,7 @@ pub enum Verdict {
 /// The current failure reports about one OSD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
+    /// OSDs whose reports count.
     pub reporters: Vec<OsdId>,
     /// Number of failure domains among the reporters, and the number required to mark the OSD down.
     pub domains: usize,

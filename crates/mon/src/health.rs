@@ -51,9 +51,11 @@ impl Severity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     pub severity: Severity,
+    /// One line, which counts the affected entities.
     pub summary: String,
-    /// Number of affected entities; a mute that is not sticky ends when it grows.
+    /// Number of affected entities.
     pub count: u64,
+    /// Lines about the affected entities; the last one begins with `next:`.
     pub details: Vec<String>,
 }
 
@@ -63,6 +65,7 @@ pub struct Health {
     pub checks: BTreeMap<&'static str, Check>,
     /// Checks that OSDs reported, under names of their own.
     pub reported: BTreeMap<String, Check>,
+    /// Names of muted checks, whether or not they fail.
     pub muted: Vec<String>,
 }
 

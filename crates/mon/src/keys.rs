@@ -36,6 +36,7 @@ pub enum Service {
 }
 
 impl Service {
+    /// All parts.
     pub const ALL: [Service; 9] = [
         Service::Auth,
         Service::Config,
@@ -100,10 +101,12 @@ pub const LEADER: &str = "leader";
 pub const CLOCK: &str = "clock";
 pub const HEALTH_MUTES: &str = "health/mutes";
 
+/// The key of a full OSD map.
 pub fn osdmap_full(epoch: Epoch) -> String {
     format!("{OSDMAP_FULL}{:010}", epoch.0)
 }
 
+/// The key of the incremental that leads to `epoch`.
 pub fn osdmap_incremental(epoch: Epoch) -> String {
     format!("osdmap/inc/{:010}", epoch.0)
 }
@@ -139,6 +142,7 @@ pub fn image_task(sequence: u64) -> String {
     format!("image-task/{sequence:020}")
 }
 
+/// `kind` is `trash` or `mirror`; `level` consists of ids and names, with slashes between.
 pub fn image_schedule(kind: &str, level: &str) -> String {
     format!("image-schedule/{kind}/{level}")
 }
@@ -147,6 +151,7 @@ pub fn log(sequence: u64) -> String {
     format!("log/{sequence:020}")
 }
 
+/// The key that is bound to the lease of a live monitor.
 pub fn present(monitor: &str) -> String {
     format!("present/{monitor}")
 }

@@ -119,6 +119,7 @@ pub struct Settings {
     pub auth: AuthMode,
     /// Connection modes of msgr2 that are accepted (1 crc, 2 secure).
     pub connection_modes: Vec<u32>,
+    /// Lifetimes of tickets, and accepted key types.
     pub cephx: CephxPolicy,
     /// Shown by `node ls` and in the daemon's metadata.
     pub hostname: String,

@@ -32,6 +32,7 @@ pub struct Progress {
 /// One period of data movement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
+    /// Unique among the events of this monitor.
     pub id: String,
     pub message: String,
     pub started: Time,

@@ -54,7 +54,9 @@ pub struct Registered {
     /// Epoch and time of its first registration.
     pub start_epoch: u32,
     pub start_stamp: UTime,
+    /// Fields that the daemon registered.
     pub metadata: Texts,
+    /// Fields of its last status, and the time of that.
     pub status: Texts,
     /// Its tasks in progress, by kind.
     pub tasks: Texts,

@@ -43,17 +43,20 @@ pub struct State {
     pub full_maps: BTreeMap<Epoch, Bytes>,
     /// Encoded incrementals, by the epoch that they lead to.
     pub incrementals: BTreeMap<Epoch, Bytes>,
+    /// Metadata that OSDs reported at their last boot.
     pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
     pub entities: BTreeMap<EntityName, EntityAuth>,
     /// Rotating secrets of the services.
     pub secrets: ServiceSecrets,
     /// Section (`global`, `osd`, `osd.3`, `osd/class:ssd`) -> option -> value.
     pub config: BTreeMap<String, BTreeMap<String, String>>,
+    /// Entries of `config log` by number.
     pub config_history: BTreeMap<u64, Value>,
     pub config_keys: BTreeMap<String, Bytes>,
     pub image_tasks: BTreeMap<u64, ImageTask>,
     /// By (kind, level).
     pub image_schedules: BTreeMap<(String, String), Schedule>,
+    /// The cluster log by number.
     pub log: BTreeMap<u64, LogEntry>,
     pub mutes: Vec<Mute>,
     /// The first global id that is not reserved by any monitor.
@@ -78,7 +81,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mute {
     pub code: String,
-    /// A sticky mute stays when the check clears or grows worse.
+    /// As given to `health mute`. Only shown: every mute stays until it expires or is removed.
     pub sticky: bool,
     pub summary: String,
     pub count: u64,

@@ -65,13 +65,16 @@ pub struct Totals {
     pub pgs: u64,
     pub objects: u64,
     pub clones: u64,
+    /// Copies that objects should have in sum.
     pub copies: u64,
+    /// Missing copies, misplaced copies, and objects without any reachable copy.
     pub degraded: u64,
     pub misplaced: u64,
     pub unfound: u64,
     pub bytes: u64,
     pub omap_bytes: u64,
     pub omap_keys: u64,
+    /// Entries of the groups' logs.
     pub log_size: u64,
     pub reads: u64,
     pub read_bytes: u64,
@@ -82,6 +85,7 @@ pub struct Totals {
     pub scrub_errors: u64,
     pub repaired: u64,
     pub large_omaps: u64,
+    /// Members of the up sets and of the acting sets, in sum.
     pub up: u64,
     pub acting: u64,
 }
@@ -259,10 +263,12 @@ impl Statistics {
         found
     }
 
+    /// The last report of an OSD.
     pub fn osd(&self, osd: OsdId) -> Option<&OsdReport> {
         self.osds.get(&osd)
     }
 
+    /// The last reports of all OSDs, in the order of their ids.
     pub fn osds(&self) -> impl Iterator<Item = (OsdId, &OsdReport)> {
         self.osds.iter().map(|(osd, report)| (*osd, report))
     }
@@ -287,6 +293,7 @@ impl Statistics {
         self.pgs.get(&pg).map(|(_, stat)| stat)
     }
 
+    /// The newest reports of all groups that were reported.
     pub fn pgs(&self) -> impl Iterator<Item = (PgId, &PgStat)> {
         self.pgs.iter().map(|(pg, (_, stat))| (*pg, stat))
     }
@@ -352,6 +359,7 @@ impl Statistics {
         Totals::of(self.pgs().map(|(_, stat)| stat))
     }
 
+    /// The sum over a pool's groups that were reported.
     pub fn pool_totals(&self, pool: PoolId) -> Totals {
         let first = PgId { pool, seed: 0 };
         let last = PgId { pool, seed: u32::MAX };

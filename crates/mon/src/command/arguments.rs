@@ -49,10 +49,12 @@ impl Arguments {
         self.values.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// An optional integer.
     pub fn int(&self, name: &str) -> Option<i64> {
         self.optional(name)?.parse().ok()
     }
 
+    /// An optional number.
     pub fn float(&self, name: &str) -> Option<f64> {
         self.optional(name)?.parse().ok()
     }
@@ -67,6 +69,7 @@ impl Arguments {
         self.optional_osd(name).unwrap_or(OsdId::NONE)
     }
 
+    /// An optional OSD id.
     pub fn optional_osd(&self, name: &str) -> Option<OsdId> {
         self.optional(name)?.parse().ok().map(OsdId)
     }

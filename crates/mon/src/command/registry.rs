@@ -37,6 +37,7 @@ impl Registry {
         Ok(indexes.iter().map(|index| &self.commands[*index]).map(|(s, c)| (s, c)).collect())
     }
 
+    /// All commands, with each of their signatures.
     pub fn commands(&self) -> impl Iterator<Item = Found<'_>> {
         self.commands.iter().map(|(signature, command)| (signature, command))
     }

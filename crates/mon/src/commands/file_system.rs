@@ -56,6 +56,7 @@ pub const COMMANDS: &[Command] = &[
     }),
 ];
 
+/// The empty file system map, as in `status` and `report`.
 pub(super) fn fsmap() -> Value {
     json!({
         "epoch": 1,

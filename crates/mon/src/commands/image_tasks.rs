@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::{Errno, Uuid};
 
+/// The pool of images that are named without one.
 pub(super) const POOL_DEFAULT: &str = "rbd";
 
 macro_rules! add {

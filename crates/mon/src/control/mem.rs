@@ -88,6 +88,7 @@ impl MemControl {
         }
     }
 
+    /// Grants a lease that expires at `now + ttl`.
     pub fn grant(&mut self, now: Time, ttl: Duration) -> LeaseId {
         self.leases_granted += 1;
         let lease = Lease { ttl, ends: now + ttl, keys: BTreeSet::new() };
@@ -95,6 +96,7 @@ impl MemControl {
         self.leases_granted
     }
 
+    /// Renews a lease that has not expired.
     pub fn renew(&mut self, now: Time, lease: LeaseId) -> Result<LeaseId, LeaseError> {
         let known = self.leases.get_mut(&lease).filter(|known| known.ends > now);
         let known = known.ok_or(LeaseError::Ended)?;

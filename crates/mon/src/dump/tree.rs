@@ -112,6 +112,7 @@ pub struct Selection<'a> {
     pub root: Option<i32>,
     /// Leaves out buckets without OSDs to show.
     pub hide_empty: bool,
+    /// The OSDs to show.
     pub shows: &'a dyn Fn(OsdId) -> bool,
 }
 
@@ -228,6 +229,7 @@ impl Sum {
 }
 
 impl<'a> Utilization<'a> {
+    /// Collects the usage of all OSDs that have reported.
     pub fn new(map: &'a OsdMap, stats: &Statistics) -> Self {
         let usage: BTreeMap<OsdId, OsdUsage> = stats
             .osds()

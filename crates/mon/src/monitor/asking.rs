@@ -28,6 +28,7 @@ impl Default for Registries {
 }
 
 impl Registries {
+    /// The commands that messages of a channel may carry.
     pub fn of(&self, channel: Channel) -> &Registry {
         match channel {
             Channel::Monitor | Channel::Manager => &self.cluster,
@@ -57,6 +58,7 @@ impl Admitted {
 }
 
 impl Monitor {
+    /// Handles a request: refuses it, answers it at once if it only reads, or queues it.
     pub(super) fn take_job(&mut self, now: Time, job: Job) {
         match job {
             Job::Command(command) if command.channel == Channel::Tell => {

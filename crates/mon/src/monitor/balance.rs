@@ -20,8 +20,11 @@ const INTERVAL_DEFAULT: u64 = 60;
 pub struct BalancerStatus {
     /// Time at which the last step was queued.
     pub last: Option<Time>,
+    /// Time at which the last step ran.
     pub started: Option<Time>,
+    /// A sentence about the last step, in the words of Ceph's balancer.
     pub result: String,
+    /// Whether the last step found nothing to improve.
     pub is_even: bool,
 }
 
@@ -75,6 +78,7 @@ pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
 }
 
 impl Monitor {
+    /// Queues a step if the balancer is on and the interval is over.
     pub(super) fn balance_if_due(&mut self, now: Time) {
         let interval = self.state.mgr_option("mgr/balancer/sleep_interval");
         let seconds = interval.and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT);
@@ -87,6 +91,7 @@ impl Monitor {
         self.enqueue(Job::Balance);
     }
 
+    /// Runs a step of the balancer.
     pub(super) fn balance(&mut self, now: Time, change: &mut Change) {
         let status = &mut self.overview.balancer;
         status.started = Some(now);

@@ -15,6 +15,7 @@ use types::OsdId;
 /// Longest time for which a boot waits for those of other OSDs.
 const GATHER_MAX: Duration = Duration::from_secs(2);
 
+/// Boots that wait to be committed in one map.
 #[derive(Debug, Default)]
 pub(super) struct Boots {
     waiting: BTreeMap<OsdId, Boot>,
@@ -24,6 +25,7 @@ pub(super) struct Boots {
 }
 
 impl Boots {
+    /// The time at which the batch is queued at the latest.
     pub fn due(&self) -> Option<Time> {
         self.due
     }

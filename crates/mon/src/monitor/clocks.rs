@@ -30,6 +30,7 @@ const STAMP_INTERVAL: Duration = Duration::from_secs(20);
 /// change of leader and the delays of a busy store.
 const STAMP_AGE_MAX: Duration = Duration::from_secs(60);
 
+/// The time of the next comparison of clocks.
 #[derive(Debug, Default)]
 pub(super) struct ClockChecks {
     due: Time,

@@ -51,6 +51,7 @@ pub(super) enum Sync {
 }
 
 impl Sync {
+    /// The time at which to load the state.
     pub fn due(self) -> Option<Time> {
         match self {
             Sync::Behind { until } | Sync::Paused { until } => Some(until),
@@ -70,6 +71,7 @@ pub(super) struct InFlight {
 }
 
 impl Monitor {
+    /// Requests the whole content of the store.
     pub(super) fn load(&mut self) {
         self.sync = Sync::Loading;
         self.known_before_load = self.state.newest();
@@ -78,6 +80,7 @@ impl Monitor {
         self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
     }
 
+    /// Replaces the state by the loaded one, and continues. The first load starts the service.
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
         match State::load(entries, revision) {
             Ok(mut state) => {
@@ -203,6 +206,7 @@ impl Monitor {
         self.in_flight = Some(InFlight { token, known, transaction, job, effects });
     }
 
+    /// Handles the outcome of the transaction in flight.
     pub(super) fn committed(
         &mut self,
         now: Time,
@@ -281,6 +285,7 @@ impl Monitor {
         }
     }
 
+    /// Notes a failed write, for health.
     pub(super) fn note_refused(&mut self, now: Time, reason: &str) {
         let reason = reason.to_owned();
         match &mut self.overview.store_refusal {
@@ -317,6 +322,7 @@ impl Monitor {
         })
     }
 
+    /// Applies a committed transaction of this monitor to the state.
     pub(super) fn apply_own(&mut self, now: Time, transaction: Transaction, revision: Revision) {
         let event = |(key, value)| Event { key, value, revision };
         let events: Vec<Event> = transaction.writes.into_iter().map(event).collect();

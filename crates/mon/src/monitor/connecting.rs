@@ -24,6 +24,7 @@ enum Failure {
 }
 
 impl Monitor {
+    /// One step of the authentication to the leader.
     pub(super) fn prove_to_monitor(
         &mut self,
         now: Time,

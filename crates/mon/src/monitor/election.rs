@@ -32,6 +32,7 @@ const HUMBLE: Duration = Duration::from_secs(60);
 /// Time without an answer of the store after which health warns.
 pub(crate) const SILENCE_MAX: Duration = LEASE_TTL;
 
+/// This monitor's lease, presence and leadership.
 pub(super) struct Candidacy {
     me: Leader,
     lease: Option<LeaseId>,
@@ -54,6 +55,7 @@ pub(super) struct Candidacy {
 }
 
 impl Candidacy {
+    /// `incarnation` must differ between runs of the monitor.
     pub fn new(name: &str, incarnation: u64) -> Self {
         Candidacy {
             me: Leader { name: name.to_owned(), incarnation },
@@ -151,6 +153,7 @@ impl Monitor {
         self.claim(now);
     }
 
+    /// Handles the answer to a request for the lease.
     pub(super) fn leased(&mut self, now: Time, token: u64, outcome: Result<LeaseId, LeaseError>) {
         let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
         let Some((_, asked_at)) = asked.filter(|_| !self.reading.yields()) else { return };

@@ -18,6 +18,7 @@ const MARKS: OsdState =
     OsdState(OsdState::FULL.0 | OsdState::BACKFILLFULL.0 | OsdState::NEARFULL.0);
 
 impl Monitor {
+    /// Updates the marks of OSDs and pools from the reported usage.
     pub(super) fn plan_fullness(&self, change: &mut Change) {
         let map = &self.state.osdmap;
         let mut marked = BTreeMap::new();

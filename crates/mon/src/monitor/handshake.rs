@@ -26,6 +26,7 @@ const AUTHORIZER_MODE_MAX: u8 = 9;
 /// Time in which a peer must authenticate.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The state of a peer's authentication.
 #[derive(Debug)]
 pub(super) struct Handshake {
     started: Time,
@@ -45,6 +46,7 @@ enum Step {
 }
 
 impl Handshake {
+    /// The cephx state of a completed handshake, for the renewal of tickets.
     pub fn into_cephx(self) -> Option<CephxServer> {
         match self.step {
             Step::Done(cephx) => cephx,
@@ -58,6 +60,7 @@ impl Handshake {
 struct Refused(Errno);
 
 impl Monitor {
+    /// Handles one step of a peer's authentication.
     pub(super) fn authenticate(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         let outcome = match request {
             AuthRequest::Start { method, .. } if method != self.method() => {

@@ -55,6 +55,7 @@ fn level(severity: Severity) -> u16 {
 }
 
 impl Monitor {
+    /// Logs changes of health, if a check is due. Muted checks are not logged.
     pub(super) fn watch_health(&mut self, now: Time) {
         if now < self.health_seen.due {
             return;

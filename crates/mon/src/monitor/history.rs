@@ -17,6 +17,7 @@ const SLACK: usize = 50;
 const REMOVED_AT_ONCE: usize = 500;
 
 impl Monitor {
+    /// Deletes incrementals that are no longer needed. Needs a report of every group.
     pub(super) fn plan_history(&self, change: &mut Change) {
         let known = &self.state.incrementals;
         if known.len() < INCREMENTALS_KEPT + SLACK {

@@ -183,12 +183,14 @@ pub(super) enum Channel {
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     pub messages: Vec<(ConnId, Message)>,
+    /// Ids that this operation reserves.
     pub global_ids: Option<Range<u64>>,
     /// The operation takes several steps, and must run again.
     pub again: bool,
 }
 
 impl Effects {
+    /// Only one message to send.
     pub fn message(conn: ConnId, message: Message) -> Self {
         Effects { messages: vec![(conn, message)], ..Effects::default() }
     }
@@ -342,6 +344,7 @@ impl Monitor {
         self.append_log(entries, change);
     }
 
+    /// Runs a command: returns its change, and its answer as an effect.
     pub(super) fn run_command(&mut self, now: Time, job: &CommandJob) -> (Change, Effects) {
         let (answer, mut change) = match self.execute(now, job) {
             Ok(done) => done,
@@ -384,6 +387,7 @@ impl Monitor {
         Ok((answer, context.change))
     }
 
+    /// The reply to a command, in the message kind of its channel.
     pub(super) fn answer(&self, job: &CommandJob, answer: Answer) -> Message {
         let Answer { result, text, output } = answer;
         let message = match job.channel {

@@ -20,6 +20,7 @@ use wire::{
 };
 
 impl Monitor {
+    /// Handles a message of a session, or forwards it to the leader. A malformed one closes the session.
     pub(super) fn handle(&mut self, now: Time, conn: ConnId, message: Message) {
         let taken = match self.relay.is_link(conn) {
             true => self.take_from_leader(now, &message),
@@ -86,6 +87,7 @@ impl Monitor {
         Ok(())
     }
 
+    /// Sends a message that depends on the peer's features.
     pub(super) fn reply(&mut self, conn: ConnId, message: impl FnOnce(&Monitor, u64) -> Message) {
         let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
         let message = message(self, features);

@@ -36,6 +36,7 @@ pub fn all_osds_can(state: &State, what: &str) -> bool {
 }
 
 impl Monitor {
+    /// Takes the next step of each pool that has not reached its targets.
     pub(super) fn plan_group_numbers(&self, change: &mut Change) {
         let (state, stats) = (&self.state, &self.stats);
         let moving = state.osdmap.pools.iter().filter(|(_, pool)| {

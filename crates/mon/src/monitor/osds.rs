@@ -21,6 +21,7 @@ use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown,
 /// Upper bound of OSD ids; the map has a slot for each.
 pub(crate) const OSD_ID_MAX: i32 = 10_000;
 
+/// Kinds of messages that only OSDs send.
 pub(super) const KINDS: [u16; 6] = [
     OsdBoot::KIND,
     OsdAlive::KIND,
@@ -48,6 +49,7 @@ pub(super) enum OsdJob {
     PgTemp(BTreeMap<PgId, Vec<OsdId>>),
 }
 
+/// A boot message with its session, and the addresses of the session's peer.
 #[derive(Debug, Clone)]
 pub(super) struct Boot {
     conn: ConnId,
@@ -81,6 +83,7 @@ impl OsdJob {
 }
 
 impl Monitor {
+    /// Handles a message of an OSD; ignores it if the session is not that of an OSD that may execute on `osd`.
     pub(super) fn take_osd_message(
         &mut self,
         now: Time,
@@ -132,12 +135,14 @@ impl Monitor {
         Ok(())
     }
 
+    /// Queues or merges an operation of OSDs.
     pub(super) fn enqueue_osd_job(&mut self, job: OsdJob) {
         if let Err(job) = self.jobs.push_osd(job) {
             self.reject(job, Rejection::Busy);
         }
     }
 
+    /// Collects the changes of an operation of OSDs.
     pub(super) fn run_osd_job(&mut self, now: Time, job: &OsdJob, change: &mut Change) -> Effects {
         match job {
             OsdJob::Boots(boots) => {

@@ -22,6 +22,7 @@ pub struct Overview {
     pub hostname: String,
     /// Facts of this host for the metadata.
     pub host_facts: BTreeMap<String, String>,
+    /// Start of this run: the time of the first load.
     pub started: Time,
     /// Open sessions by number, for `features` and `sessions`.
     pub peers: BTreeMap<u64, PeerSummary>,
@@ -61,11 +62,14 @@ pub struct Operations {
 /// One request of a client.
 #[derive(Debug, Clone)]
 pub struct Operation {
+    /// Number of completion; zero while it waits.
     pub sequence: u64,
     pub description: String,
+    /// The session, for `dump_ops_in_flight`.
     pub source: String,
     /// Time of arrival.
     pub asked: Time,
+    /// Time of completion; `None` while it waits.
     pub done: Option<Time>,
 }
 
@@ -158,6 +162,7 @@ impl Skew {
 }
 
 impl Overview {
+    /// The overview of a monitor that has just started.
     pub fn new(settings: &Settings) -> Self {
         Overview {
             mon_name: settings.mon_name.clone(),

@@ -15,6 +15,7 @@ use wire::{MessageBody, PoolOp, PoolOpKind, PoolOpReply};
 type Outcome = Result<Option<SnapId>, Errno>;
 
 impl Monitor {
+    /// Runs an operation, and returns its reply.
     pub(super) fn run_pool_op(
         &mut self,
         conn: ConnId,

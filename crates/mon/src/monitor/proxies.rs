@@ -20,6 +20,7 @@ const HELD_MESSAGES_MAX: usize = 16_384;
 /// The bit that marks session numbers of proxies; numbers of links within a process use the bit above.
 const PROXY: u64 = 1 << 62;
 
+/// The proxies of all followers' sessions.
 #[derive(Default)]
 pub(super) struct Proxies {
     /// For each proxy, the session with the owning monitor and that monitor's number for it.
@@ -39,6 +40,7 @@ struct Held {
 }
 
 impl Proxies {
+    /// Whether a session is a proxy for that of another monitor.
     pub fn is_proxy(&self, conn: ConnId) -> bool {
         self.routes.contains_key(&conn)
     }

@@ -28,6 +28,7 @@ const RENEW_INTERVAL_SECONDS: u32 = 300;
 const LOG_LEVELS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "log-error"];
 
 impl Monitor {
+    /// Adds or replaces subscriptions, and serves them at once.
     pub(super) fn subscribe(&mut self, now: Time, conn: ConnId, message: MonSubscribe) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         for (what, item) in &message.what {
@@ -111,6 +112,7 @@ impl Monitor {
         }
     }
 
+    /// Sends a service its rotating secrets, sealed if the session is by cephx.
     pub(super) fn send_secrets(&mut self, now: Time, conn: ConnId) {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         let Some(service) = session.secrets_for else { return };
@@ -217,6 +219,7 @@ fn serve(
     }
 }
 
+/// A message with the current mon map.
 pub(super) fn monmap(state: &State, features: u64) -> Message {
     MonMapMessage { map: codec::encode_to_bytes(&state.monmap) }.encode(features)
 }

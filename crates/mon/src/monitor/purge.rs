@@ -10,6 +10,7 @@ use maps::{OsdMap, SnapIntervals};
 use types::{PoolId, SnapId};
 
 impl Monitor {
+    /// Removes snapshots from the queue that every group has purged.
     pub(super) fn plan_purge(&self, change: &mut Change) {
         let (state, stats) = (&self.state, &self.stats);
         for (pool, queue) in &state.osdmap.removed_snaps_queue {

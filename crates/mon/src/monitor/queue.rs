@@ -23,6 +23,7 @@ pub const SESSION_BYTES_PAUSE: usize = 4 << 20;
 /// few.
 pub const CLUSTER_JOBS_MAX: usize = 4096;
 
+/// The queues, and the load of each session.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     /// Operations to be run again, before all others.
@@ -152,10 +153,12 @@ impl Jobs {
         self.iter().next().is_none()
     }
 
+    /// All waiting operations.
     pub fn iter(&self) -> impl Iterator<Item = &Job> {
         self.first.iter().chain(&self.cluster).chain(&self.clients)
     }
 
+    /// A session's waiting operations.
     pub fn load(&self, conn: ConnId) -> Load {
         self.by_session.get(&conn).copied().unwrap_or_default()
     }

@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// once.
 const CLIENTS_LEAVE: Duration = Duration::from_secs(10);
 
+/// The monitor's ability to read the store.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// Time since which the store renews the lease but cannot be read.

@@ -48,6 +48,7 @@ const ANSWERED: [u16; 6] = [
     PoolOp::KIND,
 ];
 
+/// A follower's session with the leader, and its pending requests.
 #[derive(Default)]
 pub(super) struct Relay {
     link: Option<Link>,
@@ -155,6 +156,7 @@ impl Monitor {
         self.outputs.push_back(Output::Connect { conn, target });
     }
 
+    /// Handles the opened session with the leader: announces OSDs, and forwards all pending requests.
     pub(super) fn relay_opened(&mut self, _now: Time, conn: ConnId) {
         let Some(link) = self.relay.link.as_mut().filter(|link| link.conn == conn) else { return };
         link.is_open = true;
@@ -166,6 +168,7 @@ impl Monitor {
         self.relay.waiting.numbers().into_iter().for_each(|number| self.pass_on(number));
     }
 
+    /// Handles the end of the session with the leader.
     pub(super) fn relay_closed(&mut self, now: Time, conn: ConnId) {
         if !self.relay.is_link(conn) {
             return;
@@ -179,6 +182,7 @@ impl Monitor {
         }
     }
 
+    /// Connects again, or takes over, if either is due.
     pub(super) fn relay_timeout(&mut self, now: Time) {
         if self.relay.gone_due.take_if(|due| *due <= now).is_some() {
             self.claim(now);
@@ -221,6 +225,7 @@ impl Monitor {
         }
     }
 
+    /// Handles the end of a session of this monitor: drops its requests, and tells the leader.
     pub(super) fn relay_session_closed(&mut self, conn: ConnId) {
         self.relay.waiting.end_session(conn);
         self.relay.held.retain(|held| held.conn != conn);

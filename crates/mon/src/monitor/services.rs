@@ -16,6 +16,7 @@ use wire::{MessageBody, MgrClose, MgrConfigure, MgrOpen, MgrReport};
 const COUNTERS_WANTED: u32 = 11;
 
 impl Monitor {
+    /// Handles a message of a session with the manager; ignores it in any other session.
     pub(super) fn take_manager_message(
         &mut self,
         now: Time,

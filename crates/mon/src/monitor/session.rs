@@ -32,6 +32,7 @@ pub(super) struct Session {
 pub(super) struct Subscription {
     /// The next version to send.
     pub next: u64,
+    /// Ends after the first version that was sent.
     pub onetime: bool,
     /// For a one-time subscription that was served: the time until which it gets further versions.
     pub lingers_until: Option<Time>,
@@ -50,6 +51,7 @@ impl Caps {
         [&[MON_CAPS], text.as_bytes()].concat().into()
     }
 
+    /// The same for a session with the manager.
     pub fn encode_mgr(allow_all: bool, text: &str) -> Bytes {
         let text = if allow_all { "allow *" } else { text };
         [&[MGR_CAPS], text.as_bytes()].concat().into()
@@ -111,6 +113,7 @@ impl Session {
 }
 
 impl Monitor {
+    /// Adds an authenticated session.
     pub(super) fn open_session(&mut self, now: Time, conn: ConnId, peer: Peer) {
         let cephx = self.handshakes.remove(&conn).and_then(|handshake| handshake.into_cephx());
         let caps = Caps::decode(&peer.caps);
@@ -132,6 +135,7 @@ impl Monitor {
         self.sessions.contains_key(&conn)
     }
 
+    /// Removes a session and everything that depends on it. The last session of an OSD starts its grace.
     pub(super) fn close_session(&mut self, now: Time, conn: ConnId) {
         self.handshakes.remove(&conn);
         self.overview.peers.remove(&conn.0);

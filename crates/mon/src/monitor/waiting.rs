@@ -9,12 +9,14 @@ const WAITING_MAX: usize = 16_384;
 /// Bound of the messages of sessions other than OSDs'.
 const CLIENTS_MAX: usize = WAITING_MAX / 2;
 
+/// A request, its session, and the time of its arrival.
 pub(super) struct Waiting {
     pub conn: ConnId,
     pub message: Message,
     pub since: Time,
 }
 
+/// The waiting requests.
 #[derive(Default)]
 pub(super) struct WaitingList {
     messages: BTreeMap<u64, Waiting>,
@@ -37,6 +39,7 @@ impl WaitingList {
         self.taken
     }
 
+    /// Takes a request out.
     pub fn remove(&mut self, number: u64) -> Option<Waiting> {
         let waiting = self.messages.remove(&number)?;
         if let Some(load) = self.by_session.get_mut(&waiting.conn) {
