@@ -63,7 +63,7 @@ impl Change {
         self.incremental.as_ref()
     }
 
-    /// Adds an entry to the cluster log, which is written once the change is durable. Severities are those of
+    /// Adds an entry to the cluster log, which is committed with the change. Severities are those of
     /// [`wire::LogEntry`].
     pub fn note(&mut self, severity: u16, text: String) {
         self.notes.push((severity, text));
