@@ -10,8 +10,8 @@
 //! * `Committed { outcome: Ok(_) }` is sent only when the transaction survives a power failure.
 //! * Revisions grow with each transaction that writes; the first is at least 1. A transaction that only
 //!   compares is answered with the current revision, and is not reported to watchers.
-//! * A `Loaded` contains all transactions that were answered before it was requested, and whole transactions only. A
-//!   later one may be answered before it although the `Loaded` does not contain it. Later changes follow as
+//! * A `Loaded` contains all transactions that were answered before it was requested, and only whole ones.
+//!   A later one may be answered before it although it does not contain it. Later changes follow as
 //!   `Changed`; those up to its revision may be reported too, and are ignored by revision.
 //! * Each of several writers receives, as `Changed`, every commit of the others, and possibly its own. One
 //!   `Changed` holds whole transactions, in the order of their revisions.

@@ -5,8 +5,8 @@
 //!
 //! Invariants:
 //! * Epochs that OSDs may have seen in maps that were not kept are not used again, so that the history of a
-//! group is never ahead of the map: the new map is [`EPOCHS_PASSED_OVER`] further. OSDs treat the gap as a
-//! time of which nothing is known.
+//!   group is never ahead of the map: the new map is [`EPOCHS_PASSED_OVER`] further. OSDs treat the gap as a
+//!   time of which nothing is known.
 //! * Client ids that may have been assigned are not assigned again: requests are recognised by them.
 //! * No OSD is up until it boots.
 

@@ -20,7 +20,7 @@ use wire::{OsdFailure, OsdMarkMeDown};
 /// * `lose A`: its session with the monitor ends.
 /// * `option NAME VALUE`, `osd COMMAND ARGUMENT`: an administrator's commands.
 /// * `up OSD…`, `in OSD…`: exactly these are. `log TEXT`: the last entry contains this, `logged TEXT`: one of
-/// the last ones does.
+///   the last ones does.
 /// * `health CHECK`, `healthy CHECK`: a check fails, or not. `detail TEXT`: a line of one contains this.
 struct Story {
     cluster: Cluster,

@@ -5,9 +5,9 @@
 //!
 //! * `pg_num` grows to at most twice itself; groups split in place, so no data moves.
 //! * `pgp_num` follows in steps that misplace no more than `target_max_misplaced_ratio` of the groups, and
-//! shrinks first if `pg_num` is to shrink.
+//!   shrinks first if `pg_num` is to shrink.
 //! * `pg_num` shrinks by one: `pg_num_pending` announces it, and once both of the groups to be merged are in
-//! state `premerge`, the next map merges them.
+//!   state `premerge`, the next map merges them.
 //!
 //! No step is taken that an OSD that is up does not support: OSDs state that in their metadata when they
 //! boot.
