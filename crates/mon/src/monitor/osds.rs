@@ -83,7 +83,7 @@ impl OsdJob {
 }
 
 impl Monitor {
-    /// Handles a message of an OSD; ignores it if the session is not that of an OSD that may execute on `osd`.
+    /// Handles a message of an OSD; ignores it if the session has no execute permission on `osd`.
     pub(super) fn take_osd_message(
         &mut self,
         now: Time,
