@@ -1,5 +1,5 @@
-//! Whose requests are known, and up to which: clients count their requests, so what is new is told apart
-//! from what may have been executed before without a look at each.
+//! The highest request number of each client. Clients number their requests in ascending order, so a new
+//! request is told from a resent one without a search of the log.
 
 use stdx::FastMap;
 use types::{EVersion, ParticipantName, RequestId};
@@ -7,15 +7,16 @@ use types::{EVersion, ParticipantName, RequestId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     tid_max: u64,
-    /// When it was last seen.
+    /// The version of its newest request.
     at: EVersion,
 }
 
-/// By name, and which life of it.
+/// By client and incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Clients(FastMap<(ParticipantName, i32), Seen>);
 
 impl Clients {
+    /// Records a request that was executed at version `at`.
     pub fn note(&mut self, request: &RequestId, at: EVersion) {
         let fresh = Seen { tid_max: 0, at };
         let seen = self.0.entry((request.name, request.incarnation)).or_insert(fresh);
@@ -28,7 +29,7 @@ impl Clients {
         seen.is_some_and(|seen| request.tid <= seen.tid_max)
     }
 
-    /// Forgets who was not seen later than that.
+    /// Forgets clients whose newest request is at or below this version.
     pub fn forget(&mut self, through: EVersion) {
         self.0.retain(|_, seen| seen.at > through);
     }

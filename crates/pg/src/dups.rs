@@ -1,11 +1,11 @@
-//! Requests that the log does not remember any more (`pg_log_dup_t`).
+//! Requests that were trimmed from the log (`pg_log_dup_t`).
 //!
-//! A client that was cut off may send a request again when the log has been trimmed beyond it. So what
-//! such a request needs for an answer is kept of so many more. Whoever is trimmed together is one value
-//! of the store, one reference in memory and one blob in a message, all of the same bytes.
+//! A client that was cut off may resend a request after the log was trimmed beyond it. So the replies of a
+//! bounded number of trimmed requests are kept. Requests that are trimmed together form a batch: one value
+//! in the store, one reference in memory and one blob in a message, all of the same bytes.
 //!
-//! Invariant: only writes that were committed are in it, so members may know more than others but never
-//! something else.
+//! Invariant: only committed writes are remembered, so members may remember more or fewer requests than
+//! others, but never contradict them.
 
 use crate::LogEntry;
 use crate::clients::Clients;
@@ -17,26 +17,26 @@ use stdx::FastSet;
 use types::{EVersion, Epoch, RequestId};
 
 const FORMAT: u8 = 1;
-/// So many are kept, and up to a batch more (`osd_pg_log_dups_tracked`).
+/// Number of requests that are kept, and up to a batch more (`osd_pg_log_dups_tracked`).
 pub const DUPS_KEPT: usize = 3000;
-/// A batch that is this long is followed by another one.
+/// Bytes; a batch that is this long is closed, and another one begins.
 const BATCH_BYTES_MAX: usize = 16 << 10;
-/// Of a batch: format and number of dups.
+/// Bytes of a batch's format and number of dups.
 const BATCH_HEADER_LEN: usize = 5;
-/// Of a dup: all but results and outputs of operations.
+/// Bytes of a dup without the results and outputs of its operations.
 const FIXED_LEN: usize = 49;
-/// Logs are trimmed by hundreds.
+/// Bytes of a usual batch: logs are trimmed by a hundred entries.
 const BATCH_LEN_USUAL: usize = BATCH_HEADER_LEN + 100 * FIXED_LEN;
 
-/// A request that was executed, and what it was answered.
+/// A request that was executed, and its recorded reply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogDup {
     pub request: RequestId,
-    /// As its client was, or will be, told. Groups that were merged since counted it differently.
+    /// The version in the client's reply. Differs from the group's own numbering after a merge.
     pub version: EVersion,
     pub user_version: u64,
     pub result: i32,
-    /// Results and outputs of its operations, if it asked for them.
+    /// Return code and output of each operation, if the client asked for them.
     pub returns: Vec<(i32, Bytes)>,
 }
 
@@ -67,14 +67,14 @@ impl Decode for LogDup {
 /// Requests that were trimmed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DupBatch {
-    /// Where it stands among the batches: the version of the last write that was trimmed with it.
+    /// The key of the batch: the version of its last write.
     pub through: EVersion,
     count: usize,
     encoded: Bytes,
 }
 
 impl DupBatch {
-    /// As [`DupBatch::encoded`] has it.
+    /// Decodes a batch from the bytes of [`DupBatch::encoded`].
     pub fn decode(through: EVersion, encoded: &[u8]) -> Result<(Self, Vec<LogDup>)> {
         let mut r = Reader::new(encoded);
         let at = r;
@@ -84,11 +84,12 @@ impl DupBatch {
         }
         let dups: Vec<LogDup> = r.value()?;
         r.finish("dups")?;
-        // Not a part of the longer buffer that it came in.
+        // A copy, to not keep the whole receive buffer alive.
         let encoded = Bytes::copy_from_slice(encoded);
         Ok((DupBatch { through, count: dups.len(), encoded }, dups))
     }
 
+    /// The bytes that are stored and sent.
     pub fn encoded(&self) -> &Bytes {
         &self.encoded
     }
@@ -98,7 +99,7 @@ impl DupBatch {
         decoded.map(|(_, dups)| dups).unwrap_or_default()
     }
 
-    /// Decodes one after the other, for few are looked for and most are not there.
+    /// Decodes one dup after the other, because searches are rare and most find nothing.
     fn find(&self, request: &RequestId) -> Option<LogDup> {
         let mut r = Reader::new(self.encoded.get(BATCH_HEADER_LEN..)?);
         let mut dups = (0..self.count).map_while(|_| r.value::<LogDup>().ok());
@@ -106,7 +107,7 @@ impl DupBatch {
     }
 }
 
-/// A batch that is being put together.
+/// A batch under construction.
 #[derive(Debug, Default)]
 struct Unfinished {
     through: EVersion,
@@ -115,8 +116,8 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// As [`LogDup`] decodes it. Every write comes by here once, so what always has the same length is put
-    /// together first.
+    /// Appends a dup in the encoding of [`LogDup`]. Every write is added here once, so its part of fixed
+    /// length is built first.
     fn add(
         &mut self,
         request: &RequestId,
@@ -151,12 +152,13 @@ impl Unfinished {
     fn finish(mut self) -> DupBatch {
         self.bytes[0] = FORMAT;
         self.bytes[1..BATCH_HEADER_LEN].copy_from_slice(&(self.count as u32).to_le_bytes());
-        // Just as long as it must be: it is kept for long.
+        // Exactly sized, because it is kept for long.
         let encoded = Bytes::copy_from_slice(&self.bytes);
         DupBatch { through: self.through, count: self.count, encoded }
     }
 }
 
+/// Batches of trimmed requests, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Dups {
     batches: VecDeque<DupBatch>,
@@ -173,20 +175,22 @@ impl Dups {
         self.count == 0
     }
 
+    /// The batches, oldest first.
     pub fn batches(&self) -> impl ExactSizeIterator<Item = &DupBatch> {
         self.batches.iter()
     }
 
-    /// All of them, the oldest first.
+    /// All requests, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = LogDup> {
         self.batches.iter().flat_map(DupBatch::dups)
     }
 
-    /// Requests up to here are known, as many as there are.
+    /// The version of the newest request.
     fn head(&self) -> EVersion {
         self.batches.back().map_or(EVersion::ZERO, |batch| batch.through)
     }
 
+    /// The recorded reply of the request.
     pub fn find(&self, request: &RequestId) -> Option<LogDup> {
         if !self.clients.may_know(request) {
             return None;
@@ -194,8 +198,8 @@ impl Dups {
         self.batches.iter().rev().find_map(|batch| batch.find(request))
     }
 
-    /// Remembers the requests of entries that are trimmed, but for those that are known already because
-    /// the log was made longer since. How many batches are new?
+    /// Remembers the requests of trimmed entries, except those that it has already because the log was
+    /// extended at its tail since. Returns the number of new batches.
     pub(crate) fn remember<'a>(&mut self, entries: impl Iterator<Item = &'a LogEntry>) -> usize {
         let (before, head) = (self.batches.len(), self.head());
         let mut batch = Unfinished::default();
@@ -218,14 +222,14 @@ impl Dups {
         }
     }
 
-    /// Adds a batch that is newer than the others, with what is in it.
+    /// Adds a batch that is newer than all others, with its decoded content.
     pub(crate) fn push(&mut self, batch: DupBatch, dups: &[LogDup]) {
         dups.iter().for_each(|dup| self.clients.note(&dup.request, batch.through));
         self.count += batch.count;
         self.batches.push_back(batch);
     }
 
-    /// Forgets the oldest that are too many: all batches up to which one?
+    /// Drops the oldest batches beyond [`DUPS_KEPT`]; returns the version of the last dropped one.
     pub(crate) fn shorten(&mut self) -> Option<EVersion> {
         let mut last = None;
         while let Some(batch) = self.batches.front()
@@ -240,14 +244,14 @@ impl Dups {
         last
     }
 
-    /// What a group knows that was made of two, of what each knows, the newest first: the newest of both, in
-    /// batches with versions of that epoch.
+    /// The newest requests of two groups that are merged, in batches with versions of `epoch`. `known` has
+    /// the requests of each, newest first.
     pub(crate) fn merged(epoch: Epoch, known: [Vec<LogDup>; 2]) -> Self {
         let mut known = known.map(Vec::into_iter);
         let mut newest: Vec<LogDup> = Vec::new();
         let mut seen = FastSet::default();
         while newest.len() < DUPS_KEPT && known.iter().any(|known| known.len() > 0) {
-            // Parts of what was one group know the same requests of that time.
+            // Both have the requests from before a split.
             let next = known.iter_mut().filter_map(Iterator::next);
             newest.extend(next.filter(|dup| seen.insert(dup.request)));
         }
@@ -303,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Trimmed by hundreds.
+    /// The dups of `count` entries that were trimmed by a hundred.
     fn dups(client: i64, count: u64) -> Dups {
         let entries: Vec<LogEntry> = (1..=count).map(|number| entry(client, number)).collect();
         let mut dups = Dups::default();

@@ -1,4 +1,4 @@
-//! `pg_info_t`: what one member knows of its copy of a placement group.
+//! `pg_info_t`: the state of one copy of a placement group.
 //!
 //! Stored with the log in the omap of the group's meta object, in the same transaction as every
 //! write, so that the info is never ahead of the data nor behind it.
@@ -21,7 +21,7 @@ const MISSING_PREFIX: u8 = b'm';
 const MISSING_PREFIX_END: u8 = MISSING_PREFIX + 1;
 const LOG_KEY_LEN: usize = 13;
 
-/// Keys sort as versions do. All begin with a letter that no other key has.
+/// Keys sort as versions do. Each kind of key begins with a letter of its own.
 fn version_key(prefix: u8, version: EVersion) -> Bytes {
     let mut key = Vec::with_capacity(LOG_KEY_LEN);
     key.push(prefix);
@@ -35,12 +35,12 @@ pub(crate) fn log_key(version: EVersion) -> Bytes {
     version_key(LOG_PREFIX, version)
 }
 
-/// The key of requests that were trimmed from the log up to this version. Sorts before the log.
+/// The key of the batch of dups that were trimmed from the log up to this version. Sorts before the log.
 pub(crate) fn dups_key(through: EVersion) -> Bytes {
     version_key(DUPS_PREFIX, through)
 }
 
-/// Up to which version the requests were trimmed that are stored under this key.
+/// The version up to which the dups under this key were trimmed; `None` for other keys.
 pub fn decode_dups_key(key: &[u8]) -> Option<EVersion> {
     let (prefix, rest) = key.split_first()?;
     let (epoch, version) = rest.split_at_checked(4)?;
@@ -49,12 +49,12 @@ pub fn decode_dups_key(key: &[u8]) -> Option<EVersion> {
     (*prefix == DUPS_PREFIX).then(|| EVersion::new(epoch, version))
 }
 
-/// The first key behind those up to this version.
+/// The first key after the batches up to this version.
 pub(crate) fn dups_key_behind(through: EVersion) -> Bytes {
     dups_key(EVersion { version: through.version + 1, ..through })
 }
 
-/// First and last (exclusive) of all keys of such requests.
+/// First and last (exclusive) of all keys of dups.
 pub(crate) fn dups_keys() -> (Bytes, Bytes) {
     (Bytes::from_static(&[DUPS_PREFIX]), Bytes::from_static(&[DUPS_PREFIX_END]))
 }
@@ -66,11 +66,11 @@ pub fn is_log_key(key: &[u8]) -> bool {
 
 /// First and last (exclusive) of all log keys.
 pub(crate) fn log_keys() -> (Bytes, Bytes) {
-    // "info" sorts before and "m…" behind.
+    // "info" sorts before, and "m…" after.
     (Bytes::from_static(&[LOG_PREFIX]), Bytes::from_static(&[LOG_PREFIX_END]))
 }
 
-/// The key of an object whose copy here may be out of date.
+/// The key of an object of the missing set.
 pub(crate) fn missing_key(object: &HObject) -> Bytes {
     let mut w = Writer::new();
     w.u8(MISSING_PREFIX);
@@ -78,10 +78,11 @@ pub(crate) fn missing_key(object: &HObject) -> Bytes {
     w.into_bytes()
 }
 
-/// The object that a key says is missing, if it is such a key.
+/// The object of a missing-set key; `None` for other keys.
 pub(crate) fn decode_missing_key(key: &[u8]) -> codec::Result<Option<HObject>> {
     match key.split_first() {
         Some((&MISSING_PREFIX, object)) => codec::decode_all("missing object", object).map(Some),
+        /// First and last (exclusive) of all keys of the missing set.
         _ => Ok(None),
     }
 }
@@ -90,19 +91,20 @@ pub(crate) fn missing_keys() -> (Bytes, Bytes) {
     (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX_END]))
 }
 
-/// What became of the group, as far as this copy heard.
+/// `pg_history_t`: the history of the group as far as this copy has heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PgHistory {
     pub epoch_created: Epoch,
-    /// The last interval of which it is known that the group became active in it.
+    /// Start of the last interval in which the group is known to have become active.
     pub last_epoch_started: Epoch,
-    /// When all copies were last where they belong, and equal.
+    /// The last epoch in which the group is known to have been clean.
     pub last_epoch_clean: Epoch,
+    /// Start of the present interval.
     pub same_interval_since: Epoch,
 }
 
 impl PgHistory {
-    /// Learns what another copy knows.
+    /// Takes over newer values from another copy's history.
     pub fn merge(&mut self, other: &PgHistory) {
         if self.epoch_created == Epoch(0) {
             self.epoch_created = other.epoch_created;
@@ -112,24 +114,28 @@ impl PgHistory {
     }
 }
 
+/// `pg_info_t`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PgInfo {
     /// The newest entry of the log.
     pub last_update: EVersion,
-    /// Up to this entry of the log, no object is missing.
+    /// The newest log entry up to which no object is missing.
     pub last_complete: EVersion,
     /// The log has all entries above this.
     pub log_tail: EVersion,
-    /// Objects before this one are there, or listed as missing; from it on lies nothing of use. All
-    /// are, if it is the largest of all.
+    /// Objects before this one are stored, or in the missing set; content from here on is not valid.
+    /// `HObject::max()` if the copy is complete.
     pub last_backfill: HObject,
-    /// The last interval in which the group was activated with this copy taking part. A copy with a
-    /// newer one knows of every write that was confirmed before.
+    /// Start of the last interval in which this copy took part in an activation. The copy knows every
+    /// write that was acknowledged before that interval.
     pub last_epoch_started: Epoch,
+    /// The highest version that a client was told.
     pub last_user_version: u64,
+    /// Objects, including clones.
     pub objects: u64,
     /// Clones among the objects.
     pub clones: u64,
+    /// Bytes of data.
     pub bytes: u64,
     pub history: PgHistory,
 }
@@ -152,12 +158,12 @@ impl Default for PgInfo {
 }
 
 impl PgInfo {
-    /// Whether the copy is filled in, but for what is listed as missing.
+    /// Whether the copy needs no backfill. Objects may still be in its missing set.
     pub fn is_complete(&self) -> bool {
         self.last_backfill.max
     }
 
-    /// Whether nothing was ever written.
+    /// Whether the group was never written to.
     pub fn is_empty(&self) -> bool {
         self.last_update == EVersion::ZERO
     }
@@ -189,7 +195,7 @@ impl Decode for PgHistory {
     }
 }
 
-/// Flags of a stored info: what is left out, because it is the usual.
+/// Flags of an encoded info: fields with their usual value are left out.
 const IS_COMPLETE: u8 = 1;
 const IS_WHOLE: u8 = 2;
 const HAS_CLONES: u8 = 4;

@@ -1,28 +1,29 @@
-//! One placement group: its log, replication to its members, and agreement after restarts.
+//! One placement group: its log, replication to its members, peering, recovery, backfill and scrub.
 //!
-//! A [`Pg`] is the copy of one group on one OSD. The OSD tells it maps, messages of other members
-//! and completions of the store, and hands it writes; it says what to send, what to store and
-//! which writes are durable everywhere.
+//! A [`Pg`] is the copy of one group on one OSD. The OSD passes it maps, messages of other members,
+//! completions of the store, and writes; the copy returns messages to send, requests to the store, and
+//! the writes that are durable on all members.
 //!
 //! ```text
 //!  primary   GetInfo → GetLog → GetMissing → WaitUpThru → Activating → Active
-//!  member    Replica → ReplicaActive
-//!  others    Stray (may hold an old copy)
-//!  anyone    Reshaping, while the store divides the copy into several groups
+//!  replica   Replica → ReplicaActive
+//!  other     Stray (may hold an old copy)
+//!  any       Reshaping, while the store splits or merges the copy
 //! ```
 //!
 //! Invariants:
 //! * The log, the info and the data of a write are stored in one transaction.
-//! * A write is confirmed when all acting members have stored it, and a group becomes active when all
-//!   of them have stored that they follow the primary's log (`last_epoch_started`). So among the copies
-//!   of the newest activation each has all that was confirmed before it, and the one with the newest
-//!   entry all that was confirmed since.
-//! * A primary that serves has heard from a survivor of each interval that may have been written to.
-//! * What a copy's log knows and its store does not have is listed, durably, until it has it; nobody
-//!   sees what lies under such a name. While something is listed, all the rest is served.
-//! * What belongs to an earlier interval (set of members) has no effect.
+//! * A write is acknowledged when all acting members have stored it, and a group becomes active when all
+//!   of them have stored that they follow the primary's log (`last_epoch_started`). So each copy of the
+//!   newest activation has all writes acknowledged before it, and the copy with the newest entry has all
+//!   writes acknowledged since.
+//! * A primary serves requests only after it has heard from a survivor of each interval that may have
+//!   accepted writes.
+//! * An object that a copy's log knows and its store does not have is durably in its missing set until
+//!   the store has it, and the content under its name is never served. All other objects are served.
+//! * Messages and completions of an earlier interval have no effect.
 //!
-//! Knows nothing of clients, operations, sessions and maps: who the members are is an argument.
+//! Knows nothing of clients, operations, sessions and maps; the caller passes the members in.
 
 mod backfill;
 mod choice;

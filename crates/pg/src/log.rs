@@ -1,10 +1,11 @@
 //! The log of a placement group: its latest writes in order (`PGLog`).
 //!
-//! It serves two purposes: a member that was away is brought up to date from it, and a request that
-//! a client sends again is found in it and answered instead of executed. For that, requests are remembered
-//! longer than entries ([`Dups`]).
+//! It serves two purposes: a member that was away is recovered from it, and a resent request is found in it
+//! and answered instead of executed again. For the latter, requests are remembered longer than entries
+//! ([`Dups`]).
 //!
-//! Invariants: versions ascend strictly; there is no gap above `tail`; clients of all requests are known.
+//! Invariants: versions ascend strictly; there is no gap above `tail`; `clients` covers the requests of all
+//! entries.
 
 use crate::Sizes;
 use crate::clients::Clients;
@@ -15,23 +16,25 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::VecDeque;
 use types::{EVersion, HObject, RequestId, UTime};
 
-/// Erasure-coded groups will add to an entry what it takes to undo it, in a format of its own.
+/// Erasure-coded groups will add rollback information, in a format of its own.
 const FORMAT: u8 = 1;
-/// Of entries that say nothing but their version.
+/// Format of an empty entry, which has nothing but its version.
 const FORMAT_EMPTY: u8 = 2;
 /// A log longer than this is trimmed…
 pub const LOG_ENTRIES_MAX: usize = 1100;
 /// …to this.
 pub const LOG_ENTRIES_KEPT: usize = 1000;
 
+/// The effect of a write on its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EntryKind {
+    /// Its content or attributes change.
     #[default]
     Modify,
-    /// The object is gone afterwards.
+    /// The object does not exist afterwards.
     Delete,
-    /// The object stays as it was: a write that failed or had nothing to do. It is remembered so that
-    /// its request, sent again, gets the same answer whatever happened to the object since.
+    /// The object stays as it was: the write failed or had nothing to do. It is logged so that a resent
+    /// request gets the same answer whatever happened to the object since.
     Unchanged,
 }
 
@@ -39,22 +42,23 @@ pub enum EntryKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogEntry {
     pub version: EVersion,
-    /// The object's version before.
+    /// The object's version before; zero if it did not exist.
     pub prior_version: EVersion,
+    /// The version that the client was told.
     pub user_version: u64,
     pub kind: EntryKind,
     pub object: HObject,
-    /// Zero for writes of our own.
+    /// Default (zero) for writes of the OSD's own.
     pub request: RequestId,
     pub mtime: UTime,
-    /// What the client was, or will be, answered.
+    /// The result in the client's reply.
     pub result: i32,
-    /// Results and outputs of its operations, if it asked for them.
+    /// Return code and output of each operation, if the client asked for them.
     pub returns: Vec<(i32, Bytes)>,
 }
 
 impl LogEntry {
-    /// Stands in a part of a log for an entry of an object that is elsewhere.
+    /// A placeholder, in the log of a part of a split group, for an entry of an object in another part.
     pub fn empty(version: EVersion) -> Self {
         LogEntry { version, kind: EntryKind::Unchanged, ..LogEntry::default() }
     }
@@ -63,12 +67,12 @@ impl LogEntry {
         !self.has_request() && *self == LogEntry::empty(self.version)
     }
 
-    /// Whether the object is not what it was before.
+    /// Whether the write changed or removed the object.
     pub fn changes_object(&self) -> bool {
         matches!(self.kind, EntryKind::Modify | EntryKind::Delete)
     }
 
-    /// Whether a client may ask for it again.
+    /// Whether it executed a client's request, which may be resent.
     pub fn has_request(&self) -> bool {
         self.request != RequestId::default()
     }
@@ -122,6 +126,7 @@ impl Decode for LogEntry {
     }
 }
 
+/// The entries above `tail`, and the dups below them.
 #[derive(Debug, Clone, Default)]
 pub struct PgLog {
     tail: EVersion,
@@ -130,23 +135,24 @@ pub struct PgLog {
     dups: Dups,
 }
 
-/// What trimming changed of what is known of requests.
+/// The changes to the dups that trimming the log caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Trimmed {
-    /// So many of the newest batches of [`PgLog::dups`] are new.
+    /// Number of new batches, which are the newest of [`PgLog::dups`].
     pub remembered: usize,
-    /// All batches up to this are gone.
+    /// All batches up to this version were dropped.
     pub forgotten: Option<EVersion>,
 }
 
 impl PgLog {
+    /// A log of these entries. Panics if they do not ascend from `tail`.
     pub fn new(tail: EVersion, entries: impl IntoIterator<Item = LogEntry>) -> Self {
         let mut log = PgLog { tail, ..PgLog::default() };
         entries.into_iter().for_each(|entry| log.push(entry));
         log
     }
 
-    /// The same log, with what is known of requests before it.
+    /// The same log with these dups.
     pub(crate) fn with_dups(self, dups: Dups) -> Self {
         PgLog { dups, ..self }
     }
@@ -167,18 +173,23 @@ impl PgLog {
         self.entries.is_empty()
     }
 
+    /// The version below the oldest entry.
     pub fn tail(&self) -> EVersion {
         self.tail
     }
 
+    /// The version of the newest entry, or the tail.
     pub fn head(&self) -> EVersion {
         self.entries.back().map_or(self.tail, |entry| entry.version)
     }
 
+    /// All entries, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
         self.entries.iter()
     }
 
+    /// Appends an entry.
+    ///
     /// # Panics
     /// If the entry is not newer than the log's head.
     pub fn push(&mut self, entry: LogEntry) {
@@ -190,8 +201,8 @@ impl PgLog {
         self.entries.push_back(entry);
     }
 
-    /// A long log gets just the room it may need: doubling would leave half of it unused, in every
-    /// group.
+    /// Reserves just the entries that a long log may need: doubling would leave half of it unused, in
+    /// every group.
     fn make_room(&mut self) {
         let length = self.entries.len();
         if length == self.entries.capacity()
@@ -201,8 +212,8 @@ impl PgLog {
         }
     }
 
-    /// The version that the log should be trimmed to, if it has become long. Counts the entry that
-    /// is about to be added. What is not `committed` may yet be undone, and so must stay.
+    /// The version that the log should be trimmed to, if it is too long with the entry that is about to
+    /// be added. Entries above `committed` may still be rolled back, and are kept.
     pub fn trim_target(&self, sizes: &Sizes, committed: EVersion) -> Option<EVersion> {
         if self.entries.len() < sizes.log_entries_max {
             return None;
@@ -212,7 +223,7 @@ impl PgLog {
         (target > self.tail).then_some(target)
     }
 
-    /// Forgets entries up to `target`, but not their requests.
+    /// Drops entries up to `target`, and moves their requests to the dups.
     pub(crate) fn trim(&mut self, target: EVersion) -> Trimmed {
         let end = self.entries.partition_point(|entry| entry.version <= target);
         let remembered = self.dups.remember(self.entries.range(..end));
@@ -222,13 +233,13 @@ impl PgLog {
         }
         self.clients.forget(self.tail);
         let forgotten = self.dups.shorten();
-        // Of very many at once, some are forgotten in the same moment.
+        // A large trim can drop batches that it has just added.
         Trimmed { remembered: remembered.min(self.dups.batches().len()), forgotten }
     }
 
-    /// What the request was answered, if it was executed.
+    /// The recorded reply of the request, if it was executed.
     pub fn find_request(&self, request: &RequestId) -> Option<LogDup> {
-        // The last entry counts, should a request have been written twice.
+        // The newest entry counts, should a request have been logged twice.
         let found = match self.clients.may_know(request) {
             true => self.entries.iter().rev().find(|entry| entry.request == *request),
             false => None,
@@ -236,7 +247,7 @@ impl PgLog {
         found.map(LogDup::from).or_else(|| self.dups.find(request))
     }
 
-    /// All requests that are known, the newest first.
+    /// All remembered requests, newest first.
     pub(crate) fn known_requests(&self) -> Vec<LogDup> {
         let entries = self.entries().filter(|entry| entry.has_request()).map(LogDup::from);
         let mut known: Vec<LogDup> = self.dups.iter().chain(entries).collect();
@@ -244,23 +255,25 @@ impl PgLog {
         known
     }
 
+    /// The entry with just this version.
     pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
         let index = self.entries.binary_search_by(|entry| entry.version.cmp(&version)).ok()?;
         Some(&self.entries[index])
     }
 
+    /// The entries newer than `version`, oldest first.
     pub fn above(&self, version: EVersion) -> impl DoubleEndedIterator<Item = &LogEntry> {
         let start = self.entries.partition_point(|entry| entry.version <= version);
         self.entries.range(start..)
     }
 
-    /// Whether history up to `version` is known to be this log's history.
+    /// Whether `version` is in the history that this log knows.
     pub(crate) fn contains(&self, version: EVersion) -> bool {
         version == self.tail || self.entry(version).is_some()
     }
 
-    /// The newest version up to which both logs tell the same history, or `None` if that cannot be
-    /// told because they do not overlap. Versions are unique: the same version is the same write.
+    /// The newest version that both logs contain, or `None` if they do not overlap. Versions are
+    /// unique: the same version is the same write.
     pub fn common_with(&self, other: &PgLog) -> Option<EVersion> {
         let candidates = self.entries.iter().rev().map(|entry| entry.version);
         let candidates = candidates.chain([self.tail]);

@@ -1,8 +1,8 @@
-//! Objects that a copy's log knows and its store does not have (`pg_missing_t`).
+//! The missing set: objects that a copy's log knows and its store does not have (`pg_missing_t`).
 //!
-//! An item is stored beside the log, under a key of its own, and goes in the transaction that stores
-//! the object. While an object is listed here, whatever the store has under its name counts for
-//! nothing: it may be older, or a part of what is being recovered.
+//! An item is stored beside the log, under a key of its own, and is removed in the transaction that stores
+//! the object. While an object is missing, its content in the store is not valid: it may be older, or
+//! partly recovered.
 
 use crate::info;
 use bytes::Bytes;
@@ -11,13 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use types::{EVersion, HObject};
 
-/// What is needed of an object, and what is there, or zero.
+/// The version of an object that is needed, and the one that is stored here, or zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Item {
     pub need: EVersion,
     pub have: EVersion,
 }
 
+/// The missing set of one copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Missing {
     items: BTreeMap<HObject, Item>,
@@ -46,13 +47,14 @@ impl Missing {
         self.items.get(object).map(|item| item.need)
     }
 
+    /// Adds an object, or replaces its item.
     pub fn add(&mut self, object: HObject, item: Item) {
         self.remove(&object);
         self.by_need.insert((item.need, object.clone()));
         self.items.insert(object, item);
     }
 
-    /// The object is there now, or gone for good.
+    /// Removes an object that was recovered or deleted; whether it was missing.
     pub fn remove(&mut self, object: &HObject) -> bool {
         if self.items.is_empty() {
             return false;
@@ -67,17 +69,18 @@ impl Missing {
         self.by_need.clear();
     }
 
+    /// All items in object order.
     pub fn iter(&self) -> impl Iterator<Item = (&HObject, &Item)> {
         self.items.iter()
     }
 
-    /// In the order of objects, from one on.
+    /// Items in object order, from one (inclusive) on.
     pub fn items_from(&self, from: Option<&HObject>) -> impl Iterator<Item = (&HObject, &Item)> {
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         self.items.range::<HObject, _>((from, Bound::Unbounded))
     }
 
-    /// From the one that is needed since longest, behind a place in that order.
+    /// Objects by needed version, oldest first, after a position (exclusive).
     pub fn by_need_after(
         &self,
         after: Option<&(EVersion, HObject)>,
@@ -87,21 +90,22 @@ impl Missing {
         items.map(|(need, object)| (*need, object))
     }
 
-    /// The objects from `from` on.
+    /// The objects from `from` (inclusive) on.
     pub fn range_from(&self, from: &HObject) -> impl Iterator<Item = &HObject> {
         self.items.range(from.clone()..).map(|(object, _)| object)
     }
 
-    /// Whether both list the same objects in the same versions.
+    /// Whether both list the same objects with the same needed versions.
     pub(crate) fn has_same_needs(&self, other: &Missing) -> bool {
         self.by_need == other.by_need
     }
 
+    /// The oldest version that is needed.
     pub fn oldest_need(&self) -> Option<EVersion> {
         self.by_need.first().map(|(need, _)| *need)
     }
 
-    /// What is stored for an object, or must be removed.
+    /// The stored key and value of a missing object's item.
     pub(crate) fn pair(&self, object: &HObject) -> Option<(Bytes, Bytes)> {
         let item = self.items.get(object)?;
         Some((info::missing_key(object), codec::encode_to_bytes(item)))

@@ -1,7 +1,7 @@
-//! `object_info_t`: what is known about an object besides its content.
+//! `object_info_t`: the metadata of an object.
 //!
-//! Kept in one attribute beside the data, so that it changes in the same transaction. The format is
-//! our own; other attributes of users carry a prefix and cannot collide with it.
+//! Kept in one attribute of the object, so that it changes in the same transaction as the data. The format
+//! is our own; attributes of users are stored with a prefix and cannot collide with it.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -25,17 +25,18 @@ pub fn user_attr(name: &[u8]) -> Bytes {
     stored.into()
 }
 
-/// The user's name of a stored attribute, or `None` for our own.
+/// The user's name of a stored attribute; `None` for our own attributes.
 pub fn user_attr_name(stored: &Bytes) -> Option<Bytes> {
     (stored.len() > 1 && stored[0] == USER_ATTR_PREFIX).then(|| stored.slice(1..))
 }
 
-/// The object in whose omap a placement group keeps its log. Clients cannot name it, because their
-/// objects have names.
+/// The object in whose omap a placement group keeps its log. Its name is empty, so clients cannot
+/// address it.
 pub fn meta_object(pg: PgId) -> HObject {
     HObject { pool: pg.pool, snap: SnapId::HEAD, hash: pg.seed, ..HObject::default() }
 }
 
+/// Whether the object is a group's meta object.
 pub fn is_meta_object(object: &HObject) -> bool {
     object.name.is_empty()
 }
@@ -54,6 +55,7 @@ pub struct WatcherInfo {
     pub addr: EntityAddr,
 }
 
+/// The client's allocation hint; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AllocHint {
     pub expected_object_size: u64,
@@ -61,22 +63,25 @@ pub struct AllocHint {
     pub flags: u32,
 }
 
+/// `object_info_t`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectInfo {
     pub version: EVersion,
     pub prior_version: EVersion,
-    /// The version as users see it; watches do not advance it.
+    /// The version that clients see; watches do not advance it.
     pub user_version: u64,
+    /// Bytes of data.
     pub size: u64,
     pub mtime: UTime,
     pub last_request: RequestId,
     pub truncate_seq: u32,
     pub truncate_size: u64,
     pub has_omap: bool,
-    /// It stands where a removed object was that has clones: clients cannot see it.
+    /// A placeholder for a removed object that still has clones; clients cannot see it.
     pub is_whiteout: bool,
     pub alloc_hint: AllocHint,
-    /// Persistent: a watch survives the OSD, and ends only when its client does not come back.
+    /// Stored, so that watches survive a restart of the OSD; a watch ends when its client does not
+    /// reconnect in time.
     pub watchers: BTreeMap<WatcherKey, WatcherInfo>,
 }
 
@@ -146,7 +151,7 @@ impl Decode for ObjectInfo {
     }
 }
 
-/// Request ids without the header that Ceph gives them: they are in every log entry.
+/// Encodes a request id without Ceph's versioned header, because every log entry has one.
 pub(crate) fn encode_request_id(w: &mut Writer, id: &RequestId) {
     w.value(&id.name);
     w.u64(id.tid);

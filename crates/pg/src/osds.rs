@@ -1,4 +1,4 @@
-//! What a map says about OSDs, as far as agreement in a group depends on it.
+//! The OSD states of a map that peering depends on.
 
 use types::{Epoch, OsdId, UTime};
 
@@ -8,13 +8,13 @@ pub struct OsdStatus {
     pub exists: bool,
     pub is_up: bool,
     pub up_from: Epoch,
-    /// It certainly lived until here; a primary makes sure of that before it serves anything.
+    /// It was up at least until this epoch; a primary waits for it before it serves anything.
     pub up_thru: Epoch,
     pub down_at: Epoch,
     pub down_stamp: UTime,
-    /// When the administrator gave up what it has.
+    /// The epoch in which an administrator marked it lost.
     pub lost_at: Epoch,
-    /// Its process was known to be dead in this epoch, not only silent.
+    /// The epoch in which its process was known to be dead, not only silent.
     pub dead_epoch: Epoch,
 }
 
@@ -37,7 +37,7 @@ impl FromIterator<(OsdId, OsdStatus)> for Osds {
 }
 
 impl Osds {
-    /// An OSD that the map does not have is one that does not exist.
+    /// The status of an OSD; default (does not exist) if the map does not have it.
     pub fn status(&self, osd: OsdId) -> OsdStatus {
         let index = usize::try_from(osd.0).ok();
         index.and_then(|index| self.0.get(index)).copied().unwrap_or_default()
@@ -47,7 +47,8 @@ impl Osds {
         self.status(osd).is_up
     }
 
-    /// Whether nothing is to be hoped for from an OSD that had something since `first`.
+    /// Whether data that the OSD had since `first` will not come back: it was removed, or is down and
+    /// was marked lost since.
     pub fn is_lost(&self, osd: OsdId, first: Epoch) -> bool {
         let status = self.status(osd);
         let is_given_up = status.lost_at > first && status.lost_at >= status.down_at;

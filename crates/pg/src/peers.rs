@@ -1,4 +1,4 @@
-//! What the primary knows of the other copies in this interval.
+//! The primary's knowledge of the other copies in this interval.
 
 use crate::choice::Infos;
 use crate::{Missing, Pg, PgInfo};
@@ -9,17 +9,19 @@ use types::{EVersion, HObject, OsdId};
 pub(crate) struct Peer {
     /// `None` if it has no copy.
     pub info: Option<PgInfo>,
-    /// How many objects its log knows and its store does not have.
+    /// Size of the missing set that it reported.
     pub missing_count: u64,
-    /// Those, and what it will miss when it follows our log; known only of some.
+    /// Its missing set, including the objects it will miss when it follows our log. Valid if
+    /// `is_missing_known`, or, without our log, if `is_incomparable`.
     pub missing: Missing,
     pub is_missing_known: bool,
-    /// Its log ends before ours begins, or has parted from it, so what it misses of ours is not to be known.
+    /// Set if its log ends before ours begins, or diverges from it: the objects of our log that it
+    /// lacks are unknown.
     pub is_incomparable: bool,
 }
 
 impl Peer {
-    /// Whether it has the object in the version that `need` names, in the history that we follow.
+    /// Whether it has the object in the version `need` of our history.
     pub fn has(&self, object: &HObject, need: EVersion) -> bool {
         let Some(info) = &self.info else { return false };
         self.is_missing_known
@@ -28,8 +30,9 @@ impl Peer {
             && !self.missing.contains(object)
     }
 
-    /// Whether it may have the object in that version all the same: its log does not tell, or it is being filled in for that
-    /// reason and has not come so far. Until then all that it had before lies there still.
+    /// Whether it may have the object in that version although its log cannot prove it: its log is
+    /// incomparable, or it is a backfill target that has not reached the object, whose former content stays
+    /// in place until then.
     pub fn may_have(&self, object: &HObject, need: EVersion) -> bool {
         let Some(info) = &self.info else { return false };
         need > EVersion::ZERO
@@ -40,7 +43,7 @@ impl Peer {
 }
 
 impl Pg {
-    /// All copies that count, and an empty one for each member that has none.
+    /// The infos of all known copies, with an empty one for each member that has no copy.
     pub(crate) fn infos<'a>(&'a self, empty: &'a PgInfo) -> Infos<'a> {
         let mut infos: Infos<'a> = BTreeMap::from([(self.whoami, &self.info)]);
         for (osd, peer) in &self.peers {

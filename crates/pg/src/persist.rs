@@ -1,4 +1,4 @@
-//! What a copy stores beside its objects: info, intervals, log, missing objects.
+//! The stored state of a copy besides its objects: info, intervals, log, dups, missing set.
 
 use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, Epoch};
 
-/// More than most infos and intervals take, in bytes.
+/// Bytes; more than most infos and intervals take.
 const PAIR_CAPACITY: usize = 256;
 
-/// The value of the key for intervals: those that are over, and the present one, so that the maps that
-/// an OSD missed while it was away can be compared with it.
+/// Value of [`info::INTERVALS_KEY`]: past intervals and the present one, with which the maps that the OSD
+/// missed while it was down are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct StoredIntervals {
     pub past: PastIntervals,
+    /// Start of the present interval.
     pub first: Epoch,
     pub members: Members,
 }
@@ -39,11 +40,12 @@ impl Decode for StoredIntervals {
     }
 }
 
+/// The stored key and value of a batch.
 pub(crate) fn dups_pair(batch: &DupBatch) -> (Bytes, Bytes) {
     (info::dups_key(batch.through), batch.encoded().clone())
 }
 
-/// Up to which entry of the log no object is missing.
+/// The newest log entry up to which no object is missing.
 pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EVersion {
     match missing.oldest_need() {
         None => info.last_update,
@@ -55,18 +57,19 @@ pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EV
 }
 
 impl Pg {
+    /// Submits a transaction.
     pub(crate) fn commit(&mut self, tag: Tag, transaction: Transaction) {
         self.commits_pending += 1;
         let kind = match tag {
-            // A copy is what it is whether a piece of an object arrives or not, and nothing follows
-            // until it is divided.
+            // No other transaction depends on a received piece, and none is submitted before a split
+            // or merge completes.
             Tag::Received(_) | Tag::Reshaped => RequestKind::Commit(transaction),
             _ => RequestKind::Append(transaction),
         };
         self.ask_store(tag, kind);
     }
 
-    /// A transaction that begins with the collection's creation if there is none yet.
+    /// A transaction that begins by creating the collection if there is none yet.
     pub(crate) fn transaction(&mut self, capacity: usize) -> Transaction {
         let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
         if !self.created {
@@ -76,12 +79,13 @@ impl Pg {
         transaction
     }
 
-    /// Stores pairs beside the log.
+    /// Adds pairs to the meta object.
     pub(crate) fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
         let object = self.meta.clone();
         transaction.push(self.collection, Change::OmapSet { object, pairs });
     }
 
+    /// Removes the meta object's keys in a range (last exclusive).
     pub(crate) fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
         let (first, last) = keys;
         let object = self.meta.clone();
@@ -113,7 +117,7 @@ impl Pg {
         self.commit(tag, transaction);
     }
 
-    /// Brings what is stored of requests beyond the log up to date with what trimming changed.
+    /// Adds the changes that trimming made to the dups to a transaction and its `pairs`.
     pub(crate) fn store_trimmed(
         &self,
         transaction: &mut Transaction,
@@ -129,13 +133,13 @@ impl Pg {
         }
     }
 
-    /// The object is no longer missing.
+    /// Removes the item of an object that is no longer missing.
     pub(crate) fn unset_missing(&self, transaction: &mut Transaction, key: Bytes) {
         let (object, keys) = (self.meta.clone(), vec![key]);
         transaction.push(self.collection, Change::OmapRemove { object, keys });
     }
 
-    /// Brings `last_complete` up to date with what is missing.
+    /// Recomputes `last_complete` from the missing set.
     pub(crate) fn update_last_complete(&mut self) {
         self.info.last_complete = last_complete(&self.info, &self.log, &self.missing);
     }

@@ -1,17 +1,18 @@
-//! How long the log of a group becomes, and how much of its objects goes at once.
+//! Bounds of a group's log, and of the pieces and pages in which objects are copied.
 
 use crate::{LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX};
 
-/// All members of a group may have different ones: messages say where a piece or a page ends. Hosts that make small
-/// ones see with little data what otherwise takes much of it.
+/// Members of a group may have different bounds, because messages say where a piece or a page ends.
+/// Tests set small ones to reach with little data the cases that need much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
     /// A log longer than this is trimmed…
     pub log_entries_max: usize,
     /// …to this.
     pub log_entries_kept: usize,
-    /// Data and omap in one piece of an object.
+    /// Bytes of data in one piece of an object.
     pub piece_data_max: u64,
+    /// Omap pairs in one piece of an object.
     pub piece_omap_entries_max: usize,
     /// Objects in one page of a listing.
     pub page_objects_max: usize,

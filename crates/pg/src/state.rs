@@ -1,4 +1,4 @@
-//! The copy of a group on this OSD: its state, and the dispatch of what arrives.
+//! The copy of a group on this OSD: its state, and the dispatch of messages and completions.
 
 use crate::backfill::Backfill;
 use crate::intervals::PastIntervals;
@@ -19,73 +19,82 @@ use std::sync::Arc;
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
+/// The state of a copy. The primary's states follow [`State::GetInfo`] in the order of peering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Reads its log from the store.
+    /// Reads its info and log from the store.
     Loading,
-    /// Not a member (any more).
+    /// Not a member, or no longer one.
     Stray,
-    /// A member that waits for its primary.
+    /// A replica that waits for its primary to activate it.
     Replica,
+    /// A replica that takes part in writes.
     ReplicaActive,
-    /// The primary asks who has what.
+    /// The primary collects the infos of the prior set.
     GetInfo,
-    /// The primary fetches the log of the best copy.
+    /// The primary fetches the authoritative log.
     GetLog,
-    /// The primary asks what members lack.
+    /// The primary asks members for their missing sets.
     GetMissing,
-    /// The primary has asked the monitor to let others serve, who can.
+    /// The primary has asked the monitor for another acting set.
     WaitActingChange,
-    /// The primary makes sure that the map says that it lives in this interval.
+    /// The primary waits for a map that has its `up_thru` in this interval.
     WaitUpThru,
-    /// The primary waits until all have stored that they follow its log.
+    /// The primary waits until all members have stored that they follow its log.
     Activating,
-    /// All have; but an earlier primary may still answer reads.
+    /// All members are activated, but a read lease of an earlier primary may still hold.
     WaitReadable,
+    /// The primary serves requests.
     Active,
-    /// All follow the primary, but they are fewer than the pool demands.
+    /// All members are activated, but they are fewer than `min_size`: recovers, serves no requests.
     Inactive,
-    /// OSDs that may have gone on alone are down.
+    /// OSDs that may have accepted writes without the present members are down.
     Down,
-    /// No copy within reach is filled in and new enough.
+    /// No reachable copy is both complete and new enough.
     Incomplete,
-    /// The store refused a write; its answers to what else was submitted are awaited.
+    /// The store refused a transaction; the completions of all others are awaited.
     Refused,
-    /// A member's store refused something: waits for another interval.
+    /// The store of a member refused a transaction, or a write was lost: waits for another interval.
     Stalled,
-    /// Stands still until the store has divided it.
+    /// Stopped until the store has split or merged it.
     Reshaping,
-    /// The store failed: nothing is served, the other members still have their copies.
+    /// The store failed: this copy serves nothing; the other members still have theirs.
     Failed,
 }
 
-/// Names a request to the store, for its completion.
+/// Identifies a request to the store in its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tag {
+    /// A page of the group's meta object.
     Load,
+    /// The store accepts transactions again after a refused one ([`RequestKind::Resume`]).
     Resumed,
-    /// A write with its log entry, in an interval.
+    /// A write with its log entry: its version and interval.
     Write(EVersion, Epoch),
-    /// Something about this copy; only durability in order matters.
+    /// A change of this copy's own state whose completion triggers nothing.
     Progress,
+    /// The info and log of an activation, in an interval.
     Activated(Epoch),
-    /// A piece of an object from another OSD.
+    /// A piece of an object from another OSD, by job.
     Received(u64),
-    /// A step of being filled in, in an interval.
+    /// The `last_backfill` of a backfill target, in an interval.
     Backfilled(Epoch),
+    /// The removal of the collection.
     Removed,
-    /// A step of dividing or merging the copy.
+    /// A step of splitting or merging the copy.
     Reshaped,
-    /// A page of the index of clones, of a copy that is divided, or merged into this one.
+    /// A page of the clone index of a copy that is split, or that is merged into this one.
     Index,
-    /// A read for another member.
+    /// A read for another member, by job.
     Source(u64),
-    /// The page of names, or one object's version, of a listing.
+    /// The names of a listing, by job.
     ScanPage(u64),
+    /// The version of one object of a listing, by job and index.
     ScanObject(u64, usize),
 }
 
 impl Tag {
+    /// Whether the request is a transaction, whose completion is counted.
     pub fn is_commit(self) -> bool {
         use Tag::*;
         match self {
@@ -96,75 +105,67 @@ impl Tag {
     }
 }
 
-/// What the OSD is to do.
+/// Effects for the OSD to carry out, in order.
 #[derive(Debug)]
 pub enum Output {
-    Send {
-        to: OsdId,
-        message: Message,
-    },
-    Storage {
-        tag: Tag,
-        kind: RequestKind,
-    },
-    /// The write with this ticket is durable on all acting members.
-    Committed {
-        ticket: u64,
-    },
-    /// Our own store refused the write with this ticket. It may have happened nevertheless: the log of
-    /// the next interval tells.
-    Refused {
-        ticket: u64,
-        error: StoreError,
-    },
-    /// The members may have changed: nothing is served, and of these writes it is not known whether they
-    /// will have happened. Their requests are to be tried again when the group is active.
+    /// Send a message to another OSD.
+    Send { to: OsdId, message: Message },
+    /// Submit a request to the store; its outcome goes to [`Pg::handle_completion`] with the tag.
+    Storage { tag: Tag, kind: RequestKind },
+    /// The write with this ticket is durable on all participants.
+    Committed { ticket: u64 },
+    /// Our own store refused the write with this ticket. Other members may have stored it, so the log of
+    /// the next interval decides whether it happened.
+    Refused { ticket: u64, error: StoreError },
+    /// The interval ends: nothing is served, and the outcome of these writes is unknown. Their requests
+    /// must be tried again when the group is active.
     Interrupted {
         tickets: Vec<u64>,
-        /// Nobody but us notices, for the members stay the same: clients go on as before.
+        /// The members stay the same, so clients will not resend.
         members_stay: bool,
     },
-    /// Requests are served (again).
+    /// Requests are served from now on.
     Activated,
-    /// Nothing is missing any more, and all are where they belong.
+    /// The group is clean: all copies are complete and on their up set.
     Clean,
-    /// An object that requests may wait for is where it belongs.
-    Recovered {
-        object: HObject,
-    },
-    /// The monitor is to be asked for what [`Pg::wanted_acting`] and [`Pg::wanted_up_thru`] say.
+    /// The object is recovered, lost, or may be tried again: requests that wait for it can continue.
+    Recovered { object: HObject },
+    /// Ask the monitor for [`Pg::wanted_acting`] and [`Pg::wanted_up_thru`].
     WantsMap,
-    /// It takes a newer map to go on, although no OSD came or went. See [`Pg::wants_interval`].
+    /// The group needs a newer map although no OSD went up or down. See [`Pg::wants_interval`].
     WantsInterval,
-    /// [`Pg::time_passed`] is to be called at this time.
+    /// Call [`Pg::time_passed`] at this time.
     WaitUntil(Time),
-    /// Whether this group may be filled in, as primary or (with the primary's name) as target, is to
-    /// be decided; or that is over.
+    /// Request a local reservation for backfill, as primary (`None`) or as target of this primary;
+    /// answer with [`Pg::reserved`].
     Reserve(Option<OsdId>),
+    /// Cancel or give back the reservation.
     Release,
-    /// The copy is gone; forget this group.
+    /// The copy is removed from the store; forget this group.
     Removed,
-    /// The store has confirmed everything: [`Pg::divide`] can be called.
+    /// All transactions are completed: [`Pg::divide`] or [`Pg::merge_from`] can be called.
     Quiet,
-    /// The copy is divided: it and its parts are to [`Pg::take_shape`].
+    /// The store has split or merged the copy: call [`Pg::take_shape`] on it and its parts.
     Reshaped,
-    /// It never will be.
+    /// The store failed, and never will split or merge the copy.
     ReshapeFailed,
 }
 
-/// A map, as far as a group depends on it.
+/// The part of a map that a group depends on.
 #[derive(Debug, Clone)]
 pub struct MapChange {
     pub epoch: Epoch,
     pub osds: Arc<Osds>,
-    /// Whether the map shows this OSD up, as it runs now.
+    /// Whether the map shows this OSD up, in its present incarnation.
     pub is_up: bool,
-    /// Whether maps before it were not to be had.
+    /// Whether maps before this one were not available.
     pub is_gap: bool,
-    /// Whether it is certain that the group begins to exist with this map.
+    /// Whether the group is certain to be created with this map.
     pub is_new: bool,
 }
 
+/// The copy of one group on this OSD. An engine: call `handle_*` and others, then drain
+/// [`Pg::poll_output`].
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) id: PgId,
@@ -173,53 +174,54 @@ pub struct Pg {
     pub(crate) meta: HObject,
     pub(crate) state: State,
     pub(crate) sizes: Sizes,
-    /// Whether the collection exists, or its creation was submitted.
+    /// Set if the collection exists, or its creation was submitted.
     pub(crate) created: bool,
     pub(crate) info: PgInfo,
     pub(crate) log: PgLog,
-    /// Objects that the log knows and the store does not have; stored.
+    /// The missing set; stored.
     pub(crate) missing: Missing,
     /// Intervals since the group was last clean; stored.
     pub(crate) past: PastIntervals,
-    /// Whether those are all.
+    /// Set if `past` has all of them.
     pub(crate) knows_past: bool,
 
     pub(crate) epoch: Epoch,
     pub(crate) interval: Epoch,
     pub(crate) members: Members,
-    /// Of the last map, if it was seen.
+    /// The OSDs of the newest map; `None` before the first map.
     pub(crate) osds: Option<Arc<Osds>>,
     pub(crate) is_up: bool,
 
-    /// What time it is, and until when a promise to the present primary holds that was made here.
+    /// The present time, and until when the read lease holds that this OSD granted to the present
+    /// primary. See [`Pg::set_time`].
     pub(crate) now: Time,
     pub(crate) promised: Time,
     pub(crate) readers: Readers,
 
-    /// Writes that are not durable everywhere, oldest first.
+    /// Writes that are not durable on all participants, oldest first.
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// Everything up to here is durable on all members.
+    /// All writes up to here are durable on all members.
     pub(crate) committed: EVersion,
-    /// Transactions that the store has not confirmed, with the one that is due.
+    /// Transactions that the store has not completed, including the due one of `is_store_due`.
     pub(crate) commits_pending: usize,
-    /// Whether the interval is to be stored ([`Pg::store_interval`]).
+    /// Set if the interval must be stored ([`Pg::store_interval`]).
     pub(crate) is_store_due: bool,
 
-    /// What other OSDs said they have, in this interval.
+    /// The infos and missing sets of other OSDs, as told in this interval.
     pub(crate) peers: BTreeMap<OsdId, Peer>,
-    /// Who takes part in writes: acting members, and those that are being filled in.
+    /// Members that take part in writes: the acting set and backfill targets.
     pub(crate) participants: Vec<OsdId>,
-    /// Whom the present state waits for.
+    /// OSDs whose answers the present state waits for.
     pub(crate) waiting: BTreeSet<OsdId>,
-    /// Whom it cannot go on without.
+    /// Down OSDs without which peering cannot proceed.
     pub(crate) blocked_by: BTreeSet<OsdId>,
-    /// Who was asked what it has.
+    /// OSDs that were queried in this interval.
     pub(crate) asked: BTreeSet<OsdId>,
-    /// The holder of the best copy.
+    /// The OSD with the authoritative log.
     pub(crate) authority: Option<OsdId>,
-    /// Who should be acting instead; nobody in particular if empty: those who are up.
+    /// The acting set to ask the monitor for; empty means the up set.
     pub(crate) wanted: Option<Vec<OsdId>>,
-    /// A primary that wants to know what we have, while transactions are on their way.
+    /// The primary that queried this copy while transactions were in flight.
     pub(crate) asked_by: Option<OsdId>,
     pub(crate) is_clean: bool,
     pub(crate) recovery: Recovery,
@@ -227,9 +229,9 @@ pub struct Pg {
     pub(crate) receiving: Receiving,
     pub(crate) sources: Sources,
     pub(crate) room: Room,
-    /// Whether it is at rest, so that what all members have of it can be named and merged.
+    /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
     pub(crate) is_resting: bool,
-    /// What an administrator wants compared, and was not yet. Members tell a new primary.
+    /// An administrator's scrub order that is not carried out yet. Members tell it to a new primary.
     pub(crate) scrub_order: Option<Order>,
     pub(crate) reshaping: Option<Reshaping>,
     pub(crate) held: Held,
@@ -237,7 +239,7 @@ pub struct Pg {
 }
 
 impl Pg {
-    /// A group of which nothing is known here.
+    /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
         Pg {
             id,
@@ -286,21 +288,23 @@ impl Pg {
         }
     }
 
+    /// Replaces the default bounds. Call before anything else.
     pub fn with_sizes(self, sizes: Sizes) -> Self {
         Pg { sizes, ..self }
     }
 
+    /// The next effect to carry out. Drain after every other call.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Frees the memory of outputs that were taken. Of very many groups all have some after a map, and few
-    /// in service, where the memory is used again.
+    /// Frees the memory of drained outputs. After a map every group has outputs, and with very many groups
+    /// that is much memory; in service few groups have outputs, and reuse it.
     pub fn release_outputs(&mut self) {
         self.outputs.shrink_to_fit();
     }
 
-    /// A message of another OSD whose epoch is not beyond ours.
+    /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch.
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
         match self.state {
             State::Failed => return,
@@ -315,7 +319,7 @@ impl Pg {
         }
         match body {
             Body::Query => self.queried(from, header),
-            // Maps are walked one by one: who has seen this interval begin means this interval.
+            // Maps are applied one by one, so a sender at this epoch has seen the present interval begin.
             _ if header.epoch < self.interval => {}
             Body::Info(notice) => self.told_info(from, notice),
             Body::Log(part) => self.told_log(from, *part),
@@ -344,6 +348,7 @@ impl Pg {
         }
     }
 
+    /// Handles the outcome of an [`Output::Storage`], by its tag.
     pub fn handle_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         if tag.is_commit() {
             self.commits_pending -= 1;
@@ -356,7 +361,7 @@ impl Pg {
             (Tag::Reshaped, Err(StoreError::NoSpace { .. })) => self.shape_refused(),
             (Tag::Reshaped, Err(error)) => self.fail(&error),
             (tag, Err(error)) if tag.is_commit() => match error {
-                // What it asks for, or needs of what the medium lost, is not to be had.
+                // No space, or lost content: the store itself still works.
                 StoreError::NoSpace { .. }
                 | StoreError::TooLarge { .. }
                 | StoreError::Corrupt { .. }
@@ -368,7 +373,7 @@ impl Pg {
         if self.commits_pending == 0 {
             self.drained();
         }
-        // Whoever takes this looks at no output behind it. The group may have come back meanwhile.
+        // `Removed` is always the final output. The group may have been recreated meanwhile.
         if is_removed && self.state == State::Stray && !self.created {
             self.outputs.push_back(Output::Removed);
         }
@@ -390,7 +395,7 @@ impl Pg {
         }
     }
 
-    /// The store could not do what it must: whatever was submitted since is uncertain here.
+    /// The store failed: the outcome of every pending transaction is unknown here.
     pub(crate) fn fail(&mut self, error: &StoreError) {
         if self.state != State::Failed {
             tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the copy is out of service");
@@ -408,17 +413,18 @@ impl Pg {
         self.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
-    /// A group that is going to be merged takes no more writes, or does again. Until then nothing of it is repaired,
-    /// either: that would give it another version than it has told, or make a copy incomplete.
+    /// Begins or ends premerge. Meanwhile the group takes no writes, and nothing of it is repaired: a repair
+    /// would change the version that was reported, or make a copy incomplete.
     pub fn rest(&mut self, rests: bool) {
         self.is_resting = rests;
     }
 
+    /// The scrub order that is not carried out yet.
     pub fn scrub_order(&self) -> Option<Order> {
         self.scrub_order
     }
 
-    /// The order to scrub that is to be told to other primaries. Storing it is the OSD's affair.
+    /// Sets the scrub order that this copy tells to later primaries. The OSD stores it.
     pub fn set_scrub_order(&mut self, order: Option<Order>) {
         self.scrub_order = order;
     }
@@ -436,7 +442,7 @@ impl Pg {
         self.outputs.push_back(Output::Storage { tag, kind });
     }
 
-    /// Checks what must always hold.
+    /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
         assert_eq!(self.log.tail(), self.info.log_tail, "the info knows the log's tail");
         assert!(self.committed <= self.log.head() || !self.is_active());
@@ -444,7 +450,7 @@ impl Pg {
             assert!(self.is_primary() && self.info.is_complete());
             assert_eq!(self.log.head(), self.info.last_update);
         }
-        // While the copy is read, its info is there before what it lacks.
+        // While the copy is loaded, its info is there before its missing set.
         let is_read = self.state != State::Loading;
         if is_read && self.missing.is_empty() && self.info.is_complete() {
             assert_eq!(self.info.last_complete, self.info.last_update, "{:?}", self.state);

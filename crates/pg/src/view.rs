@@ -1,4 +1,4 @@
-//! What others may know about a copy.
+//! Read-only view of a copy, for the OSD and for reports.
 
 use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
@@ -32,7 +32,7 @@ impl Pg {
         self.interval
     }
 
-    /// The newest version that is durable on all members, as far as is known here.
+    /// The newest version that is known here to be durable on all members.
     pub fn committed(&self) -> EVersion {
         self.committed
     }
@@ -45,27 +45,27 @@ impl Pg {
         self.state == State::Active
     }
 
-    /// Whether all writes are durable everywhere.
+    /// Whether no write is in flight.
     pub fn is_settled(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// Whether it takes part in writes now.
+    /// Whether this copy takes part in writes now.
     pub fn is_serving(&self) -> bool {
         matches!(self.state, State::Active | State::ReplicaActive)
     }
 
-    /// Whether nothing of it is in the store.
+    /// Whether this OSD stores nothing of the group.
     pub fn is_absent(&self) -> bool {
         !self.created
     }
 
-    /// What other OSDs said they have, in this interval.
+    /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
         self.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
     }
 
-    /// The members that have not said that they stored a write which is on its way.
+    /// The participants that have not stored this in-flight write; none if it is not in flight.
     pub fn not_stored_by(&self, version: EVersion) -> impl Iterator<Item = OsdId> + '_ {
         let write = self.in_flight.iter().find(|write| write.version == version);
         let waiting = write.map_or(0, |write| write.waiting);
@@ -78,32 +78,32 @@ impl Pg {
         self.waiting.iter().copied()
     }
 
-    /// The OSDs that must come back or be declared lost.
+    /// The down OSDs that must come back or be marked lost.
     pub fn blocked_by(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.blocked_by.iter().copied()
     }
 
-    /// Whether this copy is neither needed nor asked for.
+    /// Whether this OSD is not a member of the group.
     pub fn is_stray(&self) -> bool {
         self.state == State::Stray
     }
 
-    /// Whether all copies that the pool wants are where they belong, and equal.
+    /// Whether all copies that the pool wants are on the up set, and equal.
     pub fn is_clean(&self) -> bool {
         self.is_active() && self.is_clean
     }
 
-    /// Whom the monitor should let act; those who are up, if empty.
+    /// The acting set to ask the monitor for; empty means the up set.
     pub fn wanted_acting(&self) -> Option<&[OsdId]> {
         self.wanted.as_deref()
     }
 
-    /// Until when the map should say that this OSD lived.
+    /// The `up_thru` to ask the monitor for.
     pub fn wanted_up_thru(&self) -> Option<Epoch> {
         (self.state == State::WaitUpThru).then_some(self.interval)
     }
 
-    /// Whether a replica may answer a read of the object: what it has is durable everywhere.
+    /// Whether this copy may answer a read of the object: its version is durable on all members.
     pub fn can_serve_read(&self, object: &HObject) -> bool {
         match self.state {
             State::Active => true,
