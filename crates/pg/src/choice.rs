@@ -1,21 +1,21 @@
-//! Whose log counts, and who is to serve the group (`find_best_info`, `choose_acting`).
+//! The choice of the authoritative log and of the acting set (`find_best_info`, `choose_acting`).
 //!
-//! Pure functions of what the OSDs said they have.
+//! Pure functions of the infos that the OSDs reported.
 
 use crate::{Members, PgInfo};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use types::{EVersion, OsdId};
 
+/// The reported infos by OSD.
 pub type Infos<'a> = BTreeMap<OsdId, &'a PgInfo>;
 
-/// The holder of the authoritative log. Among the copies that took part in the last activation that is
-/// known of, it has the newest entry, then the longest log. `None` if no copy that is filled in knows of
-/// that activation.
+/// The OSD with the authoritative log. Among the copies that took part in the last known activation, it has
+/// the newest entry, then the longest log. `None` if no complete copy took part in that activation.
 ///
-/// A group becomes active only after all acting members have stored `last_epoch_started`, and a write
-/// is confirmed only by all of them. So each copy of that activation has all that was confirmed
-/// before it; the newest entries that one of them has may have been confirmed, and are kept.
+/// A group becomes active only after all acting members have stored `last_epoch_started`, and a write is
+/// acknowledged only after all have stored it. So each copy of that activation has all writes that were
+/// acknowledged before it; the newest entries of any of them may have been acknowledged, and are kept.
 pub fn find_best_info(infos: &Infos<'_>, whoami: OsdId) -> Option<OsdId> {
     let whole = || infos.iter().filter(|(_, info)| info.is_complete());
     let known = infos.values().map(|info| info.history.last_epoch_started);
@@ -28,20 +28,20 @@ pub fn find_best_info(infos: &Infos<'_>, whoami: OsdId) -> Option<OsdId> {
     best.map(|(osd, _)| *osd)
 }
 
-/// Who should be acting, first the primary; and who of the others is to be filled in.
+/// The wanted acting set, the primary first, and the other members, which need backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
     pub acting: Vec<OsdId>,
     pub backfill: Vec<OsdId>,
 }
 
-/// A copy can act if it is filled in and the authoritative log says all that it lacks.
+/// A copy can act if it is complete and the authoritative log overlaps its own.
 fn can_act(info: &PgInfo, tail: EVersion) -> bool {
     info.is_complete() && info.last_update >= tail
 }
 
-/// Everyone who is up acts if it can. If those are too few, present members and then others help out
-/// until the rest is filled in.
+/// The members of the up set that can act. If they are fewer than `size`, present acting members and then
+/// other copies are added until the others are backfilled.
 pub fn choose_acting(best: OsdId, infos: &Infos<'_>, members: &Members) -> Choice {
     let tail = infos[&best].log_tail;
     let usable = |osd: &OsdId| infos.get(osd).is_some_and(|info| can_act(info, tail));
@@ -68,8 +68,8 @@ pub fn choose_acting(best: OsdId, infos: &Infos<'_>, members: &Members) -> Choic
 
 #[cfg(test)]
 mod tests {
-    //! Copies are written as `osd: last_epoch_started last_update log_tail`, with `partial` for one
-    //! that is not filled in and `knew E` for the last activation that it heard of.
+    //! Copies are written as `osd: last_epoch_started last_update log_tail`, with `partial` for an
+    //! incomplete one and `knew E` for the last activation that it heard of.
 
     use super::*;
     use types::{Epoch, HObject};
@@ -111,12 +111,12 @@ mod tests {
             ("0: 5 5'9 0'0, 1: 7 7'3 0'0", Some(1)),
             ("0: 7 7'3 0'0, 1: 7 7'4 0'0", Some(1)),
             ("0: 7 7'4 5'2, 1: 7 7'4 0'0", Some(1)),
-            // At a tie, whoever asks.
+            // At a tie, our own.
             ("0: 7 7'4 0'0, 1: 7 7'4 0'0", Some(0)),
-            // A copy that is not filled in cannot have it…
+            // An incomplete copy cannot have it…
             ("0: 7 7'4 0'0 partial, 1: 5 5'9 0'0", Some(1)),
             ("0: 7 7'4 0'0 partial", None),
-            // …but may know that others went on.
+            // …and a copy may know of a later activation than its own.
             ("0: 5 5'9 0'0, 1: 5 5'9 0'0 knew 7", None),
         ] {
             let infos = infos(copies);
@@ -128,11 +128,11 @@ mod tests {
     fn who_acts() {
         let ids = |ids: &[i32]| ids.iter().copied().map(OsdId).collect::<Vec<_>>();
         for (copies, up, acting, wanted, backfill) in [
-            // All have what it takes, though some are behind.
+            // All overlap, though some are behind.
             ("0: 7 7'9 7'1, 1: 7 7'3 0'0", &[0, 1], &[0, 1], &[0, 1][..], &[][..]),
             // One is too far behind for the log.
             ("0: 7 7'9 7'5, 1: 7 7'3 0'0", &[0, 1], &[0, 1], &[0], &[1]),
-            // The first has nothing: those who have the data serve, as long as it takes.
+            // The first of the up set is empty: complete copies serve until it is backfilled.
             ("1: 7 7'9 0'0, 2: 7 7'9 0'0", &[0, 1], &[0, 1], &[1, 2], &[0]),
             ("0: 7 7'9 0'0 partial, 2: 7 7'9 0'0", &[0, 1], &[2, 3], &[2], &[0, 1]),
         ] {

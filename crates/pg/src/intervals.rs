@@ -1,13 +1,12 @@
 //! Intervals: times in which the members of a group stay the same (`PastIntervals`).
 //!
-//! Between two moments at which a group was clean, its members may change many times, and in any of
-//! those intervals clients may have written. Whoever wants to serve the group must hear from a survivor
-//! of each interval that may have been written to. An interval may have been written to only if it had
-//! enough members, and if the map says that its primary lived beyond its beginning (`up_thru`): a
-//! primary asks for that before it serves anything.
+//! Between two moments at which a group was clean, its members may change many times, and each of those
+//! intervals may have accepted writes. A primary must hear from a survivor of each such interval before it
+//! serves the group. An interval can have accepted writes only if it had at least `min_size` members, and if
+//! the map has its primary alive in it (`up_thru`): a primary waits for that before it serves anything.
 //!
-//! Once the group is active, all its members know the log, and earlier intervals matter no more for
-//! that; but who took part in them may have objects that others still lack.
+//! Once the group is active, all its members have the log, and peering no longer needs earlier intervals;
+//! but their participants may have objects that others still lack.
 //!
 //! Every copy keeps the intervals since the group was last known to be clean, so a copy's list reaches
 //! at least as far back as that of any copy with a later `last_epoch_clean`.
@@ -19,39 +18,40 @@ use types::{Epoch, OsdId};
 
 const FORMAT: u8 = 1;
 
-/// Who holds a group, how many of them it needs, and what it consists of.
+/// The members of a group in one interval, and the pool's settings that peering depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Members {
     pub up: Vec<OsdId>,
     pub acting: Vec<OsdId>,
     pub primary: Option<OsdId>,
-    /// For each acting member since when it is up: one that restarted is another one.
+    /// For each acting member the epoch since which it is up: a restart makes it another member.
     pub up_from: Vec<Epoch>,
     pub size: usize,
     pub min_size: usize,
-    /// How many of the lowest bits of its hash say that an object is this group's. Changes when the
-    /// group is divided or merged.
+    /// Number of the lowest hash bits that select the group's objects. A split or merge changes it, and so
+    /// ends the interval.
     pub hash_bits: u8,
 }
 
 impl Members {
+    /// Whether the OSD is in the up or the acting set.
     pub fn is_member(&self, osd: OsdId) -> bool {
         self.acting.contains(&osd) || self.up.contains(&osd)
     }
 
-    /// Whether there are as many acting members as it takes to serve.
+    /// Whether the acting members are enough to serve requests.
     pub fn is_enough(&self) -> bool {
         self.acting.len() >= self.min_size.max(1)
     }
 
-    /// Acting members, and those that would be if they had the data.
+    /// The acting set, then the rest of the up set.
     pub fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
         let waiting = self.up.iter().filter(|osd| !self.acting.contains(osd));
         self.acting.iter().chain(waiting).copied()
     }
 }
 
-/// One that is over.
+/// A past interval.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interval {
     pub first: Epoch,
@@ -59,13 +59,14 @@ pub struct Interval {
     pub up: Vec<OsdId>,
     pub acting: Vec<OsdId>,
     pub primary: Option<OsdId>,
+    /// Set if it may have accepted writes.
     pub maybe_went_rw: bool,
-    /// What happened meanwhile is not known: the maps of this time were not to be had.
+    /// Set if its maps were not available, so that anything may have happened in it.
     pub is_gap: bool,
 }
 
 impl Interval {
-    /// The interval of `members` from `first` to `last`, of which `osds` is the last map, if known.
+    /// The interval of `members` from `first` to `last`; `osds` is its last map, if known.
     pub fn of(members: &Members, first: Epoch, last: Epoch, osds: Option<&Osds>) -> Self {
         let lived = |primary: OsdId| {
             osds.is_none_or(|osds| {
@@ -84,11 +85,12 @@ impl Interval {
         }
     }
 
+    /// A time whose maps were not available.
     pub fn gap(first: Epoch, last: Epoch) -> Self {
         Interval { first, last, maybe_went_rw: true, is_gap: true, ..Interval::default() }
     }
 
-    /// Who is down, and without whom this interval's writes may be lost; none if there are survivors.
+    /// The down OSDs without which this interval's writes may be lost; none if an acting member survives.
     fn blocked_by(&self, osds: &Osds, min_size: usize) -> Vec<OsdId> {
         if !self.maybe_went_rw {
             return Vec::new();
@@ -104,8 +106,8 @@ impl Interval {
     }
 }
 
-/// OSDs that are down since a time of which nothing more is known, if there are so many that they may
-/// have gone on alone.
+/// The OSDs that went down in a time without known history, if they are enough to have served the group
+/// alone.
 fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
     let down = osds.iter().filter(|(osd, status)| {
         let is_down = status.exists && !status.is_up && status.down_at >= since;
@@ -115,12 +117,13 @@ fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
     if down.len() >= min_size.max(1) { down } else { Vec::new() }
 }
 
-/// Without any copy and without its history: who may have what the group once had. When they went down
-/// tells nothing: clocks differ, so a time is no proof that the pool was made later.
+/// For a primary without a copy and without history: the down OSDs that may hold the group's data. Their
+/// down stamps are ignored: clocks differ, so a stamp is no proof that the pool was created later.
 pub fn may_have_unknown(osds: &Osds, members: &Members) -> Vec<OsdId> {
     doubtful(osds, members.min_size, Epoch(0))
 }
 
+/// The intervals since the group was last clean, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PastIntervals(Vec<Interval>);
 
@@ -133,7 +136,7 @@ impl PastIntervals {
         self.0.iter()
     }
 
-    /// Of intervals that say the same, the newest is enough: groups may flap for a long time.
+    /// Adds an interval. It replaces earlier ones with the same members, because groups may flap for long.
     pub fn push(&mut self, interval: Interval) {
         self.0.retain(|known| {
             known.is_gap
@@ -143,7 +146,7 @@ impl PastIntervals {
         self.0.push(interval);
     }
 
-    /// Forgets what was over before the group was clean.
+    /// Drops intervals that ended before the group was clean.
     pub fn trim(&mut self, last_epoch_clean: Epoch) {
         self.0.retain(|interval| interval.last >= last_epoch_clean);
     }
@@ -152,7 +155,7 @@ impl PastIntervals {
         self.0.clear();
     }
 
-    /// Everyone who may have a copy.
+    /// The OSDs that may have a copy.
     pub fn participants(&self) -> BTreeSet<OsdId> {
         self.0
             .iter()
@@ -161,8 +164,8 @@ impl PastIntervals {
             .collect()
     }
 
-    /// Who must come back, or be declared lost, before it is certain what was written. Who took part in
-    /// the activation of `last_epoch_started` has the log of all that was over by then.
+    /// The OSDs that must come back, or be marked lost, before the history of writes is certain. Intervals
+    /// before `last_epoch_started` are covered: each participant in that activation has their log.
     pub fn blocked_by(
         &self,
         osds: &Osds,
@@ -255,7 +258,7 @@ mod tests {
     //! gap FIRST LAST
     //! down OSD E, lost OSD E
     //! clean E
-    //! blocked                                  who is waited for (min_size is 2)
+    //! blocked                                  OSDs that are waited for (min_size is 2)
     //! participants
     //! ```
 

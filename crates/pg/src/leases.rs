@@ -1,22 +1,22 @@
-//! Primaries of the past that may still answer reads.
+//! Read leases of prior intervals.
 //!
-//! A primary answers reads only while all acting members have promised it that nobody else will be let
-//! go on without telling how long the promise still holds (crate `osd` makes and keeps the promises, as
-//! durations, for no two clocks agree). When an interval ends, each member remembers the promise to its
-//! primary, and says so with its info. The next primary waits until the last promise is over, unless
-//! the one to whom it was made, and all its replicas, have answered themselves, or run no more.
+//! A primary answers reads only while all acting members have granted it a read lease: each promises to
+//! report how long the lease still holds before another primary can serve (crate `osd` grants and renews
+//! leases, as durations, because clocks differ). When an interval ends, each member remembers the lease
+//! of its primary, and reports it with its info. The next primary waits until the last lease is over,
+//! unless its holder and all its replicas have answered, restarted or died.
 
 use crate::{Output, Pg, State};
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
 
-/// Who may still answer reads, with their replicas: primaries, by when others took over from them, and until
-/// when. Of each interval apart, for their replicas were others.
+/// Unexpired leases by holder and by the epoch since which it is not the primary any more, with their end.
+/// Each interval has its own, because the replicas differ.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Readers(BTreeMap<(OsdId, Epoch), Time>);
 
-/// A promise as it is told: since when its holder is not the primary, and how long it holds.
+/// A lease in a message: its holder, the epoch since which that is not the primary, nanoseconds left.
 pub type Promise = (OsdId, Epoch, u64);
 
 impl Readers {
@@ -41,14 +41,15 @@ impl Readers {
 }
 
 impl Pg {
-    /// What time it is, and until when a promise to the present primary holds that was made here, or,
-    /// if that is this OSD, until when its replicas may answer reads.
+    /// Sets the present time, and until when the read lease holds that this OSD granted to the present
+    /// primary, or, if this OSD is the primary, until when its replicas may answer reads. Call before
+    /// anything that may end an interval or make the group active.
     pub fn set_time(&mut self, now: Time, promised: Time) {
         self.now = now;
         self.promised = promised;
     }
 
-    /// The interval ends in which the promise was made.
+    /// Remembers the lease of the interval that ends with the map before `since`.
     pub(crate) fn remember_promise(&mut self, since: Epoch) {
         let now = self.now;
         self.readers.0.retain(|_, until| *until > now);
@@ -62,7 +63,7 @@ impl Pg {
         self.readers.tell(self.now)
     }
 
-    /// Another copy's promises; whoever tells knows by itself that it is the primary no more.
+    /// Adds another copy's leases. Leases of this OSD are skipped: it knows that it is not that primary now.
     pub(crate) fn learn_promises(&mut self, promises: &[Promise]) {
         for (osd, since, left) in promises {
             if *osd != self.whoami {
@@ -71,7 +72,7 @@ impl Pg {
         }
     }
 
-    /// Whether the group must not go on yet; it then says when to look again.
+    /// Whether a lease of an earlier interval still holds; if so, asks for [`Pg::time_passed`] at its end.
     pub(crate) fn must_wait_for_readers(&mut self) -> bool {
         let mut readers = std::mem::take(&mut self.readers);
         readers.0.retain(|(osd, since), _| !self.reads_no_more(*osd, *since));
@@ -83,8 +84,8 @@ impl Pg {
         until > self.now
     }
 
-    /// Whether neither the primary that was given up in `since` answers reads any more, nor any of its
-    /// replicas: each has answered us, or does not run any more as it ran then.
+    /// Whether neither the primary that was replaced in `since` nor any of its replicas answers reads any
+    /// more: each has answered us, has restarted, or is dead.
     fn reads_no_more(&self, primary: OsdId, since: Epoch) -> bool {
         let is_settled = |osd: OsdId| {
             let status = self.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
@@ -98,7 +99,7 @@ impl Pg {
         replicas.is_some_and(|mut osds| osds.all(is_settled)) && is_settled(primary)
     }
 
-    /// The time has come that [`Output::WaitUntil`] named.
+    /// The time of [`Output::WaitUntil`] has come. Harmless at any other time.
     pub fn time_passed(&mut self) {
         if self.state == State::WaitReadable && !self.must_wait_for_readers() {
             self.become_active();

@@ -1,4 +1,4 @@
-//! Reading info and log from the store when the OSD starts.
+//! Loading of info, log and missing set from the store.
 
 use crate::missing::Item;
 use crate::persist::StoredIntervals;
@@ -13,7 +13,7 @@ const PAGE_ENTRIES_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 1 << 20;
 
 impl Pg {
-    /// The copy in an existing collection. Ready when [`Pg::is_loaded`].
+    /// The copy in an existing collection. Ready when [`Pg::is_loaded`]; maps may be passed before.
     pub fn load(id: PgId, whoami: OsdId) -> Self {
         let mut pg = Pg::new(id, whoami);
         pg.created = true;
@@ -44,9 +44,9 @@ impl Pg {
         }
         let page = match outcome {
             Ok(Outcome::OmapPage(page)) => page,
-            // A collection that was created, and no more.
+            // The collection was created, and nothing else.
             Err(StoreError::NoObject { .. }) => Default::default(),
-            // Its creation was refused.
+            // The creation of the collection was refused.
             Err(StoreError::NoCollection(_)) => {
                 self.created = false;
                 Default::default()
@@ -62,7 +62,7 @@ impl Pg {
                 return;
             }
         }
-        // The index of clones, which is last, may be very long, and stays where it is.
+        // The clone index, which is last, may be very long, and is not loaded.
         let is_index = last.as_ref().is_some_and(|last| is_index_key(last));
         match page.more && !is_index {
             true => self.load_page(last),
@@ -70,14 +70,14 @@ impl Pg {
         }
     }
 
-    /// The info sorts before the log, and before what is known of requests.
+    /// Loads one pair. The info sorts before log and dups.
     fn load_pair(&mut self, key: &Bytes, value: &Bytes) -> codec::Result<()> {
         if *key == info::INFO_KEY {
             self.info = codec::decode_all::<PgInfo>("group info", value)?;
             self.log = PgLog::new(self.info.log_tail, []);
         } else if *key == info::INTERVALS_KEY {
             let stored: StoredIntervals = codec::decode_all("intervals", value)?;
-            // A copy that is read again knows of maps that came since.
+            // A copy that is reloaded has seen later maps.
             if self.interval == Epoch(0) {
                 self.past = stored.past;
                 (self.interval, self.members) = (stored.first, stored.members);
@@ -85,15 +85,15 @@ impl Pg {
             self.knows_past = true;
         } else if let Some(through) = info::decode_dups_key(key) {
             let (batch, dups) = DupBatch::decode(through, value)?;
-            // Others are left of what was interrupted, and will be put in place again. A log that was made
-            // longer at its end begins before what was remembered of it.
+            // Batches above the head are left from an interrupted merge or reset, and will be stored again.
+            // Batches above the tail are valid: a log that was extended at its tail overlaps them.
             if through <= self.info.last_update {
                 self.log.dups_mut().push(batch, &dups);
             }
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
         } else if *key == STAMPS_KEY {
-            // Stamps that are damaged do not make a group fail.
+            // Damaged stamps do not fail the group.
             let stamps = codec::decode_all::<Stamps>("scrub stamps", value);
             self.scrub_order = self.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
         } else if let Some(object) = info::decode_missing_key(key)? {

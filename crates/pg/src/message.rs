@@ -1,8 +1,8 @@
-//! What the members of a placement group say to each other.
+//! Peering, replication and recovery messages between the members of a placement group.
 //!
-//! Compact messages of our own, of kinds from [`KIND_FIRST`] up. Each carries the group, the
-//! sender's epoch and the interval in which it was sent, so that what belongs to an earlier interval
-//! is recognised and dropped. Data of objects travels in the data segment and is never copied.
+//! Compact messages of our own, of kinds from [`KIND_FIRST`] up. Each carries the group, the sender's epoch
+//! and the interval in which it was sent, so that messages of an earlier interval are recognised and
+//! dropped. Data of objects travels in the data segment and is never copied.
 
 mod bodies;
 
@@ -13,6 +13,7 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 use engine::Message;
 use types::{EVersion, Epoch, HObject, PgId};
 
+/// First and last of the reserved kinds.
 pub const KIND_FIRST: u16 = 0x7000;
 pub const KIND_LAST: u16 = 0x70ff;
 
@@ -41,70 +42,77 @@ const RELEASE: u16 = 0x7017;
 const DAMAGED: u16 = 0x7018;
 const UNREADABLE: u16 = 0x7019;
 
-/// Whether a message is of this module.
+/// Whether a message has a kind of this module.
 pub fn is_pg_message(kind: u16) -> bool {
     (KIND_FIRST..=KIND_LAST).contains(&kind)
 }
 
-/// What every message begins with.
+/// The beginning of every message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub pg: PgId,
     /// The newest map of the sender.
     pub epoch: Epoch,
-    /// The epoch in which the present set of members came together.
+    /// The first epoch of the present interval.
     pub interval: Epoch,
 }
 
+/// The message after its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// Primary to anyone: what do you have?
+    /// Primary to any OSD: asks for its info.
     Query,
-    /// The answer, or news for a new primary; `None` if the group is not known there.
+    /// The answer, also sent unasked to a new primary; `None` if the OSD has no copy.
     Info(Option<Box<Notice>>),
-    /// Primary to whoever's log it needs.
+    /// Primary to an OSD: asks for its log and missing set.
     LogRequest,
+    /// The answer to a log request.
     Log(Box<LogPart>),
-    /// Primary to a member: follow this, writes will come.
+    /// Primary to a member: follow this log; writes will come.
     Activate(Box<Activation>),
+    /// A member has stored the activation.
     Activated,
-    /// Primary to its members: how things are with the group.
+    /// Primary to its members: the group's history has changed.
     History(PgHistory),
     /// Primary to a member: one write.
     Replicate(Box<Replicate>),
-    /// All writes up to this are durable.
+    /// A member has stored all writes up to this one.
     Replicated(EVersion),
-    /// Primary to a member: (the next piece of) an object, please.
+    /// Primary to an OSD: send the piece of an object that begins at the cursor.
     Pull(HObject, Cursor),
-    /// A piece, to the primary that asked, or to a member that lacks it.
+    /// A piece, to the primary that pulls it, or to a member that lacks the object.
     Push(Box<Push>),
-    /// A member has stored a piece durably, and wants the next one, if there is one; `false` if its
-    /// disk has no room.
+    /// A member has stored a piece, and asks for the next one, if there is one; `false` if its disk has
+    /// no room.
     Pushed(HObject, Option<Cursor>, bool),
-    /// Primary to a member: object names and versions from here on, please.
+    /// Primary to a backfill target: list objects and their versions from here on.
     List(HObject),
+    /// The answer: one page.
     Listing(Listing),
-    /// Primary to a member that is being filled in: remove these, and then you have all up to there.
+    /// Primary to a backfill target: remove the listed objects, and store this `last_backfill`.
     Backfill(HObject, Vec<HObject>),
-    /// That is durable.
+    /// The target has stored that `last_backfill`.
     Backfilled(HObject),
-    /// Primary to a member that is to be filled in: may I begin? And: it is over.
+    /// Primary to a backfill target: asks for a reservation.
     Reserve,
+    /// The target grants the reservation, refuses it, or, once granted, cannot list its objects.
     Reserved(bool),
+    /// Primary to a backfill target: gives the reservation back.
     Release,
-    /// Primary to a member: what you have of an object is bad; you miss it in this version.
+    /// Primary to a member: its copy of an object is bad, and this version is missing.
     Damaged(HObject, EVersion),
-    /// A member cannot read what it was asked for.
+    /// An OSD cannot read an object that was pulled.
     Unreadable(HObject),
-    /// Primary to a former member: the group is whole without you.
+    /// Primary to a stray: the group is clean, and its copy can be removed.
     Remove,
-    /// A member's disk is nearly full, or (true) no longer.
+    /// A member's disk has room (true), or is nearly full.
     Room(bool),
-    /// A member's store refused something for want of room: this interval comes to nothing.
+    /// A member's store refused a transaction, or a write was lost on the way to it: the interval is
+    /// aborted.
     Stalled,
 }
 
-/// A value that may be absent, behind a flag.
+/// Encodes a value that may be absent, after a flag.
 fn encode_option<T: Encode>(w: &mut Writer, value: Option<&T>) {
     w.bool(value.is_some());
     if let Some(value) = value {
@@ -116,7 +124,7 @@ fn decode_option<T: Decode>(r: &mut Reader<'_>) -> Result<Option<T>> {
     r.bool("presence")?.then(|| r.value()).transpose()
 }
 
-/// The newest map of who sent a message.
+/// The epoch of the newest map that the sender has. Works for every message with a [`Header`].
 pub fn sender_epoch(message: &Message) -> Result<Epoch> {
     let mut r = Reader::new(&message.front);
     r.i64("pool")?;
@@ -135,6 +143,7 @@ fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Messag
 }
 
 impl Body {
+    /// Encodes the message; data goes to the data segment.
     pub fn encode(&self, header: &Header) -> Message {
         let plain = |kind| message(header, kind, |_| {});
         match self {
@@ -178,6 +187,7 @@ impl Body {
         }
     }
 
+    /// Decodes a message of a kind of this module.
     pub fn decode(message: &Message) -> Result<(Header, Body)> {
         let mut reader = Reader::new(&message.front);
         let r = &mut reader;

@@ -1,10 +1,10 @@
-//! Agreement about what was written, and becoming active: one file per group of states.
+//! Peering: agreement on the history of the group, and activation. One file per group of states.
 //!
 //! ```text
 //! primary  GetInfo → GetLog → GetMissing → WaitUpThru → Activating → Active (or Inactive)
 //!             ├→ Down, Incomplete       until OSDs come back
 //!             └→ WaitActingChange       until the map has other members
-//! member   Replica → ReplicaActive
+//! replica  Replica → ReplicaActive
 //! other    Stray
 //! ```
 

@@ -1,21 +1,22 @@
-//! The search for the next object to recover, through all that is missing, the oldest first.
+//! The search for the next object to recover, through all missing sets, oldest version first.
 //!
-//! Many objects may have no source within reach. They are passed once, a bounded number at a time, and not again before
-//! something changes by which they may have one: else those in front would hide all that lie behind them.
+//! Many objects may have no reachable source. The search passes them once, a bounded number at a time, and
+//! not again until something changes that may give them a source: otherwise those in front would hide all
+//! behind them.
 
 use crate::Pg;
 use std::ops::Bound::{Excluded, Unbounded};
 use types::{EVersion, HObject};
 
-/// Objects that one step looks at.
+/// Objects that one step examines.
 pub(crate) const LOOKED_AT_MAX: usize = 64;
 
-/// A place in the lists of what is missing: what clients wait for, what the primary lacks, what it cannot read, and what
-/// each participant lacks.
+/// A position in the lists that are searched, in this order: objects that clients wait for, the primary's
+/// missing set, objects that it cannot read, and the missing set of each participant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     list: usize,
-    /// The version is zero where a list has no order but that of its objects.
+    /// The version is zero in lists that are sorted by object only.
     after: (EVersion, HObject),
 }
 
@@ -24,16 +25,18 @@ const OWN: usize = 1;
 const UNREADABLE: usize = 2;
 const OF_PARTICIPANTS: usize = 3;
 
+/// The progress of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// Everything up to here was started, or could not be.
+    /// Everything up to here was started, or cannot be started now.
     place: Option<Place>,
     is_over: bool,
-    /// Whether something was passed because it was being written.
+    /// Set if an object was passed because a write of it was in flight.
     has_met_writes: bool,
 }
 
 impl Search {
+    /// Whether all lists were searched.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
@@ -42,6 +45,7 @@ impl Search {
         self.has_met_writes
     }
 
+    /// Notes that the object at this position was examined.
     pub fn passed(&mut self, place: Place) {
         self.place = Some(place);
     }
@@ -55,17 +59,18 @@ impl Search {
     }
 }
 
-/// Objects that one step looks at.
+/// The objects that one step examines, with their positions.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub candidates: Vec<(HObject, Place)>,
-    /// Nothing is behind them.
+    /// No objects follow them.
     pub is_last: bool,
 }
 
 impl Pg {
     pub(crate) fn search_step(&self) -> Step {
         let search = &self.recovery.search;
+        /// The next objects to examine.
         let mut step = Step::default();
         if search.is_over {
             return step;
@@ -82,7 +87,7 @@ impl Pg {
         step
     }
 
-    /// Adds what lies in a list behind a place, until there are enough.
+    /// Adds objects of a list after a position, up to [`LOOKED_AT_MAX`].
     fn take_from_list(
         &self,
         list: usize,

@@ -1,30 +1,30 @@
-//! When a store refuses what it is given: it has no room, the transaction is too large, or what it changes
-//! in part was lost; and when a write does not reach a replica.
+//! Refused transactions (no space, too large, or a partial change of lost content), and writes that are lost
+//! on the way to a replica.
 //!
-//! Before: members tell the primary when their disks are nearly full, and the OSD takes no more
-//! writes that add to the group ([`Pg::has_room`]). After, if a store refuses a transaction
-//! nevertheless: the log in memory says more than the disk has. The disk has a beginning of it, for
-//! a store applies nothing behind a refused transaction before it is told to go on
-//! ([`RequestKind::Append`]). So the copy serves nothing, waits until its store has answered
-//! everything, and reads itself from the disk as after a restart. It takes part again in the next
-//! interval, which the primary asks for, and is then behind the others, as if it had been away. If
-//! nobody stored a write, it never happened, and objects are as they were before; its client is told why.
+//! To avoid refusals, members tell the primary when their disks are nearly full, and the OSD takes no more
+//! writes that add to the group ([`Pg::has_room`]). If a store refuses a transaction nevertheless, the log in
+//! memory is ahead of the disk. The disk has a prefix of the history, because a store applies no transaction
+//! after a refused one before it is told to resume ([`RequestKind::Append`]). So the copy serves nothing,
+//! waits until its store has completed everything, and reloads itself from disk as after a restart. It
+//! takes part again in the next interval, which the primary asks for, and is then behind the others, as
+//! if it had been away. If no member stored a write, it never happened, and objects are as they were before;
+//! its client is told why.
 
 use crate::message::{Body, Header};
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
 use types::{Epoch, OsdId};
 
-/// Room and the want of it, in the present interval.
+/// Disk space and refusals in the present interval.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Our own disk is nearly full.
+    /// Set while our own disk is nearly full.
     is_short: bool,
-    /// Bits of the acting members whose disks are.
+    /// Bits of the acting members whose disks are nearly full.
     short_members: u32,
-    /// In which interval a member's store refused something: none comes of that interval any more.
+    /// The interval in which a member's store refused a transaction: that interval is aborted.
     pub stalled_in: Option<Epoch>,
-    /// A primary that asked while we could not answer.
+    /// A query that arrived while the copy was loading or refused.
     pub asked_meanwhile: Option<(OsdId, Header)>,
 }
 
@@ -36,12 +36,12 @@ impl Room {
 }
 
 impl Pg {
-    /// Whether a write may add to the group: no member's disk is nearly full.
+    /// Whether a write may add to the group: no acting member's disk is nearly full.
     pub fn has_room(&self) -> bool {
         !self.room.is_short && self.room.short_members == 0
     }
 
-    /// How it is with the disk of this copy.
+    /// Sets whether this OSD's disk has room, as opposed to being nearly full.
     pub fn set_room(&mut self, has_room: bool) {
         if self.room.is_short == has_room {
             self.room.is_short = !has_room;
@@ -64,12 +64,12 @@ impl Pg {
         }
     }
 
-    /// Whether this primary can go on only in another interval, for which it takes a new map.
+    /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
         self.members.primary == Some(self.whoami) && self.room.stalled_in == Some(self.interval)
     }
 
-    /// The store refuses something that was submitted.
+    /// The store refused a transaction.
     pub(crate) fn refused(&mut self, tag: Tag, error: StoreError) {
         if matches!(self.state, State::Failed | State::Refused) {
             return;
@@ -93,8 +93,8 @@ impl Pg {
         writes.filter(|write| write.version == version).map(|write| write.ticket).next()
     }
 
-    /// Something that the primary sent before is lost. What this copy says is durable counts for all that
-    /// came before, so it takes nothing more: the members meet again, and it gets what it lacks.
+    /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes, so
+    /// this copy takes no further ones: peering in the next interval gives it what it lacks.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
         tracing::error!(pg = %self.id, osd = %self.whoami, head = ?self.log.head(), "{what}: the members will meet again");
         self.state = State::Stalled;
@@ -123,7 +123,7 @@ impl Pg {
         self.outputs.push_back(Output::WantsInterval);
     }
 
-    /// Forgets what the memory says about the copy, and asks the disk.
+    /// Drops the state in memory, and loads the copy from disk.
     pub(crate) fn read_again(&mut self) {
         self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
         self.state = State::Loading;
@@ -133,7 +133,7 @@ impl Pg {
         self.load_page(None);
     }
 
-    /// What the store has is known (again).
+    /// The stored state is known (again): takes part in the present interval.
     pub(crate) fn join_interval(&mut self) {
         if self.reshaping.is_some() {
             return self.stand_still();

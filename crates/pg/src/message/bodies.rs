@@ -12,66 +12,69 @@ use std::collections::BTreeMap;
 use store::Transaction;
 use types::{EVersion, HObject};
 
-/// What an OSD has of a group.
+/// An OSD's copy of a group, in answer to a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notice {
     pub info: PgInfo,
-    /// How many objects its log knows and its store does not have.
+    /// Size of its missing set.
     pub missing: u64,
     pub intervals: PastIntervals,
+    /// Read leases of prior intervals.
     pub promises: Vec<Promise>,
+    /// A scrub order that is not carried out yet.
     pub scrub_order: Option<Order>,
 }
 
-/// A log, and what its owner lacks.
+/// The log and the missing set of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogPart {
     pub info: PgInfo,
-    /// All entries above this.
+    /// `entries` has all entries above this.
     pub tail: EVersion,
     pub entries: Vec<LogEntry>,
     pub missing: Missing,
 }
 
-/// What a member is to become.
+/// The log for a member to follow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Activation {
-    /// Whether the copy begins anew, with nothing filled in.
+    /// Whether the copy is reset: it follows this log, and is backfilled from the beginning.
     pub is_reset: bool,
-    /// The primary's.
+    /// The primary's info.
     pub info: PgInfo,
     pub intervals: PastIntervals,
-    /// All entries above this.
+    /// `entries` has all entries of the primary's log above this.
     pub tail: EVersion,
     pub entries: Vec<LogEntry>,
-    /// Requests before that, for a copy that begins anew; others know them.
+    /// The dups below the log, for a copy that is reset; other copies have them.
     pub dups: Dups,
 }
 
 /// A write with its log entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replicate {
-    /// Encoded [`LogEntry`] and [`PgInfo`], as they are stored.
+    /// Encoded [`LogEntry`] and [`PgInfo`], in the bytes that are stored.
     pub entry: Bytes,
     pub info: Bytes,
-    /// Entries of other objects that come before it: clones that the write makes or removes.
+    /// Encoded entries of other objects that come before it: clones that the write makes or removes.
     pub also: Vec<Bytes>,
-    /// Writes up to here are durable everywhere.
+    /// Writes up to here are durable on all members.
     pub committed: EVersion,
-    /// Trim the log to here, unless zero.
+    /// Trim the log up to this version, unless zero.
     pub trim: EVersion,
     pub transaction: Transaction,
 }
 
-/// How far the transfer of an object has come.
+/// The position of a piece within an object: all data comes before the omap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cursor {
     pub data_offset: u64,
-    /// Omap keys up to here are transferred.
+    /// Omap keys up to this one are transferred; `None` while data is.
     pub omap_after: Option<Bytes>,
 }
 
 impl Cursor {
+    /// Whether the piece is the first one.
     pub fn is_start(&self) -> bool {
         *self == Cursor::default()
     }
@@ -82,22 +85,26 @@ impl Cursor {
 pub struct Push {
     pub object: HObject,
     pub cursor: Cursor,
-    /// `None` if there is no such object; attributes come with the first piece.
+    /// The first piece has all attributes, later ones only the object's info. `None` in a first piece if
+    /// the object does not exist.
     pub attrs: Option<BTreeMap<Bytes, Bytes>>,
+    /// Bytes of the whole object.
     pub size: u64,
-    /// At `cursor.data_offset`.
+    /// Data at `cursor.data_offset`; holes are zeros.
     pub data: Bytes,
     pub omap_header: Bytes,
     pub omap: BTreeMap<Bytes, Bytes>,
-    /// Where the next piece begins.
+    /// The position of the next piece; `None` in the last one.
     pub next: Option<Cursor>,
 }
 
+/// One page of a copy's objects and their versions, in object order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listing {
+    /// The first object that the page may have.
     pub from: HObject,
     pub objects: Vec<(HObject, EVersion)>,
-    /// Where the next page begins.
+    /// The first object of the next page; `None` in the last one.
     pub next: Option<HObject>,
 }
 
@@ -205,7 +212,7 @@ fn joined(mut payloads: Vec<Bytes>) -> Bytes {
 }
 
 impl Replicate {
-    /// Written straight into a message: this is the hot path.
+    /// Encodes straight into a message: this is the hot path.
     pub fn encode(&self, header: &Header) -> Message {
         let mut payloads = Vec::new();
         let message = message(header, REPLICATE, |w| {

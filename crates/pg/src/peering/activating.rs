@@ -1,12 +1,12 @@
-//! WaitUpThru, Activating, Active, Inactive: the primary's way from agreement to service.
+//! WaitUpThru, Activating, Active, Inactive: from the agreed history to service.
 
 use crate::message::{Activation, Body};
 use crate::{Dups, Output, Pg, State, Tag};
 use types::{Epoch, HObject, OsdId};
 
 impl Pg {
-    /// Nothing may be written before the map says that this primary lived in this interval: else
-    /// nobody would look for what was.
+    /// Waits until the map has our `up_thru` in this interval, and then activates. Without it, a later
+    /// primary would assume that the interval accepted no writes.
     pub(crate) fn wait_up_thru(&mut self) {
         let up_thru = self.osds.as_ref().map_or(Epoch(0), |osds| osds.status(self.whoami).up_thru);
         if !self.members.is_enough() || up_thru >= self.interval {
@@ -40,15 +40,16 @@ impl Pg {
         self.store_info_and_intervals(Tag::Activated(self.interval));
     }
 
-    /// Our own log may reach further back than the best one did: whoever can follow it need not be filled in.
+    /// Drops backfill targets that can follow our own log, which may reach further back than the
+    /// authoritative one.
     fn spare_filling_in(&mut self) {
         let targets = self.backfill_targets().filter(|(_, through)| !through.max);
         let targets: Vec<OsdId> = targets.map(|(osd, _)| osd).collect();
         self.backfill.set_targets(&targets);
     }
 
-    /// Tells a member to follow our log: from where it stands, from as far back as we can if it has
-    /// parted from us, or from nothing if the log does not reach it.
+    /// Tells a member to follow our log: from its own head, from our tail if it has diverged, or as a reset
+    /// copy if the log does not overlap its own.
     fn activate_member(&mut self, member: OsdId) {
         let info = self.peers[&member].info.clone().unwrap_or_default();
         let overlaps = self.peers[&member].is_missing_known;
@@ -115,18 +116,18 @@ impl Pg {
             return self.go_on_recovering();
         }
         self.state = State::Active;
-        // None of them answers any more; of a group that waits for members that is not known yet.
+        // Their leases are over. An inactive group keeps them: it has not waited for them.
         self.readers.clear();
         self.info.history.last_epoch_started = self.info.last_epoch_started;
         self.outputs.push_back(Output::Activated);
         self.go_on_recovering();
-        // One that is clean at once has told that with it.
+        // A group that is clean at once has shared its history with that.
         if !self.is_clean {
             self.share_history();
         }
     }
 
-    /// Tells the members how things are, and stores it.
+    /// Stores the group's history, and sends it to all participants.
     pub(crate) fn share_history(&mut self) {
         let history = self.info.history;
         for member in self.participants.clone() {
@@ -137,7 +138,8 @@ impl Pg {
         self.store_info_and_intervals(Tag::Progress);
     }
 
-    /// When nothing is missing anywhere: either other members should take over, or the group is clean.
+    /// If nothing is missing and no backfill is needed: asks the monitor for other members, or declares the
+    /// group clean.
     pub(crate) fn check_clean(&mut self) {
         let is_settled = matches!(self.state, State::Active | State::Inactive);
         if !is_settled || !self.is_whole() || self.backfill.is_needed() || self.is_clean {
@@ -160,7 +162,7 @@ impl Pg {
         self.dismiss_strays();
     }
 
-    /// Copies that are no longer needed go once all that are wanted are there.
+    /// Once the group is clean, tells strays to remove their copies.
     pub(crate) fn dismiss_strays(&mut self) {
         if !self.is_clean() {
             return;
@@ -174,7 +176,7 @@ impl Pg {
         }
     }
 
-    /// A copy turned up that is no member's.
+    /// An OSD reported a copy; it may be a stray.
     pub(crate) fn found_stray(&mut self, osd: OsdId) {
         if self.members.is_member(osd) {
             return;
@@ -185,7 +187,7 @@ impl Pg {
         }
     }
 
-    /// Who came back while the members agreed was not looked at.
+    /// Asks the copies that were reported during peering for their logs, if they can help.
     fn ask_helpers(&mut self) {
         let peers = self.peers.iter();
         let unknown = peers.filter(|(_, peer)| peer.info.is_some() && !peer.is_missing_known);
@@ -193,7 +195,7 @@ impl Pg {
         unknown.into_iter().for_each(|osd| self.found_stray(osd));
     }
 
-    /// Who takes part in writes has what we have, but for what is missing or not filled in.
+    /// Updates the infos of participants to ours, except for `last_backfill`.
     fn refresh_participants(&mut self) {
         for member in self.participants.clone() {
             let own = self.info.clone();

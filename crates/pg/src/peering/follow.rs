@@ -1,4 +1,4 @@
-//! Replica and Stray: what a copy does that is not the primary's.
+//! Replica and Stray: copies that are not the primary's.
 
 use super::get_log::log_of;
 use crate::merge;
@@ -44,12 +44,13 @@ impl Pg {
         }
     }
 
-    /// Nothing of what is here counts any more; it is compared object by object.
+    /// Resets the copy: it takes over `log` and is backfilled from the beginning.
     ///
-    /// A log is much for one transaction. So the copy begins with a piece of it, which others make longer: after a
-    /// crash in between it is one that nothing is filled in of, and that missed the newest writes.
+    /// A log is too large for one transaction. So the copy begins with a part of it, which later
+    /// transactions extend: a crash in between leaves a copy that has nothing backfilled and lacks the
+    /// newest writes.
     ///
-    /// What it missed goes: it may lie here in the right version and yet be bad.
+    /// The content of its missing objects is removed: it may be bad in spite of its version.
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
         let mut transaction = self.replace_dups(log.dups());
         self.remove_meta(&mut transaction, info::log_keys());
@@ -69,7 +70,7 @@ impl Pg {
                 self.commit(Tag::Progress, std::mem::take(&mut transaction));
             }
         }
-        // No sooner than it is known that nothing is filled in.
+        // Not before it is durable that nothing is backfilled.
         for mut removal in self.remove_missing(&missing) {
             transaction.changes.append(&mut removal.changes);
             self.set_info(&mut transaction);
@@ -80,15 +81,16 @@ impl Pg {
         self.commit(tag, transaction);
     }
 
-    /// The info of a copy that has so many entries of the log yet.
+    /// The info of the reset copy while it has only so many entries of the log.
     fn info_through(&self, entries: usize) -> PgInfo {
         let newest = self.log.entries().nth(entries - 1).map(|entry| entry.version);
         let last_update = newest.unwrap_or(self.log.tail());
         PgInfo { last_update, last_complete: last_update, ..self.info.clone() }
     }
 
-    /// All that a copy begins with is much for one transaction, and to know more of requests than the log that
-    /// is still there does no harm: most of it is stored before. What else was there goes with that log.
+    /// Stores new dups in place of the old ones. Most are stored in transactions of their own before the log
+    /// is replaced: it does no harm to remember more requests than the log that is still there. The returned
+    /// transaction removes all other batches, and must be submitted with the log.
     fn replace_dups(&mut self, dups: &Dups) -> Transaction {
         let mut transaction = self.transaction(5);
         let mut pairs = dups.batches().map(dups_pair).peekable();
@@ -120,7 +122,7 @@ impl Pg {
         }
     }
 
-    /// Gives up this copy and its data.
+    /// Removes this copy and its data from the store; [`crate::Output::Removed`] follows.
     pub fn remove(&mut self) {
         if self.state == State::Refused {
             self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));

@@ -1,8 +1,9 @@
-//! GetInfo, Down, Incomplete, WaitActingChange: who has what, and who should serve.
+//! GetInfo, Down, Incomplete, WaitActingChange: collecting infos, and choosing the authoritative log and
+//! the acting set.
 //!
-//! The primary asks the *prior set*: its members, and everyone who took part in an interval since the
-//! group was last clean. If it has no copy, and so no history, it asks all OSDs that are up, until one
-//! of them knows more.
+//! The primary queries the *prior set*: its members, and all participants of intervals since the group was
+//! last clean. If it has no copy, and so no history, it queries all OSDs that are up, until one of them
+//! knows more.
 
 use crate::choice::{self, Choice};
 use crate::intervals::may_have_unknown;
@@ -22,7 +23,7 @@ impl Pg {
         self.choose_authority();
     }
 
-    /// Everyone who may have a copy that matters, whether up or not.
+    /// The prior set: all OSDs that may have a copy that matters, up or down.
     fn prior_set(&self) -> BTreeSet<OsdId> {
         let mut prior: BTreeSet<OsdId> = self.members.all().collect();
         match (self.knows_past, &self.osds) {
@@ -37,7 +38,7 @@ impl Pg {
         self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }
 
-    /// Asks those who were not asked yet; those who need not be asked are not waited for.
+    /// Queries OSDs of the prior set that were not queried yet, and waits no longer for those outside of it.
     fn ask_prior_set(&mut self) {
         let mut prior = self.prior_set();
         prior.retain(|osd| self.is_osd_up(*osd));
@@ -50,7 +51,7 @@ impl Pg {
         }
     }
 
-    /// OSDs came or went that make no difference to the members.
+    /// OSDs changed their state, but the members stay the same.
     pub(crate) fn others_changed(&mut self) {
         if !self.is_primary() {
             return;
@@ -73,7 +74,7 @@ impl Pg {
         }
     }
 
-    /// Whether someone who was asked is gone, someone is back, or someone was given up.
+    /// Whether a queried OSD went down, another one came up, or one was marked lost.
     fn prior_set_changed(&self) -> bool {
         let prior = self.prior_set();
         let came = prior.iter().any(|osd| self.is_osd_up(*osd) && !self.asked.contains(osd));
@@ -92,7 +93,7 @@ impl Pg {
         }
     }
 
-    /// The primary asks what we have.
+    /// Handles the primary's query; it is answered when no transaction is pending.
     pub(crate) fn queried(&mut self, from: OsdId, header: &Header) {
         if header.epoch < self.interval || self.members.primary != Some(from) {
             return;
@@ -119,7 +120,7 @@ impl Pg {
 
     pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
         let is_known = self.peers.get(&from).is_some_and(|peer| peer.info.is_some());
-        // One that is down will not answer; when it is up again it is asked anew.
+        // The answer of an OSD that is down by now is dropped: it is queried again when it is up.
         if !self.is_primary() || is_known || !self.is_osd_up(from) {
             return;
         }
@@ -153,7 +154,7 @@ impl Pg {
         }
     }
 
-    /// Another copy may know more of the past.
+    /// Takes over the history and past intervals of another copy.
     fn learn(&mut self, notice: &Notice) {
         self.info.history.merge(&notice.info.history);
         if !self.knows_past {
@@ -163,7 +164,7 @@ impl Pg {
         self.past.trim(self.info.history.last_epoch_clean);
     }
 
-    /// When all have answered: whose copy counts, and who should serve?
+    /// When all have answered: chooses the authoritative log and the acting set.
     pub(crate) fn choose_authority(&mut self) {
         if self.state != State::GetInfo || !self.waiting.is_empty() || self.commits_pending > 0 {
             return;
@@ -191,6 +192,7 @@ impl Pg {
         self.follow(best);
     }
 
+    /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.
     pub(crate) fn choose(&self) -> Option<(OsdId, Choice)> {
         let empty = PgInfo::default();
         let infos = self.infos(&empty);
@@ -198,7 +200,7 @@ impl Pg {
         Some((best, choice::choose_acting(best, &infos, &self.members)))
     }
 
-    /// Asks the monitor for other members if these are not the ones to serve.
+    /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
     pub(crate) fn wants_other_members(&mut self, choice: &Choice) -> bool {
         let Choice { acting, .. } = choice;
         let (members, is_up_set) = (&self.members, *acting == self.members.up);

@@ -1,11 +1,11 @@
-//! GetLog and GetMissing: the primary follows the best log, and learns what its members lack.
+//! GetLog and GetMissing: the primary follows the authoritative log, and learns what its members miss.
 
 use crate::merge;
 use crate::message::{Body, LogPart};
 use crate::{Missing, Pg, PgLog, State, Tag};
 use types::{EVersion, HObject, OsdId};
 
-/// The log in a message, if it is one.
+/// The log in a message; `None` if its entries contradict its tail or head.
 pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion) -> Option<PgLog> {
     let above_tail = entries.first().is_none_or(|first| first.version > tail);
     let sorted = entries.windows(2).all(|pair| pair[0].version < pair[1].version);
@@ -56,7 +56,7 @@ impl Pg {
         }
     }
 
-    /// Our copy follows the best one.
+    /// Merges the authoritative log into our copy.
     fn adopt(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
         let (missing, last_backfill) = (&self.missing, &self.info.last_backfill);
         let Some(merged) = merge::merge(&self.log, missing, last_backfill, theirs) else {
@@ -76,8 +76,8 @@ impl Pg {
         self.ask_what_is_missing();
     }
 
-    /// What each member will lack when it follows our log. Whoever's newest entry we have, and who had
-    /// nothing missing, need not be asked.
+    /// Determines what each participant will miss when it follows our log. A participant whose head our log
+    /// contains, and which misses nothing, need not be asked for its log.
     fn ask_what_is_missing(&mut self) {
         self.state = State::GetMissing;
         self.waiting.clear();
@@ -96,7 +96,7 @@ impl Pg {
                 }
             }
         }
-        // Others may have what we lack.
+        // Strays may have objects that we miss.
         let (log, participants) = (&self.log, &self.participants);
         for (osd, peer) in &mut self.peers {
             let known = peer.info.as_ref().is_some_and(|info| log.contains(info.last_update));
@@ -128,7 +128,7 @@ impl Pg {
             peer.missing = part.missing.clone();
         }
         match merged {
-            // One that does not take part stays what it is.
+            // A stray does not follow our log.
             Some(merged) if !is_participant => {
                 peer.is_missing_known = merged.divergent == 0;
                 peer.missing = part.missing.clone();
@@ -141,7 +141,7 @@ impl Pg {
         }
     }
 
-    /// A member must be filled in that seemed to need no more than the log.
+    /// A member that was expected to follow the log needs backfill.
     fn cannot_follow(&mut self, member: OsdId) {
         tracing::warn!(pg = %self.id, %member, "its log does not overlap with ours");
         let info = self.peer_mut(member).info.get_or_insert_default();

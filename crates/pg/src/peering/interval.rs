@@ -1,4 +1,4 @@
-//! A new map, and what it means for the members.
+//! New maps: whether they end the interval.
 
 use crate::intervals::Interval;
 use crate::replicate::MEMBERS_MAX;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use types::{Epoch, OsdId};
 
 impl Pg {
-    /// The map has a new epoch, with these members of the group. Maps are told one by one, also those of a
-    /// time in which this OSD was away; after a gap if they are not to be had. After one map, or several, and
-    /// before anything else, comes [`Pg::store_interval`] if [`Pg::is_store_due`].
+    /// Handles a new map, with the group's members. Maps come one by one in the order of epochs, including
+    /// those of a time in which this OSD was down; `is_gap` is set if some are not available. After one map or
+    /// several, and before any other call, [`Pg::store_interval`] must follow if [`Pg::is_store_due`].
     pub fn handle_map(&mut self, change: &MapChange, members: Members) {
         let epoch = change.epoch;
         assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
@@ -18,7 +18,7 @@ impl Pg {
         let was_up = std::mem::replace(&mut self.is_up, change.is_up);
         let epoch_before = std::mem::replace(&mut self.epoch, epoch);
         if epoch < self.interval {
-            return; // what is stored is ahead of the map that was stored
+            return; // the stored interval is ahead of the stored map
         }
         let is_first = self.interval == Epoch(0);
         let ends = is_first || change.is_gap || members != self.members;
@@ -46,7 +46,7 @@ impl Pg {
             return self.stand_still();
         }
         if ends && self.created && !self.is_store_due {
-            // Until then nothing is said of this copy, and nothing done in the interval.
+            // Until it is stored, queries are not answered and the interval does not progress.
             self.is_store_due = true;
             self.commits_pending += 1;
         }
@@ -59,13 +59,13 @@ impl Pg {
         }
     }
 
-    /// Whether an interval has begun that is not stored yet.
+    /// Whether an interval has begun that is not submitted to the store yet.
     pub fn is_store_due(&self) -> bool {
         self.is_store_due
     }
 
-    /// All maps are told that there are: the last interval is stored, with those before it. Stored once for
-    /// all of them, for most are over before the group could do anything in them.
+    /// Stores the present interval and those before it, once the OSD has passed all maps that it has. Most
+    /// intervals of a catch-up are over before the group could act in them, so they share one transaction.
     pub fn store_interval(&mut self) {
         if !std::mem::take(&mut self.is_store_due) {
             return;
@@ -76,7 +76,7 @@ impl Pg {
         }
     }
 
-    /// What an OSD that is no member was asked is lost when its life ends; the interval is not.
+    /// Requests to an OSD that is no member are lost when it restarts, although the interval goes on.
     fn forget_former_lives(&mut self, before: Option<&crate::Osds>) {
         let (Some(before), Some(osds)) = (before, self.osds.clone()) else { return };
         let is_over = |osd: &OsdId| {
@@ -88,14 +88,14 @@ impl Pg {
         gone.into_iter().for_each(|osd| self.forget_helper(osd));
     }
 
-    /// Whatever an OSD that is no member was asked for, it will not answer.
+    /// Drops all state of an OSD that is no member: it will not answer.
     pub(crate) fn forget_helper(&mut self, osd: OsdId) {
         self.peers.remove(&osd);
         self.asked.remove(&osd);
         self.recovery.forget_source(osd);
     }
 
-    /// What the present interval was goes into the history.
+    /// Adds the present interval, and the gap after it, to the past intervals.
     fn end_interval(
         &mut self,
         epoch: Epoch,
@@ -106,7 +106,7 @@ impl Pg {
             return;
         }
         let last = Epoch(epoch.0 - 1);
-        // After a gap the last map of the interval is not known either.
+        // After a gap, the last map of the interval is not known either.
         let seen = osds.as_deref().filter(|_| gap_from.is_none());
         let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
         self.past.push(Interval::of(&self.members, self.interval, end.max(self.interval), seen));
@@ -116,7 +116,7 @@ impl Pg {
         self.past.trim(self.info.history.last_epoch_clean);
     }
 
-    /// Everything but log and data begins anew.
+    /// Begins an interval: resets everything but log, missing set and data.
     pub(crate) fn start_interval(&mut self, members_stay: bool) {
         assert!(self.members.acting.len() <= MEMBERS_MAX, "more members than any pool has");
         self.interrupt_writes(members_stay);
@@ -154,7 +154,7 @@ impl Pg {
         self.sources.clear();
     }
 
-    /// The store has confirmed everything: what we have is certain.
+    /// All transactions are completed: the stored state is certain.
     pub(crate) fn drained(&mut self) {
         match self.state {
             State::Refused => return self.read_again(),

@@ -1,10 +1,10 @@
-//! A copy that follows another log, or begins anew, in transactions that a full store takes, too.
+//! Log merges and copy resets in transactions that are small enough for a full store.
 //!
-//! Who was away for long misses much: one transaction that says all of it would be larger than a store takes at once,
-//! and a full store takes none but small ones. So the copy goes its way in steps, each of which leaves it in a state
-//! in which it might have been found: own entries that never happened are undone from the newest one back, then those
-//! of the other log follow, oldest first, with what the copy lacks and what goes because of them. Only the last step
-//! says that the copy takes part in the interval.
+//! A copy that was away for long misses much: one transaction for all of it would exceed the limit of a
+//! store, and a full store accepts only small ones. So the copy proceeds in steps, each of which leaves it
+//! in a state that could have occurred by itself: divergent entries are rolled back from the newest one on,
+//! then the entries of the other log follow, oldest first, with the resulting missing objects and removals.
+//! Only the last step records that the copy takes part in the interval.
 
 use crate::merge::Merged;
 use crate::missing::Item;
@@ -18,14 +18,14 @@ use types::{EVersion, HObject};
 /// Objects that one transaction removes.
 pub(crate) const REMOVED_AT_ONCE: usize = 256;
 
-/// What is to be stored next.
+/// The next transaction under construction.
 struct Step {
     collection: Collection,
     transaction: Transaction,
     removed: usize,
     bytes: usize,
     pairs: BTreeMap<Bytes, Bytes>,
-    /// Items of what is missing, as they are after this step.
+    /// Items of the missing set after this step; `None` removes the item.
     items: BTreeMap<HObject, Option<Item>>,
 }
 
@@ -57,7 +57,7 @@ impl Step {
         self.items.insert(object.clone(), Some(item));
     }
 
-    /// Nothing of the object is wanted any more.
+    /// The object is neither missing nor stored any more.
     fn drop_object(&mut self, missing: &mut Missing, object: &HObject) {
         if missing.remove(object) {
             self.items.insert(object.clone(), None);
@@ -65,7 +65,7 @@ impl Step {
         self.remove(object);
     }
 
-    /// Something happened elsewhere.
+    /// Applies an entry of the other log.
     fn follow(&mut self, missing: &mut Missing, entry: &LogEntry) {
         match entry.kind {
             EntryKind::Unchanged => {}
@@ -77,7 +77,7 @@ impl Step {
         }
     }
 
-    /// Something happened only here.
+    /// Rolls back an own entry that is divergent.
     fn undo(&mut self, missing: &mut Missing, entry: &LogEntry) {
         match (entry.changes_object(), entry.prior_version) {
             (false, _) => {}
@@ -90,7 +90,7 @@ impl Step {
 }
 
 impl Pg {
-    /// Our copy becomes what a merge says it is, with this info.
+    /// Brings this copy to the result of a merge, with this info.
     pub(crate) fn take_merged(&mut self, merged: Merged, info: PgInfo, tag: Tag) {
         let before = std::mem::replace(&mut self.info, info);
         let own = std::mem::replace(&mut self.log, merged.log);
@@ -109,7 +109,7 @@ impl Pg {
             }
         }
         self.forget_entries(&mut step, common);
-        // Older ones count once the info says so.
+        // Older ones count only when the info has the lower tail.
         let older: Vec<LogEntry> = match self.log.tail() < own.tail() {
             true => self
                 .log
@@ -144,7 +144,7 @@ impl Pg {
         debug_assert!(self.missing.has_same_needs(&merged.missing), "a merge is what it was told");
     }
 
-    /// Own entries above `version` give way.
+    /// Removes own entries above `version`.
     fn forget_entries(&self, step: &mut Step, version: EVersion) {
         let beyond = EVersion { version: version.version + 1, ..version };
         self.remove_meta(&mut step.transaction, (info::log_key(beyond), info::log_keys().1));
@@ -176,8 +176,7 @@ impl Pg {
         self.commit(Tag::Progress, transaction);
     }
 
-    /// Removes what lies under the names of missing objects, and counts for nothing, in as many transactions as
-    /// that takes.
+    /// Transactions that remove the content of missing objects, which is not valid.
     pub(crate) fn remove_missing(&self, missing: &Missing) -> Vec<Transaction> {
         let objects: Vec<&HObject> = missing.iter().map(|(object, _)| object).collect();
         let remove =
