@@ -1,16 +1,16 @@
-//! Filling in members whose copies the log does not reach, in hash order, while clients go on.
+//! Backfill of members whose logs do not overlap the primary's, in hash order, while clients continue.
 //!
-//! The primary walks its own objects and the target's side by side, a page at a time. What differs is
-//! pushed, what is too many is removed, and when all of a page is durable there, the target stores how
-//! far it has come (`last_backfill`), so that an interruption costs no more than a page.
+//! The primary compares its own objects with the target's, a page at a time. Objects that differ are
+//! pushed, surplus objects are removed, and when all of a page is durable there, the target stores its
+//! progress (`last_backfill`), so that an interruption costs no more than a page.
 //!
-//! Writes to objects before the present page's end go to the target as well, except to those of the page
-//! that are still to be pushed; of the rest it gets only log entries. Whatever is written while a page is
-//! being compared is pushed with it.
+//! Writes to objects before the present page's end go to the target as well, except to objects of the page
+//! that are still to be pushed; for those, and for later objects, it gets only log entries. Objects that are
+//! written while a page is being compared are pushed with it.
 //!
 //! An object and its clones are always on the same side of a page's end, because writes to the object
-//! make clones. While one of them is still to be pushed, a write of the object is not sent: what it
-//! changes is pushed, too.
+//! make clones. While one of them is still to be pushed, a write of the object is not sent, and all objects
+//! that it changes are pushed, too.
 
 use crate::message::{Body, Listing};
 use crate::{LogEntry, Output, Pg, State, Tag};
@@ -18,24 +18,24 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::Change;
 use types::{EVersion, Epoch, HObject, OsdId};
 
-/// Removals that one message carries are no more than a page has objects, and the pages of both sides
-/// are equally long; a target that has very many objects too many is listed several times.
+/// Removals that one message may carry. They are of one page, and the pages of both sides are equally
+/// long; a target with very many surplus objects is listed several times.
 const REMOVALS_MAX: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Nobody is being filled in.
+    /// No backfill runs.
     #[default]
     Idle,
-    /// Waits for permission, our own and then the target's.
+    /// Waits for the local reservation, and then for the target's.
     Reserving,
-    /// The target, or this OSD, may not begin now.
+    /// The target, or this OSD, refused the reservation.
     Refused,
-    /// A store could not list what there is.
+    /// A store could not list its objects.
     Failed,
     Comparing,
     Pushing,
-    /// The target stores how far it has come.
+    /// The target stores its progress.
     Storing,
 }
 
@@ -43,26 +43,27 @@ enum Stage {
 pub(crate) struct Backfill {
     targets: VecDeque<OsdId>,
     stage: Stage,
-    /// Objects before this are done, or in `pending`.
+    /// Objects before this are pushed, or in `pending`.
     started: HObject,
-    /// Where the present page begins.
+    /// The first object of the present page.
     position: HObject,
     own: Page,
     theirs: Page,
     /// Objects of the page that are to be pushed.
     pending: BTreeSet<HObject>,
+    /// Surplus objects of the target in the page.
     removals: BTreeSet<HObject>,
-    /// Written since the page was read.
+    /// Objects that were written since the page began to be read.
     touched: BTreeSet<HObject>,
-    /// The primary that this copy is to be filled in by, once it asked for a place.
+    /// The primary for which this copy, as a target, has a reservation or waits for one.
     asked_by: Option<OsdId>,
 }
 
-/// Names and versions from `position` on, as far as they are read.
+/// Objects and their versions from `position` on, as far as they are read.
 #[derive(Debug, Default)]
 struct Page {
     objects: BTreeMap<HObject, EVersion>,
-    /// Where it ends, if it is read.
+    /// The end (exclusive) of the range that is read; `None` while a listing is awaited.
     end: Option<HObject>,
 }
 
@@ -78,26 +79,29 @@ impl Backfill {
         *self = Backfill { targets: targets.iter().copied().collect(), ..Backfill::default() };
     }
 
-    /// Whether someone is still to be filled in.
+    /// Whether a target is left.
     pub fn is_needed(&self) -> bool {
         !self.targets.is_empty()
     }
 
-    /// Whether it may be begun another time.
+    /// Whether it was refused or has failed, and can be retried.
     pub fn is_put_off(&self) -> bool {
         matches!(self.stage, Stage::Refused | Stage::Failed)
     }
 
+    /// Allows a refused or failed backfill to begin again.
     pub fn retry(&mut self) {
         if self.is_put_off() {
             self.stage = Stage::Idle;
         }
     }
 
+    /// Whether objects are to be pushed.
     pub fn has_work(&self) -> bool {
         self.stage == Stage::Pushing && !self.pending.is_empty()
     }
 
+    /// The target has stored an object.
     pub fn given(&mut self, to: OsdId, object: &HObject) {
         if self.targets.front() == Some(&to) {
             self.pending.remove(object);
@@ -108,14 +112,14 @@ impl Backfill {
         self.targets.front().copied().filter(|_| self.stage > Stage::Failed)
     }
 
-    /// Notes a write of the primary; whether `to`, which is filled in up to `last_backfill`, needs it.
+    /// Whether `to`, whose progress is `last_backfill`, needs a write of the object.
     fn wants_write(&self, to: OsdId, object: &HObject, last_backfill: &HObject) -> bool {
         let is_covered =
             self.target() == Some(to) && *object < self.started && !self.is_pending(object);
         is_covered || object < last_backfill
     }
 
-    /// Whether the object, or a clone of it, is to be pushed.
+    /// Whether the object, or another one of its family, is to be pushed.
     fn is_pending(&self, object: &HObject) -> bool {
         let mut from_start = self.pending.range(object.family_start()..);
         from_start.next().is_some_and(|pending| pending.is_of_family(object))
@@ -126,7 +130,7 @@ impl Backfill {
             Stage::Comparing if *object >= self.position => {
                 self.touched.insert(object.clone());
             }
-            // What was to go comes back: it is replaced as a whole.
+            // It was to be removed and is written again: it is pushed as a whole.
             Stage::Pushing | Stage::Storing if self.removals.remove(object) => {
                 self.pending.insert(object.clone());
             }
@@ -142,12 +146,12 @@ impl PartialOrd for Stage {
 }
 
 impl Pg {
-    /// Whether a write must tell apart who needs it.
+    /// Whether a write may have to be withheld from some participants.
     pub(crate) fn is_filling(&self) -> bool {
         self.backfill.is_needed()
     }
 
-    /// Whether a member that is being filled in has just been given the object, and does not say so yet.
+    /// Whether the backfill target was sent the object, and its stored progress does not cover it yet.
     pub(crate) fn is_being_filled_in(&self, object: &HObject) -> bool {
         let Some(target) = self.backfill.target() else { return false };
         let info = self.peers.get(&target).and_then(|peer| peer.info.as_ref());
@@ -156,8 +160,8 @@ impl Pg {
             && !self.backfill.pending.contains(object)
     }
 
-    /// Of a write to `object`, and of what it changes of its clones: the participants that get only
-    /// the log entries.
+    /// Notes a write to `object`, and to its clones in `also`. Returns the participants that get only the log
+    /// entries.
     pub(crate) fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<OsdId> {
         let objects = || also.iter().map(|entry| &entry.object).chain([object]);
         objects().for_each(|object| self.backfill.note_write(object));
@@ -174,14 +178,14 @@ impl Pg {
         self.participants.iter().copied().filter(skips).collect()
     }
 
-    /// Does the next thing that is not the recovery of an object.
+    /// Takes the next step of backfill, except for pushing objects.
     pub(crate) fn go_on_filling(&mut self) {
         let is_settled = matches!(self.state, State::Active | State::Inactive);
         if !is_settled || !self.backfill.is_needed() {
             return;
         }
         match self.backfill.stage {
-            // What the log tells comes first.
+            // Log-based recovery comes first.
             Stage::Idle if self.is_whole() => {
                 self.backfill.stage = Stage::Reserving;
                 self.outputs.push_back(Output::Reserve(None));
@@ -191,7 +195,7 @@ impl Pg {
         }
     }
 
-    /// The OSD decided about a permission that [`Output::Reserve`] asked for.
+    /// The OSD's decision on a reservation that [`Output::Reserve`] requested; `primary` as there.
     pub fn reserved(&mut self, primary: Option<OsdId>, granted: bool) {
         match (primary, self.backfill.targets.front().copied()) {
             (Some(primary), _) if self.backfill.asked_by == Some(primary) => {
@@ -202,7 +206,7 @@ impl Pg {
                 true => self.send(target, &Body::Reserve),
                 false => self.backfill.stage = Stage::Refused,
             },
-            // Nobody waits for it any more.
+            // The reservation is not needed any more.
             _ => self.outputs.push_back(Output::Release),
         }
     }
@@ -226,7 +230,7 @@ impl Pg {
         let stage = match (self.backfill.stage, granted) {
             (Stage::Reserving, true) => Stage::Comparing,
             (Stage::Reserving, false) => Stage::Refused,
-            // It cannot list its objects.
+            // The target cannot list its objects.
             (Stage::Comparing, false) => Stage::Failed,
             _ => return,
         };
@@ -241,7 +245,7 @@ impl Pg {
         self.compare_page(last_backfill.max(first));
     }
 
-    /// The target cannot say what it has: it is compared another time.
+    /// The target's store cannot list its objects: the primary retries the backfill later.
     pub(crate) fn cannot_list(&mut self, primary: OsdId) {
         if self.backfill.asked_by == Some(primary) {
             self.told_to_release();
@@ -249,7 +253,7 @@ impl Pg {
         }
     }
 
-    /// Nor can the primary.
+    /// The primary's store cannot list its objects.
     pub(crate) fn stop_comparing(&mut self) {
         let Some(target) = self.backfill.target() else { return };
         if self.backfill.stage == Stage::Comparing {
@@ -259,7 +263,7 @@ impl Pg {
         }
     }
 
-    /// Whether members are being filled in, wait for permission, or are refused it.
+    /// The state of backfill; `None` if no member needs it.
     pub fn backfill_state(&self) -> Option<BackfillState> {
         if !self.backfill.is_needed() {
             return None;
@@ -271,7 +275,7 @@ impl Pg {
         })
     }
 
-    /// Members that are not filled in, with how far they have come.
+    /// Members that need backfill, with their progress.
     pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
         let info = |osd: &OsdId| self.peers.get(osd).and_then(|peer| peer.info.as_ref());
         self.backfill.targets.iter().filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
@@ -292,7 +296,7 @@ impl Pg {
         self.scan(None, position);
     }
 
-    /// A page of our own objects.
+    /// Takes a page of our own objects.
     pub(crate) fn scanned_own(&mut self, objects: Vec<(HObject, EVersion)>, next: Option<HObject>) {
         if self.backfill.stage == Stage::Comparing {
             self.backfill.own.add(objects, next);
@@ -307,7 +311,7 @@ impl Pg {
         }
     }
 
-    /// When both sides are read: the page ends where the shorter one does.
+    /// Compares the page once both sides are read. It ends where the shorter side does.
     fn compare(&mut self) {
         let backfill = &mut self.backfill;
         let (Some(own_end), Some(their_end)) = (&backfill.own.end, &backfill.theirs.end) else {
@@ -328,7 +332,8 @@ impl Pg {
         let touched = std::mem::take(&mut backfill.touched);
         let mut pending: BTreeSet<HObject> =
             touched.into_iter().filter(|object| *object < end).collect();
-        // What the primary lacks, or distrusts, is given when it has been fetched, whatever lies in its place.
+        // Objects that the primary lacks, or knows to be bad, are pushed once it has recovered them,
+        // whatever the target has in their place.
         let lacked = self.missing.range_from(&backfill.position);
         pending.extend(lacked.take_while(|object| **object < end).cloned());
         for (object, version) in own {
@@ -369,7 +374,7 @@ impl Pg {
         candidates.iter().any(|object| self.push_to(object, vec![target]))
     }
 
-    /// All of the page is there.
+    /// The whole page is pushed: the target removes surplus objects, and stores its progress.
     fn store_progress(&mut self) {
         let Some(target) = self.backfill.target() else { return };
         let removals = std::mem::take(&mut self.backfill.removals).into_iter().collect();
@@ -377,7 +382,7 @@ impl Pg {
         self.send(target, &Body::Backfill(self.backfill.started.clone(), removals));
     }
 
-    /// The target: everything before `through` is here, but for these, which are too many.
+    /// As the target: everything before `through` is stored here, and these objects are surplus.
     pub(crate) fn told_to_backfill(&mut self, through: HObject, removed: Vec<HObject>) {
         if self.state != State::ReplicaActive || self.info.is_complete() {
             return;
@@ -406,7 +411,7 @@ impl Pg {
         if let Some(info) = self.peer_mut(from).info.as_mut() {
             info.last_backfill = through.clone();
         }
-        // A write may have brought back what had been removed meanwhile.
+        // A write may have recreated an object that was to be removed.
         match (self.backfill.pending.is_empty(), through.max) {
             (false, _) => self.backfill.stage = Stage::Pushing,
             (true, false) => return self.compare_page(through),
@@ -420,7 +425,7 @@ impl Pg {
         self.go_on_recovering();
     }
 
-    /// What was asked for in an interval, as primary or as target, ends with it.
+    /// Ends the backfill of an interval, as primary or as target, and its reservations.
     pub(crate) fn end_backfill(&mut self) {
         if self.backfill.stage != Stage::Idle || self.backfill.asked_by.is_some() {
             self.outputs.push_back(Output::Release);
@@ -429,10 +434,12 @@ impl Pg {
     }
 }
 
-/// How the filling in of members stands.
+/// The state of a group's backfill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackfillState {
+    /// It waits for log-based recovery, a reservation, or a retry after a store could not list.
     Waiting,
     Running,
+    /// The target, or this OSD, refused the reservation.
     TooFull,
 }

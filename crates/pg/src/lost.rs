@@ -1,16 +1,16 @@
-//! Objects that nobody within reach has: unfound, and lost.
+//! Objects without a reachable copy: unfound, and lost.
 //!
-//! An object is *unfound* if the primary lacks it, or cannot read its own copy, and no other copy that is known of has
-//! it. As long as somebody may have it who was not asked (an OSD that is down, or has not answered), whoever wants it
-//! waits. If there is none, the object is *lost*: reads of it fail, and a write that needs nothing of it makes it good
-//! again ([`Pg::submit`]).
+//! An object is *unfound* if the primary lacks it, or cannot read its own copy, and no other known copy has
+//! it. While an OSD that may have it was not probed (it is down, or has not answered), requests for the
+//! object wait. If there is no such OSD, the object is *lost*: reads of it fail, and a write that does not
+//! depend on its content makes it valid again ([`Pg::submit`]).
 //!
-//! What a copy has whose log ends before ours begins, or has parted from it, is not known. It is asked for what is unfound
-//! all the same ([`Pg::find_chance`]): the group may have gone on so long without it that the log does not reach it
-//! any more, and nobody else has what it had.
+//! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked for
+//! unfound objects all the same ([`Pg::find_chance`]): the group may have continued without it for longer
+//! than the log reaches back, and no other copy has what it had.
 //!
-//! A copy that could not be read is not given up by that: its own OSD does not know of it, and
-//! [`Pg::ask_again`] has all of them read once more.
+//! A copy that could not be read is not marked bad by that: its own OSD does not know it, and
+//! [`Pg::ask_again`] has all such copies read once more.
 
 use crate::message::Body;
 use crate::missing::Item;
@@ -19,15 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use types::{EVersion, HObject, OsdId};
 
-/// What is known of an OSD that may have unfound objects, in Ceph's words.
+/// The state of an OSD that may have unfound objects, in Ceph's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     Probed,
-    /// It has not answered, or its answer does not tell.
+    /// It has not answered, or its log was not compared.
     Querying,
     Down,
 }
 
+/// The word for it in `ceph pg query` (`might_have_unfound`).
 impl Probe {
     pub fn name(self) -> &'static str {
         match self {
@@ -38,10 +39,10 @@ impl Probe {
     }
 }
 
-/// How many objects are unfound: that takes a look at each that is missing, so it is counted in rounds.
+/// The number of unfound objects. It takes a look at each missing object, so they are counted in rounds.
 #[derive(Debug, Default)]
 pub(crate) struct UnfoundCount {
-    /// What this round has not looked at: the rest of what is missing, or then of what is unreadable.
+    /// Where the round continues: in the missing set, or after that in the unreadable objects.
     next: Option<(Kind, HObject)>,
     so_far: u64,
     /// The result of the last round.
@@ -54,12 +55,12 @@ enum Kind {
     Unreadable,
 }
 
-/// Objects that are looked at when it is only asked whether any is unfound.
+/// Missing objects that [`Pg::has_unfound`] examines.
 const GLANCE: usize = 64;
 
 impl Pg {
-    /// How many objects are unfound, by a look at so many of those that are missing: exact if there are no more, else
-    /// what the last round said, or already this one.
+    /// Counts unfound objects, by examining at most `looks` missing ones. Exact if there are no more; otherwise
+    /// the result of the last round, or of this one if that is higher already.
     pub fn count_unfound(&mut self, looks: usize) -> u64 {
         let mut count = std::mem::take(&mut self.recovery.unfound_count);
         let next = {
@@ -79,7 +80,7 @@ impl Pg {
         known
     }
 
-    /// Whether objects are unfound: as far as was counted, or among the first that are missing.
+    /// Whether objects are unfound: as far as counted, or among the first that are missing.
     pub fn has_unfound(&self) -> bool {
         let UnfoundCount { so_far, known, .. } = self.recovery.unfound_count;
         let mut first = self.lacking_from(None).take(GLANCE).peekable();
@@ -87,7 +88,7 @@ impl Pg {
         is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
     }
 
-    /// Objects that the primary lacks, then those that it cannot read.
+    /// The objects that the primary lacks, then those that it cannot read, with the needed versions.
     fn lacking_from(
         &self,
         from: Option<&(Kind, HObject)>,
@@ -102,31 +103,32 @@ impl Pg {
         missing.chain(unreadable.map(|(object, need)| (Kind::Unreadable, object, *need)))
     }
 
-    /// Objects that this primary lacks or cannot read, and that nobody within reach has.
+    /// Objects that this primary lacks or cannot read, and that no reachable copy has.
     pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
         let all = self.lacking_from(None);
         all.filter(|(_, object, need)| self.find_source(object, *need).is_none())
             .map(|(_, object, _)| object)
     }
 
-    /// What is needed of an unfound object, and what is here.
+    /// The needed and the stored version of an unfound object.
     pub fn unfound_item(&self, object: &HObject) -> Item {
         let unreadable = || self.recovery.unreadable.get(object);
         let own = || unreadable().map(|need| Item { need: *need, have: EVersion::ZERO });
         self.missing.get(object).or_else(own).unwrap_or_default()
     }
 
+    /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
     pub fn is_unfound(&self, object: &HObject) -> bool {
         let is_here = !self.missing.contains(object) && !self.is_unreadable(object);
         !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
     }
 
-    /// Whether our own copy could not be read, and is not given up.
+    /// Whether our own copy could not be read, and is not in the missing set.
     pub fn is_unreadable(&self, object: &HObject) -> bool {
         !self.recovery.unreadable.is_empty() && self.recovery.unreadable.contains_key(object)
     }
 
-    /// Whether everybody was asked who may have the object, and nobody has it.
+    /// Whether the object is unfound, and all OSDs that may have it were probed.
     pub fn is_lost(&self, object: &HObject) -> bool {
         self.state == State::Active
             && !self.is_in_work(object)
@@ -136,32 +138,32 @@ impl Pg {
             && self.all_probed()
     }
 
-    /// The version in which a lost object should be there of which not all members have a copy, though a damaged one,
-    /// that could be written to.
+    /// The needed version of a lost object that is missing on a member. `None` if all members have at least a
+    /// damaged copy, to which writes can be applied.
     pub fn lost_version(&self, object: &HObject) -> Option<EVersion> {
         let is_owed = self.missing.contains(object) || self.is_missing_on_members(object);
         (is_owed && self.is_lost(object)).then(|| self.unfound_item(object).need)
     }
 
-    /// Whether a copy within reach is of an older version.
+    /// Whether a reachable copy has an older version.
     pub fn has_older(&self, object: &HObject) -> bool {
         let members = self.peers.values().filter_map(|peer| peer.missing.get(object));
         let mut items = members.chain(self.missing.get(object));
         items.any(|item| item.have > EVersion::ZERO && item.have < item.need)
     }
 
-    /// Whether nobody is left who may have what is unfound and was not asked.
+    /// Whether all OSDs that may have unfound objects were probed.
     pub fn all_probed(&self) -> bool {
         self.may_have_unfound().values().all(|probe| *probe == Probe::Probed)
     }
 
-    /// Who may have what is unfound, besides this primary.
+    /// The OSDs that may have unfound objects, besides this primary.
     pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
         let Some(osds) = &self.osds else { return BTreeMap::new() };
         let mut holders = BTreeSet::new();
         for interval in self.past.iter() {
             let took_part = interval.acting.iter().chain(&interval.up).copied();
-            // Of a time of which nothing is known, anybody may have something.
+            // In a gap, any OSD may have taken part.
             let anybody = osds.iter().map(|(osd, _)| osd).filter(|_| interval.is_gap);
             let all = took_part.chain(anybody);
             holders.extend(all.filter(|osd| !osds.is_lost(*osd, interval.first)));
@@ -178,7 +180,8 @@ impl Pg {
         holders.into_iter().map(|osd| (osd, probe(osd))).collect()
     }
 
-    /// Our own copy of the object cannot be read. Whether that is to be waited for: another one may turn up.
+    /// Our own copy of the object, of this version, cannot be read. Returns whether requests for it should
+    /// wait because another copy may turn up.
     pub fn cannot_read(&mut self, object: &HObject, version: EVersion) -> bool {
         if self.state != State::Active || self.is_resting || self.has_write_in_flight(object) {
             return false;
@@ -187,7 +190,7 @@ impl Pg {
         self.look_for_unfound_object(object);
         let is_lost = self.is_lost(object);
         if is_lost && is_new && !self.is_missing_on_members(object) {
-            // It is all that there is, and nobody waits for it: what can be read of it is read, now or some other time.
+            // This is the only copy, and no member misses it: it stays, to be read as far as possible.
             self.recovery.unreadable.remove(object);
             return false;
         }
@@ -197,7 +200,7 @@ impl Pg {
         !is_lost
     }
 
-    /// Reads all copies once more that could not be read.
+    /// Has all copies that could not be read read once more.
     pub fn ask_again(&mut self) {
         if !matches!(self.state, State::Active | State::Inactive) {
             return;
@@ -215,8 +218,8 @@ impl Pg {
         self.go_on_recovering();
     }
 
-    /// A write replaces the object, or removes it: what was missing of it is wanted no more. Says which of our own
-    /// items are gone with it.
+    /// A write replaces or removes the object, so it is not missing any more. Returns whether it was in our
+    /// own missing set.
     pub(crate) fn forget_lost(&mut self, object: &HObject) -> bool {
         let was_missing = self.missing.remove(object);
         if was_missing {
@@ -231,7 +234,7 @@ impl Pg {
         was_missing
     }
 
-    /// Those who wait for objects that turned out to be lost are to be told.
+    /// Wakes requests that wait for objects that turned out to be lost.
     pub(crate) fn tell_lost(&mut self) {
         if self.state != State::Active || self.recovery.wanted.is_empty() || !self.all_probed() {
             return;
@@ -244,8 +247,8 @@ impl Pg {
         }
     }
 
-    /// Someone came up: others may have what nobody within reach has. All that is missing is looked through only if
-    /// there is somebody to be asked.
+    /// OSDs came up: queries those that may have unfound objects. The missing set is searched only if there
+    /// is an OSD to query.
     pub(crate) fn look_for_unfound(&mut self) {
         let is_nothing_missing = self.missing.is_empty() && self.recovery.unreadable.is_empty();
         if is_nothing_missing {
@@ -258,7 +261,7 @@ impl Pg {
         self.tell_lost();
     }
 
-    /// An object may be unfound now.
+    /// Queries OSDs if the object is unfound now.
     pub(crate) fn look_for_unfound_object(&mut self, object: &HObject) {
         if self.is_unfound(object) {
             self.unasked().into_iter().for_each(|osd| self.send(osd, &Body::Query));
@@ -266,7 +269,7 @@ impl Pg {
         }
     }
 
-    /// OSDs that may have what is unfound and were asked nothing yet.
+    /// OSDs that may have unfound objects, and were not queried in this interval.
     fn unasked(&self) -> Vec<OsdId> {
         let is_unasked = |(osd, probe): &(OsdId, Probe)| {
             *probe == Probe::Querying && !self.peers.contains_key(osd)

@@ -1,15 +1,15 @@
-//! Storing objects that come from another OSD, piece by piece.
+//! Receiving objects from another OSD, piece by piece.
 //!
-//! The object's info, and with it its version, comes with the last piece. So whoever compares versions never takes
-//! for whole what is not: an object without info has no version that equals any other, and is replaced. That holds
-//! whatever becomes of the list of missing objects and of `last_backfill` meanwhile.
+//! The object's info, and with it its version, is stored with the last piece. So a comparison of versions
+//! never takes a part of an object for the whole: an object without info has no version that equals any
+//! other, and is replaced. That holds whatever happens to the missing set and to `last_backfill` meanwhile.
 //!
-//! Pieces count in order only, and as long as they are of one version: each repeats the object's info. Of a piece
-//! of another version the object begins anew.
+//! Pieces are accepted in order only, and as long as they are of one version: each repeats the object's info.
+//! A piece of another version restarts the object.
 //!
-//! A first piece begins the object anew, too, whatever came before it: an object is asked for twice if its
-//! source went away and came back meanwhile. Pieces that the store was given before, perhaps the last one
-//! among them, then ask for nothing and complete nothing when the store confirms them.
+//! A first piece restarts the object, too, whatever came before it: an object is pulled twice if its source
+//! went down and came back meanwhile. Completions of pieces that were stored before, perhaps of the last
+//! one, then neither ask for more nor complete the object.
 
 use crate::message::{Body, Cursor, Push};
 use crate::missing::Item;
@@ -21,34 +21,34 @@ use std::ops::Range;
 use store::{Change, Transaction};
 use types::{EVersion, HObject, OsdId};
 
-/// Shorter holes are filled: data that is cut into many parts is slower to read.
+/// Shorter holes are written as zeros: data in many extents is slower to read.
 static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
 
-/// Pieces on their way to the store; those of an earlier interval are forgotten.
+/// Pieces in flight to the store. The end of an interval drops them.
 #[derive(Debug, Default)]
 pub(crate) struct Receiving {
     last: u64,
     pieces: BTreeMap<u64, Piece>,
-    /// Objects of which more pieces are to come.
+    /// Objects with more pieces to come.
     begun: BTreeMap<HObject, Begun>,
 }
 
-/// An object as far as its pieces have come.
+/// An object of which a part was received.
 #[derive(Debug)]
 struct Begun {
-    /// What its last piece completes it with.
+    /// The info that is stored with its last piece.
     info: Option<Bytes>,
     next: Cursor,
 }
 
-/// What is to be done with a piece.
+/// How to handle a piece.
 #[derive(Debug, PartialEq)]
 enum Verdict {
-    /// With the object's info, if it is the last one of several.
+    /// Store it, with the object's info if it is the last one of several.
     Store(Option<Bytes>),
-    /// It continues nothing that is known here.
+    /// It does not continue the piece before it.
     Drop,
-    /// The object is another one than when its first piece was read.
+    /// The object has changed since its first piece was read.
     Restart,
 }
 
@@ -59,15 +59,15 @@ struct Piece {
     next: Option<Cursor>,
 }
 
-/// What the index of clones must have if this object is stored.
+/// The pairs that the clone index must have for this object.
 fn indexed(object: &HObject, attrs: &BTreeMap<Bytes, Bytes>) -> Option<BTreeMap<Bytes, Bytes>> {
     let set = codec::decode_all::<SnapSet>("snapset", attrs.get(&SNAPSET_ATTR)?);
     let pairs = set.map(|set| snaps::index_pairs(object, &set)).ok()?;
     (!pairs.is_empty()).then_some(pairs)
 }
 
-/// What is written of data whose place is a hole: nothing where there are only zeros, or a sparse object would take all
-/// of its size wherever it moves.
+/// The parts of data to write into a hole, without those that are all zeros: otherwise a sparse object would
+/// be allocated in full wherever it is copied.
 fn without_holes(offset: u64, data: &Bytes) -> impl Iterator<Item = (u64, Bytes)> {
     let mut parts: Vec<Range<usize>> = Vec::new();
     for start in (0..data.len()).step_by(ZEROS.len()) {
@@ -81,7 +81,7 @@ fn without_holes(offset: u64, data: &Bytes) -> impl Iterator<Item = (u64, Bytes)
     parts.into_iter().map(move |part| (offset + part.start as u64, data.slice(part)))
 }
 
-/// The version of the object that a first piece belongs to.
+/// The version in the info of a first piece.
 fn pushed_version(push: &Push) -> Option<EVersion> {
     let info = push.attrs.as_ref()?.get(&INFO_ATTR)?;
     codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
@@ -93,8 +93,8 @@ impl Receiving {
         self.begun.clear();
     }
 
-    /// What came of the object counts for nothing. Nor does it matter what the store says of pieces that it was given:
-    /// others may have followed them by now that are the object.
+    /// Drops what was received of the object. Completions of its pieces are ignored from now on: a later
+    /// transfer may have replaced them by the whole object.
     pub fn forget(&mut self, object: &HObject) {
         self.begun.remove(object);
         self.pieces.retain(|_, piece| piece.object != *object);
@@ -114,7 +114,7 @@ impl Receiving {
         if begun.next != push.cursor {
             return Verdict::Drop;
         }
-        // Builds before this one send attributes with the first piece alone.
+        // Earlier builds send attributes with the first piece only.
         if info.is_some_and(|info| info != begun.info.as_ref()) {
             self.begun.remove(&push.object);
             return Verdict::Restart;
@@ -150,8 +150,8 @@ impl Pg {
         }
     }
 
-    /// Whether the object is there in the version that our log names, or, if that does not reach so far back, in the
-    /// one that those have who lack nothing.
+    /// Whether the object has the version that our log names. If the log does not reach back so far (zero),
+    /// any version is accepted: the source does not miss the object.
     fn is_what_is_needed(&self, push: &Push) -> bool {
         let (Some(need), Some(version)) = (self.missing.need(&push.object), pushed_version(push))
         else {
@@ -183,7 +183,7 @@ impl Pg {
         self.commit(Tag::Received(job), transaction);
     }
 
-    /// What is replaced piece by piece is not there until the last one is.
+    /// Keeps an object that is replaced in pieces in the missing set until its last piece is stored.
     fn miss_replaced(&mut self, transaction: &mut Transaction, push: &Push) {
         let object = &push.object;
         if *object >= self.info.last_backfill {
@@ -193,8 +193,8 @@ impl Pg {
             let need = pushed_version(push).unwrap_or(EVersion::ZERO);
             self.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
         }
-        // Also what is listed already: the store may not list it any more. It has then stored the last piece of an
-        // earlier attempt, and an interval ended before this copy heard of that.
+        // Stored even for a missing object: the store may have removed the item, if it had stored the last
+        // piece of an earlier attempt and the interval ended before this copy heard of that.
         self.update_last_complete();
         let mut pairs = BTreeMap::from([self.info_pair()]);
         pairs.extend(self.missing.pair(object));
@@ -219,7 +219,7 @@ impl Pg {
             }
             change(Change::Touch { object: object.clone() });
             change(Change::SetAttrs { object: object.clone(), attrs });
-            // Holes at the end belong to the object.
+            // The size includes holes at the end.
             change(Change::Truncate { object: object.clone(), size: push.size });
         }
         for (offset, data) in without_holes(push.cursor.data_offset, &push.data) {
@@ -252,8 +252,8 @@ impl Pg {
         }
     }
 
-    /// The disk has no room for it. What is there of the object counts for nothing, so it makes room: the
-    /// next attempt may succeed.
+    /// The disk has no room for the piece. The part that is stored is not valid and is removed, which makes
+    /// room: the next attempt may succeed.
     pub(crate) fn piece_refused(&mut self, job: u64) {
         let Some(Piece { from, object, .. }) = self.receiving.pieces.remove(&job) else { return };
         self.receiving.forget(&object);
@@ -269,7 +269,7 @@ impl Pg {
         }
     }
 
-    /// The entry of a write says what becomes of its object: nothing is missing of it any more.
+    /// A write of the primary replaces or removes the object, so it is not missing any more.
     pub(crate) fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
         if self.missing.remove(object) {
             self.unset_missing(transaction, info::missing_key(object));

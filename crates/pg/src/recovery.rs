@@ -1,18 +1,18 @@
-//! Log-based recovery: the primary fetches what it misses, and gives members what they miss, while
-//! clients go on.
+//! Log-based recovery: the primary pulls the objects that it misses, and pushes those that members miss,
+//! while clients continue.
 //!
-//! The OSD decides how many objects are in work at once, over all its groups, and starts them one by
-//! one ([`Pg::recover_next`]). Only what a client waits for is started at once ([`Pg::want_object`]).
-//! While an object is in work, or missing on anyone who takes part, writes to it wait. So what is read
-//! in several pieces does not change meanwhile.
+//! The OSD bounds the number of objects in recovery over all its groups, and starts them one by one
+//! ([`Pg::recover_next`]). Only objects that a client waits for are started at once ([`Pg::want_object`]).
+//! While an object is in recovery, or missing on any participant, writes to it wait. So an object that is
+//! read in several pieces does not change meanwhile.
 //!
-//! A piece goes straight into the object that it belongs to. Nobody can see a part of an object: it is
-//! listed as missing until the transaction that stores its last piece, or lies in the range that is not
-//! filled in yet. Nor is a part taken for the whole later on, when those who lack something are told apart by other
-//! means: only the last piece gives the object its info, and with it a version.
+//! A piece is stored straight into its object. A part of an object is never visible: the object is in the
+//! missing set until the transaction that stores its last piece, or beyond `last_backfill`. Nor is a part
+//! taken for the whole in later comparisons: only the last piece stores the object's info, and with it a
+//! version.
 //!
-//! An object may be given to a member again before its answer to an earlier attempt is here. So an answer
-//! counts only if it is one to the piece that the member was sent last.
+//! An object may be pushed to a member again before the answer to an earlier attempt arrives. So an answer
+//! counts only if it is to the piece that the member was sent last.
 
 use crate::lost::UnfoundCount;
 use crate::message::{Body, Cursor};
@@ -26,29 +26,30 @@ use types::{EVersion, HObject, OsdId};
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     active: BTreeMap<HObject, Operation>,
-    /// Items that members miss, all together.
+    /// Number of missing items of all other participants.
     pub members_missing: usize,
+    /// Recoveries that were begun in this interval.
     begun: u64,
-    /// What this primary cannot read of its own, in which version, and nobody else has.
+    /// Objects that this primary cannot read, and no other copy has, with the needed version.
     pub unreadable: BTreeMap<HObject, EVersion>,
     pub unfound_count: UnfoundCount,
-    /// Copies of others that could not be read, and do not know it.
+    /// Copies of other OSDs that could not be read, and that their OSDs do not list as missing.
     pub spared: BTreeSet<(OsdId, HObject)>,
-    /// What clients wait for and could not be started.
+    /// Objects that clients wait for, and whose recovery could not be started.
     pub wanted: BTreeSet<HObject>,
-    /// Nothing can be started until something changes.
+    /// Set if no recovery can be started until something changes.
     is_stuck: bool,
-    /// How far the search for something to start has come.
+    /// The progress of the search for objects to start.
     pub search: Search,
-    /// A disk has no room for what is to be recovered.
+    /// Set if a disk has no room for an object to recover.
     pub is_toofull: bool,
 }
 
 #[derive(Debug, Default)]
 struct Operation {
-    /// From whom the primary fetches it.
+    /// The OSD from which the primary pulls it.
     pulling: Option<OsdId>,
-    /// Who is being given it.
+    /// The members to which it is pushed.
     pushing: BTreeMap<OsdId, Sent>,
 }
 
@@ -61,7 +62,7 @@ enum Sent {
 }
 
 impl Operation {
-    /// Whether a member means the piece that it was sent last, and no piece of an operation before this one.
+    /// Whether a member answers the piece that it was sent last, not one of an earlier operation.
     fn is_answer(&self, from: OsdId, next: Option<&Cursor>) -> bool {
         match self.pushing.get(&from) {
             // The member found a piece of another version, and asks for the object from its start.
@@ -87,26 +88,26 @@ impl Recovery {
         self.active.insert(object.clone(), operation);
     }
 
-    /// Something may be possible that was not.
+    /// Objects may be recoverable that were not: searches from the beginning.
     pub fn retry(&mut self) {
         self.search = Search::default();
         self.is_stuck = false;
         self.is_toofull = false;
     }
 
-    /// What it was asked for is asked for anew, of whoever has it then.
+    /// Objects that were pulled from this OSD are pulled from another one.
     pub fn forget_source(&mut self, source: OsdId) {
         self.active.retain(|_, operation| operation.pulling != Some(source));
         self.retry();
     }
 
-    /// Something is missing that the search may have passed.
+    /// An object is missing that the search may have passed.
     pub fn look_anew(&mut self) {
         self.search = Search::default();
         self.is_stuck &= self.is_toofull;
     }
 
-    /// A write is durable everywhere: its object can be read.
+    /// A write is durable on all members: its object can be recovered.
     pub fn unstick(&mut self) {
         if self.search.has_met_writes() {
             self.search = Search::default();
@@ -125,7 +126,7 @@ impl Pg {
         self.participants.iter().map(missing).sum()
     }
 
-    /// Whether nobody misses anything that the log knows, and nothing is being recovered.
+    /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty()
             && self.recovery.members_missing == 0
@@ -133,28 +134,28 @@ impl Pg {
             && self.recovery.active.is_empty()
     }
 
-    /// How many recoveries were begun in this interval.
+    /// Number of recoveries that were begun in this interval.
     pub fn recoveries_begun(&self) -> u64 {
         self.recovery.begun
     }
 
-    /// How many objects are being recovered.
+    /// Number of objects in recovery.
     pub fn recovering(&self) -> usize {
         self.recovery.active.len()
     }
 
-    /// Whether a disk has no room for what is to be recovered.
+    /// Whether a disk has no room for an object to recover.
     pub fn is_recovery_toofull(&self) -> bool {
         self.recovery.is_toofull
     }
 
-    /// Objects that some copy lacks, counted once for each such copy.
+    /// Number of missing objects, counted once for each copy that misses them.
     pub fn objects_missing(&self) -> usize {
         self.missing.len() + self.recovery.members_missing
     }
 
-    /// Whether a request for the object must wait until it is recovered. Deletions need no more than
-    /// what the primary knows.
+    /// Whether a request for the object must wait until it is recovered. Deletions need only the
+    /// primary's metadata.
     pub fn is_blocked(&self, object: &HObject, writes: bool, deletes: bool) -> bool {
         if self.missing.contains(object) {
             return true;
@@ -180,18 +181,18 @@ impl Pg {
         matches!(self.state, State::Active | State::Inactive)
     }
 
-    /// A client waits for this object.
+    /// A client waits for this object: starts its recovery if that is possible now.
     pub fn want_object(&mut self, object: &HObject) {
         if !self.is_recovering_state() || self.recovery.is_active(object) {
             return;
         }
-        // Where there was no room a moment ago there is none now.
+        // A disk that had no room a moment ago has none now.
         if self.recovery.is_toofull || !self.start_recovery(object) {
             self.recovery.wanted.insert(object.clone());
         }
     }
 
-    /// Whether it makes sense to call [`Pg::recover_next`].
+    /// Whether [`Pg::recover_next`] may start something.
     pub fn wants_recovery(&self) -> bool {
         let missing = !self.missing.is_empty()
             || self.recovery.members_missing > 0
@@ -201,8 +202,8 @@ impl Pg {
             && (missing || self.backfill.has_work())
     }
 
-    /// Starts the recovery of one more object, the oldest first; false if none was found to start among a bounded
-    /// number. There may be another as long as [`Pg::wants_recovery`] says so.
+    /// Starts the recovery of one more object, oldest version first; false if none could be started among a
+    /// bounded number. There may be others as long as [`Pg::wants_recovery`].
     pub fn recover_next(&mut self) -> bool {
         if !self.is_recovering_state() || self.recovery.is_stuck {
             return false;
@@ -214,7 +215,7 @@ impl Pg {
             return false;
         }
         let started = self.backfill_next();
-        // Until an operation ends, a write commits, or a copy turns up.
+        // Nothing can start until an operation ends, a write commits, or a copy turns up.
         self.recovery.is_stuck = !started;
         started
     }
@@ -233,13 +234,13 @@ impl Pg {
         false
     }
 
-    /// False if that is not possible now.
+    /// Starts the recovery of an object; false if that is not possible now.
     fn start_recovery(&mut self, object: &HObject) -> bool {
         if let Some(need) = self.recovery.unreadable.get(object).copied() {
             if self.is_being_written(object) || self.find_source(object, need).is_none() {
                 return false;
             }
-            // Another copy turned up: now ours can be given up.
+            // Another copy turned up: now ours can be marked missing.
             self.miss_own(object, need);
         }
         if let Some(need) = self.missing.need(object) {
@@ -261,8 +262,8 @@ impl Pg {
         self.push_to(object, targets)
     }
 
-    /// Gives the object to members, as it is here. False while a write of it is on its way, or if what is here counts
-    /// for nothing.
+    /// Pushes our copy of the object to members. False while a write of it is in flight, or if our copy is
+    /// not valid.
     pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
         let is_bad = self.missing.contains(object) || self.is_unreadable(object);
         if is_bad || self.is_being_written(object) {
@@ -279,7 +280,7 @@ impl Pg {
         true
     }
 
-    /// Whether its recovery must wait for a write, after which it is looked for again.
+    /// Whether a write of the object is in flight; when it commits, the search starts over.
     fn is_being_written(&mut self, object: &HObject) -> bool {
         let is_written = self.has_write_in_flight(object);
         if is_written {
@@ -288,20 +289,20 @@ impl Pg {
         is_written
     }
 
-    /// Whether it is being written or recovered.
+    /// Whether the object is being written or recovered.
     pub(crate) fn is_in_work(&self, object: &HObject) -> bool {
         self.recovery.is_active(object) || self.has_write_in_flight(object)
     }
 
-    /// Whether anybody else, but for these, has the object as it should be.
+    /// Whether an OSD besides this one and `but` has the object in the needed version.
     pub(crate) fn has_other_source(&self, object: &HObject, need: EVersion, but: &[OsdId]) -> bool {
         let others = self.peers.keys().copied();
         let mut others = others.filter(|osd| *osd != self.whoami && !but.contains(osd));
         others.any(|osd| self.has_object(osd, object, need))
     }
 
-    /// What was said before the group became active is only the beginning: who takes part in writes
-    /// has all that are confirmed.
+    /// Whether the OSD has the object. The infos of peering are only the beginning: in an active group,
+    /// acting members have all committed writes.
     fn has_object(&self, osd: OsdId, object: &HObject, need: EVersion) -> bool {
         let Some(peer) = self.peers.get(&osd) else { return false };
         let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
@@ -312,7 +313,7 @@ impl Pg {
         !peer.missing.contains(object) && (follows || peer.has(object, need))
     }
 
-    /// A member does not have the object, though its log does.
+    /// Adds an object to the missing set of another copy.
     pub(crate) fn miss_on_member(&mut self, osd: OsdId, object: &HObject, item: Item) {
         let is_counted = self.participants.contains(&osd);
         let peer = self.peer_mut(osd);
@@ -321,14 +322,14 @@ impl Pg {
         self.recovery.members_missing += usize::from(is_counted && is_new);
     }
 
-    /// The version in which the group has an object, as far as the log tells.
+    /// The version of an object according to the log; zero if the log does not have it.
     pub fn logged_version(&self, object: &HObject) -> EVersion {
         let mut entries = self.log.entries().rev();
         let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
         last.map_or(EVersion::ZERO, |entry| entry.version)
     }
 
-    /// No copy within reach can be read: it is left alone, until the members change.
+    /// No reachable copy can be read: the object is left alone until the members change.
     pub(crate) fn give_up(&mut self, object: HObject, need: EVersion) {
         self.recovery.unreadable.insert(object.clone(), need);
         self.is_clean = false;
@@ -336,13 +337,13 @@ impl Pg {
         self.look_for_unfound_object(&object);
     }
 
-    /// Those who were being given it do not get it from here.
+    /// Ends an operation; returns the members to which the object was pushed.
     pub(crate) fn give_up_pushing(&mut self, object: &HObject) -> BTreeSet<OsdId> {
         let operation = self.recovery.active.remove(object);
         operation.into_iter().flat_map(|operation| operation.pushing.into_keys()).collect()
     }
 
-    /// A piece goes to a member, which says when it has stored it.
+    /// Notes the piece that was sent to a member.
     pub(crate) fn note_sent(&mut self, to: OsdId, object: &HObject, next: Option<&Cursor>) {
         let operation = self.recovery.active.get_mut(object);
         if let Some(sent) = operation.and_then(|operation| operation.pushing.get_mut(&to)) {
@@ -355,15 +356,15 @@ impl Pg {
         uncertain.any(|entry| entry.changes_object() && entry.object == *object)
     }
 
-    /// Who has the object as it should be: members first.
+    /// An OSD that has the object in the needed version, preferably a participant.
     pub(crate) fn find_source(&self, object: &HObject, need: EVersion) -> Option<OsdId> {
         let has = |osd: &OsdId| *osd != self.whoami && self.has_object(*osd, object, need);
         let member = self.participants.iter().copied().find(has);
         member.or_else(|| self.peers.keys().copied().find(has))
     }
 
-    /// Who may have an object that this primary lacks, though nothing is known of it, and was not asked for it yet. What
-    /// it gives counts only in the very version that is missing.
+    /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
+    /// not asked for it yet. Its object is accepted only in just the missing version.
     pub(crate) fn find_chance(&self, object: &HObject) -> Option<OsdId> {
         let need = self.missing.need(object)?;
         let may_have =
@@ -371,8 +372,8 @@ impl Pg {
         self.peers.iter().find(may_have).map(|(osd, _)| *osd)
     }
 
-    /// The primary has fetched an object durably: members who lack it get it from here. Whoever gave it may be
-    /// forgotten by now, and the operation with him.
+    /// The primary has stored a pulled object: it is pushed to members that miss it. The operation may be gone,
+    /// if the source was dropped meanwhile.
     pub(crate) fn fetched(&mut self, object: &HObject, was_missing: bool) {
         if self.recovery.active.remove(object).is_none() && !was_missing {
             return;
@@ -382,7 +383,7 @@ impl Pg {
         }
     }
 
-    /// The one who was asked for an object does not have it, or the disk has no room for it.
+    /// The OSD from which an object was pulled does not have it, or our disk has no room for it.
     pub(crate) fn not_fetched(&mut self, object: &HObject, from: OsdId, has_room: bool) {
         let Some(need) = self.missing.get(object) else { return };
         match has_room {
@@ -409,7 +410,7 @@ impl Pg {
         has_room: bool,
     ) {
         let Some(operation) = self.recovery.active.get_mut(object) else { return };
-        // One without room takes no more of it, whichever piece that was.
+        // A member without room takes no more of the object, whichever piece it answers.
         if !operation.pushing.contains_key(&from)
             || has_room && !operation.is_answer(from, next.as_ref())
         {
@@ -443,7 +444,7 @@ impl Pg {
         self.go_on_recovering();
     }
 
-    /// A deletion has overtaken the recovery of its object.
+    /// A deletion supersedes the recovery of its object.
     pub(crate) fn deleted_unrecovered(&mut self, object: &HObject) {
         self.sources.forget(object);
         self.receiving.forget(object);
@@ -458,7 +459,7 @@ impl Pg {
         }
     }
 
-    /// What could not be started may be possible now.
+    /// Continues recovery and backfill after a change, and checks whether the group is clean.
     pub(crate) fn go_on_recovering(&mut self) {
         if !self.recovery.is_toofull {
             self.recovery.is_stuck = false;
@@ -467,7 +468,7 @@ impl Pg {
         self.check_clean();
     }
 
-    /// Tries again what found no room, or no permission.
+    /// Tries again what found no room or no reservation.
     pub fn retry_recovery(&mut self) {
         self.recovery.retry();
         self.backfill.retry();
@@ -476,12 +477,12 @@ impl Pg {
         }
     }
 
-    /// Whether there is something that [`Pg::retry_recovery`] may help.
+    /// Whether [`Pg::retry_recovery`] may help.
     pub fn wants_retry(&self) -> bool {
         self.is_recovering_state() && (self.recovery.is_toofull || self.backfill.is_put_off())
     }
 
-    /// A copy that is no member's may have what is missing here.
+    /// Asks a stray for its log if objects are missing or unreadable here.
     pub(crate) fn ask_if_useful(&mut self, osd: OsdId) {
         if !self.missing.is_empty() || !self.recovery.unreadable.is_empty() {
             self.send(osd, &Body::LogRequest);

@@ -1,4 +1,4 @@
-//! Writes: the primary orders them, stores them and has them stored by the other members.
+//! Writes: the primary orders and stores them, and replicates them to the other members.
 
 use crate::message::{Body, Replicate};
 use crate::{EntryKind, LogEntry, Output, Pg, PgInfo, State, Tag, info};
@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Transaction};
 use types::{EVersion, Epoch, HObject, OsdId, RequestId, UTime};
 
-/// A write as the OSD hands it over.
+/// A write for the primary to order and replicate.
 #[derive(Debug, Clone, Default)]
 pub struct Write {
-    /// Named again when the write is durable, or interrupted.
+    /// Identifies the write in [`Output::Committed`] and its like.
     pub ticket: u64,
     pub object: HObject,
     pub kind: EntryKind,
@@ -21,9 +21,9 @@ pub struct Write {
     pub result: i32,
     pub returns: Vec<(i32, Bytes)>,
     pub changes: Vec<Change>,
-    /// What becomes of other objects, in order; each gets a version and an entry before this one's.
+    /// Changes of other objects (clones), in order; each gets a version and a log entry before this one's.
     pub also: Vec<AlsoWritten>,
-    /// How the totals of the group change.
+    /// Changes of the group's totals.
     pub objects: i64,
     pub clones: i64,
     pub bytes: i64,
@@ -37,19 +37,19 @@ pub struct AlsoWritten {
     pub prior_version: EVersion,
 }
 
-/// A write that is not durable everywhere.
+/// A write that is not durable on all participants.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub version: EVersion,
     pub ticket: u64,
-    /// Bits of the acting members that have not stored it.
+    /// Bits of the participants that have not stored it.
     pub waiting: u64,
 }
 
 const ENTRY_LEN_USUAL: usize = 192;
 const INFO_LEN_USUAL: usize = 96;
 
-/// A set of members must fit its bits.
+/// Participants of a group at most: sets of them are kept as bits.
 pub(crate) const MEMBERS_MAX: usize = 32;
 
 impl Pg {
@@ -58,7 +58,8 @@ impl Pg {
         EVersion { epoch: self.epoch, version: self.info.last_update.version + 1 }
     }
 
-    /// Orders a write behind all others. Only while the group is active.
+    /// Orders a write after all others, stores and replicates it, and returns its version. Panics unless
+    /// the group is active.
     pub fn submit(&mut self, write: Write) -> EVersion {
         assert!(self.is_active(), "writes come to active groups");
         let also = self.also_entries(&write);
@@ -100,21 +101,21 @@ impl Pg {
             transaction,
         };
         self.send_to_replicas(&mut replicate, &entry, &also);
-        // The others take their own items out.
+        // The others remove their own items.
         found.into_iter().for_each(|key| self.unset_missing(&mut replicate.transaction, key));
         self.append(&mut replicate, entry, also);
         let waiting = (1u64 << self.participants.len()) - 1;
         self.in_flight.push_back(InFlight { version, ticket, waiting });
         self.commit(Tag::Write(version, self.interval), replicate.transaction);
         if !was_whole && self.is_whole() {
-            // The last object that somebody missed is gone.
+            // The write superseded the last missing object.
             self.go_on_recovering();
         }
         version
     }
 
-    /// What is missing of objects that a write removes, or replaces because they are lost, is wanted no more. Says
-    /// which of our own items go.
+    /// Drops missing items of objects that the write removes, or replaces because they are lost. Returns the
+    /// stored keys of our own dropped items.
     fn supersede(&mut self, entry: &LogEntry, also: &[LogEntry]) -> Vec<Bytes> {
         let mut found = Vec::new();
         for entry in also.iter().chain([entry]).filter(|entry| entry.changes_object()) {
@@ -162,7 +163,7 @@ impl Pg {
         }
     }
 
-    /// The log entry alone, for those whose copy of the object is not filled in.
+    /// Sends the log entry alone, to backfill targets that have not reached the object.
     fn send_entry(&mut self, replicate: &mut Replicate, skipping: &BTreeSet<OsdId>) {
         let transaction = std::mem::take(&mut replicate.transaction);
         let message = replicate.encode(&self.header());
@@ -216,7 +217,7 @@ impl Pg {
         let changed = also.iter().chain([&entry]).filter(|entry| entry.changes_object());
         changed.for_each(|entry| self.receiving.forget(&entry.object));
         self.committed = self.committed.max(write.committed);
-        // This copy's log may reach less far back than the primary's, or farther.
+        // This copy's tail may be above the primary's, or below it.
         let tail = self.log.tail().max(write.trim);
         let is_own = self.missing.is_empty() && self.info.is_complete();
         if is_own && info.log_tail == tail && info.last_complete == version {
@@ -229,7 +230,7 @@ impl Pg {
         self.commit(Tag::Write(version, self.interval), write.transaction);
     }
 
-    /// The primary's info, but for what is this copy's own.
+    /// Takes over the primary's info, except for the fields that are this copy's own.
     fn adopt_info(
         &mut self,
         write: &mut Replicate,
@@ -263,7 +264,7 @@ impl Pg {
         }
     }
 
-    /// A member has stored all writes up to `version`: it takes none but the successor of the one before.
+    /// A member has stored all writes up to `version`: it applies them without gaps.
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
         let Some(member) = self.participants.iter().position(|osd| *osd == from) else { return };
         if version > self.info.last_update {

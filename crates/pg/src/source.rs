@@ -1,4 +1,4 @@
-//! Serving the content of this copy to another member: objects in pieces, and listings with versions.
+//! Reads of this copy for other members: objects in pieces, and listings with versions.
 
 use crate::message::{Body, Cursor, Listing, Push};
 use crate::{INFO_ATTR, ObjectInfo, Pg, Tag, is_meta_object};
@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, OsdId};
 
-/// In one piece of an object; see [`crate::Sizes`] for how many and how much data.
+/// Bytes of omap in one piece; [`crate::Sizes`] bounds the number of pairs, and the data.
 const PIECE_OMAP_BYTES_MAX: usize = 1 << 20;
 
-/// Reads in progress; those of an earlier interval are forgotten, their completions ignored.
+/// Reads in progress. The end of an interval drops them, and their completions are ignored.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     last: u64,
@@ -23,12 +23,12 @@ impl Sources {
         self.scans.clear();
     }
 
-    /// The object is not what was being read any more.
+    /// Drops reads of an object that has changed.
     pub fn forget(&mut self, object: &HObject) {
         self.pieces.retain(|_, piece| piece.push.object != *object);
     }
 
-    /// Our own copy is not being compared any more.
+    /// Drops the listing of our own objects.
     pub fn forget_own_scan(&mut self) {
         self.scans.retain(|_, scan| scan.to.is_some());
     }
@@ -45,11 +45,11 @@ struct Piece {
     to: OsdId,
     meta: ObjectMeta,
     push: Push,
-    /// A read failed, and all of it is read once more.
+    /// Set if a read failed, and the whole piece is read once more.
     is_reread: bool,
 }
 
-/// Names and versions that are being read, for another member or for our own comparison.
+/// A page of objects and versions that is read for another member, or for our own comparison.
 #[derive(Debug)]
 struct Scan {
     to: Option<OsdId>,
@@ -59,7 +59,7 @@ struct Scan {
     next: Option<HObject>,
 }
 
-/// What the object's info says, if it can be read.
+/// The version in the object's info, if that can be decoded.
 fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
     let info = meta.attrs.get(&INFO_ATTR)?;
     codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
@@ -109,8 +109,8 @@ impl Pg {
         }
     }
 
-    /// Whether it is in order that the store knows no such object: nothing of it was given yet, and the log does not
-    /// say that there is one.
+    /// Whether it is correct that the store has no such object: no piece of it was sent yet, and the log
+    /// does not require it.
     fn may_be_absent(&self, piece: &Piece) -> bool {
         let peer = self.peers.get(&piece.to);
         let is_owed = peer.is_some_and(|peer| peer.missing.contains(&piece.push.object));
@@ -118,7 +118,7 @@ impl Pg {
         is_first && !(self.is_primary() && is_owed)
     }
 
-    /// Takes what was read and says what to read next for the same piece.
+    /// Takes the outcome of a read, and returns the next one for the same piece; `None` if it is complete.
     fn next_read(
         &self,
         piece: &mut Piece,
@@ -129,7 +129,7 @@ impl Pg {
         match outcome {
             Outcome::Meta(Some(meta)) => {
                 push.size = meta.size;
-                // Each piece says of which version it is.
+                // Each piece has the object's info, which tells its version.
                 let mut attrs = meta.attrs.clone();
                 if !push.cursor.is_start() {
                     attrs.retain(|name, _| *name == INFO_ATTR);
@@ -169,7 +169,7 @@ impl Pg {
             }
             other => return Err(format!("the store answers {other:?}")),
         }
-        // The data is complete.
+        // All data is read.
         Ok(match (piece.meta.has_omap, &piece.push.cursor.omap_after) {
             (false, _) => None,
             (true, None) => Some(RequestKind::OmapHeader { collection, object }),
@@ -195,7 +195,7 @@ impl Pg {
         }
     }
 
-    /// Lists objects with their versions from `from` on.
+    /// Lists objects with their versions from `from` on, for `to`, or for our own comparison.
     pub(crate) fn scan(&mut self, to: Option<OsdId>, from: HObject) {
         let job = self.sources.number();
         let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
@@ -213,7 +213,7 @@ impl Pg {
                 scan.objects = objects.map(|object| (object, None)).collect();
                 scan.left = scan.objects.len();
             }
-            // Nothing was ever written, or is filled in yet.
+            // Nothing was ever written, or nothing is backfilled yet.
             Err(StoreError::NoCollection(_)) if scan.to.is_some() || self.info.is_empty() => {}
             other => {
                 let to = scan.to;
@@ -241,8 +241,8 @@ impl Pg {
     ) {
         let Some(scan) = self.sources.scans.get_mut(&job) else { return };
         scan.left -= 1;
-        // An object whose info is damaged, not there yet, or cannot be read has no version, and so never counts as
-        // equal; nor does it count as absent.
+        // An object whose info is damaged, incomplete or unreadable has version zero: it counts as
+        // present, but never as equal.
         scan.objects[index].1 = match outcome {
             Ok(Outcome::Meta(Some(meta))) => Some(version_of(&meta).unwrap_or(EVersion::ZERO)),
             Ok(Outcome::Meta(None)) => None,
