@@ -5,9 +5,9 @@
 //! object wait. If there is no such OSD, the object is *lost*: reads of it fail, and a write that does not
 //! depend on its content makes it valid again ([`Pg::submit`]).
 //!
-//! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked for
-//! unfound objects all the same ([`Pg::find_chance`]): the group may have continued without it for longer
-//! than the log reaches back, and no other copy has what it had.
+//! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked
+//! for unfound objects all the same ([`Pg::find_chance`]): the group may have continued without it for
+//! longer than the log reaches back, and no other copy has its objects.
 //!
 //! A copy that could not be read is not marked bad by that: its own OSD does not know it, and
 //! [`Pg::ask_again`] has all such copies read once more.
@@ -59,8 +59,8 @@ enum Kind {
 const GLANCE: usize = 64;
 
 impl Pg {
-    /// Counts unfound objects, by examining at most `looks` missing ones. Exact if there are no more; otherwise
-    /// the result of the last round, or of this one if that is higher already.
+    /// Counts unfound objects, by examining at most `looks` missing ones. Exact if there are no more;
+    /// otherwise the result of the last round, or of this one if that is higher already.
     pub fn count_unfound(&mut self, looks: usize) -> u64 {
         let mut count = std::mem::take(&mut self.recovery.unfound_count);
         let next = {

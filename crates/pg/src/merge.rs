@@ -1,32 +1,32 @@
-//! What becomes of a copy that follows another one's log (`PGLog::merge_log`).
+//! The effect on a copy of following another one's log (`PGLog::merge_log`).
 //!
-//! Where the two logs have a common version, the entries behind it decide. What only the other has,
-//! this copy misses from now on, or removes. What only this copy has, never happened: the object goes
-//! back to what it was before, which means that it is missing in that version, or removed.
+//! The entries above the newest common version decide. Objects that the other log changed become missing
+//! here, or are removed. Entries that only this copy has are divergent and are rolled back: their objects
+//! become missing in the version before, or are removed.
 //!
 //! A pure function of logs: the primary computes with it what a member will miss, and the member
-//! computes the same when it is told to follow.
+//! computes the same when it is activated.
 
 use crate::missing::Item;
 use crate::{EntryKind, LogEntry, Missing, PgLog};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject};
 
-/// A copy as it will be.
+/// A copy after the merge.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
     pub log: PgLog,
     pub missing: Missing,
-    /// Objects that are not to be there any more.
+    /// Objects to remove from the store.
     pub removed: BTreeSet<HObject>,
-    /// Own entries above this are gone, and others take their place.
+    /// The newest common version: own entries above it are replaced.
     pub common: EVersion,
-    /// How many own entries never happened.
+    /// Number of own entries that are divergent.
     pub divergent: usize,
 }
 
-/// Merges the history `theirs` into a copy that has `log`, and misses `missing`. Objects from
-/// `last_backfill` on are not this copy's concern yet. `None` if the logs do not overlap.
+/// Merges the history `theirs` into a copy that has `log` and misses `missing`. Objects from
+/// `last_backfill` on are left to backfill. `None` if the logs do not overlap.
 pub fn merge(
     log: &PgLog,
     missing: &Missing,
@@ -54,7 +54,7 @@ pub fn merge(
 }
 
 impl Merged {
-    /// Something happened elsewhere.
+    /// Applies an entry of the other log.
     fn follow(&mut self, entry: &LogEntry) {
         match entry.kind {
             EntryKind::Unchanged => {}
@@ -71,7 +71,7 @@ impl Merged {
         }
     }
 
-    /// The first of the changes of an object that happened only here.
+    /// Rolls back the first divergent change of an object.
     fn undo(&mut self, entry: &LogEntry) {
         if entry.prior_version == EVersion::ZERO {
             self.missing.remove(&entry.object);
@@ -83,8 +83,8 @@ impl Merged {
     }
 }
 
-/// The longest log that both together tell: own requests stay known, and older entries of the other
-/// one serve those who come later. Requests before it are of the history that both have.
+/// The longest log that both make up: own older entries keep requests known, and older entries of the other
+/// log serve members that return later. The dups below are of the common history.
 fn joined(own: &PgLog, theirs: &PgLog, common: EVersion) -> PgLog {
     let older = own.entries().filter(|entry| entry.version <= common);
     let log = match theirs.tail() < own.tail() {
@@ -159,19 +159,19 @@ mod tests {
             ("0'0 a:1'1", "0'0 a:1'1 -a:1'2<1'1", "-a (0'0,1'2]"),
             ("0'0 a:1'1", "0'0 a:1'1 -a:1'2<1'1 a:1'3", "a:1'3 -a (0'0,1'3]"),
             ("0'0 a:1'1", "0'0 a:1'1 =a:1'2", "(0'0,1'2]"),
-            // What only this copy has goes back to what it was, or is removed.
+            // Divergent changes are rolled back: the object is missing in its old version, or removed.
             ("0'0 a:1'1 a:1'2<1'1", "0'0 a:1'1", "a:1'1 (0'0,1'1]"),
             ("0'0 a:1'1 b:1'2", "0'0 a:1'1", "-b (0'0,1'1]"),
             ("0'0 a:1'1 -a:1'2<1'1", "0'0 a:1'1", "a:1'1 (0'0,1'1]"),
             ("0'0 a:1'1 =a:1'2<1'1", "0'0 a:1'1", "(0'0,1'1]"),
-            // The first change that never happened decides.
+            // The first divergent change decides.
             ("0'0 a:1'1 b:1'2 b:1'3<1'2", "0'0 a:1'1 c:2'2", "c:2'2 -b (0'0,2'2]"),
-            // Both changed it, each in its own way.
+            // Both changed the object.
             ("0'0 a:1'1 a:1'2<1'1", "0'0 a:1'1 a:2'2<1'1", "a:2'2 (0'0,2'2]"),
-            // The longer log is kept, whosever it is.
+            // The longer log is kept.
             ("0'0 a:1'1 b:1'2", "1'1 b:1'2 c:1'3", "c:1'3 (0'0,1'3]"),
             ("1'1 b:1'2", "0'0 a:1'1 b:1'2 c:1'3", "c:1'3 (0'0,1'3]"),
-            // Logs that do not overlap say nothing.
+            // Logs that do not overlap cannot be merged.
             ("0'0 a:1'1", "1'2 c:1'3", "no overlap"),
         ] {
             assert_eq!(told(own, theirs, &HObject::max()), expected, "{own} follows {theirs}");

@@ -372,8 +372,8 @@ impl Pg {
         self.peers.iter().find(may_have).map(|(osd, _)| *osd)
     }
 
-    /// The primary has stored a pulled object: it is pushed to members that miss it. The operation may be gone,
-    /// if the source was dropped meanwhile.
+    /// The primary has stored a pulled object: it is pushed to members that miss it. The operation may be
+    /// gone, if the source was dropped meanwhile.
     pub(crate) fn fetched(&mut self, object: &HObject, was_missing: bool) {
         if self.recovery.active.remove(object).is_none() && !was_missing {
             return;

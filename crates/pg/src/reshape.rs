@@ -1,22 +1,21 @@
-//! Dividing a copy where it lies, when its pool gets more groups, and merging two when it gets less.
+//! Splitting a copy in place when its pool gets more groups, and merging two when it gets fewer.
 //!
-//! The map that says so ends the interval, for every copy of the group, also for those of no member. The
-//! copy then stands still ([`State::Reshaping`]) until its store has confirmed all that it was given: only
-//! then does the store have what the memory says. One transaction gives each new group a collection of
-//! its own, with its objects, its part of the log and of what is missing, and the past of the whole.
-//! When that is durable, all parts take part in the interval that has begun. Logs are long, and
-//! transactions must not be: what is stored beside the objects of a new group is put in place before, in the
-//! old collection under the name that it will have in the new one, and moves with the objects. What a merged
-//! group knows of requests is put in place before, too; until then it belongs to no log, and is not loaded.
-//! The index of clones is dealt out, and gathered, likewise ([`index`]).
+//! The map with the new `pg_num` ends the interval for every copy of the group, including strays. The copy
+//! then stops ([`State::Reshaping`]) until its store has completed all transactions: only then does the store
+//! have the state that is in memory. One transaction gives each new group a collection of its own, with its
+//! objects, its part of the log and of the missing set, and the past intervals of the whole. When that is
+//! durable, all parts take part in the interval that has begun. Logs are long, and transactions must not be:
+//! the meta object of a new group is stored ahead, in the old collection under its new name, and moves with
+//! the objects. The dups of a merged group are stored ahead, too; until then they belong to no log, and are
+//! not loaded. The clone index is split and merged likewise ([`index`]).
 //!
-//! New parts are there from the beginning, and stand still with the copy: what others ask of them is
-//! answered when there is an answer. A part must not be taken for absent whose objects are still in
-//! another collection. For the same reason the OSD goes on to no later map before that.
+//! New parts exist from the beginning, and are stopped with the copy: queries are answered when the answer
+//! is known, because a part whose objects are still in another collection must not be taken for absent.
+//! For the same reason the OSD applies no later map before that.
 //!
-//! Two groups are merged when both are clean on the same members and take no writes: the map then names
-//! the versions that they have. A copy that has just these is complete, and so is the merged one. Any
-//! other is worth nothing any more but for its objects: it will be filled in.
+//! Two groups are merged when both are clean on the same members and in premerge: the map then names the
+//! versions that they have. A copy that has just these is complete, and so is the merged one. Any other
+//! copy contributes nothing but its objects, and is backfilled.
 
 mod index;
 
@@ -29,37 +28,37 @@ use std::iter::Peekable;
 use store::{BOOKKEEPING_BYTES_MAX, Change, Hashes, Transaction};
 use types::{EVersion, HObject, OsdId, PgId};
 
-/// Of log entries and the like in one transaction: one more entry still leaves it bookkeeping, for which a
-/// full store has room.
+/// Bytes of log entries and the like in one transaction. With one more entry the transaction still counts as
+/// bookkeeping, for which a full store has room.
 pub(crate) const STEP_BYTES_MAX: usize = BOOKKEEPING_BYTES_MAX as usize / 2;
-/// Messages of one interval that are kept while the copy stands still; primaries ask again.
+/// Messages that are kept while the copy is stopped. Further ones are dropped; primaries ask again.
 const HELD_MAX: usize = 256;
 
-/// What a map says of two groups that it merges: the versions that all members have of them.
+/// The versions, in the map that merges two groups, that all members have of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergedVersions {
     pub source: EVersion,
     pub target: EVersion,
 }
 
-/// A copy that is to be divided or merged.
+/// The progress of a split or merge.
 #[derive(Debug, Default)]
 pub(crate) struct Reshaping {
-    /// Whether the OSD knows that the store has confirmed everything.
+    /// Set once [`Output::Quiet`] was given.
     is_announced: bool,
-    /// Whether the store had no room for it, and it is to be tried again.
+    /// Set while a refused step waits for a retry.
     is_refused: bool,
-    /// Whether that has happened.
+    /// Set once the store had no room.
     lacks_room: bool,
-    /// What this group will be when the store has done it.
+    /// The state of this group afterwards.
     own: Option<Part>,
-    /// What the store is to do next, one after the other.
+    /// Transactions that are still to be submitted, in order.
     steps: VecDeque<Transaction>,
-    /// Before the last of those, pairs of the index of clones go to the parts, or come from what is merged.
+    /// Set while pairs of the clone index are still to be copied, which happens before the last step.
     index: Option<index::Index>,
 }
 
-/// What the copy knows, as far as it concerns one part.
+/// The state of one part, or of the merged copy.
 #[derive(Debug)]
 struct Part {
     info: PgInfo,
@@ -67,7 +66,7 @@ struct Part {
     missing: Missing,
 }
 
-/// What came while the copy stood still.
+/// Queries and infos that arrived while the copy was stopped.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Vec<(OsdId, Header, Body)>);
 
@@ -80,12 +79,12 @@ impl Held {
 }
 
 impl Pg {
-    /// Whether the map has divided or merged this group, and its store not yet.
+    /// Whether the map has split or merged this group, and its store has not.
     pub fn is_reshaping(&self) -> bool {
         self.reshaping.is_some() && self.state != State::Failed
     }
 
-    /// Whether it stands still because its disk has no room for the new shape.
+    /// Whether the copy is stopped because its disk has no room for the split or merge.
     pub fn is_reshaping_toofull(&self) -> bool {
         self.reshaping.as_ref().is_some_and(|reshaping| reshaping.lacks_room)
     }
@@ -94,8 +93,8 @@ impl Pg {
         Hashes::new(self.members.hash_bits, self.id.seed)
     }
 
-    /// A part of this copy that becomes a group of its own. It is to be told the map that this copy was
-    /// told just now.
+    /// A part of this copy that becomes a group of its own. The caller passes it the map that this copy was
+    /// passed just now.
     pub fn new_part(&self, id: PgId) -> Pg {
         let state = match self.state {
             _ if !self.created => State::Stray,
@@ -114,6 +113,7 @@ impl Pg {
         }
     }
 
+    /// Stops the copy until it is split or merged.
     pub(crate) fn stand_still(&mut self) {
         self.state = State::Reshaping;
         self.interrupt_writes(false);
@@ -124,7 +124,7 @@ impl Pg {
         }
     }
 
-    /// The store has confirmed everything.
+    /// All transactions are completed: reports that once.
     pub(crate) fn stands_still(&mut self) {
         if let Some(reshaping) = &mut self.reshaping
             && !std::mem::replace(&mut reshaping.is_announced, true)
@@ -133,7 +133,7 @@ impl Pg {
         }
     }
 
-    /// Has the store divide this copy among itself and these new parts of it.
+    /// Has the store split this copy into itself and these new parts. Call at [`Output::Quiet`].
     pub fn divide(&mut self, parts: &mut [&mut Pg]) {
         let count = parts.len() as u64 + 1;
         let mut steps = VecDeque::new();
@@ -171,7 +171,7 @@ impl Pg {
         self.take_step();
     }
 
-    /// Has the store do what is next, if there is something.
+    /// Submits the next step, or reports that the last one is durable.
     pub(crate) fn take_step(&mut self) {
         if self.reshaping.as_ref().is_some_and(|reshaping| reshaping.steps.len() == 1)
             && self.reads_index()
@@ -185,9 +185,9 @@ impl Pg {
         }
     }
 
-    /// The map has merged this group into another one: it stands still, for good.
+    /// The map has merged this group into another one: stops it for good.
     pub fn begin_merging(&mut self) {
-        // It is nobody's any more.
+        // It has no members any more.
         self.members = Members { hash_bits: self.members.hash_bits, ..Members::default() };
         if self.state == State::Failed {
             return;
@@ -198,8 +198,8 @@ impl Pg {
         }
     }
 
-    /// Has the store put what these copies have into this one. Unless there is one that can be proved to
-    /// have all, as this one can, the merged copy is incomplete.
+    /// Has the store merge these copies into this one. The merged copy is complete only if there is one
+    /// source and both have just these `versions`. Call when all of them have given [`Output::Quiet`].
     pub fn merge_from(&mut self, sources: &[&mut Pg], versions: Option<MergedVersions>) {
         let own = match (sources, versions) {
             ([source], Some(versions)) if self.has_all_of(source, versions) => {
@@ -208,7 +208,8 @@ impl Pg {
             _ => self.merged_incomplete(sources),
         };
         let mut steps = self.prepare_dups(&own);
-        // What they lack is forgotten with their logs; what lies in its place must not be taken for it then.
+        // Missing sets are dropped with the logs, so the content of missing objects is removed: it is
+        // not valid.
         let copies = sources.iter().map(|source| &**source).chain([&*self]);
         steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.missing)));
         let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
@@ -237,8 +238,8 @@ impl Pg {
         self.take_steps(own, steps);
     }
 
-    /// Puts in place what the merged group will know of requests, behind what this copy knows, and in place of
-    /// what an earlier attempt may have left.
+    /// Stores the dups of the merged group ahead, above those of this copy, in place of any that an earlier
+    /// attempt left.
     fn prepare_dups(&self, own: &Part) -> VecDeque<Transaction> {
         let mut steps = VecDeque::new();
         if own.log.head() == self.log.head() {
@@ -291,8 +292,8 @@ impl Pg {
         Part { info, log, missing }
     }
 
-    /// What will be stored beside the objects of a part is stored here, under its name, in place of what an
-    /// earlier attempt may have left.
+    /// Stores the meta object of a part ahead, in this collection, in place of any that an earlier attempt
+    /// left.
     fn prepare_meta(&self, steps: &mut VecDeque<Transaction>, part: &Pg) {
         let missing = part.missing.iter().filter_map(|(object, _)| part.missing.pair(object));
         let dups = part.log.dups().batches().map(dups_pair);
@@ -308,7 +309,7 @@ impl Pg {
         }
     }
 
-    /// What becomes another of what is stored here.
+    /// Reduces this copy's own meta object to its part of the state.
     fn keep_own_meta(&self, transaction: &mut Transaction, own: &Part) {
         let gone = self.missing.iter().filter(|(object, _)| !own.missing.contains(object));
         let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
@@ -324,7 +325,7 @@ impl Pg {
         self.set_meta(transaction, pairs);
     }
 
-    /// The store has divided or merged the copy.
+    /// Takes part in the present interval again. Call at [`Output::Reshaped`], on the copy and its parts.
     pub fn take_shape(&mut self) {
         if let Some(own) = self.reshaping.take().and_then(|reshaping| reshaping.own) {
             (self.info, self.log, self.missing) = (own.info, own.log, own.missing);
@@ -338,12 +339,12 @@ impl Pg {
         }
     }
 
-    /// The copy of which this was to be a part is out of service.
+    /// The copy that this is to be a part of has failed.
     pub fn lose_shape(&mut self) {
         self.state = State::Failed;
     }
 
-    /// The disk has no room for it; it is tried again.
+    /// The disk has no room for a step: the caller is to retry.
     pub(crate) fn shape_refused(&mut self) {
         tracing::error!(pg = %self.id, osd = %self.whoami, "no room to divide the group");
         if let Some(reshaping) = &mut self.reshaping {
@@ -353,7 +354,7 @@ impl Pg {
         self.outputs.push_back(Output::WantsInterval);
     }
 
-    /// There may be room now.
+    /// Tries a refused split or merge again; [`Output::Quiet`] follows.
     pub fn retry_reshaping(&mut self) {
         if let Some(reshaping) = &mut self.reshaping
             && std::mem::take(&mut reshaping.is_refused)
@@ -363,7 +364,7 @@ impl Pg {
     }
 }
 
-/// As many pairs as go into one transaction.
+/// The pairs of the next transaction; `None` if none are left.
 pub(crate) fn next_step(
     pairs: &mut Peekable<impl Iterator<Item = (Bytes, Bytes)>>,
 ) -> Option<BTreeMap<Bytes, Bytes>> {
@@ -376,6 +377,7 @@ pub(crate) fn next_step(
     Some(some)
 }
 
+/// The stored key and value of a log entry.
 pub(crate) fn log_pair(entry: &LogEntry) -> (Bytes, Bytes) {
     (info::log_key(entry.version), codec::encode_to_bytes(entry))
 }

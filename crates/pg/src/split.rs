@@ -1,35 +1,34 @@
-//! Splitting a group in two or more when its pool's `pg_num` grows, and merging two when it shrinks: what
-//! becomes of objects, log and counters.
+//! Splitting a group when its pool's `pg_num` grows, and merging two when it shrinks: the effect on objects,
+//! log and counters.
 //!
-//! A group holds the objects with certain lowest bits of their hash; when it splits, each part gets
-//! those with one or more bits more. The log is divided by object: every part keeps *all* versions, so
-//! that it has no gaps and begins and ends where it did, but an entry of an object that went elsewhere
-//! becomes an empty one ([`LogEntry::empty`]). A request that is sent again is so found
-//! where its object is, and nowhere else; those that the log forgot are known to every part, for of them is
-//! not known what they wrote to.
+//! A group holds the objects with certain lowest bits of their hash; when it splits, each part gets those
+//! with one or more further bits. The log is divided by object: every part keeps *all* versions, so that it
+//! has no gaps and the same tail and head, but an entry of an object in another part becomes an empty one
+//! ([`LogEntry::empty`]). So a resent request is found where its object is, and nowhere else. Every part
+//! gets all dups, because these do not name their objects.
 //!
-//! Every member does this by itself, with the same result if it had the same log. What a member is
-//! missing of the group it is missing of the parts.
+//! Every member splits its copy by itself, with the same result if it had the same log. A part misses
+//! those of its objects that the whole copy missed.
 
 use crate::{DUPS_KEPT, Dups, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
 use maps::stable_bits;
 use store::Hashes;
 use types::{EVersion, Epoch, HObject, PgId};
 
-/// The hashes of a group's objects.
+/// The hashes of the objects of group `seed`, in a pool of `pg_num` groups.
 pub fn hashes_of(seed: u32, pg_num: u32) -> Hashes {
     Hashes::new(stable_bits(seed, pg_num), seed)
 }
 
-/// The groups besides itself that a group has become, whose objects were those with so many certain
-/// bits of their hash.
+/// The groups, besides itself, into which a group that was selected by `bits` hash bits splits when its
+/// pool has `pg_num` groups.
 pub fn parts_of(pg: PgId, bits: u8, pg_num: u32) -> impl Iterator<Item = PgId> {
     let step = 1u64 << bits.min(32);
     let seeds = (u64::from(pg.seed) + step..u64::from(pg_num)).step_by(step as usize);
     seeds.map(move |seed| PgId { seed: seed as u32, ..pg })
 }
 
-/// The log of a part that has the objects with these hashes.
+/// The log of the part with these hashes.
 pub fn part_of_log(log: &PgLog, hashes: Hashes) -> PgLog {
     let entry = |entry: &LogEntry| match hashes.holds(&entry.object) {
         true => entry.clone(),
@@ -38,8 +37,8 @@ pub fn part_of_log(log: &PgLog, hashes: Hashes) -> PgLog {
     PgLog::new(log.tail(), log.entries().map(entry)).with_dups(log.dups().clone())
 }
 
-/// The info of the `index`-th of so many parts, that with these hashes. How many objects went where is
-/// not known: each part counts an equal share.
+/// The info of the part with these hashes, number `index` of `parts`. The number of objects in each is not
+/// known, so each counts an equal share.
 pub fn part_of_info(info: &PgInfo, hashes: Hashes, index: u64, parts: u64) -> PgInfo {
     let share = |count: u64| count / parts + u64::from(index < count % parts);
     PgInfo {
@@ -51,7 +50,7 @@ pub fn part_of_info(info: &PgInfo, hashes: Hashes, index: u64, parts: u64) -> Pg
     }
 }
 
-/// How far a part is filled in of a copy that is filled in this far.
+/// The `last_backfill` of a part, from that of the whole copy.
 fn part_of_backfill(last_backfill: &HObject, hashes: Hashes) -> HObject {
     let (first, last) = hashes.reversed();
     match last_backfill.reversed_hash() {
@@ -62,7 +61,7 @@ fn part_of_backfill(last_backfill: &HObject, hashes: Hashes) -> HObject {
     }
 }
 
-/// What a part with these hashes is missing.
+/// The missing set of the part with these hashes.
 pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
     let mut part = Missing::default();
     let own = missing.iter().filter(|(object, _)| hashes.holds(object));
@@ -70,18 +69,18 @@ pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
     part
 }
 
-/// The log of a group that another one is merged into. Versions were counted in each by itself, so it begins
-/// anew with the epoch of the merge, above all that were given, and only says which requests were executed:
-/// nobody can be recovered from it.
+/// The log of a merged group. Both groups numbered their versions independently, so it begins with the epoch
+/// of the merge, above all versions of both. It has only the dups of both: no copy can be recovered
+/// from it.
 pub fn merged_log(epoch: Epoch, target: &PgLog, source: &PgLog) -> PgLog {
     let newest = target.head().version.max(source.head().version);
-    // Above the batches of requests, too, which count the requests.
+    // Above the batches of dups, too, which are numbered from 1 in the same epoch.
     let tail = EVersion { epoch, version: newest + LOG_ENTRIES_KEPT.max(DUPS_KEPT) as u64 };
     let known = [target, source].map(PgLog::known_requests);
     PgLog::new(tail, []).with_dups(Dups::merged(epoch, known))
 }
 
-/// The info that goes with [`merged_log`], of two copies that have everything.
+/// The info that goes with [`merged_log`], for two complete copies.
 pub fn merged_info(target: &PgInfo, source: &PgInfo, log: &PgLog) -> PgInfo {
     let mut history = target.history;
     history.last_epoch_started = history.last_epoch_started.max(source.history.last_epoch_started);
@@ -189,7 +188,7 @@ mod tests {
     #[test]
     fn a_part_is_filled_in_if_the_copy_was_beyond_it() {
         let at = |hash: u32| HObject::hash_start(POOL, hash);
-        // In the order of reversed hashes the group of even ones comes first.
+        // In the order of reversed hashes, the part with even hashes comes first.
         for (filled_in, even, odd) in [
             (HObject::max(), HObject::max(), HObject::max()),
             (HObject::default(), HObject::default(), HObject::default()),

@@ -93,8 +93,8 @@ impl Pg {
         writes.filter(|write| write.version == version).map(|write| write.ticket).next()
     }
 
-    /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes, so
-    /// this copy takes no further ones: peering in the next interval gives it what it lacks.
+    /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
+    /// so this copy takes no further ones: peering in the next interval lets it recover them.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
         tracing::error!(pg = %self.id, osd = %self.whoami, head = ?self.log.head(), "{what}: the members will meet again");
         self.state = State::Stalled;

@@ -8,8 +8,8 @@ use types::{Epoch, OsdId};
 
 impl Pg {
     /// Handles a new map, with the group's members. Maps come one by one in the order of epochs, including
-    /// those of a time in which this OSD was down; `is_gap` is set if some are not available. After one map or
-    /// several, and before any other call, [`Pg::store_interval`] must follow if [`Pg::is_store_due`].
+    /// those of a time in which this OSD was down; `is_gap` is set if some are not available. After one map
+    /// or several, and before any other call, [`Pg::store_interval`] must follow if [`Pg::is_store_due`].
     pub fn handle_map(&mut self, change: &MapChange, members: Members) {
         let epoch = change.epoch;
         assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);

@@ -1,9 +1,9 @@
-//! Dealing out the index of clones when a copy is divided, and gathering it when others are merged into one.
+//! The clone index in a split or merge.
 //!
-//! The index may be long. So it is read a page at a time, and what belongs to a part is put in place for it
-//! before it gets its objects. The copy's own index loses those pairs with the objects, as long as that is
-//! little work: what belongs to one snapshot and one part lies side by side. Pairs that stay do no harm. Nor do pairs
-//! whose objects come later, so a merged copy gets those of the others before it gets their objects.
+//! The index may be long. So it is read a page at a time, and the pairs of a part are stored for it before
+//! it gets its objects. The copy's own index loses those pairs with the objects, as long as they are in few
+//! ranges: the pairs of one snapshot and one part are adjacent. Superfluous pairs do no harm. Nor do pairs
+//! whose objects come later, so a merged copy gets the pairs of the others before their objects.
 
 use super::STEP_BYTES_MAX;
 use crate::snaps::{INDEX_PREFIX, decode_index_key, index_range};
@@ -14,17 +14,17 @@ use store::{Change, Collection, Hashes, OmapPage, Outcome, RequestKind, StoreErr
 use types::{HObject, SnapId};
 
 const PAGE_ENTRIES_MAX: usize = 512;
-/// Ranges of the copy's own index that are removed with the objects.
+/// Ranges of the copy's own index that are removed with the objects; if there are more, all pairs stay.
 const RANGES_MAX: usize = 256;
 
-/// What becomes of an index.
+/// An index that is being split (`Dealt`) or merged (`Gathered`).
 #[derive(Debug)]
 pub(super) enum Index {
     Dealt(Dealing),
     Gathered(Gathering),
 }
 
-/// Of copies that are merged into this one: what they keep about themselves, the first as far as it was read.
+/// Meta objects of the copies that are merged into this one; the first one is read up to `after`.
 #[derive(Debug)]
 pub(super) struct Gathering {
     sources: VecDeque<(Collection, HObject)>,
@@ -32,12 +32,12 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Nothing if there is nobody to be merged.
+    /// `None` without sources.
     pub fn of(sources: VecDeque<(Collection, HObject)>) -> Option<Index> {
         (!sources.is_empty()).then_some(Index::Gathered(Gathering { sources, after: None }))
     }
 
-    /// Goes on behind a page; whether there is more.
+    /// Advances past a page; whether there is more to read.
     fn advance(&mut self, page: &OmapPage) -> bool {
         self.after = page.pairs.last_key_value().map(|(key, _)| key.clone());
         if !page.more {
@@ -50,10 +50,10 @@ impl Gathering {
 
 #[derive(Debug, Default)]
 pub(super) struct Dealing {
-    /// What parts will keep about themselves, and which objects are theirs.
+    /// The meta objects of the parts, and the hashes of their objects.
     parts: Vec<(HObject, Hashes)>,
     after: Option<Bytes>,
-    /// Whose clones were found.
+    /// The snapshots that have clones in the index.
     snaps: BTreeSet<SnapId>,
 }
 
@@ -62,7 +62,7 @@ impl Dealing {
         self.parts.push((part, hashes));
     }
 
-    /// What of a page each part gets.
+    /// The pairs of a page that each part gets.
     fn deal(&mut self, page: &OmapPage) -> Vec<(HObject, BTreeMap<Bytes, Bytes>)> {
         self.after = page.pairs.last_key_value().map(|(key, _)| key.clone());
         let mut dealt: Vec<_> =
@@ -78,7 +78,7 @@ impl Dealing {
         dealt
     }
 
-    /// From where to where the index is the parts' by now.
+    /// The ranges of keys that belong to parts now; none if they are too many.
     fn ranges(&self) -> Vec<(Bytes, Bytes)> {
         if self.snaps.len() * self.parts.len() > RANGES_MAX {
             return Vec::new();
@@ -94,7 +94,7 @@ impl Dealing {
 }
 
 impl Index {
-    /// Whose is read next, and from behind which key.
+    /// The collection and meta object to read next, and the key after which to read.
     fn next(&self, own: (Collection, &HObject)) -> Option<(Collection, HObject, Option<Bytes>)> {
         match self {
             Index::Dealt(dealing) => Some((own.0, own.1.clone(), dealing.after.clone())),
@@ -107,7 +107,7 @@ impl Index {
 }
 
 impl Pg {
-    /// Asks for the next page, if there is one.
+    /// Requests the next page; false if there is none.
     pub(super) fn reads_index(&mut self) -> bool {
         let index = self.reshaping.as_ref().and_then(|reshaping| reshaping.index.as_ref());
         let next = index.and_then(|index| index.next((self.collection, &self.meta)));
@@ -124,7 +124,7 @@ impl Pg {
         true
     }
 
-    /// A page has come; what of it is the parts', or this copy's from now on, is stored next.
+    /// Takes a page. Its pairs are stored next, for the parts or in this copy's index.
     pub(crate) fn index_read(&mut self, outcome: Result<Outcome, StoreError>) {
         let page = match outcome {
             Ok(Outcome::OmapPage(page)) => page,

@@ -1,27 +1,27 @@
-//! Comparing copies: which differ, and which is right.
+//! Comparison of copies: which ones differ, and which one is authoritative.
 //!
-//! A copy that is wrong by itself (it cannot be read, lacks its checksums, contradicts its own info)
-//! is never right. Of the others, those count that have the version which the log demands, or, if the
-//! log does not reach back so far, the newest one: a copy can miss a write, but none can have made one
-//! up. If these still differ, most of them are right; if there are no most, nobody knows. Only those that look like
-//! the beginning of an object do not outvote those that do not: what earlier builds gave to others could end up so on
-//! most copies.
+//! A copy with errors of its own (it cannot be read, fails its checksums, contradicts its own info) is never
+//! authoritative. Of the others, those count that have the version that the log demands, or, if the log
+//! does not reach back so far, the newest one: a copy can miss a write, but none can invent one. If these
+//! still differ, the content with the most copies is right; if there is a tie, the choice is only presumed.
+//! Copies that look truncated do not outvote others: interrupted transfers of earlier builds could leave
+//! truncated objects on most members.
 
 use super::findings::{Authority, Finding, Shard, object, own_errors, shard};
 use super::map::{KnownInfo, ScrubMap, ScrubObject};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
 
-/// What the group's log says of an object.
+/// The state of an object according to the group's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// It was not written lately.
+    /// The log has no entry of it.
     Unknown,
     Absent,
     Version(EVersion),
 }
 
-/// The objects that are not the same, and intact, in all maps. `maps` has one of each member.
+/// The objects that are not intact and the same in all maps. `maps` has one map of each member.
 pub fn compare(
     maps: &BTreeMap<OsdId, ScrubMap>,
     primary: OsdId,
@@ -76,7 +76,7 @@ fn judge(
     Some(finding)
 }
 
-/// All are there, sound and the same: the usual case.
+/// Whether all copies exist, are intact and the same: the usual case.
 fn are_equal(copies: &Copies<'_>) -> bool {
     let mut copies = copies.values();
     let first = copies.next().copied().flatten();
@@ -100,7 +100,7 @@ fn shard_errors(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> u64 
     }
 }
 
-/// Whether a copy has what the right one has. What could not be read is left to its errors.
+/// Whether a copy has the same content as the authoritative one.
 fn is_same(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> bool {
     match (copy, right) {
         (None, None) => true,
@@ -124,12 +124,12 @@ fn choose(copies: &Copies<'_>, primary: OsdId, expected: Expected) -> Authority 
     let (cut, whole): (Vec<_>, Vec<_>) = sound.iter().partition(|(_, copy)| copy.may_be_cut);
     match cut.is_empty() || whole.is_empty() {
         true => vote(&sound, primary),
-        // However many they are, they may be wrong together.
+        // Copies that look truncated may outnumber the others, so the choice is only presumed.
         false => vote(&whole, primary).presumed(),
     }
 }
 
-/// The copy that most agree with; the primary's, if that is undecided.
+/// The copy with which most agree; at a tie, presumably the primary's.
 fn vote(sound: &[(OsdId, &ScrubObject)], primary: OsdId) -> Authority {
     let votes = |copy: &ScrubObject| sound.iter().filter(|(_, other)| other.is_same(copy)).count();
     let most = sound.iter().map(|(_, copy)| votes(copy)).max().unwrap_or(0);
@@ -145,7 +145,7 @@ fn vote(sound: &[(OsdId, &ScrubObject)], primary: OsdId) -> Authority {
     }
 }
 
-/// In what any two copies differ that both could read.
+/// The differences between any two copies whose metadata could be read.
 fn differences(copies: &Copies<'_>) -> u64 {
     let all: Vec<&ScrubObject> =
         copies.values().flatten().copied().filter(|copy| !copy.stat_error).collect();

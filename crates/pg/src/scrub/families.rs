@@ -1,10 +1,10 @@
-//! Whether an object and its clones belong together: all clones are there that its head names, as it
-//! names them, and no others.
+//! Check of an object and its clones: the clones that the head names exist as it describes them, and no
+//! others do.
 //!
-//! Copies that are the same in everything may still be wrong together. One copy is looked at, the
-//! primary's, and only where all agree. An object and its clones, a *family*, lie side by side, but may
-//! be looked at in several steps, between which they are written; so what seems wrong in passing is
-//! looked at once more as a whole before it is a [`SnapFinding`].
+//! Copies that are the same in everything may still be wrong together. Only the primary's copy is checked,
+//! and only where all copies agree. An object and its clones, a *family*, are adjacent, but may be scanned
+//! in several chunks, between which they are written; so a suspect family is scanned once more as a whole
+//! before it becomes a [`SnapFinding`].
 
 use super::findings::{Count, encode_name, own_errors};
 use super::map::{KnownInfo, KnownSet, ScrubMap};
@@ -13,20 +13,20 @@ use codec::{Encode, Writer};
 use std::collections::BTreeSet;
 use types::{HObject, SnapId};
 
-/// Families that are looked at more closely in one round.
+/// Families that are scanned again in one round at most.
 const SUSPECTS_MAX: usize = 1000;
-/// Members of one that can be.
+/// Objects of a family that is scanned again, at most.
 const FAMILY_MAX: usize = 4096;
 
-/// What is wrong with an object's clones (`inconsistent_snapset_t`).
+/// Errors of an object's clones (`inconsistent_snapset_t`).
 pub mod snapset {
     pub const MISSING: u64 = 1;
     pub const CORRUPTED: u64 = 1 << 1;
     pub const CLONE_MISSING: u64 = 1 << 2;
-    /// The set contradicts itself, or a clone is of another version than it says.
+    /// The set contradicts itself, or a clone's version differs from the set's.
     pub const ERROR: u64 = 1 << 3;
     pub const HEADLESS: u64 = 1 << 5;
-    /// A clone has another size than the set says.
+    /// A clone's size differs from the set's.
     pub const SIZE_MISMATCH: u64 = 1 << 6;
     pub const EXTRA_CLONES: u64 = 1 << 9;
 }
@@ -36,7 +36,7 @@ pub mod snapset {
 pub struct SnapFinding {
     pub name: HObject,
     pub errors: u64,
-    /// Clones that nobody can see, and those that are not there.
+    /// Clones that the head does not name, and named clones that do not exist.
     pub extra: Vec<SnapId>,
     pub missing: Vec<SnapId>,
     pub set: Option<SnapSet>,
@@ -51,7 +51,7 @@ impl SnapFinding {
         Count { shallow: 1, deep: 0 }
     }
 
-    /// Clones that nothing is lost with: the head, which is sound, does not name them, so that no
+    /// Clones that can be removed without loss: the head, whose set is intact, does not name them, so no
     /// client can see them.
     pub fn superfluous(&self) -> impl Iterator<Item = HObject> + '_ {
         let is_known =
@@ -60,28 +60,29 @@ impl SnapFinding {
     }
 }
 
-/// What a round has seen of families that it has not passed, and which seem wrong.
+/// Families that the round has not passed yet, and those that are suspect.
 #[derive(Debug, Default)]
 pub(super) struct Families {
     seen: ScrubMap,
-    /// Of these, by their heads, not all is known: copies differ, or they were written.
+    /// Heads of families that are not fully known: copies differ, or they were written.
     unsure: BTreeSet<HObject>,
     suspects: Vec<Vec<HObject>>,
 }
 
 impl Families {
-    /// What all copies have.
+    /// Adds objects on which all copies agree.
     pub fn see(&mut self, map: ScrubMap) {
         let is_seen = |(name, _): &(HObject, KnownSet)| map.objects.contains_key(name);
         self.seen.sets.extend(map.sets.into_iter().filter(is_seen));
         self.seen.objects.extend(map.objects);
     }
 
+    /// The family of this object is not fully known.
     pub fn doubt(&mut self, name: &HObject) {
         self.unsure.insert(name.at(SnapId::HEAD));
     }
 
-    /// All objects before `end` were seen, or will not be.
+    /// All objects before `end` were scanned, or will not be: checks their families.
     pub fn pass(&mut self, end: &HObject) {
         let cut = end.family_start();
         let later = ScrubMap {
@@ -101,13 +102,13 @@ impl Families {
         self.suspects.extend(suspects.filter(|names| names.len() <= FAMILY_MAX).take(room));
     }
 
-    /// The members of a family that is to be looked at as a whole, its head last.
+    /// The objects of a suspect family, the head last.
     pub fn next_suspect(&mut self) -> Option<Vec<HObject>> {
         self.suspects.pop()
     }
 }
 
-/// The head last.
+/// The objects of a family, the head last.
 fn members(head: &HObject, map: &ScrubMap) -> Vec<HObject> {
     let mut clones: BTreeSet<HObject> = clones_of(head, map).cloned().collect();
     if let Some(KnownSet::Known(set)) = map.sets.get(head) {
@@ -121,7 +122,7 @@ fn clones_of<'a>(head: &'a HObject, map: &'a ScrubMap) -> impl Iterator<Item = &
     before.filter(|name| name.is_of_family(head))
 }
 
-/// What is wrong with a family of which the map has all that there is.
+/// The inconsistencies of a family of which the map has all objects.
 pub(super) fn judge(head: &HObject, map: &ScrubMap) -> Vec<SnapFinding> {
     let clones: BTreeSet<SnapId> = clones_of(head, map).map(|name| name.snap).collect();
     let of_head = |errors| SnapFinding { errors, ..SnapFinding::new(head.clone()) };
@@ -165,7 +166,7 @@ fn judge_set(
 fn judge_clone(head: &HObject, map: &ScrubMap, clone: &SnapClone) -> Option<SnapFinding> {
     let name = head.at(clone.id);
     let object = map.objects.get(&name)?;
-    // What is wrong by itself is a finding of its own.
+    // Errors of the clone itself are findings of their own.
     let KnownInfo::Known { version, .. } = object.info else { return None };
     if own_errors(Some(object)) != 0 {
         return None;
@@ -189,13 +190,13 @@ impl Encode for SnapFinding {
     }
 }
 
-/// Ceph's `SnapSet`, which clients show.
+/// Ceph's `SnapSet`, as clients show it.
 fn encode_set(set: &SnapSet) -> Vec<u8> {
     let mut w = Writer::new();
     w.versioned(3, 2, |w| {
         w.value(&set.seq);
         w.bool(true); // There is always a head.
-        w.count(0); // Snapshots, which newer ones keep by clone.
+        w.count(0); // The old list of snapshots; they are listed by clone below.
         w.list(&set.clones, |w, clone| w.value(&clone.id));
         w.list(&set.clones, |w, clone| {
             w.value(&clone.id);

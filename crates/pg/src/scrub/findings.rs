@@ -1,7 +1,7 @@
-//! What a comparison has found wrong with an object, in the terms of Ceph's clients.
+//! Inconsistencies of an object, in the terms of Ceph's clients.
 //!
 //! `rados list-inconsistent-obj` reads [`Finding::encode`] (`inconsistent_obj_t`). The bits are those of
-//! `librados`; which of them count as shallow is fixed there, too.
+//! `librados`, which also determines which of them are shallow.
 
 use super::map::{KnownInfo, ScrubObject};
 use codec::{Encode, Writer};
@@ -13,16 +13,16 @@ pub mod shard {
     pub const MISSING: u64 = 1 << 1;
     pub const STAT_ERROR: u64 = 1 << 2;
     pub const READ_ERROR: u64 = 1 << 3;
-    /// It has another size than the object's info says that is believed.
+    /// Its size differs from that in the authoritative object info.
     pub const SIZE_MISMATCH_INFO: u64 = 1 << 11;
     pub const INFO_MISSING: u64 = 1 << 14;
     pub const INFO_CORRUPTED: u64 = 1 << 15;
-    /// It has another size than its own info says.
+    /// Its size differs from that in its own object info.
     pub const OWN_SIZE_MISMATCH: u64 = 1 << 18;
     pub const DEEP: u64 = READ_ERROR | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13;
 }
 
-/// In what copies differ (`obj_err_t`).
+/// Differences between copies (`obj_err_t`).
 pub mod object {
     pub const INFO_INCONSISTENCY: u64 = 1 << 1;
     pub const DATA_DIGEST_MISMATCH: u64 = 1 << 4;
@@ -32,31 +32,31 @@ pub mod object {
     pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
 }
 
-/// A copy of an object that something is wrong with.
+/// One copy of an inconsistent object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shard {
-    /// Nothing, if it is missing.
+    /// `None` if it is missing.
     pub object: Option<ScrubObject>,
     pub errors: u64,
     pub is_primary: bool,
 }
 
-/// Which copy is right.
+/// The authoritative copy of an inconsistent object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authority {
-    /// This one: what it has is intact and what the log or the newest version demands, or more
-    /// copies than not agree with it.
+    /// This one: it is intact and has the version that the log or the other copies demand, and no other
+    /// content of that version has as many copies.
     Copy(OsdId),
-    /// This one, for want of a better reason than its place: repaired only if asked to.
+    /// This one, by its position only: repaired only on request.
     Presumed(OsdId),
-    /// There should be no such object.
+    /// The object should not exist.
     Absence,
     /// No copy is intact.
     Nobody,
 }
 
 impl Authority {
-    /// The same, without claiming to know.
+    /// The same, but only presumed.
     pub(super) fn presumed(self) -> Authority {
         match self {
             Authority::Copy(osd) => Authority::Presumed(osd),
@@ -65,6 +65,7 @@ impl Authority {
     }
 }
 
+/// An inconsistent object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub name: HObject,
@@ -72,12 +73,12 @@ pub struct Finding {
     pub user_version: u64,
     pub shards: BTreeMap<OsdId, Shard>,
     pub authority: Authority,
-    /// The copies that are to be made equal to the right one.
+    /// The copies to replace by the authoritative one.
     pub bad: Vec<OsdId>,
 }
 
 impl Finding {
-    /// How many errors it counts for: of copies that are wrong by themselves, or the difference.
+    /// Number of errors: of copies that are wrong by themselves, or else one for the difference.
     pub fn count(&self) -> Count {
         let bits = self.shards.values().map(|shard| (shard.errors, shard.errors & shard::DEEP));
         let mut count = Count::default();
@@ -92,17 +93,18 @@ impl Finding {
         count
     }
 
-    /// Whether it may be repaired without being asked to.
+    /// Whether it may be repaired without a request.
     pub fn is_certain(&self) -> bool {
         matches!(self.authority, Authority::Copy(_) | Authority::Absence)
     }
 
-    /// All errors of copies.
+    /// The errors of all copies.
     pub fn union(&self) -> u64 {
         self.shards.values().fold(0, |union, shard| union | shard.errors)
     }
 }
 
+/// Numbers of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     pub shallow: u64,
@@ -142,7 +144,7 @@ impl Encode for Finding {
     }
 }
 
-/// `shard_info_t`. The attributes are ours and would mean nothing to a client.
+/// `shard_info_t`. Attributes are left out: they are our own, and mean nothing to a client.
 impl Encode for Shard {
     fn encode(&self, w: &mut Writer) {
         w.versioned(3, 3, |w| {
@@ -170,7 +172,7 @@ pub(super) fn encode_name(w: &mut Writer, name: &HObject) {
     });
 }
 
-/// What is wrong with a copy whatever the others are.
+/// Errors of a copy that do not depend on other copies.
 pub(crate) fn own_errors(object: Option<&ScrubObject>) -> u64 {
     let Some(object) = object else { return 0 };
     let mut errors = 0;

@@ -1,4 +1,4 @@
-//! What one copy says of its objects, so that copies can be compared without sending their content.
+//! Scrub maps: what one copy has, so that copies can be compared without sending their content.
 
 use crate::snaps::SnapSet;
 use bytes::Bytes;
@@ -6,17 +6,17 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use types::{EVersion, HObject};
 
-/// How thoroughly copies are compared.
+/// The depth of a scrub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Level {
     /// Existence, sizes, attributes.
     #[default]
     Light,
-    /// Also data and omaps, which are read for it.
+    /// Also data and omaps, which are read in full.
     Deep,
 }
 
-/// What the attribute with the object's info says.
+/// The content of the attribute with the object's info.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownInfo {
     Missing,
@@ -29,14 +29,15 @@ pub enum KnownInfo {
     },
 }
 
-/// The size of an omap, as it was found.
+/// The size of one or more omaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OmapSize {
     pub keys: u64,
-    /// Of all values together.
+    /// Bytes of all values together.
     pub bytes: u64,
 }
 
+/// One object of one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubObject {
     pub size: u64,
@@ -44,22 +45,22 @@ pub struct ScrubObject {
     /// CRC-32C of all attributes as they are encoded.
     pub attrs_digest: u32,
     pub has_omap: bool,
-    /// CRC-32C of the data, if it was asked for and could be read.
+    /// CRC-32C of the data; `None` in a light scrub, or if it could not be read.
     pub data_digest: Option<u32>,
-    /// CRC-32C of the omap's header and pairs.
+    /// CRC-32C of the omap's header and pairs; likewise.
     pub omap_digest: Option<u32>,
-    /// The store could not tell size and attributes.
+    /// The store could not read size and attributes.
     pub stat_error: bool,
-    /// The store could not read data or omap, or they did not have their checksums.
+    /// The store could not read data or omap, or their checksums did not match.
     pub read_error: bool,
-    /// It may be the beginning of an object, of which earlier builds took the rest for received: the last MiB of
-    /// several reads as zeros, or an omap is not there or ends where a piece does. Members of such builds
-    /// do not say so.
+    /// It looks like an object that earlier builds truncated in a transfer: the last MiB of several is
+    /// all zeros, or the omap is missing or ends where a piece does. Members of such builds do not
+    /// report it.
     pub may_be_cut: bool,
 }
 
 impl ScrubObject {
-    /// An object of which no more is known than that it is there.
+    /// An object that exists, and whose metadata cannot be read.
     pub fn unreadable() -> Self {
         ScrubObject {
             size: 0,
@@ -87,7 +88,7 @@ impl ScrubObject {
     }
 }
 
-/// What the attribute with a head's clones says.
+/// The content of a head's snapset attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KnownSet {
     /// It does not decode.
@@ -99,14 +100,13 @@ pub enum KnownSet {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubMap {
     pub objects: BTreeMap<HObject, ScrubObject>,
-    /// Up to here (exclusive) it has all objects of the range; to the range's end, if nothing.
+    /// The map is complete up to here (exclusive); `None` means the end of the range.
     pub until: Option<HObject>,
-    /// The clones that heads name. Not told to others: whether copies have the same sets is to be
-    /// seen from their digests.
+    /// The snapsets of heads. Not sent: whether copies have the same sets shows in their digests.
     pub sets: BTreeMap<HObject, KnownSet>,
-    /// Omaps that were read. Not told to others.
+    /// Sizes of the omaps that were read. Not sent.
     pub omaps: BTreeMap<HObject, OmapSize>,
-    /// Pairs that this copy's index of clones should have and has not. Not told to others.
+    /// Pairs that this copy's clone index lacks. Not sent.
     pub unindexed: BTreeMap<Bytes, Bytes>,
 }
 

@@ -1,24 +1,26 @@
-//! A member's part in a scrub: it looks at what the primary asks for, and tells what it has.
+//! A replica's part in a scrub: it scans the objects that the primary names, and returns a map of them.
 
 use super::map::{Level, ScrubMap};
 use super::scan::{Extent, Scan, ScanTag};
 use store::{Collection, Outcome, RequestKind, StoreError};
 
-/// A request of a scan to the store, with the number of the question.
+/// A scan's request to the store, with the number of the scan.
 pub type MemberTag = (u64, ScanTag);
 
+/// The scans of one replica, for one group.
 #[derive(Debug, Default)]
 pub struct Member {
-    /// The latest question; the primary has forgotten those before.
+    /// The latest scan and its number; the primary has dropped those before.
     scan: Option<(u64, Scan)>,
 }
 
 impl Member {
+    /// Begins a scan in place of the latest one.
     pub fn begin(&mut self, collection: Collection, number: u64, level: Level, extent: Extent) {
         self.scan = Some((number, Scan::new(collection, extent, level)));
     }
 
-    /// What the store is to be asked.
+    /// The next request to the store.
     pub fn poll_request(&mut self) -> Option<(MemberTag, RequestKind)> {
         let (number, scan) = self.scan.as_mut()?;
         let (tag, kind) = scan.poll_request()?;
@@ -33,7 +35,7 @@ impl Member {
         }
     }
 
-    /// The answer, once: nothing in it, if the store does not even list its objects.
+    /// The number and the result of a scan, once; `None` if the store cannot list its objects.
     pub fn poll_answer(&mut self) -> Option<(u64, Option<ScrubMap>)> {
         let (number, scan) = self.scan.take_if(|(_, scan)| scan.is_done())?;
         Some((number, scan.finish().ok()))

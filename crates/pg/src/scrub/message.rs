@@ -1,7 +1,7 @@
-//! What the members of a group say to each other while they compare their copies.
+//! Scrub messages between the members of a group.
 //!
-//! Compact messages of our own, beside those of [`crate::message`] and with the same header: what
-//! belongs to another interval is dropped.
+//! Compact messages of our own, beside those of [`crate::message`] and with the same header: messages of
+//! an earlier interval are dropped.
 
 use super::map::{Level, ScrubMap};
 use super::scan::Extent;
@@ -21,23 +21,25 @@ const SCAN: u16 = 0x7143;
 const MAP: u16 = 0x7144;
 const KEEP: u16 = 0x7145;
 
-/// Whether a message is of this module.
+/// Whether a message has a kind of this module.
 pub fn is_scrub_message(kind: u16) -> bool {
     (KIND_FIRST..=KIND_LAST).contains(&kind)
 }
 
+/// The message after its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// Primary to a member: may I scrub with you?
+    /// Primary to a replica: asks for a scrub reservation.
     Reserve,
+    /// The answer.
     Reserved(bool),
-    /// Primary to a member: it is over.
+    /// Primary to a replica: gives the reservation back.
     Release,
-    /// Primary to a member: what do you have? With a number that the answer repeats.
+    /// Primary to a replica: scan these objects. The answer repeats the number.
     Scan(u64, Level, Extent),
-    /// Nothing, if the store does not even list its objects.
+    /// The answer; `None` if the store cannot list its objects.
     Map(u64, Option<ScrubMap>),
-    /// Primary to a member: when the group was scrubbed and what is to be done, to be kept.
+    /// Primary to a replica: store these stamps of the group.
     Keep(Stamps),
 }
 

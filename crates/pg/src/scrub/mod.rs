@@ -1,14 +1,14 @@
-//! Scrubbing: whether all copies of a group are the same, and can still be read.
+//! Scrub: checks that all copies of a group are the same, and can be read.
 //!
 //! ```text
-//! stamps    when a group is due             round     the primary's conduct of one scrub
-//! scan      reading what one copy has       member    a member's answers
-//! map       what one copy says of objects   compare   which copies differ, which is right
-//! findings  what is wrong, for clients      message   between members
-//! families  whether clones fit their head
+//! stamps    when a group is due             round     one scrub, run by the primary
+//! scan      reading one copy                member    a replica's answers
+//! map       description of one copy         compare   which copies differ, which is right
+//! findings  inconsistencies, for clients    message   between members
+//! families  whether clones fit their head   repair    replacing bad copies
 //! ```
 //!
-//! `docs/internals/scrub.md` has the reasons. Nothing here changes an object.
+//! `docs/internals/scrub.md` has the reasons. Nothing but `repair` changes an object.
 
 mod compare;
 mod families;

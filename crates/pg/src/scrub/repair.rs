@@ -1,7 +1,7 @@
-//! Copies that turned out to be bad: they become missing, and recovery makes them good again.
+//! Repair of bad copies: they become missing, and recovery replaces them.
 //!
-//! That a copy counts for nothing is stored where it is before anything of it is replaced, so that an
-//! interruption at any point leaves it known. Whoever becomes the primary goes on with it.
+//! A bad copy is durably in its OSD's missing set before anything of it is replaced, so that an
+//! interruption at any point leaves it known, and any later primary continues the repair.
 
 use super::findings::{Authority, Finding};
 use crate::message::Body;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use store::Change;
 use types::{EVersion, HObject, OsdId, UTime};
 
-/// Names no request: nobody waits for the removal of what should not be there.
+/// The ticket of a removal for which no request waits.
 const NO_TICKET: u64 = u64::MAX;
 
 impl Pg {
-    /// Makes the bad copies of an object equal to the right one; whether that was begun.
+    /// Makes the bad copies of an object equal to the authoritative one; whether that was begun.
     pub fn repair(&mut self, now: UTime, finding: &Finding) -> bool {
         match finding.authority {
             Authority::Copy(right) | Authority::Presumed(right) => {
@@ -32,8 +32,8 @@ impl Pg {
         self.state == State::Active && !self.is_resting && !self.is_in_work(object)
     }
 
-    /// What these members have of an object counts for nothing from now on; it is recovered from
-    /// others, in the version that it should have. False if that is not possible now.
+    /// Marks these members' copies of an object as missing; they are recovered from others, in this
+    /// version. False if that is not possible now.
     pub fn distrust(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
         let is_own = bad.contains(&self.whoami);
         let has_source = !is_own || self.has_other_source(object, version, bad);
@@ -73,8 +73,7 @@ impl Pg {
         self.commit(Tag::Progress, transaction);
     }
 
-    /// An object that should not be there goes by a write of its own, on all members; whether that was
-    /// begun.
+    /// Removes an object that should not exist, by a write on all members; whether that was begun.
     pub fn remove_remains(&mut self, now: UTime, object: &HObject) -> bool {
         if !self.may_repair(object) {
             return false;
@@ -90,17 +89,17 @@ impl Pg {
         true
     }
 
-    /// This OSD cannot read an object that it was to give to another.
+    /// This OSD cannot read an object that it was to send to another one.
     pub(crate) fn source_failed(&mut self, object: HObject, to: OsdId, version: Option<EVersion>) {
         if !self.is_primary() {
             return self.send(to, &Body::Unreadable(object));
         }
         let need = version.unwrap_or_else(|| self.logged_version(&object));
         let targets = self.give_up_pushing(&object);
-        // What else was being read of it is wanted by nobody now.
+        // Other reads of it are not needed any more.
         self.sources.forget(&object);
         for target in targets {
-            // Who was being filled in gets it like what it misses.
+            // A backfill target gets it like an object that it misses.
             let known = self.peers.get(&target).and_then(|peer| peer.missing.get(&object));
             let item = known.unwrap_or(Item { need, have: EVersion::ZERO });
             self.miss_on_member(target, &object, item);
@@ -118,16 +117,16 @@ impl Pg {
         }
     }
 
-    /// The one who was asked for an object cannot read it.
+    /// The OSD from which an object was pulled cannot read it.
     pub(crate) fn told_unreadable(&mut self, from: OsdId, object: &HObject) {
         if self.pulled_from(object) == Some(from) {
-            // It may be the only one, and be read some other time: it is given up when another one is there.
+            // It may be the only copy, and readable later: its OSD marks it missing only when it is replaced.
             self.recovery.spared.insert((from, object.clone()));
             self.not_fetched(object, from, true);
         }
     }
 
-    /// A member's copy that could not be read is about to be replaced.
+    /// A copy that could not be read is about to be replaced: its OSD is told that it is bad.
     pub(crate) fn condemn(&mut self, osd: OsdId, object: &HObject) {
         if self.recovery.spared.remove(&(osd, object.clone())) {
             let version = self.peers.get(&osd).and_then(|peer| peer.missing.need(object));

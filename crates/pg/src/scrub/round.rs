@@ -1,16 +1,15 @@
-//! One scrub of a group, as its primary conducts it.
+//! One scrub of a group, run by its primary.
 //!
 //! ```text
 //! Reserving → Listing → Scanning ⟲ (each chunk) → over
 //! ```
 //!
-//! Clients come first: nothing is held back. What was written while a chunk was looked at is not
-//! compared with what others saw of it, but looked at again, some times; then it is left to the next
-//! scrub, as *busy*. That is sound because the primary's log has every write that any member may have
-//! applied: an object that no entry above the version committed when the chunk began speaks of was the
-//! same for all while they read it.
+//! Clients are not delayed. An object that is written while its chunk is scanned is not compared, but scanned
+//! again, a few times; then it is left to the next scrub, as *busy*. That is sound because the primary's log
+//! has every write that any member may have applied: an object without a log entry above the version that
+//! was committed when the chunk began was the same for all members while they read it.
 //!
-//! Knows nothing of who is repaired how, nor of what time it is.
+//! Knows nothing of repair, nor of the time.
 
 use super::compare::{Expected, compare};
 use super::families::{Families, SnapFinding, judge as judge_family};
@@ -24,52 +23,54 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, OsdId, PgId};
 
-/// Objects of a chunk.
+/// Objects in a chunk at most.
 const CHUNK_OBJECTS_MAX: usize = 32;
-/// How often what is being written is looked at again.
+/// Scans of an object that is being written, at most.
 const TRIES_MAX: u32 = 5;
 
-/// What a round must know of its group at each step.
+/// The state of the group that a round needs at each step.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     pub log: &'a PgLog,
-    /// Up to here everything is durable on all members.
+    /// All writes up to here are durable on all members.
     pub committed: EVersion,
-    /// How many objects were recovered so far in this interval, or began to be.
+    /// Number of recoveries that were begun in this interval.
     pub recoveries: u64,
 }
 
-/// A request of the round's own to the store.
+/// A round's request to its own store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundTag {
     /// The names of the next chunk.
     Chunk,
+    /// A request of the scan with this number.
     Scan(u64, ScanTag),
 }
 
+/// Effects for the OSD to carry out.
 #[derive(Debug)]
 pub enum RoundOutput {
     Send(OsdId, Body),
     Storage(RoundTag, RequestKind),
-    /// What is to be added to this copy's index of clones.
+    /// Pairs to add to this copy's clone index.
     Index(BTreeMap<Bytes, Bytes>),
 }
 
 /// How a round ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// Everything was looked at.
+    /// All objects were scanned.
     Complete,
-    /// A member has too much to do.
+    /// A member refused its reservation.
     Refused(OsdId),
-    /// A store does not even list its objects.
+    /// A store cannot list its objects.
     Failed(OsdId),
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Those who were not asked yet, in descending order; the last was. All primaries ask in the same
-    /// order, so that they do not keep each other from getting all that they need.
+    /// Members without a reservation, in descending order; the last one was asked. All primaries ask in
+    /// the same order, so that no two rounds hold reservations that the other one needs.
     Reserving(Vec<OsdId>),
     Listing,
     Scanning(Box<Chunk>),
@@ -78,19 +79,20 @@ enum Stage {
 
 #[derive(Debug)]
 struct Chunk {
-    /// Where the next chunk begins.
+    /// The first object of the next chunk.
     end: HObject,
-    /// What was durable everywhere when the members were asked.
+    /// The committed version when the members were asked.
     since: EVersion,
-    /// And how many objects had been recovered.
+    /// The number of recoveries at that time.
     recoveries: u64,
     own: Option<Scan>,
     maps: BTreeMap<OsdId, ScrubMap>,
     tries: u32,
-    /// An object and all its clones, the object last, if nothing else is looked at.
+    /// Set if the chunk is one family: an object and all its clones, the object last.
     family: Option<Vec<HObject>>,
 }
 
+/// One scrub of a group. Drain the `poll_*` functions after every call.
 #[derive(Debug)]
 pub struct Round {
     pg: PgId,
@@ -99,9 +101,9 @@ pub struct Round {
     level: Level,
     stage: Stage,
     cursor: HObject,
-    /// What is left of the objects that it looks at, if not at all.
+    /// The objects that are left, in a round that is limited to some.
     only: Option<Vec<HObject>>,
-    /// Of the latest question.
+    /// The number of the latest scan.
     number: u64,
     objects: u64,
     busy: u64,
@@ -113,8 +115,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// `members` are the acting ones; all are complete. Questions are numbered from `first_number` on:
-    /// answers to those of another round must not be taken for its own.
+    /// A round over the acting set `members`, all of which must be complete. Scans are numbered from
+    /// `first_number` on: numbers must differ from other rounds', so that late answers are told apart.
     pub fn new(
         pg: PgId,
         whoami: OsdId,
@@ -146,7 +148,7 @@ impl Round {
         round
     }
 
-    /// One that looks at some objects only.
+    /// A round that scans only these objects.
     pub fn of_names(
         pg: PgId,
         whoami: OsdId,
@@ -164,7 +166,7 @@ impl Round {
         self.level
     }
 
-    /// How it ended, if it did.
+    /// How the round ended, if it did.
     pub fn end(&self) -> Option<&End> {
         match &self.stage {
             Stage::Over(end) => Some(end),
@@ -172,7 +174,7 @@ impl Round {
         }
     }
 
-    /// Objects that were compared, and those that were written too often to be.
+    /// Numbers of objects that were compared, and of objects that were left as busy.
     pub fn progress(&self) -> (u64, u64) {
         (self.objects, self.busy)
     }
@@ -181,22 +183,22 @@ impl Round {
         self.outputs.pop_front()
     }
 
-    /// What is wrong, as soon as it is known.
+    /// The next inconsistency that was found.
     pub fn poll_finding(&mut self) -> Option<Finding> {
         self.findings.pop_front()
     }
 
-    /// What is wrong with clones, likewise.
+    /// The next inconsistency of clones that was found.
     pub fn poll_snap_finding(&mut self) -> Option<SnapFinding> {
         self.snap_findings.pop_front()
     }
 
-    /// How large the primary's omaps are, each told once.
+    /// The next size of an omap of the primary's; each is returned once.
     pub fn poll_omap(&mut self) -> Option<(HObject, OmapSize)> {
         self.omaps.pop_first()
     }
 
-    /// Ends it, whatever was found; members are told.
+    /// Ends the round early or regularly, and gives the reservations back.
     pub fn stop(&mut self, end: End) {
         if self.end().is_none() {
             let others: Vec<OsdId> = self.others().collect();
@@ -285,12 +287,12 @@ impl Round {
         }
     }
 
-    /// Asks all members what they have.
+    /// Has all members scan the extent.
     fn ask(&mut self, extent: Extent, end: HObject, tries: u32, view: View<'_>) {
         self.ask_at(self.level, extent, end, tries, view);
     }
 
-    /// Looks at an object with all its clones, which others may have written meanwhile.
+    /// Has all members scan an object with all its clones.
     fn ask_family(&mut self, family: Vec<HObject>, tries: u32, view: View<'_>) {
         let extent = Extent::Names(family.clone());
         self.ask_at(Level::Light, extent, HObject::max(), tries, view);
@@ -340,15 +342,15 @@ impl Round {
         }
     }
 
-    /// All maps of the chunk are there.
+    /// Compares the maps of the chunk, once all are there.
     fn judge(&mut self, view: View<'_>) {
         let Stage::Scanning(chunk) = std::mem::replace(&mut self.stage, Stage::Listing) else {
             unreachable!("called in this stage")
         };
         let Chunk { mut end, since, recoveries, mut maps, tries, family, .. } = *chunk;
-        // Who has far more objects than the primary tells only the first of them.
+        // A member that has far more objects than the primary returns only the first of them.
         end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
-        // Which objects were recovered meanwhile is not known: it is rare.
+        // Which objects were recovered meanwhile is not known, so all count as written: it is rare.
         let written = match recoveries == view.recoveries {
             true => written_since(view, since),
             false => None,
@@ -361,7 +363,7 @@ impl Round {
             again.extend(moving.cloned());
             map.objects.retain(|name, _| is_still(name));
         }
-        // Of an omap that is written all the time its size is nearly right.
+        // The size of an omap that is written all the time is approximate.
         let is_last = tries + 1 >= TRIES_MAX;
         if let Some(own) = maps.get_mut(&self.whoami) {
             let mut read = std::mem::take(&mut own.omaps);
@@ -400,7 +402,7 @@ impl Round {
         }
     }
 
-    /// Everything was looked at once; what seemed wrong with clones is looked at again.
+    /// All objects were scanned once; the suspect families are scanned again.
     fn look_closer(&mut self, view: View<'_>) {
         match self.families.next_suspect() {
             Some(family) => self.ask_family(family, 0, view),
@@ -430,7 +432,7 @@ impl Round {
     }
 }
 
-/// The objects that were, or may have been, changed since; nothing, if the log does not tell.
+/// The objects that may have changed since; `None` if the log does not reach back so far.
 fn written_since<'a>(view: View<'a>, since: EVersion) -> Option<BTreeSet<&'a HObject>> {
     if view.log.tail() > since {
         return None;
@@ -439,7 +441,7 @@ fn written_since<'a>(view: View<'a>, since: EVersion) -> Option<BTreeSet<&'a HOb
     Some(changes.map(|entry| &entry.object).collect())
 }
 
-/// What the log demands of an object.
+/// The state of an object according to the log.
 fn expected(log: &PgLog, name: &HObject) -> Expected {
     let last = log.entries().rev().find(|entry| entry.changes_object() && entry.object == *name);
     match last {

@@ -1,7 +1,7 @@
-//! Reading what a copy has: a chunk of objects, their sizes and attributes, and, for a deep scrub, all
-//! data and omaps, in pieces.
+//! The scan of one copy: sizes and attributes of a chunk of objects, and, in a deep scrub, all data and
+//! omaps, in pieces.
 //!
-//! The store verifies the checksum of every block it reads, so a deep scan finds media faults; the
+//! The store verifies the checksum of every block that it reads, so a deep scan finds media faults; the
 //! digests computed here tell copies apart that are intact and yet differ. Sizes and attributes of a
 //! chunk are read at once, data and omaps object by object, so that a scrub has little in flight.
 
@@ -13,38 +13,39 @@ use std::collections::VecDeque;
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::HObject;
 
-/// Data that is read at once.
+/// Bytes of data in one read.
 const PIECE_MAX: u64 = 512 << 10;
 const OMAP_ENTRIES_MAX: usize = 1024;
 const OMAP_BYTES_MAX: usize = 512 << 10;
-/// What one piece of an object had when it was given to another copy: data, and pairs of its omap.
+/// Bytes of data, and omap pairs, in one piece of a transfer; see [`ScrubObject::may_be_cut`].
 const GIVEN_DATA: u64 = 1 << 20;
 const GIVEN_PAIRS: u64 = 1024;
-/// Objects of a chunk that a member tells at most. The primary has fewer in its range.
+/// Objects in a map at most, if a member has more than the primary in the range of a chunk.
 const MAP_OBJECTS_MAX: usize = 128;
 
-/// What is to be read.
+/// The objects to scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extent {
     /// All objects from the first (inclusive) to the second (exclusive).
     Range(HObject, HObject),
-    /// These, and whether they exist.
+    /// Those of these objects that exist.
     Names(Vec<HObject>),
 }
 
-/// One of the scan's own requests to the store.
+/// One of a scan's requests to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanTag {
     List,
     Meta(usize),
-    /// What the index of clones has of an object.
+    /// The pairs of an object in the clone index.
     Index(usize),
-    /// Of the object that is being read.
+    /// A part of the object that is being read.
     Data,
     OmapHeader,
     OmapPage,
 }
 
+/// The scan of one chunk. Done when [`Scan::is_done`].
 #[derive(Debug)]
 pub struct Scan {
     collection: Collection,
@@ -52,9 +53,9 @@ pub struct Scan {
     end: HObject,
     names: Vec<HObject>,
     map: ScrubMap,
-    /// Answers that are awaited.
+    /// Number of requests that are not completed.
     waiting: usize,
-    /// Objects whose content is still to be read, and the one that is.
+    /// Objects whose content is still to be read, and the one that is being read.
     unread: VecDeque<HObject>,
     reading: Option<Reading>,
     requests: VecDeque<(ScanTag, RequestKind)>,
@@ -69,12 +70,12 @@ struct Reading {
     data: Digest,
     omap: Digest,
     pairs: OmapSize,
-    /// Whether the last piece of the data, as it is given to others, has nothing but zeros.
+    /// Set if the last piece of the data, as a transfer divides it, is all zeros.
     is_end_zero: bool,
     has_error: bool,
 }
 
-/// CRC-32C of what is fed to it.
+/// CRC-32C of the bytes that are added.
 #[derive(Debug)]
 struct Digest(crc_fast::Digest);
 
@@ -87,7 +88,7 @@ impl Digest {
         self.0.update(bytes);
     }
 
-    /// With its length, so that pieces cannot be told otherwise.
+    /// Adds the length, too, so that blobs cannot run into each other.
     fn add_blob(&mut self, bytes: &[u8]) {
         self.add(&(bytes.len() as u64).to_le_bytes());
         self.add(bytes);
@@ -123,7 +124,7 @@ impl Scan {
         scan
     }
 
-    /// What the store is to be asked.
+    /// The next request to the store.
     pub fn poll_request(&mut self) -> Option<(ScanTag, RequestKind)> {
         self.requests.pop_front()
     }
@@ -132,7 +133,7 @@ impl Scan {
         self.waiting == 0 && self.reading.is_none() && self.unread.is_empty()
     }
 
-    /// What was found, once it is done; an error, if the store cannot even list.
+    /// The map, once the scan is done; an error if the store cannot list its objects.
     pub fn finish(self) -> Result<ScrubMap, StoreError> {
         match self.failure {
             Some(failure) => Err(failure),
@@ -192,7 +193,7 @@ impl Scan {
         self.map.objects.insert(name, object);
     }
 
-    /// A head names its clones, all of which its copy's index must have.
+    /// A head names its clones: has their pairs looked up in the clone index.
     fn take_set(&mut self, index: usize, meta: &ObjectMeta) {
         let (collection, name) = (self.collection, self.names[index].clone());
         let Some(set) = meta.attrs.get(&SNAPSET_ATTR).filter(|_| !name.is_clone()) else { return };
@@ -208,7 +209,8 @@ impl Scan {
         self.map.sets.insert(name, KnownSet::Known(set));
     }
 
-    /// An object may have got or lost clones since its set was read; pairs too many do no harm.
+    /// Notes pairs that the clone index lacks. Superfluous ones, of an object that has lost clones since its
+    /// set was read, do no harm.
     fn take_index(&mut self, index: usize, outcome: Result<Outcome, StoreError>) {
         let Ok(Outcome::OmapPairs(found)) = outcome else { return };
         let name = &self.names[index];
@@ -221,7 +223,7 @@ impl Scan {
         }
     }
 
-    /// Begins with the content of the next object when nothing else is awaited.
+    /// Begins to read the content of the next object when no request is pending.
     fn go_on(&mut self) {
         while self.waiting == 0 && self.reading.is_none() {
             let Some(name) = self.unread.pop_front() else { return };
@@ -235,7 +237,7 @@ impl Scan {
                 is_end_zero: true,
                 has_error: false,
             });
-            // Nothing is to be read of an empty object.
+            // An empty object has no data to read, but may have an omap.
             self.read_data();
         }
     }
@@ -266,7 +268,7 @@ impl Scan {
                 if reading.offset >= (size - 1) / GIVEN_DATA * GIVEN_DATA {
                     reading.is_end_zero &= read.data.iter().all(|byte| *byte == 0);
                 }
-                // It was written meanwhile, and will not be compared.
+                // A short read: the object was written meanwhile, and will not be compared.
                 reading.offset += asked.max(read.data.len() as u64);
                 self.read_data();
             }
@@ -303,7 +305,7 @@ impl Scan {
         self.ask(ScanTag::OmapPage, kind);
     }
 
-    /// What cannot be read is the finding; the rest of the object does not matter then.
+    /// A read failed, which is the finding: the rest of the object is not read.
     fn content_failed(&mut self, error: &StoreError) {
         let Some(reading) = &mut self.reading else { return };
         if !matches!(error, StoreError::NoObject { .. }) {

@@ -1,7 +1,7 @@
-//! When a group was scrubbed, with what result, and when it is due again.
+//! Scrub stamps: when a group was scrubbed, with what result, and when it is due again.
 //!
-//! Every member keeps the stamps beside its log, so that they survive a change of the primary, and with them
-//! what an administrator wants done that has not been done yet.
+//! Every member stores the stamps beside its log, so that they, and an administrator's order that is not
+//! carried out yet, survive a change of the primary.
 
 use super::findings::Count;
 use super::map::{Level, OmapSize};
@@ -10,25 +10,25 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{PgId, UTime};
 
 const FORMAT: u8 = 3;
-/// Without sizes of omaps; and without an order, too.
+/// Formats without sizes of omaps; the first one without an order, too.
 const FORMAT_BEFORE: u8 = 2;
 const FORMAT_FIRST: u8 = 1;
 
-/// Their key among the pairs of the group's meta object.
+/// The key of the stamps in the omap of the group's meta object.
 pub const STAMPS_KEY: Bytes = Bytes::from_static(b"scrub");
 
-/// An administrator's wish.
+/// An administrator's order to scrub a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
     pub level: Level,
-    /// Whether what is not certain is to be repaired, too.
+    /// Whether to repair from a copy that is only presumed to be right, too.
     pub repair: bool,
-    /// When it was given; later than anything that was done before.
+    /// When it was given; made later than all scrubs before it.
     pub at: UTime,
 }
 
 impl Order {
-    /// What does for this one and for another.
+    /// An order that covers both.
     #[must_use]
     pub fn with(self, other: Order) -> Self {
         Order {
@@ -39,24 +39,25 @@ impl Order {
     }
 }
 
-/// Sizes of omaps, as a deep scrub found them.
+/// Sizes of a group's omaps, as a deep scrub found them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OmapTotals {
     pub size: OmapSize,
-    /// Objects that have more than one should have.
+    /// Objects whose omap exceeds the limits of a single object.
     pub large_objects: u64,
 }
 
+/// The scrub state of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
-    /// The last scrub of any kind, and the last deep one.
+    /// Time of the last scrub of any kind, and of the last deep one.
     pub last: UTime,
     pub last_deep: UTime,
     /// Errors that were found and not repaired.
     pub errors: Count,
     /// As of the last deep scrub.
     pub omaps: OmapTotals,
-    /// Not carried out yet.
+    /// The order that is not carried out yet.
     pub order: Option<Order>,
 }
 
@@ -65,7 +66,7 @@ pub struct Stamps {
 pub struct Intervals {
     pub light: u32,
     pub deep: u32,
-    /// The share of an interval by which groups are spread, so that they are not all due at once.
+    /// Fraction of an interval over which groups are spread, so that they are not all due at once.
     pub spread: f64,
 }
 
@@ -76,7 +77,7 @@ impl Default for Intervals {
     }
 }
 
-/// What must not be done (the flags `noscrub` and `nodeep-scrub`).
+/// Levels at which scrubs are forbidden (the flags `noscrub` and `nodeep-scrub`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forbidden {
     pub light: bool,
@@ -84,8 +85,8 @@ pub struct Forbidden {
 }
 
 impl Stamps {
-    /// When the group is due, and for what. `since` is when it was first seen, if it was never
-    /// scrubbed.
+    /// When the group is due, and at which level; `None` if scrubs are forbidden. `since` is when it was
+    /// first seen: it is due no earlier than an interval after that.
     pub fn due(
         &self,
         pg: PgId,
@@ -101,27 +102,27 @@ impl Stamps {
         let deep = (after(self.last_deep, intervals.deep), Level::Deep);
         let light = (after(self.last, intervals.light), Level::Light);
         match forbidden {
-            // Who forbids light ones means all.
+            // `noscrub` forbids deep scrubs, too.
             Forbidden { light: true, .. } => None,
             Forbidden { deep: true, .. } => Some(light),
-            // A deep one does for both.
+            // A deep scrub covers both.
             _ if deep.0 <= light.0 => Some(deep),
             _ => Some(light),
         }
     }
 
-    /// A member that was away may still know of an order that was carried out.
+    /// Whether a scrub since has carried out the order. A member that was away may still report it.
     pub fn has_done(&self, order: &Order) -> bool {
         let stamp = if order.level == Level::Deep { self.last_deep } else { self.last };
         stamp >= order.at
     }
 
-    /// What was ordered at that time is later than all that was done, whatever clocks say.
+    /// A time for an order given at `at` that is later than all scrubs before, whatever clocks say.
     pub fn after(&self, at: UTime) -> UTime {
         at.max(UTime::from_nanos(self.last.max(self.last_deep).as_nanos() + 1))
     }
 
-    /// A scrub has ended. A light one has seen no omaps.
+    /// Records a scrub that has ended. A light one has no sizes of omaps.
     pub fn note(&mut self, level: Level, at: UTime, errors: Count, omaps: OmapTotals) {
         self.last = at;
         match level {
@@ -129,13 +130,13 @@ impl Stamps {
                 self.last_deep = at;
                 (self.errors, self.omaps) = (errors, omaps);
             }
-            // It says nothing of what only a deep one finds.
+            // A light scrub finds no deep errors, so the last ones stay.
             Level::Light => self.errors.shallow = errors.shallow,
         }
     }
 }
 
-/// A number from 0 to 1 that is a group's own.
+/// A number in 0..1 that is fixed for a group.
 fn share(pg: PgId) -> f64 {
     let mixed = (pg.pool.0 as u64 ^ u64::from(pg.seed) << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as f64 / (1u64 << 24) as f64

@@ -24,13 +24,13 @@ impl Extents {
         self.0.iter().map(|(_, length)| length).sum()
     }
 
-    /// Whether anything of `start..end` is in it.
+    /// Whether any byte of `start..end` is in it.
     pub fn touches(&self, start: u64, end: u64) -> bool {
         let touches = |&(at, length): &(u64, u64)| at < end && at.saturating_add(length) > start;
         start < end && self.0.iter().any(touches)
     }
 
-    /// Takes `start..end` out.
+    /// Removes `start..end`.
     pub fn remove(&mut self, start: u64, end: u64) {
         if !self.touches(start, end) {
             return;
@@ -42,7 +42,7 @@ impl Extents {
         self.0 = parts.filter(|(a, b)| a < b).map(|(a, b)| (a, b - a)).collect();
     }
 
-    /// Leaves only what both have.
+    /// Keeps only the ranges that are in both.
     pub fn intersect(&mut self, other: &Extents) {
         let mut common = Vec::new();
         let (mut own, mut others) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -60,7 +60,7 @@ impl Extents {
         self.0 = common;
     }
 
-    /// What these do not have of `0..end`.
+    /// The ranges of `0..end` that are not in it.
     pub fn gaps(&self, end: u64) -> Extents {
         let mut gaps = Extents::whole(end);
         self.iter().for_each(|(at, length)| gaps.remove(at, at.saturating_add(length)));
@@ -96,7 +96,7 @@ mod tests {
         extents.iter().flat_map(|(at, length)| at..at + length).collect()
     }
 
-    /// What is left of `0..SIZE`.
+    /// `0..SIZE` without the holes.
     fn without(holes: &[(u64, u64)]) -> Extents {
         let mut extents = Extents::whole(SIZE);
         holes.iter().for_each(|(start, length)| extents.remove(*start, start + length));

@@ -1,9 +1,9 @@
-//! The index: which objects have a clone that shows a snapshot, so that removing the snapshot costs as
-//! much as there is to remove (Ceph's `SnapMapper`).
+//! The clone index: the clones that show each snapshot, so that removing a snapshot takes time in proportion
+//! to its clones (Ceph's `SnapMapper`).
 //!
-//! Pairs without values in the omap of the group's own object. A key is a letter, the snapshot, and the
-//! clone's name in the form in which stores sort names, so that what belongs to one snapshot lies
-//! together, and of that what belongs to a range of hashes.
+//! Keys without values in the omap of the group's meta object. A key is a letter, the snapshot, and the
+//! clone's name in the encoding by which stores sort names, so that the keys of one snapshot are adjacent,
+//! and among those the keys of a range of hashes.
 
 use super::SnapSet;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use store::Hashes;
 use types::{HObject, PoolId, SnapId};
 
-/// Sorts behind all other keys of the group, which are read when an OSD starts; these are not.
+/// Sorts after all other keys of the meta object, which are loaded when an OSD starts; the index is not.
 pub(crate) const INDEX_PREFIX: u8 = b'x';
 const SNAP_LEN: usize = 8;
 
@@ -20,7 +20,7 @@ pub fn is_index_key(key: &[u8]) -> bool {
     key.first() == Some(&INDEX_PREFIX)
 }
 
-/// What the keys of a snapshot begin with.
+/// The prefix of the keys of a snapshot.
 pub fn index_keys_of(snap: SnapId) -> Bytes {
     let mut key = Vec::with_capacity(1 + SNAP_LEN);
     key.push(INDEX_PREFIX);
@@ -49,6 +49,7 @@ pub(crate) fn index_range(snap: SnapId, pool: PoolId, hashes: Hashes) -> (Bytes,
     (key(first), end)
 }
 
+/// The snapshot and the clone of a key; `None` for other keys.
 pub fn decode_index_key(key: &[u8]) -> Option<(SnapId, HObject)> {
     let mut r = Reader::new(key.strip_prefix(&[INDEX_PREFIX])?);
     let snap = SnapId(u64::from_be_bytes(r.array("snapshot").ok()?));
@@ -56,7 +57,7 @@ pub fn decode_index_key(key: &[u8]) -> Option<(SnapId, HObject)> {
     r.is_empty().then_some((snap, clone))
 }
 
-/// All pairs of an object.
+/// All pairs that the index must have for an object.
 pub fn index_pairs(head: &HObject, set: &SnapSet) -> BTreeMap<Bytes, Bytes> {
     let clones = set.clones.iter().flat_map(|clone| {
         let name = head.at(clone.id);

@@ -1,17 +1,16 @@
-//! What an object was at snapshots: its clones, and the index by which those of a removed snapshot
-//! are found.
+//! Clones of objects, which show their state at snapshots, and the index by which those of a removed
+//! snapshot are found.
 //!
 //! A write that knows of a newer snapshot than the object does makes a *clone* first: the object as it
-//! was, under the same name and the number of the newest snapshot. Which clones there are, which
-//! snapshots each shows, and what data it shares with the next newer one is the object's [`SnapSet`],
-//! an attribute of the head. If the head is removed while there are clones, a *whiteout* stays in its
-//! place: an empty object that clients cannot see.
+//! was, under the same name and the number of the newest snapshot. The object's [`SnapSet`], an attribute
+//! of the head, lists its clones, the snapshots that each shows, and the data that each shares with the
+//! next newer one. If the head is removed while there are clones, a *whiteout* stays in its place: an empty
+//! object that clients cannot see.
 //!
-//! Clones never change. So their version says all about them, and is kept in the set.
+//! Clones never change. So their version identifies their content, and is kept in the set.
 //!
 //! Invariant: of each head that a copy stores, the copy's index has all pairs of snapshot and clone.
-//! It may have others, of heads that are no longer there or not what they were; whoever uses the index
-//! looks at the head.
+//! It may have others, of heads that were removed or have changed; users of the index check the head.
 
 mod extents;
 mod index;

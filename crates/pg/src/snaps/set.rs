@@ -9,24 +9,26 @@ use types::{EVersion, SnapId};
 pub const SNAPSET_ATTR: Bytes = Bytes::from_static(b"snapset");
 const FORMAT: u8 = 1;
 
+/// The clones of an object; an attribute of its head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SnapSet {
     /// The newest snapshot that a write of the object knew of.
     pub seq: SnapId,
-    /// Ascending.
+    /// Ascending by number.
     pub clones: Vec<SnapClone>,
 }
 
+/// One clone of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SnapClone {
-    /// The newest snapshot that there was when the clone was made.
+    /// Its number: the newest snapshot when it was made.
     pub id: SnapId,
-    /// The snapshots that show it, newest first.
+    /// The snapshots that it shows, newest first.
     pub snaps: Vec<SnapId>,
     pub size: u64,
-    /// What it shares with the next newer clone, or with the head.
+    /// The data that it shares with the next newer clone, or with the head.
     pub overlap: Extents,
-    /// Of the write that made it.
+    /// The version of the write that made it.
     pub version: EVersion,
 }
 
@@ -37,17 +39,17 @@ impl SnapClone {
     }
 }
 
-/// Where an object's state at a snapshot is.
+/// The object that has the state at a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     Head,
     Clone(SnapId),
-    /// It did not exist then, or the snapshot is gone.
+    /// The object did not exist then, or the snapshot is removed.
     Nowhere,
 }
 
 impl SnapSet {
-    /// Where to look for the state at `snap`.
+    /// The object that has the state at `snap`.
     pub fn at(&self, snap: SnapId) -> At {
         if snap > self.seq {
             return At::Head;
@@ -62,31 +64,31 @@ impl SnapSet {
         self.clones.iter().find(|clone| clone.id == id)
     }
 
-    /// The snapshots, newest first, that a write with these must preserve the object for.
+    /// The part of `snaps`, which are newest first, for which a write must preserve the object.
     pub fn to_preserve<'a>(&self, snaps: &'a [SnapId]) -> &'a [SnapId] {
         let newer = snaps.iter().take_while(|snap| **snap > self.seq).count();
         &snaps[..newer]
     }
 
-    /// The head, which has this size, was cloned. The clone's number is that of the newest snapshot.
+    /// Adds a clone of the head, which has `size` bytes. `id` is the newest snapshot.
     pub fn add(&mut self, id: SnapId, snaps: &[SnapId], size: u64, version: EVersion) {
         let overlap = Extents::whole(size);
         self.clones.push(SnapClone { id, snaps: snaps.to_vec(), size, overlap, version });
     }
 
-    /// The head's data in `start..end` is no longer that of the newest clone.
+    /// The head's data in `start..end` differs from the newest clone's from now on.
     pub fn modified(&mut self, start: u64, end: u64) {
         if let Some(newest) = self.clones.last_mut() {
             newest.overlap.remove(start, end);
         }
     }
 
-    /// Whether the newest clone has anything of `start..end` in common with the head.
+    /// Whether the newest clone shares any byte of `start..end` with the head.
     pub fn shares(&self, start: u64, end: u64) -> bool {
         self.clones.last().is_some_and(|newest| newest.overlap.touches(start, end))
     }
 
-    /// What the head has in common with a clone, as far as is known.
+    /// The data that the head shares with a clone, as far as is known.
     pub fn shared_with_head(&self, id: SnapId) -> Extents {
         let newer = self.clones.iter().filter(|clone| clone.id >= id);
         let mut overlaps = newer.map(|clone| &clone.overlap);
@@ -95,7 +97,7 @@ impl SnapSet {
         shared
     }
 
-    /// Whether it does not contradict itself.
+    /// Whether it is consistent in itself.
     pub fn is_sound(&self) -> bool {
         let is_sound = |clone: &SnapClone| {
             let end =
@@ -105,12 +107,12 @@ impl SnapSet {
         self.clones.is_sorted_by(|one, next| one.id < next.id) && self.clones.iter().all(is_sound)
     }
 
-    /// Bytes that all clones have to themselves.
+    /// Bytes that clones do not share with newer ones.
     pub fn clone_bytes(&self) -> u64 {
         self.clones.iter().map(SnapClone::own_bytes).sum()
     }
 
-    /// The clone no longer shows these snapshots; if none are left, it is gone, which is said.
+    /// Removes snapshots from a clone. If none are left, removes the clone, too, and returns it.
     pub fn forget(&mut self, id: SnapId, is_removed: impl Fn(SnapId) -> bool) -> Option<SnapClone> {
         let index = self.clones.iter().position(|clone| clone.id == id)?;
         self.clones[index].snaps.retain(|snap| !is_removed(*snap));
