@@ -1,4 +1,4 @@
-//! Bytes that nobody sane wrote are no message of another OSD, and no stored state.
+//! Random bytes decode neither to a message of another OSD nor to stored state, and never panic.
 
 use codec::{Decode, Reader};
 use engine::Message;

@@ -1,4 +1,4 @@
-//! Comparisons as one writes them down, and whole rounds over stores in memory.
+//! Comparisons of written-down copies, and whole rounds over stores in memory.
 
 mod families;
 mod judgement;

@@ -1,9 +1,9 @@
-//! Members that the log does not reach.
+//! Members whose logs do not overlap the primary's.
 
 use super::World;
 use crate::LOG_ENTRIES_MAX;
 
-/// Of three hundred objects.
+/// One of three hundred names.
 fn name_of(number: usize) -> String {
     format!("object{}", number % 300)
 }
@@ -57,8 +57,8 @@ fn copies_whose_logs_do_not_overlap_are_compared() {
     assert!(world.nodes[1].pg.log().len() <= LOG_ENTRIES_MAX);
 }
 
-/// Osd.0 is behind with an object when osd.1 goes, which alone has it, and goes on without it for longer than its log
-/// reaches back.
+/// OSD 0 lacks an object that only OSD 1 has when OSD 1 goes down, and continues without it for longer than
+/// its log reaches back.
 fn with_one_that_alone_has_an_object(returns_as_member: bool) -> World {
     let mut world = World::new(3);
     world.run_script(
@@ -190,7 +190,7 @@ fn a_former_member_is_dismissed_once_the_group_is_whole() {
     );
 }
 
-/// A group of two with more writes than its log has entries, and a third OSD that is empty.
+/// A group of two with more writes than its log has entries; the other OSDs are empty.
 fn with_long_history() -> World {
     let mut world = World::new(4);
     world.run_script("min 1\n size 2\n map 20 0 1\n run");
@@ -237,7 +237,7 @@ fn who_is_filled_in_goes_on_where_it_was_interrupted() {
     world.run_script("recover\n run\n acting => 2 1\n equal 1 2\n clean => yes");
 }
 
-/// Fills OSD 2 in until it has a part.
+/// Backfills OSD 2 until it has a part of the objects.
 fn with_half_filled_target() -> World {
     let mut world = with_long_history();
     world.run_script("map 30 2 1\n hold\n run\n recover\n acting => 0 1");
@@ -247,7 +247,7 @@ fn with_half_filled_target() -> World {
     world
 }
 
-/// How far OSD 2 has come, if it is not done.
+/// The progress of OSD 2's backfill; `None` if it is complete.
 fn filled(world: &World) -> Option<types::HObject> {
     let info = world.nodes[2].pg.info();
     (!info.is_complete()).then(|| info.last_backfill.clone())

@@ -1,4 +1,4 @@
-//! Copies that turn out to be bad, and are made good from others.
+//! Copies that turn out to be bad, and are repaired from others.
 
 use super::World;
 use crate::LOG_ENTRIES_MAX;
@@ -166,7 +166,7 @@ fn a_new_member_gets_what_its_primary_cannot_read_from_another() {
     );
 }
 
-/// Whether it is the newest one nobody can tell. So it is not taken for that, and stays where it is.
+/// The copy that remains may not be the newest one. So it is neither used nor removed.
 #[test]
 fn a_copy_is_not_removed_because_another_cannot_be_read() {
     let mut world = World::pair(2);
@@ -217,7 +217,7 @@ fn a_read_that_fails_once_while_a_member_is_filled_in_does_no_harm() {
     }
 }
 
-/// What fails once on every copy is read from any of them when it is tried again.
+/// A read that failed once on every copy succeeds on any of them when it is tried again.
 #[test]
 fn a_copy_is_not_given_up_because_one_read_of_it_failed() {
     for kind in ["meta", "read"] {
@@ -393,7 +393,8 @@ fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() 
     );
 }
 
-/// Client waits for more objects than one step of the search looks at, all unfound; what can be recovered lies behind them.
+/// A client waits for more objects than one step of the search examines, all unfound; recoverable objects
+/// follow behind them.
 #[test]
 fn unfound_objects_do_not_keep_others_from_being_recovered() {
     let mut world = World::trio();
@@ -409,7 +410,7 @@ fn unfound_objects_do_not_keep_others_from_being_recovered() {
     }
     let unfound = |world: &mut World| world.node(types::OsdId(0)).pg.unfound().count();
     assert_eq!(unfound(&mut world), names.len());
-    // Counted in pieces, they are known after a round.
+    // Counted in parts, all are known after a round.
     let pg = &mut world.node(types::OsdId(0)).pg;
     let counted: Vec<u64> = [30, 30, 30, 30].map(|looks| pg.count_unfound(looks)).into();
     assert_eq!(counted, [30, 60, 70, 70]);

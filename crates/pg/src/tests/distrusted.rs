@@ -1,4 +1,4 @@
-//! What the primary itself lacks, or knows to be bad, while it fills in a member.
+//! Objects that the primary itself lacks, or knows to be bad, while it backfills a member.
 
 use super::World;
 use super::world::{PG, object};
@@ -9,13 +9,13 @@ use types::OsdId;
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Of a page with one object.
+/// Pages have one object.
 fn sizes() -> Sizes {
     Sizes { log_entries_max: 6, log_entries_kept: 4, page_objects_max: 1, ..Sizes::default() }
 }
 
-/// OSD 2 has what was written so far, is away for more writes than a log holds, and comes back. Then the first page
-/// is compared, and the object in it is to be given; nothing goes on. The name is that of the last object.
+/// OSD 2 has all objects, is down for more writes than a log holds, and comes back. Then the first page is
+/// compared, its object is to be pushed, and recovery is held. The name is that of the last object.
 fn begin_backfill() -> (World, &'static str) {
     let mut world = World::new(3);
     for node in &mut world.nodes {
@@ -45,7 +45,8 @@ fn what_the_primary_lost_meanwhile_is_not_removed_from_the_member_that_is_filled
     let (mut world, last) = begin_backfill();
     world.run_script("recover");
     world.drain();
-    // While the first object is on its way, there is no room for a good copy of the last one, and the bad one is gone.
+    // The push of the first object is in flight. There is no room for a good copy of the last one, whose
+    // bad copy is removed.
     world.run_script(&format!(
         "hold
          commits 0 ok full
@@ -73,7 +74,7 @@ fn a_copy_that_the_primary_knows_to_be_bad_is_given_to_nobody() {
         let change = Change::Write { object, offset: 0, data };
         RequestKind::Commit(Transaction { changes: vec![(Collection(PG), change)] })
     };
-    // It reads well, and is another one than was written; nobody else can tell what that was.
+    // It is readable, but its content was never written; no other OSD can tell what that was.
     world.lose(OsdId(2), last);
     world.node(OsdId(0)).ask_store(change("?")).unwrap();
     world.run_script(&format!(

@@ -1,4 +1,4 @@
-//! Requests are known when the log has long been trimmed beyond them.
+//! Dups: requests are remembered long after the log was trimmed beyond them.
 
 use super::World;
 use super::reshaping::PART;
@@ -17,7 +17,7 @@ impl World {
 }
 
 impl Node {
-    /// Of the first requests: which ones the copy knows, and which ones it will know after a restart.
+    /// Which of these requests the copy remembers, and which ones it will after a restart.
     fn knows(&mut self, pg: PgId, tids: &[u64]) -> (Vec<bool>, Vec<bool>) {
         let known = |pg: &Pg| {
             tids.iter().map(|tid| pg.log().find_request(&request(*tid)).is_some()).collect()
@@ -87,7 +87,7 @@ fn a_copy_that_is_filled_in_knows_them() {
          clean => yes",
     );
     assert_known(&mut world, PG, &[1, 1500]);
-    // The whole log is more than a full disk has room for at once.
+    // The whole log is too large for one transaction of a full store.
     assert!(world.node(OsdId(2)).largest <= BOOKKEEPING_BYTES_MAX);
 }
 
@@ -106,7 +106,7 @@ fn a_copy_that_began_with_a_piece_of_the_log_gets_the_rest() {
     }
 }
 
-/// The best log seems too short for new members. The primary, who has been away, has more of it.
+/// The authoritative log seems too short for new members. The primary, which was down, has more of it.
 #[test]
 fn who_can_follow_the_log_after_all_is_not_filled_in() {
     let mut world = World::new(5);
@@ -124,7 +124,7 @@ fn a_copy_that_could_not_begin_anew_knows_what_it_knew() {
     world.write_many(1650);
     world.run_script("down 2\n map 30 0 1\n run");
     world.write_many(1500);
-    // What is known of requests comes first, and the disk has no room for the rest.
+    // The dups are stored first, and the disk has no room for the rest.
     world.run_script("hold\n up 2\n commits 2 ok full\n map 40 0 1 2\n run\n missing 2 =>");
     for tid in [1, 650, 651, 1650] {
         assert_eq!(world.node(OsdId(2)).knows(PG, &[tid]).1, [true], "{tid}");
@@ -164,6 +164,6 @@ fn parts_and_merged_groups_know_them() {
     }
     world.run_script("merge 40 0 1 2\n run\n clean => yes\n write a two\n run");
     assert_known(&mut world, PG, &[1, 1590]);
-    // Also the last step, which empties all entries of objects that went elsewhere.
+    // Including the last step, which empties all entries of objects in the other part.
     assert!(world.nodes.iter().all(|node| node.largest <= BOOKKEEPING_BYTES_MAX));
 }

@@ -1,4 +1,4 @@
-//! Who serves, and who is waited for.
+//! The choice of the acting set, and the OSDs that peering waits for.
 
 use super::World;
 use crate::LogEntry;
@@ -38,7 +38,7 @@ fn too_few_members_serve_nothing() {
     );
 }
 
-/// What it said before it was marked down arrives afterwards; another one has the same.
+/// The info that it sent before it was marked down arrives afterwards; another OSD has the same log.
 #[test]
 fn nobody_follows_an_osd_that_is_down() {
     for gone in [2, 3] {
@@ -222,7 +222,7 @@ fn a_write_whose_entries_do_not_follow_each_other_is_not_taken() {
     }
 }
 
-/// What a replica says is durable counts for all that came before.
+/// A replica's confirmation covers all earlier writes.
 #[test]
 fn a_replica_that_a_write_did_not_reach_confirms_no_later_one() {
     World::new(3).run_script(
@@ -270,7 +270,7 @@ fn a_write_waits_for_every_one_of_very_many_members() {
     let mut world = World::new(MEMBERS_MAX as i32);
     let all: Vec<String> = (0..MEMBERS_MAX).map(|osd| osd.to_string()).collect();
     world.run_script(&format!("size {MEMBERS_MAX}\n map 20 {}\n run\n write a one", all.join(" ")));
-    // The primary alone has stored it.
+    // Only the primary has stored it.
     world.finish_commits(types::OsdId(0));
     world.run_script("confirmed => 0\n run\n confirmed => 1");
 }
@@ -301,7 +301,7 @@ fn promises_outlast_an_interval_with_too_few_members() {
 
 #[test]
 fn a_primary_that_stays_waits_until_its_replicas_answer_no_reads_any_more() {
-    // The replica that is taken for dead may not have seen the map.
+    // The replica that was marked down may not have seen the map, and may still answer reads.
     World::new(3).run_script(
         "map 20 0 1 2
          run
@@ -315,7 +315,7 @@ fn a_primary_that_stays_waits_until_its_replicas_answer_no_reads_any_more() {
          run
          states => Active ReplicaActive ReplicaActive",
     );
-    // One that has answered has seen it.
+    // A replica that has answered has seen the map.
     World::new(3).run_script(
         "map 20 0 1 2
          run
@@ -349,7 +349,7 @@ fn replicas_of_each_interval_are_waited_for() {
 fn a_group_that_is_clean_at_once_stores_so_with_that_it_is_active() {
     let mut world = World::new(2);
     world.run_script("size 2\n map 20 0 1\n run\n clean => yes");
-    // The interval, what to follow, and that all is well.
+    // Three commits: the interval, the activation, and the clean state.
     world.run_script("commits 0 ok ok ok\n commits 1 ok ok ok\n map 30 1 0\n run\n clean => yes");
     assert!(world.nodes.iter().all(|node| !node.has_fates()));
     world.run_script(

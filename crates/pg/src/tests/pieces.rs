@@ -1,5 +1,5 @@
-//! Objects that do not go from copy to copy in one piece, interrupted wherever they can be. In the end all copies
-//! are compared byte for byte, with each other and with what was written.
+//! Objects that are copied in several pieces, interrupted at every possible point. In the end all copies are
+//! compared byte for byte, with each other and with the written data.
 
 use super::World;
 use super::world::{PG, object};
@@ -13,10 +13,10 @@ use types::{HObject, OsdId, SnapId};
 
 const MIB: usize = 1 << 20;
 
-/// What clients wrote: data and omap.
+/// The objects that clients wrote: data and omap.
 type Model = BTreeMap<HObject, (Bytes, BTreeMap<Bytes, Bytes>)>;
 
-/// Data that has no holes, and in no two pieces the same.
+/// Data that has no holes and differs in all pieces.
 fn data(seed: usize, size: usize) -> Bytes {
     let pattern: Vec<u8> = (0..4093).map(|at| ((at * 31 + seed * 7) % 255 + 1) as u8).collect();
     let mut data = pattern.repeat(size / pattern.len() + 1);
@@ -29,7 +29,7 @@ fn omap(seed: usize, pairs: usize) -> BTreeMap<Bytes, Bytes> {
     (0..pairs).map(pair).collect()
 }
 
-/// Replaces an object by one of so many bytes and pairs.
+/// Replaces an object by one with so many bytes and pairs.
 fn write(world: &mut World, model: &mut Model, name: &str, seed: usize, size: usize, pairs: usize) {
     write_object(world, model, object(name), seed, size, pairs);
     world.run();
@@ -57,7 +57,7 @@ fn write_object(
     model.insert(object, (data, pairs));
 }
 
-/// More writes than a log holds.
+/// Makes more writes than a log holds.
 fn fill_log(world: &mut World, model: &mut Model) {
     world.outgrow_log(|_| "small".to_owned(), LOG_ENTRIES_MAX + 1);
     let last = Bytes::from(LOG_ENTRIES_MAX.to_string());
@@ -88,7 +88,7 @@ fn assert_copies(world: &World, model: &Model, osds: &[i32], after: &str) {
     }
 }
 
-/// However it comes to a member, or back to its primary.
+/// Holes are kept by recovery, by backfill, and on the way back to the primary.
 #[test]
 fn holes_stay_holes() {
     let (mut world, size) = (World::new(3), 3 * MIB + 5);
@@ -116,7 +116,7 @@ fn holes_stay_holes() {
     }
 }
 
-/// OSD 2 is to be filled in by 0 and 1, and has old copies of some objects.
+/// OSD 2 is to be backfilled by 0 and 1, and has old copies of some objects.
 fn begin_backfill() -> (World, Model) {
     let (mut world, mut model) = (World::new(3), Model::new());
     world.run_script("size 2\n min 1\n map 20 0 2\n run");
@@ -131,7 +131,7 @@ fn begin_backfill() -> (World, Model) {
     (world, model)
 }
 
-/// An object has more clones than a page of a listing, of which OSD 2 has some, in another version.
+/// An object has more clones than a page of a listing; OSD 2 has some of them, in another version.
 fn begin_backfill_of_clones() -> (World, Model) {
     let (mut world, mut model) = (World::new(3), Model::new());
     let write = |world: &mut World, model: &mut Model, snaps: std::ops::Range<u64>, seed| {
@@ -151,7 +151,7 @@ fn begin_backfill_of_clones() -> (World, Model) {
     (world, model)
 }
 
-/// OSD 2 was away for a few writes.
+/// OSD 2 was down for a few writes.
 fn begin_recovery() -> (World, Model) {
     let (mut world, mut model) = (World::new(3), Model::new());
     world.run_script("size 2\n min 1\n map 20 0 2\n run");
@@ -164,12 +164,12 @@ fn begin_recovery() -> (World, Model) {
     (world, model)
 }
 
-/// Goes so many steps; false if there are not so many.
+/// Makes so many steps; false if there are fewer.
 fn advance(world: &mut World, steps: usize) -> bool {
     (0..steps).all(|_| world.step(true) || world.grant())
 }
 
-/// Interrupts after one step, after two and so on, until there is nothing more to interrupt.
+/// Interrupts after one step, after two and so on, until there is nothing left to interrupt.
 fn interrupt_everywhere(
     begin: fn() -> (World, Model),
     stride: usize,
@@ -236,7 +236,7 @@ fn recovery_is_interrupted_by_a_restart() {
     });
 }
 
-/// What OSD 2 has stored of the object: nothing, a part, or all of it.
+/// Whether OSD 2 has stored all of the object; `None` if it has stored nothing.
 fn info_of_stored(world: &World, name: &str) -> Option<bool> {
     let stored = world.nodes[2].store.object(Collection(PG), &object(name))?;
     Some(stored.attrs.contains_key(&INFO_ATTR))
@@ -253,7 +253,7 @@ fn an_object_that_is_fetched_twice_is_missing_until_its_last_piece_is_stored_aga
     let (mut world, model) = begin_recovery();
     let is_missing = |world: &World| world.nodes[2].pg.missing().contains(&object("big"));
     step_until(&mut world, |world| info_of_stored(world, "big") == Some(false));
-    // The last piece is stored, and the interval ends before its copy hears of that.
+    // The last piece is stored, and the interval ends before the completion arrives.
     step_until(&mut world, |world| info_of_stored(world, "big") == Some(true));
     assert!(is_missing(&world));
     go_on(&mut world, "down 0\n map EPOCH 1 2\n until 1 Active");
@@ -265,8 +265,8 @@ fn an_object_that_is_fetched_twice_is_missing_until_its_last_piece_is_stored_aga
     assert_copies(&world, &model, &[1, 2], "after all");
 }
 
-/// The source goes away and comes back while a piece is on its way to the primary's store. The primary asks
-/// for the piece behind it when the store confirms it, and for all of the object when the source is back.
+/// The source goes down and comes back while a piece is in flight to the primary's store. The primary asks
+/// for the next piece when the store completes it, and for the whole object when the source is back.
 #[test]
 fn the_last_piece_of_an_earlier_fetch_does_not_end_a_later_one() {
     let (mut world, mut model) = (World::new(2), Model::new());
@@ -282,7 +282,7 @@ fn the_last_piece_of_an_earlier_fetch_does_not_end_a_later_one() {
     assert_copies(&world, &model, &[1], "fetched twice");
 }
 
-/// Takes from the way what a member says when it has stored all of an object.
+/// Takes a member's confirmation of an object's last piece out of the network.
 fn take_end(world: &mut World, member: OsdId) -> (OsdId, OsdId, Message) {
     let is_end = |(from, _, message): &(OsdId, OsdId, Message)| {
         *from == member && matches!(Body::decode(message), Ok((_, Body::Pushed(_, None, true))))
@@ -296,8 +296,8 @@ fn take_end(world: &mut World, member: OsdId) -> (OsdId, OsdId, Message) {
     }
 }
 
-/// The primary fails to read the object for one of two members when the other one has stored all of it, and
-/// has not been heard yet.
+/// The primary fails to read the object for one of two members after the other one has stored all of it, and
+/// before it hears of that.
 #[test]
 fn an_answer_to_an_earlier_push_does_not_end_a_later_one() {
     let (mut world, mut model) = (World::new(3), Model::new());
@@ -321,7 +321,7 @@ fn a_member_without_room_for_a_piece_in_the_middle_gets_the_object_when_it_has_s
     assert_copies(&world, &model, &[0, 2], "without room");
 }
 
-/// The object has its final version and another content, as it may be after a fault of the medium.
+/// Changes an object's content but not its version, as a media fault may.
 fn falsify(world: &mut World, osd: i32, name: &str) {
     let object = object(name);
     let change = Change::Write { object, offset: 0, data: Bytes::from_static(b"false") };
@@ -343,7 +343,7 @@ fn a_bad_copy_stays_bad_when_the_log_that_says_so_is_given_up() {
     assert_copies(&world, &model, &[0, 1, 2], "after all");
 }
 
-/// A piece, as a primary of 3 MiB of data sends it.
+/// A piece as a primary sends it, of an object with 3 MiB of data.
 fn piece(version: u32, offset: u64) -> Body {
     let info = crate::ObjectInfo {
         version: types::EVersion::new(1, version.into()),
@@ -363,7 +363,7 @@ fn piece(version: u32, offset: u64) -> Body {
     }))
 }
 
-/// What OSD 1 answers to pieces from its primary, as offsets that it wants next.
+/// OSD 1's answers to pieces from its primary, as the offsets that it asks for next.
 fn answers(pieces: &[(u32, u64)]) -> (Vec<Option<u64>>, World) {
     let mut world = World::new(2);
     world.run_script("size 2\n map 20 0 1\n run");
@@ -393,12 +393,12 @@ fn pieces_of_one_version_in_order_make_an_object() {
     let object = object("zzz");
     let stored = |world: &World| world.nodes[1].store.object(Collection(PG), &object).cloned();
     assert!(stored(&world).unwrap().attrs.contains_key(&INFO_ATTR));
-    // One that is left out, or comes twice, counts for nothing.
+    // Pieces out of order or repeated are dropped.
     let (wanted, world) = answers(&[(1, 0), (1, 2 * M), (1, M), (1, M)]);
     assert_eq!(wanted, [Some(M), Some(2 * M)]);
     assert!(!stored(&world).unwrap().attrs.contains_key(&INFO_ATTR));
     assert!(world.nodes[1].pg.missing().contains(&object), "until its last piece is there");
-    // Without a beginning nothing is done at all.
+    // Pieces without a first one are dropped.
     let (wanted, world) = answers(&[(1, 2 * M)]);
     assert_eq!((wanted, stored(&world)), (vec![], None));
     // The object was replaced while it was being read.

@@ -1,4 +1,4 @@
-//! Members that were away, and writes that never happened.
+//! Members that were down, and divergent writes.
 
 use super::World;
 
@@ -146,7 +146,7 @@ fn whoever_comes_back_while_members_agree_is_asked_for_what_is_missing() {
     );
 }
 
-/// The last member was away while two objects changed, and gets nothing yet.
+/// The last member was down while two objects changed; recovery is held.
 fn lacking() -> World {
     let mut world = World::new(3);
     world.run_script(

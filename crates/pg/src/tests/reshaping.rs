@@ -1,4 +1,4 @@
-//! Copies that are divided, and merged again.
+//! Splits and merges of copies.
 
 use super::World;
 use super::world::{Node, PG, object};
@@ -13,7 +13,7 @@ use types::{EVersion, HObject, OsdId, PgId, SnapId, UTime};
 pub const PART: PgId = PgId { seed: 1 << 8, ..PG };
 
 impl Node {
-    /// As an OSD does it when a map divides the group.
+    /// Begins a split as the OSD does when a map splits the group.
     pub fn begin_part(&mut self, change: &MapChange, members: &Members) {
         if members.hash_bits == super::world::HASH_BITS || self.part.is_some() {
             return;
@@ -23,7 +23,7 @@ impl Node {
         self.part = Some(part);
     }
 
-    /// Divides the copy, or merges the two.
+    /// Splits the copy, or merges the two.
     pub fn reshape(&mut self) {
         let part = self.part.as_mut().expect("the map has divided the group");
         match self.is_merging {
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// The next map merges the two, and says which versions are complete.
+    /// The next map merges the two groups, and names the versions of complete copies.
     pub fn begin_merging(&mut self, source: EVersion, target: EVersion) {
         self.is_merging = true;
         self.versions = Some(MergedVersions { source, target });
@@ -55,7 +55,7 @@ impl Node {
         }
     }
 
-    /// The copy as it will be after a restart.
+    /// The copy as a restart would load it.
     pub fn stored(&mut self, pg: PgId) -> Pg {
         let mut copy = Pg::load(pg, OsdId(0));
         while let Some(crate::Output::Storage { tag, kind }) = copy.poll_output() {
@@ -66,7 +66,7 @@ impl Node {
     }
 }
 
-/// `a` and `c` go, `b` and `d` stay.
+/// Objects `a` and `c` belong to the new part, `b` and `d` stay.
 const WRITTEN: &str = "map 20 0 1 2
      run
      write a one
@@ -161,7 +161,7 @@ fn without_room_it_is_tried_again() {
     assert_eq!(world.node(OsdId(1)).data(PART, "c"), "three");
 }
 
-/// Three copies that were divided, and the versions of both groups.
+/// Three copies that were split, and the versions of both groups.
 fn divided() -> (World, EVersion, EVersion) {
     let mut world = World::new(3);
     world.run_script(WRITTEN);
@@ -255,7 +255,7 @@ fn a_merged_copy_that_lacked_something_is_filled_in() {
     assert_eq!(world.node(OsdId(0)).data(PG, "c"), "three");
 }
 
-/// The objects with clones that the index has, and of how many snapshots.
+/// The objects with clones in the index, with the number of their snapshots.
 fn indexed(node: &Node, pg: PgId) -> BTreeMap<HObject, usize> {
     let meta = node.store.object(Collection(pg), &meta_object(pg)).unwrap();
     let clones = meta.omap.keys().filter_map(|key| decode_index_key(key));
@@ -264,7 +264,7 @@ fn indexed(node: &Node, pg: PgId) -> BTreeMap<HObject, usize> {
     objects
 }
 
-/// More than a page of it. Of very many snapshots the copy's own index keeps what it had.
+/// The index is longer than a page. With very many snapshots, the copy's own index keeps all pairs.
 #[test]
 fn each_part_gets_its_share_of_the_index_of_clones() {
     for (snaps, own) in [(250, vec!["b", "d"]), (300, vec!["a", "b", "c", "d"])] {
@@ -330,7 +330,7 @@ fn nothing_is_repaired_between_rest_and_merge() {
     );
 }
 
-/// It may lie there in its final version, and be bad.
+/// The content of a missing object may have its final version, and be bad.
 #[test]
 fn what_a_copy_lacked_before_a_merge_is_not_taken_for_good() {
     let (mut world, source, target) = divided();

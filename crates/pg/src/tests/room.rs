@@ -1,4 +1,4 @@
-//! Stores that refuse writes for want of room.
+//! Stores without room that refuse writes.
 
 use super::World;
 
@@ -197,7 +197,7 @@ fn members_that_are_nearly_full_say_so_and_take_it_back() {
     assert!(world.nodes[0].pg.has_room() && !world.nodes[1].pg.has_room());
 }
 
-/// As many as one transaction of bookkeeping cannot name, and as many as one transaction of any kind cannot.
+/// More objects than one bookkeeping transaction can name, and more than any transaction can.
 #[test]
 fn a_full_member_that_missed_much_comes_back() {
     for (missed, is_removed) in [(50, true), (900, true), (900, false)] {
@@ -226,7 +226,7 @@ fn a_full_member_that_missed_much_comes_back() {
     }
 }
 
-/// The refusal comes when the store has been given more already.
+/// The refusal arrives after later transactions were submitted.
 #[test]
 fn a_piece_that_found_no_room_takes_nothing_with_it_that_was_written_since() {
     let mut world = World::new(2);

@@ -1,4 +1,4 @@
-//! Logs, pieces and pages of other sizes than usual.
+//! Logs, pieces and pages with other bounds than the default.
 
 use super::World;
 use super::world::{PG, object};
@@ -34,7 +34,7 @@ fn little_data_is_many_pieces_and_a_short_log_needs_backfill() {
         let data = number.to_string().repeat(40);
         world.run_script(&format!("get 2 object{number} => {data}"));
     }
-    // The one that was given in pieces is cut differently.
+    // The copy that was pushed in pieces is divided into other extents.
     let stored = |node: usize| {
         let object = world.nodes[node].store.object(Collection(PG), &object("object19"));
         object.unwrap().data.clone()

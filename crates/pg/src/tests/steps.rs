@@ -1,16 +1,16 @@
-//! A copy that follows another log in many steps, and whose store stops between any two of them.
+//! A copy that follows another log in many steps, with a store that refuses a commit between any two.
 
 use super::World;
 use super::world::object;
 use types::OsdId;
 
-/// So long that a few hundred entries are several steps.
+/// Names so long that a few hundred entries need several steps.
 fn name(number: usize) -> String {
     format!("{number}{}", "x".repeat(200))
 }
 
-/// OSD 0 has many entries that nobody else has, and others went on without it: objects that are new, changed and gone,
-/// on either side and on both.
+/// OSD 0 has many divergent entries, and the others continued without it: objects were created, changed and
+/// removed on either side, and on both.
 fn parted() -> World {
     let mut world = World::new(3);
     world.run_script("min 1\n map 20 0 1 2\n run");
@@ -35,7 +35,8 @@ fn parted() -> World {
     world
 }
 
-/// Ends with what OSD 1 has; true if the store of OSD 0 was given no more than so many commits on the way.
+/// Brings all copies to OSD 1's content, with OSD 0's store refusing a commit after `taken` ones. True if
+/// OSD 0 made no more commits than that.
 fn interrupted(taken: usize, is_primary: bool, restarts: bool) -> bool {
     let mut world = parted();
     let fates = "ok ".repeat(taken);

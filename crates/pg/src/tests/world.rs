@@ -1,52 +1,52 @@
-//! OSDs with one group, a monitor that grants what primaries ask for, and the script that drives them.
+//! OSDs with one group, a monitor that grants the primaries' requests, and the script that drives them.
 //!
 //! ```text
-//! map E UP...          a new epoch in which these are to hold the group (size 3, min_size 2)
-//! min N, size N        of the pool, from the next map on
+//! map E UP...          publish an epoch with this up set (size 3, min_size 2)
+//! min N, size N        min_size and size of the pool, from the next map on
 //! write NAME VALUE     a write at the primary
 //! remove NAME
-//! run                  deliver messages and completions, and publish what primaries ask the monitor
-//!                      for, until nothing is left
-//! lose FROM TO         the next message between them that is on its way never arrives
-//! deliver              like run, but stores hold back the completion of commits, and the monitor rests
-//! settle               like run, but the monitor rests
-//! until OSD STATE      like run, but only until the OSD is in that state; messages left are lost
-//! restart OSD          crash, and start again with what the store has
+//! run                  deliver messages and completions, and publish the maps that primaries ask for,
+//!                      until nothing is left
+//! lose FROM TO         drop the next message in flight between them
+//! deliver              like run, without completions of commits and without new maps
+//! settle               like run, without new maps
+//! until OSD STATE      like run, but only until the OSD is in that state; messages left are dropped
+//! restart OSD          crash, and start again with the stored state
 //! wipe OSD             crash, and start again with an empty disk
-//! down OSD, up OSD     as the next map will show it; what is down takes part in nothing
-//! lost OSD             the administrator gives up what it has
-//! hold, recover        nothing is recovered (or filled in) from now on; or it is again
-//! refuse OSD, allow OSD   whether it may be filled in
-//! retry OSD            time has passed for what found no room or no permission
-//! time SECONDS         it is so late now
-//! promise OSD SECONDS  what it promised to its primary holds until then
+//! down OSD, up OSD     change its state in the next map; a down OSD takes part in nothing
+//! lost OSD             the administrator marks it lost
+//! hold, recover        stop all recovery and backfill; continue it
+//! refuse OSD, allow OSD   whether it grants backfill reservations
+//! retry OSD            retry after a lack of room or a refused reservation
+//! time SECONDS         set the time
+//! promise OSD SECONDS  the read lease that it granted to its primary holds until then
 //! dead OSD E           it was seen dead in this epoch
-//! commits OSD FATE...  what becomes of the next commits of its store: ok, or full
-//! states               who is in which state
-//! acting               who serves
+//! commits OSD FATE...  outcomes of its store's next commits: ok, or full
+//! states               the state of each OSD
+//! acting               the acting set
 //! get OSD NAME         the value of an object in a store
 //! blocked NAME         whether a write to the object must wait for its recovery
-//! missing OSD          what its log knows and its store does not have
+//! missing OSD          its missing set
 //! equal OSD OSD...     the copies hold the same objects and logs
-//! confirmed            how many writes were confirmed since last asked
-//! damage OSD NAME      the medium loses the object's data, until the object is made anew
-//! mend OSD NAME        it can be read again
-//! damage-meta OSD NAME  the medium loses what there is of the object besides data, until it is made anew
-//! mend-meta OSD NAME   it can be read again
+//! confirmed            number of acknowledged writes since the last query
+//! damage OSD NAME      make the object's data unreadable until the object is recreated
+//! mend OSD NAME        make it readable again
+//! damage-meta OSD NAME  make the object's metadata unreadable until the object is recreated
+//! mend-meta OSD NAME   make it readable again
 //! fail OSD KIND        one read of this kind fails: list, meta, read, omap
-//! unfound OSD          what it lacks and nobody within reach has
-//! lost-object NAME     whether the primary says that nobody has it, and all were asked
-//! unreadable NAME      the primary's own copy cannot be read; yes, if another one may turn up
-//! again                copies that could not be read are read once more
-//! older NAME           whether an older version is left
-//! fill OSD             its store takes nothing any more that adds to objects
-//! rest OSD             its group takes no more writes before it is merged
-//! distrust OSD NAME    the primary learns that this copy is bad; yes, if it is going to be replaced
-//! blocked-by OSD       for whom its copy waits
-//! clean                whether the primary says so
-//! divide E UP...       like map, but half of the objects are another group's from now on
-//! merge E UP...        like map, but the two groups are one again
-//! part OSD             the state of the other group's copy
+//! unfound OSD          the unfound objects
+//! lost-object NAME     whether the primary reports the object as lost
+//! unreadable NAME      the primary cannot read its own copy; yes if requests should wait
+//! again                read all copies again that could not be read
+//! older NAME           whether an older version is reachable
+//! fill OSD             its store refuses everything that adds to objects
+//! rest OSD             put its group into premerge
+//! distrust OSD NAME    the primary learns that this copy is bad; yes if it will be replaced
+//! blocked-by OSD       the OSDs that block its peering
+//! clean                whether the primary reports the group as clean
+//! divide E UP...       like map, and split the group into halves
+//! merge E UP...        like map, and merge the two groups again
+//! part OSD             the state of its copy of the other group
 //! ```
 
 use crate::message::Body;
@@ -62,36 +62,36 @@ use types::{
 };
 
 pub const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
-/// Names have hashes that are multiples of 256, those of odd sums odd ones.
+/// Hashes of names are multiples of 256; names with an odd sum of bytes have the ninth bit set.
 pub const HASH_BITS: u8 = 8;
-/// Objects that are recovered at the same time.
+/// Objects in recovery at the same time, for each OSD.
 const RECOVERING_MAX: usize = 2;
 const STEPS_MAX: usize = 1_000_000;
 
 pub struct Node {
     pub pg: Pg,
     pub store: MemStore,
-    /// The largest transaction that the store was given, by what it adds.
+    /// The largest transaction that the store was given, in bytes added.
     pub largest: u64,
-    /// Whether the store has room for its next commits; for further ones it has.
+    /// Whether the store has room for each of its next commits; later ones succeed.
     fates: VecDeque<bool>,
     status: OsdStatus,
-    /// It takes part in nothing before the next map.
+    /// Set after a restart until the next map: it takes part in nothing.
     is_starting: bool,
     may_fill: bool,
-    /// Whether the OSD's only place for filling in, or for being filled in, is taken.
+    /// Set while the OSD's only backfill reservation is taken.
     pub has_place: bool,
     promised: Time,
     waits_until: Option<Time>,
     damaged: BTreeSet<HObject>,
     meta_damaged: BTreeSet<HObject>,
-    /// What read of its store fails next.
+    /// The kind of read that fails next.
     failing: Option<String>,
     is_full: bool,
-    /// The newest map that it was told.
+    /// The epoch of the newest map that it was passed.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
-    /// What the copy was divided into besides itself.
+    /// The copy of the other group after a split.
     pub part: Option<Pg>,
     pub is_merging: bool,
     pub versions: Option<MergedVersions>,
@@ -119,7 +119,7 @@ pub fn object(name: &str) -> HObject {
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, hash)
 }
 
-/// That of the first write is 1.
+/// The request id of the write with this number, from 1 on.
 pub fn request(tid: u64) -> RequestId {
     let name = ParticipantName::new(EntityType::CLIENT, 1);
     RequestId { name, tid, incarnation: 0 }
@@ -210,7 +210,7 @@ impl Node {
         }
     }
 
-    /// Is told all maps that it missed; only the newest shows it as it runs now.
+    /// Passes it all maps that it missed; only the newest shows its present incarnation as up.
     fn catch_up(&mut self, maps: &BTreeMap<u32, (MapChange, Members)>) {
         let newest = maps.last_key_value().map(|(epoch, _)| *epoch);
         for (epoch, (change, members)) in maps.range(self.seen + 1..) {
@@ -222,23 +222,23 @@ impl Node {
         }
     }
 
-    /// Whether the store was given fewer commits than something was said of.
+    /// Whether outcomes of `commits` are left over.
     pub fn has_fates(&self) -> bool {
         !self.fates.is_empty()
     }
 
-    /// The data of an object, if it is there.
+    /// The data of an object, if it is stored.
     pub fn value(&self, object: &HObject) -> Option<Bytes> {
         let stored = self.store.object(Collection(PG), object)?;
         Some(stored.data.read(0, stored.data.size()).data)
     }
 
-    /// Whether a read that is to fail did not come.
+    /// Whether the read that `fail` names did not come yet.
     pub fn is_failing(&self) -> bool {
         self.failing.is_some()
     }
 
-    /// The version that the store has of an object.
+    /// The version of an object in the store; zero if there is none.
     fn version(&self, object: &HObject) -> EVersion {
         let stored = self.store.object(Collection(PG), object);
         let info = stored.and_then(|object| object.attrs.get(&INFO_ATTR));
@@ -415,14 +415,14 @@ impl World {
         &mut self.nodes[osd.0 as usize]
     }
 
-    /// Goes on until the OSD's log knows what its store does not have.
+    /// Runs until the OSD's missing set is not empty.
     pub fn step_until_missing(&mut self, osd: OsdId) {
         while self.node(osd).pg.missing().is_empty() {
             assert!(self.step(true), "osd.{} misses nothing", osd.0);
         }
     }
 
-    /// The store knows nothing of the object any more.
+    /// Removes an object from a store behind the copy's back.
     pub fn lose(&mut self, osd: OsdId, name: &str) {
         let change = Change::Remove { object: object(name) };
         let changes = vec![(Collection(PG), change)];
@@ -481,7 +481,7 @@ impl World {
         self.drain();
     }
 
-    /// The monitor does what primaries ask for; false if there is nothing.
+    /// Publishes a map with what primaries ask for; false if they ask for nothing.
     pub fn grant(&mut self) -> bool {
         let is_running = |node: &&mut Node| node.status.is_up && !node.is_starting;
         let mut changed = false;
@@ -517,7 +517,7 @@ impl World {
         self.change(&object, value.map(|value| vec![write(value)]));
     }
 
-    /// A write of the object that consists of these changes, or removes it.
+    /// Writes the object with these changes at the primary, or removes it.
     pub fn change(&mut self, object: &HObject, changes: Option<Vec<Change>>) {
         let primary = self.primary();
         let object = object.clone();
@@ -633,7 +633,7 @@ impl World {
         true
     }
 
-    /// All that an OSD has asked of its store is done, and nothing else.
+    /// Delivers all completions of an OSD's store, and nothing else.
     pub fn finish_commits(&mut self, osd: OsdId) {
         while let Some((tag, outcome)) = self.node(osd).completions.pop_front() {
             self.node(osd).pg.handle_completion(tag, outcome);

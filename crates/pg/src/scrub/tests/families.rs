@@ -1,4 +1,4 @@
-//! Objects with clones: what is missing, superfluous or not as the head says.
+//! Objects with clones: missing, surplus or inconsistent ones.
 
 use super::rounds::{PG, PRIMARY, World, object};
 use crate::scrub::{End, Level, SnapFinding, snapset};
@@ -31,7 +31,7 @@ fn written(object: HObject, set: Option<&SnapSet>) -> Vec<Change> {
     ]
 }
 
-/// Two copies of objects that have five clones each.
+/// Two copies of objects with five clones each.
 fn world(objects: u32) -> World {
     let mut world = World::new(2);
     for head in (0..objects).map(object) {
@@ -62,7 +62,7 @@ fn scrub(world: &mut World) -> Vec<SnapFinding> {
 fn families_are_judged_wherever_they_are_cut() {
     let mut world = world(100);
     assert_eq!(scrub(&mut world), []);
-    // Chunks begin and end within some of them.
+    // Some families are cut by the end of a chunk.
     (0..100).for_each(|number| remove(&mut world, object(number).at(SnapId(3))));
     let found = scrub(&mut world);
     assert_eq!(found.len(), 100);
@@ -115,7 +115,7 @@ fn what_is_written_between_two_looks_is_no_error() {
     let mut looks = 0;
     let (end, findings, _) = world.scrub(Level::Light, |world| {
         looks += 1;
-        // The first chunk of 32 has the objects of five families and a part of the sixth; then all go.
+        // The first chunk of 32 has five families and a part of the sixth; then all are removed.
         if looks == 2 {
             for head in (0..20).map(object) {
                 let mut names: Vec<HObject> = (1..=CLONES).map(|id| head.at(SnapId(id))).collect();

@@ -1,6 +1,6 @@
-//! What copies say, and what is made of it. A copy is `-` if it is missing, else words: `v3` its
-//! version, `s10` its size, `i10` the size that its info says if another, `a`, `d`, `o` and a letter
-//! its attributes, data and omap, `info!`, `noinfo`, `read!`, `stat!` what is wrong with it, `cut?` that it may be the beginning of an object.
+//! Copies, and the outcome of their comparison. A copy is `-` if it is missing, else words: `v3` its
+//! version, `s10` its size, `i10` the size in its info if that differs, `a`, `d`, `o` and a letter its
+//! attributes, data and omap, `info!`, `noinfo`, `read!`, `stat!` its errors, `cut?` that it looks truncated.
 
 use crate::scrub::*;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ fn findings(copies: &str, expected: Expected) -> Vec<Finding> {
     compare(&maps, OsdId(0), |_| expected)
 }
 
-/// Copies of osd.0 (the primary) and on; which is right, which are bad; errors.
+/// Checks copies of OSD 0 (the primary) and on: the authoritative one, the bad ones, and the errors.
 fn check(copies: &str, expected: Expected, right: &str, bad: &[i32], errors: u64) {
     let found = findings(copies, expected);
     let [finding] = &found[..] else { panic!("{copies}: {found:?}") };
@@ -131,7 +131,7 @@ fn what_may_be_a_part_does_not_outvote_what_may_be_the_whole() {
     check("v3 s9 dB | v3 s9 dA cut? | v3 s9 dC cut?", UNKNOWN, "perhaps osd.0", &[1, 2], data);
     check("v3 s9 dA cut? | v3 s9 dB cut?", UNKNOWN, "perhaps osd.0", &[1], data);
     check("v3 cut? | v3 oA", UNKNOWN, "perhaps osd.1", &[0], object::OMAP_DIGEST_MISMATCH);
-    // Another version, or damage, tells more.
+    // Another version, or damage, decides.
     check("v4 s9 dA cut? | v3 s9 dB", UNKNOWN, "osd.0", &[1], object::INFO_INCONSISTENCY | data);
     check("v3 s9 dA cut? | v3 s9 read!", UNKNOWN, "osd.0", &[1], 0);
     assert!(findings("v3 s10 dA cut? | v3 s10 dA", UNKNOWN).is_empty(), "the same content");

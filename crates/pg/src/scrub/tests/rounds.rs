@@ -16,11 +16,11 @@ pub(super) struct World {
     pub stores: BTreeMap<OsdId, MemStore>,
     members: BTreeMap<OsdId, Member>,
     pub log: PgLog,
-    /// What rounds found of clones.
+    /// Inconsistencies of clones that rounds found.
     pub snap_findings: Vec<SnapFinding>,
-    /// How large rounds found omaps.
+    /// Sizes of omaps that rounds found.
     omaps: Vec<(HObject, OmapSize)>,
-    /// Reads of these fail.
+    /// Objects whose reads fail.
     rotten: Vec<(OsdId, HObject)>,
 }
 
@@ -73,7 +73,7 @@ impl World {
         self.log.push(LogEntry { version, object, kind, ..LogEntry::default() });
     }
 
-    /// Runs a round; `meanwhile` is called whenever a member is about to look.
+    /// Runs a round; `meanwhile` is called before each scan by a member.
     pub fn scrub(
         &mut self,
         level: Level,
@@ -304,7 +304,7 @@ fn groups_are_due_at_times_of_their_own_and_deep_scrubs_do_for_both() {
     assert_eq!(due(&stamps, 1, free).unwrap().1, Level::Light);
 }
 
-/// As builds before this one left objects whose backfill was interrupted.
+/// A truncated object, as earlier builds left it after an interrupted backfill.
 #[test]
 fn a_copy_that_got_only_the_first_pieces_is_not_taken_for_the_right_one() {
     const MIB: u64 = 1 << 20;
