@@ -39,6 +39,7 @@ enum Stage {
     Storing,
 }
 
+/// The backfill of a group: as primary, of one target after the other; as target, the reservation.
 #[derive(Debug, Default)]
 pub(crate) struct Backfill {
     targets: VecDeque<OsdId>,
@@ -75,6 +76,7 @@ impl Page {
 }
 
 impl Backfill {
+    /// Begins anew with these targets, in order.
     pub fn set_targets(&mut self, targets: &[OsdId]) {
         *self = Backfill { targets: targets.iter().copied().collect(), ..Backfill::default() };
     }
@@ -211,6 +213,7 @@ impl Pg {
         }
     }
 
+    /// As target: the primary asks for a reservation.
     pub(crate) fn asked_to_reserve(&mut self, from: OsdId) {
         if self.state == State::ReplicaActive {
             self.backfill.asked_by = Some(from);
@@ -218,11 +221,13 @@ impl Pg {
         }
     }
 
+    /// As target: the primary gives the reservation back.
     pub(crate) fn told_to_release(&mut self) {
         self.backfill.asked_by = None;
         self.outputs.push_back(Output::Release);
     }
 
+    /// The target's answer: its reservation, or later that it cannot list its objects.
     pub(crate) fn told_reserved(&mut self, from: OsdId, granted: bool) {
         if self.backfill.targets.front() != Some(&from) {
             return;
@@ -304,6 +309,7 @@ impl Pg {
         }
     }
 
+    /// Takes a page of the target's objects.
     pub(crate) fn told_listing(&mut self, from: OsdId, listing: Listing) {
         if self.backfill.stage == Stage::Comparing && self.backfill.targets.front() == Some(&from) {
             self.backfill.theirs.add(listing.objects, listing.next);
@@ -364,6 +370,7 @@ impl Pg {
         }
     }
 
+    /// Begins to push an object of the page; false if none can be pushed now.
     pub(crate) fn backfill_next(&mut self) -> bool {
         let Some(target) = self.backfill.target() else { return false };
         if self.backfill.stage != Stage::Pushing {
@@ -397,6 +404,7 @@ impl Pg {
         self.commit(Tag::Backfilled(self.interval), transaction);
     }
 
+    /// As target: the progress is durable.
     pub(crate) fn stored_backfill(&mut self, interval: Epoch) {
         if interval == self.interval && self.state == State::ReplicaActive {
             let primary = self.members.primary.expect("it told us how far we are");
@@ -404,6 +412,7 @@ impl Pg {
         }
     }
 
+    /// The target has stored its progress: goes on with the next page, or the next target.
     pub(crate) fn told_backfilled(&mut self, from: OsdId, through: HObject) {
         if self.backfill.stage != Stage::Storing || self.backfill.target() != Some(from) {
             return;

@@ -167,6 +167,7 @@ pub struct Dups {
 }
 
 impl Dups {
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.count
     }

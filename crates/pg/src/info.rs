@@ -168,6 +168,7 @@ impl PgInfo {
         self.last_update == EVersion::ZERO
     }
 
+    /// Adds to the totals.
     pub(crate) fn count(&mut self, objects: i64, clones: i64, bytes: i64) {
         self.objects = self.objects.saturating_add_signed(objects);
         self.clones = self.clones.saturating_add_signed(clones);

@@ -26,7 +26,9 @@ pub struct Members {
     pub primary: Option<OsdId>,
     /// For each acting member the epoch since which it is up: a restart makes it another member.
     pub up_from: Vec<Epoch>,
+    /// Copies that the pool wants.
     pub size: usize,
+    /// Acting members that it takes to serve requests.
     pub min_size: usize,
     /// Number of the lowest hash bits that select the group's objects. A split or merge changes it, and so
     /// ends the interval.

@@ -59,6 +59,7 @@ impl Pg {
         }
     }
 
+    /// The unexpired leases, for a message.
     pub(crate) fn promises(&self) -> Vec<Promise> {
         self.readers.tell(self.now)
     }

@@ -26,6 +26,7 @@ impl Pg {
         self.state != State::Loading
     }
 
+    /// Requests the page of pairs after a key.
     pub(crate) fn load_page(&mut self, after: Option<Bytes>) {
         let kind = RequestKind::OmapList {
             collection: self.collection,
@@ -38,6 +39,7 @@ impl Pg {
         self.ask_store(Tag::Load, kind);
     }
 
+    /// Takes a page of pairs.
     pub(crate) fn loaded(&mut self, outcome: Result<Outcome, StoreError>) {
         if self.state != State::Loading {
             return; // removed meanwhile

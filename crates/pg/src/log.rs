@@ -157,6 +157,7 @@ impl PgLog {
         PgLog { dups, ..self }
     }
 
+    /// The requests that were trimmed.
     pub fn dups(&self) -> &Dups {
         &self.dups
     }

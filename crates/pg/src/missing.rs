@@ -43,6 +43,7 @@ impl Missing {
         self.items.get(object).copied()
     }
 
+    /// The version that is needed of a missing object.
     pub fn need(&self, object: &HObject) -> Option<EVersion> {
         self.items.get(object).map(|item| item.need)
     }

@@ -73,6 +73,7 @@ pub struct ObjectInfo {
     /// Bytes of data.
     pub size: u64,
     pub mtime: UTime,
+    /// The request that wrote it last.
     pub last_request: RequestId,
     pub truncate_seq: u32,
     pub truncate_size: u64,

@@ -7,9 +7,11 @@ use types::{Epoch, OsdId, UTime};
 pub struct OsdStatus {
     pub exists: bool,
     pub is_up: bool,
+    /// The epoch in which its present (or last) incarnation was marked up.
     pub up_from: Epoch,
     /// It was up at least until this epoch; a primary waits for it before it serves anything.
     pub up_thru: Epoch,
+    /// The epoch in which it was last marked down.
     pub down_at: Epoch,
     pub down_stamp: UTime,
     /// The epoch in which an administrator marked it lost.

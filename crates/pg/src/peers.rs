@@ -5,6 +5,7 @@ use crate::{Missing, Pg, PgInfo};
 use std::collections::BTreeMap;
 use types::{EVersion, HObject, OsdId};
 
+/// The copy of another OSD.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Peer {
     /// `None` if it has no copy.

@@ -92,10 +92,12 @@ impl Pg {
         transaction.push(self.collection, Change::OmapRemoveRange { object, first, last });
     }
 
+    /// The stored key and value of the info.
     pub(crate) fn info_pair(&self) -> (Bytes, Bytes) {
         (info::INFO_KEY, codec::encode_with_capacity(&self.info, PAIR_CAPACITY))
     }
 
+    /// The stored key and value of the intervals.
     pub(crate) fn intervals_pair(&self) -> (Bytes, Bytes) {
         let mut w = Writer::with_capacity(PAIR_CAPACITY);
         encode_intervals(&mut w, &self.past, self.interval, &self.members);

@@ -130,6 +130,7 @@ impl Receiving {
 }
 
 impl Pg {
+    /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
     pub(crate) fn pushed(&mut self, from: OsdId, push: Push) {
         let is_expected = match self.state {
             State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
@@ -237,6 +238,7 @@ impl Pg {
         }
     }
 
+    /// A piece is durable: asks for the next one, or completes the object.
     pub(crate) fn stored_piece(&mut self, job: u64) {
         let Some(Piece { from, object, next }) = self.receiving.pieces.remove(&job) else { return };
         let was_missing = next.is_none() && self.missing.remove(&object);

@@ -23,6 +23,7 @@ use crate::{Output, Pg, State};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
 
+/// The log-based recovery of a group, in one interval; all on the primary.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     active: BTreeMap<HObject, Operation>,
@@ -78,6 +79,7 @@ impl Recovery {
         *self = Recovery::default();
     }
 
+    /// Begins with the primary's activation.
     pub fn begin(&mut self, members_missing: usize) {
         self.clear();
         self.members_missing = members_missing;
@@ -115,12 +117,14 @@ impl Recovery {
         self.is_stuck &= self.is_toofull;
     }
 
+    /// Whether the object is in recovery.
     pub fn is_active(&self, object: &HObject) -> bool {
         self.active.contains_key(object)
     }
 }
 
 impl Pg {
+    /// Counts the missing items of all other participants.
     pub(crate) fn members_missing(&self) -> usize {
         let missing = |osd: &OsdId| self.peers.get(osd).map_or(0, |peer| peer.missing.len());
         self.participants.iter().map(missing).sum()
@@ -171,6 +175,7 @@ impl Pg {
             || self.recovery.members_missing > 0 && self.is_missing_on_members(object)
     }
 
+    /// Whether a participant other than the primary misses the object.
     pub(crate) fn is_missing_on_members(&self, object: &HObject) -> bool {
         let lacks =
             |osd: &OsdId| self.peers.get(osd).is_some_and(|peer| peer.missing.contains(object));
@@ -351,6 +356,7 @@ impl Pg {
         }
     }
 
+    /// Whether a write of the object is not durable on all participants.
     pub(crate) fn has_write_in_flight(&self, object: &HObject) -> bool {
         let mut uncertain = self.log.above(self.committed);
         uncertain.any(|entry| entry.changes_object() && entry.object == *object)
@@ -397,6 +403,7 @@ impl Pg {
         }
     }
 
+    /// The OSD from which the object is being pulled.
     pub(crate) fn pulled_from(&self, object: &HObject) -> Option<OsdId> {
         self.recovery.active.get(object)?.pulling
     }

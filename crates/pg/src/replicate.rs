@@ -18,8 +18,11 @@ pub struct Write {
     pub user_version: u64,
     pub request: RequestId,
     pub mtime: UTime,
+    /// The result in the client's reply.
     pub result: i32,
+    /// Return code and output of each operation, if the client asked for them.
     pub returns: Vec<(i32, Bytes)>,
+    /// The changes to store, of all objects.
     pub changes: Vec<Change>,
     /// Changes of other objects (clones), in order; each gets a version and a log entry before this one's.
     pub also: Vec<AlsoWritten>,
@@ -194,6 +197,7 @@ impl Pg {
         self.set_meta(&mut replicate.transaction, pairs);
     }
 
+    /// As replica: appends a write to the log, and stores it.
     pub(crate) fn told_to_replicate(&mut self, mut write: Replicate) {
         if self.state != State::ReplicaActive {
             return;
@@ -250,6 +254,7 @@ impl Pg {
         write.info = codec::encode_to_bytes(&self.info);
     }
 
+    /// A write is durable here: counts it, or tells the primary.
     pub(crate) fn stored_write(&mut self, version: EVersion, interval: Epoch) {
         if interval != self.interval {
             return;

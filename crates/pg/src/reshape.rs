@@ -71,6 +71,7 @@ struct Part {
 pub(crate) struct Held(Vec<(OsdId, Header, Body)>);
 
 impl Held {
+    /// Keeps a query or an info; drops all else.
     pub fn push(&mut self, from: OsdId, header: &Header, body: Body) {
         if matches!(body, Body::Query | Body::Info(_)) && self.0.len() < HELD_MAX {
             self.0.push((from, *header, body));

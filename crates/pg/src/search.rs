@@ -50,10 +50,12 @@ impl Search {
         self.place = Some(place);
     }
 
+    /// Notes that all lists were searched.
     pub fn end(&mut self) {
         self.is_over = true;
     }
 
+    /// Notes that an object was passed because of a write.
     pub fn meet_write(&mut self) {
         self.has_met_writes = true;
     }

@@ -66,6 +66,7 @@ fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
 }
 
 impl Pg {
+    /// Reads a piece of an object, and pushes it to an OSD.
     pub(crate) fn pulled(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
         let push = Push { object: object.clone(), cursor, ..Push::default() };
         self.read_piece(Piece { to, meta: ObjectMeta::default(), push, is_reread: false });
@@ -77,6 +78,7 @@ impl Pg {
         self.ask_store(Tag::Source(job), RequestKind::Meta { collection: self.collection, object });
     }
 
+    /// Takes the outcome of a read of a piece.
     pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
         let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
         if outcome.as_ref().is_err_and(StoreError::may_heal) && !piece.is_reread {
@@ -188,6 +190,7 @@ impl Pg {
         }
     }
 
+    /// Answers with a page of our objects and versions.
     pub(crate) fn asked_to_list(&mut self, to: OsdId, from: HObject) {
         match self.created {
             true => self.scan(Some(to), from),
@@ -204,6 +207,7 @@ impl Pg {
         self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
     }
 
+    /// Takes the names of a page, and reads the version of each.
     pub(crate) fn scan_page(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
         let Some(scan) = self.sources.scans.get_mut(&job) else { return };
         match outcome {
@@ -233,6 +237,7 @@ impl Pg {
         self.end_scan(job);
     }
 
+    /// Takes the version of one object of a page.
     pub(crate) fn scan_object(
         &mut self,
         job: u64,

@@ -49,6 +49,7 @@ impl Pg {
         }
     }
 
+    /// As replica: tells the primary whether our disk has room.
     pub(crate) fn announce_room(&mut self) {
         if self.state == State::ReplicaActive {
             let primary = self.members.primary.expect("an active group has a primary");
@@ -56,6 +57,7 @@ impl Pg {
         }
     }
 
+    /// A member's disk has room, or not.
     pub(crate) fn told_room(&mut self, from: OsdId, has_room: bool) {
         let Some(member) = self.members.acting.iter().position(|osd| *osd == from) else { return };
         match has_room {
@@ -104,6 +106,7 @@ impl Pg {
         }
     }
 
+    /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
     pub(crate) fn told_stalled(&mut self, from: OsdId) {
         if !self.is_primary() || matches!(self.state, State::Refused | State::Failed) {
             return;

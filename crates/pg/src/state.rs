@@ -408,6 +408,7 @@ impl Pg {
         }
     }
 
+    /// Ends all writes in flight, with an unknown outcome.
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
         let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
         self.outputs.push_back(Output::Interrupted { tickets, members_stay });
@@ -429,6 +430,7 @@ impl Pg {
         self.scrub_order = order;
     }
 
+    /// The header of a message that is sent now.
     pub(crate) fn header(&self) -> Header {
         Header { pg: self.id, epoch: self.epoch, interval: self.interval }
     }

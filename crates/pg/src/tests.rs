@@ -1,5 +1,5 @@
-//! Text-driven cases: a few OSDs with one group, driven line by line. `tests/world.rs` tells what the
-//! lines mean.
+//! Text-driven cases: a few OSDs with one group, driven line by line. `tests/world.rs` describes the
+//! commands.
 
 mod backfill;
 mod damage;

@@ -37,10 +37,12 @@ impl Pg {
         self.committed
     }
 
+    /// Whether this OSD is the group's primary, and up.
     pub fn is_primary(&self) -> bool {
         self.members.primary == Some(self.whoami) && self.is_up
     }
 
+    /// Whether this OSD is the group's primary, and serves requests.
     pub fn is_active(&self) -> bool {
         self.state == State::Active
     }

@@ -77,6 +77,7 @@ impl Pg {
         }
     }
 
+    /// Our own activation is durable.
     pub(crate) fn stored_activated(&mut self, interval: Epoch) {
         if interval != self.interval {
             return;
@@ -94,6 +95,7 @@ impl Pg {
         }
     }
 
+    /// A member has stored its activation. With the last one the group becomes active, or waits for leases.
     pub(crate) fn told_activated(&mut self, from: OsdId) {
         if self.state != State::Activating || !self.waiting.remove(&from) {
             return;
@@ -107,6 +109,7 @@ impl Pg {
         }
     }
 
+    /// Begins recovery and, with enough members, service.
     pub(crate) fn become_active(&mut self) {
         self.committed = self.info.last_update;
         self.recovery.begin(self.members_missing());

@@ -10,6 +10,7 @@ use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
 
 impl Pg {
+    /// Follows the primary's log; the answer is sent when that is durable.
     pub(crate) fn told_to_activate(&mut self, activation: Activation) {
         if self.state != State::Replica {
             return;
@@ -107,6 +108,7 @@ impl Pg {
         transaction
     }
 
+    /// Takes over the primary's history.
     pub(crate) fn told_history(&mut self, history: &PgHistory) {
         if self.state != State::ReplicaActive {
             return;
@@ -116,6 +118,7 @@ impl Pg {
         self.store_info_and_intervals(Tag::Progress);
     }
 
+    /// The primary does not need this stray copy.
     pub(crate) fn told_to_remove(&mut self) {
         if self.state == State::Stray {
             self.remove();

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use types::OsdId;
 
 impl Pg {
+    /// Begins peering: queries the prior set.
     pub(crate) fn ask_everyone(&mut self) {
         self.state = State::GetInfo;
         self.peers.clear();
@@ -108,6 +109,7 @@ impl Pg {
         }
     }
 
+    /// Answers a query.
     pub(crate) fn tell_info(&mut self, primary: OsdId) {
         let notice = self.created.then(|| {
             let missing = self.missing.len() as u64;
@@ -118,6 +120,7 @@ impl Pg {
         self.send(primary, &Body::Info(notice));
     }
 
+    /// Takes the answer to a query, or an unasked info.
     pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
         let is_known = self.peers.get(&from).is_some_and(|peer| peer.info.is_some());
         // The answer of an OSD that is down by now is dropped: it is queried again when it is up.

@@ -14,6 +14,7 @@ pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion
 }
 
 impl Pg {
+    /// Adopts the log of this OSD, which may be this one.
     pub(crate) fn follow(&mut self, authority: OsdId) {
         self.authority = Some(authority);
         if authority == self.whoami {
@@ -23,6 +24,7 @@ impl Pg {
         self.send(authority, &Body::LogRequest);
     }
 
+    /// Sends our log and missing set to the primary.
     pub(crate) fn asked_for_log(&mut self, from: OsdId) {
         let part = LogPart {
             info: self.info.clone(),
@@ -33,6 +35,7 @@ impl Pg {
         self.send(from, &Body::Log(Box::new(part)));
     }
 
+    /// Takes a log: the authoritative one, a participant's, or a stray's.
     pub(crate) fn told_log(&mut self, from: OsdId, part: LogPart) {
         let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
             tracing::error!(pg = %self.id, %from, "its log contradicts its info");

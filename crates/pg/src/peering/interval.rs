@@ -138,6 +138,7 @@ impl Pg {
         }
     }
 
+    /// Drops all state of the interval besides the log, the missing set, and room.
     pub(crate) fn forget_peers(&mut self) {
         self.peers.clear();
         self.participants.clear();

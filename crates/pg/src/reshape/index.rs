@@ -48,6 +48,7 @@ impl Gathering {
     }
 }
 
+/// The split of an index, read up to `after`.
 #[derive(Debug, Default)]
 pub(super) struct Dealing {
     /// The meta objects of the parts, and the hashes of their objects.

@@ -19,6 +19,7 @@ pub mod shard {
     pub const INFO_CORRUPTED: u64 = 1 << 15;
     /// Its size differs from that in its own object info.
     pub const OWN_SIZE_MISMATCH: u64 = 1 << 18;
+    /// The bits that count as deep errors.
     pub const DEEP: u64 = READ_ERROR | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13;
 }
 
@@ -29,6 +30,7 @@ pub mod object {
     pub const OMAP_DIGEST_MISMATCH: u64 = 1 << 5;
     pub const SIZE_MISMATCH: u64 = 1 << 6;
     pub const ATTR_VALUE_MISMATCH: u64 = 1 << 7;
+    /// The bits that count as deep errors.
     pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
 }
 
@@ -37,6 +39,7 @@ pub mod object {
 pub struct Shard {
     /// `None` if it is missing.
     pub object: Option<ScrubObject>,
+    /// Bits of [`shard`].
     pub errors: u64,
     pub is_primary: bool,
 }
@@ -69,6 +72,7 @@ impl Authority {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub name: HObject,
+    /// Bits of [`object`].
     pub errors: u64,
     pub user_version: u64,
     pub shards: BTreeMap<OsdId, Shard>,

@@ -27,6 +27,7 @@ impl Member {
         Some(((*number, tag), kind))
     }
 
+    /// Handles the outcome of a request; outcomes for earlier scans are ignored.
     pub fn handle_completion(&mut self, tag: MemberTag, outcome: Result<Outcome, StoreError>) {
         if let Some((number, scan)) = &mut self.scan
             && *number == tag.0

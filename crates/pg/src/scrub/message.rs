@@ -44,6 +44,7 @@ pub enum Body {
 }
 
 impl Body {
+    /// Encodes the message.
     pub fn encode(&self, header: &Header) -> Message {
         let plain = |kind| message(header, kind, |_| {});
         match self {
@@ -73,6 +74,7 @@ impl Body {
         }
     }
 
+    /// Decodes a message of a kind of this module.
     pub fn decode(message: &Message) -> Result<(Header, Body)> {
         let mut reader = Reader::new(&message.front);
         let r = &mut reader;

@@ -62,6 +62,7 @@ impl Pg {
         }
     }
 
+    /// Adds an object to our own missing set, in this version, and stores that.
     pub(crate) fn miss_own(&mut self, object: &HObject, version: EVersion) {
         self.recovery.unreadable.remove(object);
         self.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });

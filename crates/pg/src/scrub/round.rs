@@ -179,6 +179,7 @@ impl Round {
         (self.objects, self.busy)
     }
 
+    /// The next effect to carry out.
     pub fn poll_output(&mut self) -> Option<RoundOutput> {
         self.outputs.pop_front()
     }
@@ -207,6 +208,7 @@ impl Round {
         }
     }
 
+    /// Handles a message of another member. `view` must be current.
     pub fn handle_message(&mut self, from: OsdId, body: Body, view: View<'_>) {
         match body {
             Body::Reserved(false) => self.stop(End::Refused(from)),
@@ -223,6 +225,7 @@ impl Round {
         }
     }
 
+    /// Handles the outcome of a [`RoundOutput::Storage`]. `view` must be current.
     pub fn handle_completion(
         &mut self,
         tag: RoundTag,

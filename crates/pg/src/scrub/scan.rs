@@ -100,6 +100,7 @@ impl Digest {
 }
 
 impl Scan {
+    /// A scan of the extent; drive it with [`Scan::poll_request`] and [`Scan::handle`].
     pub fn new(collection: Collection, extent: Extent, level: Level) -> Self {
         let mut scan = Scan {
             collection,
@@ -129,6 +130,7 @@ impl Scan {
         self.requests.pop_front()
     }
 
+    /// Whether all requests are completed.
     pub fn is_done(&self) -> bool {
         self.waiting == 0 && self.reading.is_none() && self.unread.is_empty()
     }
@@ -141,6 +143,7 @@ impl Scan {
         }
     }
 
+    /// Handles the outcome of a request.
     pub fn handle(&mut self, tag: ScanTag, outcome: Result<Outcome, StoreError>) {
         self.waiting -= 1;
         match (tag, outcome) {

@@ -20,6 +20,7 @@ pub const STAMPS_KEY: Bytes = Bytes::from_static(b"scrub");
 /// An administrator's order to scrub a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
+    /// The level of the ordered scrub.
     pub level: Level,
     /// Whether to repair from a copy that is only presumed to be right, too.
     pub repair: bool,

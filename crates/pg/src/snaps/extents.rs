@@ -20,6 +20,7 @@ impl Extents {
         self.0.clone()
     }
 
+    /// Sum of the lengths.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|(_, length)| length).sum()
     }

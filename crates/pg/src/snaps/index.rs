@@ -28,6 +28,7 @@ pub fn index_keys_of(snap: SnapId) -> Bytes {
     key.into()
 }
 
+/// The key of one snapshot and clone.
 pub fn index_key(snap: SnapId, clone: &HObject) -> Bytes {
     let mut key = Vec::with_capacity(48 + clone.name.len() * 2);
     key.push(INDEX_PREFIX);
