@@ -82,11 +82,11 @@ pub(crate) fn missing_key(object: &HObject) -> Bytes {
 pub(crate) fn decode_missing_key(key: &[u8]) -> codec::Result<Option<HObject>> {
     match key.split_first() {
         Some((&MISSING_PREFIX, object)) => codec::decode_all("missing object", object).map(Some),
-        /// First and last (exclusive) of all keys of the missing set.
         _ => Ok(None),
     }
 }
 
+/// First and last (exclusive) of all keys of the missing set.
 pub(crate) fn missing_keys() -> (Bytes, Bytes) {
     (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX_END]))
 }

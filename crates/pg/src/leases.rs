@@ -1,9 +1,9 @@
 //! Read leases of prior intervals.
 //!
-//! A primary answers reads only while all acting members have granted it a read lease: each promises to
-//! report how long the lease still holds before another primary can serve (crate `osd` grants and renews
-//! leases, as durations, because clocks differ). When an interval ends, each member remembers the lease
-//! of its primary, and reports it with its info. The next primary waits until the last lease is over,
+//! A primary answers reads only while all acting members have granted it a read lease. A member that granted
+//! one lets no other primary serve without reporting how long the lease still holds (crate `osd` grants
+//! and renews leases, as durations, because clocks differ). When an interval ends, each member remembers the
+//! lease of its primary, and reports it with its info. The next primary waits until the last lease is over,
 //! unless its holder and all its replicas have answered, restarted or died.
 
 use crate::{Output, Pg, State};

@@ -28,8 +28,8 @@ pub enum Probe {
     Down,
 }
 
-/// The word for it in `ceph pg query` (`might_have_unfound`).
 impl Probe {
+    /// The word for it in `ceph pg query` (`might_have_unfound`).
     pub fn name(self) -> &'static str {
         match self {
             Probe::Probed => "already probed",

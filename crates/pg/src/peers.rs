@@ -12,8 +12,8 @@ pub(crate) struct Peer {
     pub info: Option<PgInfo>,
     /// Size of the missing set that it reported.
     pub missing_count: u64,
-    /// Its missing set, including the objects it will miss when it follows our log. Valid if
-    /// `is_missing_known`, or, without our log, if `is_incomparable`.
+    /// Its missing set, with the objects that it will miss when it follows our log. Complete only if
+    /// `is_missing_known`; of an incomparable copy this is the missing set that it reported.
     pub missing: Missing,
     pub is_missing_known: bool,
     /// Set if its log ends before ours begins, or diverges from it: the objects of our log that it

@@ -70,9 +70,9 @@ pub(crate) struct Step {
 }
 
 impl Pg {
+    /// The next objects to examine.
     pub(crate) fn search_step(&self) -> Step {
         let search = &self.recovery.search;
-        /// The next objects to examine.
         let mut step = Step::default();
         if search.is_over {
             return step;

@@ -6,7 +6,8 @@ use types::{Epoch, HObject, OsdId};
 
 impl Pg {
     /// Waits until the map has our `up_thru` in this interval, and then activates. Without it, a later
-    /// primary would assume that the interval accepted no writes.
+    /// primary would assume that the interval accepted no writes. With too few members to accept writes,
+    /// activates at once.
     pub(crate) fn wait_up_thru(&mut self) {
         let up_thru = self.osds.as_ref().map_or(Epoch(0), |osds| osds.status(self.whoami).up_thru);
         if !self.members.is_enough() || up_thru >= self.interval {
