@@ -44,12 +44,12 @@ impl Held {
 
 impl Waiting {
     /// Describes a session that exceeds its bound by more than the message that reached it.
-    pub fn excess(&self, budgets: &Budgets) -> Option<String> {
+    pub fn excess(&self, budgets: &Budgets, largest_held: usize) -> Option<String> {
         let messages = self.all.iter().filter_map(|(_, early)| match early {
             Early::Group { message, .. } => Some(message.len()),
             Early::Request(_) => None,
         });
-        let largest = messages.max().unwrap_or(0);
+        let largest = messages.max().unwrap_or(0).max(largest_held);
         let is_above = |held: &&Held| {
             held.messages > budgets.early_messages || held.bytes > budgets.early_bytes + largest
         };
@@ -91,14 +91,7 @@ impl Osd {
         message: Message,
     ) -> Option<Message> {
         let Some(awaited) = self.awaited(epoch) else { return Some(message) };
-        let held = self.early.sessions.entry(conn).or_default();
-        held.messages += 1;
-        held.bytes += message.len();
-        if held.is_full(&self.config.sizes.budgets) && !held.is_paused {
-            held.is_paused = true;
-            tracing::info!(%from, messages = held.messages, "it is ahead of our map and waits");
-            self.outputs.push_back(Output::Pause { conn, paused: true });
-        }
+        self.charge_group_message(conn, message.len());
         self.early.all.push((awaited, Early::Group { conn, from, message }));
         None
     }
@@ -122,7 +115,8 @@ impl Osd {
                 None => return,
                 Some(Early::Request(key)) => self.admit(now, key),
                 Some(Early::Group { conn, from, message }) => {
-                    self.release_message(conn, &message);
+                    self.uncharge_group_message(conn, message.len());
+                    self.resume_member(conn);
                     if let Err(error) = self.deliver_group_message(now, conn, from, message) {
                         // Its other messages are forgotten with it.
                         self.end_session(now, conn, &error);
@@ -132,15 +126,33 @@ impl Osd {
         }
     }
 
-    fn release_message(&mut self, conn: ConnId, message: &Message) {
+    /// Counts a held group message of a session, and pauses the session at its bound.
+    pub(crate) fn charge_group_message(&mut self, conn: ConnId, bytes: usize) {
+        let held = self.early.sessions.entry(conn).or_default();
+        held.messages += 1;
+        held.bytes += bytes;
+        if held.is_full(&self.config.sizes.budgets) && !held.is_paused {
+            held.is_paused = true;
+            tracing::info!(?conn, messages = held.messages, "an OSD is ahead of our map and waits");
+            self.outputs.push_back(Output::Pause { conn, paused: true });
+        }
+    }
+
+    /// Counts a held message no more. Call [`Osd::resume_member`] once it is handled or held again.
+    pub(crate) fn uncharge_group_message(&mut self, conn: ConnId, bytes: usize) {
+        if let Some(held) = self.early.sessions.get_mut(&conn) {
+            held.messages -= 1;
+            held.bytes -= bytes;
+        }
+    }
+
+    pub(crate) fn resume_member(&mut self, conn: ConnId) {
         let Some(held) = self.early.sessions.get_mut(&conn) else { return };
-        held.messages -= 1;
-        held.bytes -= message.len();
         if held.is_paused && !held.is_full(&self.config.sizes.budgets) {
             held.is_paused = false;
             self.outputs.push_back(Output::Pause { conn, paused: false });
         }
-        if self.early.sessions[&conn].messages == 0 {
+        if held.messages == 0 {
             self.early.sessions.remove(&conn);
         }
     }

@@ -127,6 +127,6 @@ impl Osd {
         let (counts, sizes) = (budgets.session_requests, budgets.session_bytes);
         let session = sessions.find(|(count, bytes)| passed(*count, *bytes, counts, sizes));
         let session = session.map(|(count, bytes)| format!("{count} of a session, {bytes} bytes"));
-        session.or_else(|| self.early.excess(budgets))
+        session.or_else(|| self.early.excess(budgets, self.placing.largest_of_group()))
     }
 }

@@ -60,6 +60,8 @@ enum Input {
     Message(ConnId, Message),
     /// A client's request, charged to its session.
     Request(ConnId, Message),
+    /// A group message of another OSD, charged to its session.
+    Group(ConnId, Message),
     Closed(ConnId),
     Completion(Completion),
 }
@@ -68,7 +70,9 @@ impl Input {
     /// Length of its message.
     fn bytes(&self) -> usize {
         match self {
-            Input::Message(_, message) | Input::Request(_, message) => message.len(),
+            Input::Message(_, message) | Input::Request(_, message) | Input::Group(_, message) => {
+                message.len()
+            }
             Input::Opened(..) | Input::Closed(_) | Input::Completion(_) => 0,
         }
     }
@@ -143,6 +147,12 @@ impl Placing {
         let is_request = |input: &&Input| matches!(input, Input::Request(..));
         self.waiting.iter().filter(is_request).map(Input::bytes)
     }
+
+    /// Bytes of the largest held group message.
+    pub fn largest_of_group(&self) -> usize {
+        let is_of_group = |input: &&Input| matches!(input, Input::Group(..));
+        self.waiting.iter().filter(is_of_group).map(Input::bytes).max().unwrap_or(0)
+    }
 }
 
 impl Osd {
@@ -172,16 +182,19 @@ impl Osd {
         if message.kind == OsdMapMessage::KIND && self.monitor.is(conn) {
             return self.hold_maps(now, conn, &message);
         }
-        if pg::message::is_pg_message(message.kind) && self.peers.of(conn).is_none() {
-            self.note_offered(conn, pg::message::sender_epoch(&message).ok());
+        // Held messages, too, count for the throttle of their session.
+        if pg::message::is_pg_message(message.kind) {
+            if self.peers.of(conn).is_none() {
+                self.note_offered(conn, pg::message::sender_epoch(&message).ok());
+            }
+            self.charge_group_message(conn, message.len());
+            return self.hold(now, Input::Group(conn, message));
         }
-        // Held requests, too, count for the throttle of their client.
-        let is_request = message.kind == OsdRequest::KIND && self.sessions.contains_key(&conn);
-        if !is_request {
-            return self.hold(now, Input::Message(conn, message));
+        if message.kind == OsdRequest::KIND && self.sessions.contains_key(&conn) {
+            self.charge(conn, message.len());
+            return self.hold(now, Input::Request(conn, message));
         }
-        self.charge(conn, message.len());
-        self.hold(now, Input::Request(conn, message));
+        self.hold(now, Input::Message(conn, message));
     }
 
     /// Maps precede all other held inputs, as these seldom depend on an older map.
@@ -342,6 +355,11 @@ impl Osd {
                 self.uncharge(conn, message.len());
                 self.take_message(now, conn, message);
                 self.throttle(conn);
+            }
+            Input::Group(conn, message) => {
+                self.uncharge_group_message(conn, message.len());
+                self.take_message(now, conn, message);
+                self.resume_member(conn);
             }
             Input::Closed(conn) => self.take_closed(now, conn),
             Input::Completion(completion) => self.take_completion(now, completion),

@@ -6,6 +6,7 @@
 //! lease of its primary, and reports it with its info. The next primary waits until the last lease is over,
 //! unless its holder and all its replicas have answered, restarted or died.
 
+use crate::intervals::Interval;
 use crate::{Output, Pg, State};
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
@@ -95,7 +96,9 @@ impl Pg {
                 || status.up_from > since
                 || status.dead_epoch.next() >= since
         };
-        let mut past = self.past.iter().filter(|interval| interval.last.next() == since);
+        // The members of a gap are not known, so a lease from before one is waited for.
+        let ended = |interval: &&Interval| !interval.is_gap && interval.last.next() == since;
+        let mut past = self.past.iter().filter(ended);
         let replicas = past.next().map(|interval| interval.acting.iter().copied());
         replicas.is_some_and(|mut osds| osds.all(is_settled)) && is_settled(primary)
     }

@@ -8,6 +8,8 @@ use types::{EVersion, HObject, OsdId};
 
 /// Bytes of omap in one piece; [`crate::Sizes`] bounds the number of pairs, and the data.
 const PIECE_OMAP_BYTES_MAX: usize = 1 << 20;
+/// Times that a piece is read again before its object counts as unreadable: this may be the only copy.
+const REREADS_MAX: u32 = 3;
 
 /// Reads in progress. The end of an interval drops them, and their completions are ignored.
 #[derive(Debug, Default)]
@@ -45,8 +47,8 @@ struct Piece {
     to: OsdId,
     meta: ObjectMeta,
     push: Push,
-    /// Set if a read failed, and the whole piece is read once more.
-    is_reread: bool,
+    /// Reads of the whole piece so far that failed.
+    failures: u32,
 }
 
 /// A page of objects and versions that is read for another member, or for our own comparison.
@@ -69,7 +71,7 @@ impl Pg {
     /// Reads a piece of an object, and pushes it to an OSD.
     pub(crate) fn pulled(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
         let push = Push { object: object.clone(), cursor, ..Push::default() };
-        self.read_piece(Piece { to, meta: ObjectMeta::default(), push, is_reread: false });
+        self.read_piece(Piece { to, meta: ObjectMeta::default(), push, failures: 0 });
     }
 
     fn read_piece(&mut self, piece: Piece) {
@@ -81,11 +83,12 @@ impl Pg {
     /// Takes the outcome of a read of a piece.
     pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
         let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
-        if outcome.as_ref().is_err_and(StoreError::may_heal) && !piece.is_reread {
+        if outcome.as_ref().is_err_and(StoreError::may_heal) && piece.failures < REREADS_MAX {
             let Push { object, cursor, .. } = piece.push;
             let push = Push { object, cursor, ..Push::default() };
             let meta = ObjectMeta::default();
-            return self.read_piece(Piece { to: piece.to, meta, push, is_reread: true });
+            let failures = piece.failures + 1;
+            return self.read_piece(Piece { to: piece.to, meta, push, failures });
         }
         let next = match outcome {
             Ok(Outcome::Meta(None)) if self.may_be_absent(&piece) => Ok(None),

@@ -328,6 +328,23 @@ fn a_primary_that_stays_waits_until_its_replicas_answer_no_reads_any_more() {
 }
 
 #[test]
+fn a_lease_from_before_a_gap_in_the_maps_is_waited_for() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         time 100
+         promise 1 150
+         down 2
+         gap 30 1 0
+         run
+         states => ReplicaActive WaitReadable ReplicaActive
+         time 150
+         run
+         states => ReplicaActive Active ReplicaActive",
+    );
+}
+
+#[test]
 fn replicas_of_each_interval_are_waited_for() {
     World::new(4).run_script(
         "map 20 0 1 2

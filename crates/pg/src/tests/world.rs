@@ -44,6 +44,7 @@
 //! distrust OSD NAME    the primary learns that this copy is bad; yes if it will be replaced
 //! blocked-by OSD       the OSDs that block its peering
 //! clean                whether the primary reports the group as clean
+//! gap E UP...          like map, and maps before it are not available
 //! divide E UP...       like map, and split the group into halves
 //! merge E UP...        like map, and merge the two groups again
 //! part OSD             the state of its copy of the other group
@@ -111,6 +112,8 @@ pub struct World {
     may_recover: bool,
     now: Time,
     maps: BTreeMap<u32, (MapChange, Members)>,
+    /// Maps before the next one are not available.
+    is_gap: bool,
 }
 
 pub fn object(name: &str) -> HObject {
@@ -262,6 +265,7 @@ impl World {
             tickets: 0,
             may_recover: true,
             now: Time::ZERO,
+            is_gap: false,
             maps: BTreeMap::new(),
         }
     }
@@ -284,6 +288,12 @@ impl World {
                 (self.epoch, self.up) = (epoch, ids(up));
                 self.temporary.clear();
                 self.publish();
+            }
+            ["gap", rest @ ..] => {
+                self.is_gap = true;
+                let said = self.command(&[&["map"], rest].concat());
+                self.is_gap = false;
+                return said;
             }
             ["divide", rest @ ..] => {
                 self.hash_bits = HASH_BITS + 1;
@@ -469,7 +479,7 @@ impl World {
             epoch: Epoch(self.epoch),
             osds: Arc::new(osds),
             is_up: true,
-            is_gap: false,
+            is_gap: self.is_gap,
             is_new: self.maps.is_empty(),
         };
         self.maps.insert(self.epoch, (change, members));
