@@ -81,7 +81,7 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Mute {
     pub code: String,
-    /// As given to `health mute`. Only shown: every mute stays until it expires or is removed.
+    /// As given to `health mute`: the mute stays when its check clears or gets worse.
     pub sticky: bool,
     pub summary: String,
     pub count: u64,

@@ -578,6 +578,26 @@ fn health_is_muted_by_name() {
 }
 
 #[test]
+fn a_mute_ends_with_its_check_unless_it_is_sticky() {
+    for sticky in [false, true] {
+        let mut cluster = Cluster::healthy();
+        let flag = |verb: &str| json!({ "prefix": format!("osd {verb}"), "key": "noout" });
+        cluster.command(flag("set"));
+        let mute = json!({ "prefix": "health mute", "code": "OSDMAP_FLAGS", "sticky": sticky });
+        cluster.command(mute);
+        cluster.advance(std::time::Duration::from_secs(60));
+        let is_muted = |cluster: &mut Cluster| {
+            cluster.plain(json!({ "prefix": "health" })).contains("(muted: OSDMAP_FLAGS)")
+        };
+        assert!(is_muted(&mut cluster));
+        cluster.command(flag("unset"));
+        cluster.advance(std::time::Duration::from_secs(30));
+        cluster.command(flag("set"));
+        assert_eq!(is_muted(&mut cluster), sticky);
+    }
+}
+
+#[test]
 fn groups_are_listed_by_what_is_asked() {
     let mut cluster = with_data_pool();
     let all = cluster.json(json!({ "prefix": "pg ls" }));

@@ -80,12 +80,12 @@ const LONG_FILE_LINES: usize = 500;
 /// Beginnings of comments without a subject: the subject of a sentence is the thing that acts.
 const PRONOUNS: [&str; 6] = ["Who", "Whoever", "What", "Whom", "Nobody", "Somebody"];
 /// Comment lines that begin with one of them. Lower it when possible.
-const PRONOUNS_MAX: usize = 449;
+const PRONOUNS_MAX: usize = 0;
 
 /// Columns of a comment line.
 const COMMENT_COLUMNS: usize = 110;
 /// Comment lines that are longer. Lower it when possible.
-const LONG_COMMENTS_MAX: usize = 149;
+const LONG_COMMENTS_MAX: usize = 0;
 
 /// Names that were given up: the room (empty for all), the name, and its replacement.
 const FORMER_NAMES: [(&str, &str, &str); 34] = [

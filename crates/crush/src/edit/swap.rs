@@ -20,8 +20,8 @@ pub enum SwapError {
 }
 
 impl CrushMap {
-    /// Exchanges names and items of two buckets. Their ids stay where they hang, so each takes the other's place in
-    /// the tree, and the weights of all that is above follow.
+    /// Exchanges names and items of two buckets. Their ids stay where they are linked, so each takes the
+    /// other's place in the tree; the weights of all buckets above are updated.
     pub fn swap_buckets(&mut self, one: i32, other: i32) -> Result<(), SwapError> {
         if one == other {
             return Ok(());

@@ -275,6 +275,7 @@ impl Monitor {
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.stats = Default::default();
         self.liveness.restart();
+        self.health_seen.restart();
         // OSDs report failures that persist again, and may have cancelled others at the former leader.
         self.failures = Failures::default();
         self.overview.services = ServiceMap::new(now);

@@ -1,23 +1,62 @@
-//! Changes of health checks in the cluster log, so that a failure can be read there after it is over.
+//! Changes of health checks: written to the cluster log, so that a failure can be read there after it is
+//! over, and compared with mutes, which end when their check clears or gets worse.
 
 use super::Monitor;
 use super::job::Job;
-use crate::health::{Severity, View, health};
+use crate::health::{Health, Severity, View, health};
+use crate::state::Mute;
 use engine::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Interval at which health is checked.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// How long a muted check must be absent to count as cleared. A new leader does not know all reports at once.
+const CLEARED: Duration = Duration::from_secs(20);
 
 /// The checks that failed at the last look: severity and summary by name.
 #[derive(Debug, Default)]
 pub(super) struct HealthSeen {
     due: Time,
     checks: BTreeMap<String, (Severity, String)>,
+    /// Muted checks that are not raised, and the time of the first look that missed them.
+    absent: BTreeMap<String, Time>,
+    /// Codes of mutes that have ended.
+    ended: BTreeSet<String>,
 }
 
 impl HealthSeen {
+    /// Whether a mute has ended: its check cleared, or counts more than when it was muted.
+    pub fn has_ended(&self, mute: &Mute) -> bool {
+        self.ended.contains(&mute.code)
+    }
+
+    /// This monitor leads from now on; absences seen before do not count.
+    pub fn restart(&mut self) {
+        (self.absent, self.ended) = Default::default();
+    }
+
+    fn update_mutes(&mut self, now: Time, mutes: &[Mute], health: &Health) {
+        let raised = health.all();
+        let mutes = || mutes.iter().filter(|mute| !mute.sticky);
+        let is_absent =
+            |code: &str| mutes().any(|mute| mute.code == code) && !raised.contains_key(code);
+        self.absent.retain(|code, _| is_absent(code));
+        self.ended.clear();
+        for mute in mutes() {
+            let has_ended = match raised.get(mute.code.as_str()) {
+                Some(check) => check.count > mute.count,
+                None => {
+                    let since = *self.absent.entry(mute.code.clone()).or_insert(now);
+                    now.since(since) >= CLEARED
+                }
+            };
+            if has_ended {
+                self.ended.insert(mute.code.clone());
+            }
+        }
+    }
+
     /// Log entries for the difference, with the severities of the log.
     fn update(&mut self, now: BTreeMap<String, (Severity, String)>) -> Vec<(u16, String)> {
         let before = std::mem::replace(&mut self.checks, now);
@@ -63,6 +102,7 @@ impl Monitor {
         self.health_seen.due = now + INTERVAL;
         let (state, stats, overview) = (&self.state, &self.stats, &self.overview);
         let health = health(&View { state, stats, overview, now });
+        self.health_seen.update_mutes(now, &state.mutes, &health);
         let audible = health.all().into_iter().filter(|(name, _)| !health.is_muted(name));
         let checks =
             audible.map(|(name, check)| (name.to_owned(), (check.severity, check.summary.clone())));

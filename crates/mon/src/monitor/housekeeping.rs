@@ -4,6 +4,7 @@ use super::Monitor;
 use super::job::{GLOBAL_IDS_PER_RESERVATION, Job};
 use crate::change::Change;
 use crate::keys;
+use crate::state::Mute;
 use engine::Time;
 use maps::PoolFlags;
 use types::PoolId;
@@ -108,10 +109,11 @@ impl Monitor {
 
     fn plan_mutes(&self, now: Time, change: &mut Change) {
         let second = u64::from(now.wall().seconds);
-        let is_over = |expires_at: u64| expires_at != 0 && expires_at <= second;
-        if self.state.mutes.iter().any(|mute| is_over(mute.expires_at)) {
-            let kept: Vec<_> =
-                self.state.mutes.iter().filter(|mute| !is_over(mute.expires_at)).collect();
+        let has_expired = |expires_at: u64| expires_at != 0 && expires_at <= second;
+        let is_over =
+            |mute: &&Mute| has_expired(mute.expires_at) || self.health_seen.has_ended(mute);
+        if self.state.mutes.iter().any(|mute| is_over(&mute)) {
+            let kept: Vec<_> = self.state.mutes.iter().filter(|mute| !is_over(mute)).collect();
             change.put(keys::HEALTH_MUTES, serde_json::to_vec(&kept).unwrap_or_default());
         }
     }
