@@ -18,6 +18,7 @@ pub mod agenda;
 pub mod check;
 pub mod cluster;
 pub mod control_trials;
+pub mod digest;
 pub mod faults;
 pub mod history;
 pub mod model;

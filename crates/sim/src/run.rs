@@ -13,9 +13,11 @@ use crate::scaling;
 use crate::scenario::Scenario;
 use crate::stall;
 use crate::trace::Brief;
-use crate::world::{World, create_pool_command, out_command, purge_command, set_pool_command};
+use crate::world::{
+    START, World, create_pool_command, out_command, purge_command, set_pool_command,
+};
 use engine::{Duration, Time};
-use maps::{OsdMap, PoolFlags};
+use maps::{OsdMap, Pool, PoolFlags};
 use osd::Osd;
 use pg::scrub::Stamps;
 use pg::{Pg, State};
@@ -32,9 +34,13 @@ const QUOTA_GROUPS: u32 = 16;
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// One in so many seeds is scrubbed in the end.
 const SCRUBBED_SEEDS: u64 = 3;
+/// Scrubs of all groups that changes of their numbers may interrupt.
+const SCRUB_ROUNDS_MAX: usize = 50;
 /// Time for a healed cluster to answer every request.
 const LIVENESS_LIMIT: Duration = Duration::from_secs(400);
-/// The same without any other work.
+/// Time for a run whose recovery makes progress.
+const PATIENCE: Duration = Duration::from_secs(20_000);
+/// Like [`LIVENESS_LIMIT`], without any other work.
 const REPLY_LIMIT: Duration = Duration::from_secs(120);
 /// Interval of checks that examine all groups.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -61,6 +67,8 @@ pub struct Report {
     pub seed: u64,
     /// Hash of the trace: equal for equal seeds.
     pub hash: u64,
+    /// Digest of all outputs of all daemons.
+    pub digest: u64,
     pub events: u64,
     pub requests: usize,
     pub answered: usize,
@@ -170,12 +178,12 @@ fn play(world: &mut World) -> Result<Report, String> {
 }
 
 /// Checks the history only: copies cannot be checked, because needed maps cannot be made.
-fn check_clients(world: &World) -> Result<Report, String> {
+fn check_clients(world: &mut World) -> Result<Report, String> {
     let undecided = check_history(world)?;
     Ok(Report { undecided, ..report(world) })
 }
 
-fn check_stuck(world: &World) -> Result<Report, String> {
+fn check_stuck(world: &mut World) -> Result<Report, String> {
     let undecided = check_history(world)?;
     Ok(Report { undecided, is_stuck: true, ..report(world) })
 }
@@ -200,9 +208,16 @@ fn become_clean(world: &mut World) -> Result<(), String> {
     if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
-    match world.run_until(LIVENESS_LIMIT, now_and_then(World::is_clean)) {
-        true => Ok(()),
-        false => Err(format!("groups are never clean:\n{}", world.groups())),
+    // Large objects in small pieces take long: as long as there is progress, it is waited for.
+    let mut groups = String::new();
+    loop {
+        if world.run_until(LIVENESS_LIMIT, now_and_then(World::is_clean)) {
+            return Ok(());
+        }
+        let before = std::mem::replace(&mut groups, world.groups());
+        if groups == before || world.agenda.now() > START + PATIENCE {
+            return Err(format!("groups are never clean:\n{groups}"));
+        }
     }
 }
 
@@ -392,12 +407,44 @@ fn map(world: &World) -> Option<&OsdMap> {
 
 /// Deep-scrubs all groups. Damage with another copy is repaired, and no error may remain.
 fn scrub(world: &mut World) -> Result<(), String> {
+    for _ in 0..SCRUB_ROUNDS_MAX {
+        let groups = steady_groups(world);
+        if scrub_all(world, &groups)? {
+            return Ok(());
+        }
+    }
+    Err("numbers of groups change for ever".to_owned())
+}
+
+/// `pg_num` and `pgp_num` of each pool, as soon as the autoscaler is changing none.
+fn steady_groups(world: &mut World) -> Vec<(u32, u32)> {
+    let is_steady =
+        |pool: &Pool| pool.pg_num == pool.pg_num_target && pool.pgp_num == pool.pgp_num_target;
+    world.run_until(LIVENESS_LIMIT, |world| {
+        map(world).is_some_and(|map| map.pools.values().all(is_steady))
+    });
+    numbers_of_groups(world)
+}
+
+fn numbers_of_groups(world: &World) -> Vec<(u32, u32)> {
+    let numbers = |pool: &Pool| (pool.pg_num, pool.pgp_num);
+    map(world).map(|map| map.pools.values().map(numbers).collect()).unwrap_or_default()
+}
+
+/// False if numbers of groups changed before the end: a group that is split off a scrubbed one has no
+/// order, and one that moves before it is clean loses its order.
+fn scrub_all(world: &mut World, groups: &[(u32, u32)]) -> Result<bool, String> {
     // The response to an earlier command like this must not be mistaken for that to this one.
     await_commands(world)?;
     let before: BTreeMap<PgId, UTime> = primaries(world).map(last_deep).collect();
     command(world, r#"{"prefix":"osd deep-scrub","who":"all"}"#)?;
+    let is_other = |world: &World| numbers_of_groups(world) != groups;
     let is_done = |world: &World| world.is_clean() && are_scrubbed(world, &before);
-    let done = world.run_until(LIVENESS_LIMIT, now_and_then(is_done));
+    let done = world
+        .run_until(LIVENESS_LIMIT, now_and_then(|world: &World| is_other(world) || is_done(world)));
+    if done && is_other(world) {
+        return Ok(false);
+    }
     let states: Vec<_> = primaries(world).collect();
     if !done {
         return Err(format!("scrubs never end: {states:?}\n{}", world.groups()));
@@ -406,7 +453,7 @@ fn scrub(world: &mut World) -> Result<(), String> {
     let errors: u64 = stamps.map(|stamps| stamps.errors.total()).sum();
     let is_hopeless = world.scenario.rotten.is_some() && world.scenario.size == 1;
     match errors == 0 || is_hopeless {
-        true => Ok(()),
+        true => Ok(true),
         false => Err(format!("a scrub finds {errors} errors that it does not repair: {states:?}")),
     }
 }
@@ -667,11 +714,13 @@ fn met(world: &World) -> BTreeMap<String, u64> {
     kinds.chain(many).chain(world.scenario.traits().map(|name| (name.to_owned(), 1))).collect()
 }
 
-fn report(world: &World) -> Report {
+fn report(world: &mut World) -> Report {
+    let digest = world.digest();
     let entries = world.history.entries();
     Report {
         seed: world.scenario.seed,
         hash: world.trace.hash(),
+        digest,
         events: world.events,
         requests: entries.len(),
         answered: entries.iter().filter(|entry| entry.completed.is_some()).count(),

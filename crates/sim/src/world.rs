@@ -42,7 +42,8 @@ use engine::{ConnId, ConnectingStep, Duration, Message, NodeOutput, Time};
 use maps::OsdMap;
 use rados::OperationReply;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use stdx::Prng;
+use std::hash::Hasher;
+use stdx::{FastHasher, Prng};
 use types::{Epoch, Errno, OsdId, PoolId};
 
 const SNAPSHOTS_SALT: u64 = 0x5eaf_00d5;
@@ -418,6 +419,15 @@ impl World {
             self.nodes[node].wake = Some(due);
             self.agenda.at(due, Event::Wake(node));
         }
+    }
+
+    /// Digest of the outputs of all nodes.
+    pub fn digest(&mut self) -> u64 {
+        let mut hasher = FastHasher::default();
+        for node in &mut self.nodes {
+            hasher.write_u64(node.process().digest());
+        }
+        hasher.finish()
     }
 
     fn perform(&mut self, node: NodeId, output: NodeOutput) {

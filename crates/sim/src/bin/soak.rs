@@ -2,11 +2,13 @@
 
 use sim::run::{Failure, Options, run};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::process::ExitCode;
 use std::time::Instant;
+use stdx::FastHasher;
 
 const USAGE: &str =
-    "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going] [--tally]";
+    "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going] [--tally] [--digest]";
 const SEEDS_DEFAULT: u64 = 40;
 /// Longest time in seconds between lines of progress.
 const PROGRESS_SECONDS: u64 = 10;
@@ -18,6 +20,7 @@ struct Arguments {
     trace: bool,
     keep_going: bool,
     tally: bool,
+    digest: bool,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--trace" => arguments.trace = true,
             "--keep-going" => arguments.keep_going = true,
             "--tally" => arguments.tally = true,
+            "--digest" => arguments.digest = true,
             _ => return Err(format!("'{word}' is not known")),
         }
     }
@@ -70,6 +74,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     let (mut requests, mut events, mut undecided, mut damaged) = (0, 0, 0, 0);
     let (mut stuck, mut failures) = (0u64, 0u64);
     let mut said = 0;
+    let mut digest = FastHasher::default();
     let mut tally: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for number in 0..arguments.seeds {
         match run(arguments.first_seed + number, &options) {
@@ -79,6 +84,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
                 undecided += report.undecided;
                 damaged += report.damaged;
                 stuck += u64::from(report.is_stuck);
+                digest.write_u64(report.digest);
                 for (what, times) in report.met {
                     let (seeds, all) = tally.entry(what).or_default();
                     (*seeds, *all) = (*seeds + 1, *all + times);
@@ -104,6 +110,9 @@ fn soak(arguments: &Arguments) -> ExitCode {
          {undecided} histories undecided, {damaged} reads met damage, \
          {stuck} stuck, {seconds:.1} s"
     );
+    if arguments.digest {
+        println!("digest {:016x}", digest.finish());
+    }
     if arguments.tally {
         tally.iter().for_each(|(what, (seeds, times))| println!("{what}: {seeds} seeds, {times}"));
     }

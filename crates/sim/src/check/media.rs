@@ -44,14 +44,16 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
     Ok(met.len())
 }
 
-/// True for a read during which a disk could not read data of which it may have had the only copy.
+/// True for a request during which a disk could not read data of which it may have had the only copy. A write
+/// is refused as well then, if its object is to be recovered from that copy.
 fn was_misread(world: &World, entry: &Entry) -> bool {
     let answered = entry.completed.as_ref().map_or(entry.invoked, |completed| completed.at);
-    let overlaps = |misread: &Misread| {
-        misread.since <= answered && misread.until.is_none_or(|until| entry.invoked <= until)
-    };
     let reads = !entry.action.is_write() || matches!(entry.action, Action::CopyFrom { .. });
-    reads && world.misreads.iter().any(overlaps)
+    let overlaps = |misread: &Misread| {
+        let began = misread.since <= answered && (reads || !misread.is_once);
+        began && misread.until.is_none_or(|until| entry.invoked <= until)
+    };
+    world.misreads.iter().any(overlaps)
 }
 
 /// True for a request that changed nothing and returned nothing about its object.

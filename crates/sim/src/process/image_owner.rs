@@ -142,6 +142,10 @@ impl ImageOwner {
             return self.begin_chore(client);
         }
         let size = self.contents.len() as u64;
+        // A resize waits only for watchers that are known: an image whose watch was lost learns the size later.
+        if matches!(&self.stage, Some(Stage::Open(image)) if image.size() != size) {
+            return;
+        }
         let offset = self.prng.below(size);
         let length = 1 + self.prng.below(LENGTH_MAX.min(size - offset));
         let range = offset as usize..(offset + length) as usize;

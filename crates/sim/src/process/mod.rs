@@ -24,10 +24,12 @@ pub use monitor::MonitorProcess;
 pub use osd::OsdProcess;
 pub use store_disk::StoreDisk;
 
+use crate::digest::Digest;
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Node, NodeOutput, Peer,
     Storage, Time,
 };
+use std::fmt::Debug;
 
 /// Simulated storage of a daemon: its timers are the completions of disk operations.
 pub trait Disk: Storage {
@@ -42,12 +44,15 @@ pub trait Process: Node {
     fn is_up(&self) -> bool;
     fn crash(&mut self);
     fn check_invariants(&self);
+    /// Digest of all its outputs since the run began, over all its lives.
+    fn digest(&self) -> u64;
 }
 
 /// A daemon, while it runs, with its disk.
 pub struct Hosted<D, S> {
     pub daemon: Option<D>,
     pub disk: S,
+    digest: Digest,
 }
 
 impl<D, S> Hosted<D, S>
@@ -55,7 +60,7 @@ where
     S: Disk,
 {
     pub fn new(disk: S) -> Self {
-        Hosted { daemon: None, disk }
+        Hosted { daemon: None, disk, digest: Digest::default() }
     }
 
     fn crash(&mut self) {
@@ -74,6 +79,7 @@ where
 impl<D, S> Node for Hosted<D, S>
 where
     D: Daemon,
+    D::Request: Debug,
     S: Disk<Request = D::Request, Completion = D::Completion>,
 {
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
@@ -125,8 +131,14 @@ where
                 return None;
             };
             match output.for_sessions() {
-                Ok(output) => return Some(output),
-                Err(request) => self.disk.submit(now, request),
+                Ok(output) => {
+                    self.digest.output(&output);
+                    return Some(output);
+                }
+                Err(request) => {
+                    self.digest.request(&request);
+                    self.disk.submit(now, request);
+                }
             }
         }
     }
@@ -155,6 +167,10 @@ macro_rules! delegate_life {
 
         fn crash(&mut self) {
             self.hosted.crash();
+        }
+
+        fn digest(&self) -> u64 {
+            self.hosted.digest.value()
         }
     };
 }

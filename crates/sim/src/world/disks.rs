@@ -17,6 +17,8 @@ const MOMENT: Duration = Duration::from_millis(50);
 /// A period in which a disk failed to read data of which it may have had the only copy.
 #[derive(Debug, Clone)]
 pub struct Misread {
+    /// A retry succeeds.
+    pub is_once: bool,
     node: NodeId,
     pub since: Time,
     pub until: Option<Time>,
@@ -58,7 +60,7 @@ impl World {
         if !self.is_clean() || !self.is_settled() {
             return self.agenda.after(MOMENT, Event::Fault(Fault::RotSoon(node)));
         }
-        self.note_misread(node);
+        self.note_misread(node, false);
         self.crash(node, false);
         self.rot(node);
         let away = self.fault_prng.below(self.scenario.faults.away_ms_max.max(1));
@@ -87,7 +89,7 @@ impl World {
             self.scenario.min_size == 1 || !self.bad_disks.is_empty() || !self.is_clean();
         self.bad_disks.insert(node);
         if may_be_alone {
-            self.note_misread(node);
+            self.note_misread(node, false);
         }
         self.with_store(node, |store, _| store.kill());
     }
@@ -96,7 +98,7 @@ impl World {
         // Data that one OSD alone has is lost if the OSD cannot read it.
         if self.scenario.min_size > 1 {
             self.bad_disks.insert(node);
-            self.note_misread(node);
+            self.note_misread(node, false);
             self.with_store(node, |store, _| store.misread(per_million));
         }
     }
@@ -106,7 +108,7 @@ impl World {
         if self.is_removed(node) || self.bad_disks.contains(&node) {
             return;
         }
-        self.note_misread(node);
+        self.note_misread(node, true);
         self.failing_reads.insert(node);
         self.with_store(node, |store, _| store.fail_read(after));
     }
@@ -126,8 +128,8 @@ impl World {
         }
     }
 
-    fn note_misread(&mut self, node: NodeId) {
-        self.misreads.push(Misread { node, since: self.agenda.now(), until: None });
+    fn note_misread(&mut self, node: NodeId, is_once: bool) {
+        self.misreads.push(Misread { node, since: self.agenda.now(), until: None, is_once });
     }
 
     pub(super) fn end_misread(&mut self, node: NodeId) {
