@@ -1,8 +1,8 @@
 //! Digest of all outputs of a daemon, in order: equal for equal behaviour.
 //!
-//! The trace of a run has the arrivals of messages. The digest also has their content, storage requests and what
-//! daemons do with sessions, so that a change that must not alter behaviour can be held to an equal digest
-//! for equal seeds (`soak --digest`).
+//! The trace of a run has the arrivals of messages. The digest also has their content, storage requests and
+//! what daemons do with sessions, so that a change that must not alter behaviour can be held to an equal
+//! digest for equal seeds (`soak --digest`).
 
 use crate::trace::Brief;
 use engine::{Message, NodeOutput};

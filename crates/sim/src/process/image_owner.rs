@@ -142,7 +142,7 @@ impl ImageOwner {
             return self.begin_chore(client);
         }
         let size = self.contents.len() as u64;
-        // A resize waits only for watchers that are known: an image whose watch was lost learns the size later.
+        // A resize waits only for known watchers: an image whose watch was lost learns the size later.
         if matches!(&self.stage, Some(Stage::Open(image)) if image.size() != size) {
             return;
         }
