@@ -55,7 +55,8 @@ pub fn plan(map: &OsdMap, table: &RawTable, limits: Limits) -> BTreeMap<PgId, It
     }
     let mut domains = map.domains();
     let mut changed = BTreeMap::new();
-    for state in &mut pools {
+    // Groups that are about to be merged stay together.
+    for state in pools.iter_mut().filter(|state| state.pool.merging().is_none()) {
         let mut ranking = Ranking::new(state, &totals);
         while changed.len() < limits.max_changes {
             let found =

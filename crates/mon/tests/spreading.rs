@@ -163,6 +163,32 @@ fn groups_merge_one_by_one_once_both_have_come_to_rest() {
     assert_eq!(pool(&cluster).last_pg_merge_meta.source, PgId { pool: POOL, seed: 2 });
 }
 
+/// Both rest, and answer nobody, until they are merged; on different OSDs they never are.
+#[test]
+fn a_merge_is_withdrawn_when_an_upmap_parts_its_groups_and_tried_again_without_the_upmap() {
+    let mut cluster = cluster(&["splits_groups", "merges_groups"], 4);
+    let shrink = json!({ "prefix": "osd pool set", "pool": "data", "var": "pg_num", "val": "3" });
+    run(&mut cluster, shrink);
+    let pending = |cluster: &Cluster| cluster.monitor.state().osdmap.pools[&POOL].pg_num_pending;
+    for _ in 0..5 {
+        settle(&mut cluster);
+    }
+    assert_eq!(pending(&cluster), 3);
+    let group = PgId { pool: POOL, seed: 3 };
+    let up = cluster.monitor.state().osdmap.pg_to_osds(group).up;
+    let is_on_other_host = |osd: &i32| up.iter().all(|member| member.0 / 2 != osd / 2);
+    let other = (0..8).find(is_on_other_host).unwrap();
+    let items = json!([up[0].0.to_string(), other.to_string()]);
+    run(&mut cluster, json!({ "prefix": "osd pg-upmap-items", "pgid": "1.3", "id": items }));
+    cluster.advance(Duration::from_secs(1));
+    assert_eq!(pending(&cluster), 4, "its groups serve again");
+    for _ in 0..5 {
+        settle(&mut cluster);
+    }
+    assert_eq!(pending(&cluster), 3);
+    assert!(cluster.monitor.state().osdmap.pg_upmap_items.is_empty());
+}
+
 #[test]
 fn groups_with_clones_merge_if_all_osds_say_that_they_can() {
     for (abilities, result, target) in [

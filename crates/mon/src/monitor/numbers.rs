@@ -153,8 +153,11 @@ fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Optio
         let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= next.last_change);
         stat.is_some_and(|stat| stat.state & pg_state::CLEAN == 0)
     };
-    // The target was raised again, or the merge would take long and block clients meanwhile.
-    if next.pg_num_target > next.pg_num_pending || is_ill(source) || is_ill(target) {
+    let map = &state.osdmap;
+    let is_apart = map.pg_to_osds(source).up != map.pg_to_osds(target).up;
+    // The target was raised again, or the merge would take long and block clients meanwhile, or an upmap has
+    // moved one of the groups: the other OSDs would never come.
+    if next.pg_num_target > next.pg_num_pending || is_apart || is_ill(source) || is_ill(target) {
         next.pg_num_pending = next.pg_num;
         return Some(next);
     }
