@@ -637,7 +637,8 @@ fn look_at_everything(world: &mut World) -> Result<(), String> {
         }
     }
     if !world.run_until(REPLY_LIMIT, World::image_users_are_ready) {
-        return Err("the users of an image do not find out what is in it".to_owned());
+        let users = world.describe_image_users();
+        return Err(format!("the users of an image do not find out what is in it:\n{users}"));
     }
     world.look_at_images();
     match world.run_until(REPLY_LIMIT, |world| world.in_flight() == 0) {

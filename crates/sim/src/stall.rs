@@ -35,6 +35,9 @@ pub enum Stall {
     Quota,
 }
 
+/// Time for users of images to find out what is in them.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+
 impl Stall {
     pub fn draw(seed: u64, can_stall: bool) -> Option<Stall> {
         let mut prng = Prng::new(seed ^ SALT);
@@ -50,6 +53,10 @@ impl Stall {
 }
 
 pub fn play(world: &mut World, stall: Stall) -> Result<(), String> {
+    if stall == Stall::Quota {
+        // Writes of images to a full pool fail, and their users tolerate no error.
+        world.run_until(READY_LIMIT, World::image_users_are_ready);
+    }
     let (pg, osds) = draw_members(world, stall);
     let nodes: Vec<NodeId> = osds.iter().map(|osd| world.cast.osds[osd.0 as usize]).collect();
     begin(world, stall, &nodes)?;

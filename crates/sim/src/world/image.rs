@@ -43,6 +43,17 @@ impl World {
         are_ready
     }
 
+    pub fn describe_image_users(&mut self) -> String {
+        let mut text = String::new();
+        for node in self.cast.image_users.clone() {
+            let Body::Client(client) = &self.nodes[node].body else { continue };
+            let (in_flight, user) = (client.in_flight(), client.image_user.as_ref());
+            let user = user.map(|user| (user.failure(), user.is_open(), user.describe()));
+            text += &format!("node {node}, {in_flight} in flight: {user:?}\n");
+        }
+        text
+    }
+
     /// Each user reads its image or part.
     pub fn look_at_images(&mut self) {
         for node in self.cast.image_users.clone() {
