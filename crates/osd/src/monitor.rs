@@ -141,6 +141,10 @@ impl Osd {
             Some(conn) if self.stage == Stage::Booting => {
                 self.monitor.ungranted += 1;
                 if self.should_leave_monitor() {
+                    tracing::warn!(
+                        rank = self.monitor.rank,
+                        "the monitor does not mark this OSD up; trying the next one"
+                    );
                     self.outputs.push_back(Output::Close { conn });
                     return self.monitor_closed(now);
                 }

@@ -187,8 +187,11 @@ impl Osd {
             if self.peers.of(conn).is_none() {
                 self.note_offered(conn, pg::message::sender_epoch(&message).ok());
             }
-            self.charge_group_message(conn, message.len());
-            return self.hold(now, Input::Group(conn, message));
+            // Messages of a session that has ended are dropped later, and are not counted.
+            if self.sessions.contains_key(&conn) {
+                self.charge_group_message(conn, message.len());
+                return self.hold(now, Input::Group(conn, message));
+            }
         }
         if message.kind == OsdRequest::KIND && self.sessions.contains_key(&conn) {
             self.charge(conn, message.len());

@@ -49,7 +49,7 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
     // Once per pool: there may be 100,000 groups, and this runs for every health report.
     let limits: BTreeMap<PoolId, (Duration, UTime)> = pools
         .map(|(&id, pool)| {
-            (id, (interval(view, pool, kind).mul_f64(1.0 + ratio), pool.create_time))
+            (id, (stretched(interval(view, pool, kind), 1.0 + ratio), pool.create_time))
         })
         .collect();
     let late = view.stats.pgs().filter_map(|(pg, stat)| {
@@ -70,6 +70,11 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
     let count = late.len();
     let summary = format!("{count} pg{} not {} in time", plural(count), kind.word);
     health.warn(kind.check, count, summary, details);
+}
+
+/// The longest duration if the product is none: options may have any value.
+fn stretched(interval: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(interval.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
 
 fn interval(view: &View<'_>, pool: &Pool, kind: &Kind) -> Duration {
@@ -95,6 +100,12 @@ mod tests {
     use wire::internal::StatsReport;
 
     const DAY: u64 = 86_400;
+
+    #[test]
+    fn an_interval_beyond_all_durations_is_never_over() {
+        assert_eq!(stretched(Duration::MAX, 1.5), Duration::MAX);
+        assert_eq!(stretched(Duration::from_secs(1), -2.0), Duration::MAX);
+    }
 
     #[test]
     fn groups_whose_scrub_is_long_due_are_named_with_the_time_of_the_last_one() {

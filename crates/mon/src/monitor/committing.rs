@@ -84,7 +84,7 @@ impl Monitor {
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
         match State::load(entries, revision) {
             Ok(mut state) => {
-                // Whatever it wrote itself, this monitor can read.
+                // A monitor can read its own writes.
                 state.follow(&std::mem::take(&mut self.committed_during_load));
                 self.state = state;
                 self.state.running = self.running.overrides().clone();

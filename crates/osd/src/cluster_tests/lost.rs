@@ -97,7 +97,7 @@ fn new_data_heal_a_lost_object_that_had_nothing_else() {
     world.finish();
 }
 
-/// None of its metadata is known, so it may have had attributes.
+/// Its metadata is unknown, so it may have had attributes.
 #[test]
 fn new_data_do_not_heal_an_object_of_which_nothing_is_known() {
     let mut world = World::with_size(207, 3);
