@@ -275,6 +275,11 @@ struct Preserved {
 }
 
 impl Object {
+    /// Length of the data in bytes, which a copy of the object copies.
+    pub fn bytes(&self) -> usize {
+        self.state.data.len()
+    }
+
     /// Applies `action`, and returns its expected result.
     pub fn apply(&mut self, actor: ActorId, action: &Action, context: &SnapContext) -> Outcome {
         match action {

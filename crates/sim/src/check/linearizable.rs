@@ -4,12 +4,14 @@
 //!
 //! A request whose client died may have taken effect at any time after it was sent, or never. Steps that do
 //! not change the object are ordered as soon as they fit: moving such a step to the front of the remaining
-//! ones never excludes an order. So the search branches only for requests without a response.
+//! ones never excludes an order. So the search branches only for requests without a response, and tries orders
+//! with few of those first: most never took effect, and their number decides how many orders there are.
 
 use super::media::is_void;
 use crate::history::Entry;
 use crate::model::Object;
 use engine::Time;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -18,6 +20,9 @@ use types::EVersion;
 
 /// Bound for visited states; beyond it the search ends undecided.
 const STATES_MAX: usize = 300_000;
+/// Bound for bytes of objects that the search copied, since states of large objects take longer than others;
+/// beyond it the search ends undecided.
+const COPIED_BYTES_MAX: usize = 8 << 30;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -43,6 +48,7 @@ struct Search<'a> {
     seen: BTreeSet<(u64, u64)>,
     /// The longest order that was found.
     longest: Vec<usize>,
+    copied_bytes: Cell<usize>,
 }
 
 /// An order of some steps, and the object after them.
@@ -52,6 +58,8 @@ struct Path {
     taken: Vec<bool>,
     /// All steps with a response before this index are taken.
     first: usize,
+    /// Number of steps without a response in `order`.
+    unanswered: usize,
     object: Object,
 }
 
@@ -68,7 +76,8 @@ pub fn check<'a>(entries: impl Iterator<Item = &'a Entry>) -> Verdict {
         steps.push(Step { entry, returned, before: None });
     }
     chain_versions(&mut steps);
-    Search { steps, answered: count, seen: BTreeSet::new(), longest: Vec::new() }.run()
+    let (seen, longest, copied_bytes) = (BTreeSet::new(), Vec::new(), Cell::new(0));
+    Search { steps, answered: count, seen, longest, copied_bytes }.run()
 }
 
 fn chain_versions(steps: &mut [Step<'_>]) {
@@ -87,7 +96,21 @@ fn chain_versions(steps: &mut [Step<'_>]) {
 }
 
 impl Search<'_> {
+    /// Tries orders with no step without a response, then with at most one, and so on.
     fn run(&mut self) -> Verdict {
+        let mut verdict = Verdict::Undecided;
+        for unanswered_max in 0..=self.steps.len() - self.answered {
+            self.seen.clear();
+            verdict = self.run_with(unanswered_max);
+            if !matches!(verdict, Verdict::Violated(_)) {
+                break;
+            }
+        }
+        verdict
+    }
+
+    /// Searches the orders with at most that many steps without a response.
+    fn run_with(&mut self, unanswered_max: usize) -> Verdict {
         let path = Path { taken: vec![false; self.steps.len()], ..Path::default() };
         // Paths with the steps that continue them, the last one first.
         let mut open: Vec<(Path, Vec<usize>)> = Vec::new();
@@ -114,11 +137,14 @@ impl Search<'_> {
             if path.first == self.answered {
                 return Verdict::Linearizable;
             }
-            if self.seen.len() >= STATES_MAX {
+            if self.seen.len() >= STATES_MAX || self.copied_bytes.get() >= COPIED_BYTES_MAX {
                 return Verdict::Undecided;
             }
             if self.seen.insert((hash(&path.taken), hash(&path.object))) {
                 let mut options = self.options(&path);
+                if path.unanswered == unanswered_max {
+                    options.retain(|step| *step < self.answered);
+                }
                 // The likeliest option is explored first: steps with a response, in their order.
                 options.reverse();
                 match options.as_slice() {
@@ -139,6 +165,7 @@ impl Search<'_> {
         let _ = path.object.apply(*actor, action, context);
         path.taken[step] = true;
         path.order.push(step);
+        path.unanswered += usize::from(step >= self.answered);
         while path.first < self.answered && path.taken[path.first] {
             path.first += 1;
         }
@@ -195,6 +222,7 @@ impl Search<'_> {
     fn result(&self, path: &Path, step: usize) -> Option<Object> {
         let Entry { actor, action, context, completed, .. } = self.steps[step].entry;
         let mut after = path.object.clone();
+        self.copied_bytes.set(self.copied_bytes.get() + after.bytes());
         let outcome = after.apply(*actor, action, context);
         let fits = completed.as_ref().is_none_or(|seen| seen.outcome == outcome);
         fits.then_some(after)
@@ -327,6 +355,15 @@ mod tests {
         assert_eq!(with_reads("a", "ab"), Verdict::Linearizable);
         assert!(matches!(with_reads("ab", "a"), Verdict::Violated(_)));
         assert!(matches!(with_reads("ab", "abb"), Verdict::Violated(_)));
+    }
+
+    /// The order that needs one of many such requests is found before the orders of all of them are tried.
+    #[test]
+    fn one_of_many_requests_without_a_response_took_effect() {
+        let mut history: Vec<_> = (0..40).map(|n| (1, 0, n, append("x"), done())).collect();
+        history.push((1, 0, 40, append("b"), done()));
+        history.push((2, 3, 41, Action::Read, read("b")));
+        assert_eq!(verdict(&history), Verdict::Linearizable);
     }
 
     #[test]
