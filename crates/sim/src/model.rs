@@ -155,23 +155,16 @@ impl Action {
 
     /// True if a full cluster may execute a later request of the same client before this one. The client
     /// holds back requests that are not removals. Of requests sent before the client knew, an OSD drops
-    /// those that add data, as Ceph's do; others are executed. A request refused for lack of space is
-    /// executed anew if the response is lost and the request resent, and a later one may have found space
-    /// by then.
-    pub fn is_overtaken_when_full(&self, later: &Action) -> bool {
-        let is_held = later.is_let_through() && !self.is_let_through();
-        is_held || self.may_add()
+    /// those that add data, as Ceph's do; others are executed. An OSD whose disk is full refuses all but
+    /// those that free space. A refused request is executed anew if the response is lost and the request
+    /// resent, and a later one may have been executed by then.
+    pub fn is_overtaken_when_full(&self) -> bool {
+        self.is_write() && !self.is_let_through()
     }
 
     /// True if a client sends the request although the cluster is full.
     pub fn is_let_through(&self) -> bool {
         *self == Action::Remove
-    }
-
-    /// True if the request may add data or objects.
-    fn may_add(&self) -> bool {
-        self.is_write()
-            && !matches!(self, Action::Remove | Action::OmapRemove { .. } | Action::Unlock)
     }
 
     /// True if the request is a write by a class call, which no single operation shows.
@@ -423,14 +416,12 @@ mod tests {
     }
 
     #[test]
-    fn in_a_full_cluster_removals_overtake_writes_that_are_held_back() {
+    fn a_full_cluster_may_refuse_all_but_removals() {
         let remove_pair = Action::OmapRemove { key: "key.1".into() };
-        assert!(remove_pair.is_overtaken_when_full(&Action::Remove));
-        assert!(Action::Create.is_overtaken_when_full(&remove_pair));
         let append = Action::Append { data: "refused, and the answer was lost".into() };
-        assert!(append.is_overtaken_when_full(&Action::Create));
-        assert!(!remove_pair.is_overtaken_when_full(&Action::Unlock));
-        assert!(!Action::Remove.is_overtaken_when_full(&remove_pair));
+        assert!(append.is_overtaken_when_full() && remove_pair.is_overtaken_when_full());
+        assert!(!Action::Remove.is_overtaken_when_full());
+        assert!(!Action::Read.is_overtaken_when_full());
     }
 
     #[test]
