@@ -84,7 +84,7 @@ impl Change {
         std::mem::take(&mut self.orders)
     }
 
-    /// Updates the image traffic, at once and whether or not the change is committed.
+    /// Updates the image traffic once the change is durable.
     pub fn note_images(&mut self, note: Note) {
         self.image_notes.push(note);
     }

@@ -164,6 +164,8 @@ pub struct Monitor {
     doubtful: Option<InFlight>,
     /// The newest revision known when the current load was requested.
     known_before_load: Revision,
+    /// Token of the newest request for the whole content of the store.
+    newest_load: u64,
     /// Own transactions that were committed during the load, which may have been executed before them.
     committed_during_load: Vec<Event>,
     claimed_maps: ClaimedMaps,
@@ -233,6 +235,7 @@ impl Monitor {
             in_flight: None,
             doubtful: None,
             known_before_load: 0,
+            newest_load: 0,
             committed_during_load: Vec::new(),
             claimed_maps: ClaimedMaps::default(),
             high_water: HighWater::default(),

@@ -659,6 +659,30 @@ fn a_commit_that_is_answered_during_a_load_stays_known_when_the_load_was_execute
 }
 
 #[test]
+fn the_answer_to_an_older_load_is_ignored() {
+    let mut monitors = Monitors::start(1);
+    (monitors.is_silent, monitors.untold) = (true, Some(0));
+    monitors.cannot_read(0);
+    let (_, older) = monitors.unanswered.pop_front().unwrap();
+    assert!(matches!(older, Request::Range { .. }));
+    let before = monitors.control.execute(monitors.now, &older);
+    // A second load is requested, and executed after a change.
+    monitors.cannot_read(0);
+    let (_, newer) = monitors.unanswered.pop_front().unwrap();
+    let mut transaction = Transaction::default();
+    transaction.put("config-key/name", "value");
+    let change = Request::Commit { token: 99, transaction };
+    monitors.control.execute(monitors.now, &change);
+    let after = monitors.control.execute(monitors.now, &newer);
+    (monitors.is_silent, monitors.untold) = (false, None);
+    let now = monitors.now;
+    monitors.with(0, |monitor| monitor.handle_completion(now, after));
+    monitors.with(0, |monitor| monitor.handle_completion(now, before));
+    monitors.drain();
+    monitors.json(0, json!({ "prefix": "config-key exists", "key": "name" }));
+}
+
+#[test]
 fn a_lone_monitor_that_cannot_read_the_store_goes_on_answering_and_says_so() {
     let mut monitors = Monitors::start(1);
     monitors.boot(0, 1 << 30);

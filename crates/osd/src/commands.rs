@@ -7,9 +7,9 @@ use bytes::Bytes;
 use engine::{ConnId, Duration};
 use serde_json::{Map, Value, json};
 use types::features::SUPPORTED;
-use types::{EntityName, EntityType, Errno, ParticipantName};
+use types::Errno;
 use wire::options::RUNNING_COMMANDS;
-use wire::{Command, CommandReply, Log, LogEntry, MessageBody};
+use wire::{Command, CommandReply, Log, MessageBody};
 
 /// Signature and help of each command, besides those of options and groups.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
@@ -352,17 +352,7 @@ impl Osd {
         let Some(monitor) = self.monitor.conn() else {
             return Err(Sentence::new(Errno::AGAIN, "no monitor is reached at the moment"));
         };
-        self.log_sequence += 1;
-        let entry = LogEntry {
-            name: EntityName::osd(self.id().0),
-            rank: ParticipantName::new(EntityType::OSD, self.id().0.into()),
-            addrs: self.config.addrs.clone(),
-            stamp: self.now.wall(),
-            sequence: self.log_sequence,
-            severity,
-            text: message,
-            channel: "cluster".to_owned(),
-        };
+        let entry = self.cluster_log_entry(self.now, severity, message);
         let log = Log { version: 0, fsid: self.config.fsid, entries: vec![entry] };
         self.send(monitor, log.encode(SUPPORTED));
         Ok(())

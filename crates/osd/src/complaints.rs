@@ -27,6 +27,7 @@ pub(crate) struct Repairs {
     untold: BTreeMap<(PgId, FoundBy), (u64, BTreeSet<OsdId>)>,
     /// Other lines for the cluster log.
     texts: VecDeque<String>,
+    /// Sequence number of the latest entry in the cluster log.
     lines: u64,
 }
 
@@ -84,26 +85,31 @@ impl Osd {
         self.repairs.copies.iter().map(|(osd, (_, copies))| (*osd, *copies)).collect()
     }
 
+    /// An entry for the cluster log with the next sequence number of this OSD.
+    pub(crate) fn cluster_log_entry(&mut self, now: Time, severity: u16, text: String) -> LogEntry {
+        let id = self.config.id.0;
+        self.repairs.lines += 1;
+        LogEntry {
+            name: EntityName::osd(id),
+            rank: ParticipantName::new(types::EntityType::OSD, id.into()),
+            addrs: self.config.addrs.clone(),
+            stamp: now.wall(),
+            sequence: self.repairs.lines,
+            severity,
+            text,
+            channel: "cluster".to_owned(),
+        }
+    }
+
     /// Sends waiting lines to the cluster log, a bounded number with each report.
     pub(crate) fn tell_cluster_log(&mut self, now: Time) {
         const WARNING: u16 = 3;
         let Some(monitor) = self.monitor.conn() else { return };
-        let id = self.config.id;
         let mut entries = Vec::new();
         while entries.len() < limits::LOG_LINES_MAX
             && let Some(text) = self.repairs.next_line()
         {
-            self.repairs.lines += 1;
-            entries.push(LogEntry {
-                name: EntityName::osd(id.0),
-                rank: ParticipantName::new(types::EntityType::OSD, id.0.into()),
-                addrs: self.config.addrs.clone(),
-                stamp: now.wall(),
-                sequence: self.repairs.lines,
-                severity: WARNING,
-                text,
-                channel: "cluster".to_owned(),
-            });
+            entries.push(self.cluster_log_entry(now, WARNING, text));
         }
         if !entries.is_empty() {
             let log = Log { version: 0, fsid: self.config.fsid, entries };

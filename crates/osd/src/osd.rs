@@ -110,8 +110,6 @@ pub struct Osd {
     pub(crate) operations: Operations,
     pub(crate) state_times: StateTimes,
     pub(crate) bench: Option<Box<Bench>>,
-    /// Sequence number of the latest entry by the `cluster_log` command.
-    pub(crate) log_sequence: u64,
     pub(crate) leases: Leases,
     /// When to check again whether read leases of prior intervals have expired, by group.
     pub(crate) waits: BTreeSet<(Time, PgId)>,
@@ -182,7 +180,6 @@ impl Osd {
             operations: Operations::default(),
             state_times: StateTimes::default(),
             bench: None,
-            log_sequence: 0,
             leases: Leases::default(),
             waits: BTreeSet::new(),
             scheduler: Scheduler::default(),

@@ -2,6 +2,7 @@
 
 use super::file_system::fsmap;
 use super::osd::metadata_of;
+use super::services;
 use super::status::release_of;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::{crush, maps, osdmap, pgs};
@@ -135,11 +136,7 @@ fn of_maps(context: &Context<'_>) -> Value {
         "mdsmap_first_committed": 1,
         "mdsmap_last_committed": 1,
         "purged_snaps": purged.map(|pool| json!({ "pool": pool.0, "purged_snaps": {} })).collect::<Vec<_>>(),
-        "servicemap": {
-            "epoch": 1,
-            "modified": state.mgrmap.active_change.to_iso(),
-            "services": {},
-        },
+        "servicemap": services::dump(&context.overview.services),
     })
 }
 

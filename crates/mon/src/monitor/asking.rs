@@ -68,9 +68,7 @@ impl Monitor {
                 Err(refusal) => self.refuse(&command, refusal),
                 Ok(admitted) if admitted.only_reads() => {
                     let (_, effects) = self.run_command(now, &command);
-                    for (conn, message) in effects.messages {
-                        self.send(conn, message);
-                    }
+                    self.perform(now, effects);
                 }
                 Ok(_) => drop(self.enqueue(Job::Command(command))),
             },
@@ -86,9 +84,7 @@ impl Monitor {
         self.overview.operations.take_waiting(self.jobs.iter().filter_map(Job::summary));
         let (_, effects) = self.run_command(now, command);
         self.state.running = self.running.overrides().clone();
-        for (conn, message) in effects.messages {
-            self.send(conn, message);
-        }
+        self.perform(now, effects);
     }
 
     fn refuse(&mut self, command: &CommandJob, refusal: Refusal) {

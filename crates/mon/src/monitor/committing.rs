@@ -77,11 +77,16 @@ impl Monitor {
         self.known_before_load = self.state.newest();
         self.committed_during_load.clear();
         let token = self.token();
+        self.newest_load = token;
         self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
     }
 
-    /// Replaces the state by the loaded one, and continues. The first load starts the service.
+    /// Replaces the state by the loaded one, and continues. The first load starts the service. The answer to
+    /// an older request is ignored: the store may have read before what made the newer one necessary.
     pub(super) fn loaded(&mut self, now: Time, token: u64, entries: &[Entry], revision: Revision) {
+        if token != self.newest_load {
+            return;
+        }
         match State::load(entries, revision) {
             Ok(mut state) => {
                 // A monitor can read its own writes.
@@ -353,19 +358,28 @@ impl Monitor {
     }
 
     /// Performs the effects of an operation whose change is durable.
-    fn finish(&mut self, now: Time, job: Job, effects: Effects) {
-        if let Some(global_ids) = effects.global_ids {
+    fn finish(&mut self, now: Time, job: Job, mut effects: Effects) {
+        if let Some(global_ids) = effects.global_ids.take() {
             self.take_global_ids(global_ids);
             self.serve_waiting_handshakes(now);
         }
         if let Some(done) = job.summary() {
             self.overview.operations.note_done(now, done);
         }
+        let again = effects.again;
+        self.perform(now, effects);
+        if again {
+            self.jobs.push_first(job);
+        }
+    }
+
+    /// Sends messages, and updates the image traffic.
+    pub(super) fn perform(&mut self, now: Time, effects: Effects) {
+        for note in effects.image_notes {
+            self.stats.images.take_note(now, note);
+        }
         for (conn, message) in effects.messages {
             self.send(conn, message);
-        }
-        if effects.again {
-            self.jobs.push_first(job);
         }
     }
 }

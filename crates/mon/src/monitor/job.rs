@@ -6,6 +6,7 @@ use super::osds::OsdJob;
 use super::{Monitor, Operation};
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
+use crate::image_traffic::Note;
 use crate::keys;
 use crate::state::{LOG_ENTRIES_KEPT, Leader};
 use bytes::Bytes;
@@ -183,6 +184,8 @@ pub(super) enum Channel {
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     pub messages: Vec<(ConnId, Message)>,
+    /// Updates of the image traffic.
+    pub image_notes: Vec<Note>,
     /// Ids that this operation reserves.
     pub global_ids: Option<Range<u64>>,
     /// The operation takes several steps, and must run again.
@@ -350,11 +353,9 @@ impl Monitor {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
-        for note in change.take_image_notes() {
-            self.stats.images.take_note(now, note);
-        }
         let message = self.answer(job, answer);
         let mut effects = Effects::message(job.conn, message);
+        effects.image_notes = change.take_image_notes();
         for (osd, order) in change.take_orders() {
             // All sessions: a dead one that has not been noticed yet may be the newer one.
             let sessions = self.sessions.iter().filter(|(_, session)| session.osd() == Some(osd));
