@@ -6,8 +6,8 @@ use crate::{Osd, VERSION, group_commands};
 use bytes::Bytes;
 use engine::{ConnId, Duration};
 use serde_json::{Map, Value, json};
-use types::features::SUPPORTED;
 use types::Errno;
+use types::features::SUPPORTED;
 use wire::options::RUNNING_COMMANDS;
 use wire::{Command, CommandReply, Log, MessageBody};
 
