@@ -357,7 +357,7 @@ pub(crate) fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
     }
 }
 
-type Procedure<T> = Box<dyn Fn(&mut Workflow) -> Result<T, Stop> + Send>;
+type Procedure<T> = Box<dyn Fn(&mut Workflow) -> Result<T, Stop>>;
 
 /// An operation on an image that runs once, in several steps.
 pub struct Task<T> {
@@ -369,7 +369,7 @@ pub struct Task<T> {
 
 impl<T> Task<T> {
     pub(crate) fn new(
-        procedure: impl Fn(&mut Workflow) -> Result<T, Stop> + Send + 'static,
+        procedure: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static,
     ) -> Self {
         let (procedure, workflow) = (Box::new(procedure), Workflow::default());
         let mut task = Task { procedure, workflow, outcome: None, is_over: false };
