@@ -11,6 +11,9 @@
 //!   poll_watch_event                                   -> WatchEvent
 //! ```
 //!
+//! Engines on top of it are [`RequestSource`]s; a [`RequestRouter`] passes the requests of many of them to one
+//! client, and the responses back.
+//!
 //! Invariants:
 //! * An operation keeps its transaction id however often it is sent, so an OSD executes it once.
 //! * Operations on one OSD are sent in the order in which they were submitted, also again.
@@ -29,6 +32,8 @@ mod locate;
 mod monitor;
 mod objecter;
 mod operation;
+mod request;
+mod router;
 mod session;
 mod watch;
 
@@ -40,4 +45,8 @@ pub use operation::{
     CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, PoolRequest,
     Reply,
 };
+pub use request::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, RequestSource,
+};
+pub use router::RequestRouter;
 pub use watch::{WatchEvent, WatchId};

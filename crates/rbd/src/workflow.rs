@@ -7,12 +7,15 @@
 //! requests, and it has no other effects.
 
 use crate::gather::Gathering;
+use crate::part;
 use crate::transfer::Transfer;
 use crate::work::Work;
 use crate::{Error, RequestSource};
-use bytes::Bytes;
 use engine::Duration;
-use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
+use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Place, Progress,
+    Reply, WatchEvent, WatchId,
+};
 use std::collections::VecDeque;
 use std::ops::Range;
 use types::Errno;
@@ -23,72 +26,6 @@ use wire::op::request_flags;
 /// the function again, which may read a large object map on its way.
 pub(crate) const IN_FLIGHT_MAX: u64 = 64;
 pub(crate) const IN_FLIGHT_LOW: u64 = IN_FLIGHT_MAX / 2;
-
-/// A request of an engine to the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClusterRequest {
-    Operate(Operation),
-    Watch(Place),
-    Unwatch(WatchId),
-    Notify {
-        place: Place,
-        payload: Bytes,
-    },
-    /// Has no response.
-    Acknowledge {
-        watch: WatchId,
-        notify_id: u64,
-        reply: Bytes,
-    },
-    /// Asks for the identity of this client in watches and locks ([`Reply::Identity`]).
-    Identify,
-    /// Waits for the newest OSD map; later requests are sent with its epoch.
-    NewestMap,
-    /// Allocates or deletes a self-managed snapshot id of a pool.
-    Pool(PoolRequest),
-    /// Sends a command to the monitor.
-    Command(String),
-    /// Completes after the delay with an empty operation reply.
-    Wait(Duration),
-}
-
-pub type ClusterResponse = Result<Reply, Errno>;
-
-/// Id of a request: the component of the source that sent it, and that component's own number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClusterRequestId {
-    pub(crate) part: Part,
-    pub(crate) number: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    /// A task, or the task that an image has in flight.
-    Task,
-    /// One operation of a gather step.
-    Gather,
-    /// One object of an image that is being migrated.
-    Transfer,
-    /// The exclusive lock of an image.
-    Lock,
-    /// An access to one object of an image.
-    Access,
-    /// An update of an image's object map.
-    Map,
-    /// An update of the object maps of snapshots.
-    SnapshotMaps,
-    Watch,
-    Unwatch,
-    /// The response is dropped.
-    Dropped,
-}
-
-/// Progress of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    pub done: u64,
-    pub total: u64,
-}
 
 /// Reason why one run of a workflow function ends early.
 #[derive(Debug)]
@@ -153,7 +90,7 @@ impl Workflow {
         }
         if !self.is_requested {
             self.is_requested = true;
-            let id = ClusterRequestId { part: Part::Task, number: self.used as u64 };
+            let id = ClusterRequestId { part: part::TASK, number: self.used as u64 };
             let request = request();
             self.is_delayed = matches!(request, ClusterRequest::Wait(_));
             self.requests.push_back((id, request));
@@ -164,8 +101,7 @@ impl Workflow {
     /// Sends a request whose response is dropped, once.
     pub fn send(&mut self, request: impl FnOnce() -> ClusterRequest) {
         if self.used == self.responses.len() {
-            self.requests
-                .push_back((ClusterRequestId { part: Part::Dropped, number: 0 }, request()));
+            self.requests.push_back((ClusterRequestId::DROPPED, request()));
             self.responses.push(Ok(Reply::Operation(OperationReply::default())));
         }
         self.used += 1;
@@ -262,7 +198,7 @@ impl Workflow {
         let new = Sweep { next, end, in_flight: 0, done: 0, found: 0, total, error: None };
         let sweep = self.sweep.get_or_insert(new);
         while sweep.has_more() && sweep.in_flight < IN_FLIGHT_MAX {
-            let id = ClusterRequestId { part: Part::Task, number: self.used as u64 };
+            let id = ClusterRequestId { part: part::TASK, number: self.used as u64 };
             match operation(sweep.next) {
                 Some(operation) => {
                     self.requests.push_back((id, ClusterRequest::Operate(operation)));
@@ -308,15 +244,15 @@ impl Workflow {
             work.handle_response(id, answer);
             return true;
         }
-        if id.part == Part::Gather {
+        if id.part == part::GATHER {
             let gathering = self.gathering.as_mut();
             return gathering.is_some_and(|gathering| gathering.handle_response(id.number, answer));
         }
-        if id.part == Part::Transfer {
+        if id.part == part::TRANSFER {
             let transfer = self.transfer.as_mut();
             return transfer.map(|transfer| transfer.handle_response(id.number, answer)).is_some();
         }
-        if id.part != Part::Task || id.number != self.responses.len() as u64 {
+        if id.part != part::TASK || id.number != self.responses.len() as u64 {
             return false;
         }
         if let Ok(Reply::Watching(watch)) = answer {
@@ -368,9 +304,7 @@ pub struct Task<T> {
 }
 
 impl<T> Task<T> {
-    pub(crate) fn new(
-        procedure: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static,
-    ) -> Self {
+    pub(crate) fn new(procedure: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static) -> Self {
         let (procedure, workflow) = (Box::new(procedure), Workflow::default());
         let mut task = Task { procedure, workflow, outcome: None, is_over: false };
         task.run();
@@ -402,7 +336,7 @@ impl<T> Task<T> {
                 .requests
                 .retain(|(_, request)| !matches!(request, ClusterRequest::Wait(_)));
             let id =
-                ClusterRequestId { part: Part::Task, number: self.workflow.responses.len() as u64 };
+                ClusterRequestId { part: part::TASK, number: self.workflow.responses.len() as u64 };
             self.handle_response(id, Ok(Reply::Operation(OperationReply::default())));
         }
     }
@@ -420,9 +354,7 @@ impl<T> Task<T> {
                 let reply = crate::notify::release_pending(payload);
                 let request =
                     ClusterRequest::Acknowledge { watch: *watch, notify_id: *notify_id, reply };
-                self.workflow
-                    .requests
-                    .push_back((ClusterRequestId { part: Part::Dropped, number: 0 }, request));
+                self.workflow.requests.push_back((ClusterRequestId::DROPPED, request));
                 true
             }
             WatchEvent::Lost { watch, .. } => self.workflow.watches.contains(watch),

@@ -6,10 +6,10 @@ use super::{parents, tell_watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
-use crate::workflow::{ClusterRequest, ClusterResponse, Stop, Task, Workflow, write_operation};
+use crate::workflow::{Stop, Task, Workflow, write_operation};
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use engine::Duration;
-use rados::{PoolRequest, Reply};
+use rados::{ClusterRequest, ClusterResponse, PoolRequest, Reply};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
