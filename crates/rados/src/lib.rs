@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Engines on top of it are [`RequestSource`]s; a [`RequestRouter`] passes the requests of many of them to one
-//! client, and the responses back.
+//! client, and the responses back. Sequences of requests are written as [`Procedure`]s.
 //!
 //! Invariants:
 //! * An operation keeps its transaction id however often it is sent, so an OSD executes it once.
@@ -32,6 +32,7 @@ mod locate;
 mod monitor;
 mod objecter;
 mod operation;
+mod procedure;
 mod request;
 mod router;
 mod session;
@@ -45,6 +46,7 @@ pub use operation::{
     CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, PoolRequest,
     Reply,
 };
+pub use procedure::{Procedure, Steps};
 pub use request::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, RequestSource,
 };
