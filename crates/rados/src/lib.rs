@@ -11,8 +11,8 @@
 //!   poll_watch_event                                   -> WatchEvent
 //! ```
 //!
-//! Engines on top of it are [`RequestSource`]s; a [`RequestRouter`] passes the requests of many of them to one
-//! client, and the responses back. Sequences of requests are written as [`Procedure`]s.
+//! Engines on top of it are [`RequestSource`]s; a [`RequestRouter`] passes the requests of many of them to
+//! one client, and the responses back. Sequences of requests are written as [`Procedure`]s.
 //!
 //! Invariants:
 //! * An operation keeps its transaction id however often it is sent, so an OSD executes it once.

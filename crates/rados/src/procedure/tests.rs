@@ -1,3 +1,5 @@
+//! Tests of procedures.
+
 use super::window::{IN_FLIGHT_LOW, IN_FLIGHT_MAX};
 use super::*;
 use crate::{Operation, OperationReply, Part, Place, Reply, WatchId};
