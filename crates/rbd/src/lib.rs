@@ -33,6 +33,7 @@ mod notify;
 mod object_map;
 mod part;
 mod snapshot;
+mod task;
 mod tasks;
 mod transfer;
 mod work;
@@ -49,6 +50,7 @@ pub use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Progress, RequestRouter, RequestSource,
 };
 pub use snapshot::{Protection, Purpose, Snapshot};
+pub use task::Task;
 pub use tasks::{
     Child, CloneFormat, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features,
     check_object_map, children, clone_image, create, expired, flatten, info, list, migrate,
@@ -56,4 +58,3 @@ pub use tasks::{
     rebuild_object_map, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot,
     resize, roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
 };
-pub use workflow::Task;

@@ -1,10 +1,10 @@
 //! Workflows: sequences of requests written as straight-line code.
 //!
-//! A [`Task`] holds a function that performs one request after another through [`Workflow`]. Responses are
-//! recorded. At the first request without a recorded response the function returns, and the request is sent;
-//! when its response arrives, the function is run again from its beginning, and earlier requests are answered
-//! from the record. The function must therefore be deterministic: for the same responses it makes the same
-//! requests, and it has no other effects.
+//! A [`WorkflowRun`] holds a function that performs one request after another through [`Workflow`].
+//! Responses are recorded. At the first request without a recorded response the function returns, and the
+//! request is sent; when its response arrives, the function is run again from its beginning, and earlier
+//! requests are answered from the record. The function must therefore be deterministic: for the same
+//! responses it makes the same requests, and it has no other effects.
 
 use crate::gather::Gathering;
 use crate::part;
@@ -293,22 +293,22 @@ pub(crate) fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
     }
 }
 
-type Procedure<T> = Box<dyn Fn(&mut Workflow) -> Result<T, Stop>>;
+type Function<T> = Box<dyn Fn(&mut Workflow) -> Result<T, Stop>>;
 
-/// An operation on an image that runs once, in several steps.
-pub struct Task<T> {
-    procedure: Procedure<T>,
+/// A workflow with the function that performs its steps.
+pub(crate) struct WorkflowRun<T> {
+    function: Function<T>,
     workflow: Workflow,
     outcome: Option<Result<T, Error>>,
     is_over: bool,
 }
 
-impl<T> Task<T> {
-    pub(crate) fn new(procedure: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static) -> Self {
-        let (procedure, workflow) = (Box::new(procedure), Workflow::default());
-        let mut task = Task { procedure, workflow, outcome: None, is_over: false };
-        task.run();
-        task
+impl<T> WorkflowRun<T> {
+    pub fn new(function: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static) -> Self {
+        let (function, workflow) = (Box::new(function), Workflow::default());
+        let mut run = WorkflowRun { function, workflow, outcome: None, is_over: false };
+        run.run();
+        run
     }
 
     fn run(&mut self) {
@@ -316,7 +316,7 @@ impl<T> Task<T> {
             return;
         }
         self.workflow.used = 0;
-        self.outcome = match (self.procedure)(&mut self.workflow) {
+        self.outcome = match (self.function)(&mut self.workflow) {
             Ok(value) => Some(Ok(value)),
             Err(Stop::Failed(error)) => Some(Err(error)),
             Err(Stop::Waiting) => None,
@@ -324,13 +324,11 @@ impl<T> Task<T> {
         self.is_over = self.outcome.is_some();
     }
 
-    /// Returns the outcome once, when the task is over.
     pub fn poll_outcome(&mut self) -> Option<Result<T, Error>> {
         self.outcome.take()
     }
 
-    /// Ends a delay early.
-    pub(crate) fn end_delay(&mut self) {
+    pub fn end_delay(&mut self) {
         if self.workflow.is_delayed {
             self.workflow
                 .requests
@@ -341,8 +339,6 @@ impl<T> Task<T> {
         }
     }
 
-    /// Handles an event of a watch; false if the watch is not this task's. Other clients get an
-    /// acknowledgement, and a request for the lock is answered that it will be released soon.
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
         if let Some(work) = &mut self.workflow.work {
             return work.handle_watch_event(event);
@@ -362,7 +358,6 @@ impl<T> Task<T> {
         }
     }
 
-    /// Progress, of tasks that take long.
     pub fn progress(&self) -> Option<Progress> {
         if let Some(work) = &self.workflow.work {
             return Some(work.progress());
@@ -377,7 +372,7 @@ impl<T> Task<T> {
     }
 }
 
-impl<T> RequestSource for Task<T> {
+impl<T> RequestSource for WorkflowRun<T> {
     fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let request = self.workflow.requests.pop_front();
         request.or_else(|| self.workflow.work.as_mut().and_then(|work| work.poll_request()))
@@ -390,15 +385,16 @@ impl<T> RequestSource for Task<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Task<T> {
+impl<T> std::fmt::Debug for WorkflowRun<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Task({} steps answered)", self.workflow.responses.len())
+        write!(f, "Workflow({} steps answered)", self.workflow.responses.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Task;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use types::PoolId;

@@ -16,7 +16,7 @@ pub use request::{Outcome, Piece, Request, RequestId};
 
 use crate::header::Header;
 use crate::part;
-use crate::workflow::Task;
+use crate::task::Task;
 use crate::{Error, Features, RequestSource};
 use access::Access;
 use copyup::ExistenceCache;

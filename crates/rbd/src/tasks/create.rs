@@ -1,7 +1,8 @@
 //! Creation of an image.
 
 use crate::names::data_prefix;
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
 use types::{Errno, PoolId};
 use wire::OsdOp;

@@ -40,7 +40,8 @@ use crate::header::{self, Header, Info};
 use crate::names::{ImageSpec, Pool};
 use crate::notify::Maintenance;
 use crate::snapshot::{self, Snapshot};
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, ObjectMap, notify};
 use bytes::Bytes;
 use rados::ClusterRequest;
@@ -124,16 +125,16 @@ pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
 
 /// Names of all images of a pool or namespace, in order.
 pub fn list(pool: Pool) -> Task<Vec<String>> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         let mut names: Vec<String> = Vec::new();
         loop {
             let after = names.last().cloned().unwrap_or_default();
-            let ops = || vec![calls::directory_list(&after, LIST_PAGE)];
-            let page: BTreeMap<String, Bytes> = match workflow.try_read(&pool.directory(), ops)? {
+            let ops = vec![calls::directory_list(&after, LIST_PAGE)];
+            let page: BTreeMap<String, Bytes> = match steps.read(&pool.directory(), ops).await {
                 Ok(reply) => calls::output(&reply, 0, "the directory")?,
                 Err(Errno::NOENT) => BTreeMap::new(),
                 Err(errno) => {
-                    return Err(Error::cluster(format!("listing images of {pool}"), errno).into());
+                    return Err(Error::cluster(format!("listing images of {pool}"), errno));
                 }
             };
             let is_last = (page.len() as u64) < LIST_PAGE;
@@ -147,15 +148,15 @@ pub fn list(pool: Pool) -> Task<Vec<String>> {
 
 /// Names of images by id; `None` for an id without image.
 pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<String>>> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         let mut names = BTreeMap::new();
         for id in &ids {
-            let ops = || vec![calls::directory_name(id)];
-            let name = match workflow.try_read(&pool.directory(), ops)? {
+            let ops = vec![calls::directory_name(id)];
+            let name = match steps.read(&pool.directory(), ops).await {
                 Ok(reply) => Some(calls::output(&reply, 0, "the name of an image")?),
                 Err(Errno::NOENT) => None,
                 Err(errno) => {
-                    return Err(Error::cluster(format!("naming images of {pool}"), errno).into());
+                    return Err(Error::cluster(format!("naming images of {pool}"), errno));
                 }
             };
             names.insert(id.clone(), name);

@@ -1,7 +1,8 @@
 //! The trash and namespaces of a pool.
 
 use crate::calls::{self, TrashEntry};
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Pool};
 use std::collections::BTreeMap;
 use types::{Errno, UTime};
@@ -44,17 +45,17 @@ pub fn expired(pool: Pool, now: UTime) -> Task<Vec<String>> {
 
 /// Namespaces of a pool, without the default one.
 pub fn namespaces(pool: Pool) -> Task<Vec<String>> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         let mut all: Vec<String> = Vec::new();
         loop {
             let last = all.last().cloned().unwrap_or_default();
-            let ops = || vec![calls::list_namespaces(&last, PAGE)];
-            let page: Vec<String> = match workflow.try_read(&pool.namespaces(), ops)? {
+            let ops = vec![calls::list_namespaces(&last, PAGE)];
+            let page: Vec<String> = match steps.read(&pool.namespaces(), ops).await {
                 Ok(reply) => calls::output(&reply, 0, "the namespaces")?,
                 Err(Errno::NOENT) => Vec::new(),
                 Err(errno) => {
                     let step = format!("listing the namespaces of {pool}");
-                    return Err(Error::cluster(step, errno).into());
+                    return Err(Error::cluster(step, errno));
                 }
             };
             let is_last = (page.len() as u64) < PAGE;

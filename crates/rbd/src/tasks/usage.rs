@@ -1,6 +1,6 @@
 //! Space usage of an image.
 
-use crate::workflow::Task;
+use crate::task::Task;
 use crate::{ImageSpec, header, object_map};
 use rados::Operation;
 use wire::OsdOp;
