@@ -33,6 +33,7 @@ mod notify;
 mod object_map;
 mod part;
 mod snapshot;
+mod steps;
 mod task;
 mod tasks;
 mod transfer;

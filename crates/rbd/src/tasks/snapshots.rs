@@ -24,9 +24,9 @@ const TIMEOUTS_MAX: usize = 2;
 
 /// All snapshots, the oldest first, with those in the trash.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &image)?;
-        snapshot::read_all(workflow, &header)
+    Task::perform(async move |steps| {
+        let header = header::read_async(&steps, &image).await?;
+        snapshot::read_all_async(&steps, &header).await
     })
 }
 

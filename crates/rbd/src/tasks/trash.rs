@@ -4,6 +4,7 @@ use crate::calls::{self, TrashEntry};
 use crate::task::Task;
 use crate::workflow::{Stop, Workflow};
 use crate::{Error, Pool};
+use rados::Steps;
 use std::collections::BTreeMap;
 use types::{Errno, UTime};
 
@@ -35,10 +36,34 @@ pub(super) fn entries(
     }
 }
 
+/// All entries of the trash, by id.
+pub(super) async fn entries_async(
+    steps: &Steps,
+    pool: &Pool,
+) -> Result<BTreeMap<String, TrashEntry>, Error> {
+    let mut entries: BTreeMap<String, TrashEntry> = BTreeMap::new();
+    loop {
+        let last = entries.last_key_value().map(|(id, _)| id.clone()).unwrap_or_default();
+        let page: BTreeMap<String, TrashEntry> =
+            match steps.read(&pool.trash(), vec![calls::trash_list(&last, PAGE)]).await {
+                Ok(reply) => calls::output(&reply, 0, "the trash")?,
+                Err(Errno::NOENT) => BTreeMap::new(),
+                Err(errno) => {
+                    return Err(Error::cluster(format!("reading the trash of {pool}"), errno));
+                }
+            };
+        let is_last = (page.len() as u64) < PAGE;
+        entries.extend(page);
+        if is_last {
+            return Ok(entries);
+        }
+    }
+}
+
 /// Ids of images that users moved to the trash and whose deferment has ended.
 pub fn expired(pool: Pool, now: UTime) -> Task<Vec<String>> {
-    Task::new(move |workflow| {
-        let all = entries(workflow, &pool)?.into_iter();
+    Task::perform(async move |steps| {
+        let all = entries_async(&steps, &pool).await?.into_iter();
         Ok(all.filter(|(_, entry)| entry.is_expired(now)).map(|(id, _)| id).collect())
     })
 }
