@@ -154,8 +154,8 @@ impl Steps {
         }
     }
 
-    /// Runs a sub-procedure for each item, up to `limit` at once, in the order of the items. After an error no
-    /// more are begun, those that run are awaited, and the first error is returned.
+    /// Runs a sub-procedure for each item, up to `limit` at once, in the order of the items. After an error
+    /// no more are begun, those that run are awaited, and the first error is returned.
     pub async fn each<I, E>(
         &self,
         limit: usize,
