@@ -11,6 +11,9 @@
 //!   poll_watch_event                                   -> WatchEvent
 //! ```
 //!
+//! Engines on top of it are [`RequestSource`]s; a [`RequestRouter`] passes the requests of many of them to
+//! one client, and the responses back. Sequences of requests are written as [`Procedure`]s.
+//!
 //! Invariants:
 //! * An operation keeps its transaction id however often it is sent, so an OSD executes it once.
 //! * Operations on one OSD are sent in the order in which they were submitted, also again.
@@ -29,6 +32,9 @@ mod locate;
 mod monitor;
 mod objecter;
 mod operation;
+mod procedure;
+mod request;
+mod router;
 mod session;
 mod watch;
 
@@ -40,4 +46,9 @@ pub use operation::{
     CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, PoolRequest,
     Reply,
 };
+pub use procedure::{Procedure, Steps};
+pub use request::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, RequestSource,
+};
+pub use router::RequestRouter;
 pub use watch::{WatchEvent, WatchId};

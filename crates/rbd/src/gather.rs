@@ -1,12 +1,12 @@
 //! Workflow steps that send one operation to each of many objects and collect one byte per response.
 
 use crate::Error;
-use crate::workflow::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, IN_FLIGHT_LOW, IN_FLIGHT_MAX, Part,
-    Progress, Stop, Workflow, operation_reply,
-};
+use crate::part;
+use crate::workflow::{IN_FLIGHT_LOW, IN_FLIGHT_MAX, Stop, Workflow, operation_reply};
 use bytes::Bytes;
-use rados::{Operation, OperationReply, Reply};
+use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Progress, Reply,
+};
 use std::ops::Range;
 use types::Errno;
 use wire::{OpResult, OsdOp};
@@ -85,7 +85,7 @@ impl Workflow {
             self.gathering.take().unwrap_or_else(|| Box::new(Gathering::new(numbers.clone())));
         gathering.read(&byte);
         while let Some(number) = gathering.next() {
-            let id = ClusterRequestId { part: Part::Gather, number };
+            let id = ClusterRequestId { part: part::GATHER, number };
             self.push_request(id, ClusterRequest::Operate(operation(number)));
         }
         if gathering.in_flight > 0 {

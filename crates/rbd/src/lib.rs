@@ -7,7 +7,6 @@
 //! Task   an operation on an image: create, open, remove, resize, take_snapshot, …; poll_outcome, progress
 //! Image  an open image: submit(Request) -> RequestId; poll_completion; handle_watch_event
 //! both are RequestSources: poll_request -> ClusterRequest, handle_response
-//! RequestRouter  routes the requests of many sources to one rados::Client, and the responses back
 //! ```
 //!
 //! Invariants:
@@ -32,8 +31,10 @@ mod memory;
 mod names;
 mod notify;
 mod object_map;
-mod router;
+mod part;
 mod snapshot;
+mod steps;
+mod task;
 mod tasks;
 mod transfer;
 mod work;
@@ -46,8 +47,11 @@ pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
 pub use names::{ImageSpec, Pool};
 pub use object_map::{MapFindings, Mismatch, ObjectMap, State};
-pub use router::{RequestRouter, RequestSource};
+pub use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Progress, RequestRouter, RequestSource,
+};
 pub use snapshot::{Protection, Purpose, Snapshot};
+pub use task::Task;
 pub use tasks::{
     Child, CloneFormat, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features,
     check_object_map, children, clone_image, create, expired, flatten, info, list, migrate,
@@ -55,4 +59,3 @@ pub use tasks::{
     rebuild_object_map, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot,
     resize, roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
 };
-pub use workflow::{ClusterRequest, ClusterRequestId, ClusterResponse, Progress, Task};

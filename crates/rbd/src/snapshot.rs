@@ -2,11 +2,12 @@
 
 use crate::header::Header;
 use crate::names::text;
+use crate::steps::NamedSteps;
 use crate::workflow::{Stop, Workflow};
 use crate::{Error, calls};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result as Decoded, Writer};
-use rados::OperationReply;
+use rados::{OperationReply, Steps};
 use types::{Errno, SnapId, UTime};
 use wire::OsdOp;
 
@@ -177,6 +178,23 @@ pub(crate) fn read_all(workflow: &mut Workflow, header: &Header) -> Result<Vec<S
     Err(failure(header, Errno::AGAIN).into())
 }
 
+/// Reads all snapshots of an image, the oldest first.
+pub(crate) async fn read_all_async(steps: &Steps, header: &Header) -> Result<Vec<Snapshot>, Error> {
+    let mut ids = header.snap_context.snaps.clone();
+    for _ in 0..READS_MAX {
+        match read_pages_async(steps, header, &ids).await? {
+            Ok(snapshots) => return Ok(snapshots),
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failure(header, errno)),
+        }
+        let ops = vec![calls::get_snap_context()];
+        let reply = steps.read_step("reading the snapshots", &header.place(), ops).await?;
+        let (_, newer): (u64, Vec<SnapId>) = calls::output(&reply, 0, "the snapshots")?;
+        ids = newer;
+    }
+    Err(failure(header, Errno::AGAIN))
+}
+
 fn failure(header: &Header, errno: Errno) -> Error {
     Error::cluster(format!("reading the snapshots of {}", header.spec), errno)
 }
@@ -190,6 +208,26 @@ fn read_pages(
     for page in ids.chunks(PAGE) {
         let ops = || page.iter().flat_map(|id| Snapshot::ops(*id)).collect();
         let reply = match workflow.try_read(&header.place(), ops)? {
+            Ok(reply) => reply,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        for number in 0..page.len() {
+            snapshots.push(Snapshot::from_outputs(&reply, 3 * number)?);
+        }
+    }
+    snapshots.reverse();
+    Ok(Ok(snapshots))
+}
+
+async fn read_pages_async(
+    steps: &Steps,
+    header: &Header,
+    ids: &[SnapId],
+) -> Result<Result<Vec<Snapshot>, Errno>, Error> {
+    let mut snapshots = Vec::with_capacity(ids.len());
+    for page in ids.chunks(PAGE) {
+        let ops = page.iter().flat_map(|id| Snapshot::ops(*id)).collect();
+        let reply = match steps.read(&header.place(), ops).await {
             Ok(reply) => reply,
             Err(errno) => return Ok(Err(errno)),
         };
@@ -220,5 +258,18 @@ pub(crate) fn find(workflow: &mut Workflow, header: &Header, name: &str) -> Resu
     let found = all.find(|snapshot| snapshot.purpose == Purpose::User && snapshot.name == name);
     found.ok_or_else(|| {
         Error::cluster(format!("there is no snapshot {}@{name}", header.spec), Errno::NOENT).into()
+    })
+}
+
+/// Finds a user's snapshot by name.
+pub(crate) async fn find_async(
+    steps: &Steps,
+    header: &Header,
+    name: &str,
+) -> Result<Snapshot, Error> {
+    let mut all = read_all_async(steps, header).await?.into_iter();
+    let found = all.find(|snapshot| snapshot.purpose == Purpose::User && snapshot.name == name);
+    found.ok_or_else(|| {
+        Error::cluster(format!("there is no snapshot {}@{name}", header.spec), Errno::NOENT)
     })
 }

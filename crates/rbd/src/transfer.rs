@@ -7,12 +7,12 @@
 use crate::Error;
 use crate::calls;
 use crate::header::Header;
-use crate::workflow::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, Stop, Workflow,
-    operation_reply, write_operation,
-};
+use crate::part;
+use crate::workflow::{Stop, Workflow, operation_reply, write_operation};
 use bytes::Bytes;
-use rados::{Operation, OperationReply, Reply};
+use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Progress, Reply,
+};
 use std::collections::BTreeMap;
 use types::{Errno, SnapId};
 use wire::op::OpCode;
@@ -233,7 +233,7 @@ impl Workflow {
         let mut transfer = transfer.unwrap_or_else(|| Box::new(Transfer::new(plan())));
         for (number, operation) in std::mem::take(&mut transfer.requests) {
             self.push_request(
-                ClusterRequestId { part: Part::Transfer, number },
+                ClusterRequestId { part: part::TRANSFER, number },
                 ClusterRequest::Operate(operation),
             );
         }

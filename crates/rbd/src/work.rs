@@ -1,10 +1,10 @@
 //! Workflow steps that perform many requests on an open image, some at a time.
 
-use crate::workflow::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, Progress, Stop, Workflow,
-};
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Header, Image, ImageEvent, Request, RequestSource};
-use rados::{OperationReply, Reply, WatchEvent};
+use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, OperationReply, Progress, Reply, WatchEvent,
+};
 use std::ops::Range;
 
 /// Concurrent requests on the image. Further ones wait.

@@ -1,18 +1,21 @@
 //! Workflows: sequences of requests written as straight-line code.
 //!
-//! A [`Task`] holds a function that performs one request after another through [`Workflow`]. Responses are
-//! recorded. At the first request without a recorded response the function returns, and the request is sent;
-//! when its response arrives, the function is run again from its beginning, and earlier requests are answered
-//! from the record. The function must therefore be deterministic: for the same responses it makes the same
-//! requests, and it has no other effects.
+//! A [`WorkflowRun`] holds a function that performs one request after another through [`Workflow`].
+//! Responses are recorded. At the first request without a recorded response the function returns, and the
+//! request is sent; when its response arrives, the function is run again from its beginning, and earlier
+//! requests are answered from the record. The function must therefore be deterministic: for the same
+//! responses it makes the same requests, and it has no other effects.
 
 use crate::gather::Gathering;
+use crate::part;
 use crate::transfer::Transfer;
 use crate::work::Work;
 use crate::{Error, RequestSource};
-use bytes::Bytes;
 use engine::Duration;
-use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
+use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Place, Progress,
+    Reply, WatchEvent, WatchId,
+};
 use std::collections::VecDeque;
 use std::ops::Range;
 use types::Errno;
@@ -23,72 +26,6 @@ use wire::op::request_flags;
 /// the function again, which may read a large object map on its way.
 pub(crate) const IN_FLIGHT_MAX: u64 = 64;
 pub(crate) const IN_FLIGHT_LOW: u64 = IN_FLIGHT_MAX / 2;
-
-/// A request of an engine to the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClusterRequest {
-    Operate(Operation),
-    Watch(Place),
-    Unwatch(WatchId),
-    Notify {
-        place: Place,
-        payload: Bytes,
-    },
-    /// Has no response.
-    Acknowledge {
-        watch: WatchId,
-        notify_id: u64,
-        reply: Bytes,
-    },
-    /// Asks for the identity of this client in watches and locks ([`Reply::Identity`]).
-    Identify,
-    /// Waits for the newest OSD map; later requests are sent with its epoch.
-    NewestMap,
-    /// Allocates or deletes a self-managed snapshot id of a pool.
-    Pool(PoolRequest),
-    /// Sends a command to the monitor.
-    Command(String),
-    /// Completes after the delay with an empty operation reply.
-    Wait(Duration),
-}
-
-pub type ClusterResponse = Result<Reply, Errno>;
-
-/// Id of a request: the component of the source that sent it, and that component's own number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClusterRequestId {
-    pub(crate) part: Part,
-    pub(crate) number: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
-    /// A task, or the task that an image has in flight.
-    Task,
-    /// One operation of a gather step.
-    Gather,
-    /// One object of an image that is being migrated.
-    Transfer,
-    /// The exclusive lock of an image.
-    Lock,
-    /// An access to one object of an image.
-    Access,
-    /// An update of an image's object map.
-    Map,
-    /// An update of the object maps of snapshots.
-    SnapshotMaps,
-    Watch,
-    Unwatch,
-    /// The response is dropped.
-    Dropped,
-}
-
-/// Progress of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    pub done: u64,
-    pub total: u64,
-}
 
 /// Reason why one run of a workflow function ends early.
 #[derive(Debug)]
@@ -153,7 +90,7 @@ impl Workflow {
         }
         if !self.is_requested {
             self.is_requested = true;
-            let id = ClusterRequestId { part: Part::Task, number: self.used as u64 };
+            let id = ClusterRequestId { part: part::TASK, number: self.used as u64 };
             let request = request();
             self.is_delayed = matches!(request, ClusterRequest::Wait(_));
             self.requests.push_back((id, request));
@@ -164,8 +101,7 @@ impl Workflow {
     /// Sends a request whose response is dropped, once.
     pub fn send(&mut self, request: impl FnOnce() -> ClusterRequest) {
         if self.used == self.responses.len() {
-            self.requests
-                .push_back((ClusterRequestId { part: Part::Dropped, number: 0 }, request()));
+            self.requests.push_back((ClusterRequestId::DROPPED, request()));
             self.responses.push(Ok(Reply::Operation(OperationReply::default())));
         }
         self.used += 1;
@@ -262,7 +198,7 @@ impl Workflow {
         let new = Sweep { next, end, in_flight: 0, done: 0, found: 0, total, error: None };
         let sweep = self.sweep.get_or_insert(new);
         while sweep.has_more() && sweep.in_flight < IN_FLIGHT_MAX {
-            let id = ClusterRequestId { part: Part::Task, number: self.used as u64 };
+            let id = ClusterRequestId { part: part::TASK, number: self.used as u64 };
             match operation(sweep.next) {
                 Some(operation) => {
                     self.requests.push_back((id, ClusterRequest::Operate(operation)));
@@ -308,15 +244,15 @@ impl Workflow {
             work.handle_response(id, answer);
             return true;
         }
-        if id.part == Part::Gather {
+        if id.part == part::GATHER {
             let gathering = self.gathering.as_mut();
             return gathering.is_some_and(|gathering| gathering.handle_response(id.number, answer));
         }
-        if id.part == Part::Transfer {
+        if id.part == part::TRANSFER {
             let transfer = self.transfer.as_mut();
             return transfer.map(|transfer| transfer.handle_response(id.number, answer)).is_some();
         }
-        if id.part != Part::Task || id.number != self.responses.len() as u64 {
+        if id.part != part::TASK || id.number != self.responses.len() as u64 {
             return false;
         }
         if let Ok(Reply::Watching(watch)) = answer {
@@ -357,24 +293,22 @@ pub(crate) fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
     }
 }
 
-type Procedure<T> = Box<dyn Fn(&mut Workflow) -> Result<T, Stop> + Send>;
+type Function<T> = Box<dyn Fn(&mut Workflow) -> Result<T, Stop>>;
 
-/// An operation on an image that runs once, in several steps.
-pub struct Task<T> {
-    procedure: Procedure<T>,
+/// A workflow with the function that performs its steps.
+pub(crate) struct WorkflowRun<T> {
+    function: Function<T>,
     workflow: Workflow,
     outcome: Option<Result<T, Error>>,
     is_over: bool,
 }
 
-impl<T> Task<T> {
-    pub(crate) fn new(
-        procedure: impl Fn(&mut Workflow) -> Result<T, Stop> + Send + 'static,
-    ) -> Self {
-        let (procedure, workflow) = (Box::new(procedure), Workflow::default());
-        let mut task = Task { procedure, workflow, outcome: None, is_over: false };
-        task.run();
-        task
+impl<T> WorkflowRun<T> {
+    pub fn new(function: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static) -> Self {
+        let (function, workflow) = (Box::new(function), Workflow::default());
+        let mut run = WorkflowRun { function, workflow, outcome: None, is_over: false };
+        run.run();
+        run
     }
 
     fn run(&mut self) {
@@ -382,7 +316,7 @@ impl<T> Task<T> {
             return;
         }
         self.workflow.used = 0;
-        self.outcome = match (self.procedure)(&mut self.workflow) {
+        self.outcome = match (self.function)(&mut self.workflow) {
             Ok(value) => Some(Ok(value)),
             Err(Stop::Failed(error)) => Some(Err(error)),
             Err(Stop::Waiting) => None,
@@ -390,25 +324,21 @@ impl<T> Task<T> {
         self.is_over = self.outcome.is_some();
     }
 
-    /// Returns the outcome once, when the task is over.
     pub fn poll_outcome(&mut self) -> Option<Result<T, Error>> {
         self.outcome.take()
     }
 
-    /// Ends a delay early.
-    pub(crate) fn end_delay(&mut self) {
+    pub fn end_delay(&mut self) {
         if self.workflow.is_delayed {
             self.workflow
                 .requests
                 .retain(|(_, request)| !matches!(request, ClusterRequest::Wait(_)));
             let id =
-                ClusterRequestId { part: Part::Task, number: self.workflow.responses.len() as u64 };
+                ClusterRequestId { part: part::TASK, number: self.workflow.responses.len() as u64 };
             self.handle_response(id, Ok(Reply::Operation(OperationReply::default())));
         }
     }
 
-    /// Handles an event of a watch; false if the watch is not this task's. Other clients get an
-    /// acknowledgement, and a request for the lock is answered that it will be released soon.
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
         if let Some(work) = &mut self.workflow.work {
             return work.handle_watch_event(event);
@@ -420,9 +350,7 @@ impl<T> Task<T> {
                 let reply = crate::notify::release_pending(payload);
                 let request =
                     ClusterRequest::Acknowledge { watch: *watch, notify_id: *notify_id, reply };
-                self.workflow
-                    .requests
-                    .push_back((ClusterRequestId { part: Part::Dropped, number: 0 }, request));
+                self.workflow.requests.push_back((ClusterRequestId::DROPPED, request));
                 true
             }
             WatchEvent::Lost { watch, .. } => self.workflow.watches.contains(watch),
@@ -430,7 +358,6 @@ impl<T> Task<T> {
         }
     }
 
-    /// Progress, of tasks that take long.
     pub fn progress(&self) -> Option<Progress> {
         if let Some(work) = &self.workflow.work {
             return Some(work.progress());
@@ -445,7 +372,7 @@ impl<T> Task<T> {
     }
 }
 
-impl<T> RequestSource for Task<T> {
+impl<T> RequestSource for WorkflowRun<T> {
     fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let request = self.workflow.requests.pop_front();
         request.or_else(|| self.workflow.work.as_mut().and_then(|work| work.poll_request()))
@@ -458,15 +385,16 @@ impl<T> RequestSource for Task<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Task<T> {
+impl<T> std::fmt::Debug for WorkflowRun<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Task({} steps answered)", self.workflow.responses.len())
+        write!(f, "Workflow({} steps answered)", self.workflow.responses.len())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Task;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use types::PoolId;

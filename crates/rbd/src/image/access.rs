@@ -3,10 +3,11 @@
 use super::Image;
 use super::assemble::AccessResult;
 use super::parent::ObjectRange;
-use crate::workflow::{ClusterRequest, ClusterResponse, Part, operation_reply};
+use crate::part;
+use crate::workflow::operation_reply;
 use crate::{Error, Header};
 use bytes::Bytes;
-use rados::{Operation, OperationReply};
+use rados::{ClusterRequest, ClusterResponse, Operation, OperationReply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::Errno;
@@ -163,7 +164,7 @@ impl Image {
         };
         let mut operation = Operation::new(header.data_place(object), vec![access.action.op()]);
         operation.snap = header.snap;
-        self.request(Part::Access, key, ClusterRequest::Operate(operation));
+        self.request(part::ACCESS, key, ClusterRequest::Operate(operation));
     }
 
     /// Sends a change of an object, after the object map has been updated if it must be.
@@ -214,7 +215,7 @@ impl Image {
         if operation.ops.iter().any(|op| op.code == OpCode::CALL) {
             operation.flags |= request_flags::WRITE;
         }
-        self.request(Part::Access, key, ClusterRequest::Operate(operation));
+        self.request(part::ACCESS, key, ClusterRequest::Operate(operation));
     }
 
     pub(super) fn access_answered(&mut self, key: u64, answer: ClusterResponse) {

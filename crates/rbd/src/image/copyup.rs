@@ -11,10 +11,10 @@ use super::access::{Action, Stage, Waiter};
 use super::assemble::{AccessResult, pieces};
 use super::parent::ObjectRange;
 use super::request::Piece;
-use crate::workflow::{ClusterRequest, ClusterResponse, Part};
+use crate::part;
 use crate::{Error, Features, Header, object_map};
 use bytes::Bytes;
-use rados::OperationReply;
+use rados::{ClusterRequest, ClusterResponse, OperationReply};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::FastMap;
 use types::Errno;
@@ -276,7 +276,7 @@ impl Image {
         for snap in snaps.iter().copied() {
             let is_oldest = snaps.last() == Some(&snap);
             let operation = object_map::update_snapshot(&self.header, snap, object, is_oldest);
-            self.request(Part::SnapshotMaps, key, ClusterRequest::Operate(operation));
+            self.request(part::SNAPSHOT_MAPS, key, ClusterRequest::Operate(operation));
         }
     }
 

@@ -3,10 +3,10 @@
 use super::{Image, ImageEvent};
 use crate::Error;
 use crate::notify::Notification;
-use crate::workflow::{ClusterRequest, Part};
+use crate::part;
 use bytes::Bytes;
 use engine::Duration;
-use rados::{WatchEvent, WatchId};
+use rados::{ClusterRequest, WatchEvent, WatchId};
 use types::Errno;
 
 /// Delay before a watch is registered again that ended while it was being registered.
@@ -32,13 +32,13 @@ impl HeaderWatch {
 impl Image {
     pub(super) fn begin_watch(&mut self) {
         self.watch = HeaderWatch::Registering;
-        self.request(Part::Watch, 0, ClusterRequest::Watch(self.header.place()));
+        self.request(part::WATCH, 0, ClusterRequest::Watch(self.header.place()));
     }
 
     pub(super) fn end_watch(&mut self) {
         match std::mem::replace(&mut self.watch, HeaderWatch::None) {
             HeaderWatch::Watching(watch) => {
-                self.request(Part::Unwatch, 0, ClusterRequest::Unwatch(watch))
+                self.request(part::UNWATCH, 0, ClusterRequest::Unwatch(watch))
             }
             _ => self.events.push_back(ImageEvent::Closed),
         }
@@ -48,7 +48,7 @@ impl Image {
     pub(super) fn watch_answered(&mut self, answer: Result<Option<WatchId>, Errno>) {
         // The OSD timed the watch out; no notification was missed, as requests wait for the registration.
         if answer == Err(Errno::NOTCONN) {
-            return self.request(Part::Watch, REST, ClusterRequest::Wait(REST_BEFORE_WATCH));
+            return self.request(part::WATCH, REST, ClusterRequest::Wait(REST_BEFORE_WATCH));
         }
         self.watch = HeaderWatch::None;
         match answer {
@@ -90,6 +90,6 @@ impl Image {
             Err(error) => tracing::warn!(%error, "a notification about an image does not decode"),
         }
         // The notifier may rely on that no later request ignores the notification.
-        self.request(Part::Dropped, 0, ClusterRequest::Acknowledge { watch, notify_id, reply });
+        self.request(part::DROPPED, 0, ClusterRequest::Acknowledge { watch, notify_id, reply });
     }
 }

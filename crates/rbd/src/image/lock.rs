@@ -9,11 +9,13 @@ use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
 use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId, Response};
 use crate::object_map::{self, ObjectMap};
-use crate::workflow::{ClusterRequestId, ClusterResponse, Part, Stop, Task, Workflow};
+use crate::part;
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, RequestSource};
 use bytes::Bytes;
 use engine::Duration;
-use rados::WatchId;
+use rados::{ClusterRequestId, ClusterResponse, WatchId};
 use std::collections::VecDeque;
 use types::Errno;
 
@@ -95,7 +97,7 @@ impl Lock {
             Change::Releasing(task) => task.poll_request()?,
             Change::Draining => return None,
         };
-        let part = if id.part == Part::Dropped { Part::Dropped } else { Part::Lock };
+        let part = if id.part == part::DROPPED { part::DROPPED } else { part::LOCK };
         Some((
             ClusterRequestId { part, number: self.generation << NUMBER_BITS | id.number },
             request,
@@ -202,7 +204,7 @@ impl Image {
             return;
         }
         let id =
-            ClusterRequestId { part: Part::Task, number: id.number & ((1 << NUMBER_BITS) - 1) };
+            ClusterRequestId { part: part::TASK, number: id.number & ((1 << NUMBER_BITS) - 1) };
         match &mut self.lock.change {
             Some(Change::Acquiring(task) | Change::Working(task, _)) => {
                 task.handle_response(id, answer)
@@ -256,7 +258,7 @@ impl Image {
                 // The previous owner may have removed objects.
                 self.existence.forget();
                 let told = lock::notification(&header, Notification::AcquiredLock(me));
-                self.request(Part::Dropped, 0, told);
+                self.request(part::DROPPED, 0, told);
                 self.take_header(*header);
                 self.set_map(map);
                 self.catch_up_with_watch();
@@ -363,7 +365,7 @@ impl Image {
     fn work_done(&mut self, request: ProxiedRequestId, outcome: Result<Acquisition, Error>) {
         let result = outcome.as_ref().err().map_or(0, |error| error.errno().negative());
         let told = Notification::Complete { request, result };
-        self.request(Part::Dropped, 0, lock::notification(&self.header, told));
+        self.request(part::DROPPED, 0, lock::notification(&self.header, told));
         match outcome {
             Ok(Acquisition::Acquired(_, header, map)) => {
                 self.take_header(*header);
@@ -487,5 +489,5 @@ fn final_requests<T>(
     task: &mut Task<T>,
 ) -> impl Iterator<Item = (ClusterRequestId, crate::ClusterRequest)> {
     let told = std::iter::from_fn(|| task.poll_request());
-    told.map(|(_, request)| (ClusterRequestId { part: Part::Dropped, number: 0 }, request))
+    told.map(|(_, request)| (ClusterRequestId::DROPPED, request))
 }

@@ -210,7 +210,7 @@ fn accesses_that_wait_for_the_map_fail_with_the_lock() {
     while image.has_lock() {
         let (id, ask) = image.poll_request().unwrap();
         let answer = match id.part {
-            crate::workflow::Part::Lock => Err(Errno::BUSY),
+            crate::part::LOCK => Err(Errno::BUSY),
             _ => cluster.answer(ask).unwrap(),
         };
         image.handle_response(id, answer);

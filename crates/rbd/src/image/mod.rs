@@ -15,7 +15,8 @@ mod request;
 pub use request::{Outcome, Piece, Request, RequestId};
 
 use crate::header::Header;
-use crate::workflow::{ClusterRequest, ClusterRequestId, ClusterResponse, Part, Task};
+use crate::part;
+use crate::task::Task;
 use crate::{Error, Features, RequestSource};
 use access::Access;
 use copyup::ExistenceCache;
@@ -23,7 +24,7 @@ use header_watch::HeaderWatch;
 use lock::Lock;
 use object_map::ObjectMapState;
 use parent::Fetch;
-use rados::Reply;
+use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, Reply};
 use request::Pending;
 use std::collections::VecDeque;
 use stdx::Slab;
@@ -176,7 +177,7 @@ impl Image {
         }
     }
 
-    fn request(&mut self, part: Part, number: u64, request: ClusterRequest) {
+    fn request(&mut self, part: rados::Part, number: u64, request: ClusterRequest) {
         self.outgoing.push_back((ClusterRequestId { part, number }, request));
     }
 
@@ -256,24 +257,24 @@ impl RequestSource for Image {
 
     fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
         match id.part {
-            Part::Access => self.access_answered(id.number, answer),
-            Part::Map => self.map_answered(id.number, answer),
-            Part::SnapshotMaps => self.snapshot_map_answered(id.number, answer),
-            Part::Lock => self.lock_answered(id, answer),
-            Part::Task => {
+            part::ACCESS => self.access_answered(id.number, answer),
+            part::MAP => self.map_answered(id.number, answer),
+            part::SNAPSHOT_MAPS => self.snapshot_map_answered(id.number, answer),
+            part::LOCK => self.lock_answered(id, answer),
+            part::TASK => {
                 let Some(task) = &mut self.refresh else { return };
                 task.handle_response(id, answer);
                 if let Some(outcome) = task.poll_outcome() {
                     self.refreshed(outcome);
                 }
             }
-            Part::Watch if id.number == header_watch::REST => self.begin_watch(),
-            Part::Watch => self.watch_answered(answer.map(|reply| match reply {
+            part::WATCH if id.number == header_watch::REST => self.begin_watch(),
+            part::WATCH => self.watch_answered(answer.map(|reply| match reply {
                 Reply::Watching(watch) => Some(watch),
                 _ => None,
             })),
-            Part::Unwatch => self.events.push_back(ImageEvent::Closed),
-            Part::Gather | Part::Transfer | Part::Dropped => {}
+            part::UNWATCH => self.events.push_back(ImageEvent::Closed),
+            _ => {}
         }
     }
 }

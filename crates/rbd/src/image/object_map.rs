@@ -7,7 +7,8 @@
 use super::Image;
 use super::access::Action;
 use crate::object_map::{self, ObjectMap, State};
-use crate::workflow::{ClusterRequest, ClusterResponse, Part};
+use crate::part;
+use rados::{ClusterRequest, ClusterResponse};
 use std::collections::{BTreeMap, VecDeque};
 use types::Errno;
 use wire::OsdOp;
@@ -110,7 +111,7 @@ impl Image {
         self.map.changes.insert(object, StateChange { new, is_needed, waiting });
         if !self.map.is_invalidating {
             let operation = object_map::update(&self.header, object..object + 1, new, old);
-            self.request(Part::Map, object, ClusterRequest::Operate(operation));
+            self.request(part::MAP, object, ClusterRequest::Operate(operation));
         }
     }
 
@@ -175,7 +176,7 @@ impl Image {
         tracing::warn!(%image, %errno, "the object map cannot be kept up and becomes invalid");
         self.map.is_invalidating = true;
         let operation = object_map::invalidate(&self.header);
-        self.request(Part::Map, INVALIDATION, ClusterRequest::Operate(operation));
+        self.request(part::MAP, INVALIDATION, ClusterRequest::Operate(operation));
     }
 
     fn map_invalidated(&mut self, answer: ClusterResponse) {

@@ -10,11 +10,11 @@ pub(crate) use calls::{LockIdentity, assert_locked, lock, unlock};
 
 use crate::header::{self, Header};
 use crate::notify::{ClientId, Notification, Response};
-use crate::workflow::{ClusterRequest, Stop, Workflow};
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, tasks};
 use calls::{Holder, LockInfo};
 use engine::Duration;
-use rados::{Place, Reply, WatchId};
+use rados::{ClusterRequest, Place, Reply, WatchId};
 use types::{EntityType, Errno};
 
 /// Delay between attempts after the owner agreed to release the lock.

@@ -3,11 +3,13 @@
 
 mod object;
 
-use crate::workflow::{ClusterRequest, ClusterResponse};
 use crate::{CreateSpec, Error, Features, Header, Image, ImageSpec, Pool, RequestSource, Task};
 use bytes::Bytes;
 use object::Object;
-use rados::{Operation, OperationReply, Place, PoolRequest, Reply, WatchEvent, WatchId};
+use rados::{
+    ClusterRequest, ClusterResponse, Operation, OperationReply, Place, PoolRequest, Reply,
+    WatchEvent, WatchId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, PoolId, SnapId, UTime};
 use wire::PoolOpKind;

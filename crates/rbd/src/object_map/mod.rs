@@ -24,7 +24,7 @@ use crate::header::Header;
 use crate::lock::{self, LockIdentity};
 use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features};
-use rados::{Operation, Place};
+use rados::{Operation, Place, Steps};
 use std::ops::Range;
 use types::{Errno, SnapId};
 use wire::OsdOp;
@@ -105,6 +105,11 @@ pub(crate) fn load(
     load_from(workflow, &header.map_place(), header.objects())
 }
 
+/// Reads the map without owning it.
+pub(crate) async fn load_async(steps: &Steps, header: &Header) -> Result<ObjectMap, Errno> {
+    load_from_async(steps, &header.map_place(), header.objects()).await
+}
+
 fn load_from(
     workflow: &mut Workflow,
     place: &Place,
@@ -116,6 +121,13 @@ fn load_from(
         // A resize that was interrupted leaves a map that is too long.
         if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
     }))
+}
+
+async fn load_from_async(steps: &Steps, place: &Place, objects: u64) -> Result<ObjectMap, Errno> {
+    let reply = steps.read(place, vec![calls::load()]).await?;
+    let map: ObjectMap = output(&reply, 0, "the object map").map_err(|_| Errno::INVAL)?;
+    // A resize that was interrupted leaves a map that is too long.
+    if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
 }
 
 fn mark_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {

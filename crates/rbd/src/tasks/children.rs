@@ -5,8 +5,10 @@ use crate::calls;
 use crate::header::{self, Header};
 use crate::names::{ImageSpec, Pool, text};
 use crate::snapshot::{self, Snapshot};
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use bytes::Bytes;
+use rados::Steps;
 use std::collections::BTreeSet;
 use types::{ChildSpec, Errno, PoolId, SnapId};
 
@@ -25,16 +27,16 @@ pub struct Child {
 /// Lists the clones of an image, or of one of its snapshots. `pools` names all pools and namespaces of the
 /// cluster.
 pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) -> Task<Vec<Child>> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &image)?;
+    Task::perform(async move |steps| {
+        let header = header::read_async(&steps, &image).await?;
         let snapshots = match &snapshot {
-            Some(name) => vec![snapshot::find(workflow, &header, name)?],
-            None => snapshot::read_all(workflow, &header)?,
+            Some(name) => vec![snapshot::find_async(&steps, &header, name).await?],
+            None => snapshot::read_all_async(&steps, &header).await?,
         };
         let mut children = Vec::new();
         for snapshot in &snapshots {
-            for (pool, id) in children_of(workflow, &header, snapshot, &pools)? {
-                let name = name_of(workflow, &pool, &id)?;
+            for (pool, id) in children_of(&steps, &header, snapshot, &pools).await? {
+                let name = name_of(&steps, &pool, &id).await?;
                 let (snapshot, namespace) = (snapshot.name.clone(), pool.namespace);
                 children.push(Child { snapshot, pool: pool.id, namespace, id, name });
             }
@@ -43,32 +45,30 @@ pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) ->
     })
 }
 
-fn children_of(
-    workflow: &mut Workflow,
+async fn children_of(
+    steps: &Steps,
     header: &Header,
     snapshot: &Snapshot,
     pools: &[Pool],
-) -> Result<Vec<(Pool, String)>, Stop> {
-    let mut children = new_children(workflow, header, snapshot.id)?;
+) -> Result<Vec<(Pool, String)>, Error> {
+    let mut children = new_children(steps, header, snapshot.id).await?;
     for pool in pools.iter().filter(|_| snapshot.is_protected()) {
-        let ids = old_children(workflow, header, snapshot.id, pool)?;
+        let ids = old_children_async(steps, header, snapshot.id, pool).await?;
         children.extend(ids.into_iter().map(|id| (pool.clone(), id)));
     }
     Ok(children)
 }
 
-fn new_children(
-    workflow: &mut Workflow,
+async fn new_children(
+    steps: &Steps,
     header: &Header,
     snap: SnapId,
-) -> Result<Vec<(Pool, String)>, Stop> {
-    let ids = match workflow.try_read(&header.place(), || vec![calls::list_children(snap)])? {
+) -> Result<Vec<(Pool, String)>, Error> {
+    let ids = match steps.read(&header.place(), vec![calls::list_children(snap)]).await {
         Ok(reply) => calls::output(&reply, 0, "the clones")?,
         Err(Errno::NOENT) => BTreeSet::new(),
         Err(errno) => {
-            return Err(
-                Error::cluster(format!("asking for clones of {}", header.spec), errno).into()
-            );
+            return Err(Error::cluster(format!("asking for clones of {}", header.spec), errno));
         }
     };
     let child = |ChildSpec { pool, namespace, image }| {
@@ -98,15 +98,30 @@ pub(super) fn old_children(
     }
 }
 
-/// Name of an image by its id.
-pub(super) fn name_of(
-    workflow: &mut Workflow,
+/// Ids of the clones of format 1 in a pool.
+pub(super) async fn old_children_async(
+    steps: &Steps,
+    header: &Header,
+    snap: SnapId,
     pool: &Pool,
-    id: &str,
-) -> Result<Option<String>, Stop> {
-    match workflow.try_read(&pool.directory(), || vec![calls::directory_name(id)])? {
+) -> Result<Vec<String>, Error> {
+    let parent = (header.spec.pool.id.0, header.id.as_str(), snap);
+    match steps.read(&pool.children(), vec![calls::get_old_children(parent)]).await {
+        Ok(reply) => {
+            let ids: BTreeSet<Bytes> = calls::output(&reply, 0, "the clones")?;
+            let ids = ids.into_iter().map(|id| text(id, "a clone's id"));
+            Ok(ids.collect::<Result<_, Error>>()?)
+        }
+        Err(Errno::NOENT) => Ok(Vec::new()),
+        Err(errno) => Err(Error::cluster(format!("asking for clones in {pool}"), errno)),
+    }
+}
+
+/// Name of an image by its id.
+pub(super) async fn name_of(steps: &Steps, pool: &Pool, id: &str) -> Result<Option<String>, Error> {
+    match steps.read(&pool.directory(), vec![calls::directory_name(id)]).await {
         Ok(reply) => Ok(Some(text(calls::output(&reply, 0, "the name")?, "the name")?)),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::cluster(format!("looking for a name in {pool}"), errno).into()),
+        Err(errno) => Err(Error::cluster(format!("looking for a name in {pool}"), errno)),
     }
 }

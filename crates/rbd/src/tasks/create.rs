@@ -1,8 +1,10 @@
 //! Creation of an image.
 
 use crate::names::data_prefix;
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
+use rados::Steps;
 use types::{Errno, PoolId};
 use wire::OsdOp;
 
@@ -104,6 +106,22 @@ pub(super) fn claim_name(workflow: &mut Workflow, image: &ImageSpec, id: &str) -
             Err(Error::cluster(format!("there is already an image {image}"), Errno::EXIST).into())
         }
         Err(errno) => Err(Error::cluster(format!("claiming the name {image}"), errno).into()),
+    }
+}
+
+/// Binds a name to an id; fails if the name is bound already.
+pub(super) async fn claim_name_async(
+    steps: &Steps,
+    image: &ImageSpec,
+    id: &str,
+) -> Result<(), Error> {
+    let ops = vec![OsdOp::create(true), calls::set_id(id)];
+    match steps.write(&image.pool.id_object(&image.name), ops).await {
+        Ok(_) => Ok(()),
+        Err(Errno::EXIST) => {
+            Err(Error::cluster(format!("there is already an image {image}"), Errno::EXIST))
+        }
+        Err(errno) => Err(Error::cluster(format!("claiming the name {image}"), errno)),
     }
 }
 

@@ -3,7 +3,8 @@
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, calls, object_map};
 
 /// Features that this client can enable and disable.

@@ -2,9 +2,8 @@
 
 use crate::calls::{MigrationState, call};
 use crate::memory::{Cluster, FEATURES, OBJECT, pool, spec};
-use crate::workflow::ClusterRequest;
 use crate::*;
-use rados::{Operation, Place, PoolRequest, Reply};
+use rados::{ClusterRequest, Operation, Place, PoolRequest, Reply};
 use std::collections::BTreeMap;
 use types::{Errno, MigrationSpec, UTime};
 

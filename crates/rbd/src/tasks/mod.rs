@@ -40,10 +40,13 @@ use crate::header::{self, Header, Info};
 use crate::names::{ImageSpec, Pool};
 use crate::notify::Maintenance;
 use crate::snapshot::{self, Snapshot};
-use crate::workflow::{ClusterRequest, Stop, Task, Workflow};
+use crate::steps::NamedSteps;
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, ObjectMap, notify};
 use bytes::Bytes;
 use rados::Place;
+use rados::{ClusterRequest, Steps};
 use std::collections::BTreeMap;
 use types::Errno;
 use wire::OsdOp;
@@ -55,8 +58,10 @@ const LIST_PAGE: u64 = 1024;
 
 /// Reads the header for reading and writing an image.
 pub fn open(spec: ImageSpec) -> Task<Header> {
-    Task::new(move |workflow| {
-        let header = header::with_ancestors(workflow, |workflow| header::read(workflow, &spec))?;
+    Task::perform(async move |steps| {
+        let header =
+            header::with_ancestors_async(&steps, async || header::read_async(&steps, &spec).await)
+                .await?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
     })
@@ -64,32 +69,34 @@ pub fn open(spec: ImageSpec) -> Task<Header> {
 
 /// Reads the header for reading a snapshot of an image.
 pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
-    Task::new(move |workflow| {
-        let header = header::with_ancestors(workflow, |workflow| {
-            at_snapshot(workflow, &spec, &name).map(|(header, _)| header)
-        })?;
+    Task::perform(async move |steps| {
+        let header = header::with_ancestors_async(&steps, async || {
+            at_snapshot(&steps, &spec, &name).await.map(|(header, _)| header)
+        })
+        .await?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
     })
 }
 
-fn at_snapshot(
-    workflow: &mut Workflow,
+async fn at_snapshot(
+    steps: &Steps,
     spec: &ImageSpec,
     name: &str,
-) -> Result<(Header, Snapshot), Stop> {
-    let head = header::read(workflow, spec)?;
-    let snapshot = snapshot::find(workflow, &head, name)?;
-    Ok((header::read_at(workflow, spec, head.id, snapshot.id)?, snapshot))
+) -> Result<(Header, Snapshot), Error> {
+    let head = header::read_async(steps, spec).await?;
+    let snapshot = snapshot::find_async(steps, &head, name).await?;
+    Ok((header::read_at_async(steps, spec, head.id, snapshot.id).await?, snapshot))
 }
 
 /// Reads the header of an open image again by its id, since it may have been renamed.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
-    Task::new(move |workflow| {
-        header::with_ancestors(workflow, |workflow| {
-            header::read_with_id(workflow, &spec, id.clone())
+    Task::perform(async move |steps| {
+        header::with_ancestors_async(&steps, async || {
+            header::read_with_id_async(&steps, &spec, id.clone()).await
         })
+        .await
     })
 }
 
@@ -98,41 +105,45 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
 /// flatten creates objects and may remove the parent.
 pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
     let shows_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
-    Task::new(move |workflow| match header.has_map() && !shows_parent {
-        true => Ok(crate::object_map::load(workflow, &header)?.ok()),
+    Task::perform(async move |steps| match header.has_map() && !shows_parent {
+        true => Ok(crate::object_map::load_async(&steps, &header).await.ok()),
         false => Ok(None),
     })
 }
 
 /// Reads the header of an image, or of one of its snapshots, with details for display.
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         let (header, snapshot) = match &snapshot {
-            None => (header::read(workflow, &spec)?, None),
-            Some(name) => {
-                at_snapshot(workflow, &spec, name).map(|(header, found)| (header, Some(found)))?
-            }
+            None => (header::read_async(&steps, &spec).await?, None),
+            Some(name) => at_snapshot(&steps, &spec, name)
+                .await
+                .map(|(header, found)| (header, Some(found)))?,
         };
-        let ops = || vec![calls::get_created()];
-        let reply = workflow.read("reading when the image was made", &header.place(), ops)?;
+        let ops = vec![calls::get_created()];
+        let reply =
+            steps.read_step("reading when the image was made", &header.place(), ops).await?;
         let created = calls::output(&reply, 0, "the time of creation")?;
-        let parent = header.parent.as_ref().map(|parent| parents::names(workflow, parent));
-        Ok(Info { created, snapshot, parent: parent.transpose()?, header })
+        let parent = match &header.parent {
+            Some(parent) => Some(parents::names(&steps, parent).await?),
+            None => None,
+        };
+        Ok(Info { created, snapshot, parent, header })
     })
 }
 
 /// Names of all images of a pool or namespace, in order.
 pub fn list(pool: Pool) -> Task<Vec<String>> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         let mut names: Vec<String> = Vec::new();
         loop {
             let after = names.last().cloned().unwrap_or_default();
-            let ops = || vec![calls::directory_list(&after, LIST_PAGE)];
-            let page: BTreeMap<String, Bytes> = match workflow.try_read(&pool.directory(), ops)? {
+            let ops = vec![calls::directory_list(&after, LIST_PAGE)];
+            let page: BTreeMap<String, Bytes> = match steps.read(&pool.directory(), ops).await {
                 Ok(reply) => calls::output(&reply, 0, "the directory")?,
                 Err(Errno::NOENT) => BTreeMap::new(),
                 Err(errno) => {
-                    return Err(Error::cluster(format!("listing images of {pool}"), errno).into());
+                    return Err(Error::cluster(format!("listing images of {pool}"), errno));
                 }
             };
             let is_last = (page.len() as u64) < LIST_PAGE;
@@ -146,15 +157,15 @@ pub fn list(pool: Pool) -> Task<Vec<String>> {
 
 /// Names of images by id; `None` for an id without image.
 pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<String>>> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         let mut names = BTreeMap::new();
         for id in &ids {
-            let ops = || vec![calls::directory_name(id)];
-            let name = match workflow.try_read(&pool.directory(), ops)? {
+            let ops = vec![calls::directory_name(id)];
+            let name = match steps.read(&pool.directory(), ops).await {
                 Ok(reply) => Some(calls::output(&reply, 0, "the name of an image")?),
                 Err(Errno::NOENT) => None,
                 Err(errno) => {
-                    return Err(Error::cluster(format!("naming images of {pool}"), errno).into());
+                    return Err(Error::cluster(format!("naming images of {pool}"), errno));
                 }
             };
             names.insert(id.clone(), name);
@@ -164,15 +175,15 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
 }
 
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
-    Task::new(move |workflow| {
-        let id = header::find_id(workflow, &old)?;
+    Task::perform(async move |steps| {
+        let id = header::find_id_async(&steps, &old).await?;
         let target = ImageSpec { pool: old.pool.clone(), name: new.clone() };
-        create::claim_name(workflow, &target, &id)?;
-        let ops = || vec![calls::directory_rename(&old.name, &new, &id)];
-        workflow.write("renaming in the directory", &old.pool.directory(), ops)?;
-        let ops = || vec![OsdOp::remove()];
-        workflow.write("removing the old name", &old.pool.id_object(&old.name), ops)?;
-        tell_watchers(workflow, &old.pool.header(&id))
+        create::claim_name_async(&steps, &target, &id).await?;
+        let ops = vec![calls::directory_rename(&old.name, &new, &id)];
+        steps.write_step("renaming in the directory", &old.pool.directory(), ops).await?;
+        let ops = vec![OsdOp::remove()];
+        steps.write_step("removing the old name", &old.pool.id_object(&old.name), ops).await?;
+        tell_watchers_async(&steps, &old.pool.header(&id)).await
     })
 }
 
@@ -197,6 +208,11 @@ pub(crate) fn maintain(
 fn tell_watchers(workflow: &mut Workflow, header: &Place) -> Result<(), Stop> {
     let ask = || ClusterRequest::Notify { place: header.clone(), payload: notify::header_update() };
     workflow.request(ask).map(|_| ())
+}
+
+async fn tell_watchers_async(steps: &Steps, header: &Place) -> Result<(), Error> {
+    let _ = steps.notify(header.clone(), notify::header_update()).await;
+    Ok(())
 }
 
 /// Clients that have the image open.

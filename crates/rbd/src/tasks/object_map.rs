@@ -5,7 +5,8 @@ use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::object_map::{self, MapFindings};
 use crate::snapshot;
-use crate::workflow::{Stop, Task, Workflow};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec};
 
 /// Rebuilds the object map of an image or of a snapshot from its objects, and marks it valid.

@@ -11,7 +11,7 @@ use crate::names::ImageSpec;
 use crate::snapshot::{self, Snapshot};
 use crate::workflow::{Stop, Workflow};
 use bytes::Bytes;
-use rados::Place;
+use rados::{Place, Steps};
 use types::{ChildSpec, Errno, ParentSpec, SnapId};
 
 /// Where clones are registered with their parent.
@@ -44,11 +44,11 @@ pub(super) fn clone_format(workflow: &mut Workflow, header: &Header) -> Result<C
 }
 
 /// Names of the parent.
-pub(super) fn names(workflow: &mut Workflow, parent: &Parent) -> Result<ParentInfo, Stop> {
+pub(super) async fn names(steps: &Steps, parent: &Parent) -> Result<ParentInfo, Error> {
     let pool = parent.pool();
-    let image = super::children::name_of(workflow, &pool, &parent.image)?;
-    let ops = || vec![calls::get_snapshot(parent.snapshot)];
-    let snapshot = match workflow.try_read(&pool.header(&parent.image), ops)? {
+    let image = super::children::name_of(steps, &pool, &parent.image).await?;
+    let ops = vec![calls::get_snapshot(parent.snapshot)];
+    let snapshot = match steps.read(&pool.header(&parent.image), ops).await {
         Ok(reply) => Some(snapshot::name(&reply)?),
         Err(_) => None,
     };

@@ -6,10 +6,11 @@ use super::{parents, tell_watchers};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
-use crate::workflow::{ClusterRequest, ClusterResponse, Stop, Task, Workflow, write_operation};
+use crate::task::Task;
+use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use engine::Duration;
-use rados::{PoolRequest, Reply};
+use rados::{ClusterRequest, ClusterResponse, PoolRequest, Reply};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
@@ -23,9 +24,9 @@ const TIMEOUTS_MAX: usize = 2;
 
 /// All snapshots, the oldest first, with those in the trash.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &image)?;
-        snapshot::read_all(workflow, &header)
+    Task::perform(async move |steps| {
+        let header = header::read_async(&steps, &image).await?;
+        snapshot::read_all_async(&steps, &header).await
     })
 }
 

@@ -1,6 +1,7 @@
 //! Space usage of an image.
 
-use crate::workflow::Task;
+use crate::steps::NamedSteps;
+use crate::task::Task;
 use crate::{ImageSpec, header, object_map};
 use rados::Operation;
 use wire::OsdOp;
@@ -15,17 +16,19 @@ pub struct Usage {
 
 /// With an object map this takes one request; without, one for each object.
 pub fn usage(spec: ImageSpec) -> Task<Usage> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &spec)?;
+    Task::perform(async move |steps| {
+        let header = header::read_async(&steps, &spec).await?;
         let map = match header.has_map() {
-            true => object_map::load(workflow, &header)?.ok(),
+            true => object_map::load_async(&steps, &header).await.ok(),
             false => None,
         };
         let objects = match map {
             Some(map) => map.existing(header.objects()),
-            None => workflow.count("looking for objects", 0..header.objects(), |object| {
-                Some(Operation::new(header.data_place(object), vec![OsdOp::stat()]))
-            })?,
+            None => {
+                let stat =
+                    |object| Some(Operation::new(header.data_place(object), vec![OsdOp::stat()]));
+                steps.count_step("looking for objects", 0..header.objects(), stat).await?
+            }
         };
         let used = (objects * header.layout.object_size()).min(header.size);
         Ok(Usage { size: header.size, used })

@@ -1,21 +1,16 @@
-//! Routes the requests of many engines to one `rados::Client`, and the responses back.
+//! Routes the requests of many engines to one [`Client`], and the responses back.
 
-use crate::workflow::{ClusterRequest, ClusterRequestId, ClusterResponse};
+use crate::{
+    Client, ClusterRequest, ClusterRequestId, ClusterResponse, CommandTarget, OpId, OperationReply,
+    Reply, RequestSource,
+};
 use engine::Time;
-use rados::{Client, CommandTarget, OpId, OperationReply, Reply};
 use std::collections::BTreeMap;
 use stdx::FastMap;
 use wire::watch::NotifyRequest;
 
 /// Time that watchers have to answer a notification (librbd's `NOTIFY_TIMEOUT`).
 const NOTIFY_TIMEOUT_SECONDS: u32 = 10;
-
-/// An engine that sends requests to the cluster.
-pub trait RequestSource {
-    /// The next request; its response carries the same id.
-    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)>;
-    fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse);
-}
 
 /// Requests in flight by operation; `K` names sources. The host drops responses to sources that no longer
 /// exist.
