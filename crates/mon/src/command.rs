@@ -20,9 +20,8 @@ pub use signature::{Kind, Param, Signature};
 use crate::change::Change;
 use crate::health::View;
 use crate::image_tasks::MODULE;
-use crate::monitor::Overview;
+use crate::live::Live;
 use crate::state::State;
-use crate::statistics::Statistics;
 use auth::{Entropy, MgrAccess, MgrCaps, Rwx};
 use bytes::Bytes;
 use engine::Time;
@@ -107,8 +106,7 @@ pub const fn command(
 /// A handler's inputs, and the change that it fills.
 pub struct Context<'a> {
     pub state: &'a State,
-    pub stats: &'a Statistics,
-    pub overview: &'a Overview,
+    pub live: Live<'a>,
     pub registry: &'a Registry,
     /// Time of this run.
     pub now: Time,
@@ -228,7 +226,7 @@ impl From<Refusal> for Answer {
 impl Context<'_> {
     /// The inputs of health checks.
     pub fn view(&self) -> View<'_> {
-        View { state: self.state, stats: self.stats, overview: self.overview, now: self.now }
+        View { state: self.state, live: self.live, now: self.now }
     }
 
     /// Output in the requested format: `json` for structured formats, `plain` otherwise.

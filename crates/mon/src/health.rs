@@ -11,7 +11,7 @@ mod osds;
 mod pools;
 mod scrubs;
 
-use crate::monitor::Overview;
+use crate::live::Live;
 use crate::state::State;
 use crate::statistics::Statistics;
 use engine::Time;
@@ -73,8 +73,7 @@ pub struct Health {
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub state: &'a State,
-    pub stats: &'a Statistics,
-    pub overview: &'a Overview,
+    pub live: Live<'a>,
     pub now: Time,
 }
 
@@ -88,7 +87,7 @@ pub fn health(view: &View<'_>) -> Health {
     pools::check(&mut health, view);
     scrubs::check(&mut health, view);
     crashes::check(&mut health, view);
-    take_reported(&mut health, view.stats);
+    take_reported(&mut health, view.live.stats);
     health.muted = view.state.mutes.iter().map(|mute| mute.code.clone()).collect();
     health
 }
@@ -243,12 +242,13 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::monitor::Overview;
     use crate::state::Mute;
     use maps::{Osd, OsdMapFlags, OsdState};
 
     fn look(state: &State) -> Health {
         let (stats, overview) = (&Statistics::default(), &Overview::default());
-        health(&View { state, stats, overview, now: Time(0) })
+        health(&View { state, live: overview.live(stats), now: Time(0) })
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! * `balancer`, `autoscale`: better placement of groups, and better numbers of groups.
 //! * `failures`, `flapping`: failure detection from the reports of OSDs.
 //! * [`statistics`], `health`, `progress`: reports of OSDs, and the checks and events derived from them.
+//! * `live`: the state of the running monitor that commands and health checks read.
 //! * `services`: daemons outside of the cluster, such as gateways, which register themselves.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
 //! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
@@ -39,6 +40,7 @@ mod image_schedules;
 mod image_tasks;
 mod image_traffic;
 mod keys;
+mod live;
 pub mod monitor;
 mod progress;
 mod rebuild;

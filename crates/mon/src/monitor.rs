@@ -48,14 +48,9 @@ pub use clocks::LeaderClock;
 pub(crate) use clocks::drift_allowed;
 pub(crate) use election::SILENCE_MAX;
 pub(crate) use job::first_global_id;
-pub use liveness::SilentOsd;
 pub(crate) use osds::OSD_ID_MAX;
-pub use overview::{
-    OPERATIONS_KEPT, Operation, Operations, Overview, PeerSummary, RefusedChange, Skew,
-    StoreTrouble, WentBack,
-};
+pub(crate) use overview::Overview;
 pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
-pub use verdicts::Hold;
 pub(crate) use verdicts::mark_down;
 
 use crate::control::{Completion, Event, Request, Revision};
@@ -257,7 +252,7 @@ impl Monitor {
 
     /// Sets the host's facts (kernel, CPU, memory, …) for this monitor's metadata.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
-        self.overview.host_facts = facts;
+        self.overview.identity.host_facts = facts;
     }
 
     /// The cluster's id; zero until the state is loaded.

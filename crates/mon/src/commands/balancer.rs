@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let status = &context.overview.balancer;
+    let status = &context.live.osds.balancer;
     let started = status.started.map(|time| time.wall().to_iso()).unwrap_or_default();
     Ok(context.json(&json!({
         "active": balance::is_on(context.state),
@@ -115,7 +115,7 @@ fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// Executes a step at once, as plans are not stored.
 fn optimize(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let limits = balance::limits(context.state, context.stats)
+    let limits = balance::limits(context.state, context.live.stats)
         .map_err(|reason| Refusal::new(Errno::AGAIN, reason))?;
     context.placement.update(&context.state.osdmap);
     let mut plan = plan(&context.state.osdmap, context.placement, limits);

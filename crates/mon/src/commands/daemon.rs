@@ -4,7 +4,7 @@
 use super::report::mon_status;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::addrs;
-use crate::monitor::{OPERATIONS_KEPT as HISTORY_SIZE, Operation, PeerSummary};
+use crate::live::{OPERATIONS_KEPT as HISTORY_SIZE, Operation, PeerSummary};
 use engine::Time;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -28,7 +28,7 @@ const OWN: &[Command] = &[
     }),
     daemon("sessions", "list existing sessions", sessions),
     daemon("ops", "show the ops currently in flight", |context| {
-        let ops = context.overview.operations.in_flight();
+        let ops = context.live.operations.in_flight();
         let ops: Vec<Value> = ops.map(|op| operation(op, context.now)).collect();
         Ok(context.json(&json!({ "ops": ops, "num_ops": ops.len() })))
     }),
@@ -77,7 +77,7 @@ const OWN: &[Command] = &[
         "show the scores used in connectivity-based elections",
         |context| {
             // Monitors do not vote, so they keep no connection scores of each other.
-            let rank = context.state.monmap.rank(&context.overview.mon_name);
+            let rank = context.state.monmap.rank(&context.live.identity.mon_name);
             let epoch = context.state.election_epoch();
             Ok(context.json(&json!({
             "rank": rank, "epoch": epoch, "version": 0, "half_life": 0, "persist_interval": 0, "reports": [],
@@ -141,7 +141,7 @@ fn running(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn sessions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let sessions = context.overview.peers.values().map(|peer| session(context, peer));
+    let sessions = context.live.peers.values().map(|peer| session(context, peer));
     Ok(context.json(&sessions.collect()))
 }
 
@@ -191,7 +191,7 @@ fn operation(op: &Operation, now: Time) -> Value {
 
 fn history(context: &mut Context<'_>, by_duration: bool) -> Result<Answer, Refusal> {
     let recent = |op: &&Operation| context.now.since(op.asked) <= HISTORY_DURATION;
-    let mut ops: Vec<_> = context.overview.operations.done().filter(recent).collect();
+    let mut ops: Vec<_> = context.live.operations.done().filter(recent).collect();
     if by_duration {
         ops.sort_by_key(|op| std::cmp::Reverse(op.duration()));
     }
@@ -205,7 +205,7 @@ fn history(context: &mut Context<'_>, by_duration: bool) -> Result<Answer, Refus
 
 fn slow(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let is_slow = |op: &&Operation| op.duration() >= SLOW_THRESHOLD;
-    let ops = context.overview.operations.done().filter(is_slow);
+    let ops = context.live.operations.done().filter(is_slow);
     let ops = ops.map(|op| operation(op, context.now));
     Ok(context.json(&json!({
         "num to keep": HISTORY_SIZE,
@@ -216,7 +216,7 @@ fn slow(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// Counters of the monitor as (group, name, value), under the names of Ceph's monitor.
 fn perf(context: &Context<'_>) -> Vec<(&'static str, &'static str, u64)> {
-    let (state, stats) = (context.state, context.stats);
+    let (state, stats) = (context.state, context.live.stats);
     let (map, usage, totals) = (&state.osdmap, stats.usage(&state.osdmap), stats.totals());
     let states = stats.pgs_by_state(map);
     let with = |bits: u64| {
@@ -244,7 +244,7 @@ fn perf(context: &Context<'_>) -> Vec<(&'static str, &'static str, u64)> {
         ("cluster", "num_object_misplaced", totals.misplaced),
         ("cluster", "num_object_unfound", totals.unfound),
         ("cluster", "num_bytes", totals.bytes),
-        ("mon", "num_sessions", context.overview.peers.len() as u64),
+        ("mon", "num_sessions", context.live.peers.len() as u64),
     ]
 }
 
@@ -288,7 +288,7 @@ fn mempools(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let state = context.state;
     let maps = state.full_maps.values().chain(state.incrementals.values());
     let (maps, map_bytes) = maps.fold((0, 0), |(count, sum), map| (count + 1, sum + map.len()));
-    let ops = context.overview.operations.in_flight().map(|op| op.description.len());
+    let ops = context.live.operations.in_flight().map(|op| op.description.len());
     let (ops, op_bytes) = ops.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
     Ok(context.json(&json!({
         "mempool": {
@@ -302,14 +302,14 @@ fn mempools(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn heap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let name = &context.overview.mon_name;
+    let name = &context.live.identity.mon_name;
     let wanted = context.arguments.text("heapcmd");
     if wanted != "stats" {
         let text =
             format!("heap {wanted}: the allocator has no profiler; only 'heap stats' is there");
         return Err(Refusal::new(Errno::NOTSUPP, text));
     }
-    let sessions = context.overview.peers.len();
+    let sessions = context.live.peers.len();
     Ok(Answer::output(format!(
         "mon.{name} has no heap of its own: it shares that of its process. Sessions: {sessions}.\n"
     )))

@@ -37,7 +37,7 @@ fn df(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn pool_usage(context: &Context<'_>, id: PoolId) -> PoolUsage {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let totals = stats.pool_totals(id);
     let rate = raw_bytes_per_byte(map, id);
     let available = pool_available(map, stats, id);
@@ -69,7 +69,7 @@ fn ratio(usage: &OsdUsage) -> f64 {
 fn by_class(context: &Context<'_>) -> BTreeMap<String, OsdUsage> {
     let map = &context.state.osdmap;
     let mut classes = BTreeMap::<String, OsdUsage>::new();
-    for (osd, report) in context.stats.osds().filter(|(osd, _)| map.is_in(*osd)) {
+    for (osd, report) in context.live.stats.osds().filter(|(osd, _)| map.is_in(*osd)) {
         let class = map.crush.item_class(osd.0).unwrap_or("-").to_owned();
         let sum = classes.entry(class).or_default();
         sum.bytes_total += report.usage.bytes_total;
@@ -92,7 +92,7 @@ fn usage_json(usage: &OsdUsage) -> Map<String, Value> {
 
 fn json(context: &Context<'_>, detail: bool) -> Value {
     let map = &context.state.osdmap;
-    let mut stats = usage_json(&context.stats.usage(map));
+    let mut stats = usage_json(&context.live.stats.usage(map));
     for name in ["num_osds", "num_per_pool_osds", "num_per_pool_omap_osds"] {
         stats.insert(name.to_owned(), json!(map.in_count()));
     }
@@ -148,7 +148,7 @@ fn detailed(usage: &PoolUsage, pool: &Pool) -> Value {
 fn plain(context: &Context<'_>, detail: bool) -> String {
     let columns = ["CLASS", ">SIZE", ">AVAIL", ">USED", ">RAW USED", ">%RAW USED"];
     let mut raw = Table::new(&columns);
-    let total = context.stats.usage(&context.state.osdmap);
+    let total = context.live.stats.usage(&context.state.osdmap);
     for (name, usage) in by_class(context).into_iter().chain([("TOTAL".to_owned(), total)]) {
         raw.row([
             name,

@@ -72,7 +72,7 @@ pub(super) fn parts(spec: &str) -> Result<(&str, &str), Refusal> {
 fn show(context: &mut Context<'_>, what: &str) -> Result<Answer, Refusal> {
     let scope = scope(context)?;
     context.change.note_images(Note::Asked);
-    let traffic = &context.stats.images;
+    let traffic = &context.live.stats.images;
     let rates = traffic.rates(context.now);
     let rows = if what == "stat" { rates.clone() } else { traffic.totals() };
     let is_wanted = |(pool, namespace, _): &ImageKey| {
@@ -115,10 +115,13 @@ fn table(context: &Context<'_>, rows: &[(ImageKey, Row)]) -> (Map<String, Value>
 
 fn unnamed(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
-    let images = context.stats.images.unnamed(context.now).filter_map(|(pool, namespace, id)| {
-        let pool_name = map.pool_name(*pool)?;
-        Some(json!({ "pool": pool.0, "pool_name": pool_name, "namespace": namespace, "id": id }))
-    });
+    let images =
+        context.live.stats.images.unnamed(context.now).filter_map(|(pool, namespace, id)| {
+            let pool_name = map.pool_name(*pool)?;
+            Some(
+                json!({ "pool": pool.0, "pool_name": pool_name, "namespace": namespace, "id": id }),
+            )
+        });
     Ok(context.json(&json!(images.collect::<Vec<_>>())))
 }
 

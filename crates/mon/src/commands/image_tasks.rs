@@ -135,7 +135,7 @@ fn add(context: &mut Context<'_>, action: &str, argument: &str) -> Result<Answer
     if let Some((sequence, task)) = tasks.iter().find(|(_, task)| is_same(task)) {
         return Ok(context.json(&shown(context, *sequence, task)));
     }
-    let completed = context.stats.images.completed.iter().rev();
+    let completed = context.live.stats.images.completed.iter().rev();
     let mut recent = completed.take_while(|(at, ..)| context.now.since(*at) < REPLAY_MAX);
     if let Some((_, sequence, task)) = recent.find(|(_, _, task)| task.refs == refs) {
         return Ok(context.json(&shown(context, *sequence, task)));

@@ -165,7 +165,7 @@ fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 /// Metadata of a monitor or manager process.
 pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) -> Value {
     let present = context.state.present.get(name);
-    let facts = present.map_or(&context.overview.host_facts, |present| &present.host_facts);
+    let facts = present.map_or(&context.live.identity.host_facts, |present| &present.host_facts);
     let mut metadata = json!({
         "name": name,
         "addr": addrs::legacy(addrs),
@@ -174,7 +174,7 @@ pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) ->
         "ceph_release": "reef",
         "ceph_version": crate::VERSION,
         "ceph_version_short": "18.2.0",
-        "hostname": present.map_or(&context.overview.hostname, |present| &present.hostname),
+        "hostname": present.map_or(&context.live.identity.hostname, |present| &present.hostname),
         "os": "Linux",
     });
     for (fact, value) in facts {

@@ -314,7 +314,7 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn numa(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let osds = context.state.osdmap.existing_osds();
-    let host = &context.overview.hostname;
+    let host = &context.live.identity.hostname;
     let osds: Vec<OsdId> = osds.map(|(osd, _)| osd).collect();
     let json = || osds.iter().map(|osd| json!({ "osd": osd.0, "host": host })).collect();
     let plain = || {

@@ -43,7 +43,7 @@ struct Outcome {
 }
 
 fn groups(context: &Context<'_>) -> Vec<Group> {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let mut placement = map.placement();
     let group = |(pg, state): (PgId, u64)| {
         let stat = stats.pg(pg);
@@ -158,7 +158,7 @@ fn reason(context: &Context<'_>, osd: OsdId, held: u64, all_clean: bool) -> Opti
     if all_clean {
         return None;
     }
-    match context.stats.osd(osd) {
+    match context.live.stats.osd(osd) {
         None => Some(Reason::Unknown),
         Some(report) => (report.usage.objects > 0).then_some(Reason::Stored),
     }
@@ -171,7 +171,7 @@ fn safe_to_destroy(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         let wanted = pg_state::ACTIVE | pg_state::CLEAN;
         state & (wanted | pg_state::STALE) == wanted
     };
-    let all_clean = context.stats.pg_states(map).all(|(_, state)| is_clean(state));
+    let all_clean = context.live.stats.pg_states(map).all(|(_, state)| is_clean(state));
     let (mut safe, mut active, mut stored, mut unknown) = (vec![], vec![], vec![], vec![]);
     for osd in osds {
         let held = held.get(&osd).copied().unwrap_or(0);

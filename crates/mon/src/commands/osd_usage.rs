@@ -70,13 +70,13 @@ fn df(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let shows = |osd: OsdId| class.is_none_or(|class| map.crush.item_class(osd.0) == Some(class));
     let selection = Selection { root, hide_empty: class.is_some(), shows: &shows };
-    let usage = Utilization::new(map, context.stats);
+    let usage = Utilization::new(map, context.live.stats);
     Ok(context.show(|| usage.json(tree, &selection), || usage.plain(tree, &selection)))
 }
 
 fn perf(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let infos = || {
-        context.stats.osds().map(|(osd, report)| {
+        context.live.stats.osds().map(|(osd, report)| {
             let (commit, apply) = (report.usage.commit_latency_us, report.usage.apply_latency_us);
             (osd, commit, apply)
         })
@@ -108,7 +108,7 @@ fn perf(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn blocked_by(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let mut blocked = BTreeMap::<OsdId, u64>::new();
-    for osd in context.stats.pgs().flat_map(|(_, stat)| &stat.blocked_by) {
+    for osd in context.live.stats.pgs().flat_map(|(_, stat)| &stat.blocked_by) {
         *blocked.entry(*osd).or_default() += 1;
     }
     let json = || {
@@ -171,14 +171,15 @@ fn utilization(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn last_stat_seq(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let osd = existing(context, "id")?;
-    let sequence = context.stats.osd(osd).map_or(0, |report| report.sequence);
+    let sequence = context.live.stats.osd(osd).map_or(0, |report| report.sequence);
     Ok(context.show(|| json!(sequence), || sequence.to_string()))
 }
 
 fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = &context.state.osdmap;
     let row = |(osd, known): (OsdId, &maps::Osd)| {
-        let usage = context.stats.osd(osd).map(|report| report.usage.clone()).unwrap_or_default();
+        let usage =
+            context.live.stats.osd(osd).map(|report| report.usage.clone()).unwrap_or_default();
         let metadata = context.state.osd_metadata.get(&osd);
         let host = metadata.and_then(|metadata| metadata.get("hostname")).cloned();
         (osd, host.unwrap_or_default(), usage, known.state)

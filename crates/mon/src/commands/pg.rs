@@ -83,20 +83,20 @@ pub const COMMANDS: &[Command] = &[
 /// The content of Ceph's binary `pg_map`, as JSON.
 fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let value = dump_value(context, &["all".to_owned()]);
-    let text = format!("got pgmap version {}", context.stats.version);
+    let text = format!("got pgmap version {}", context.live.stats.version);
     Ok(Answer::output(value.to_string()).saying(text))
 }
 
 /// Counts of groups by state, sorted by state bits as in Ceph.
 fn stat(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let mut by_state = stats.pgs_by_state(map);
     by_state.sort_unstable();
     Ok(context.show(|| stat_json(context, &by_state), || stat_plain(context, &by_state)))
 }
 
 fn stat_json(context: &Context<'_>, by_state: &[(u64, u64)]) -> Value {
-    let stats = context.stats;
+    let stats = context.live.stats;
     let (totals, usage) = (stats.totals(), stats.usage(&context.state.osdmap));
     let states = by_state
         .iter()
@@ -130,7 +130,7 @@ fn stat_json(context: &Context<'_>, by_state: &[(u64, u64)]) -> Value {
 }
 
 fn stat_plain(context: &Context<'_>, by_state: &[(u64, u64)]) -> String {
-    let stats = context.stats;
+    let stats = context.live.stats;
     let (totals, usage) = (stats.totals(), stats.usage(&context.state.osdmap));
     let groups: u64 = by_state.iter().map(|(_, count)| count).sum();
     let states: Vec<String> = by_state
@@ -201,7 +201,7 @@ fn dump_pools_json(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn dump_value(context: &Context<'_>, contents: &[String]) -> Value {
     let has = |name: &str| contents.iter().any(|wanted| wanted == name);
-    let rows = || pgs::rows(&context.state.osdmap, context.stats);
+    let rows = || pgs::rows(&context.state.osdmap, context.live.stats);
     let pg_stats = || rows().iter().map(pgs::json).collect::<Vec<_>>();
     let mut object = Map::new();
     object.insert("pg_ready".to_owned(), json!(true));
@@ -236,7 +236,7 @@ fn dump_value(context: &Context<'_>, contents: &[String]) -> Value {
 }
 
 fn sums(context: &Context<'_>) -> Map<String, Value> {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let held: u64 = pgs::pgs_per_osd(map).values().sum();
     let usage = stats.usage(map);
     let mut delta = pgs::sums_json(&Default::default(), 0);
@@ -255,7 +255,7 @@ fn sums(context: &Context<'_>) -> Map<String, Value> {
 
 fn pool_stats(context: &Context<'_>) -> Vec<Value> {
     let map = &context.state.osdmap;
-    map.pools.keys().rev().map(|id| pgs::pool_json(map, context.stats, *id)).collect()
+    map.pools.keys().rev().map(|id| pgs::pool_json(map, context.live.stats, *id)).collect()
 }
 
 fn osd_stats(context: &Context<'_>) -> Vec<Value> {
@@ -269,11 +269,11 @@ fn osd_stats(context: &Context<'_>) -> Vec<Value> {
         }
         Value::Object(object)
     };
-    context.stats.osds().map(stat).collect()
+    context.live.stats.osds().map(stat).collect()
 }
 
 fn dump_plain(context: &Context<'_>, contents: &[String]) -> String {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let has = |name: &str| contents.iter().any(|wanted| wanted == name);
     let basics = || {
         let (version, stamp) = (stats.version, stats.stamp.wall().to_iso());
@@ -347,7 +347,7 @@ fn selected(context: &Context<'_>) -> Result<Vec<Row>, Refusal> {
     let fits = |row: &Row| {
         states.as_ref().is_none_or(|states| states.iter().any(|wanted| holds(row.state, *wanted)))
     };
-    let rows = pgs::rows(map, context.stats).into_iter();
+    let rows = pgs::rows(map, context.live.stats).into_iter();
     Ok(rows.filter(|row| pool.is_none_or(|pool| row.pg.pool == pool) && fits(row)).collect())
 }
 
@@ -407,7 +407,7 @@ fn dump_stuck(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let threshold = context.arguments.int("threshold").unwrap_or(STUCK_THRESHOLD_SECONDS);
     let threshold = u64::try_from(threshold).unwrap_or(0).saturating_mul(NANOS_PER_SECOND);
     let cutoff = context.now.wall().as_nanos().saturating_sub(threshold);
-    let mut rows = pgs::rows(map, context.stats);
+    let mut rows = pgs::rows(map, context.live.stats);
     rows.retain(|row| {
         let created = map.pool(row.pg.pool).map_or(UTime::ZERO, |pool| pool.create_time);
         stuck_since(row, &kinds, created).is_some_and(|since| since.as_nanos() < cutoff)
@@ -418,7 +418,7 @@ fn dump_stuck(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn debug(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let totals = context.stats.totals();
+    let totals = context.live.stats.totals();
     let found = match context.arguments.text("debugop") {
         "unfound_objects_exist" => totals.unfound > 0,
         _ => totals.degraded > 0,

@@ -62,7 +62,7 @@ fn parse_count(text: &str) -> Option<u64> {
 fn get_quota(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let id = pool_named(context, "pool")?;
     let Some(pool) = context.state.osdmap.pool(id) else { return Ok(Answer::default()) };
-    let (name, totals) = (context.arguments.text("pool"), context.stats.pool_totals(id));
+    let (name, totals) = (context.arguments.text("pool"), context.live.stats.pool_totals(id));
     let (objects, volume) = (pool.quota_max_objects, pool.quota_max_bytes);
     let json = || {
         json!({

@@ -317,8 +317,10 @@ fn stats(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     };
     let json = || {
         let pool = |id: &PoolId| {
-            let (totals, rate) =
-                (context.stats.pool_totals(*id), context.stats.rate(context.now, Some(*id)));
+            let (totals, rate) = (
+                context.live.stats.pool_totals(*id),
+                context.live.stats.rate(context.now, Some(*id)),
+            );
             let client = client_rate_fields(&rate);
             let recovery: Vec<_> =
                 rate_fields(&rate).into_iter().filter(|field| !client.contains(field)).collect();
@@ -343,7 +345,7 @@ fn stats(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         let mut text = String::new();
         for id in &pools {
             text += &format!("pool {} id {id}\n", map.pool_name(*id).unwrap_or_default());
-            let rate = context.stats.rate(context.now, Some(*id));
+            let rate = context.live.stats.rate(context.now, Some(*id));
             text += &match rate.reads + rate.writes {
                 0 => "  nothing is going on\n\n".to_owned(),
                 _ => format!("  client io {}\n\n", rate_plain(&rate)),

@@ -78,7 +78,7 @@ pub(super) fn tasks_events(context: &Context<'_>) -> Vec<(String, Value)> {
 }
 
 fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let progress = &context.overview.progress;
+    let progress = &context.live.osds.progress;
     let all = progress.completed().chain(progress.events());
     // In every format: `progress json` is the command for programs.
     let text: String = all.map(|event| plain(event, context.now)).collect();
@@ -109,7 +109,7 @@ fn value(context: &Context<'_>) -> Value {
         }
         value
     };
-    let progress = &context.overview.progress;
+    let progress = &context.live.osds.progress;
     let images = tasks(context).map(|(task, _)| task_value(task));
     json!({
         "events": progress.events().map(event).chain(images).collect::<Vec<_>>(),

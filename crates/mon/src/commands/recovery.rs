@@ -122,7 +122,7 @@ fn pools(context: &mut Context<'_>, way: &Way, force: bool) -> Result<Answer, Re
 fn told(context: &Context<'_>, groups: Vec<PgId>, way: &Way, force: bool) -> Answer {
     let Way { name, doing, needed } = way;
     let sentence = |pg: PgId| {
-        let state = context.stats.pg_state(&context.state.osdmap, pg);
+        let state = context.live.stats.pg_state(&context.state.osdmap, pg);
         match (force, state & needed != 0) {
             (false, _) => format!("pg {pg} {name} not forced; "),
             (true, false) => format!("pg {pg} doesn't require {doing}; "),

@@ -8,7 +8,7 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::{crush, maps, osdmap, pgs};
 use crate::health::{View, health};
 use crate::keys::Service;
-use crate::monitor::Overview;
+use crate::live::Live;
 use crate::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -29,10 +29,10 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Features of the connected peers, by type.
-pub fn feature_map(overview: &Overview) -> Map<String, Value> {
+pub fn feature_map(live: Live<'_>) -> Map<String, Value> {
     let group = |kind: EntityType| {
         let mut counts = BTreeMap::<u64, u64>::new();
-        for peer in overview.peers.values().filter(|peer| peer.kind == kind) {
+        for peer in live.peers.values().filter(|peer| peer.kind == kind) {
             *counts.entry(peer.features).or_default() += 1;
         }
         let group = |(features, count): (u64, u64)| {
@@ -60,21 +60,21 @@ pub fn feature_map(overview: &Overview) -> Map<String, Value> {
 
 /// `mon_status`
 pub(super) fn mon_status(view: &View<'_>) -> Value {
-    let (state, overview) = (view.state, view.overview);
-    let leads = state.leader_name() == overview.mon_name;
-    let mut value = maps::quorum(state, overview, view.now);
+    let (state, identity) = (view.state, view.live.identity);
+    let leads = state.leader_name() == identity.mon_name;
+    let mut value = maps::quorum(state, identity, view.now);
     let required = json!(state.monmap.persistent_features.names().collect::<Vec<_>>());
     value["features"]["required_con"] = json!(types::features::SUPPORTED.to_string());
     value["features"]["required_mon"] = required;
     let mut status = json!({
-        "name": overview.mon_name,
-        "rank": state.monmap.rank(&overview.mon_name),
+        "name": identity.mon_name,
+        "rank": state.monmap.rank(&identity.mon_name),
         "state": if leads { "leader" } else { "peon" },
-        "uptime": view.now.since(overview.started).as_secs(),
+        "uptime": view.now.since(identity.started).as_secs(),
         "outside_quorum": state.absent_monitors(),
         "extra_probe_peers": [],
         "sync_provider": [],
-        "feature_map": feature_map(overview),
+        "feature_map": feature_map(view.live),
         "stretch_mode": state.monmap.stretch_mode_enabled,
     });
     if let (Value::Object(status), Value::Object(quorum)) = (&mut status, value) {
@@ -141,7 +141,7 @@ fn of_maps(context: &Context<'_>) -> Value {
 }
 
 fn clean_epochs(context: &Context<'_>) -> Value {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let mut floors = BTreeMap::<PoolId, u32>::new();
     for (pg, stat) in stats.pgs() {
         let floor = floors.entry(pg.pool).or_insert(u32::MAX);
@@ -156,7 +156,7 @@ fn clean_epochs(context: &Context<'_>) -> Value {
 }
 
 fn of_groups(context: &Context<'_>) -> Value {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let rows = pgs::rows(map, stats);
     let count = |holds: fn(u64) -> bool| rows.iter().filter(|row| holds(row.state)).count();
     let held = pgs::pgs_per_osd(map);
@@ -237,8 +237,8 @@ fn versions(context: &Context<'_>) -> Value {
             "last_committed": version(Service::Auth),
             "num_secrets": state.entities.len(),
         },
-        "mgrstat_first_committed": context.stats.version.min(1),
-        "mgrstat_last_committed": context.stats.version,
+        "mgrstat_first_committed": context.live.stats.version.min(1),
+        "mgrstat_last_committed": context.live.stats.version,
         "logm_first_committed": log().next().copied().unwrap_or(0),
         "logm_last_committed": log().next_back().copied().unwrap_or(0),
         "paxos": {

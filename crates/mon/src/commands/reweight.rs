@@ -124,11 +124,11 @@ fn byte_loads(context: &Context<'_>) -> Result<Loads, Refusal> {
     let map = &context.state.osdmap;
     let members: Vec<OsdId> =
         map.existing_osds().filter(|(_, known)| known.is_in()).map(|(osd, _)| osd).collect();
-    if !context.stats.knows_sizes(&members) {
+    if !context.live.stats.knows_sizes(&members) {
         let text = "not all OSDs have reported how full they are; try again in some seconds";
         return Err(Refusal::new(Errno::AGAIN, text));
     }
-    let reports = context.stats.osds().filter(|(osd, _)| map.is_in(*osd));
+    let reports = context.live.stats.osds().filter(|(osd, _)| map.is_in(*osd));
     let known: Vec<(OsdId, u64, u64)> = reports
         .map(|(osd, report)| (osd, report.usage.bytes_used, report.usage.bytes_total))
         .filter(|(_, _, total)| *total > 0)

@@ -142,7 +142,7 @@ fn tell(
     repair: bool,
 ) -> Result<(), Refusal> {
     let is_osd = |kind, id| kind == EntityType::OSD && id == osd.0 as u64;
-    if !context.overview.peers.values().any(|peer| is_osd(peer.kind, peer.global_id)) {
+    if !context.live.peers.values().any(|peer| is_osd(peer.kind, peer.global_id)) {
         let text = format!(
             "osd.{osd} has no session with this monitor; 'ceph tell <pgid> {}' reaches it directly",
             verb(deep, repair)

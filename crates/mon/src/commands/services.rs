@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const COMMANDS: &[Command] = &[
     command("service dump", "dump service map", "service", "r", |context| {
-        Ok(context.json(&dump(&context.overview.services)))
+        Ok(context.json(&dump(&context.live.daemons)))
     }),
     command("service status", "dump service state", "service", "r", status),
 ];
@@ -44,7 +44,7 @@ fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
             "status": daemon.status,
         })
     };
-    let services = context.overview.services.services().into_iter().map(|(service, daemons)| {
+    let services = context.live.daemons.services().into_iter().map(|(service, daemons)| {
         let daemons =
             daemons.into_iter().map(|(name, daemon)| (name.to_owned(), of_daemon(daemon)));
         (service.to_owned(), Value::Object(daemons.collect()))

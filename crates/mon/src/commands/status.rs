@@ -7,7 +7,8 @@ use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::maps::quorum;
 use crate::health::health;
 use crate::keys;
-use crate::monitor::{Skew, drift_allowed};
+use crate::live::Skew;
+use crate::monitor::drift_allowed;
 use crate::state::{Mute, State};
 use crate::statistics::Traffic;
 use crate::table::{age, bytes, count, since};
@@ -60,7 +61,7 @@ fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn status_json(context: &Context<'_>) -> Value {
     let state = context.state;
-    let age = context.now.since(context.overview.started).as_secs();
+    let age = context.now.since(context.live.identity.started).as_secs();
     let (ranks, names): (Vec<usize>, Vec<&str>) = state.quorum().into_iter().unzip();
     json!({
         "fsid": state.monmap.fsid.to_string(),
@@ -83,7 +84,7 @@ fn status_json(context: &Context<'_>) -> Value {
             "modules": state.mgrmap.modules,
             "services": state.mgrmap.services,
         },
-        "servicemap": services::dump(&context.overview.services),
+        "servicemap": services::dump(&context.live.daemons),
         "progress_events": progress_events(context),
     })
 }
@@ -103,7 +104,7 @@ pub fn osdmap_summary(state: &State) -> Value {
 }
 
 fn pgmap_summary(context: &Context<'_>) -> Value {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let (totals, usage) = (stats.totals(), stats.usage(map));
     let by_state = stats.pgs_by_state(map);
     let groups: u64 = by_state.iter().map(|(_, count)| count).sum();
@@ -207,9 +208,9 @@ fn status_plain(context: &Context<'_>) -> String {
         true => String::new(),
         false => format!(", standbys: {}", standbys.join(", ")),
     };
-    let quorum_age = age(context.now.since(context.overview.started).as_secs());
+    let quorum_age = age(context.now.since(context.live.identity.started).as_secs());
     let map = &state.osdmap;
-    let registered = &context.overview.services;
+    let registered = &context.live.daemons;
     let width = services::width(registered) + 1;
     let [mon, mgr, osd] = ["mon:", "mgr:", "osd:"].map(|label| format!("{label:<width$}"));
     text += &format!(
@@ -231,7 +232,7 @@ fn status_plain(context: &Context<'_>) -> String {
     text += &services::plain(registered);
     text += &services::tasks_plain(registered);
     text += &data_plain(context);
-    let rate = context.stats.rate(context.now, None);
+    let rate = context.live.stats.rate(context.now, None);
     let mut io = Vec::new();
     if rate.reads > 0 || rate.writes > 0 {
         io.push(format!("    client:   {}", rate_plain(&rate)));
@@ -243,7 +244,7 @@ fn status_plain(context: &Context<'_>) -> String {
     if !io.is_empty() {
         text += &format!(" \n  io:\n{}\n", io.join("\n"));
     }
-    let events = context.overview.progress.events();
+    let events = context.live.osds.progress.events();
     let events: String = events.map(|event| progress::plain(event, context.now)).collect();
     let events = events + &progress::tasks_plain(context);
     if !events.is_empty() {
@@ -253,7 +254,7 @@ fn status_plain(context: &Context<'_>) -> String {
 }
 
 fn progress_events(context: &Context<'_>) -> Value {
-    let events = context.overview.progress.events().map(|event| {
+    let events = context.live.osds.progress.events().map(|event| {
         let message = progress::plain(event, context.now).trim().to_owned();
         let event_json = json!({
             "message": message,
@@ -266,7 +267,7 @@ fn progress_events(context: &Context<'_>) -> Value {
 }
 
 fn data_plain(context: &Context<'_>) -> String {
-    let (map, stats) = (&context.state.osdmap, context.stats);
+    let (map, stats) = (&context.state.osdmap, context.live.stats);
     let (totals, usage) = (stats.totals(), stats.usage(map));
     let by_state = stats.pgs_by_state(map);
     let groups: u64 = by_state.iter().map(|(_, count)| count).sum();
@@ -382,7 +383,7 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if !osds.is_empty() {
         value["osd"] = count_values(osd_versions.clone());
     }
-    let services = services::versions(&context.overview.services);
+    let services = services::versions(&context.live.daemons);
     for (service, versions) in &services {
         value[*service] = count_values(versions.iter().copied());
     }
@@ -406,7 +407,7 @@ fn fsid(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    Ok(context.json(&Value::Object(feature_map(context.overview))))
+    Ok(context.json(&Value::Object(feature_map(context.live))))
 }
 
 /// The newest release of which a peer has all features.
@@ -429,7 +430,7 @@ pub(super) fn release_of(peer: u64) -> &'static str {
 }
 
 fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let host = &context.overview.hostname;
+    let host = &context.live.identity.hostname;
     let mut osds = Map::new();
     for (osd, _) in context.state.osdmap.existing_osds() {
         let metadata = context.state.osd_metadata.get(&osd);
@@ -443,7 +444,7 @@ fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     all.insert("mon".to_owned(), json!({ host: context.state.monmap.ranks }));
     all.insert("osd".to_owned(), Value::Object(osds));
     all.insert("mds".to_owned(), json!({}));
-    all.insert("mgr".to_owned(), json!({ host: [context.overview.mgr_name] }));
+    all.insert("mgr".to_owned(), json!({ host: [context.live.identity.mgr_name] }));
     let value = match context.arguments.optional("type") {
         None | Some("all") => Value::Object(all),
         Some(kind) => all.remove(kind).unwrap_or_default(),
@@ -454,12 +455,12 @@ fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let checks =
         json!({ "epoch": context.state.election_epoch(), "round": 0, "round_status": "finished" });
-    let skews = &context.overview.skews;
+    let skews = &context.live.clocks;
     if skews.is_empty() {
         return Ok(context.json(&json!({ "timechecks": checks })));
     }
     let allowed = drift_allowed(context.state);
-    let own = (context.overview.mon_name.as_str(), Skew { seconds: 0.0, latency: 0.0 });
+    let own = (context.live.identity.mon_name.as_str(), Skew { seconds: 0.0, latency: 0.0 });
     let all = skews.iter().map(|(name, skew)| (name.as_str(), *skew)).chain([own]);
     let status = all.map(|(name, skew)| {
         let health = if skew.is_beyond(allowed) { "HEALTH_WARN" } else { "HEALTH_OK" };
@@ -471,7 +472,7 @@ fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn quorum_status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let value = quorum(context.state, context.overview, context.now);
+    let value = quorum(context.state, context.live.identity, context.now);
     Ok(context.json(&value))
 }
 

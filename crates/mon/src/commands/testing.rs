@@ -30,10 +30,10 @@ pub(super) fn run_as(
     let (signature, command) = registry.find(prefix)?[0];
     let Value::Object(given) = given else { panic!("arguments are an object") };
     let now = Time(1);
+    let (overview, stats) = (Overview::default(), Statistics::default());
     let mut context = Context {
         state,
-        stats: &Statistics::default(),
-        overview: &Overview::default(),
+        live: overview.live(&stats),
         registry: &registry,
         now,
         caller,

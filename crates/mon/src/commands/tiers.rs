@@ -76,7 +76,7 @@ fn names<'a>(context: &'a Context<'_>, other: &str) -> Result<(&'a str, &'a str)
 fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (pool, tier) = names(context, "tierpool")?;
     let id = pool_named(context, "tierpool")?;
-    if context.stats.pool_totals(id).objects > 0 && !context.arguments.flag("force_nonempty") {
+    if context.live.stats.pool_totals(id).objects > 0 && !context.arguments.flag("force_nonempty") {
         let text = format!("tier pool '{tier}' is not empty; --force-nonempty to force");
         return Err(Refusal::new(Errno::NOTEMPTY, text));
     }

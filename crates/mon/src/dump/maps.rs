@@ -2,7 +2,7 @@
 
 use super::addrs;
 use crate::commands::ALWAYS_ON;
-use crate::monitor::Overview;
+use crate::live::Identity;
 use crate::state::State;
 use maps::{MgrMap, MonMap};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ pub fn mgrmap(map: &MgrMap) -> Value {
 }
 
 /// `quorum_status`
-pub fn quorum(state: &State, overview: &Overview, now: engine::Time) -> Value {
+pub fn quorum(state: &State, identity: &Identity, now: engine::Time) -> Value {
     let map = &state.monmap;
     let (ranks, names): (Vec<usize>, Vec<&str>) = state.quorum().into_iter().unzip();
     json!({
@@ -116,7 +116,7 @@ pub fn quorum(state: &State, overview: &Overview, now: engine::Time) -> Value {
         "quorum": ranks,
         "quorum_names": names,
         "quorum_leader_name": state.leader_name(),
-        "quorum_age": now.since(overview.started).as_secs(),
+        "quorum_age": now.since(identity.started).as_secs(),
         "features": {
             "quorum_con": types::features::SUPPORTED.to_string(),
             "quorum_mon": map.persistent_features.names().collect::<Vec<_>>(),

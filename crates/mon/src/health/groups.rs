@@ -17,7 +17,7 @@ const CREATION_GRACE: Duration = Duration::from_secs(10);
 type Found = Vec<(PgId, u64)>;
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
-    let (map, stats) = (&view.state.osdmap, view.stats);
+    let (map, stats) = (&view.state.osdmap, view.live.stats);
     let groups = settled(map, stats, view.now);
     let narrow = narrow_pools(map, &groups);
     check_availability(health, stats, &groups, &narrow);
@@ -181,7 +181,7 @@ fn check_damage(health: &mut Health, stats: &Statistics, groups: &Found) {
 }
 
 fn check_objects(health: &mut Health, view: &View<'_>, totals: &Totals) {
-    let stats = view.stats;
+    let stats = view.live.stats;
     if totals.unfound > 0 {
         let unfound = stats.pgs().filter(|(_, stat)| stat.unfound > 0);
         let lines =
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn look(state: &State, stats: &Statistics, now: Time) -> Health {
-        health(&View { state, stats, overview: &Overview::default(), now })
+        health(&View { state, live: Overview::default().live(stats), now })
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     let mut unknown = BTreeMap::<PoolId, Vec<PgId>>::new();
     let mut behind = Vec::<(Epoch, PgId)>::new();
     for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
-        match view.stats.pg(pg) {
+        match view.live.stats.pg(pg) {
             None => unknown.entry(pg.pool).or_default().push(pg),
             Some(stat) => behind.push((stat.last_epoch_clean, pg)),
         }
@@ -77,8 +77,8 @@ mod tests {
             let report = StatsReport { osd: OsdId(pool as i32), pgs, ..StatsReport::default() };
             stats.record(Time(1), map, report);
             let check = |state: &State| {
-                let overview = &Overview::default();
-                let view = View { state, stats: &stats, overview, now: Time(1) };
+                let overview = Overview::default();
+                let view = View { state, live: overview.live(&stats), now: Time(1) };
                 health(&view).checks.get("OSDMAP_HISTORY").map(|check| check.details.join("\n"))
             };
             let mut state = State::default();

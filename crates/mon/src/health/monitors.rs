@@ -1,7 +1,8 @@
 //! Checks of the control plane: missing monitors, and failures of the control store.
 
 use super::{Health, Severity, View, next_step};
-use crate::monitor::{SILENCE_MAX, Skew, WentBack, drift_allowed};
+use crate::live::{Skew, WentBack};
+use crate::monitor::{SILENCE_MAX, drift_allowed};
 use std::time::Duration;
 
 /// Time for which health reports a refused change. The monitor tries it again meanwhile if it is still due.
@@ -42,12 +43,12 @@ fn check_absent(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_store(health: &mut Health, view: &View<'_>) {
-    let Some(trouble) = &view.overview.store_trouble else { return };
+    let Some(trouble) = &view.live.store.unreachable else { return };
     let seconds = view.now.since(trouble.since).as_secs();
     let lines = [
         format!(
             "mon.{} has had no answer for {seconds} s: {}",
-            view.overview.mon_name, trouble.reason
+            view.live.identity.mon_name, trouble.reason
         ),
         "clients read and write on, but nothing can be changed: no pool, no key, and no OSD that fails \
          is marked down"
@@ -64,17 +65,17 @@ fn check_store(health: &mut Health, view: &View<'_>) {
 
 /// The store renews leases but cannot be read.
 fn check_unread(health: &mut Health, view: &View<'_>) {
-    let overview = view.overview;
-    let Some(trouble) = overview
-        .store_unread
+    let (store, name) = (view.live.store, &view.live.identity.mon_name);
+    let Some(trouble) = store
+        .unread
         .as_ref()
-        .filter(|_| overview.store_trouble.is_none() && overview.store_unreadable.is_none())
+        .filter(|_| store.unreachable.is_none() && store.undecodable.is_none())
     else {
         return;
     };
     let seconds = view.now.since(trouble.since).as_secs();
     let lines = [
-        format!("mon.{} could read nothing for {seconds} s: {}", overview.mon_name, trouble.reason),
+        format!("mon.{name} could read nothing for {seconds} s: {}", trouble.reason),
         "this monitor knows nothing of what was changed since, and changes nothing; if another one is there, it gives \
          up its lease, and that one leads"
             .to_owned(),
@@ -88,13 +89,13 @@ fn check_unread(health: &mut Health, view: &View<'_>) {
 
 /// The store has refused a change of the monitor's own, and would refuse it again.
 fn check_refused_change(health: &mut Health, view: &View<'_>) {
-    let Some(refused) = &view.overview.refused_change else { return };
+    let Some(refused) = &view.live.store.refused_change else { return };
     if view.now.since(refused.when) >= REFUSED_SHOWN
         || health.checks.contains_key("CONTROL_STORE_REFUSES_WRITES")
     {
         return;
     }
-    let line = format!("mon.{}: {}", view.overview.mon_name, refused.reason);
+    let line = format!("mon.{}: {}", view.live.identity.mon_name, refused.reason);
     let step = "raise the limit that the reason names ('--max-request-bytes' and '--max-txn-ops' of an etcd need not be \
                 below their defaults), and start its members again one after the other";
     let summary = "control store does not take a change that is due".to_owned();
@@ -104,15 +105,15 @@ fn check_refused_change(health: &mut Health, view: &View<'_>) {
 
 /// The store answers but takes no writes.
 fn check_refusal(health: &mut Health, view: &View<'_>) {
-    let Some(trouble) = &view.overview.store_refusal else { return };
+    let Some(trouble) = &view.live.store.unwritable else { return };
     let lasted = view.now.since(trouble.since);
-    if view.overview.store_trouble.is_some() || lasted < SILENCE_MAX {
+    if view.live.store.unreachable.is_some() || lasted < SILENCE_MAX {
         return;
     }
     let lines = [
         format!(
             "mon.{} could write nothing for {} s: {}",
-            view.overview.mon_name,
+            view.live.identity.mon_name,
             lasted.as_secs(),
             trouble.reason
         ),
@@ -130,9 +131,9 @@ fn check_refusal(health: &mut Health, view: &View<'_>) {
 
 /// The store has an entry that this monitor cannot decode.
 fn check_unreadable(health: &mut Health, view: &View<'_>) {
-    let Some(trouble) = &view.overview.store_unreadable else { return };
+    let Some(trouble) = &view.live.store.undecodable else { return };
     let lines = [
-        format!("mon.{}: {}", view.overview.mon_name, trouble.reason),
+        format!("mon.{}: {}", view.live.identity.mon_name, trouble.reason),
         "clients read and write on, but this monitor changes nothing: it would decide without what it cannot read"
             .to_owned(),
     ];
@@ -144,7 +145,7 @@ fn check_unreadable(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_went_back(health: &mut Health, view: &View<'_>) {
-    let Some(how) = &view.overview.went_back else { return };
+    let Some(how) = &view.live.store.went_back else { return };
     let line = match how {
         WentBack::Map { osd, epoch } => format!(
             "osd.{osd} has the OSD map of epoch {epoch}, and the control store knows none newer than {}",
@@ -152,7 +153,7 @@ fn check_went_back(health: &mut Health, view: &View<'_>) {
         ),
         WentBack::Seen { epoch } => format!(
             "mon.{} has seen the OSD map of epoch {epoch}, and the control store knows none newer than {}",
-            view.overview.mon_name, view.state.osdmap.epoch
+            view.live.identity.mon_name, view.state.osdmap.epoch
         ),
         WentBack::Revision { known, found } => {
             format!("the control store was at revision {known} before, and is at {found} now")
@@ -176,7 +177,7 @@ fn check_went_back(health: &mut Health, view: &View<'_>) {
 
 fn check_clocks(health: &mut Health, view: &View<'_>) {
     let allowed = drift_allowed(view.state);
-    let skewed = view.overview.skews.iter().filter(|(_, skew)| skew.is_beyond(allowed));
+    let skewed = view.live.clocks.iter().filter(|(_, skew)| skew.is_beyond(allowed));
     let (names, lines): (Vec<String>, Vec<String>) = skewed
         .map(|(name, skew)| {
             let Skew { seconds, latency } = skew;

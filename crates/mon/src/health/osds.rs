@@ -3,7 +3,7 @@
 use super::{Health, Severity, View, next_step, plural};
 use crate::commands::LIMITED_ENTRIES_MAX;
 use crate::keys;
-use crate::monitor::{Hold, SilentOsd};
+use crate::live::{Hold, SilentOsd};
 use crate::state::State;
 use maps::{Osd, OsdMap, OsdMapFlags, OsdState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ fn check_silent(health: &mut Health, view: &View<'_>) {
         }
         line
     };
-    let silent = view.overview.silent.iter().filter(|silent| map.is_up(silent.osd));
+    let silent = view.live.osds.silent.iter().filter(|silent| map.is_up(silent.osd));
     let lines: Vec<String> = silent.map(describe).collect();
     let count = lines.len();
     let timeout = view.state.options().duration("mon_osd_report_timeout").as_secs();
@@ -120,7 +120,7 @@ fn check_slow_requests(health: &mut Health, view: &View<'_>) {
     const NAMED_MAX: usize = 10;
     let map = &view.state.osdmap;
     let reports =
-        view.stats.osds().filter(|(osd, report)| map.is_up(*osd) && report.slow.count > 0);
+        view.live.stats.osds().filter(|(osd, report)| map.is_up(*osd) && report.slow.count > 0);
     let slow: Vec<(OsdId, &SlowRequests)> =
         reports.map(|(osd, report)| (osd, &report.slow)).collect();
     let count: u64 = slow.iter().map(|(_, slow)| slow.count).sum();
@@ -154,7 +154,7 @@ fn check_slow_requests(health: &mut Health, view: &View<'_>) {
 fn check_repairs(health: &mut Health, view: &View<'_>) {
     let limit = view.state.options().number("mon_osd_warn_num_repaired");
     let mut copies = BTreeMap::<OsdId, u64>::new();
-    for (osd, count) in view.stats.osds().flat_map(|(_, report)| &report.repaired_copies) {
+    for (osd, count) in view.live.stats.osds().flat_map(|(_, report)| &report.repaired_copies) {
         *copies.entry(*osd).or_default() += count;
     }
     copies.retain(|osd, count| *count >= limit.max(1) && view.state.osdmap.is_up(*osd));
@@ -200,7 +200,7 @@ fn check_buckets(health: &mut Health, map: &OsdMap) {
 }
 
 fn check_flapping(health: &mut Health, view: &View<'_>) {
-    let held = &view.overview.kept_down;
+    let held = &view.live.osds.kept_down;
     let lines = held.iter().map(|osd| format!("osd.{osd} was marked down again and again"));
     let step = "look at its network and its disk, then restart it: a new process may boot at once";
     let details = next_step(lines, step);
@@ -335,9 +335,10 @@ mod tests {
         state.osdmap.nearfull_ratio = 0.9;
         state.osdmap.backfillfull_ratio = 0.85;
         state.osdmap.full_ratio = 0.95;
-        let overview = Overview { kept_down: vec![types::OsdId(1)], ..Overview::default() };
+        let mut overview = Overview::default();
+        overview.osds.kept_down = vec![types::OsdId(1)];
         let (stats, now) = (&Statistics::default(), Time(0) + Duration::from_secs(1));
-        let health = health(&View { state: &state, stats, overview: &overview, now });
+        let health = health(&View { state: &state, live: overview.live(stats), now });
         for name in [
             "OSD_FULL",
             "OSD_BACKFILLFULL",

@@ -48,7 +48,7 @@ fn check_scrubs(health: &mut Health, view: &View<'_>) {
 
 /// Objects with large omaps, as counted by deep scrubs.
 fn check_omaps(health: &mut Health, view: &View<'_>) {
-    let (map, stats) = (&view.state.osdmap, view.stats);
+    let (map, stats) = (&view.state.osdmap, view.live.stats);
     let pools = map.pools.keys().map(|id| (*id, stats.pool_totals(*id).large_omaps));
     let large: Vec<(PoolId, u64)> = pools.filter(|(_, count)| *count > 0).collect();
     let count: u64 = large.iter().map(|(_, count)| count).sum();
@@ -110,7 +110,7 @@ fn check_applications(health: &mut Health, view: &View<'_>) {
         return;
     }
     let nameless = named(view, |id, pool| {
-        pool.application_metadata.is_empty() && view.stats.pool_totals(id).objects > 0
+        pool.application_metadata.is_empty() && view.live.stats.pool_totals(id).objects > 0
     });
     let lines = nameless.iter().map(|name| format!("application not enabled on pool '{name}'"));
     let details = lines.chain([APPLICATION_HINT.to_owned()]).collect();
@@ -148,7 +148,7 @@ fn check_autoscale(health: &mut Health, view: &View<'_>) {
     if !map.pools.values().any(warns) {
         return;
     }
-    let all = advice(view.state, view.stats);
+    let all = advice(view.state, view.live.stats);
     let wrong = all.iter().filter(|one| one.would_adjust && map.pool(one.pool).is_some_and(warns));
     let (few, many): (Vec<&Advice>, Vec<&Advice>) =
         wrong.partition(|one| one.pg_num_final > one.pg_num_target);

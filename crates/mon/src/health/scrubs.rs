@@ -52,7 +52,7 @@ fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
             (id, (stretched(interval(view, pool, kind), 1.0 + ratio), pool.create_time))
         })
         .collect();
-    let late = view.stats.pgs().filter_map(|(pg, stat)| {
+    let late = view.live.stats.pgs().filter_map(|(pg, stat)| {
         let &(limit, created) = limits.get(&pg.pool)?;
         // A group that was never scrubbed is due since its pool was created.
         let last = (kind.stamp)(stat).max(created);
@@ -123,7 +123,8 @@ mod tests {
         stats.record(Time(0), &state.osdmap, report);
         let late = |state: &State, days: u64| {
             let now = Time(at(days).as_nanos());
-            let view = View { state, stats: &stats, overview: &Overview::default(), now };
+            let overview = Overview::default();
+            let view = View { state, live: overview.live(&stats), now };
             let checks = health(&view).checks;
             let summary = |name| checks.get(name).map(|check| check.summary.clone());
             (summary("PG_NOT_SCRUBBED"), summary("PG_NOT_DEEP_SCRUBBED"))

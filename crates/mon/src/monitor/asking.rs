@@ -81,7 +81,7 @@ impl Monitor {
 
     /// Runs a command to this monitor alone. It writes nothing, so it waits for no transaction.
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
-        self.overview.operations.take_waiting(self.jobs.iter().filter_map(Job::summary));
+        self.overview.operations.set_waiting(self.jobs.iter().filter_map(Job::summary));
         let (_, effects) = self.run_command(now, command);
         self.state.running = self.running.overrides().clone();
         self.perform(now, effects);

@@ -15,19 +15,6 @@ use wire::internal::pg_state;
 /// Default of `mgr/balancer/sleep_interval`, in seconds.
 const INTERVAL_DEFAULT: u64 = 60;
 
-/// The balancer's last step, for `balancer status`.
-#[derive(Debug, Clone, Default)]
-pub struct BalancerStatus {
-    /// Time at which the last step was queued.
-    pub last: Option<Time>,
-    /// Time at which the last step ran.
-    pub started: Option<Time>,
-    /// A sentence about the last step, in the words of Ceph's balancer.
-    pub result: String,
-    /// Whether the last step found nothing to improve.
-    pub is_even: bool,
-}
-
 /// Whether the balancer was switched on by `ceph balancer on`.
 pub fn is_on(state: &State) -> bool {
     state.mgr_option("mgr/balancer/active").and_then(crate::state::parse_switch).unwrap_or(false)
@@ -83,7 +70,7 @@ impl Monitor {
         let interval = self.state.mgr_option("mgr/balancer/sleep_interval");
         let seconds = interval.and_then(|text| text.parse().ok()).unwrap_or(INTERVAL_DEFAULT);
         let rests = |last: Time| now.since(last) < Duration::from_secs(seconds);
-        let status = &mut self.overview.balancer;
+        let status = &mut self.overview.osds.balancer;
         if !is_on(&self.state) || status.last.is_some_and(rests) {
             return;
         }
@@ -93,7 +80,7 @@ impl Monitor {
 
     /// Runs a step of the balancer.
     pub(super) fn balance(&mut self, now: Time, change: &mut Change) {
-        let status = &mut self.overview.balancer;
+        let status = &mut self.overview.osds.balancer;
         status.started = Some(now);
         let limits = match limits(&self.state, &self.stats) {
             Ok(limits) => limits,

@@ -9,9 +9,10 @@
 //! postpones all entries by as much. If the monitors were merely down, a client stays fenced for as long as
 //! they were; the other choice could let it write too early.
 
-use super::{Monitor, Skew};
+use super::Monitor;
 use crate::change::Change;
 use crate::keys;
+use crate::live::Skew;
 use crate::state::State;
 use engine::{ConnId, Time};
 use maps::{Blocklist, OsdMap};
@@ -44,7 +45,7 @@ impl Monitor {
         }
         self.clock_checks.due = now + CHECK_INTERVAL;
         let present = &self.state.present;
-        self.overview.skews.retain(|name, _| present.contains_key(name));
+        self.overview.clocks.retain(|name, _| present.contains_key(name));
         for conn in self.monitor_sessions() {
             self.send(conn, ClockAsked { sent: now.0 }.encode(0));
         }
@@ -60,7 +61,7 @@ impl Monitor {
             seconds: seconds(there - (sent + arrived) / 2),
             latency: seconds(arrived - sent).abs() / 2.0,
         };
-        self.overview.skews.insert(name, skew);
+        self.overview.clocks.insert(name, skew);
     }
 
     /// Removes expired entries from the blocklist, and stores a reading of the clock if that is due.

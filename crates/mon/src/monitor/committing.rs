@@ -18,9 +18,10 @@
 //! former leader may just have committed a change that this monitor has not received yet.
 
 use super::job::{Effects, Job, Rejection};
-use super::{Input, Monitor, Phase, RefusedChange, StoreTrouble, TICK};
+use super::{Input, Monitor, Phase, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::keys::{self, Service};
+use crate::live::{RefusedChange, StoreTrouble};
 use crate::state::{CorruptKey, State};
 use engine::{Output, Time};
 use std::collections::BTreeMap;
@@ -96,7 +97,7 @@ impl Monitor {
             }
             Err(error) => return self.pause_unreadable(now, &[error]),
         }
-        self.overview.store_unreadable = None;
+        self.overview.store.undecodable = None;
         self.complaints.is_over("unreadable");
         self.note_read();
         self.sync = Sync::Current;
@@ -128,7 +129,7 @@ impl Monitor {
     }
 
     fn begin(&mut self, now: Time) {
-        self.overview.started = now;
+        self.overview.identity.started = now;
         self.next_tick = Some(now + TICK);
         self.jobs.push_first(Job::Start);
         self.tend_candidacy(now);
@@ -174,7 +175,7 @@ impl Monitor {
                 self.throttle(conn);
             }
             let (change, effects) = self.run(now, &job);
-            if change.touches_osdmap() && self.overview.went_back.is_some() {
+            if change.touches_osdmap() && self.overview.store.went_back.is_some() {
                 self.reject(job, Rejection::WentBack);
                 continue;
             }
@@ -276,14 +277,14 @@ impl Monitor {
                 "the control store does not take a change; it is dropped"
             );
         }
-        self.overview.refused_change = Some(RefusedChange { when: now, reason });
+        self.overview.store.refused_change = Some(RefusedChange { when: now, reason });
     }
 
     /// Handles a successful write.
     pub(super) fn note_written(&mut self, transaction: &Transaction) {
         self.failures_in_row = 0;
         if !transaction.is_empty() {
-            self.overview.store_refusal = None;
+            self.overview.store.unwritable = None;
             if self.complaints.is_over("commit") {
                 tracing::warn!("the control store takes changes again");
             }
@@ -293,7 +294,7 @@ impl Monitor {
     /// Notes a failed write, for health.
     pub(super) fn note_refused(&mut self, now: Time, reason: &str) {
         let reason = reason.to_owned();
-        match &mut self.overview.store_refusal {
+        match &mut self.overview.store.unwritable {
             Some(known) => known.reason = reason,
             none => *none = Some(StoreTrouble { since: now, reason }),
         }
@@ -353,8 +354,8 @@ impl Monitor {
         if self.complaints.is_due(now, "unreadable", &reason) {
             tracing::error!(reason, "the control store is unreadable");
         }
-        let since = self.overview.store_unreadable.as_ref().map_or(now, |known| known.since);
-        self.overview.store_unreadable = Some(StoreTrouble { since, reason });
+        let since = self.overview.store.undecodable.as_ref().map_or(now, |known| known.since);
+        self.overview.store.undecodable = Some(StoreTrouble { since, reason });
     }
 
     /// Performs the effects of an operation whose change is durable.

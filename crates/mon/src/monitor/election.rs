@@ -13,10 +13,11 @@
 //! believe to lead all the same, they do no harm: all their writes are compare-and-swap, and also compare
 //! that the leader has not changed.
 
-use super::{Monitor, Phase, StoreTrouble};
+use super::{Monitor, Phase};
 use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
 use crate::failures::Failures;
 use crate::keys;
+use crate::live::StoreTrouble;
 use crate::services::ServiceMap;
 use crate::state::{Leader, Presence};
 use engine::{ConnId, Output, Time};
@@ -137,7 +138,7 @@ impl Monitor {
         }
         if self.reading.yields() {
             self.candidacy.heard = now;
-            self.overview.store_trouble = None;
+            self.overview.store.unreachable = None;
             return;
         }
         if self.candidacy.asked.is_none() {
@@ -149,7 +150,7 @@ impl Monitor {
             self.candidacy.asked = Some((token, now));
             self.outputs.push_back(Output::Storage(request));
         }
-        self.overview.store_trouble = self.candidacy.trouble(now);
+        self.overview.store.unreachable = self.candidacy.trouble(now);
         self.claim(now);
     }
 
@@ -158,7 +159,7 @@ impl Monitor {
         let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
         let Some((_, asked_at)) = asked.filter(|_| !self.reading.yields()) else { return };
         self.candidacy.note_answer(now, &outcome);
-        self.overview.store_trouble = self.candidacy.trouble(now);
+        self.overview.store.unreachable = self.candidacy.trouble(now);
         match outcome {
             Ok(lease) => {
                 self.complaints.is_over("lease");
@@ -209,7 +210,7 @@ impl Monitor {
             incarnation: candidacy.me.incarnation,
             hostname: self.settings.hostname.clone(),
             manager: self.settings.mgr_name.clone(),
-            host_facts: self.overview.host_facts.clone(),
+            host_facts: self.overview.identity.host_facts.clone(),
         };
         transaction.put(keys::present(&candidacy.me.name), json(&presence));
         let token = self.token();
@@ -262,7 +263,7 @@ impl Monitor {
                 if led_before {
                     tracing::warn!(leader = self.state.leader_name(), "another monitor leads now");
                     self.end_proxies(now);
-                    self.overview.services = Default::default();
+                    self.overview.daemons = Default::default();
                 }
                 self.claim(now);
                 self.seek_leader(now);
@@ -278,7 +279,7 @@ impl Monitor {
         self.health_seen.restart();
         // OSDs report failures that persist again, and may have cancelled others at the former leader.
         self.failures = Failures::default();
-        self.overview.services = ServiceMap::new(now);
+        self.overview.daemons = ServiceMap::new(now);
         let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
         for (osd, known) in self.state.osdmap.existing_osds() {
             // An OSD that does not come back is to be marked down.

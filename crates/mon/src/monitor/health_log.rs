@@ -100,8 +100,8 @@ impl Monitor {
             return;
         }
         self.health_seen.due = now + INTERVAL;
-        let (state, stats, overview) = (&self.state, &self.stats, &self.overview);
-        let health = health(&View { state, stats, overview, now });
+        let (state, live) = (&self.state, self.overview.live(&self.stats));
+        let health = health(&View { state, live, now });
         self.health_seen.update_mutes(now, &state.mutes, &health);
         let audible = health.all().into_iter().filter(|(name, _)| !health.is_muted(name));
         let checks =

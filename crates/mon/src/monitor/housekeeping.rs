@@ -28,13 +28,15 @@ impl Monitor {
         {
             self.enqueue(Job::ReserveGlobalIds);
         }
-        if self.overview.store_refusal.is_some() && self.jobs.is_empty() && self.in_flight.is_none()
+        if self.overview.store.unwritable.is_some()
+            && self.jobs.is_empty()
+            && self.in_flight.is_none()
         {
             self.enqueue(Job::Probe);
         }
         if self.leads() {
             self.liveness.look(now, &self.state.osdmap);
-            self.overview.silent = self.silent_osds(now);
+            self.overview.osds.silent = self.silent_osds(now);
         }
         if !self.owns_timers(now) {
             return;
@@ -45,11 +47,11 @@ impl Monitor {
         {
             self.enqueue(Job::RotateSecrets);
         }
-        self.overview.kept_down = self.flapping.held(&self.state, now);
-        self.overview.progress.observe(now, &self.state.osdmap, &self.stats);
+        self.overview.osds.kept_down = self.flapping.held(&self.state, now);
+        self.overview.osds.progress.observe(now, &self.state.osdmap, &self.stats);
         self.expire_services(now);
         self.check_clocks(now);
-        if self.overview.went_back.is_some() {
+        if self.overview.store.went_back.is_some() {
             // The OSD map cannot be changed any more.
             return self.watch_health(now);
         }

@@ -1,13 +1,14 @@
 //! Operations that may change the state. They run one after the other.
 
+use super::Monitor;
 use super::asking::Admitted;
 use super::committing::PATIENCE;
 use super::osds::OsdJob;
-use super::{Monitor, Operation};
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
 use crate::image_traffic::Note;
 use crate::keys;
+use crate::live::Operation;
 use crate::state::{LOG_ENTRIES_KEPT, Leader};
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
@@ -370,8 +371,7 @@ impl Monitor {
         let caller = self.caller(job.conn);
         let mut context = Context {
             state: &self.state,
-            stats: &self.stats,
-            overview: &self.overview,
+            live: self.overview.live(&self.stats),
             registry: self.registries.of(job.channel),
             now,
             caller: &caller,

@@ -3,9 +3,10 @@
 //! An OSD reports every few seconds. An open session proves nothing: the kernel of a stopped process goes on
 //! acknowledging data. Time in which this monitor did not run counts against no OSD.
 
-use super::verdicts::{Hold, hold_of};
+use super::verdicts::hold_of;
 use super::{Monitor, TICK};
 use crate::failures::Reported;
+use crate::live::SilentOsd;
 use crate::state::State;
 use engine::Time;
 use maps::OsdMap;
@@ -27,18 +28,6 @@ pub(super) struct Liveness {
     heard: BTreeMap<OsdId, Time>,
     /// The last tick in which this monitor led.
     looked: Option<Time>,
-}
-
-/// An OSD that is up although it is silent.
-#[derive(Debug, Clone)]
-pub struct SilentOsd {
-    pub osd: OsdId,
-    /// Time since its last report, if that is long ago.
-    pub silent_for: Option<Duration>,
-    /// Failure reports about it.
-    pub reported: Option<Reported>,
-    /// Why neither marks it down, if the reason is not lack of time or reporters.
-    pub hold: Option<Hold>,
 }
 
 impl Liveness {

@@ -67,8 +67,7 @@ impl Monitor {
                 let mut w = Writer::new();
                 w.string(&ping(&View {
                     state: &monitor.state,
-                    stats: &monitor.stats,
-                    overview: &monitor.overview,
+                    live: monitor.overview.live(&monitor.stats),
                     now,
                 }));
                 Message::new(Ping::KIND, 1, 1, w.into_bytes())

@@ -6,7 +6,8 @@
 //! read.
 
 use super::election::SILENCE_MAX;
-use super::{Monitor, Phase, StoreTrouble, Sync};
+use super::{Monitor, Phase, Sync};
+use crate::live::StoreTrouble;
 use engine::{ConnId, Time};
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ impl Monitor {
             tracing::warn!("this monitor asks for a lease again");
         }
         self.reading = Reading::default();
-        self.overview.store_unread = None;
+        self.overview.store.unread = None;
     }
 
     /// Watches for failed reads. Called in every tick, before the lease is renewed.
@@ -90,7 +91,7 @@ impl Monitor {
             // The store cannot be reached for writes either.
             self.reading.since = None;
         }
-        self.overview.store_unread = self.reading.trouble(now);
+        self.overview.store.unread = self.reading.trouble(now);
         let Some(since) = self.reading.since else { return };
         let is_alone = self.state.present.keys().all(|name| *name == self.settings.mon_name);
         match self.reading.stage {

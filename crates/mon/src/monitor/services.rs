@@ -29,7 +29,7 @@ impl Monitor {
         }
         if message.kind == MgrClose::KIND {
             let close = MgrClose::decode(message)?;
-            self.overview.services.unregister(now, conn);
+            self.overview.daemons.unregister(now, conn);
             self.reply(conn, |_, features| close.encode(features));
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl Monitor {
         };
         let client = peer.name.clone();
         let key = (service_name, daemon_name);
-        match self.overview.services.register(now, registrant, key, said) {
+        match self.overview.daemons.register(now, registrant, key, said) {
             Ok(()) => {
                 let period = self.state.mgr_options().duration("mgr_stats_period");
                 let stats_period_seconds = (period.as_secs() as u32).max(1);
@@ -94,7 +94,7 @@ impl Monitor {
 
     fn take_service_report(&mut self, now: Time, conn: ConnId, report: MgrReport) {
         let MgrReport { daemon_status, task_status, .. } = report;
-        match self.overview.services.report(now, conn, daemon_status, task_status) {
+        match self.overview.daemons.report(now, conn, daemon_status, task_status) {
             Ok(()) => {}
             Err(Refused::Unknown) => self.close(now, conn),
             Err(error) => tracing::debug!(%error, "a service's status is not taken"),
@@ -104,6 +104,6 @@ impl Monitor {
     /// Called in every tick: removes daemons that have been silent for too long.
     pub(super) fn expire_services(&mut self, now: Time) {
         let grace = self.state.mgr_options().duration("mgr_service_beacon_grace");
-        self.overview.services.expire(now, grace);
+        self.overview.daemons.expire(now, grace);
     }
 }

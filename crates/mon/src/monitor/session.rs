@@ -1,6 +1,7 @@
 //! Open sessions: identity, capabilities and subscriptions of the peers.
 
-use super::{Monitor, PeerSummary};
+use super::Monitor;
+use crate::live::PeerSummary;
 use auth::{CephxServer, MgrCaps, MonCaps, Rwx};
 use bytes::Bytes;
 use engine::{ConnId, Peer, Time};
@@ -140,7 +141,7 @@ impl Monitor {
         self.handshakes.remove(&conn);
         self.overview.peers.remove(&conn.0);
         self.relay_session_closed(conn);
-        self.overview.services.end_session(conn);
+        self.overview.daemons.end_session(conn);
         let Some(session) = self.sessions.remove(&conn) else { return };
         self.end_proxies_via(now, conn);
         if let Some(osd) = session.osd()

@@ -5,6 +5,7 @@ use super::job::Effects;
 use super::liveness::report_timeout;
 use crate::change::Change;
 use crate::failures::{Verdict, lag};
+use crate::live::Hold;
 use crate::state::State;
 use engine::{ConnId, Time};
 use maps::{Incremental, Osd, OsdMap, OsdState};
@@ -15,15 +16,6 @@ use wire::{MessageBody, OsdFailure, OsdMarkMeDown};
 /// Severities of the cluster log, as [`Change::note`] takes them.
 const INFO: u16 = 1;
 const WARNING: u16 = 3;
-
-/// The reasons why silent OSDs stay up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// The flag `nodown`.
-    NoDown,
-    /// `mon_osd_min_up_ratio`.
-    FewAreUp,
-}
 
 impl Monitor {
     /// Records a failure report, and decides whether its target is marked down.

@@ -15,8 +15,9 @@
 //! newest known map was made is no sign of an old store; otherwise one OSD could stop all changes by a
 //! number.
 
-use super::{Monitor, WentBack};
+use super::Monitor;
 use crate::control::Revision;
+use crate::live::WentBack;
 use engine::Time;
 use types::{Epoch, OsdId};
 
@@ -37,7 +38,10 @@ pub(super) struct ClaimedMaps {
 impl Monitor {
     /// Handles an OSD's newest epoch.
     pub(super) fn note_epoch_of_osd(&mut self, now: Time, osd: OsdId, epoch: Epoch) {
-        if epoch <= self.state.osdmap.epoch || !self.leads() || self.overview.went_back.is_some() {
+        if epoch <= self.state.osdmap.epoch
+            || !self.leads()
+            || self.overview.store.went_back.is_some()
+        {
             return;
         }
         if epoch > self.newest_possible(now) {
@@ -88,13 +92,13 @@ impl Monitor {
     }
 
     fn note_went_back(&mut self, how: WentBack) {
-        if self.overview.went_back.is_some() {
+        if self.overview.store.went_back.is_some() {
             return;
         }
         tracing::error!(
             ?how,
             "the control store is older than the cluster: was it restored from a backup?"
         );
-        self.overview.went_back = Some(how);
+        self.overview.store.went_back = Some(how);
     }
 }
