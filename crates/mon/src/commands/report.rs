@@ -136,7 +136,7 @@ fn of_maps(context: &Context<'_>) -> Value {
         "mdsmap_first_committed": 1,
         "mdsmap_last_committed": 1,
         "purged_snaps": purged.map(|pool| json!({ "pool": pool.0, "purged_snaps": {} })).collect::<Vec<_>>(),
-        "servicemap": services::dump(&context.overview.services),
+        "servicemap": services::dump(context.live.daemons),
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const COMMANDS: &[Command] = &[
     command("service dump", "dump service map", "service", "r", |context| {
-        Ok(context.json(&dump(&context.live.daemons)))
+        Ok(context.json(&dump(context.live.daemons)))
     }),
     command("service status", "dump service state", "service", "r", status),
 ];

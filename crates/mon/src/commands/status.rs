@@ -84,7 +84,7 @@ fn status_json(context: &Context<'_>) -> Value {
             "modules": state.mgrmap.modules,
             "services": state.mgrmap.services,
         },
-        "servicemap": services::dump(&context.live.daemons),
+        "servicemap": services::dump(context.live.daemons),
         "progress_events": progress_events(context),
     })
 }
@@ -383,7 +383,7 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if !osds.is_empty() {
         value["osd"] = count_values(osd_versions.clone());
     }
-    let services = services::versions(&context.live.daemons);
+    let services = services::versions(context.live.daemons);
     for (service, versions) in &services {
         value[*service] = count_values(versions.iter().copied());
     }

@@ -76,7 +76,7 @@ async fn new_children(
         let pool = Pool { id: PoolId(pool), name: format!("pool {pool}"), namespace };
         Ok((pool, text(image, "a clone's id")?))
     };
-    Ok(ids.into_iter().map(child).collect::<Result<_, Error>>()?)
+    ids.into_iter().map(child).collect::<Result<_, Error>>()
 }
 
 /// Ids of the clones of format 1 in a pool.
