@@ -9,7 +9,9 @@
 //! **Two reserves of pages** are left alone by transactions that add data ([`Purpose`]). Metadata
 //! of placement groups, which is small but comes with each deletion and each change of members, may
 //! use one of them; removals may use both. A checkpoint returns the reserved pages that it did not
-//! need.
+//! need. So a removal is refused only if it names keys in more leaves of the tree than the reserves
+//! allow to rewrite at once: never with a quarter as many keys as one reserve has pages, which is
+//! 1,024 if the device of the metadata has 1 GiB or more.
 //!
 //! **When space is short**, the bound for the changes in memory is too pessimistic, and removed
 //! data is not free yet. So a checkpoint begins at once and the transaction waits for it; it is

@@ -1,5 +1,6 @@
 //! Full devices: writes are refused only when the device is really full; removals, and notes of
-//! groups about them, are never refused; nothing is lost, and all space comes back.
+//! groups about them, are never refused unless they name many keys; nothing is lost, and all space
+//! comes back.
 
 use super::Report;
 use super::generator::{Generator, collection, object, one};
@@ -21,6 +22,9 @@ const OBJECTS: u64 = 2000;
 const RECLAIM_CHECKPOINTS: u64 = 8;
 /// Entries of a group's log; older ones are removed.
 const LOG_ENTRIES: u64 = 100;
+/// Keys that a transaction can always remove, with a note of the group: a quarter of the pages of the
+/// smallest reserve.
+const KEYS_REMOVED_ALWAYS: usize = 16;
 /// MiB from which on reserves are a small part of a device.
 const LARGE_MIB: u64 = 128;
 
@@ -209,15 +213,38 @@ impl Fullness {
                 0..=2 => Change::Remove { object },
                 3 => Change::Truncate { object, size: 0 },
                 4 => Change::OmapClear { object },
-                5 => Change::OmapRemove { object, keys },
+                5 => {
+                    self.remove_keys(&object, keys);
+                    continue;
+                }
                 _ => continue,
             };
-            let mut transaction = one(collection(PG), change);
-            if self.prng.chance(7, 8) {
-                self.push_log_entry(&mut transaction);
-            }
+            let transaction = self.noted(change);
             self.commit_always(transaction);
         }
+    }
+
+    /// Removes keys at once, or in portions if they lie in more pages than are reserved.
+    fn remove_keys(&mut self, object: &HObject, keys: Vec<Bytes>) {
+        let change =
+            |keys: &[Bytes]| Change::OmapRemove { object: object.clone(), keys: keys.to_vec() };
+        let at_once = self.noted(change(&keys));
+        if keys.len() > KEYS_REMOVED_ALWAYS && self.life.commit_alone(at_once) {
+            return;
+        }
+        for portion in keys.chunks(KEYS_REMOVED_ALWAYS) {
+            let transaction = self.noted(change(portion));
+            self.commit_always(transaction);
+        }
+    }
+
+    /// A removal, with an entry of the group's log in most cases.
+    fn noted(&mut self, removal: Change) -> Transaction {
+        let mut transaction = one(collection(PG), removal);
+        if self.prng.chance(7, 8) {
+            self.push_log_entry(&mut transaction);
+        }
+        transaction
     }
 
     /// Checks that nothing is lost, also after a crash.
