@@ -149,7 +149,13 @@ fn play(world: &mut World) -> Result<Report, String> {
     }
     if let Some(stall) = world.scenario.stall {
         stall::play(world, stall)?;
-        become_clean(world).map_err(|why| format!("after {stall:?}: {why}"))?;
+        match become_clean(world) {
+            Err(_) if is_stuck_for_rot(world)? => {
+                look_at_the_undamaged(world)?;
+                return check_stuck(world);
+            }
+            outcome => outcome.map_err(|why| format!("after {stall:?}: {why}"))?,
+        }
     }
     if let Some(osd) = world.scenario.replaced {
         replace(world, osd)?;
