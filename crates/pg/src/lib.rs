@@ -37,6 +37,7 @@ mod load;
 mod log;
 mod log_entry;
 mod lost;
+mod members;
 mod merge;
 pub mod message;
 mod missing;
