@@ -7,9 +7,10 @@
 //! Invariant: only committed writes are remembered, so members may remember more or fewer requests than
 //! others, but never contradict them.
 
-use crate::LogEntry;
 use crate::clients::Clients;
+use crate::log_entry::LogEntry;
 use crate::object_info::decode_request_id;
+use crate::sizes::DUPS_KEPT;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::VecDeque;
@@ -17,8 +18,6 @@ use stdx::FastSet;
 use types::{EVersion, Epoch, RequestId};
 
 const FORMAT: u8 = 1;
-/// Number of requests that are kept, and up to a batch more (`osd_pg_log_dups_tracked`).
-pub const DUPS_KEPT: usize = 3000;
 /// Bytes; a batch that is this long is closed, and another one begins.
 const BATCH_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a batch's format and number of dups.

@@ -12,6 +12,7 @@
 //! at least as far back as that of any copy with a later `last_epoch_clean`.
 
 use crate::Osds;
+use crate::members::{MEMBERS_MAX, TooManyMembers};
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeSet;
 use types::{Epoch, OsdId};
@@ -44,6 +45,14 @@ impl Members {
     /// Whether the acting members are enough to serve requests.
     pub fn is_enough(&self) -> bool {
         self.acting.len() >= self.min_size.max(1)
+    }
+
+    /// Whether the members are few enough to be served.
+    pub(crate) fn check(&self) -> Result<(), TooManyMembers> {
+        match self.all().count() {
+            ..=MEMBERS_MAX => Ok(()),
+            count => Err(TooManyMembers(count)),
+        }
     }
 
     /// The acting set, then the rest of the up set.

@@ -7,6 +7,7 @@
 //! unless its holder and all its replicas have answered, restarted or died.
 
 use crate::intervals::Interval;
+use crate::message::Promise;
 use crate::{Output, Pg, State};
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
@@ -16,9 +17,6 @@ use types::{Epoch, OsdId};
 /// Each interval has its own, because the replicas differ.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Readers(BTreeMap<(OsdId, Epoch), Time>);
-
-/// A lease in a message: its holder, the epoch since which that is not the primary, nanoseconds left.
-pub type Promise = (OsdId, Epoch, u64);
 
 impl Readers {
     fn add(&mut self, osd: OsdId, since: Epoch, until: Time) {

@@ -28,13 +28,16 @@
 mod backfill;
 mod choice;
 mod clients;
+mod core;
 mod dups;
 mod info;
 mod intervals;
 mod leases;
 mod load;
 mod log;
+mod log_entry;
 mod lost;
+mod members;
 mod merge;
 pub mod message;
 mod missing;
@@ -58,10 +61,11 @@ mod state;
 mod view;
 
 pub use backfill::BackfillState;
-pub use dups::{DUPS_KEPT, DupBatch, Dups, LogDup};
+pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
-pub use log::{EntryKind, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, LogEntry, PgLog};
+pub use log::PgLog;
+pub use log_entry::{EntryKind, LogEntry};
 pub use lost::Probe;
 pub use missing::{Item, Missing};
 pub use object_info::{
@@ -71,7 +75,7 @@ pub use object_info::{
 pub use osds::{OsdStatus, Osds};
 pub use replicate::{AlsoWritten, Write};
 pub use reshape::MergedVersions;
-pub use sizes::Sizes;
+pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
 pub use state::{MapChange, Output, Pg, State, Tag};
 
 #[cfg(test)]

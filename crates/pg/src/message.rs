@@ -5,57 +5,18 @@
 //! dropped. Data of objects travels in the data segment and is never copied.
 
 mod bodies;
+mod frame;
 
 pub use bodies::{Activation, Cursor, Listing, LogPart, Notice, Push, Replicate};
 
+pub(crate) use bodies::Promise;
+pub use frame::{Header, KIND_FIRST, KIND_LAST, is_pg_message, sender_epoch};
+
 use crate::PgHistory;
-use codec::{Decode, Encode, Reader, Result, Writer};
+use codec::{Reader, Result};
 use engine::Message;
-use types::{EVersion, Epoch, HObject, PgId};
-
-/// First and last of the reserved kinds.
-pub const KIND_FIRST: u16 = 0x7000;
-pub const KIND_LAST: u16 = 0x70ff;
-
-const QUERY: u16 = KIND_FIRST;
-const INFO: u16 = 0x7001;
-const LOG_REQUEST: u16 = 0x7002;
-const LOG: u16 = 0x7003;
-const ACTIVATE: u16 = 0x7006;
-const ACTIVATED: u16 = 0x7007;
-const REPLICATE: u16 = 0x7008;
-const REPLICATED: u16 = 0x7009;
-const PULL: u16 = 0x700a;
-const PUSH: u16 = 0x700b;
-const LIST: u16 = 0x700c;
-const LISTING: u16 = 0x700d;
-const REMOVE: u16 = 0x700e;
-const ROOM: u16 = 0x700f;
-const STALLED: u16 = 0x7010;
-const PUSHED: u16 = 0x7011;
-const HISTORY: u16 = 0x7012;
-const BACKFILL: u16 = 0x7013;
-const BACKFILLED: u16 = 0x7014;
-const RESERVE: u16 = 0x7015;
-const RESERVED: u16 = 0x7016;
-const RELEASE: u16 = 0x7017;
-const DAMAGED: u16 = 0x7018;
-const UNREADABLE: u16 = 0x7019;
-
-/// Whether a message has a kind of this module.
-pub fn is_pg_message(kind: u16) -> bool {
-    (KIND_FIRST..=KIND_LAST).contains(&kind)
-}
-
-/// The beginning of every message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    pub pg: PgId,
-    /// The newest map of the sender.
-    pub epoch: Epoch,
-    /// The first epoch of the present interval.
-    pub interval: Epoch,
-}
+use frame::*;
+use types::{EVersion, HObject, PgId};
 
 /// The message after its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,36 +71,6 @@ pub enum Body {
     /// A member's store refused a transaction, or a write was lost on the way to it: the interval is
     /// aborted.
     Stalled,
-}
-
-/// Encodes a value that may be absent, after a flag.
-fn encode_option<T: Encode>(w: &mut Writer, value: Option<&T>) {
-    w.bool(value.is_some());
-    if let Some(value) = value {
-        w.value(value);
-    }
-}
-
-fn decode_option<T: Decode>(r: &mut Reader<'_>) -> Result<Option<T>> {
-    r.bool("presence")?.then(|| r.value()).transpose()
-}
-
-/// The epoch of the newest map that the sender has. Works for every message with a [`Header`].
-pub fn sender_epoch(message: &Message) -> Result<Epoch> {
-    let mut r = Reader::new(&message.front);
-    r.i64("pool")?;
-    r.u32("seed")?;
-    r.value()
-}
-
-fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
-    let mut w = Writer::with_capacity(512);
-    w.i64(header.pg.pool.0);
-    w.u32(header.pg.seed);
-    w.value(&header.epoch);
-    w.value(&header.interval);
-    body(&mut w);
-    Message::new(kind, 1, 1, w.into_bytes())
 }
 
 impl Body {
@@ -233,6 +164,7 @@ mod tests {
     use bytes::Bytes;
     use std::collections::BTreeMap;
     use store::{Change, Collection, Transaction};
+    use types::Epoch;
 
     fn bodies(pg: PgId) -> Vec<Body> {
         let object = HObject::hash_start(pg.pool, 5);

@@ -1,5 +1,6 @@
 //! Writes: the primary orders and stores them, and replicates them to the other members.
 
+use crate::members::MemberSet;
 use crate::message::{Body, Replicate};
 use crate::{EntryKind, LogEntry, Output, Pg, PgInfo, State, Tag, info};
 use bytes::Bytes;
@@ -45,15 +46,12 @@ pub struct AlsoWritten {
 pub(crate) struct InFlight {
     pub version: EVersion,
     pub ticket: u64,
-    /// Bits of the participants that have not stored it.
-    pub waiting: u64,
+    /// The participants that have not stored it.
+    pub waiting: MemberSet,
 }
 
 const ENTRY_LEN_USUAL: usize = 192;
 const INFO_LEN_USUAL: usize = 96;
-
-/// Participants of a group at most: sets of them are kept as bits.
-pub(crate) const MEMBERS_MAX: usize = 32;
 
 impl Pg {
     /// The version that the next write will get.
@@ -107,7 +105,7 @@ impl Pg {
         // The others remove their own items.
         found.into_iter().for_each(|key| self.unset_missing(&mut replicate.transaction, key));
         self.append(&mut replicate, entry, also);
-        let waiting = (1u64 << self.participants.len()) - 1;
+        let waiting = MemberSet::all(&self.participants);
         self.in_flight.push_back(InFlight { version, ticket, waiting });
         self.commit(Tag::Write(version, self.interval), replicate.transaction);
         if !was_whole && self.is_whole() {
@@ -271,15 +269,15 @@ impl Pg {
 
     /// A member has stored all writes up to `version`: it applies them without gaps.
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
-        let Some(member) = self.participants.iter().position(|osd| *osd == from) else { return };
+        let Some(member) = self.participants.index_of(from) else { return };
         if version > self.info.last_update {
             tracing::error!(pg = %self.id, %from, ?version, "a member confirms what was not written");
             return;
         }
         for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {
-            write.waiting &= !(1 << member);
+            write.waiting.remove(member);
         }
-        while self.in_flight.front().is_some_and(|write| write.waiting == 0) {
+        while self.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
             let write = self.in_flight.pop_front().expect("there is a front");
             self.committed = write.version;
             self.recovery.unstick();

@@ -19,18 +19,15 @@
 
 mod index;
 
+use crate::core::steps::{log_pair, next_step};
 use crate::message::{Body, Header};
 use crate::persist::{dups_pair, last_complete};
-use crate::{LogEntry, Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
+use crate::{Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use std::iter::Peekable;
-use store::{BOOKKEEPING_BYTES_MAX, Change, Hashes, Transaction};
+use store::{Change, Hashes, Transaction};
 use types::{EVersion, HObject, OsdId, PgId};
 
-/// Bytes of log entries and the like in one transaction. With one more entry the transaction still counts as
-/// bookkeeping, for which a full store has room.
-pub(crate) const STEP_BYTES_MAX: usize = BOOKKEEPING_BYTES_MAX as usize / 2;
 /// Messages that are kept while the copy is stopped. Further ones are dropped; primaries ask again.
 const HELD_MAX: usize = 256;
 
@@ -363,22 +360,4 @@ impl Pg {
             self.outputs.push_back(Output::Quiet);
         }
     }
-}
-
-/// The pairs of the next transaction; `None` if none are left.
-pub(crate) fn next_step(
-    pairs: &mut Peekable<impl Iterator<Item = (Bytes, Bytes)>>,
-) -> Option<BTreeMap<Bytes, Bytes>> {
-    pairs.peek()?;
-    let (mut bytes, mut some) = (0, BTreeMap::new());
-    while let Some((key, value)) = pairs.next_if(|_| bytes < STEP_BYTES_MAX) {
-        bytes += key.len() + value.len();
-        some.insert(key, value);
-    }
-    Some(some)
-}
-
-/// The stored key and value of a log entry.
-pub(crate) fn log_pair(entry: &LogEntry) -> (Bytes, Bytes) {
-    (info::log_key(entry.version), codec::encode_to_bytes(entry))
 }

@@ -1,6 +1,12 @@
 //! Bounds of a group's log, and of the pieces and pages in which objects are copied.
 
-use crate::{LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX};
+/// A log longer than this is trimmed…
+pub const LOG_ENTRIES_MAX: usize = 1100;
+/// …to this.
+pub const LOG_ENTRIES_KEPT: usize = 1000;
+/// Number of requests that are kept when the log is trimmed, and up to a batch more
+/// (`osd_pg_log_dups_tracked`).
+pub const DUPS_KEPT: usize = 3000;
 
 /// Members of a group may have different bounds, because messages say where a piece or a page ends.
 /// Tests set small ones to reach with little data the cases that need much.

@@ -10,6 +10,7 @@
 //! if it had been away. If no member stored a write, it never happened, and objects are as they were before;
 //! its client is told why.
 
+use crate::members::MemberSet;
 use crate::message::{Body, Header};
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
@@ -20,8 +21,8 @@ use types::{Epoch, OsdId};
 pub(crate) struct Room {
     /// Set while our own disk is nearly full.
     is_short: bool,
-    /// Bits of the acting members whose disks are nearly full.
-    short_members: u32,
+    /// The acting members whose disks are nearly full.
+    short_members: MemberSet,
     /// The interval in which a member's store refused a transaction: that interval is aborted.
     pub stalled_in: Option<Epoch>,
     /// A query that arrived while the copy was loading or refused.
@@ -30,7 +31,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub fn begin_interval(&mut self) {
-        self.short_members = 0;
+        self.short_members = MemberSet::default();
         self.stalled_in = None;
     }
 }
@@ -38,7 +39,7 @@ impl Room {
 impl Pg {
     /// Whether a write may add to the group: no acting member's disk is nearly full.
     pub fn has_room(&self) -> bool {
-        !self.room.is_short && self.room.short_members == 0
+        !self.room.is_short && self.room.short_members.is_empty()
     }
 
     /// Sets whether this OSD's disk has room, as opposed to being nearly full.
@@ -59,10 +60,14 @@ impl Pg {
 
     /// A member's disk has room, or not.
     pub(crate) fn told_room(&mut self, from: OsdId, has_room: bool) {
-        let Some(member) = self.members.acting.iter().position(|osd| *osd == from) else { return };
+        // Backfill targets do not count, see [`Pg::has_room`].
+        let Some(member) = self.participants.index_of(from) else { return };
+        if !self.members.acting.contains(&from) {
+            return;
+        }
         match has_room {
-            true => self.room.short_members &= !(1 << member),
-            false => self.room.short_members |= 1 << member,
+            true => self.room.short_members.remove(member),
+            false => self.room.short_members.insert(member),
         }
     }
 

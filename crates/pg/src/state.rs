@@ -3,6 +3,7 @@
 use crate::backfill::Backfill;
 use crate::intervals::PastIntervals;
 use crate::leases::Readers;
+use crate::members::Participants;
 use crate::message::{Body, Header};
 use crate::peers::Peer;
 use crate::receive::Receiving;
@@ -210,7 +211,7 @@ pub struct Pg {
     /// The infos and missing sets of other OSDs, as told in this interval.
     pub(crate) peers: BTreeMap<OsdId, Peer>,
     /// Members that take part in writes: the acting set and backfill targets.
-    pub(crate) participants: Vec<OsdId>,
+    pub(crate) participants: Participants,
     /// OSDs whose answers the present state waits for.
     pub(crate) waiting: BTreeSet<OsdId>,
     /// Down OSDs without which peering cannot proceed.
@@ -267,7 +268,7 @@ impl Pg {
             commits_pending: 0,
             is_store_due: false,
             peers: BTreeMap::new(),
-            participants: Vec::new(),
+            participants: Participants::default(),
             waiting: BTreeSet::new(),
             blocked_by: BTreeSet::new(),
             asked: BTreeSet::new(),

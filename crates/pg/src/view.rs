@@ -1,5 +1,6 @@
 //! Read-only view of a copy, for the OSD and for reports.
 
+use crate::members::MemberSet;
 use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
@@ -70,9 +71,8 @@ impl Pg {
     /// The participants that have not stored this in-flight write; none if it is not in flight.
     pub fn not_stored_by(&self, version: EVersion) -> impl Iterator<Item = OsdId> + '_ {
         let write = self.in_flight.iter().find(|write| write.version == version);
-        let waiting = write.map_or(0, |write| write.waiting);
-        let members = self.participants.iter().enumerate();
-        members.filter(move |(index, _)| waiting & (1 << index) != 0).map(|(_, osd)| *osd)
+        let waiting = write.map_or(MemberSet::default(), |write| write.waiting);
+        self.participants.select(waiting)
     }
 
     /// The OSDs whose answers the present state waits for.

@@ -1,8 +1,7 @@
 //! The longer bodies of messages.
 
-use super::{Header, PUSH, REPLICATE, decode_option, encode_option, message};
+use super::frame::{Header, PUSH, REPLICATE, decode_option, encode_option, message};
 use crate::intervals::PastIntervals;
-use crate::leases::Promise;
 use crate::scrub::Order;
 use crate::{Dups, LogEntry, Missing, PgInfo};
 use bytes::Bytes;
@@ -10,7 +9,10 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 use engine::Message;
 use std::collections::BTreeMap;
 use store::Transaction;
-use types::{EVersion, HObject};
+use types::{EVersion, Epoch, HObject, OsdId};
+
+/// A lease in a message: its holder, the epoch since which that is not the primary, nanoseconds left.
+pub type Promise = (OsdId, Epoch, u64);
 
 /// An OSD's copy of a group, in answer to a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

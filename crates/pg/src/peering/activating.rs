@@ -31,7 +31,7 @@ impl Pg {
         }
         self.knows_past = true;
         self.waiting = self.participants.iter().copied().collect();
-        for member in self.participants.clone() {
+        for member in self.participants.to_vec() {
             if member != self.whoami {
                 self.activate_member(member);
             }
@@ -134,7 +134,7 @@ impl Pg {
     /// Stores the group's history, and sends it to all participants.
     pub(crate) fn share_history(&mut self) {
         let history = self.info.history;
-        for member in self.participants.clone() {
+        for member in self.participants.to_vec() {
             if member != self.whoami {
                 self.send(member, &Body::History(history));
             }
@@ -201,7 +201,7 @@ impl Pg {
 
     /// Updates the infos of participants to ours, except for `last_backfill`.
     fn refresh_participants(&mut self) {
-        for member in self.participants.clone() {
+        for member in self.participants.to_vec() {
             let own = self.info.clone();
             if let Some(info) = self.peers.get_mut(&member).and_then(|peer| peer.info.as_mut()) {
                 let last_backfill = std::mem::take(&mut info.last_backfill);

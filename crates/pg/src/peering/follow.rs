@@ -1,10 +1,10 @@
 //! Replica and Stray: copies that are not the primary's.
 
 use super::get_log::log_of;
+use crate::core::steps::{log_pair, next_step};
 use crate::merge;
 use crate::message::Activation;
 use crate::persist::dups_pair;
-use crate::reshape::{log_pair, next_step};
 use crate::{Dups, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};

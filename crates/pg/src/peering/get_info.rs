@@ -7,6 +7,7 @@
 
 use crate::choice::{self, Choice};
 use crate::intervals::may_have_unknown;
+use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Header, Notice};
 use crate::{Output, Pg, PgInfo, State};
 use std::collections::BTreeSet;
@@ -178,6 +179,9 @@ impl Pg {
             self.state = State::Down;
             return;
         }
+        if let Err(error) = self.members.check() {
+            return self.refuse_members(error);
+        }
         let Some((best, choice)) = self.choose() else {
             tracing::warn!(pg = %self.id, "no copy within reach is filled in and new enough");
             self.state = State::Incomplete;
@@ -187,12 +191,20 @@ impl Pg {
             self.state = State::WaitActingChange;
             return;
         }
-        let members = choice.backfill.iter().filter(|osd| **osd != self.whoami);
-        let acting = self.members.acting.iter();
-        self.participants = acting.chain(members).copied().collect();
-        self.participants.truncate(crate::replicate::MEMBERS_MAX);
+        let targets = choice.backfill.iter().filter(|osd| **osd != self.whoami);
+        let participants = self.members.acting.iter().chain(targets).copied();
+        match Participants::new(participants) {
+            Ok(participants) => self.participants = participants,
+            Err(error) => return self.refuse_members(error),
+        }
         self.backfill.set_targets(&choice.backfill);
         self.follow(best);
+    }
+
+    /// The map gives the group more members than it can have: it waits for another map.
+    fn refuse_members(&mut self, error: TooManyMembers) {
+        tracing::error!(pg = %self.id, %error, "the group cannot be served");
+        self.state = State::Incomplete;
     }
 
     /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.

@@ -84,7 +84,7 @@ impl Pg {
     fn ask_what_is_missing(&mut self) {
         self.state = State::GetMissing;
         self.waiting.clear();
-        for member in self.participants.clone() {
+        for member in self.participants.to_vec() {
             if member == self.whoami || self.peer_mut(member).is_missing_known {
                 continue;
             }

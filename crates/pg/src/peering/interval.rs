@@ -1,7 +1,7 @@
 //! New maps: whether they end the interval.
 
 use crate::intervals::Interval;
-use crate::replicate::MEMBERS_MAX;
+use crate::members::Participants;
 use crate::{MapChange, Members, Pg, State, Tag};
 use std::sync::Arc;
 use types::{Epoch, OsdId};
@@ -12,7 +12,10 @@ impl Pg {
     /// or several, and before any other call, [`Pg::store_interval`] must follow if [`Pg::is_store_due`].
     pub fn handle_map(&mut self, change: &MapChange, members: Members) {
         let epoch = change.epoch;
-        assert!(epoch >= self.epoch, "epoch {epoch} follows {}", self.epoch);
+        if epoch < self.epoch {
+            tracing::error!(pg = %self.id, %epoch, newest = %self.epoch, "ignores an older map");
+            return;
+        }
         let osds_before = self.osds.replace(change.osds.clone());
         let lives_before = osds_before.clone();
         let was_up = std::mem::replace(&mut self.is_up, change.is_up);
@@ -118,7 +121,6 @@ impl Pg {
 
     /// Begins an interval: resets everything but log, missing set and data.
     pub(crate) fn start_interval(&mut self, members_stay: bool) {
-        assert!(self.members.acting.len() <= MEMBERS_MAX, "more members than any pool has");
         self.interrupt_writes(members_stay);
         self.forget_peers();
         self.room.begin_interval();
@@ -141,7 +143,7 @@ impl Pg {
     /// Drops all state of the interval besides the log, the missing set, and room.
     pub(crate) fn forget_peers(&mut self) {
         self.peers.clear();
-        self.participants.clear();
+        self.participants = Participants::default();
         self.waiting.clear();
         self.blocked_by.clear();
         self.asked.clear();

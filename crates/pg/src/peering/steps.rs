@@ -6,9 +6,9 @@
 //! then the entries of the other log follow, oldest first, with the resulting missing objects and removals.
 //! Only the last step records that the copy takes part in the interval.
 
+use crate::core::steps::{STEP_BYTES_MAX, log_pair};
 use crate::merge::Merged;
 use crate::missing::Item;
-use crate::reshape::{STEP_BYTES_MAX, log_pair};
 use crate::{EntryKind, LogEntry, Missing, Pg, PgInfo, Tag, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;

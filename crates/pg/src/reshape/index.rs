@@ -5,7 +5,7 @@
 //! ranges: the pairs of one snapshot and one part are adjacent. Superfluous pairs do no harm. Nor do pairs
 //! whose objects come later, so a merged copy gets the pairs of the others before their objects.
 
-use super::STEP_BYTES_MAX;
+use crate::core::steps::STEP_BYTES_MAX;
 use crate::snaps::{INDEX_PREFIX, decode_index_key, index_range};
 use crate::{Pg, State, Tag};
 use bytes::Bytes;

@@ -1,9 +1,9 @@
 //! The choice of the acting set, and the OSDs that peering waits for.
 
 use super::World;
-use crate::LogEntry;
+use crate::members::MEMBERS_MAX;
 use crate::message::{Body, Replicate};
-use crate::replicate::MEMBERS_MAX;
+use crate::{LogEntry, State};
 use store::Transaction;
 use types::{EVersion, OsdId};
 
@@ -273,6 +273,18 @@ fn a_write_waits_for_every_one_of_very_many_members() {
     // Only the primary has stored it.
     world.finish_commits(types::OsdId(0));
     world.run_script("confirmed => 0\n run\n confirmed => 1");
+}
+
+#[test]
+fn a_group_with_too_many_members_is_incomplete_until_another_map() {
+    let count = MEMBERS_MAX + 1;
+    let mut world = World::new(count as i32);
+    let all: Vec<String> = (0..count).map(|osd| osd.to_string()).collect();
+    world.run_script(&format!("size {count}\n map 20 {}\n run", all.join(" ")));
+    assert_eq!(world.nodes[0].pg.state(), State::Incomplete);
+    assert_eq!(world.nodes[1].pg.state(), State::Replica);
+    world.run_script(&format!("map 30 {}\n run\n write a one\n run", all[..MEMBERS_MAX].join(" ")));
+    world.run_script("confirmed => 1\n get 63 a => one");
 }
 
 #[test]
