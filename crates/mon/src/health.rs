@@ -248,7 +248,7 @@ mod tests {
 
     fn look(state: &State) -> Health {
         let (stats, overview) = (&Statistics::default(), &Overview::default());
-        health(&View { state, live: overview.live(stats), now: Time(0) })
+        health(&View { state, live: overview.live_without_sessions(stats), now: Time(0) })
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! * [`statistics`], `health`, `progress`: reports of OSDs, and the checks and events derived from them.
 //! * `live`: the state of the running monitor that commands and health checks read.
 //! * `services`: daemons outside of the cluster, such as gateways, which register themselves.
+//! * `sessions`: the open sessions, by number and by OSD.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
 //! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
@@ -45,6 +46,7 @@ pub mod monitor;
 mod progress;
 mod rebuild;
 mod services;
+mod sessions;
 pub mod state;
 pub mod statistics;
 mod table;

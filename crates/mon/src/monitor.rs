@@ -39,7 +39,6 @@ mod reading;
 mod registration;
 mod relay;
 mod services;
-mod session;
 mod verdicts;
 mod waiting;
 mod went_back;
@@ -57,6 +56,7 @@ use crate::control::{Completion, Event, Request, Revision};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::high_water::HighWater;
+use crate::sessions::{Session, Sessions};
 use crate::state::State;
 use crate::statistics::Statistics;
 use asking::Registries;
@@ -80,7 +80,6 @@ use publish::MapMessages;
 use queue::Jobs;
 use reading::Reading;
 use relay::Relay;
-use session::Session;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -143,7 +142,7 @@ pub struct Monitor {
     failures: Failures,
     flapping: Flapping,
     health_seen: HealthSeen,
-    sessions: BTreeMap<ConnId, Session>,
+    sessions: Sessions,
     map_messages: MapMessages,
     handshakes: BTreeMap<ConnId, Handshake>,
     /// Global ids that are reserved durably and not yet assigned.
@@ -218,7 +217,7 @@ impl Monitor {
             failures: Failures::default(),
             flapping: Flapping::default(),
             health_seen: HealthSeen::default(),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::default(),
             map_messages: MapMessages::default(),
             handshakes: BTreeMap::new(),
             global_ids: 0..0,
@@ -328,6 +327,33 @@ impl Monitor {
             None => self.outputs.push_back(Output::Close { conn }),
         }
         self.close_session(now, conn);
+    }
+
+    /// Adds an authenticated session.
+    fn open_session(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        let cephx = self.handshakes.remove(&conn).and_then(|handshake| handshake.into_cephx());
+        self.sessions.open(conn, Session::new(peer, cephx));
+        if let Some(osd) = self.sessions.osd(conn) {
+            self.liveness.heard(osd, now);
+            self.osd_arrived(conn, osd);
+        }
+        if !self.proxies.is_proxy(conn) {
+            self.relay_session_opened(conn);
+        }
+    }
+
+    /// Removes a session and everything that depends on it. The last session of an OSD starts its grace.
+    fn close_session(&mut self, now: Time, conn: ConnId) {
+        self.handshakes.remove(&conn);
+        self.relay_session_closed(conn);
+        self.overview.daemons.end_session(conn);
+        let Some(session) = self.sessions.close(conn) else { return };
+        self.end_proxies_via(now, conn);
+        if let Some(osd) = session.osd()
+            && !self.sessions.has_osd(osd)
+        {
+            self.liveness.lost(osd, now);
+        }
     }
 
     fn verdict(&mut self, conn: ConnId, verdict: AuthVerdict) {

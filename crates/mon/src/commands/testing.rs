@@ -33,7 +33,7 @@ pub(super) fn run_as(
     let (overview, stats) = (Overview::default(), Statistics::default());
     let mut context = Context {
         state,
-        live: overview.live(&stats),
+        live: overview.live_without_sessions(&stats),
         registry: &registry,
         now,
         caller,

@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn look(state: &State, stats: &Statistics, now: Time) -> Health {
-        health(&View { state, live: Overview::default().live(stats), now })
+        health(&View { state, live: Overview::default().live_without_sessions(stats), now })
     }
 
     #[test]

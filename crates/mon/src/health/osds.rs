@@ -338,7 +338,8 @@ mod tests {
         let mut overview = Overview::default();
         overview.osds.kept_down = vec![types::OsdId(1)];
         let (stats, now) = (&Statistics::default(), Time(0) + Duration::from_secs(1));
-        let health = health(&View { state: &state, live: overview.live(stats), now });
+        let health =
+            health(&View { state: &state, live: overview.live_without_sessions(stats), now });
         for name in [
             "OSD_FULL",
             "OSD_BACKFILLFULL",

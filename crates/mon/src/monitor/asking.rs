@@ -2,11 +2,11 @@
 //! waits or changes anything.
 
 use super::job::{Channel, CommandJob, Job};
-use super::session::Caps;
 use super::{Monitor, Rejection};
 use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, Registry, command};
 use crate::commands::{self, image_tasks};
 use crate::image_tasks::MODULE;
+use crate::sessions::Caps;
 use auth::{MgrAccess, MonAccess, Rwx};
 use codec::DecodeError;
 use engine::{ConnId, Message, Output, Time};
@@ -138,7 +138,7 @@ impl Monitor {
             // The monitor that owns the session throttles it.
             return;
         }
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         // Reports of OSDs must not wait behind requests of their own.
         let is_client = session.osd().is_none() && !session.is_monitor();
         let paused = is_client && (load.pauses(session.paused) || forwarded.pauses(session.paused));
@@ -187,8 +187,8 @@ impl Monitor {
         prefix: &str,
         command: &Command,
     ) -> Result<(), Refusal> {
-        let session = self.sessions.get(&job.conn);
-        let is_manager = session.is_some_and(|session| matches!(session.caps, Caps::Mgr(_)));
+        let session = self.sessions.get(job.conn);
+        let is_manager = session.is_some_and(|session| matches!(session.caps(), Caps::Mgr(_)));
         let is_known = match job.channel {
             Channel::Tell => commands::is_told_to_managers(prefix),
             Channel::Monitor | Channel::Manager => command.is_of_manager(prefix),
@@ -208,10 +208,10 @@ impl Monitor {
         command: &Command,
         arguments: &BTreeMap<String, String>,
     ) -> bool {
-        let Some(session) = self.sessions.get(&conn) else { return false };
+        let Some(session) = self.sessions.get(conn) else { return false };
         let (module, needed) = (command.module, Rwx::from_letters(command.permission));
-        let (name, peer) = (&session.peer.name, session.ip());
-        match &session.caps {
+        let (name, peer) = (&session.peer().name, session.ip());
+        match session.caps() {
             Caps::Mon(caps) => caps.allows(&MonAccess {
                 name,
                 service: module,
@@ -249,12 +249,12 @@ impl Monitor {
 
     /// The caller of a command, from its session.
     pub(super) fn caller(&self, conn: ConnId) -> Caller {
-        let Some(session) = self.sessions.get(&conn) else { return Caller::default() };
-        let mgr_caps = match &session.caps {
+        let Some(session) = self.sessions.get(conn) else { return Caller::default() };
+        let mgr_caps = match session.caps() {
             Caps::Mgr(caps) => Some((caps.clone(), session.ip())),
             Caps::Mon(_) => None,
         };
-        let peer = &session.peer;
+        let peer = session.peer();
         let administers_osds = session.may("osd", Rwx::READ_WRITE);
         Caller { name: peer.name.clone(), addrs: peer.addrs.clone(), administers_osds, mgr_caps }
     }

@@ -59,9 +59,9 @@ impl Monitor {
     fn others_are_about_to_boot(&mut self) -> bool {
         let (map, sessions, waiting) = (&self.state.osdmap, &self.sessions, &self.boots.waiting);
         let is_other = |osd: OsdId, conn: ConnId| {
-            let session = sessions.get(&conn).filter(|session| session.osd() == Some(osd));
+            let session = sessions.get(conn).filter(|session| session.osd() == Some(osd));
             let known = map.client_addrs(osd);
-            session.is_some_and(|session| known.is_some_and(|known| *known != session.peer.addrs))
+            session.is_some_and(|session| known.is_some_and(|known| *known != session.peer().addrs))
         };
         self.boots.arriving.retain(|osd, conn| is_other(*osd, *conn));
         let is_awaited = |osd: OsdId| map.is_up(osd) && !waiting.contains_key(&osd);

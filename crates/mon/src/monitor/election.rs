@@ -280,10 +280,9 @@ impl Monitor {
         // OSDs report failures that persist again, and may have cancelled others at the former leader.
         self.failures = Failures::default();
         self.overview.daemons = ServiceMap::new(now);
-        let here: Vec<_> = self.sessions.values().filter_map(super::Session::osd).collect();
         for (osd, known) in self.state.osdmap.existing_osds() {
             // An OSD that does not come back is to be marked down.
-            if known.is_up() && !here.contains(&osd) {
+            if known.is_up() && !self.sessions.has_osd(osd) {
                 self.liveness.lost(osd, now);
             }
         }

@@ -3,8 +3,8 @@
 //! A first payload of mode "monitor" starts the exchange in which a client proves its key; one of mode
 //! "authorizer" presents a ticket for the manager, which this process stands in for.
 
-use super::session::Caps;
 use super::{AuthMode, Monitor};
+use crate::sessions::Caps;
 use auth::{
     AuthorizeHandler, AuthorizeStep, Authorizer, CONNECTION_SECRET_LENGTH, CephxServer,
     MonAuthRequest, NoneAuthorizer, RotatingSecrets, ServerContext,

@@ -100,7 +100,7 @@ impl Monitor {
             return;
         }
         self.health_seen.due = now + INTERVAL;
-        let (state, live) = (&self.state, self.overview.live(&self.stats));
+        let (state, live) = (&self.state, self.overview.live(&self.stats, self.sessions.peers()));
         let health = health(&View { state, live, now });
         self.health_seen.update_mutes(now, &state.mutes, &health);
         let audible = health.all().into_iter().filter(|(name, _)| !health.is_muted(name));

@@ -359,8 +359,8 @@ impl Monitor {
         effects.image_notes = change.take_image_notes();
         for (osd, order) in change.take_orders() {
             // All sessions: a dead one that has not been noticed yet may be the newer one.
-            let sessions = self.sessions.iter().filter(|(_, session)| session.osd() == Some(osd));
-            let messages = sessions.map(|(conn, it)| (*conn, order.encode(it.peer.features)));
+            let sessions = self.sessions.of_osd(osd);
+            let messages = sessions.map(|(conn, it)| (conn, order.encode(it.peer().features)));
             effects.messages.extend(messages);
         }
         (change, effects)
@@ -371,7 +371,7 @@ impl Monitor {
         let caller = self.caller(job.conn);
         let mut context = Context {
             state: &self.state,
-            live: self.overview.live(&self.stats),
+            live: self.overview.live(&self.stats, self.sessions.peers()),
             registry: self.registries.of(job.channel),
             now,
             caller: &caller,

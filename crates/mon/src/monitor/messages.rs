@@ -24,7 +24,7 @@ impl Monitor {
     pub(super) fn handle(&mut self, now: Time, conn: ConnId, message: Message) {
         let taken = match self.relay.is_link(conn) {
             true => self.take_from_leader(now, &message),
-            false if !self.sessions.contains_key(&conn) => return,
+            false if !self.sessions.contains(conn) => return,
             false if !self.leads() && relay::is_for_leader(message.kind) => {
                 self.forward(now, conn, &message)
             }
@@ -67,7 +67,7 @@ impl Monitor {
                 let mut w = Writer::new();
                 w.string(&ping(&View {
                     state: &monitor.state,
-                    live: monitor.overview.live(&monitor.stats),
+                    live: monitor.overview.live(&monitor.stats, monitor.sessions.peers()),
                     now,
                 }));
                 Message::new(Ping::KIND, 1, 1, w.into_bytes())
@@ -88,7 +88,7 @@ impl Monitor {
 
     /// Sends a message that depends on the peer's features.
     pub(super) fn reply(&mut self, conn: ConnId, message: impl FnOnce(&Monitor, u64) -> Message) {
-        let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
+        let features = self.sessions.features(conn);
         let message = message(self, features);
         self.send(conn, message);
     }
@@ -110,13 +110,13 @@ impl Monitor {
     }
 
     fn send_osdmaps(&mut self, conn: ConnId, asked: MonGetOsdMap) {
-        if !self.sessions.get(&conn).is_some_and(|session| session.may("osd", Rwx::READ)) {
+        if !self.sessions.get(conn).is_some_and(|session| session.may("osd", Rwx::READ)) {
             return;
         }
         let range = asked.full_first..=asked.full_last;
         let epochs: Vec<_> = self.state.full_maps.range(range).map(|(epoch, _)| *epoch).collect();
         for epoch in epochs {
-            let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
+            let features = self.sessions.features(conn);
             if let Some(message) = publish::full_map(&self.state, features, epoch) {
                 self.send(conn, message);
             }
@@ -124,7 +124,7 @@ impl Monitor {
     }
 
     fn tell_usage(&mut self, conn: ConnId, tid: u64, asked: Statfs) {
-        if !self.sessions.get(&conn).is_some_and(|session| session.may("pg", Rwx::READ)) {
+        if !self.sessions.get(conn).is_some_and(|session| session.may("pg", Rwx::READ)) {
             return;
         }
         let map = &self.state.osdmap;
@@ -153,7 +153,7 @@ impl Monitor {
     }
 
     fn tell_pool_stats(&mut self, conn: ConnId, tid: u64, asked: GetPoolStats) {
-        if !self.sessions.get(&conn).is_some_and(|session| session.may("pg", Rwx::READ)) {
+        if !self.sessions.get(conn).is_some_and(|session| session.may("pg", Rwx::READ)) {
             return;
         }
         let map = &self.state.osdmap;
@@ -202,7 +202,7 @@ impl Monitor {
     }
 
     fn take_log(&mut self, conn: ConnId, log: Log) {
-        let Some(session) = self.sessions.get(&conn) else { return };
+        let Some(session) = self.sessions.get(conn) else { return };
         if session.may("log", Rwx::WRITE) && !log.entries.is_empty() {
             self.enqueue(Job::Log { conn, entries: log.entries });
         }
@@ -210,20 +210,20 @@ impl Monitor {
 
     /// Acknowledges log entries. Sent only once the entries are durable: until then the sender keeps them.
     pub(super) fn acknowledge_log(&self, conn: ConnId, entries: &[LogEntry]) -> Effects {
-        let (Some(session), Some(last)) = (self.sessions.get(&conn), entries.last()) else {
+        let (Some(session), Some(last)) = (self.sessions.get(conn), entries.last()) else {
             return Effects::default();
         };
         let (fsid, channel) = (self.state.monmap.fsid, last.channel.clone());
         let ack = LogAck { fsid, last: last.sequence, channel };
-        Effects::message(conn, ack.encode(session.peer.features))
+        Effects::message(conn, ack.encode(session.peer().features))
     }
 
     /// Renews tickets.
     fn renew(&mut self, now: Time, conn: ConnId, request: Auth) {
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         let mut reply = AuthReply {
             protocol: request.protocol,
-            global_id: session.peer.participant.number as u64,
+            global_id: session.peer().participant.number as u64,
             ..AuthReply::default()
         };
         if let Some(server) = &mut session.cephx {
@@ -248,10 +248,11 @@ impl Monitor {
     }
 
     fn take_secrets_request(&mut self, now: Time, conn: ConnId, request: RotatingSecretsRequest) {
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         // An entity with a service's secrets can impersonate any client towards it.
         let service = types::EntityType(u8::try_from(request.service).unwrap_or_default());
-        let is_own = session.peer.participant.kind == service && session.peer.name.kind == service;
+        let is_own =
+            session.peer().participant.kind == service && session.peer().name.kind == service;
         if session.is_trusted() || is_own && session.may("osd", Rwx::EXECUTE) {
             session.secrets_for = Some(service);
             self.send_secrets(now, conn);
@@ -259,7 +260,7 @@ impl Monitor {
     }
 
     fn take_stats(&mut self, now: Time, conn: ConnId, tid: u64, report: StatsReport) {
-        let Some(session) = self.sessions.get(&conn) else { return };
+        let Some(session) = self.sessions.get(conn) else { return };
         if session.osd() != Some(report.osd) {
             return;
         }

@@ -90,12 +90,12 @@ impl Monitor {
         conn: ConnId,
         message: &Message,
     ) -> Result<(), DecodeError> {
-        let Some(session) = self.sessions.get(&conn) else { return Ok(()) };
+        let Some(session) = self.sessions.get(conn) else { return Ok(()) };
         let Some(osd) = session.osd().filter(|_| session.may("osd", Rwx::EXECUTE)) else {
-            tracing::warn!(peer = %session.peer.name, "only OSDs may speak as OSDs");
+            tracing::warn!(peer = %session.peer().name, "only OSDs may speak as OSDs");
             return Ok(());
         };
-        let addrs = session.peer.addrs.clone();
+        let addrs = session.peer().addrs.clone();
         self.liveness.heard(osd, now);
         let job = match message.kind {
             OsdBoot::KIND => {
@@ -149,7 +149,7 @@ impl Monitor {
                 let mut effects = Effects::default();
                 for boot in boots {
                     // An OSD whose session has ended since may be dead; otherwise it repeats the request.
-                    if !self.has_session(boot.conn) {
+                    if !self.sessions.contains(boot.conn) {
                         continue;
                     }
                     let one = self.boot(now, boot.conn, &boot.addrs, &boot.message, change);

@@ -13,7 +13,6 @@ pub(crate) struct Overview {
     pub osds: OsdWatch,
     pub daemons: ServiceMap,
     pub clocks: BTreeMap<String, Skew>,
-    pub peers: BTreeMap<u64, PeerSummary>,
     pub store: StoreTroubles,
     pub operations: Operations,
 }
@@ -30,17 +29,28 @@ impl Overview {
         Overview { identity, ..Overview::default() }
     }
 
-    /// What commands and health checks read, with the reports of OSDs.
-    pub fn live<'a>(&'a self, stats: &'a Statistics) -> Live<'a> {
+    /// What commands and health checks read, with the reports of OSDs and the peers of open sessions.
+    pub fn live<'a>(
+        &'a self,
+        stats: &'a Statistics,
+        peers: &'a BTreeMap<u64, PeerSummary>,
+    ) -> Live<'a> {
         Live {
             identity: &self.identity,
             stats,
             osds: &self.osds,
             daemons: &self.daemons,
             clocks: &self.clocks,
-            peers: &self.peers,
+            peers,
             store: &self.store,
             operations: &self.operations,
         }
+    }
+
+    /// The same without any open session.
+    #[cfg(test)]
+    pub fn live_without_sessions<'a>(&'a self, stats: &'a Statistics) -> Live<'a> {
+        static NONE: BTreeMap<u64, PeerSummary> = BTreeMap::new();
+        self.live(stats, &NONE)
     }
 }

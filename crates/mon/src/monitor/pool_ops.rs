@@ -1,9 +1,9 @@
 //! Operations on pools that librados requests by message instead of command (`MPoolOp`).
 
 use super::Monitor;
-use super::session::{Caps, Session};
 use crate::change::Change;
 use crate::commands::pools::{self, NewPool};
+use crate::sessions::{Caps, Session};
 use auth::{MonAccess, OsdCaps, Rwx};
 use codec::encode_to_bytes;
 use engine::{ConnId, Message, Time};
@@ -57,7 +57,7 @@ impl Monitor {
     /// besides capabilities for the monitor, those for OSDs count. All other operations need capabilities for
     /// the monitor.
     pub(super) fn may_do_pool_op(&self, conn: ConnId, op: &PoolOp) -> bool {
-        let Some(session) = self.sessions.get(&conn) else { return false };
+        let Some(session) = self.sessions.get(conn) else { return false };
         match op.op {
             PoolOpKind::CreateUnmanagedSnap | PoolOpKind::DeleteUnmanagedSnap => {
                 self.may_snapshot(session, PoolId(op.pool.into()))
@@ -67,8 +67,8 @@ impl Monitor {
     }
 
     fn may_snapshot(&self, session: &Session, pool: PoolId) -> bool {
-        let Caps::Mon(caps) = &session.caps else { return false };
-        let (name, peer) = (&session.peer.name, session.ip());
+        let Caps::Mon(caps) = session.caps() else { return false };
+        let (name, peer) = (&session.peer().name, session.ip());
         let pool = self.state.osdmap.pool_name(pool);
         let arguments =
             pool.map(|pool| ("poolname".to_owned(), pool.to_owned())).into_iter().collect();

@@ -6,12 +6,11 @@
 
 use super::Monitor;
 use super::relay::HELD_MAX;
-use super::session::{Caps, Session};
 use crate::control::Revision;
+use crate::sessions::Session;
 use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use std::collections::{BTreeMap, VecDeque};
-use types::EntityType;
 use wire::MessageBody;
 use wire::forward::{ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
 
@@ -87,16 +86,6 @@ impl Proxies {
     }
 }
 
-impl Session {
-    /// Whether the peer is another monitor of this cluster, authenticated or within the process.
-    pub fn is_monitor(&self) -> bool {
-        let is_proved = self.peer.name.kind == EntityType::MON
-            && matches!(&self.caps, Caps::Mgr(_))
-            && self.peer.caps == Caps::encode_mgr(true, "");
-        self.peer.participant.kind == EntityType::MON && (self.is_trusted() || is_proved)
-    }
-}
-
 impl Monitor {
     /// Handles messages that other monitors forward; false if the message is another one.
     pub(super) fn take_forwarded(
@@ -109,7 +98,7 @@ impl Monitor {
         if !kinds.contains(&message.kind) {
             return Ok(false);
         }
-        if !self.sessions.get(&via).is_some_and(Session::is_monitor) || !self.leads() {
+        if !self.sessions.get(via).is_some_and(Session::is_monitor) || !self.leads() {
             // The follower then looks up the leader again.
             self.close(now, via);
             return Ok(true);
@@ -184,13 +173,13 @@ impl Monitor {
     /// Sessions that other monitors opened.
     pub(super) fn monitor_sessions(&self) -> Vec<ConnId> {
         let monitors = self.sessions.iter().filter(|(_, session)| session.is_monitor());
-        monitors.map(|(conn, _)| *conn).collect()
+        monitors.map(|(conn, _)| conn).collect()
     }
 
     /// The name of the monitor at the other end: its authenticated name, or, within a process, that of its
     /// address.
     pub(super) fn name_of_monitor(&self, conn: ConnId) -> Option<String> {
-        let peer = &self.sessions.get(&conn).filter(|session| session.is_monitor())?.peer;
+        let peer = self.sessions.get(conn).filter(|session| session.is_monitor())?.peer();
         let map = &self.state.monmap;
         if map.mon_info.contains_key(&peer.name.id) {
             return Some(peer.name.id.clone());

@@ -1,8 +1,8 @@
 //! Subscriptions, and sending updates to subscribers.
 
 use super::Monitor;
-use super::session::{Session, Subscription};
 use crate::keys::Service;
+use crate::sessions::{Session, Subscription};
 use crate::state::State;
 use auth::{RequestType, Rwx, ServerContext};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ const LOG_LEVELS: [&str; 5] = ["log-debug", "log-info", "log-sec", "log-warn", "
 impl Monitor {
     /// Adds or replaces subscriptions, and serves them at once.
     pub(super) fn subscribe(&mut self, now: Time, conn: ConnId, message: MonSubscribe) {
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         for (what, item) in &message.what {
             if let Some(subscription) = subscription(&self.state, session, what, *item) {
                 // The log is watched at one level only.
@@ -40,10 +40,10 @@ impl Monitor {
                 session.subscriptions.insert(what.clone(), subscription);
             }
         }
-        if !types::features::has(session.peer.features, types::features::MON_STATEFUL_SUB) {
+        if !types::features::has(session.peer().features, types::features::MON_STATEFUL_SUB) {
             let fsid = self.state.monmap.fsid;
             let ack = MonSubscribeAck { interval_seconds: RENEW_INTERVAL_SECONDS, fsid };
-            let message = ack.encode(session.peer.features);
+            let message = ack.encode(session.peer().features);
             self.send(conn, message);
         }
         self.serve_subscriptions(now, conn);
@@ -57,14 +57,14 @@ impl Monitor {
             self.secrets_pushed = version;
             self.push_secrets(now);
         }
-        let conns: Vec<ConnId> = self.sessions.keys().copied().collect();
+        let conns: Vec<ConnId> = self.sessions.iter().map(|(conn, _)| conn).collect();
         for conn in conns {
             self.serve_subscriptions(now, conn);
         }
     }
 
     fn serve_subscriptions(&mut self, now: Time, conn: ConnId) {
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         let mut messages = Vec::new();
         let mut subscriptions = std::mem::take(&mut session.subscriptions);
         subscriptions.retain(|what, subscription| {
@@ -73,7 +73,7 @@ impl Monitor {
             }
             let before = messages.len();
             if what == "osdmap" {
-                let features = session.peer.features;
+                let features = session.peer().features;
                 messages.extend(self.map_messages.serve(&self.state, features, subscription));
             } else {
                 serve(&self.state, session, what, subscription, &mut messages);
@@ -92,7 +92,7 @@ impl Monitor {
         if self.proxies.is_proxy(conn) {
             return;
         }
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         let next = u64::from(from.0).max(1);
         let subscription = Subscription { next, onetime: false, lingers_until: None };
         session.subscriptions.entry("osdmap".to_owned()).or_insert(subscription);
@@ -105,7 +105,7 @@ impl Monitor {
             .sessions
             .iter()
             .filter(|(_, session)| session.secrets_for.is_some())
-            .map(|(conn, _)| *conn)
+            .map(|(conn, _)| conn)
             .collect();
         for conn in conns {
             self.send_secrets(now, conn);
@@ -114,7 +114,7 @@ impl Monitor {
 
     /// Sends a service its rotating secrets, sealed if the session is by cephx.
     pub(super) fn send_secrets(&mut self, now: Time, conn: ConnId) {
-        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        let Some(session) = self.sessions.get_mut(conn) else { return };
         let Some(service) = session.secrets_for else { return };
         let message = match &mut session.cephx {
             // Sealed as Ceph does it: an eavesdropper could impersonate any client.
@@ -130,7 +130,8 @@ impl Monitor {
                 match server.handle_request(context, &asked, None) {
                     Ok(sealed) => {
                         let payload = sealed.payload.into();
-                        AuthReply { payload, ..AuthReply::default() }.encode(session.peer.features)
+                        AuthReply { payload, ..AuthReply::default() }
+                            .encode(session.peer().features)
                     }
                     Err(error) => return tracing::warn!(%error, "secrets cannot be sealed"),
                 }
@@ -139,7 +140,7 @@ impl Monitor {
                 let Some(secrets) = self.state.secrets.service(service) else { return };
                 let secrets = codec::encode_to_bytes(secrets);
                 let message = RotatingSecrets { service: service.0.into(), secrets };
-                message.encode(session.peer.features)
+                message.encode(session.peer().features)
             }
         };
         self.send(conn, message);
@@ -193,7 +194,7 @@ fn serve(
     subscription: &mut Subscription,
     messages: &mut Vec<Message>,
 ) {
-    let features = session.peer.features;
+    let features = session.peer().features;
     let mut versioned = |version: u64, message: &dyn Fn() -> Message| {
         if subscription.next <= version {
             messages.push(message());
@@ -207,7 +208,7 @@ fn serve(
             MgrMapMessage { map }.encode(features)
         }),
         "config" => versioned(state.version(Service::Config).0, &|| {
-            let options = state.config_for(&session.peer.name);
+            let options = state.config_for(&session.peer().name);
             let options = options.into_iter().map(|(name, (value, _))| (name, value)).collect();
             Config { options }.encode(features)
         }),

@@ -123,7 +123,7 @@ impl Monitor {
         let accepted = self.sessions.iter().filter(|(conn, session)| {
             conn.is_accepted() && (all || session.osd().is_some() || session.is_monitor())
         });
-        let accepted: Vec<ConnId> = accepted.map(|(conn, _)| *conn).collect();
+        let accepted: Vec<ConnId> = accepted.map(|(conn, _)| conn).collect();
         accepted.into_iter().for_each(|conn| self.close(now, conn));
     }
 }

@@ -195,32 +195,30 @@ impl Monitor {
 
     /// This monitor's own sessions with OSDs.
     pub(super) fn osd_sessions(&self) -> Vec<ConnId> {
-        let sessions = self.sessions.iter();
-        let osds = sessions
-            .filter(|(conn, session)| session.osd().is_some() && !self.proxies.is_proxy(**conn));
-        osds.map(|(conn, _)| *conn).collect()
+        let osds = self.sessions.of_osds().into_iter();
+        osds.filter(|conn| !self.proxies.is_proxy(*conn)).collect()
     }
 
     /// Requests an OSD to repeat its reports.
     pub(super) fn ask_for_reports(&mut self, conn: ConnId) {
-        let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
+        let features = self.sessions.features(conn);
         self.send(conn, ReportAgain {}.encode(features));
     }
 
     /// Announces a session to the leader, once.
     fn announce(&mut self, conn: ConnId) {
-        let (Some(link), Some(session)) = (self.relay.open_conn(), self.sessions.get(&conn)) else {
+        let (Some(link), Some(session)) = (self.relay.open_conn(), self.sessions.get(conn)) else {
             return;
         };
         if self.relay.announced.insert(conn) {
-            let message = ForwardOpen::new(conn.0, &session.peer).encode(0);
+            let message = ForwardOpen::new(conn.0, session.peer()).encode(0);
             self.send(link, message);
         }
     }
 
     /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.
     pub(super) fn relay_session_opened(&mut self, conn: ConnId) {
-        if self.sessions.get(&conn).is_some_and(|session| session.osd().is_some()) {
+        if self.sessions.osd(conn).is_some() {
             self.announce(conn);
         }
     }
@@ -254,7 +252,7 @@ impl Monitor {
         if self.refuses_command(now, conn, message)? {
             return Ok(());
         }
-        let is_osd = self.sessions.get(&conn).is_some_and(|session| session.osd().is_some());
+        let is_osd = self.sessions.osd(conn).is_some();
         if !self.relay.waiting.has_room(is_osd) {
             tracing::warn!("too much waits for a monitor that leads");
             self.close(now, conn);
@@ -320,7 +318,7 @@ impl Monitor {
             && (held.revision <= known || held.until <= now)
         {
             if let Some(Held { conn, message, .. }) = self.relay.held.pop_front()
-                && self.sessions.contains_key(&conn)
+                && self.sessions.contains(conn)
             {
                 self.send(conn, message);
             }

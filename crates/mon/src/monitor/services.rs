@@ -4,8 +4,8 @@
 //! manager, and registers there.
 
 use super::Monitor;
-use super::session::{Caps, Session};
 use crate::services::{Refused, Registrant};
+use crate::sessions::{Caps, Session};
 use auth::MonCaps;
 use codec::DecodeError;
 use engine::{ConnId, Message, Time};
@@ -23,8 +23,8 @@ impl Monitor {
         conn: ConnId,
         message: &Message,
     ) -> Result<(), DecodeError> {
-        let is_managers = |session: &Session| matches!(session.caps, Caps::Mgr(_));
-        if !self.sessions.get(&conn).is_some_and(is_managers) {
+        let is_managers = |session: &Session| matches!(session.caps(), Caps::Mgr(_));
+        if !self.sessions.get(conn).is_some_and(is_managers) {
             return Ok(());
         }
         if message.kind == MgrClose::KIND {
@@ -46,12 +46,12 @@ impl Monitor {
     }
 
     fn register_service(&mut self, now: Time, conn: ConnId, open: MgrOpen) {
-        let Some(session) = self.sessions.get(&conn) else { return };
+        let Some(session) = self.sessions.get(conn) else { return };
         let MgrOpen { service_name, daemon_name, service_daemon: Some(said), .. } = open else {
             // A client that is no daemon has nothing to report.
             return;
         };
-        let peer = &session.peer;
+        let peer = session.peer();
         if !self.may_register(session) {
             tracing::warn!(
                 client = %peer.name, service = service_name,
@@ -83,9 +83,9 @@ impl Monitor {
     /// Whether a session may register a daemon: any capability for the manager suffices, as for a gateway. An
     /// rbd-mirror daemon is documented without one.
     fn may_register(&self, session: &Session) -> bool {
-        let Caps::Mgr(caps) = &session.caps else { return false };
+        let Caps::Mgr(caps) = session.caps() else { return false };
         let mirrors = || {
-            let entity = self.state.entities.get(&session.peer.name);
+            let entity = self.state.entities.get(&session.peer().name);
             let text = entity.map_or("", |entity| entity.caps_for(EntityType::MON));
             MonCaps::parse(text).is_ok_and(|caps| caps.has_profile("rbd-mirror"))
         };

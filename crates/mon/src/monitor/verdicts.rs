@@ -69,7 +69,7 @@ impl Monitor {
         if !message.request_ack {
             return Effects::default();
         }
-        let features = self.sessions.get(&conn).map_or(0, |session| session.peer.features);
+        let features = self.sessions.features(conn);
         let ack = OsdMarkMeDown { request_ack: false, ..message.clone() };
         Effects::message(conn, ack.encode(features))
     }
