@@ -1,7 +1,7 @@
 //! The creation of a cluster: the first content of an empty control store.
 
 use crate::control::Transaction;
-use crate::keys::{self, Service};
+use crate::keys::{self, Group};
 use auth::{CryptoKey, EntityAuth, Entropy, KeyType, Keyring, ServiceSecrets};
 use crush::{CrushMap, InsertError, Location, RuleKind, SimpleRule};
 use maps::Release;
@@ -92,9 +92,9 @@ pub fn foundation(
     now: UTime,
 ) -> Transaction {
     let mut transaction = Transaction::default();
-    for service in Service::ALL {
-        transaction.compare.push((service.version_key(), None));
-        transaction.put(service.version_key(), "1");
+    for group in Group::all() {
+        transaction.compare.push((group.version_key(), None));
+        transaction.put(group.version_key(), "1");
     }
     for (name, entity) in &keyring.entities {
         transaction.put(keys::auth(name), codec::encode_to_bytes(entity));

@@ -6,7 +6,7 @@
 
 use crate::control::Transaction;
 use crate::image_traffic::Note;
-use crate::keys::{self, Service};
+use crate::keys::{self, Group};
 use crate::state::{FULL_MAPS_KEPT, State};
 use bytes::Bytes;
 use crush::CrushMap;
@@ -145,19 +145,19 @@ impl Change {
         changed.unwrap_or(&state.osdmap.crush)
     }
 
-    /// The transaction to commit. It compares the version of each service that it writes to with that of
+    /// The transaction to commit. It compares the version of each group that it writes to with that of
     /// `state`.
     pub fn finish(mut self, state: &State) -> Result<Transaction, ApplyError> {
         if let Some(incremental) = self.incremental.take() {
             self.write_osdmap(state, incremental)?;
         }
         let mut transaction = self.transaction;
-        let services: BTreeSet<Service> =
-            transaction.writes.keys().filter_map(|key| Service::of_key(key)).collect();
-        for service in services {
-            let (version, revision) = state.version(service);
-            transaction.compare.push((service.version_key(), revision));
-            transaction.put(service.version_key(), (version + 1).to_string());
+        let groups: BTreeSet<Group> =
+            transaction.writes.keys().filter_map(|key| Group::of_key(key)).collect();
+        for group in groups {
+            let (version, revision) = state.version(group);
+            transaction.compare.push((group.version_key(), revision));
+            transaction.put(group.version_key(), (version + 1).to_string());
         }
         Ok(transaction)
     }

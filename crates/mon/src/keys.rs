@@ -10,7 +10,7 @@
 //! config-history/<n>   log/<n>  health/mutes  JSON, LogEntry, JSON
 //! monmap/<epoch>  mgrmap                      encoded maps
 //! meta/global-id                              decimal: the first global id that was never reserved
-//! version/<service>                           decimal; compared by every transaction
+//! version/<group>                             decimal; compared by every transaction
 //! present/<monitor>  leader                   JSON; go with the lease of a monitor
 //! clock                                       JSON: a recent reading of the leader's clock
 //! ```
@@ -19,76 +19,25 @@
 
 use types::{EntityName, Epoch, OsdId};
 
-/// The parts of the state that are changed independently. Each has a version key: a transaction that writes
-/// to a part compares and rewrites it, so if two monitors change the same part at once, one of them fails and
-/// decides again.
+/// A part of the state that is changed independently. Each has a version key: a transaction that writes to a
+/// group compares and rewrites it, so if two monitors change the same group at once, one of them fails and
+/// decides again. Ordered by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Service {
-    Auth,
-    Config,
-    ConfigKey,
-    Health,
-    Log,
-    Meta,
-    MgrMap,
-    MonMap,
-    OsdMap,
-}
+pub struct Group(&'static str);
 
-impl Service {
-    /// All parts.
-    pub const ALL: [Service; 9] = [
-        Service::Auth,
-        Service::Config,
-        Service::ConfigKey,
-        Service::Health,
-        Service::Log,
-        Service::Meta,
-        Service::MgrMap,
-        Service::MonMap,
-        Service::OsdMap,
-    ];
+impl Group {
+    pub(crate) const fn named(name: &'static str) -> Group {
+        Group(name)
+    }
 
-    /// The name in [`Service::version_key`].
+    /// The name in [`Group::version_key`].
     pub fn name(self) -> &'static str {
-        match self {
-            Service::Auth => "auth",
-            Service::Config => "config",
-            Service::ConfigKey => "config-key",
-            Service::Health => "health",
-            Service::Log => "log",
-            Service::Meta => "meta",
-            Service::MgrMap => "mgrmap",
-            Service::MonMap => "monmap",
-            Service::OsdMap => "osdmap",
-        }
+        self.0
     }
 
-    /// The key of the part's version: the number of transactions that changed it, in decimal.
+    /// The key of the group's version: the number of transactions that changed it, in decimal.
     pub fn version_key(self) -> String {
-        format!("version/{}", self.name())
-    }
-
-    /// The inverse of [`Service::version_key`].
-    pub fn from_version_key(key: &str) -> Option<Service> {
-        let name = key.strip_prefix("version/")?;
-        Service::ALL.into_iter().find(|service| service.name() == name)
-    }
-
-    /// The part that a key belongs to. `None` for keys that are written without a version.
-    pub fn of_key(key: &str) -> Option<Service> {
-        match key.split('/').next()? {
-            "osdmap" | "osd" => Some(Service::OsdMap),
-            "auth" | "secrets" => Some(Service::Auth),
-            "config" | "config-history" => Some(Service::Config),
-            "config-key" | "image-schedule" | "image-task" => Some(Service::ConfigKey),
-            "health" => Some(Service::Health),
-            "log" => Some(Service::Log),
-            "monmap" => Some(Service::MonMap),
-            "mgrmap" => Some(Service::MgrMap),
-            "meta" => Some(Service::Meta),
-            _ => None,
-        }
+        format!("version/{}", self.0)
     }
 }
 
@@ -158,34 +107,4 @@ pub fn present(monitor: &str) -> String {
 
 pub fn monmap(epoch: Epoch) -> String {
     format!("monmap/{:010}", epoch.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_key_belongs_to_a_service_that_has_a_version() {
-        let keys = [
-            osdmap_full(Epoch(1)),
-            osd_metadata(OsdId(3)),
-            auth(&EntityName::client("admin")),
-            config("global", "x"),
-            config_history(1),
-            config_key("a/b"),
-            image_task(1),
-            image_schedule("trash", "1/a"),
-            log(1),
-            monmap(Epoch(1)),
-            MGRMAP.to_owned(),
-            HEALTH_MUTES.to_owned(),
-            GLOBAL_ID.to_owned(),
-            SECRETS.to_owned(),
-        ];
-        for key in keys {
-            let service = Service::of_key(&key).unwrap_or_else(|| panic!("{key}"));
-            assert_eq!(Service::from_version_key(&service.version_key()), Some(service));
-        }
-        assert!(osdmap_full(Epoch(9)) < osdmap_full(Epoch(10)));
-    }
 }

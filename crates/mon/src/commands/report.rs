@@ -7,7 +7,7 @@ use super::status::release_of;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::{crush, maps, osdmap, pgs};
 use crate::health::{View, health};
-use crate::keys::Service;
+use crate::keys::Group;
 use crate::live::Live;
 use crate::statistics::Statistics;
 use serde_json::{Map, Value, json};
@@ -224,17 +224,17 @@ fn sums_by_class(
     classes.into_iter().map(sum).collect()
 }
 
-/// The control store keeps no history of its own: the version of a part counts its changes.
+/// The control store keeps no history of its own: the version of a group counts its changes.
 fn versions(context: &Context<'_>) -> Value {
     let state = context.state;
-    let version = |service: Service| state.version(service).0;
-    let newest = Service::ALL.into_iter().filter_map(|service| state.version(service).1).max();
+    let version = |group: Group| state.version(group).0;
+    let newest = Group::all().into_iter().filter_map(|group| state.version(group).1).max();
     let newest = newest.unwrap_or(0);
     let log = || state.log.keys();
     json!({
         "auth": {
-            "first_committed": version(Service::Auth).min(1),
-            "last_committed": version(Service::Auth),
+            "first_committed": version(Group::AUTH).min(1),
+            "last_committed": version(Group::AUTH),
             "num_secrets": state.entities.len(),
         },
         "mgrstat_first_committed": context.live.stats.version.min(1),

@@ -20,7 +20,7 @@
 use super::job::{Effects, Job, Rejection};
 use super::{Input, Monitor, Phase, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
-use crate::keys::{self, Service};
+use crate::keys::{self, Group};
 use crate::live::{RefusedChange, StoreTrouble};
 use crate::state::{CorruptKey, State};
 use engine::{Output, Time};
@@ -322,8 +322,8 @@ impl Monitor {
 
     /// Whether the change that caused a conflict has been applied already.
     fn is_overtaken(&self, transaction: &Transaction) -> bool {
-        transaction.compare.iter().any(|(key, compared)| match Service::from_version_key(key) {
-            Some(service) => self.state.version(service).1 != *compared,
+        transaction.compare.iter().any(|(key, compared)| match Group::from_version_key(key) {
+            Some(group) => self.state.version(group).1 != *compared,
             None => key == keys::LEADER && self.state.leader_revision() != *compared,
         })
     }

@@ -5,7 +5,7 @@ use super::job::{Effects, Job};
 use super::{Monitor, osds, publish, relay};
 use crate::commands::ping;
 use crate::health::View;
-use crate::keys::Service;
+use crate::keys::Group;
 use auth::{Rwx, ServerContext};
 use codec::{DecodeError, Writer};
 use engine::{ConnId, Message, Time};
@@ -102,7 +102,7 @@ impl Monitor {
             }
             "monmap" => (state.monmap.epoch.0.into(), 1),
             "mgrmap" => (state.mgrmap.epoch.0.into(), 1),
-            "config" => (state.version(Service::Config).0, 1),
+            "config" => (state.version(Group::CONFIG).0, 1),
             _ => (0, 0),
         };
         let reply = MonGetVersionReply { handle: asked.handle, version, oldest_version };

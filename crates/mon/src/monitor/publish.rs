@@ -1,7 +1,7 @@
 //! Subscriptions, and sending updates to subscribers.
 
 use super::Monitor;
-use crate::keys::Service;
+use crate::keys::Group;
 use crate::sessions::{Session, Subscription};
 use crate::state::State;
 use auth::{RequestType, Rwx, ServerContext};
@@ -207,14 +207,14 @@ fn serve(
             let map = codec::encode_to_bytes(&state.mgrmap);
             MgrMapMessage { map }.encode(features)
         }),
-        "config" => versioned(state.version(Service::Config).0, &|| {
+        "config" => versioned(state.version(Group::CONFIG).0, &|| {
             let options = state.config_for(&session.peer().name);
             let options = options.into_iter().map(|(name, (value, _))| (name, value)).collect();
             Config { options }.encode(features)
         }),
         _ if what.starts_with("kv:") => {
             let prefix = &what["kv:".len()..];
-            versioned(state.version(Service::ConfigKey).0, &|| key_values(state, prefix));
+            versioned(state.version(Group::CONFIG_KEY).0, &|| key_values(state, prefix));
         }
         _ => log_entries(state, features, what, subscription, messages),
     }
@@ -229,7 +229,7 @@ pub(super) fn monmap(state: &State, features: u64) -> Message {
 fn key_values(state: &State, prefix: &str) -> Message {
     const KIND: u16 = 54;
     let mut w = codec::Writer::new();
-    w.u64(state.version(Service::ConfigKey).0);
+    w.u64(state.version(Group::CONFIG_KEY).0);
     w.string(prefix);
     w.bool(false);
     let matching: Vec<_> =

@@ -1,13 +1,13 @@
 //! Application of commits, of this monitor and of others, to the state.
 //!
 //! The same transaction may arrive twice: as the answer to the committer, and as a change. The answer may
-//! even arrive before changes of earlier revisions. Each service's transactions are totally ordered, because
-//! each compares the version that the one before it wrote; so once a service is known as of some revision,
+//! even arrive before changes of earlier revisions. Each group's transactions are totally ordered, because
+//! each compares the version that the one before it wrote; so once a group is known as of some revision,
 //! events up to that revision are old.
 
-use super::{CorruptKey, State};
+use super::{CorruptKey, State, group_of};
 use crate::control::{Event, Revision};
-use crate::keys::Service;
+use crate::keys::Group;
 use std::collections::BTreeSet;
 
 impl State {
@@ -31,14 +31,14 @@ impl State {
             return Vec::new();
         }
         self.newest = self.newest.max(revision);
-        let services: BTreeSet<Service> =
-            transaction.iter().filter_map(|event| service_of(&event.key)).collect();
-        let is_news = |service: &Service| self.version(*service).1 < Some(revision);
-        let news: BTreeSet<Service> = services.into_iter().filter(is_news).collect();
+        let groups: BTreeSet<Group> =
+            transaction.iter().filter_map(|event| group_of(&event.key)).collect();
+        let is_news = |group: &Group| self.version(*group).1 < Some(revision);
+        let news: BTreeSet<Group> = groups.into_iter().filter(is_news).collect();
         let mut corrupt = Vec::new();
         for event in transaction {
-            let is_new = match service_of(&event.key) {
-                Some(service) => news.contains(&service),
+            let is_new = match group_of(&event.key) {
+                Some(group) => news.contains(&group),
                 None => self.is_new_loose(&event.key, revision),
             };
             if is_new {
@@ -51,10 +51,6 @@ impl State {
     fn is_new_loose(&self, key: &str, revision: Revision) -> bool {
         self.loose.get(key).is_none_or(|known| *known < revision)
     }
-}
-
-fn service_of(key: &str) -> Option<Service> {
-    Service::from_version_key(key).or_else(|| Service::of_key(key))
 }
 
 #[cfg(test)]
@@ -72,8 +68,8 @@ mod tests {
         fn commit(&mut self, key: &str, value: &str) -> Vec<Event> {
             let mut transaction = Transaction::default();
             transaction.put(key, value.to_owned());
-            if let Some(service) = Service::of_key(key) {
-                transaction.put(service.version_key(), "7");
+            if let Some(group) = Group::of_key(key) {
+                transaction.put(group.version_key(), "7");
             }
             let revision = self.control.commit(&transaction).unwrap();
             match MemControl::events(&transaction, revision) {

@@ -1,29 +1,52 @@
 //! Membership of the monitors: which exist, which are alive, which one leads.
 
-use super::State;
+use super::data::{Applied, Key, State};
+use super::values::{decoded, json, set};
 use crate::control::Revision;
-use crate::keys;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use crate::keys::{self, Group};
+use bytes::Bytes;
+use maps::MonMap;
 
-/// The owner of the timers, as long as its lease lives.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leader {
-    pub name: String,
-    /// Distinguishes the runs of a monitor.
-    pub incarnation: u64,
+impl Group {
+    pub const MONMAP: Group = Group::named("monmap");
 }
 
-/// Facts that a live monitor publishes about itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Presence {
-    pub incarnation: u64,
-    pub hostname: String,
-    /// Name of the manager that it stands in for when it leads.
-    pub manager: String,
-    /// Facts about its host; empty for a monitor of an older release.
-    #[serde(default)]
-    pub host_facts: BTreeMap<String, String>,
+/// Keys that go with the lease of a monitor, and the clock, are written without a version.
+pub(super) const KEYS: &[Key] = &[
+    Key { name: "monmap", group: Some(Group::MONMAP), apply: apply_map },
+    Key {
+        name: "leader",
+        group: None,
+        apply: |state, _, value| {
+            state.leader = value.map(json).transpose()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "clock",
+        group: None,
+        apply: |state, _, value| {
+            state.clock = value.map(json).transpose()?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "present",
+        group: None,
+        apply: |state, rest, value| {
+            set(&mut state.present, rest.to_owned(), value.map(json).transpose()?);
+            Ok(())
+        },
+    },
+];
+
+fn apply_map(state: &mut State, _: &str, value: Option<&Bytes>) -> Applied {
+    if let Some(map) = decoded::<MonMap>("monitor map", value)?
+        && map.epoch >= state.monmap.epoch
+    {
+        state.monmap = map;
+    }
+    Ok(())
 }
 
 impl State {

@@ -1,0 +1,108 @@
+//! The durable state as plain data, and the description of the keys that it is decoded from.
+
+use crate::control::Revision;
+use crate::image_schedules::Schedule;
+use crate::image_tasks::ImageTask;
+use crate::keys::Group;
+use crate::monitor::LeaderClock;
+use auth::{EntityAuth, ServiceSecrets};
+use bytes::Bytes;
+use codec::DecodeError;
+use maps::{MgrMap, MonMap, OsdMap};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use types::{EntityName, Epoch, OsdId};
+use wire::LogEntry;
+
+/// The committed state of the cluster, decoded.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub monmap: MonMap,
+    pub mgrmap: MgrMap,
+    pub osdmap: OsdMap,
+    /// Encoded full maps by epoch.
+    pub full_maps: BTreeMap<Epoch, Bytes>,
+    /// Encoded incrementals, by the epoch that they lead to.
+    pub incrementals: BTreeMap<Epoch, Bytes>,
+    /// Metadata that OSDs reported at their last boot.
+    pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
+    pub entities: BTreeMap<EntityName, EntityAuth>,
+    /// Rotating secrets of the services.
+    pub secrets: ServiceSecrets,
+    /// Section (`global`, `osd`, `osd.3`, `osd/class:ssd`) -> option -> value.
+    pub config: BTreeMap<String, BTreeMap<String, String>>,
+    /// Entries of `config log` by number.
+    pub config_history: BTreeMap<u64, Value>,
+    pub config_keys: BTreeMap<String, Bytes>,
+    pub image_tasks: BTreeMap<u64, ImageTask>,
+    /// By (kind, level).
+    pub image_schedules: BTreeMap<(String, String), Schedule>,
+    /// The cluster log by number.
+    pub log: BTreeMap<u64, LogEntry>,
+    pub mutes: Vec<Mute>,
+    /// The first global id that is not reserved by any monitor.
+    pub global_id_next: u64,
+    /// The monitor that owns the timers, if there is one.
+    pub leader: Option<Leader>,
+    /// Recent reading of the leader's clock.
+    pub clock: Option<LeaderClock>,
+    /// The live monitors by name.
+    pub present: BTreeMap<String, Presence>,
+    /// Options set on this monitor only; they are not in the store.
+    pub running: BTreeMap<String, String>,
+    /// Version of each group, and the revision of the transaction that last wrote it.
+    pub(super) versions: BTreeMap<Group, (u64, Revision)>,
+    /// Revision of the last change of each key without a group, including deleted keys.
+    pub(super) loose: BTreeMap<String, Revision>,
+    /// Revision of the load: events up to it are part of the loaded content.
+    pub(super) loaded: Revision,
+    pub(super) newest: Revision,
+}
+
+/// A muted health check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mute {
+    pub code: String,
+    /// As given to `health mute`: the mute stays when its check clears or gets worse.
+    pub sticky: bool,
+    pub summary: String,
+    pub count: u64,
+    /// Seconds since 1970; zero: no expiry.
+    #[serde(default)]
+    pub expires_at: u64,
+}
+
+/// The owner of the timers, as long as its lease lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    pub name: String,
+    /// Distinguishes the runs of a monitor.
+    pub incarnation: u64,
+}
+
+/// Facts that a live monitor publishes about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    pub incarnation: u64,
+    pub hostname: String,
+    /// Name of the manager that it stands in for when it leads.
+    pub manager: String,
+    /// Facts about its host; empty for a monitor of an older release.
+    #[serde(default)]
+    pub host_facts: BTreeMap<String, String>,
+}
+
+/// The keys of one kind: those that begin with the same name.
+pub(crate) struct Key {
+    /// The key up to its first slash.
+    pub name: &'static str,
+    /// `None` for keys that are written without a version.
+    pub group: Option<Group>,
+    pub apply: Apply,
+}
+
+/// Applies the change of one key to the state. `rest` is the key after its first slash; no value means that
+/// the key was deleted. The error is `None` for what is not in the format of [`codec`].
+pub(super) type Apply = fn(state: &mut State, rest: &str, value: Option<&Bytes>) -> Applied;
+pub(super) type Applied = Result<(), Option<DecodeError>>;
