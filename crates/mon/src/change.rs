@@ -186,7 +186,7 @@ impl Change {
         self.put(keys::osdmap_incremental(epoch), codec::encode_to_bytes(&incremental));
         self.put(keys::osdmap_full(epoch), codec::encode_to_bytes(&next));
         let oldest = Epoch((epoch.0 + 1).saturating_sub(FULL_MAPS_KEPT as u32));
-        for old in state.full_maps.range(..oldest).map(|(epoch, _)| *epoch) {
+        for old in state.history.full.range(..oldest).map(|(epoch, _)| *epoch) {
             self.delete(keys::osdmap_full(old));
         }
         Ok(())

@@ -184,6 +184,6 @@ mod tests {
         for key in ["fsmap", "osdmap/pinned/7", "osd/other/3", "version/fs"] {
             assert_eq!(state.apply(key, Some(&Bytes::from_static(b"x")), 3), Ok(()), "{key}");
         }
-        assert!(state.osd_metadata.is_empty() && state.full_maps.is_empty());
+        assert!(state.osd_metadata.is_empty() && state.history.full.is_empty());
     }
 }

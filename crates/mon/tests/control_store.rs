@@ -436,7 +436,7 @@ fn a_long_history_of_maps_goes_in_transactions_that_every_store_takes() {
     (0..3).for_each(|osd| cluster.boot_as(osd, 2));
     (0..3).for_each(|osd| cluster.report(osd, 1));
     cluster.advance(60 * SECOND);
-    assert!(cluster.monitor.state().incrementals.len() < 600);
+    assert!(cluster.monitor.state().history.incrementals.len() < 600);
     assert!(cluster.largest <= WRITES_MAX, "{}", cluster.largest);
 }
 

@@ -153,8 +153,8 @@ fn old_epochs_are_trimmed_and_late_readers_get_the_newest_map() {
     }
     cluster.advance(Duration::from_secs(2));
     let state = cluster.monitor.state();
-    assert_eq!(state.incrementals.len(), mon::state::INCREMENTALS_KEPT);
-    assert_eq!(state.full_maps.len(), mon::state::FULL_MAPS_KEPT);
+    assert_eq!(state.history.incrementals.len(), mon::state::INCREMENTALS_KEPT);
+    assert_eq!(state.history.full.len(), mon::state::FULL_MAPS_KEPT);
     assert_eq!(cluster.control.range("osdmap/inc/").len(), mon::state::INCREMENTALS_KEPT);
     subscribe(&mut cluster, ADMIN, "osdmap", 5, SubscribeItem::ONETIME);
     let maps = cluster.take::<OsdMapMessage>(ADMIN);
@@ -443,11 +443,11 @@ fn differences_of_maps_are_kept_while_a_group_that_is_not_clean_may_need_them() 
     let report = |cluster: &mut Cluster, clean: Epoch| {
         (0..3).for_each(|osd| cluster.report_clean_since(osd, clean));
         cluster.advance(Duration::from_secs(2));
-        *cluster.monitor.state().incrementals.first_key_value().unwrap().0
+        *cluster.monitor.state().history.incrementals.first_key_value().unwrap().0
     };
     many_maps(&mut cluster, 600);
     cluster.advance(Duration::from_secs(2));
-    assert_eq!(cluster.monitor.state().incrementals.len() as u32, cluster.epoch().0);
+    assert_eq!(cluster.monitor.state().history.incrementals.len() as u32, cluster.epoch().0);
     assert_eq!(report(&mut cluster, Epoch(1)), Epoch(1));
     assert_eq!(report(&mut cluster, clean), Epoch(1), "a few are not worth a transaction");
     let newest = cluster.epoch();

@@ -286,7 +286,7 @@ fn perf_schema(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 /// The memory that is accounted for: waiting operations and past maps.
 fn mempools(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let state = context.state;
-    let maps = state.full_maps.values().chain(state.incrementals.values());
+    let maps = state.history.full.values().chain(state.history.incrementals.values());
     let (maps, map_bytes) = maps.fold((0, 0), |(count, sum), map| (count + 1, sum + map.len()));
     let ops = context.live.operations.in_flight().map(|op| op.description.len());
     let (ops, op_bytes) = ops.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));

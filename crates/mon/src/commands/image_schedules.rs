@@ -140,12 +140,12 @@ fn store(context: &mut Context<'_>, kind: &str, level: &str, schedule: &Schedule
 
 fn known<'a>(state: &'a State, kind: &str) -> impl Iterator<Item = (&'a str, &'a Schedule)> {
     let kind = kind.to_owned();
-    let all = state.image_schedules.iter().filter(move |((of, _), _)| *of == kind);
+    let all = state.images.schedules.iter().filter(move |((of, _), _)| *of == kind);
     all.map(|((_, level), schedule)| (level.as_str(), schedule))
 }
 
 fn find(context: &Context<'_>, kind: &str, level: &Level) -> Option<Schedule> {
-    context.state.image_schedules.get(&(kind.to_owned(), level.key())).cloned()
+    context.state.images.schedules.get(&(kind.to_owned(), level.key())).cloned()
 }
 
 fn add(context: &mut Context<'_>, kind: &str) -> Result<Answer, Refusal> {

@@ -130,7 +130,7 @@ fn add(context: &mut Context<'_>, action: &str, argument: &str) -> Result<Answer
     ];
     let refs: BTreeMap<String, String> =
         refs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-    let tasks = &context.state.image_tasks;
+    let tasks = &context.state.images.tasks;
     let is_same = |task: &ImageTask| task.refs == refs && !task.is_canceled;
     if let Some((sequence, task)) = tasks.iter().find(|(_, task)| is_same(task)) {
         return Ok(context.json(&shown(context, *sequence, task)));
@@ -210,7 +210,7 @@ fn shown(context: &Context<'_>, sequence: u64, task: &ImageTask) -> Value {
 }
 
 fn find(context: &Context<'_>, id: &str) -> Result<(u64, ImageTask), Refusal> {
-    let tasks = &context.state.image_tasks;
+    let tasks = &context.state.images.tasks;
     let found = tasks.iter().find(|(_, task)| task.id == id);
     let found = found.map(|(sequence, task)| (*sequence, task.clone()));
     found.ok_or_else(|| Refusal::missing(format!("No such task {id}")))
@@ -230,7 +230,7 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         }
         return Ok(context.json(&shown(context, sequence, &task)));
     }
-    let tasks = context.state.image_tasks.iter().filter(|(_, task)| may_use(context, task, "r"));
+    let tasks = context.state.images.tasks.iter().filter(|(_, task)| may_use(context, task, "r"));
     let all: Vec<Value> = tasks.map(|(sequence, task)| shown(context, *sequence, task)).collect();
     Ok(context.json(&json!(all)))
 }
@@ -253,7 +253,7 @@ fn cancel(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn take(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let now = seconds(context);
-    let free = || context.state.image_tasks.iter().filter(|(_, task)| task.may_be_taken(now));
+    let free = || context.state.images.tasks.iter().filter(|(_, task)| task.may_be_taken(now));
     let found = free().find(|(_, task)| !task.is_canceled);
     // Canceled tasks without a live worker can be deleted at once.
     for (sequence, _) in free().filter(|(_, task)| task.is_canceled) {
@@ -349,12 +349,12 @@ mod tests {
         let listed = ask(&mut state, "rbd task list", json!({ "task_id": id })).unwrap();
         assert_eq!(listed["retry_message"], "in use");
         assert_eq!(ask(&mut state, "rbd task take", take.clone()).unwrap(), json!({}), "not yet");
-        state.image_tasks.values_mut().for_each(|task| task.not_before = 0);
+        state.images.tasks.values_mut().for_each(|task| task.not_before = 0);
         ask(&mut state, "rbd task take", take).unwrap();
         ask(&mut state, "rbd task cancel", json!({ "task_id": id })).unwrap();
         let going = json!({ "worker": "a", "task_id": id, "state": "going" });
         assert_eq!(ask(&mut state, "rbd task report", going).unwrap()["go_on"], false);
-        assert!(state.image_tasks.is_empty());
+        assert!(state.images.tasks.is_empty());
     }
 
     #[test]
@@ -366,9 +366,9 @@ mod tests {
         let again = json!({ "image_spec": "x/image" });
         assert_eq!(ask(&mut state, "rbd task add remove", again).unwrap()["sequence"], 2);
         // The worker of the first task never reports again.
-        state.image_tasks.values_mut().for_each(|task| task.worker = None);
+        state.images.tasks.values_mut().for_each(|task| task.worker = None);
         assert_eq!(ask(&mut state, "rbd task take", take("b")).unwrap()["sequence"], 2);
-        assert_eq!(state.image_tasks.len(), 1);
+        assert_eq!(state.images.tasks.len(), 1);
     }
 
     #[test]

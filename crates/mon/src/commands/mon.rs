@@ -164,7 +164,7 @@ fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// Metadata of a monitor or manager process.
 pub fn own_metadata(context: &Context<'_>, name: &str, addrs: &EntityAddrVec) -> Value {
-    let present = context.state.present.get(name);
+    let present = context.state.members.present.get(name);
     let facts = present.map_or(&context.live.identity.host_facts, |present| &present.host_facts);
     let mut metadata = json!({
         "name": name,

@@ -38,7 +38,7 @@ fn bar(fraction: f64) -> String {
 /// Tasks on images that a worker runs, each with the seconds since it began.
 fn tasks<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (&'a ImageTask, u64)> {
     let now = u64::from(context.change.now().seconds);
-    let all = context.state.image_tasks.values();
+    let all = context.state.images.tasks.values();
     let going = all.filter(move |task| task.is_under_way(now));
     going.map(move |task| (task, now.saturating_sub(task.started)))
 }

@@ -118,7 +118,7 @@ fn of_maps(context: &Context<'_>) -> Value {
     let map = &state.osdmap;
     let metadata: Vec<Value> =
         map.existing_osds().map(|(osd, _)| metadata_of(context, osd)).collect();
-    let oldest = state.incrementals.keys().next().map_or(map.epoch, |epoch| *epoch);
+    let oldest = state.history.incrementals.keys().next().map_or(map.epoch, |epoch| *epoch);
     let purged = map.new_purged_snaps.keys();
     json!({
         // Only the newest mon map is kept.

@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 10;
 /// A map is kept as long as an OSD may need it to find past intervals. For a group without a report that is
 /// not known, so there is no bound: health warns before the store is full.
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
-    let (map, kept) = (&view.state.osdmap, &view.state.incrementals);
+    let (map, kept) = (&view.state.osdmap, &view.state.history.incrementals);
     let Some(oldest) = kept.keys().next().filter(|_| kept.len() >= KEPT_MAX) else { return };
     let mut unknown = BTreeMap::<PoolId, Vec<PgId>>::new();
     let mut behind = Vec::<(Epoch, PgId)>::new();
@@ -87,7 +87,8 @@ mod tests {
             let mut told = Vec::new();
             for kept in [KEPT_MAX as u32 - 1, KEPT_MAX as u32] {
                 state.osdmap.epoch = Epoch(kept + 100);
-                state.incrementals = (1..=kept).map(|e| (Epoch(e + 100), Bytes::new())).collect();
+                state.history.incrementals =
+                    (1..=kept).map(|e| (Epoch(e + 100), Bytes::new())).collect();
                 told.push(check(&state));
             }
             assert_eq!(told[0], None);

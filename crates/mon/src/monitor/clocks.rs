@@ -44,7 +44,7 @@ impl Monitor {
             return;
         }
         self.clock_checks.due = now + CHECK_INTERVAL;
-        let present = &self.state.present;
+        let present = &self.state.members.present;
         self.overview.clocks.retain(|name, _| present.contains_key(name));
         for conn in self.monitor_sessions() {
             self.send(conn, ClockAsked { sent: now.0 }.encode(0));
@@ -70,7 +70,7 @@ impl Monitor {
         if map.blocklist.is_empty() && map.range_blocklist.is_empty() {
             return;
         }
-        let Some(clock) = &self.state.clock else { return change.stamp_clock(&self.state) };
+        let Some(clock) = &self.state.members.clock else { return change.stamp_clock(&self.state) };
         let passed = Duration::from_nanos(wall.as_nanos().saturating_sub(clock.shows));
         if passed > STAMP_AGE_MAX {
             change.put_clock(&clock.put_off(map, wall, passed));
@@ -142,13 +142,13 @@ impl LeaderClock {
 impl Change {
     /// Stores a reading of the leader's clock.
     pub fn stamp_clock(&mut self, state: &State) {
-        let known = state.clock.clone().unwrap_or_default();
+        let known = state.members.clock.clone().unwrap_or_default();
         self.put_clock(&known.showing(self.now(), &state.osdmap));
     }
 
     /// Postpones an entry that is listed already. In maps it keeps its first expiry time.
     pub fn extend_blocklist(&mut self, state: &State, addr: &EntityAddr, until: UTime) {
-        let known = state.clock.clone().unwrap_or_default();
+        let known = state.members.clock.clone().unwrap_or_default();
         if known.end_of(addr, until) > until.as_nanos() {
             return;
         }

@@ -192,7 +192,7 @@ impl Monitor {
         let candidacy = &self.candidacy;
         let (Some(lease), None) = (candidacy.lease, &candidacy.claim) else { return };
         // An earlier run of this monitor leads no more, and an earlier lease of this run has expired.
-        let is_vacant = self.state.leader.as_ref().is_none_or(|leader| {
+        let is_vacant = self.state.members.leader.as_ref().is_none_or(|leader| {
             let is_bound = *leader == candidacy.me && candidacy.led_by == Some(lease);
             leader.name == candidacy.me.name && !is_bound
         }) || self.leader_is_gone(now);
@@ -244,7 +244,7 @@ impl Monitor {
     /// Handles a change of the leader.
     pub(super) fn follow_leader(&mut self, now: Time) {
         // Until there is a new leader, the former one may still answer.
-        let leader = self.state.leader.clone();
+        let leader = self.state.members.leader.clone();
         if leader.is_none() {
             return self.claim(now);
         }

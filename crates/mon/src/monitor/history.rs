@@ -19,7 +19,7 @@ const REMOVED_AT_ONCE: usize = 500;
 impl Monitor {
     /// Deletes incrementals that are no longer needed. Needs a report of every group.
     pub(super) fn plan_history(&self, change: &mut Change) {
-        let known = &self.state.incrementals;
+        let known = &self.state.history.incrementals;
         if known.len() < INCREMENTALS_KEPT + SLACK {
             return;
         }

@@ -273,7 +273,7 @@ impl Monitor {
         self.announce_address(change);
         // Secrets are rotated by the leader; this monitor's clock may be ahead, and would expire all tickets.
         let leads_other = |leader: &Leader| leader.name != self.settings.mon_name;
-        if !self.state.leader.as_ref().is_some_and(leads_other) {
+        if !self.state.members.leader.as_ref().is_some_and(leads_other) {
             self.rotate_secrets(now, change);
         }
         self.reserve_global_ids(change)

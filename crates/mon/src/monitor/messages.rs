@@ -97,7 +97,7 @@ impl Monitor {
         let state = &self.state;
         let (version, oldest_version) = match asked.what.as_str() {
             "osdmap" => {
-                let oldest = state.incrementals.keys().next().map_or(0, |epoch| epoch.0);
+                let oldest = state.history.incrementals.keys().next().map_or(0, |epoch| epoch.0);
                 (state.osdmap.epoch.0.into(), oldest.into())
             }
             "monmap" => (state.monmap.epoch.0.into(), 1),
@@ -114,7 +114,8 @@ impl Monitor {
             return;
         }
         let range = asked.full_first..=asked.full_last;
-        let epochs: Vec<_> = self.state.full_maps.range(range).map(|(epoch, _)| *epoch).collect();
+        let epochs: Vec<_> =
+            self.state.history.full.range(range).map(|(epoch, _)| *epoch).collect();
         for epoch in epochs {
             let features = self.sessions.features(conn);
             if let Some(message) = publish::full_map(&self.state, features, epoch) {

@@ -275,12 +275,16 @@ impl MapMessages {
 
 fn osdmaps(state: &State, features: u64, first: Epoch) -> Vec<Message> {
     let newest = state.osdmap.epoch;
-    let oldest = state.incrementals.first_key_value().map(|(epoch, _)| *epoch);
+    let oldest = state.history.incrementals.first_key_value().map(|(epoch, _)| *epoch);
     if first.0 == 0 || oldest.is_none_or(|oldest| first < oldest) {
         return full_map(state, features, newest).into_iter().collect();
     }
-    let maps: Vec<(Epoch, Bytes)> =
-        state.incrementals.range(first..).map(|(epoch, bytes)| (*epoch, bytes.clone())).collect();
+    let maps: Vec<(Epoch, Bytes)> = state
+        .history
+        .incrementals
+        .range(first..)
+        .map(|(epoch, bytes)| (*epoch, bytes.clone()))
+        .collect();
     let message = |chunk: &[(Epoch, Bytes)]| {
         let reencode = |bytes: &Bytes| maps::reencode_incremental(bytes, features);
         let incrementals =
@@ -302,7 +306,7 @@ pub(super) fn full_map(state: &State, features: u64, epoch: Epoch) -> Option<Mes
     let map = if epoch == state.osdmap.epoch {
         state.osdmap.to_bytes(features)
     } else {
-        maps::reencode_full(state.full_maps.get(&epoch)?, features).ok()?
+        maps::reencode_full(state.history.full.get(&epoch)?, features).ok()?
     };
     let message = OsdMapMessage {
         fsid: state.osdmap.fsid,

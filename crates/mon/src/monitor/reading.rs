@@ -93,7 +93,8 @@ impl Monitor {
         }
         self.overview.store.unread = self.reading.trouble(now);
         let Some(since) = self.reading.since else { return };
-        let is_alone = self.state.present.keys().all(|name| *name == self.settings.mon_name);
+        let is_alone =
+            self.state.members.present.keys().all(|name| *name == self.settings.mon_name);
         match self.reading.stage {
             Stage::Holds if now.since(since) >= PATIENCE && is_alone => {
                 self.reading.stage = Stage::Alone;

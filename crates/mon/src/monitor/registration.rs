@@ -38,7 +38,7 @@ impl Monitor {
         let gid_of = |rank: Option<usize>| MANAGER_GLOBAL_ID - rank.unwrap_or(0) as u64;
         let own_gid = gid_of(self.state.monmap.rank(&settings.mon_name));
         let others = self.state.quorum().into_iter().filter_map(|(rank, name)| {
-            let presence = self.state.present.get(name)?;
+            let presence = self.state.members.present.get(name)?;
             let gid = gid_of(Some(rank));
             let mgr_features = types::features::SUPPORTED;
             let name = presence.manager.clone();

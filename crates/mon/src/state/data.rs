@@ -21,10 +21,7 @@ pub struct State {
     pub monmap: MonMap,
     pub mgrmap: MgrMap,
     pub osdmap: OsdMap,
-    /// Encoded full maps by epoch.
-    pub full_maps: BTreeMap<Epoch, Bytes>,
-    /// Encoded incrementals, by the epoch that they lead to.
-    pub incrementals: BTreeMap<Epoch, Bytes>,
+    pub history: History,
     /// Metadata that OSDs reported at their last boot.
     pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
     pub entities: BTreeMap<EntityName, EntityAuth>,
@@ -35,20 +32,13 @@ pub struct State {
     /// Entries of `config log` by number.
     pub config_history: BTreeMap<u64, Value>,
     pub config_keys: BTreeMap<String, Bytes>,
-    pub image_tasks: BTreeMap<u64, ImageTask>,
-    /// By (kind, level).
-    pub image_schedules: BTreeMap<(String, String), Schedule>,
+    pub images: Images,
     /// The cluster log by number.
     pub log: BTreeMap<u64, LogEntry>,
     pub mutes: Vec<Mute>,
     /// The first global id that is not reserved by any monitor.
     pub global_id_next: u64,
-    /// The monitor that owns the timers, if there is one.
-    pub leader: Option<Leader>,
-    /// Recent reading of the leader's clock.
-    pub clock: Option<LeaderClock>,
-    /// The live monitors by name.
-    pub present: BTreeMap<String, Presence>,
+    pub members: Members,
     /// Options set on this monitor only; they are not in the store.
     pub running: BTreeMap<String, String>,
     /// Version of each group, and the revision of the transaction that last wrote it.
@@ -58,6 +48,34 @@ pub struct State {
     /// Revision of the load: events up to it are part of the loaded content.
     pub(super) loaded: Revision,
     pub(super) newest: Revision,
+}
+
+/// Old OSD maps, as far as they are kept.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Encoded full maps by epoch.
+    pub full: BTreeMap<Epoch, Bytes>,
+    /// Encoded incrementals, by the epoch that they lead to.
+    pub incrementals: BTreeMap<Epoch, Bytes>,
+}
+
+/// Background work on images.
+#[derive(Debug, Clone, Default)]
+pub struct Images {
+    pub tasks: BTreeMap<u64, ImageTask>,
+    /// By (kind, level).
+    pub schedules: BTreeMap<(String, String), Schedule>,
+}
+
+/// The monitors that run.
+#[derive(Debug, Clone, Default)]
+pub struct Members {
+    /// The monitor that owns the timers, if there is one.
+    pub leader: Option<Leader>,
+    /// Recent reading of the leader's clock.
+    pub clock: Option<LeaderClock>,
+    /// The live monitors by name.
+    pub present: BTreeMap<String, Presence>,
 }
 
 /// A muted health check.

@@ -106,9 +106,9 @@ mod tests {
         };
         let elected = event(Some(r#"{"name":"a","incarnation":1}"#), 5);
         state.follow(std::slice::from_ref(&elected));
-        assert_eq!(state.leader.as_ref().unwrap().name, "a");
+        assert_eq!(state.members.leader.as_ref().unwrap().name, "a");
         state.follow(&[event(None, 9)]);
         state.follow(&[elected]);
-        assert_eq!(state.leader, None);
+        assert_eq!(state.members.leader, None);
     }
 }

@@ -11,7 +11,7 @@ pub(super) const KEYS: &[Key] = &[
         group: Some(Group::CONFIG_KEY),
         apply: |state, rest, value| {
             let sequence = rest.parse().map_err(|_| None)?;
-            set(&mut state.image_tasks, sequence, value.map(json).transpose()?);
+            set(&mut state.images.tasks, sequence, value.map(json).transpose()?);
             Ok(())
         },
     },
@@ -21,7 +21,7 @@ pub(super) const KEYS: &[Key] = &[
         apply: |state, rest, value| {
             let (kind, level) = rest.split_once('/').unwrap_or((rest, ""));
             let key = (kind.to_owned(), level.to_owned());
-            set(&mut state.image_schedules, key, value.map(json).transpose()?);
+            set(&mut state.images.schedules, key, value.map(json).transpose()?);
             Ok(())
         },
     },

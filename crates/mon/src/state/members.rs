@@ -18,7 +18,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "leader",
         group: None,
         apply: |state, _, value| {
-            state.leader = value.map(json).transpose()?;
+            state.members.leader = value.map(json).transpose()?;
             Ok(())
         },
     },
@@ -26,7 +26,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "clock",
         group: None,
         apply: |state, _, value| {
-            state.clock = value.map(json).transpose()?;
+            state.members.clock = value.map(json).transpose()?;
             Ok(())
         },
     },
@@ -34,7 +34,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "present",
         group: None,
         apply: |state, rest, value| {
-            set(&mut state.present, rest.to_owned(), value.map(json).transpose()?);
+            set(&mut state.members.present, rest.to_owned(), value.map(json).transpose()?);
             Ok(())
         },
     },
@@ -53,13 +53,14 @@ impl State {
     /// Ranks and names of the live monitors; of all monitors if none has published its presence yet.
     pub fn quorum(&self) -> Vec<(usize, &str)> {
         let all = || self.monmap.ranks.iter().map(String::as_str).enumerate();
-        let alive: Vec<_> = all().filter(|(_, name)| self.present.contains_key(*name)).collect();
+        let alive: Vec<_> =
+            all().filter(|(_, name)| self.members.present.contains_key(*name)).collect();
         if alive.is_empty() { all().collect() } else { alive }
     }
 
     /// The revision at which the current leader was elected.
     pub(crate) fn leader_revision(&self) -> Option<Revision> {
-        self.leader.as_ref().and_then(|_| self.loose.get(keys::LEADER).copied())
+        self.members.leader.as_ref().and_then(|_| self.loose.get(keys::LEADER).copied())
     }
 
     /// A number that grows with each change of the leader; odd, as after an election.
@@ -70,7 +71,7 @@ impl State {
     /// The name of the leader, or of the first monitor in rank order if there is none.
     pub fn leader_name(&self) -> &str {
         let first = || self.monmap.ranks.first().map_or("", String::as_str);
-        self.leader.as_ref().map_or_else(first, |leader| leader.name.as_str())
+        self.members.leader.as_ref().map_or_else(first, |leader| leader.name.as_str())
     }
 
     /// Monitors of the map that are not alive.

@@ -21,7 +21,7 @@ fn apply_map(state: &mut State, rest: &str, value: Option<&Bytes>) -> Applied {
     match rest.split_once('/').unwrap_or((rest, "")) {
         ("full", epoch) => apply_full(state, epoch_of(epoch)?, value),
         ("inc", epoch) => {
-            set(&mut state.incrementals, epoch_of(epoch)?, value.cloned());
+            set(&mut state.history.incrementals, epoch_of(epoch)?, value.cloned());
             Ok(())
         }
         _ => Ok(()),
@@ -34,7 +34,7 @@ fn apply_full(state: &mut State, epoch: Epoch, value: Option<&Bytes>) -> Applied
     {
         state.osdmap = decode_all("OSD map", bytes).map_err(Some)?;
     }
-    set(&mut state.full_maps, epoch, value.cloned());
+    set(&mut state.history.full, epoch, value.cloned());
     Ok(())
 }
 
@@ -52,6 +52,6 @@ impl State {
         if epoch == self.osdmap.epoch {
             return Some(self.osdmap.clone());
         }
-        decode_all("OSD map", self.full_maps.get(&epoch)?).ok()
+        decode_all("OSD map", self.history.full.get(&epoch)?).ok()
     }
 }
