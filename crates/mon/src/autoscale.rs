@@ -1,9 +1,9 @@
 //! The PG autoscaler: computes the `pg_num` of each pool from its share of the data, so that OSDs hold about
 //! `mon_target_pg_per_osd` copies of groups.
 
-use crate::dump::usage::{raw_bytes_per_byte, rule_shares};
 use crate::state::State;
 use crate::statistics::Statistics;
+use crate::usage::{raw_bytes_per_byte, rule_shares};
 use maps::{Pool, PoolFlags, PoolOption, PoolOptionValue};
 use types::PoolId;
 

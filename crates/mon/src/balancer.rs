@@ -4,7 +4,7 @@
 //! CRUSH spreads groups pseudo-randomly, so an OSD holds more or fewer than its weight asks for. A pure
 //! function of the map finds exchanges that take a group from an OSD that has too many and give it to one
 //! that has too few. Each exchange brings a pool closer to even and keeps its rule; each step makes few of
-//! them. `monitor::balance` decides when to run a step: only while few groups are misplaced.
+//! them. Steps are taken only while few groups are misplaced ([`limits`]).
 //!
 //! CRUSH results come from a table that the caller keeps between steps, so a step maps no group again. It
 //! looks at each group once, to count; after that only at groups of the OSDs that it tries.
@@ -13,11 +13,15 @@
 //! * Every set it leads to is allowed by the pool's rule: no two members are in one failure domain.
 //! * The sum of squared deviations of a pool falls with every exchange.
 
-use crate::dump::usage::rule_shares;
-use maps::{Domains, OsdMap, Pool, RawTable, exchange};
+use crate::change::Change;
+use crate::state::State;
+use crate::statistics::Statistics;
+use crate::usage::rule_shares;
+use maps::{Domains, OsdMap, Pool, RawTable, Release, exchange};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
+use wire::internal::pg_state;
 
 /// OSDs on either side that are tried before a pool is given up for this step.
 const TRIES: usize = 64;
@@ -32,6 +36,66 @@ pub struct Limits {
     pub max_deviation: f64,
     /// Groups that one step may change.
     pub max_changes: usize,
+}
+
+/// Whether the balancer was switched on by `ceph balancer on`.
+pub fn is_on(state: &State) -> bool {
+    state.mgr_option("mgr/balancer/active").and_then(crate::state::parse_switch).unwrap_or(false)
+        && mode(state) == "upmap"
+}
+
+/// The mode: `upmap` unless configured otherwise.
+pub fn mode(state: &State) -> &str {
+    state.mgr_option("mgr/balancer/mode").unwrap_or("upmap")
+}
+
+/// The bounds of one step, or the reason why none may be taken now.
+pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
+    let map = &state.osdmap;
+    if map.require_min_compat_client < Release::LUMINOUS {
+        let allowed = map.require_min_compat_client;
+        return Err(format!(
+            "min_compat_client {allowed} < luminous, which is required for pg-upmap. Try 'ceph osd \
+             set-require-min-compat-client luminous' before enabling this mode"
+        ));
+    }
+    let number = |name: &str| {
+        let set = state.mgr_option(&format!("mgr/balancer/{name}"));
+        set.and_then(|text| text.parse().ok()).unwrap_or_else(|| state.options().number(name))
+    };
+    let allowed = state.options().real("target_max_misplaced_ratio");
+    let (mut groups, mut moving) = (0u64, 0u64);
+    for (_, pg) in stats.pg_states(map) {
+        groups += 1;
+        if pg & pg_state::ACTIVE == 0 || pg & pg_state::STALE != 0 {
+            return Err("Some PGs are inactive or unknown; try again later".to_owned());
+        }
+        if pg & (pg_state::DEGRADED | pg_state::UNDERSIZED) != 0 {
+            return Err("Some objects are degraded; try again later".to_owned());
+        }
+        moving += u64::from(pg & pg_state::CLEAN == 0);
+    }
+    let room = (allowed * groups as f64).max(1.0) as u64;
+    if moving >= room {
+        return Err(format!(
+            "Too many PGs are misplaced ({moving} of {groups}, allowed are {:.1}%); try again later",
+            allowed * 100.0
+        ));
+    }
+    let max_changes = number("upmap_max_optimizations").min(room - moving);
+    let max_changes = usize::try_from(max_changes).unwrap_or(usize::MAX);
+    Ok(Limits { max_deviation: number("upmap_max_deviation").max(1) as f64, max_changes })
+}
+
+/// Writes a plan into the map's `pg_upmap_items`.
+pub fn apply(state: &State, plan: impl IntoIterator<Item = (PgId, Items)>, change: &mut Change) {
+    for (pg, items) in plan {
+        let incremental = change.osdmap(state);
+        match items.is_empty() {
+            true => drop(incremental.old_pg_upmap_items.insert(pg)),
+            false => drop(incremental.new_pg_upmap_items.insert(pg, items)),
+        }
+    }
 }
 
 /// How a pool's groups are spread.

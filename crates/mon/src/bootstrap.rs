@@ -17,6 +17,9 @@ pub const DEFAULT_ROOT: &str = "default";
 const GLOBAL_ID_FIRST: u64 = 4100;
 /// The global id of the built-in manager in the mgr map.
 pub const MANAGER_GLOBAL_ID: u64 = GLOBAL_ID_FIRST - 1;
+/// Exceeds the ids that are ever reserved in a second, so that reservations do not outrun
+/// [`first_global_id`].
+const GLOBAL_IDS_PER_SECOND: u64 = 65_536;
 /// CRUSH weight (16.16 fixed point) of an OSD until its size is known: 1.0, a tebibyte by convention.
 const DEVICE_WEIGHT: u32 = 0x1_0000;
 
@@ -80,6 +83,12 @@ pub fn bootstrap(
     let mut transaction = foundation(parameters, fsid, &keyring, GLOBAL_ID_FIRST, now);
     write_first_osdmap(&mut transaction, parameters, fsid, now, entropy)?;
     Ok(Bootstrap { fsid, transaction, keyring })
+}
+
+/// Lower bound for global ids reserved at `now`: no reservation of an earlier second reaches it, even if the
+/// control store has forgotten reservations because it was restored from a backup.
+pub fn first_global_id(now: UTime) -> u64 {
+    u64::from(now.seconds) * GLOBAL_IDS_PER_SECOND
 }
 
 /// The first content of every control store except the OSD map. `global_id` is the first id that clients may

@@ -7,13 +7,15 @@
 use crate::control::Transaction;
 use crate::image_traffic::Note;
 use crate::keys::{self, Group};
-use crate::state::{FULL_MAPS_KEPT, State};
+use crate::state::{FULL_MAPS_KEPT, LeaderClock, State};
 use bytes::Bytes;
 use crush::CrushMap;
-use maps::{ApplyError, Incremental, OsdState, Pool};
+use engine::Time;
+use maps::{ApplyError, Incremental, OsdState, Pool, PoolFlags, PoolSnap};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use types::{Epoch, OsdId, PoolId, UTime};
+use types::{EntityAddr, Epoch, OsdId, PoolId, SnapId, UTime};
+use wire::LogEntry;
 use wire::internal::ScrubOrder;
 
 /// The writes of one operation, and the orders to OSDs that follow once they are durable.
@@ -143,6 +145,75 @@ impl Change {
     pub fn crush_after<'a>(&'a self, state: &'a State) -> &'a CrushMap {
         let changed = self.incremental.as_ref().and_then(|incremental| incremental.crush.as_ref());
         changed.unwrap_or(&state.osdmap.crush)
+    }
+
+    /// Adds a pool snapshot with the next id.
+    pub fn add_pool_snapshot(&mut self, state: &State, id: PoolId, name: &str, now: Time) {
+        if let Some(pool) = self.pool_snapshots(state, id) {
+            pool.flags.insert(PoolFlags::POOL_SNAPS);
+            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+            let id = pool.snap_seq;
+            pool.snaps.insert(id, PoolSnap { id, stamp: now.wall(), name: name.to_owned() });
+        }
+    }
+
+    /// Removes a pool snapshot, and queues it for snapshot trimming.
+    pub fn remove_pool_snapshot(&mut self, state: &State, id: PoolId, snap: SnapId) {
+        if let Some(pool) = self.pool_snapshots(state, id) {
+            pool.snaps.remove(&snap);
+            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
+        }
+        self.osdmap(state).new_removed_snaps.entry(id).or_default().insert(snap);
+    }
+
+    /// Marks an OSD down in this epoch; the map itself records the time.
+    pub fn mark_down(&mut self, state: &State, osd: OsdId) {
+        let states = self.osdmap(state).new_state.entry(osd).or_default();
+        *states = *states | OsdState::UP;
+    }
+
+    /// Marks an OSD down that serves no reads any more: a new primary need not wait for its read leases to
+    /// expire.
+    pub fn mark_dead(&mut self, state: &State, osd: OsdId) {
+        self.mark_down(state, osd);
+        let incremental = self.osdmap(state);
+        if let Some(known) = state.osdmap.osd(osd) {
+            let mut xinfo = known.xinfo;
+            // A value set here replaces the one that the map records.
+            xinfo.down_stamp = incremental.modified;
+            xinfo.dead_epoch = state.osdmap.epoch;
+            incremental.new_xinfo.insert(osd, xinfo);
+        }
+    }
+
+    /// Appends entries to the cluster log with the next numbers.
+    pub fn append_log(&mut self, state: &State, entries: Vec<LogEntry>) {
+        let next = state.log.last_key_value().map_or(1, |(newest, _)| newest + 1);
+        for (sequence, entry) in (next..).zip(entries) {
+            self.put(keys::log(sequence), codec::encode_to_bytes(&entry));
+        }
+    }
+
+    /// Stores a reading of the leader's clock.
+    pub fn stamp_clock(&mut self, state: &State) {
+        let known = state.members.clock.clone().unwrap_or_default();
+        self.put_clock(&known.showing(self.now(), &state.osdmap));
+    }
+
+    /// Postpones an entry that is listed already. In maps it keeps its first expiry time.
+    pub fn extend_blocklist(&mut self, state: &State, addr: &EntityAddr, until: UTime) {
+        let known = state.members.clock.clone().unwrap_or_default();
+        if known.end_of(addr, until) > until.as_nanos() {
+            return;
+        }
+        let mut clock = known.showing(self.now(), &state.osdmap);
+        clock.ends.insert(addr.to_string(), until.as_nanos());
+        self.put_clock(&clock);
+    }
+
+    /// Stores the leader's clock.
+    pub fn put_clock(&mut self, clock: &LeaderClock) {
+        self.put(keys::CLOCK, serde_json::to_vec(clock).unwrap_or_default());
     }
 
     /// The transaction to commit. It compares the version of each group that it writes to with that of

@@ -47,13 +47,8 @@ mod status;
 mod testing;
 mod tiers;
 
-pub(crate) use blocklist::LIMITED_ENTRIES_MAX;
-pub(crate) use crash::{Crash, RECENT_SECONDS, crashes};
 pub(crate) use crush_edit::crush_create_or_move;
 pub(crate) use daemon::is_told_to_managers;
-pub(crate) use log::append as append_log;
-pub(crate) use mgr_modules::ALWAYS_ON;
-pub(crate) use pool_settings::set_group_target;
 pub(crate) use pools::SIZE_MAX as POOL_SIZE_MAX;
 pub(crate) use report::ping;
 

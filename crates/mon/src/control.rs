@@ -34,6 +34,11 @@ pub type Revision = u64;
 /// Identifies a lease.
 pub type LeaseId = u64;
 
+/// Time without a renewal after which the leader's lease expires and others take over.
+pub const LEASE_TTL: Duration = Duration::from_secs(4);
+/// Time without an answer of the store after which health warns.
+pub const SILENCE_MAX: Duration = LEASE_TTL;
+
 /// Keys that one transaction may write: a number that every store accepts, whatever the values. A store that
 /// refuses a transaction for its size would refuse it for ever, and block everything behind it.
 pub const WRITES_MAX: usize = 2000;

@@ -10,4 +10,3 @@ pub mod pg_tables;
 pub mod pgs;
 pub mod pool;
 pub mod tree;
-pub mod usage;

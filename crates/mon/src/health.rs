@@ -242,7 +242,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monitor::Overview;
+    use crate::overview::Overview;
     use crate::state::Mute;
     use maps::{Osd, OsdMapFlags, OsdState};
 

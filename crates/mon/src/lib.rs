@@ -7,10 +7,11 @@
 //! * [`control`], `keys`, [`state`]: the contract of the store, its keys, and their decoded content.
 //! * `change`: the writes of one operation, as one compare-and-swap transaction.
 //! * [`monitor`]: sessions, authentication, subscriptions, messages, and the queue of operations.
-//! * `balancer`, `autoscale`: better placement of groups, and better numbers of groups.
+//! * `balancer`, `autoscale`, `numbers`: better placement of groups, and better numbers of groups.
 //! * `failures`, `flapping`: failure detection from the reports of OSDs.
 //! * [`statistics`], `health`, `progress`: reports of OSDs, and the checks and events derived from them.
 //! * `live`: the state of the running monitor that commands and health checks read.
+//! * `usage`, `crashes`: free space of pools, and crash reports of daemons.
 //! * `services`: daemons outside of the cluster, such as gateways, which register themselves.
 //! * `sessions`: the open sessions, by number and by OSD.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
@@ -32,6 +33,7 @@ mod change;
 pub mod command;
 mod commands;
 pub mod control;
+mod crashes;
 mod dump;
 mod failures;
 mod flapping;
@@ -43,6 +45,8 @@ mod image_traffic;
 mod keys;
 mod live;
 pub mod monitor;
+mod numbers;
+mod overview;
 mod progress;
 mod rebuild;
 mod services;
@@ -50,6 +54,7 @@ mod sessions;
 pub mod state;
 pub mod statistics;
 mod table;
+mod usage;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use commands::{daemon_registry, registry};

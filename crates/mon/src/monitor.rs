@@ -12,7 +12,7 @@
 //! the other monitors forward to it the requests that they cannot answer themselves ([`relay`], [`proxies`]).
 
 mod asking;
-pub mod balance;
+mod balance;
 mod boots;
 mod clocks;
 mod committing;
@@ -27,9 +27,7 @@ mod housekeeping;
 mod job;
 mod liveness;
 mod messages;
-pub mod numbers;
 mod osds;
-mod overview;
 mod pool_ops;
 mod proxies;
 mod publish;
@@ -43,19 +41,12 @@ mod verdicts;
 mod waiting;
 mod went_back;
 
-pub use clocks::LeaderClock;
-pub(crate) use clocks::drift_allowed;
-pub(crate) use election::SILENCE_MAX;
-pub(crate) use job::first_global_id;
-pub(crate) use osds::OSD_ID_MAX;
-pub(crate) use overview::Overview;
-pub(crate) use pool_ops::{remove_pool_snapshot, take_pool_snapshot};
-pub(crate) use verdicts::mark_down;
-
 use crate::control::{Completion, Event, Request, Revision};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::high_water::HighWater;
+use crate::live::Identity;
+use crate::overview::Overview;
 use crate::sessions::{Session, Sessions};
 use crate::state::State;
 use crate::statistics::Statistics;
@@ -195,7 +186,12 @@ impl Monitor {
     /// A monitor on a control store that was filled by [`crate::bootstrap()`] once. `seed` must come from the
     /// system's random source, except in simulations.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
-        let overview = Overview::new(&settings);
+        let overview = Overview::new(Identity {
+            mon_name: settings.mon_name.clone(),
+            mgr_name: settings.mgr_name.clone(),
+            hostname: settings.hostname.clone(),
+            ..Identity::default()
+        });
         let mut entropy = Entropy::from_seed(seed);
         let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {

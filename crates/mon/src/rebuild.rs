@@ -10,12 +10,12 @@
 //! * Client ids that may have been assigned are not assigned again: requests are recognised by them.
 //! * No OSD is up until it boots.
 
+use crate::bootstrap::first_global_id;
 use crate::bootstrap::{
     ADMIN_CAPS, Bootstrap, BootstrapError, OSD_CAPS, Parameters, entity, foundation,
 };
 use crate::control::Transaction;
 use crate::keys;
-use crate::monitor::first_global_id;
 use auth::{CryptoKey, Entropy, Keyring};
 use maps::{Incremental, OsdMap, OsdState};
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@
 //! Each part has a file with its keys and their meaning; `PARTS` is the table of all.
 
 mod auth;
+mod clock;
 mod config;
 mod data;
 mod follow;
@@ -16,8 +17,9 @@ mod members;
 mod osd;
 mod values;
 
+pub use clock::LeaderClock;
 pub use config::{parse_switch, shown_option, stored_option};
-pub use data::{Leader, Mute, Presence, State};
+pub use data::{History, Images, Leader, Members, Mute, Presence, State};
 
 use crate::control::{Entry, Revision, Transaction};
 use crate::keys::Group;
@@ -29,6 +31,12 @@ use std::collections::BTreeSet;
 /// subscriber that is further behind gets the newest full map.
 pub const FULL_MAPS_KEPT: usize = 50;
 pub const INCREMENTALS_KEPT: usize = 500;
+/// Upper bound of OSD ids; the map has a slot for each.
+pub const OSD_ID_MAX: i32 = 10_000;
+/// Number of entries of the blocklist from which on clients without `osd rw` (`profile rbd`) cannot add any:
+/// exceeds the client instances that are fenced within an hour when a large site fails. Every OSD map
+/// contains all entries.
+pub const BLOCKLIST_LIMITED_MAX: usize = 16_384;
 /// Bound of the entries of the cluster log.
 pub const LOG_ENTRIES_KEPT: usize = 1000;
 /// Bound of the entries of the configuration's history.

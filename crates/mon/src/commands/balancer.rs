@@ -1,9 +1,8 @@
 //! `balancer`: the commands of Ceph's balancer module.
 
-use crate::balancer::{plan, score, spreads};
+use crate::balancer::{self, plan, score, spreads};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::keys;
-use crate::monitor::balance;
 use serde_json::json;
 use types::Errno;
 
@@ -55,10 +54,10 @@ fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let status = &context.live.osds.balancer;
     let started = status.started.map(|time| time.wall().to_iso()).unwrap_or_default();
     Ok(context.json(&json!({
-        "active": balance::is_on(context.state),
+        "active": balancer::is_on(context.state),
         "last_optimize_duration": if started.is_empty() { "" } else { "0:00:00.000000" },
         "last_optimize_started": started,
-        "mode": balance::mode(context.state),
+        "mode": balancer::mode(context.state),
         "no_optimization_needed": status.is_even,
         "optimize_result": status.result,
         "plans": [],
@@ -115,7 +114,7 @@ fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// Executes a step at once, as plans are not stored.
 fn optimize(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let limits = balance::limits(context.state, context.live.stats)
+    let limits = balancer::limits(context.state, context.live.stats)
         .map_err(|reason| Refusal::new(Errno::AGAIN, reason))?;
     context.placement.update(&context.state.osdmap);
     let mut plan = plan(&context.state.osdmap, context.placement, limits);
@@ -133,6 +132,6 @@ fn optimize(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         return Err(Refusal::new(Errno::ALREADY, text));
     }
     let count = plan.len();
-    balance::apply(context.state, plan, &mut context.change);
+    balancer::apply(context.state, plan, &mut context.change);
     Ok(Answer::said(format!("{count} placement groups are exchanged at once; plans are not kept")))
 }

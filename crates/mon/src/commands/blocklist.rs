@@ -2,17 +2,13 @@
 
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::{addrs, osdmap::stamp};
+use crate::state::BLOCKLIST_LIMITED_MAX;
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::{AddrType, EntityAddr, Errno};
 
 /// `mon_osd_blocklist_default_expire`
 const EXPIRE_DEFAULT_SECONDS: f64 = 3600.0;
-
-/// Number of entries from which on clients without `osd rw` (`profile rbd`) cannot add any: exceeds the
-/// client instances that are fenced within an hour when a large site fails. Every OSD map contains all
-/// entries.
-pub(crate) const LIMITED_ENTRIES_MAX: usize = 16_384;
 
 pub const COMMANDS: &[Command] = &[
     command(
@@ -90,7 +86,7 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
         }
         Some(_) => {}
         None if !context.caller.administers_osds
-            && map.blocklist.len() + map.range_blocklist.len() >= LIMITED_ENTRIES_MAX =>
+            && map.blocklist.len() + map.range_blocklist.len() >= BLOCKLIST_LIMITED_MAX =>
         {
             return Err(full());
         }
@@ -108,7 +104,7 @@ fn edit(context: &mut Context<'_>, operation: &str) -> Result<Answer, Refusal> {
 
 fn full() -> Refusal {
     let text = format!(
-        "{LIMITED_ENTRIES_MAX} addresses are blocklisted already, and only clients that may change the OSD map ('osd rw') add \
+        "{BLOCKLIST_LIMITED_MAX} addresses are blocklisted already, and only clients that may change the OSD map ('osd rw') add \
          more: entries end by themselves, and an administrator removes others with 'ceph osd blocklist rm ADDR'"
     );
     Refusal::new(Errno::DQUOT, text)
@@ -149,7 +145,7 @@ mod tests {
     #[test]
     fn clients_of_little_power_add_no_more_than_so_many_entries_and_an_administrator_any() {
         let mut state = state();
-        for number in 0..LIMITED_ENTRIES_MAX as u32 {
+        for number in 0..BLOCKLIST_LIMITED_MAX as u32 {
             let addr = format!("any:10.0.0.1:0/{}", number + 1).parse().unwrap();
             state.osdmap.blocklist.insert(addr, UTime::from_nanos(9_000_000_000));
         }
@@ -161,6 +157,6 @@ mod tests {
         run(&mut state, "osd blocklist", add("10.0.0.1:0/7")).unwrap();
         let administrator = Caller { administers_osds: true, ..Caller::default() };
         run_as(&administrator, &mut state, "osd blocklist", add("10.0.0.2:0/1")).unwrap();
-        assert_eq!(state.osdmap.blocklist.len(), LIMITED_ENTRIES_MAX + 1);
+        assert_eq!(state.osdmap.blocklist.len(), BLOCKLIST_LIMITED_MAX + 1);
     }
 }

@@ -1,8 +1,8 @@
 //! `df`: usage of the cluster and its pools.
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
-use crate::dump::usage::{pool_available, raw_available, raw_bytes_per_byte};
 use crate::table::{Table, bytes, count};
+use crate::usage::{pool_available, raw_available, raw_bytes_per_byte};
 use maps::Pool;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

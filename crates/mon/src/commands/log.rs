@@ -1,10 +1,7 @@
 //! `log`: the cluster log.
 
-use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::addrs;
-use crate::keys;
-use crate::state::State;
 use serde_json::{Value, json};
 use types::ParticipantName;
 use wire::LogEntry;
@@ -39,14 +36,6 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Appends entries with the next numbers of the log.
-pub fn append(state: &State, entries: Vec<LogEntry>, change: &mut Change) {
-    let next = state.log.last_key_value().map_or(1, |(newest, _)| newest + 1);
-    for (sequence, entry) in (next..).zip(entries) {
-        change.put(keys::log(sequence), codec::encode_to_bytes(&entry));
-    }
-}
-
 fn log(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let entry = LogEntry {
         name: context.caller.name.clone(),
@@ -58,7 +47,7 @@ fn log(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         text: context.arguments.list("logtext").join(" "),
         channel: "cluster".to_owned(),
     };
-    append(context.state, vec![entry], &mut context.change);
+    context.change.append_log(context.state, vec![entry]);
     Ok(Answer::default())
 }
 

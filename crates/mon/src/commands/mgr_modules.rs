@@ -2,23 +2,10 @@
 //! of tools about them are answered.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::maps::ALWAYS_ON;
 use crate::table::Table;
 use serde_json::{Value, json};
 use types::Errno;
-
-/// Modules that are always on in Ceph, since octopus. Tools check for them before they use their commands.
-pub const ALWAYS_ON: [&str; 10] = [
-    "balancer",
-    "crash",
-    "devicehealth",
-    "orchestrator",
-    "pg_autoscaler",
-    "progress",
-    "rbd_support",
-    "status",
-    "telemetry",
-    "volumes",
-];
 
 pub const COMMANDS: &[Command] = &[
     command("mgr module ls", "list active mgr modules", "mgr", "r", list),

@@ -6,7 +6,7 @@ use super::osds_listed;
 use crate::bootstrap::OSD_CAPS;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
-use crate::monitor::OSD_ID_MAX;
+use crate::state::OSD_ID_MAX;
 use auth::{CryptoKey, EntityAuth};
 use maps::OsdState;
 use serde_json::{Value, json};

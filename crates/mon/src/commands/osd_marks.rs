@@ -4,7 +4,6 @@ use super::osd::existing;
 use super::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::osdmap::min_compat_client;
-use crate::monitor::mark_down;
 use maps::{OsdMapFlags, OsdState, Release, WEIGHT_IN};
 use types::{Errno, OsdId};
 
@@ -220,7 +219,7 @@ fn down(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         if !context.state.osdmap.is_up(osd) {
             return format!("osd.{osd} is already down. ");
         }
-        mark_down(context.change.osdmap(context.state), osd);
+        context.change.mark_down(context.state, osd);
         format!("marked down osd.{osd}. ")
     })
 }

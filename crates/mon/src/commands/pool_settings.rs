@@ -4,7 +4,7 @@ use super::pool_named;
 use super::pool_options::{self, UNSET, integer};
 use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::monitor::numbers::{SPLITS, all_osds_can, needed_to_merge};
+use crate::numbers::{SPLITS, all_osds_can, needed_to_merge, set_target};
 use crate::state::parse_switch;
 use maps::{Pool, PoolFlags, PoolOption};
 use serde_json::{Map, Value, json};
@@ -311,7 +311,7 @@ fn set_pg_num(
         check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
     }
     check_abilities(context, pool, needed)?;
-    set_group_target(pool, pg_num);
+    set_target(pool, pg_num);
     Ok(())
 }
 
@@ -345,17 +345,9 @@ fn set_pg_num_at_once(
     check_abilities(context, pool, SPLITS)?;
     pool.set_pg_num(pg_num, context.state.osdmap.epoch.next());
     if pg_num > pool.pg_num_target {
-        set_group_target(pool, pg_num);
+        set_target(pool, pg_num);
     }
     Ok(())
-}
-
-/// Sets the target of `pg_num`; `pgp_num` follows unless it was set separately.
-pub(crate) fn set_group_target(pool: &mut Pool, pg_num: u32) {
-    if pool.pgp_num_target == pool.pg_num_target || pool.pgp_num_target > pg_num {
-        pool.pgp_num_target = pg_num;
-    }
-    pool.pg_num_target = pg_num;
 }
 
 /// Sets the target of `pgp_num`, or with `at_once` the number itself.

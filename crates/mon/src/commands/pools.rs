@@ -6,7 +6,6 @@ use crate::bootstrap::DEFAULT_RULE;
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::pool;
-use crate::monitor::{remove_pool_snapshot, take_pool_snapshot};
 use crate::state::State;
 use maps::{AutoscaleMode, OsdMap, Pool, PoolFlags, PoolType};
 use serde_json::{Map, Value, json};
@@ -422,9 +421,7 @@ fn mksnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         return Ok(Answer::said(format!("pool {pool} snap {snap} already exists")));
     }
     let now = context.now;
-    if let Some(changed) = context.change.pool_snapshots(context.state, id) {
-        take_pool_snapshot(changed, &snap, now);
-    }
+    context.change.add_pool_snapshot(context.state, id, &snap, now);
     Ok(Answer::said(format!("created pool {pool} snap {snap}")))
 }
 
@@ -437,7 +434,7 @@ fn rmsnap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let Some(found) = found else {
         return Ok(Answer::said(format!("pool {pool} snap {snap} does not exist")));
     };
-    remove_pool_snapshot(context.state, &mut context.change, id, found.id);
+    context.change.remove_pool_snapshot(context.state, id, found.id);
     Ok(Answer::said(format!("removed pool {pool} snap {snap}")))
 }
 

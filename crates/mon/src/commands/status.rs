@@ -8,7 +8,6 @@ use crate::dump::maps::quorum;
 use crate::health::health;
 use crate::keys;
 use crate::live::Skew;
-use crate::monitor::drift_allowed;
 use crate::state::{Mute, State};
 use crate::statistics::Traffic;
 use crate::table::{age, bytes, count, since};
@@ -459,7 +458,7 @@ fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if skews.is_empty() {
         return Ok(context.json(&json!({ "timechecks": checks })));
     }
-    let allowed = drift_allowed(context.state);
+    let allowed = context.state.clock_drift_allowed();
     let own = (context.live.identity.mon_name.as_str(), Skew { seconds: 0.0, latency: 0.0 });
     let all = skews.iter().map(|(name, skew)| (name.as_str(), *skew)).chain([own]);
     let status = all.map(|(name, skew)| {

@@ -3,7 +3,7 @@
 use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
-use crate::monitor::Overview;
+use crate::overview::Overview;
 use crate::state::State;
 use crate::statistics::Statistics;
 use bytes::Bytes;

@@ -1,11 +1,24 @@
 //! Formatting of the mon map and the mgr map.
 
 use super::addrs;
-use crate::commands::ALWAYS_ON;
 use crate::live::Identity;
 use crate::state::State;
 use maps::{MgrMap, MonMap};
 use serde_json::{Value, json};
+
+/// Modules that are always on in Ceph, since octopus. Tools check for them before they use their commands.
+pub const ALWAYS_ON: [&str; 10] = [
+    "balancer",
+    "crash",
+    "devicehealth",
+    "orchestrator",
+    "pg_autoscaler",
+    "progress",
+    "rbd_support",
+    "status",
+    "telemetry",
+    "volumes",
+];
 
 /// Releases for which `mgr dump` lists the modules that are always on.
 const RELEASES: [&str; 4] = ["octopus", "pacific", "quincy", "reef"];

@@ -1,7 +1,7 @@
 //! The check of recent crashes, from the reports that `ceph-crash` posts.
 
 use super::{Health, View, next_step};
-use crate::commands::{Crash, RECENT_SECONDS, crashes};
+use crate::crashes::{Crash, RECENT_SECONDS, crashes};
 
 pub(super) fn check(health: &mut Health, view: &View<'_>) {
     let limit = u64::from(view.now.wall().seconds).saturating_sub(RECENT_SECONDS);

@@ -216,7 +216,7 @@ fn check_objects(health: &mut Health, view: &View<'_>, totals: &Totals) {
 mod tests {
     use super::*;
     use crate::health::health;
-    use crate::monitor::Overview;
+    use crate::overview::Overview;
     use crate::state::State;
     use crush::{CrushMap, Location, RuleKind, SimpleRule};
     use maps::{Osd, OsdState, Pool, PoolType, WEIGHT_IN};

@@ -51,7 +51,7 @@ fn unreported(map: &OsdMap, pool: PoolId, groups: &[PgId]) -> String {
 mod tests {
     use super::*;
     use crate::health::health;
-    use crate::monitor::Overview;
+    use crate::overview::Overview;
     use crate::state::State;
     use crate::statistics::Statistics;
     use bytes::Bytes;

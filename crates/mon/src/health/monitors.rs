@@ -1,8 +1,8 @@
 //! Checks of the control plane: missing monitors, and failures of the control store.
 
 use super::{Health, Severity, View, next_step};
+use crate::control::SILENCE_MAX;
 use crate::live::{Skew, WentBack};
-use crate::monitor::{SILENCE_MAX, drift_allowed};
 use std::time::Duration;
 
 /// Time for which health reports a refused change. The monitor tries it again meanwhile if it is still due.
@@ -176,7 +176,7 @@ fn check_went_back(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_clocks(health: &mut Health, view: &View<'_>) {
-    let allowed = drift_allowed(view.state);
+    let allowed = view.state.clock_drift_allowed();
     let skewed = view.live.clocks.iter().filter(|(_, skew)| skew.is_beyond(allowed));
     let (names, lines): (Vec<String>, Vec<String>) = skewed
         .map(|(name, skew)| {

@@ -1,10 +1,9 @@
 //! Checks of OSDs: down and silent ones, flags, fullness.
 
 use super::{Health, Severity, View, next_step, plural};
-use crate::commands::LIMITED_ENTRIES_MAX;
 use crate::keys;
 use crate::live::{Hold, SilentOsd};
-use crate::state::State;
+use crate::state::{BLOCKLIST_LIMITED_MAX, State};
 use maps::{Osd, OsdMap, OsdMapFlags, OsdState};
 use std::collections::{BTreeMap, BTreeSet};
 use types::OsdId;
@@ -262,11 +261,11 @@ fn check_holds(health: &mut Health, map: &OsdMap) {
 /// Beyond this number of entries clients can no longer fence others, such as former owners of images.
 fn check_blocklist(health: &mut Health, map: &OsdMap) {
     let count = map.blocklist.len() + map.range_blocklist.len();
-    if count < LIMITED_ENTRIES_MAX {
+    if count < BLOCKLIST_LIMITED_MAX {
         return;
     }
     let line = format!(
-        "{count} addresses are blocklisted; clients may add none from {LIMITED_ENTRIES_MAX} on"
+        "{count} addresses are blocklisted; clients may add none from {BLOCKLIST_LIMITED_MAX} on"
     );
     let step = "'ceph osd blocklist ls' shows whom and until when; 'ceph osd blocklist rm ADDR' removes an entry, once \
                 that client is known to be gone";
@@ -315,7 +314,7 @@ fn check_ratios(health: &mut Health, map: &OsdMap) {
 #[cfg(test)]
 mod tests {
     use crate::health::{View, health};
-    use crate::monitor::Overview;
+    use crate::overview::Overview;
     use crate::state::State;
     use crate::statistics::Statistics;
     use engine::Time;

@@ -91,7 +91,7 @@ fn interval(view: &View<'_>, pool: &Pool, kind: &Kind) -> Duration {
 mod tests {
     use super::*;
     use crate::health::health;
-    use crate::monitor::Overview;
+    use crate::overview::Overview;
     use crate::state::State;
     use crate::statistics::Statistics;
     use engine::Time;

@@ -11,13 +11,9 @@
 
 use super::Monitor;
 use crate::change::Change;
-use crate::keys;
 use crate::live::Skew;
-use crate::state::State;
 use engine::{ConnId, Time};
-use maps::{Blocklist, OsdMap};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use maps::Blocklist;
 use std::time::Duration;
 use types::{EntityAddr, UTime};
 use wire::MessageBody;
@@ -99,70 +95,4 @@ impl Monitor {
             incremental.old_range_blocklist = ranges;
         }
     }
-}
-
-/// The leader's clock, as stored under [`keys::CLOCK`].
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LeaderClock {
-    /// A recent reading, in nanoseconds since 1970.
-    pub shows: u64,
-    /// The expiry times of postponed blocklist entries by address, in nanoseconds since 1970. Maps keep the
-    /// expiry time that an entry began with.
-    #[serde(default)]
-    pub ends: BTreeMap<String, u64>,
-}
-
-impl LeaderClock {
-    fn end_of(&self, addr: &EntityAddr, until: UTime) -> u64 {
-        let put_off = if self.ends.is_empty() { None } else { self.ends.get(&addr.to_string()) };
-        put_off.copied().unwrap_or(0).max(until.as_nanos())
-    }
-
-    fn put_off(&self, map: &OsdMap, wall: UTime, by: Duration) -> LeaderClock {
-        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        let later = |(addr, until): (&EntityAddr, &UTime)| {
-            (addr.to_string(), self.end_of(addr, *until).saturating_add(by))
-        };
-        let all = map.blocklist.iter().chain(&map.range_blocklist);
-        LeaderClock { shows: wall.as_nanos(), ends: all.map(later).collect() }
-    }
-
-    /// The same for another reading, without the entries that are no longer in the map.
-    fn showing(&self, wall: UTime, map: &OsdMap) -> LeaderClock {
-        let mut ends = self.ends.clone();
-        if !ends.is_empty() {
-            let all = map.blocklist.keys().chain(map.range_blocklist.keys());
-            let listed: BTreeSet<String> = all.map(EntityAddr::to_string).collect();
-            ends.retain(|addr, _| listed.contains(addr));
-        }
-        LeaderClock { shows: wall.as_nanos(), ends }
-    }
-}
-
-impl Change {
-    /// Stores a reading of the leader's clock.
-    pub fn stamp_clock(&mut self, state: &State) {
-        let known = state.members.clock.clone().unwrap_or_default();
-        self.put_clock(&known.showing(self.now(), &state.osdmap));
-    }
-
-    /// Postpones an entry that is listed already. In maps it keeps its first expiry time.
-    pub fn extend_blocklist(&mut self, state: &State, addr: &EntityAddr, until: UTime) {
-        let known = state.members.clock.clone().unwrap_or_default();
-        if known.end_of(addr, until) > until.as_nanos() {
-            return;
-        }
-        let mut clock = known.showing(self.now(), &state.osdmap);
-        clock.ends.insert(addr.to_string(), until.as_nanos());
-        self.put_clock(&clock);
-    }
-
-    fn put_clock(&mut self, clock: &LeaderClock) {
-        self.put(keys::CLOCK, serde_json::to_vec(clock).unwrap_or_default());
-    }
-}
-
-/// Clock skew in seconds beyond which health warns.
-pub(crate) fn drift_allowed(state: &State) -> f64 {
-    state.options().real("mon_clock_drift_allowed")
 }

@@ -14,7 +14,9 @@
 //! that the leader has not changed.
 
 use super::{Monitor, Phase};
-use crate::control::{CommitError, LeaseError, LeaseId, Request, Revision, Transaction};
+use crate::control::{
+    CommitError, LEASE_TTL, LeaseError, LeaseId, Request, Revision, SILENCE_MAX, Transaction,
+};
 use crate::failures::Failures;
 use crate::keys;
 use crate::live::StoreTrouble;
@@ -23,15 +25,11 @@ use crate::state::{Leader, Presence};
 use engine::{ConnId, Output, Time};
 use std::time::Duration;
 
-/// Time without a renewal after which the leader's lease expires and others take over.
-pub(super) const LEASE_TTL: Duration = Duration::from_secs(4);
 /// Safety margin of the lease's owner for clock drift.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// Time for which a monitor that was succeeded although it ran waits for leases to expire before it takes
 /// over.
 const HUMBLE: Duration = Duration::from_secs(60);
-/// Time without an answer of the store after which health warns.
-pub(crate) const SILENCE_MAX: Duration = LEASE_TTL;
 
 /// This monitor's lease, presence and leadership.
 pub(super) struct Candidacy {

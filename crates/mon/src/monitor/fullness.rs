@@ -84,7 +84,7 @@ fn mark(map: &OsdMap, known: &Osd, usage: &OsdUsage) -> OsdState {
 
 /// The fullness flag of a pool whose rule may choose each of its OSDs.
 fn flags(map: &OsdMap, pool: &Pool, marked: &BTreeMap<OsdId, OsdState>) -> PoolFlags {
-    let shares = crate::dump::usage::rule_shares(map, pool);
+    let shares = crate::usage::rule_shares(map, pool);
     let worst = |mark: OsdState| {
         marked.iter().any(|(osd, known)| known.contains(mark) && shares.contains_key(osd))
     };

@@ -4,6 +4,7 @@ use super::Monitor;
 use super::job::{GLOBAL_IDS_PER_RESERVATION, Job};
 use crate::change::Change;
 use crate::keys;
+use crate::numbers;
 use crate::state::Mute;
 use engine::Time;
 use maps::PoolFlags;
@@ -73,9 +74,9 @@ impl Monitor {
         self.plan_blocklist(now, change);
         self.plan_mutes(now, change);
         self.plan_history(change);
-        self.plan_group_numbers(change);
+        numbers::plan_steps(&self.state, &self.stats, change);
         self.plan_purge(change);
-        self.plan_autoscale(change);
+        numbers::plan_targets(&self.state, &self.stats, change);
     }
 
     /// Sets the flags of pools over their quotas, and clears them when usage is below again.

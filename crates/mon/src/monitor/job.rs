@@ -4,6 +4,7 @@ use super::Monitor;
 use super::asking::Admitted;
 use super::committing::PATIENCE;
 use super::osds::OsdJob;
+use crate::bootstrap::first_global_id;
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
 use crate::image_traffic::Note;
@@ -13,7 +14,7 @@ use crate::state::{LOG_ENTRIES_KEPT, Leader};
 use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::ops::Range;
-use types::{EntityName, EntityType, Errno, ParticipantName, UTime};
+use types::{EntityName, EntityType, Errno, ParticipantName};
 use wire::{
     CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
 };
@@ -22,15 +23,6 @@ use wire::{
 const LOG_ENTRIES_AT_ONCE: usize = 400;
 /// Global ids that are reserved at once.
 pub(super) const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
-/// Exceeds the ids that are ever reserved in a second, so that reservations do not outrun
-/// [`first_global_id`].
-const GLOBAL_IDS_PER_SECOND: u64 = 65_536;
-
-/// Lower bound for global ids reserved at `now`: no reservation of an earlier second reaches it, even if the
-/// control store has forgotten reservations because it was restored from a backup.
-pub(crate) fn first_global_id(now: UTime) -> u64 {
-    u64::from(now.seconds) * GLOBAL_IDS_PER_SECOND
-}
 
 /// Characters of a command's text that its description shows.
 const DESCRIPTION_MAX: usize = 400;
@@ -316,7 +308,7 @@ impl Monitor {
     /// [`LOG_ENTRIES_AT_ONCE`], the latest are kept.
     pub(super) fn append_log(&self, mut entries: Vec<LogEntry>, change: &mut Change) {
         entries.drain(..entries.len().saturating_sub(LOG_ENTRIES_AT_ONCE));
-        crate::commands::append_log(&self.state, entries, change);
+        change.append_log(&self.state, entries);
         let kept_from = self
             .state
             .log

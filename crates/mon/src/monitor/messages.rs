@@ -138,7 +138,7 @@ impl Monitor {
             }
             Some(id) => {
                 let totals = self.stats.pool_totals(id);
-                let available = crate::dump::usage::pool_available(map, &self.stats, id);
+                let available = crate::usage::pool_available(map, &self.stats, id);
                 (totals.bytes + available, available, totals.bytes, totals.objects)
             }
         };
@@ -171,7 +171,7 @@ impl Monitor {
 
     fn pool_stat(&self, id: PoolId) -> PoolStat {
         let totals = self.stats.pool_totals(id);
-        let rate = crate::dump::usage::raw_bytes_per_byte(&self.state.osdmap, id);
+        let rate = crate::usage::raw_bytes_per_byte(&self.state.osdmap, id);
         let stored = (totals.bytes as f64 * rate) as i64;
         let sum = ObjectStatSum {
             bytes: totals.bytes as i64,

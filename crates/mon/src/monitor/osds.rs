@@ -4,12 +4,12 @@
 //! (`verdicts`), or when its session or its reports have been missing for too long (`liveness`).
 
 use super::job::Effects;
-use super::verdicts::mark_down;
 use super::{Monitor, Rejection};
 use crate::change::Change;
 use crate::commands::{POOL_SIZE_MAX, crush_create_or_move};
 use crate::failures::judge_past;
 use crate::keys;
+use crate::state::OSD_ID_MAX;
 use auth::Rwx;
 use codec::DecodeError;
 use engine::{ConnId, Message, Time};
@@ -17,9 +17,6 @@ use maps::{Osd, OsdState, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddrVec, Epoch, OsdId, PgId, Uuid};
 use wire::{MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
-
-/// Upper bound of OSD ids; the map has a slot for each.
-pub(crate) const OSD_ID_MAX: i32 = 10_000;
 
 /// Kinds of messages that only OSDs send.
 pub(super) const KINDS: [u16; 6] = [
@@ -201,7 +198,7 @@ impl Monitor {
                 return Effects::default();
             }
             // An unnoticed restart: the old incarnation is marked down in an epoch of its own.
-            mark_down(change.osdmap(&self.state), osd);
+            change.mark_down(&self.state, osd);
             return Effects { again: true, ..Effects::default() };
         }
         self.mark_up(now, addrs, boot, change);

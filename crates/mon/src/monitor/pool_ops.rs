@@ -7,7 +7,7 @@ use crate::sessions::{Caps, Session};
 use auth::{MonAccess, OsdCaps, Rwx};
 use codec::encode_to_bytes;
 use engine::{ConnId, Message, Time};
-use maps::{Pool, PoolFlags, PoolSnap};
+use maps::{Pool, PoolFlags};
 use types::{EntityType, Epoch, Errno, PoolId, SnapId};
 use wire::{MessageBody, PoolOp, PoolOpKind, PoolOpReply};
 
@@ -111,15 +111,14 @@ impl Monitor {
                 if pool.snaps.values().any(|snap| snap.name == op.name) {
                     return Err(Errno::EXIST);
                 }
-                let pool = change.pool_snapshots(state, id).ok_or(Errno::NOENT)?;
-                take_pool_snapshot(pool, &op.name, now);
+                change.add_pool_snapshot(state, id, &op.name, now);
                 Ok(None)
             }
             PoolOpKind::DeleteSnap => {
                 check_mode(&pool, PoolFlags::SELFMANAGED_SNAPS)?;
                 let found = pool.snaps.values().find(|snap| snap.name == op.name);
                 let snap = found.map(|snap| snap.id).ok_or(Errno::NOENT)?;
-                remove_pool_snapshot(state, change, id, snap);
+                change.remove_pool_snapshot(state, id, snap);
                 Ok(None)
             }
             PoolOpKind::CreateUnmanagedSnap => {
@@ -160,26 +159,4 @@ impl Monitor {
 /// A pool has either pool snapshots or self-managed ones.
 fn check_mode(pool: &Pool, other: PoolFlags) -> Result<(), Errno> {
     if pool.flags.contains(other) { Err(Errno::INVAL) } else { Ok(()) }
-}
-
-/// Adds a pool snapshot with the next id.
-pub(crate) fn take_pool_snapshot(pool: &mut Pool, name: &str, now: Time) {
-    pool.flags.insert(PoolFlags::POOL_SNAPS);
-    pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-    let id = pool.snap_seq;
-    pool.snaps.insert(id, PoolSnap { id, stamp: now.wall(), name: name.to_owned() });
-}
-
-/// Removes a pool snapshot, and queues it for snapshot trimming.
-pub(crate) fn remove_pool_snapshot(
-    state: &crate::state::State,
-    change: &mut Change,
-    id: PoolId,
-    snap: SnapId,
-) {
-    if let Some(pool) = change.pool_snapshots(state, id) {
-        pool.snaps.remove(&snap);
-        pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-    }
-    change.osdmap(state).new_removed_snaps.entry(id).or_default().insert(snap);
 }

@@ -5,8 +5,8 @@
 //! sessions, so that their clients turn to the others. It requests a new lease after the next successful
 //! read.
 
-use super::election::SILENCE_MAX;
 use super::{Monitor, Phase, Sync};
+use crate::control::SILENCE_MAX;
 use crate::live::StoreTrouble;
 use engine::{ConnId, Time};
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::failures::{Verdict, lag};
 use crate::live::Hold;
 use crate::state::State;
 use engine::{ConnId, Time};
-use maps::{Incremental, Osd, OsdMap, OsdState};
+use maps::{Osd, OsdMap, OsdState};
 use std::time::Duration;
 use types::OsdId;
 use wire::{MessageBody, OsdFailure, OsdMarkMeDown};
@@ -43,8 +43,8 @@ impl Monitor {
             self.flapping.judged(&self.state.osdmap, osd);
         }
         match verdict {
-            Verdict::Certain { is_dead: true, .. } => mark_dead(&self.state, change, osd),
-            _ => mark_down(change.osdmap(&self.state), osd),
+            Verdict::Certain { is_dead: true, .. } => change.mark_dead(&self.state, osd),
+            _ => change.mark_down(&self.state, osd),
         }
         let text = format!("osd.{osd} {}", describe(&self.state.osdmap, osd, &verdict));
         change.note(INFO, text);
@@ -61,8 +61,8 @@ impl Monitor {
         let is_current = map.client_addrs(osd) == Some(&message.target_addrs);
         if is_current && !map.holds(osd, OsdState::NODOWN) {
             match message.down_and_dead {
-                true => mark_dead(&self.state, change, osd),
-                false => mark_down(change.osdmap(&self.state), osd),
+                true => change.mark_dead(&self.state, osd),
+                false => change.mark_down(&self.state, osd),
             }
             change.note(INFO, format!("osd.{osd} marked itself down"));
         }
@@ -86,7 +86,7 @@ impl Monitor {
         let overdue: Vec<OsdId> = self.liveness.overdue(now).collect();
         for osd in overdue {
             if may_mark_down(&self.state, change, osd) {
-                mark_down(change.osdmap(&self.state), osd);
+                change.mark_down(&self.state, osd);
                 change.note(INFO, format!("osd.{osd} marked down: it has no session"));
             }
         }
@@ -94,7 +94,7 @@ impl Monitor {
         let silent: Vec<(OsdId, Duration)> = self.liveness.silent(now, timeout).collect();
         for (osd, silent) in silent {
             if may_mark_down(&self.state, change, osd) {
-                mark_down(change.osdmap(&self.state), osd);
+                change.mark_down(&self.state, osd);
                 let seconds = silent.as_secs();
                 change.note(
                     INFO,
@@ -228,25 +228,5 @@ fn mark_out(state: &State, change: &mut Change, osd: OsdId, known: &Osd) {
     if !known.state.contains(OsdState::AUTOOUT) {
         let states = incremental.new_state.entry(osd).or_default();
         *states = *states | OsdState::AUTOOUT;
-    }
-}
-
-/// Marks an OSD down in this epoch; the map itself records the time.
-pub(crate) fn mark_down(incremental: &mut Incremental, osd: OsdId) {
-    let states = incremental.new_state.entry(osd).or_default();
-    *states = *states | OsdState::UP;
-}
-
-/// Marks an OSD down that serves no reads any more: a new primary need not wait for its read leases to
-/// expire.
-fn mark_dead(state: &State, change: &mut Change, osd: OsdId) {
-    let incremental = change.osdmap(state);
-    mark_down(incremental, osd);
-    if let Some(known) = state.osdmap.osd(osd) {
-        let mut xinfo = known.xinfo;
-        // A value set here replaces the one that the map records.
-        xinfo.down_stamp = incremental.modified;
-        xinfo.dead_epoch = state.osdmap.epoch;
-        incremental.new_xinfo.insert(osd, xinfo);
     }
 }

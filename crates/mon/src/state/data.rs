@@ -1,10 +1,10 @@
 //! The durable state as plain data, and the description of the keys that it is decoded from.
 
+use super::clock::LeaderClock;
 use crate::control::Revision;
 use crate::image_schedules::Schedule;
 use crate::image_tasks::ImageTask;
 use crate::keys::Group;
-use crate::monitor::LeaderClock;
 use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
 use codec::DecodeError;

@@ -50,6 +50,11 @@ fn apply_map(state: &mut State, _: &str, value: Option<&Bytes>) -> Applied {
 }
 
 impl State {
+    /// Clock skew in seconds beyond which health warns.
+    pub fn clock_drift_allowed(&self) -> f64 {
+        self.options().real("mon_clock_drift_allowed")
+    }
+
     /// Ranks and names of the live monitors; of all monitors if none has published its presence yet.
     pub fn quorum(&self) -> Vec<(usize, &str)> {
         let all = || self.monmap.ranks.iter().map(String::as_str).enumerate();

@@ -12,10 +12,8 @@
 //! No step is taken that an OSD that is up does not support: OSDs state that in their metadata when they
 //! boot.
 
-use super::Monitor;
 use crate::autoscale::advice;
 use crate::change::Change;
-use crate::commands::set_group_target;
 use crate::state::State;
 use crate::statistics::Statistics;
 use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool};
@@ -35,48 +33,43 @@ pub fn all_osds_can(state: &State, what: &str) -> bool {
     state.osdmap.existing_osds().filter(|(_, osd)| osd.is_up()).all(|(osd, _)| says(osd))
 }
 
-impl Monitor {
-    /// Takes the next step of each pool that has not reached its targets.
-    pub(super) fn plan_group_numbers(&self, change: &mut Change) {
-        let (state, stats) = (&self.state, &self.stats);
-        let moving = state.osdmap.pools.iter().filter(|(_, pool)| {
-            (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target)
-                || pool.pg_num_pending != pool.pg_num
-        });
-        for (id, pool) in moving {
-            if let Some(next) = step(state, stats, *id, pool)
-                && let Some(changed) = change.pool(state, *id)
-            {
-                let last_change = changed.last_change;
-                *changed = Pool { last_change, ..next };
-                let merging = changed.merging();
-                self.unite(change, *id, merging);
-            }
+/// Takes the next step of each pool that has not reached its targets.
+pub fn plan_steps(state: &State, stats: &Statistics, change: &mut Change) {
+    let moving = state.osdmap.pools.iter().filter(|(_, pool)| {
+        (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target)
+            || pool.pg_num_pending != pool.pg_num
+    });
+    for (id, pool) in moving {
+        if let Some(next) = step(state, stats, *id, pool)
+            && let Some(changed) = change.pool(state, *id)
+        {
+            let last_change = changed.last_change;
+            *changed = Pool { last_change, ..next };
+            let merging = changed.merging();
+            unite(state, change, *id, merging);
         }
     }
 }
 
-impl Monitor {
-    /// Removes the upmaps of two groups that are going to be merged, if they are on different OSDs.
-    fn unite(&self, change: &mut Change, pool: PoolId, merging: Option<(u32, u32)>) {
-        let Some((source, target)) = merging else { return };
-        let map = &self.state.osdmap;
-        let pgs = [source, target].map(|seed| PgId { pool, seed });
-        let [source, target] = pgs.map(|pg| map.pg_to_osds(pg).up);
-        if source == target {
-            return;
+/// Removes the upmaps of two groups that are going to be merged, if they are on different OSDs.
+fn unite(state: &State, change: &mut Change, pool: PoolId, merging: Option<(u32, u32)>) {
+    let Some((source, target)) = merging else { return };
+    let map = &state.osdmap;
+    let pgs = [source, target].map(|seed| PgId { pool, seed });
+    let [source, target] = pgs.map(|pg| map.pg_to_osds(pg).up);
+    if source == target {
+        return;
+    }
+    let incremental = change.osdmap(state);
+    for pg in pgs {
+        if map.pg_upmap.contains_key(&pg) {
+            incremental.old_pg_upmap.insert(pg);
         }
-        let incremental = change.osdmap(&self.state);
-        for pg in pgs {
-            if map.pg_upmap.contains_key(&pg) {
-                incremental.old_pg_upmap.insert(pg);
-            }
-            if map.pg_upmap_items.contains_key(&pg) {
-                incremental.old_pg_upmap_items.insert(pg);
-            }
-            if map.pg_upmap_primaries.contains_key(&pg) {
-                incremental.old_pg_upmap_primaries.insert(pg);
-            }
+        if map.pg_upmap_items.contains_key(&pg) {
+            incremental.old_pg_upmap_items.insert(pg);
+        }
+        if map.pg_upmap_primaries.contains_key(&pg) {
+            incremental.old_pg_upmap_primaries.insert(pg);
         }
     }
 }
@@ -197,24 +190,30 @@ fn at_rest<'a>(state: &State, stats: &'a Statistics, pool: &Pool, pg: PgId) -> O
     (is_whole && is_new && stat.reported_epoch >= pool.last_change).then_some(stat)
 }
 
-impl Monitor {
-    /// Sets the targets of pools in autoscale mode `on`.
-    pub(super) fn plan_autoscale(&self, change: &mut Change) {
-        let map = &self.state.osdmap;
-        let is_automatic = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::ON;
-        if map.flags.contains(OsdMapFlags::NOAUTOSCALE) || !map.pools.values().any(is_automatic) {
-            return;
-        }
-        for advice in advice(&self.state, &self.stats).into_iter().filter(|one| one.would_adjust) {
-            let grows = advice.pg_num_final > advice.pg_num_target;
-            let Some(pool) = map.pool(advice.pool).filter(|pool| is_automatic(pool)) else {
-                continue;
-            };
-            if all_osds_can(&self.state, if grows { SPLITS } else { needed_to_merge(pool) })
-                && let Some(pool) = change.pool(&self.state, advice.pool)
-            {
-                set_group_target(pool, advice.pg_num_final);
-            }
+/// Sets the targets of pools in autoscale mode `on`.
+pub fn plan_targets(state: &State, stats: &Statistics, change: &mut Change) {
+    let map = &state.osdmap;
+    let is_automatic = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::ON;
+    if map.flags.contains(OsdMapFlags::NOAUTOSCALE) || !map.pools.values().any(is_automatic) {
+        return;
+    }
+    for advice in advice(state, stats).into_iter().filter(|one| one.would_adjust) {
+        let grows = advice.pg_num_final > advice.pg_num_target;
+        let Some(pool) = map.pool(advice.pool).filter(|pool| is_automatic(pool)) else {
+            continue;
+        };
+        if all_osds_can(state, if grows { SPLITS } else { needed_to_merge(pool) })
+            && let Some(pool) = change.pool(state, advice.pool)
+        {
+            set_target(pool, advice.pg_num_final);
         }
     }
+}
+
+/// Sets the target of `pg_num`; `pgp_num` follows unless it was set separately.
+pub fn set_target(pool: &mut Pool, pg_num: u32) {
+    if pool.pgp_num_target == pool.pg_num_target || pool.pgp_num_target > pg_num {
+        pool.pgp_num_target = pg_num;
+    }
+    pool.pg_num_target = pg_num;
 }

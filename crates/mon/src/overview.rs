@@ -1,6 +1,5 @@
 //! The owner of what [`Live`] shows, until each structure belongs to the service that fills it.
 
-use super::Settings;
 use crate::live::{Identity, Live, Operations, OsdWatch, PeerSummary, Skew, StoreTroubles};
 use crate::services::ServiceMap;
 use crate::statistics::Statistics;
@@ -19,13 +18,7 @@ pub(crate) struct Overview {
 
 impl Overview {
     /// The overview of a monitor that has just started.
-    pub fn new(settings: &Settings) -> Self {
-        let identity = Identity {
-            mon_name: settings.mon_name.clone(),
-            mgr_name: settings.mgr_name.clone(),
-            hostname: settings.hostname.clone(),
-            ..Identity::default()
-        };
+    pub fn new(identity: Identity) -> Self {
         Overview { identity, ..Overview::default() }
     }
 
