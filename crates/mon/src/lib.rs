@@ -6,6 +6,7 @@
 //!
 //! * [`control`], `keys`, [`state`]: the contract of the store, its keys, and their decoded content.
 //! * `change`: the writes of one operation, as one compare-and-swap transaction.
+//! * `job`: operations that may change the state.
 //! * [`monitor`]: sessions, authentication, subscriptions, messages, and the queue of operations.
 //! * `balancer`, `autoscale`, `numbers`: better placement of groups, and better numbers of groups.
 //! * `failures`, `flapping`: failure detection from the reports of OSDs.
@@ -42,6 +43,7 @@ mod high_water;
 mod image_schedules;
 mod image_tasks;
 mod image_traffic;
+mod job;
 mod keys;
 mod live;
 pub mod monitor;

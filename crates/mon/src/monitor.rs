@@ -1,9 +1,9 @@
 //! The monitor engine: its inputs, the queue of operations, and the transaction in flight.
 //!
-//! Operations that may change the state ([`job::Job`]) run one after the other. Each runs on the committed
-//! state and returns a change and the messages to send once that is durable; it runs again if another monitor
-//! committed first. While a transaction is in flight, requests that only read are served from the state
-//! before it.
+//! Operations that may change the state (`job::Job`) wait in the [`pipeline`] and run one after the other.
+//! Each runs on the committed state and returns a change and the messages to send once that is durable; it
+//! runs again if another monitor committed first. While a transaction is in flight, requests that only read
+//! are served from the state before it.
 //!
 //! Until the state has been loaded for the first time, inputs wait in the order of their arrival. After that
 //! they are served from the known state, even while the store cannot be reached; only operations wait.
@@ -24,18 +24,18 @@ mod handshake;
 mod health_log;
 mod history;
 mod housekeeping;
-mod job;
 mod liveness;
 mod messages;
 mod osds;
+mod pipeline;
 mod pool_ops;
 mod proxies;
 mod publish;
 mod purge;
-mod queue;
 mod reading;
 mod registration;
 mod relay;
+mod run;
 mod services;
 mod verdicts;
 mod waiting;
@@ -63,12 +63,11 @@ use engine::{
 };
 use handshake::Handshake;
 use health_log::HealthSeen;
-use job::{Job, Rejection};
 use liveness::Liveness;
 use maps::RawTable;
+use pipeline::Pipeline;
 use proxies::Proxies;
 use publish::MapMessages;
-use queue::Jobs;
 use reading::Reading;
 use relay::Relay;
 use std::collections::{BTreeMap, VecDeque};
@@ -143,7 +142,7 @@ pub struct Monitor {
     /// Authorizer of a session that is being opened with the leader.
     proof: Option<(ConnId, ClientAuthorizer)>,
     proxies: Proxies,
-    jobs: Jobs,
+    pipeline: Pipeline,
     in_flight: Option<InFlight>,
     /// A transaction with unknown outcome, kept until the store's content is loaded again.
     doubtful: Option<InFlight>,
@@ -157,7 +156,6 @@ pub struct Monitor {
     /// The newest state of the store that earlier runs have seen.
     high_water: HighWater,
     clock_checks: ClockChecks,
-    next_token: u64,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
     /// The key rotation that was last sent to the services.
@@ -221,7 +219,7 @@ impl Monitor {
             relay: Relay::default(),
             proof: None,
             proxies: Proxies::default(),
-            jobs: Jobs::default(),
+            pipeline: Pipeline::default(),
             in_flight: None,
             doubtful: None,
             known_before_load: 0,
@@ -230,7 +228,6 @@ impl Monitor {
             claimed_maps: ClaimedMaps::default(),
             high_water: HighWater::default(),
             clock_checks: ClockChecks::default(),
-            next_token: 0,
             outputs: VecDeque::new(),
             next_tick: None,
             secrets_pushed: 0,
@@ -268,16 +265,6 @@ impl Monitor {
     /// Whether the state is loaded and the first transaction of this run is durable.
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Serving) && !self.global_ids.is_empty()
-    }
-
-    fn token(&mut self) -> u64 {
-        self.next_token += 1;
-        self.next_token
-    }
-
-    /// The token that was issued last.
-    fn newest_token(&self) -> u64 {
-        self.next_token
     }
 
     fn input(&mut self, now: Time, input: Input) {

@@ -1,11 +1,12 @@
 //! Admission of requests: a command is parsed and checked against capabilities when it arrives, before it
 //! waits or changes anything.
 
-use super::job::{Channel, CommandJob, Job};
-use super::{Monitor, Rejection};
+use super::Monitor;
+use super::pipeline::Rejection;
 use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, Registry, command};
 use crate::commands::{self, image_tasks};
 use crate::image_tasks::MODULE;
+use crate::job::{Channel, CommandJob, Job};
 use crate::sessions::Caps;
 use auth::{MgrAccess, MonAccess, Rwx};
 use codec::DecodeError;
@@ -81,7 +82,7 @@ impl Monitor {
 
     /// Runs a command to this monitor alone. It writes nothing, so it waits for no transaction.
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
-        self.overview.operations.set_waiting(self.jobs.iter().filter_map(Job::summary));
+        self.overview.operations.set_waiting(self.pipeline.waiting());
         let (_, effects) = self.run_command(now, command);
         self.state.running = self.running.overrides().clone();
         self.perform(now, effects);
@@ -119,7 +120,7 @@ impl Monitor {
     /// queued.
     pub(super) fn enqueue(&mut self, job: Job) -> bool {
         let client = job.client();
-        let refused = self.jobs.push(job).err();
+        let refused = self.pipeline.push(job).err();
         let is_queued = refused.is_none();
         if let Some(job) = refused {
             self.reject(job, Rejection::Busy);
@@ -132,7 +133,7 @@ impl Monitor {
 
     /// Pauses a session with many waiting operations, and resumes it when there are fewer.
     pub(super) fn throttle(&mut self, conn: ConnId) {
-        let load = self.jobs.load(conn);
+        let load = self.pipeline.load(conn);
         let forwarded = self.relay.load(conn);
         if self.proxies.is_proxy(conn) {
             // The monitor that owns the session throttles it.

@@ -2,9 +2,9 @@
 //! misplaced.
 
 use super::Monitor;
-use super::job::Job;
 use crate::balancer::{apply, is_on, limits, plan};
 use crate::change::Change;
+use crate::job::Job;
 use engine::Time;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! map and have no session, or a session from another address than the map's.
 
 use super::Monitor;
-use super::osds::{Boot, OsdJob};
+use crate::job::{Boot, OsdJob, SHARED_MAX};
 use engine::{ConnId, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Monitor {
         }
         self.boots.due = None;
         let boots: Vec<Boot> = std::mem::take(&mut self.boots.waiting).into_values().collect();
-        for some in boots.chunks(super::osds::SHARED_MAX) {
+        for some in boots.chunks(SHARED_MAX) {
             self.enqueue_osd_job(OsdJob::Boots(some.to_vec()));
         }
     }

@@ -11,15 +11,16 @@
 //! Operations are decided while the state is current. If the commit of an operation failed, it may have been
 //! applied: loading the state decides that. If all its writes are there, it was applied, and its answer is
 //! sent; else the operation is run again on the loaded state. So a client does not notice that the store was
-//! unreachable, unless that lasts longer than [`PATIENCE`]. (If its writes were overwritten meanwhile, the
-//! operation is applied twice.)
+//! unreachable, unless that lasts longer than `pipeline::PATIENCE`. (If its writes were overwritten
+//! meanwhile, the operation is applied twice.)
 //!
 //! An answer that nothing need be changed is sent only if the store confirms that the state is the newest: a
 //! former leader may just have committed a change that this monitor has not received yet.
 
-use super::job::{Effects, Job, Rejection};
+use super::pipeline::{Rejection, is_overdue};
 use super::{Input, Monitor, Phase, TICK};
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
+use crate::job::{Effects, Job};
 use crate::keys::{self, Group};
 use crate::live::{RefusedChange, StoreTrouble};
 use crate::state::{CorruptKey, State};
@@ -32,9 +33,6 @@ const RELOAD_PAUSE: Duration = Duration::from_millis(500);
 const RELOAD_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Time for the change that caused a conflict to be reported; after that the state is loaded.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
-
-/// Longest time for which an operation of a client waits; then it is rejected as not executed.
-pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The relation of the state to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +75,7 @@ impl Monitor {
         self.sync = Sync::Loading;
         self.known_before_load = self.state.newest();
         self.committed_during_load.clear();
-        let token = self.token();
+        let token = self.pipeline.token();
         self.newest_load = token;
         self.outputs.push_back(Output::Storage(Request::Range { token, prefix: String::new() }));
     }
@@ -124,14 +122,14 @@ impl Monitor {
         let is_done = effects.global_ids.is_none() && is_written(&transaction, known, entries);
         match is_done {
             true => self.finish(now, job, effects),
-            false => self.jobs.push_first(job),
+            false => self.pipeline.push_first(job),
         }
     }
 
     fn begin(&mut self, now: Time) {
         self.overview.identity.started = now;
         self.next_tick = Some(now + TICK);
-        self.jobs.push_first(Job::Start);
+        self.pipeline.push_first(Job::Start);
         self.tend_candidacy(now);
     }
 
@@ -170,7 +168,7 @@ impl Monitor {
             if !matches!(self.phase, Phase::Serving) {
                 return;
             }
-            let Some(job) = self.jobs.pop() else { return };
+            let Some(job) = self.pipeline.pop() else { return };
             if let Some(conn) = job.client() {
                 self.throttle(conn);
             }
@@ -206,7 +204,7 @@ impl Monitor {
         if self.leads() {
             transaction.compare.push((keys::LEADER.to_owned(), self.state.leader_revision()));
         }
-        let (token, known) = (self.token(), self.state.newest());
+        let (token, known) = (self.pipeline.token(), self.state.newest());
         let request = Request::Commit { token, transaction: transaction.clone() };
         self.outputs.push_back(Output::Storage(request));
         self.in_flight = Some(InFlight { token, known, transaction, job, effects });
@@ -232,7 +230,7 @@ impl Monitor {
             }
             Err(CommitError::Conflict) => {
                 let InFlight { transaction, job, .. } = in_flight;
-                self.jobs.push_first(job);
+                self.pipeline.push_first(job);
                 if self.sync == Sync::Current && !self.is_overtaken(&transaction) {
                     match self.may_be_deposed(now) {
                         // The store was unreachable for longer than a lease lasts: much may have changed.
@@ -305,13 +303,12 @@ impl Monitor {
         self.sync == Sync::Current
     }
 
-    /// Rejects operations of clients that have waited for [`PATIENCE`].
+    /// Rejects operations of clients that have waited for too long.
     pub(super) fn give_up_waiting(&mut self, now: Time) {
-        let is_due = |job: &Job| job.asked().is_some_and(|asked| now.since(asked) >= PATIENCE);
-        if let Some(doubtful) = self.doubtful.take_if(|doubtful| is_due(&doubtful.job)) {
+        if let Some(doubtful) = self.doubtful.take_if(|doubtful| is_overdue(now, &doubtful.job)) {
             self.reject(doubtful.job, Rejection::Doubtful);
         }
-        for job in self.jobs.take(is_due) {
+        for job in self.pipeline.take_overdue(now) {
             let client = job.client();
             self.reject(job, Rejection::NotDone);
             if let Some(conn) = client {
@@ -370,7 +367,7 @@ impl Monitor {
         let again = effects.again;
         self.perform(now, effects);
         if again {
-            self.jobs.push_first(job);
+            self.pipeline.push_first(job);
         }
     }
 

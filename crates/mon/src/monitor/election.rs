@@ -140,7 +140,7 @@ impl Monitor {
             return;
         }
         if self.candidacy.asked.is_none() {
-            let token = self.token();
+            let token = self.pipeline.token();
             let request = match self.candidacy.lease {
                 None => Request::Grant { token, ttl: LEASE_TTL },
                 Some(lease) => Request::Renew { token, lease },
@@ -211,7 +211,7 @@ impl Monitor {
             host_facts: self.overview.identity.host_facts.clone(),
         };
         transaction.put(keys::present(&candidacy.me.name), json(&presence));
-        let token = self.token();
+        let token = self.pipeline.token();
         let request = Request::Commit { token, transaction: transaction.clone() };
         self.outputs.push_back(Output::Storage(request));
         self.candidacy.claim = Some((token, transaction));

@@ -4,6 +4,7 @@
 //! "authorizer" presents a ticket for the manager, which this process stands in for.
 
 use super::{AuthMode, Monitor};
+use crate::job::Job;
 use crate::sessions::Caps;
 use auth::{
     AuthorizeHandler, AuthorizeStep, Authorizer, CONNECTION_SECRET_LENGTH, CephxServer,
@@ -218,7 +219,7 @@ impl Monitor {
             return Ok((Some(verdict), Step::Cephx(server)));
         };
         if authenticated.used_pending_key {
-            self.enqueue(super::Job::PromotePendingKey(server.name().clone()));
+            self.enqueue(Job::PromotePendingKey(server.name().clone()));
         }
         let verdict = AuthVerdict::Done {
             name: server.name().clone(),

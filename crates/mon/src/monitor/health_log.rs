@@ -2,8 +2,8 @@
 //! over, and compared with mutes, which end when their check clears or gets worse.
 
 use super::Monitor;
-use super::job::Job;
 use crate::health::{Health, Severity, View, health};
+use crate::job::Job;
 use crate::state::Mute;
 use engine::Time;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
 //! Periodic work: rotation of secrets, expiry, quotas.
 
 use super::Monitor;
-use super::job::{GLOBAL_IDS_PER_RESERVATION, Job};
+use super::run::GLOBAL_IDS_PER_RESERVATION;
 use crate::change::Change;
+use crate::job::Job;
 use crate::keys;
 use crate::numbers;
 use crate::state::Mute;
@@ -20,8 +21,8 @@ impl Monitor {
         self.relieve_waiting(now);
         self.give_up_waiting(now);
         let is_queued = |monitor: &Monitor, wanted: fn(&Job) -> bool| {
-            let submitted = monitor.in_flight.iter().chain(&monitor.doubtful);
-            monitor.jobs.iter().chain(submitted.map(|in_flight| &in_flight.job)).any(wanted)
+            let mut submitted = monitor.in_flight.iter().chain(&monitor.doubtful);
+            monitor.pipeline.contains(wanted) || submitted.any(|in_flight| wanted(&in_flight.job))
         };
         let left = self.global_ids.end - self.global_ids.start;
         if left < GLOBAL_IDS_PER_RESERVATION / 2
@@ -30,7 +31,7 @@ impl Monitor {
             self.enqueue(Job::ReserveGlobalIds);
         }
         if self.overview.store.unwritable.is_some()
-            && self.jobs.is_empty()
+            && self.pipeline.is_empty()
             && self.in_flight.is_none()
         {
             self.enqueue(Job::Probe);

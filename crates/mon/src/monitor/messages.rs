@@ -1,10 +1,10 @@
 //! Handling of messages, except those of OSDs.
 
 use super::asking::asked_job;
-use super::job::{Effects, Job};
 use super::{Monitor, osds, publish, relay};
 use crate::commands::ping;
 use crate::health::View;
+use crate::job::{Effects, Job};
 use crate::keys::Group;
 use auth::{Rwx, ServerContext};
 use codec::{DecodeError, Writer};

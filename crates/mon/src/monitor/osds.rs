@@ -3,11 +3,12 @@
 //! An OSD is marked up when it boots. It is marked down on its own request, by failure detection
 //! (`verdicts`), or when its session or its reports have been missing for too long (`liveness`).
 
-use super::job::Effects;
-use super::{Monitor, Rejection};
+use super::Monitor;
+use super::pipeline::Rejection;
 use crate::change::Change;
 use crate::commands::{POOL_SIZE_MAX, crush_create_or_move};
 use crate::failures::judge_past;
+use crate::job::{Boot, Effects, OsdJob};
 use crate::keys;
 use crate::state::OSD_ID_MAX;
 use auth::Rwx;
@@ -27,57 +28,6 @@ pub(super) const KINDS: [u16; 6] = [
     OsdPgTemp::KIND,
     OsdBeacon::KIND,
 ];
-
-/// An operation for one or several OSDs that is committed in one map.
-#[derive(Debug, Clone)]
-pub(super) enum OsdJob {
-    /// Boots that were batched, such as those of one host.
-    Boots(Vec<Boot>),
-    /// Requests for `up_thru` by OSD: the wanted epoch, and the OSD's newest one. Several OSDs send them at
-    /// once when a map has changed many groups.
-    Alive(BTreeMap<OsdId, (Epoch, Epoch)>),
-    /// Failure reports with their reporters. Each OSD of a failed host is reported by many.
-    Failures(Vec<(OsdId, OsdFailure)>),
-    MarkMeDown {
-        conn: ConnId,
-        message: OsdMarkMeDown,
-    },
-    /// Requested acting sets; an empty one removes the entry.
-    PgTemp(BTreeMap<PgId, Vec<OsdId>>),
-}
-
-/// A boot message with its session, and the addresses of the session's peer.
-#[derive(Debug, Clone)]
-pub(super) struct Boot {
-    conn: ConnId,
-    addrs: EntityAddrVec,
-    message: Box<OsdBoot>,
-}
-
-/// Boots or failure reports that share a map, at most: each may write metadata, delete a stored refusal, and
-/// add a log entry, all in one transaction.
-pub(super) const SHARED_MAX: usize = 300;
-
-impl OsdJob {
-    /// Merges another operation that can be committed in the same map; returns it if it cannot.
-    pub fn absorb(&mut self, other: OsdJob) -> Option<OsdJob> {
-        match (self, other) {
-            (OsdJob::Alive(all), OsdJob::Alive(more)) => all.extend(more),
-            (OsdJob::PgTemp(all), OsdJob::PgTemp(more)) => all.extend(more),
-            (OsdJob::Boots(all), OsdJob::Boots(more)) if all.len() < SHARED_MAX => all.extend(more),
-            (OsdJob::Failures(all), OsdJob::Failures(more)) if all.len() < SHARED_MAX => {
-                all.extend(more);
-            }
-            // A repeated request of the same session.
-            (
-                OsdJob::MarkMeDown { conn, message },
-                OsdJob::MarkMeDown { conn: again, message: newer },
-            ) if *conn == again => *message = newer,
-            (_, other) => return Some(other),
-        }
-        None
-    }
-}
 
 impl Monitor {
     /// Handles a message of an OSD; ignores it if the session has no execute permission on `osd`.
@@ -134,7 +84,7 @@ impl Monitor {
 
     /// Queues or merges an operation of OSDs.
     pub(super) fn enqueue_osd_job(&mut self, job: OsdJob) {
-        if let Err(job) = self.jobs.push_osd(job) {
+        if let Err(job) = self.pipeline.push_osd(job) {
             self.reject(job, Rejection::Busy);
         }
     }

@@ -8,12 +8,11 @@
 //! was even removed from the cluster, must not be repeated by a monitor.
 
 use super::asking::asked_job;
-use super::committing::PATIENCE;
-use super::job::{Job, Rejection};
-use super::queue::Load;
+use super::pipeline::{Load, PATIENCE, Rejection};
 use super::waiting::{Waiting, WaitingList};
 use super::{Monitor, osds};
 use crate::control::Revision;
+use crate::job::Job;
 use codec::DecodeError;
 use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
 use std::collections::{BTreeSet, VecDeque};

@@ -1,10 +1,10 @@
 //! Decisions to mark OSDs down and out.
 
 use super::Monitor;
-use super::job::Effects;
 use super::liveness::report_timeout;
 use crate::change::Change;
 use crate::failures::{Verdict, lag};
+use crate::job::Effects;
 use crate::live::Hold;
 use crate::state::State;
 use engine::{ConnId, Time};

@@ -1,6 +1,6 @@
 //! A follower's unanswered requests for the leader, by number, and counted by session.
 
-use super::queue::Load;
+use super::pipeline::Load;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
 

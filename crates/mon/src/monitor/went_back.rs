@@ -65,7 +65,7 @@ impl Monitor {
 
     fn ask_for_claimed_maps(&mut self) {
         self.load();
-        self.claimed_maps.asked = Some(self.newest_token());
+        self.claimed_maps.asked = Some(self.pipeline.newest_token());
     }
 
     /// Compares a loaded state with what was known before, and with the epochs of OSDs.

@@ -1,196 +1,23 @@
-//! Operations that may change the state. They run one after the other.
+//! Execution of operations on the committed state.
 
 use super::Monitor;
 use super::asking::Admitted;
-use super::committing::PATIENCE;
-use super::osds::OsdJob;
+use super::pipeline::Rejection;
 use crate::bootstrap::first_global_id;
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
-use crate::image_traffic::Note;
+use crate::job::{Channel, CommandJob, Effects, Job};
 use crate::keys;
-use crate::live::Operation;
 use crate::state::{LOG_ENTRIES_KEPT, Leader};
-use bytes::Bytes;
-use engine::{ConnId, Message, Time};
+use engine::{Message, Time};
 use std::ops::Range;
-use types::{EntityName, EntityType, Errno, ParticipantName};
-use wire::{
-    CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOp, PoolOpReply,
-};
+use types::{EntityName, EntityType, ParticipantName};
+use wire::{CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck, PoolOpReply};
 
 /// Log entries that one transaction adds. It deletes at most twice as many.
 const LOG_ENTRIES_AT_ONCE: usize = 400;
 /// Global ids that are reserved at once.
 pub(super) const GLOBAL_IDS_PER_RESERVATION: u64 = 1000;
-
-/// Characters of a command's text that its description shows.
-const DESCRIPTION_MAX: usize = 400;
-
-/// One operation.
-#[derive(Debug, Clone)]
-pub(super) enum Job {
-    /// The first operation of a run: publishes addresses, rotates secrets, reserves global ids.
-    Start,
-    ReserveGlobalIds,
-    /// A small write that finds out whether the store takes writes again.
-    Probe,
-    RotateSecrets,
-    PromotePendingKey(EntityName),
-    Command(Box<CommandJob>),
-    PoolOp {
-        conn: ConnId,
-        tid: u64,
-        op: PoolOp,
-        asked: Time,
-    },
-    Log {
-        conn: ConnId,
-        entries: Vec<LogEntry>,
-    },
-    Osd(OsdJob),
-    /// Periodic changes of the leader; see [`Monitor::plan_housekeeping`].
-    Housekeeping,
-    /// A step of the balancer.
-    Balance,
-    /// Entries for the cluster log: severity and text.
-    Notes(Vec<(u16, String)>),
-}
-
-impl Job {
-    /// Whether a client waits for its outcome.
-    pub fn is_answered(&self) -> bool {
-        self.asked().is_some()
-    }
-
-    /// The time of the request, if a client waits for an answer.
-    pub fn asked(&self) -> Option<Time> {
-        match self {
-            Job::Command(command) => Some(command.asked),
-            Job::PoolOp { asked, .. } => Some(*asked),
-            _ => None,
-        }
-    }
-
-    /// The session that it counts against; `None` for operations of the cluster itself.
-    pub fn client(&self) -> Option<ConnId> {
-        match self {
-            Job::Command(command) => Some(command.conn),
-            Job::PoolOp { conn, .. } | Job::Log { conn, .. } => Some(*conn),
-            _ => None,
-        }
-    }
-
-    /// Its description for `dump_ops_in_flight`, if a client sent it.
-    pub fn summary(&self) -> Option<Operation> {
-        let (conn, asked) = (self.client()?, self.asked()?);
-        let description = match self {
-            Job::Command(command) => {
-                let text: String = command.command.concat();
-                format!("mon_command({})", text.chars().take(DESCRIPTION_MAX).collect::<String>())
-            }
-            Job::PoolOp { op, .. } => format!("poolop({:?}, pool {})", op.op, op.pool),
-            _ => return None,
-        };
-        let source = format!("session {}", conn.0);
-        Some(Operation { sequence: 0, description, source, asked, done: None })
-    }
-
-    /// Its approximate size while it waits, in bytes.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Job::Command(command) => {
-                command.input.len() + command.command.iter().map(String::len).sum::<usize>()
-            }
-            Job::Log { entries, .. } => entries.iter().map(|entry| entry.text.len()).sum(),
-            _ => 0,
-        }
-    }
-}
-
-/// A command, and the session that its answer goes to.
-#[derive(Debug, Clone)]
-pub(super) struct CommandJob {
-    pub conn: ConnId,
-    pub tid: u64,
-    pub channel: Channel,
-    pub command: Vec<String>,
-    pub input: Bytes,
-    pub asked: Time,
-}
-
-/// Why an operation is not executed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Rejection {
-    #[error("it makes no valid map: {0}")]
-    Invalid(String),
-    #[error(
-        "nothing was changed: the control store is older than the cluster; see CONTROL_STORE_WENT_BACK in \
-         'ceph health detail'"
-    )]
-    WentBack,
-    #[error(
-        "nothing was changed: it is more than the control store takes at once; make it in parts"
-    )]
-    TooLarge,
-    #[error("nothing was changed: the control store does not take it: {0}")]
-    Refused(String),
-    #[error("the monitor has too many operations to do already; try again later")]
-    Busy,
-    #[error(
-        "nothing was changed: the control store did not answer for {} s; see CONTROL_STORE_DOWN in \
-         'ceph health detail', and give the command again when that is gone", PATIENCE.as_secs()
-    )]
-    NotDone,
-    #[error(
-        "the control store did not answer for {} s, and nobody knows whether this was done; see \
-         CONTROL_STORE_DOWN in 'ceph health detail', and look when that is gone", PATIENCE.as_secs()
-    )]
-    Doubtful,
-    #[error(
-        "no monitor led for {} s, and nobody knows whether this was done; see 'ceph health detail', and look \
-         when one leads again", PATIENCE.as_secs()
-    )]
-    Unled,
-}
-
-impl Rejection {
-    fn errno(&self) -> Errno {
-        match self {
-            Rejection::Invalid(_) | Rejection::WentBack => Errno::IO,
-            Rejection::TooLarge | Rejection::Refused(_) => Errno::FBIG,
-            Rejection::Busy => Errno::AGAIN,
-            Rejection::NotDone | Rejection::Doubtful | Rejection::Unled => Errno::TIMEDOUT,
-        }
-    }
-}
-
-/// The kinds of messages that carry commands: `MonCommand`, `MgrCommand`, `Command`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Channel {
-    Monitor,
-    Manager,
-    Tell,
-}
-
-/// Actions that follow once a change is durable.
-#[derive(Debug, Default)]
-pub(super) struct Effects {
-    pub messages: Vec<(ConnId, Message)>,
-    /// Updates of the image traffic.
-    pub image_notes: Vec<Note>,
-    /// Ids that this operation reserves.
-    pub global_ids: Option<Range<u64>>,
-    /// The operation takes several steps, and must run again.
-    pub again: bool,
-}
-
-impl Effects {
-    /// Only one message to send.
-    pub fn message(conn: ConnId, message: Message) -> Self {
-        Effects { messages: vec![(conn, message)], ..Effects::default() }
-    }
-}
 
 impl Monitor {
     /// Runs an operation on the current state: returns its change, and what follows once that is durable.

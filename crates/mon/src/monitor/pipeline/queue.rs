@@ -3,8 +3,7 @@
 //! Each of the two queues has its own bound, and they take turns. However many requests clients send, boots,
 //! failure reports and requests of OSDs find room, and run next.
 
-use super::job::Job;
-use super::osds::OsdJob;
+use crate::job::{Job, OsdJob};
 use engine::ConnId;
 use std::collections::{BTreeMap, VecDeque};
 use types::EntityName;
@@ -38,7 +37,7 @@ pub(super) struct Jobs {
 
 /// Number and size of a session's waiting operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Load {
+pub(in crate::monitor) struct Load {
     pub jobs: usize,
     pub bytes: usize,
 }
