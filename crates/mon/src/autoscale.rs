@@ -1,7 +1,7 @@
 //! The PG autoscaler: computes the `pg_num` of each pool from its share of the data, so that OSDs hold about
 //! `mon_target_pg_per_osd` copies of groups.
 
-use crate::state::State;
+use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
 use crate::usage::{raw_bytes_per_byte, rule_shares};
 use maps::{Pool, PoolFlags, PoolOption, PoolOptionValue};
@@ -57,14 +57,24 @@ fn option(pool: &Pool, name: &str) -> Option<f64> {
 }
 
 /// Advice for every pool, in the order of their ids.
-pub fn advice(state: &State, stats: &Statistics) -> Vec<Advice> {
+pub fn advice(state: &State, running: &Overrides, stats: &Statistics) -> Vec<Advice> {
     let map = &state.osdmap;
     let ratio_sum: f64 =
         map.pools.values().filter_map(|pool| option(pool, "target_size_ratio")).sum();
-    map.pools.iter().map(|(id, pool)| of_pool(state, stats, *id, pool, ratio_sum)).collect()
+    map.pools
+        .iter()
+        .map(|(id, pool)| of_pool(state, running, stats, *id, pool, ratio_sum))
+        .collect()
 }
 
-fn of_pool(state: &State, stats: &Statistics, id: PoolId, pool: &Pool, ratio_sum: f64) -> Advice {
+fn of_pool(
+    state: &State,
+    running: &Overrides,
+    stats: &Statistics,
+    id: PoolId,
+    pool: &Pool,
+    ratio_sum: f64,
+) -> Advice {
     let map = &state.osdmap;
     let osds = rule_shares(map, pool);
     let size_of = |osd| stats.osd(osd).map_or(0, |report| report.usage.bytes_total);
@@ -82,7 +92,7 @@ fn of_pool(state: &State, stats: &Statistics, id: PoolId, pool: &Pool, ratio_sum
         capacity_ratio = capacity_ratio.max(1.0 / bulk.max(1) as f64);
     }
     let bias = option(pool, "pg_autoscale_bias").unwrap_or(1.0);
-    let budget = osds.len() as f64 * state.options().real("mon_target_pg_per_osd");
+    let budget = osds.len() as f64 * state.options(running).real("mon_target_pg_per_osd");
     let ideal = capacity_ratio * budget / f64::from(pool.size.max(1)) * bias;
     let least = option(pool, "pg_num_min").unwrap_or(PG_NUM_MIN);
     let most = option(pool, "pg_num_max").filter(|most| *most > 0.0);

@@ -14,7 +14,7 @@
 //! * The sum of squared deviations of a pool falls with every exchange.
 
 use crate::change::Change;
-use crate::state::State;
+use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
 use crate::usage::rule_shares;
 use maps::{Domains, OsdMap, Pool, RawTable, Release, exchange};
@@ -50,7 +50,7 @@ pub fn mode(state: &State) -> &str {
 }
 
 /// The bounds of one step, or the reason why none may be taken now.
-pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
+pub fn limits(state: &State, running: &Overrides, stats: &Statistics) -> Result<Limits, String> {
     let map = &state.osdmap;
     if map.require_min_compat_client < Release::LUMINOUS {
         let allowed = map.require_min_compat_client;
@@ -61,9 +61,10 @@ pub fn limits(state: &State, stats: &Statistics) -> Result<Limits, String> {
     }
     let number = |name: &str| {
         let set = state.mgr_option(&format!("mgr/balancer/{name}"));
-        set.and_then(|text| text.parse().ok()).unwrap_or_else(|| state.options().number(name))
+        set.and_then(|text| text.parse().ok())
+            .unwrap_or_else(|| state.options(running).number(name))
     };
-    let allowed = state.options().real("target_max_misplaced_ratio");
+    let allowed = state.options(running).real("target_max_misplaced_ratio");
     let (mut groups, mut moving) = (0u64, 0u64);
     for (_, pg) in stats.pg_states(map) {
         groups += 1;

@@ -9,7 +9,7 @@
 //! its reporter is down or has restarted. Nothing of this is durable: reporters that still observe a failure
 //! report it again to a new leader.
 
-use crate::state::State;
+use crate::state::{Overrides, State};
 use engine::Time;
 use maps::{OsdMap, OsdXinfo};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,15 +165,21 @@ impl Failures {
     }
 
     /// The reason to mark an OSD down now, if there is one.
-    pub fn verdict(&mut self, state: &State, now: Time, osd: OsdId) -> Option<Verdict> {
+    pub fn verdict(
+        &mut self,
+        state: &State,
+        running: &Overrides,
+        now: Time,
+        osd: OsdId,
+    ) -> Option<Verdict> {
         let target = self.targets.get(&osd)?;
         let certain = target.reporters.iter().find(|(_, report)| report.is_certain);
         if let Some((reporter, _)) = certain {
             let is_dead = target.reporters.values().any(|report| report.is_dead);
             return Some(Verdict::Certain { reporter: *reporter, is_dead });
         }
-        let grace = grace(state, now, osd, target.reporters.keys());
-        let reported = self.reported(state, now, osd)?;
+        let grace = grace(state, running, now, osd, target.reporters.keys());
+        let reported = self.reported(state, running, now, osd)?;
         let Reported { domains, level, failed_for, .. } = reported;
         let suffices = failed_for >= grace && domains >= reported.domains_needed;
         let reporters = reported.reporters.len();
@@ -181,10 +187,16 @@ impl Failures {
     }
 
     /// Failure reports about an OSD, whether or not they suffice to mark it down.
-    pub fn reported(&mut self, state: &State, now: Time, osd: OsdId) -> Option<Reported> {
+    pub fn reported(
+        &mut self,
+        state: &State,
+        running: &Overrides,
+        now: Time,
+        osd: OsdId,
+    ) -> Option<Reported> {
         let target = self.targets.get(&osd)?;
         let newest = target.reporters.values().map(|report| report.failed_since).max()?;
-        let level = state.options().text("mon_osd_reporter_subtree_level");
+        let level = state.options(running).text("mon_osd_reporter_subtree_level");
         self.domains.update(&state.osdmap, level);
         let reporters: Vec<OsdId> = target.reporters.keys().copied().collect();
         let domains: BTreeSet<i32> =
@@ -192,7 +204,7 @@ impl Failures {
         Some(Reported {
             reporters,
             domains: domains.len(),
-            domains_needed: self.domains_needed(state, osd),
+            domains_needed: self.domains_needed(state, running, osd),
             level: level.to_owned(),
             failed_for: now.since(newest),
         })
@@ -200,8 +212,8 @@ impl Failures {
 
     /// The configured number, or all other domains if there are fewer: in a cluster of two hosts, each can
     /// only be reported by the other.
-    fn domains_needed(&self, state: &State, osd: OsdId) -> usize {
-        let wanted = state.options().number("mon_osd_min_down_reporters").max(1);
+    fn domains_needed(&self, state: &State, running: &Overrides, osd: OsdId) -> usize {
+        let wanted = state.options(running).number("mon_osd_min_down_reporters").max(1);
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         let own = self.domains.of(osd);
         let mut others = BTreeSet::new();
@@ -236,16 +248,17 @@ impl Report {
 /// Time for which an OSD may be silent: longer if it, or its reporters, were marked down wrongly before.
 fn grace<'a>(
     state: &State,
+    running: &Overrides,
     now: Time,
     osd: OsdId,
     reporters: impl ExactSizeIterator<Item = &'a OsdId>,
 ) -> Duration {
-    let grace = state.osd_options().duration("osd_heartbeat_grace");
-    if !state.options().switch("mon_osd_adjust_heartbeat_grace") {
+    let grace = state.osd_options(running).duration("osd_heartbeat_grace");
+    if !state.options(running).switch("mon_osd_adjust_heartbeat_grace") {
         return grace;
     }
     let lag = |osd: OsdId| {
-        state.osdmap.osd(osd).map_or(Duration::ZERO, |known| lag(state, now, &known.xinfo))
+        state.osdmap.osd(osd).map_or(Duration::ZERO, |known| lag(state, running, now, &known.xinfo))
     };
     let count = reporters.len().max(1) as u32;
     let of_reporters: Duration = reporters.map(|reporter| lag(*reporter)).sum();
@@ -253,11 +266,12 @@ fn grace<'a>(
 }
 
 /// The extra grace for an OSD that was laggy before; it halves every `mon_osd_laggy_halflife` seconds.
-pub fn lag(state: &State, now: Time, xinfo: &OsdXinfo) -> Duration {
+pub fn lag(state: &State, running: &Overrides, now: Time, xinfo: &OsdXinfo) -> Duration {
     if xinfo.laggy_interval == 0 || xinfo.laggy_probability == 0 {
         return Duration::ZERO;
     }
-    let half_life = state.options().duration("mon_osd_laggy_halflife").as_secs_f64().max(1.0);
+    let half_life =
+        state.options(running).duration("mon_osd_laggy_halflife").as_secs_f64().max(1.0);
     let age = now.since(Time(xinfo.down_stamp.as_nanos())).as_secs_f64();
     let probability = f64::from(xinfo.laggy_probability) / f64::from(u32::MAX);
     let lag = 0.5f64.powf(age / half_life) * f64::from(xinfo.laggy_interval) * probability;
@@ -268,11 +282,17 @@ pub fn lag(state: &State, now: Time, xinfo: &OsdXinfo) -> Duration {
 ///
 /// A longer grace helps only if it avoids an interval. An OSD that was away for longer than the grace would
 /// have been marked down with twice the grace as well, and its clients would have waited twice as long.
-pub fn judge_past(state: &State, now: Time, xinfo: &mut OsdXinfo, lived: bool) {
-    let options = state.options();
+pub fn judge_past(
+    state: &State,
+    running: &Overrides,
+    now: Time,
+    xinfo: &mut OsdXinfo,
+    lived: bool,
+) {
+    let options = state.options(running);
     let weight = options.real("mon_osd_laggy_weight").clamp(0.0, 1.0);
     let longest = options.duration("mon_osd_laggy_max_interval");
-    let longest = longest.min(state.osd_options().duration("osd_heartbeat_grace"));
+    let longest = longest.min(state.osd_options(running).duration("osd_heartbeat_grace"));
     let absence = now.since(Time(xinfo.down_stamp.as_nanos()));
     let was_laggy = lived && absence <= longest;
     // Whole seconds, the unit of the map.

@@ -5,7 +5,7 @@
 //! cut off from its peers but not from the monitor, or is too slow. An administrator who restarts the process
 //! gets it back at once.
 
-use crate::state::State;
+use crate::state::{Overrides, State};
 use engine::Time;
 use maps::OsdMap;
 use std::collections::BTreeMap;
@@ -34,7 +34,14 @@ impl Flapping {
 
     /// Handles the boot of an OSD, and returns whether it must wait. May be called more than once for the
     /// same boot. `lived`: the process has run since it was marked down.
-    pub fn boots(&mut self, state: &State, now: Time, osd: OsdId, lived: bool) -> bool {
+    pub fn boots(
+        &mut self,
+        state: &State,
+        running: &Overrides,
+        now: Time,
+        osd: OsdId,
+        lived: bool,
+    ) -> bool {
         if !lived {
             self.osds.remove(&osd);
             return false;
@@ -44,13 +51,13 @@ impl Flapping {
         if let Some(life) = life.filter(|life| past.judged == Some(*life)) {
             past.wrongly.entry(life).or_insert(now);
         }
-        self.is_held(state, now, osd)
+        self.is_held(state, running, now, osd)
     }
 
     /// Whether an OSD was marked down wrongly more than `osd_max_markdown_count` times in
     /// `osd_max_markdown_period`.
-    pub fn is_held(&self, state: &State, now: Time, osd: OsdId) -> bool {
-        let options = state.osd_options();
+    pub fn is_held(&self, state: &State, running: &Overrides, now: Time, osd: OsdId) -> bool {
+        let options = state.osd_options(running);
         let period = options.duration("osd_max_markdown_period");
         let Some(past) = self.osds.get(&osd) else { return false };
         let recent = past.wrongly.values().filter(|when| now.since(**when) < period).count();
@@ -58,8 +65,8 @@ impl Flapping {
     }
 
     /// Drops entries that no longer count.
-    pub fn expire(&mut self, state: &State, now: Time) {
-        let period = state.osd_options().duration("osd_max_markdown_period");
+    pub fn expire(&mut self, state: &State, running: &Overrides, now: Time) {
+        let period = state.osd_options(running).duration("osd_max_markdown_period");
         for past in self.osds.values_mut() {
             past.wrongly.retain(|_, when| now.since(*when) < period);
         }
@@ -69,8 +76,9 @@ impl Flapping {
     }
 
     /// OSDs that are kept down now.
-    pub fn held(&self, state: &State, now: Time) -> Vec<OsdId> {
-        let is_held = |osd: &OsdId| !state.osdmap.is_up(*osd) && self.is_held(state, now, *osd);
+    pub fn held(&self, state: &State, running: &Overrides, now: Time) -> Vec<OsdId> {
+        let is_held =
+            |osd: &OsdId| !state.osdmap.is_up(*osd) && self.is_held(state, running, now, *osd);
         self.osds.keys().copied().filter(is_held).collect()
     }
 }

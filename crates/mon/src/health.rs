@@ -17,6 +17,7 @@ use crate::statistics::Statistics;
 use engine::Time;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use wire::options::Values;
 
 /// Bound of the detail lines of a check; further ones are only counted.
 const DETAILS_MAX: usize = 50;
@@ -75,6 +76,18 @@ pub struct View<'a> {
     pub state: &'a State,
     pub live: Live<'a>,
     pub now: Time,
+}
+
+impl<'a> View<'a> {
+    /// Options as they apply to this monitor.
+    fn options(&self) -> Values<impl Fn(&str) -> Option<&'a str>> {
+        self.state.options(self.live.running)
+    }
+
+    /// A boolean option of this monitor; `true` if it is not set.
+    fn is_on(&self, name: &str) -> bool {
+        self.state.mon_switch(self.live.running, name, true)
+    }
 }
 
 /// Runs all checks.

@@ -6,6 +6,7 @@ use crate::control::Revision;
 use crate::failures::Reported;
 use crate::progress::Progress;
 use crate::services::ServiceMap;
+use crate::state::Overrides;
 use crate::statistics::Statistics;
 use engine::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +20,8 @@ pub const OPERATIONS_KEPT: usize = 20;
 #[derive(Clone, Copy)]
 pub struct Live<'a> {
     pub identity: &'a Identity,
+    /// Options that are set on this monitor only.
+    pub running: &'a Overrides,
     /// Reports of OSDs.
     pub stats: &'a Statistics,
     pub osds: &'a OsdWatch,

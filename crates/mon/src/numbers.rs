@@ -14,7 +14,7 @@
 
 use crate::autoscale::advice;
 use crate::change::Change;
-use crate::state::State;
+use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
 use maps::{AutoscaleMode, MergeMeta, OsdMapFlags, Pool};
 use types::{OsdId, PgId, PoolId};
@@ -34,13 +34,13 @@ pub fn all_osds_can(state: &State, what: &str) -> bool {
 }
 
 /// Takes the next step of each pool that has not reached its targets.
-pub fn plan_steps(state: &State, stats: &Statistics, change: &mut Change) {
+pub fn plan_steps(state: &State, running: &Overrides, stats: &Statistics, change: &mut Change) {
     let moving = state.osdmap.pools.iter().filter(|(_, pool)| {
         (pool.pg_num, pool.pgp_num) != (pool.pg_num_target, pool.pgp_num_target)
             || pool.pg_num_pending != pool.pg_num
     });
     for (id, pool) in moving {
-        if let Some(next) = step(state, stats, *id, pool)
+        if let Some(next) = step(state, running, stats, *id, pool)
             && let Some(changed) = change.pool(state, *id)
         {
             let last_change = changed.last_change;
@@ -75,7 +75,13 @@ fn unite(state: &State, change: &mut Change, pool: PoolId, merging: Option<(u32,
 }
 
 /// The pool after its next step, if one may be taken now.
-fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Pool> {
+fn step(
+    state: &State,
+    running: &Overrides,
+    stats: &Statistics,
+    id: PoolId,
+    pool: &Pool,
+) -> Option<Pool> {
     let mut next = pool.clone();
     // A snapshot was taken, or an older OSD has joined, since the target was set.
     let may_merge = all_osds_can(state, needed_to_merge(pool));
@@ -95,7 +101,7 @@ fn step(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> Option<Po
     }
     let wanted = pool.pgp_num_target.min(pool.pg_num);
     if wanted != pool.pgp_num {
-        let step = placement_step(state, stats, pool)?;
+        let step = placement_step(state, running, stats, pool)?;
         next.pgp_num = match wanted > pool.pgp_num {
             true => wanted.min(pool.pgp_num.saturating_add(step)),
             false => wanted.max(pool.pgp_num.saturating_sub(step)),
@@ -124,8 +130,13 @@ fn has_settled(state: &State, stats: &Statistics, id: PoolId, pool: &Pool) -> bo
 }
 
 /// The largest change of `pgp_num` now; `None` while enough groups are misplaced already.
-fn placement_step(state: &State, stats: &Statistics, pool: &Pool) -> Option<u32> {
-    let allowed = state.options().real("target_max_misplaced_ratio");
+fn placement_step(
+    state: &State,
+    running: &Overrides,
+    stats: &Statistics,
+    pool: &Pool,
+) -> Option<u32> {
+    let allowed = state.options(running).real("target_max_misplaced_ratio");
     let (mut groups, mut moving) = (0u64, 0u64);
     for (_, bits) in stats.pg_states(&state.osdmap) {
         if bits & pg_state::ACTIVE == 0 || bits & (pg_state::DEGRADED | pg_state::STALE) != 0 {
@@ -191,13 +202,13 @@ fn at_rest<'a>(state: &State, stats: &'a Statistics, pool: &Pool, pg: PgId) -> O
 }
 
 /// Sets the targets of pools in autoscale mode `on`.
-pub fn plan_targets(state: &State, stats: &Statistics, change: &mut Change) {
+pub fn plan_targets(state: &State, running: &Overrides, stats: &Statistics, change: &mut Change) {
     let map = &state.osdmap;
     let is_automatic = |pool: &Pool| pool.pg_autoscale_mode == AutoscaleMode::ON;
     if map.flags.contains(OsdMapFlags::NOAUTOSCALE) || !map.pools.values().any(is_automatic) {
         return;
     }
-    for advice in advice(state, stats).into_iter().filter(|one| one.would_adjust) {
+    for advice in advice(state, running, stats).into_iter().filter(|one| one.would_adjust) {
         let grows = advice.pg_num_final > advice.pg_num_target;
         let Some(pool) = map.pool(advice.pool).filter(|pool| is_automatic(pool)) else {
             continue;

@@ -2,6 +2,7 @@
 
 use crate::live::{Identity, Live, Operations, OsdWatch, PeerSummary, Skew, StoreTroubles};
 use crate::services::ServiceMap;
+use crate::state::Overrides;
 use crate::statistics::Statistics;
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overview {
     pub identity: Identity,
+    pub running: Overrides,
     pub osds: OsdWatch,
     pub daemons: ServiceMap,
     pub clocks: BTreeMap<String, Skew>,
@@ -30,6 +32,7 @@ impl Overview {
     ) -> Live<'a> {
         Live {
             identity: &self.identity,
+            running: &self.running,
             stats,
             osds: &self.osds,
             daemons: &self.daemons,

@@ -18,7 +18,7 @@ mod osd;
 mod values;
 
 pub use clock::LeaderClock;
-pub use config::{parse_switch, shown_option, stored_option};
+pub use config::{Overrides, parse_switch, shown_option, stored_option};
 pub use data::{History, Images, Leader, Members, Mute, Presence, State};
 
 use crate::control::{Entry, Revision, Transaction};

@@ -71,7 +71,7 @@ fn mode(context: &Context<'_>, advice: &Advice) -> AutoscaleMode {
 }
 
 fn status(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let all = advice(context.state, context.live.stats);
+    let all = advice(context.state, context.live.running, context.live.stats);
     let json = || Value::from(all.iter().map(|one| value(context, one)).collect::<Vec<_>>());
     Ok(context.show(json, || plain(context, &all)))
 }

@@ -114,7 +114,7 @@ fn eval_verbose(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// Executes a step at once, as plans are not stored.
 fn optimize(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let limits = balancer::limits(context.state, context.live.stats)
+    let limits = balancer::limits(context.state, context.live.running, context.live.stats)
         .map_err(|reason| Refusal::new(Errno::AGAIN, reason))?;
     context.placement.update(&context.state.osdmap);
     let mut plan = plan(&context.state.osdmap, context.placement, limits);

@@ -52,7 +52,7 @@ fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         pgp_num: count("pgp_num"),
         size: count("size"),
     };
-    let id = pools::create(context.state, &mut context.change, &new)?;
+    let id = pools::create(context.state, context.live.running, &mut context.change, &new)?;
     apply_options(context, id, expected_objects);
     Ok(Answer::said(format!("pool '{name}' created")))
 }

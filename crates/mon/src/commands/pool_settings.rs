@@ -252,7 +252,8 @@ fn set_size(context: &Context<'_>, id: PoolId, pool: &mut Pool, size: i64) -> Re
         return refused(Errno::NOTSUPP, "can not change the size of an erasure-coded pool");
     }
     let size = check_size(u64::try_from(size).unwrap_or(0))?;
-    if size == 1 && !context.state.mon_switch("mon_allow_pool_size_one", true) {
+    if size == 1 && !context.state.mon_switch(context.live.running, "mon_allow_pool_size_one", true)
+    {
         return refused(Errno::PERM, "configuring pool size as 1 is disabled by default.");
     }
     if size == 1 && !context.arguments.flag("yes_i_really_mean_it") {
@@ -262,10 +263,17 @@ fn set_size(context: &Context<'_>, id: PoolId, pool: &mut Pool, size: i64) -> Re
     }
     check_rule(&context.state.osdmap, pool.crush_rule, pool.kind)?;
     if size > pool.size {
-        check_pgs_per_osd(context.state, Some(id), pool.pg_num, size, pool.crush_rule)?;
+        check_pgs_per_osd(
+            context.state,
+            context.live.running,
+            Some(id),
+            pool.pg_num,
+            size,
+            pool.crush_rule,
+        )?;
     }
     pool.size = size;
-    pool.min_size = default_min_size(context.state, size);
+    pool.min_size = default_min_size(context.state, context.live.running, size);
     Ok(())
 }
 
@@ -308,7 +316,14 @@ fn set_pg_num(
     let pg_num = check_pg_num(u64::try_from(pg_num).unwrap_or(0))?;
     let needed = if pg_num > pool.pg_num_target { SPLITS } else { needed_to_merge(pool) };
     if needed == SPLITS {
-        check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
+        check_pgs_per_osd(
+            context.state,
+            context.live.running,
+            Some(id),
+            pg_num,
+            pool.size,
+            pool.crush_rule,
+        )?;
     }
     check_abilities(context, pool, needed)?;
     set_target(pool, pg_num);
@@ -341,7 +356,14 @@ fn set_pg_num_at_once(
         let text = format!("pg_num_actual {pg_num} < pg_num {}: set pg_num instead", pool.pg_num);
         return Err(Refusal::invalid(text));
     }
-    check_pgs_per_osd(context.state, Some(id), pg_num, pool.size, pool.crush_rule)?;
+    check_pgs_per_osd(
+        context.state,
+        context.live.running,
+        Some(id),
+        pg_num,
+        pool.size,
+        pool.crush_rule,
+    )?;
     check_abilities(context, pool, SPLITS)?;
     pool.set_pg_num(pg_num, context.state.osdmap.epoch.next());
     if pg_num > pool.pg_num_target {

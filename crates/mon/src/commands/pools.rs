@@ -6,7 +6,7 @@ use crate::bootstrap::DEFAULT_RULE;
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::pool;
-use crate::state::State;
+use crate::state::{Overrides, State};
 use maps::{AutoscaleMode, OsdMap, Pool, PoolFlags, PoolType};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -89,31 +89,33 @@ pub(crate) struct NewPool<'a> {
 }
 
 /// A numeric option of monitors; `None` if it is zero or not set.
-fn option_number(state: &State, name: &str) -> Option<u64> {
-    state.mon_option(name)?.parse().ok().filter(|number| *number > 0)
+fn option_number(state: &State, running: &Overrides, name: &str) -> Option<u64> {
+    state.mon_option(running, name)?.parse().ok().filter(|number| *number > 0)
 }
 
 /// Adds a new pool to the map, and returns its id.
 pub(crate) fn create(
     state: &State,
+    running: &Overrides,
     change: &mut Change,
     new: &NewPool<'_>,
 ) -> Result<PoolId, Refusal> {
     check_name(new.name)?;
     let map = &state.osdmap;
     let given = |number: Option<u64>| number.filter(|number| *number > 0);
-    let size = given(new.size).or_else(|| option_number(state, "osd_pool_default_size"));
+    let size = given(new.size).or_else(|| option_number(state, running, "osd_pool_default_size"));
     let size = check_size(size.unwrap_or(SIZE_DEFAULT))?;
     let rule = match new.rule {
         Some(rule) => rule,
         None => default_rule(map)?,
     };
     check_rule(map, rule, PoolType::Replicated)?;
-    let pg_num = given(new.pg_num).or_else(|| option_number(state, "osd_pool_default_pg_num"));
+    let pg_num =
+        given(new.pg_num).or_else(|| option_number(state, running, "osd_pool_default_pg_num"));
     let pg_num = check_pg_num(pg_num.unwrap_or(PG_NUM_DEFAULT))?;
-    check_pgs_per_osd(state, None, pg_num, size, rule)?;
+    check_pgs_per_osd(state, running, None, pg_num, size, rule)?;
     let pgp_num = given(new.pgp_num).or(given(new.pg_num));
-    let pgp_num = pgp_num.or_else(|| option_number(state, "osd_pool_default_pgp_num"));
+    let pgp_num = pgp_num.or_else(|| option_number(state, running, "osd_pool_default_pgp_num"));
     let pgp_num = match pgp_num {
         None => pg_num,
         Some(number) => {
@@ -126,9 +128,12 @@ pub(crate) fn create(
     };
     let mut pool = Pool::new(PoolType::Replicated, size, pg_num, rule);
     (pool.pgp_num, pool.pgp_num_target) = (pgp_num, pgp_num);
-    pool.min_size = default_min_size(state, size);
-    pool.flags.set(PoolFlags::NODELETE, state.mon_switch("osd_pool_default_flag_nodelete", false));
-    let mode = state.mon_option("osd_pool_default_pg_autoscale_mode");
+    pool.min_size = default_min_size(state, running, size);
+    pool.flags.set(
+        PoolFlags::NODELETE,
+        state.mon_switch(running, "osd_pool_default_flag_nodelete", false),
+    );
+    let mode = state.mon_option(running, "osd_pool_default_pg_autoscale_mode");
     pool.pg_autoscale_mode = mode.and_then(|mode| mode.parse().ok()).unwrap_or(AutoscaleMode::OFF);
     pool.last_change = map.epoch.next();
     let incremental = change.osdmap(state);
@@ -141,8 +146,8 @@ pub(crate) fn create(
 }
 
 /// The default `min_size` of a pool of that size.
-pub(super) fn default_min_size(state: &State, size: u8) -> u8 {
-    match option_number(state, "osd_pool_default_min_size") {
+pub(super) fn default_min_size(state: &State, running: &Overrides, size: u8) -> u8 {
+    match option_number(state, running, "osd_pool_default_min_size") {
         Some(configured) => u8::try_from(configured).map_or(size, |number| number.min(size)),
         None => size - size / 2,
     }
@@ -217,6 +222,7 @@ fn osds_of_rule(map: &OsdMap, rule: u8) -> BTreeSet<OsdId> {
 /// Checks that the OSDs can hold a pool with that many groups, which is new or replaces `changed`.
 pub(super) fn check_pgs_per_osd(
     state: &State,
+    running: &Overrides,
     changed: Option<PoolId>,
     pg_num: u32,
     size: u8,
@@ -229,7 +235,7 @@ pub(super) fn check_pgs_per_osd(
     let used = others.map(|(_, pool)| copies(pool.pg_num_target, pool.size));
     let wanted = used.fold(copies(pg_num, size), u64::saturating_add);
     let osds = (osds_of_rule(map, rule).len() as u64).max(OSDS_EXPECTED_MIN);
-    let limit = state.mon_option("mon_max_pg_per_osd").and_then(|text| text.parse().ok());
+    let limit = state.mon_option(running, "mon_max_pg_per_osd").and_then(|text| text.parse().ok());
     let limit: u64 = limit.unwrap_or(PGS_PER_OSD_DEFAULT);
     if wanted / osds <= limit || limit == 0 {
         return Ok(());
@@ -244,10 +250,15 @@ pub(super) fn check_pgs_per_osd(
 }
 
 /// Removes a pool from the map, unless an option or a flag disables deletion.
-pub(crate) fn remove(state: &State, change: &mut Change, id: PoolId) -> Result<(), Refusal> {
+pub(crate) fn remove(
+    state: &State,
+    running: &Overrides,
+    change: &mut Change,
+    id: PoolId,
+) -> Result<(), Refusal> {
     let map = &state.osdmap;
     let Some(pool) = map.pool(id) else { return Ok(()) };
-    if !state.mon_switch("mon_allow_pool_delete", true) {
+    if !state.mon_switch(running, "mon_allow_pool_delete", true) {
         let text = "pool deletion is disabled; you must first set the mon_allow_pool_delete config \
                     option to true before you can destroy a pool";
         return Err(Refusal::new(Errno::PERM, text));
@@ -372,7 +383,7 @@ fn delete(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         );
         return Err(Refusal::new(Errno::PERM, text));
     }
-    remove(context.state, &mut context.change, id)?;
+    remove(context.state, context.live.running, &mut context.change, id)?;
     Ok(Answer::said(format!("pool '{name}' removed")))
 }
 

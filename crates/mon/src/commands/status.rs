@@ -458,7 +458,7 @@ fn time_sync(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if skews.is_empty() {
         return Ok(context.json(&json!({ "timechecks": checks })));
     }
-    let allowed = context.state.clock_drift_allowed();
+    let allowed = context.state.clock_drift_allowed(context.live.running);
     let own = (context.live.identity.mon_name.as_str(), Skew { seconds: 0.0, latency: 0.0 });
     let all = skews.iter().map(|(name, skew)| (name.as_str(), *skew)).chain([own]);
     let status = all.map(|(name, skew)| {

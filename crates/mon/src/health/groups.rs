@@ -194,7 +194,7 @@ fn check_objects(health: &mut Health, view: &View<'_>, totals: &Totals) {
         let summary = share(totals.unfound, totals.objects, "unfound");
         health.warn("OBJECT_UNFOUND", totals.unfound as usize, summary, details);
     }
-    if totals.misplaced > 0 && view.state.options().switch("mon_warn_on_misplaced") {
+    if totals.misplaced > 0 && view.options().switch("mon_warn_on_misplaced") {
         let summary = share(totals.misplaced, totals.copies, "misplaced");
         let line = "copies are complete but lie on other OSDs than they should".to_owned();
         let details =

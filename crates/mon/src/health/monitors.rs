@@ -176,7 +176,7 @@ fn check_went_back(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_clocks(health: &mut Health, view: &View<'_>) {
-    let allowed = view.state.clock_drift_allowed();
+    let allowed = view.state.clock_drift_allowed(view.live.running);
     let skewed = view.live.clocks.iter().filter(|(_, skew)| skew.is_beyond(allowed));
     let (names, lines): (Vec<String>, Vec<String>) = skewed
         .map(|(name, skew)| {

@@ -14,7 +14,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
     if map.osd_count() == 0 {
         return health.warn("TOO_FEW_OSDS", 1, "no OSDs exist".to_owned(), Vec::new());
     }
-    check_down(health, view.state);
+    check_down(health, view);
     check_silent(health, view);
     check_refusals(health, view.state);
     check_slow_requests(health, view);
@@ -34,15 +34,15 @@ fn place(map: &OsdMap, item: i32) -> String {
     levels.map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
 }
 
-fn check_down(health: &mut Health, state: &State) {
-    let map = &state.osdmap;
+fn check_down(health: &mut Health, view: &View<'_>) {
+    let map = &view.state.osdmap;
     let down: Vec<OsdId> = map
         .existing_osds()
         .filter(|(_, osd)| osd.is_in() && !osd.is_up())
         .map(|(osd, _)| osd)
         .collect();
     let lines = down.iter().map(|osd| format!("osd.{osd} ({}) is down", place(map, osd.0)));
-    let interval = state.options().duration("mon_osd_down_out_interval").as_secs();
+    let interval = view.options().duration("mon_osd_down_out_interval").as_secs();
     let step = match interval {
         0 => "start them again, or take them out with 'ceph osd out'".to_owned(),
         seconds => format!(
@@ -88,7 +88,7 @@ fn check_silent(health: &mut Health, view: &View<'_>) {
     let silent = view.live.osds.silent.iter().filter(|silent| map.is_up(silent.osd));
     let lines: Vec<String> = silent.map(describe).collect();
     let count = lines.len();
-    let timeout = view.state.options().duration("mon_osd_report_timeout").as_secs();
+    let timeout = view.options().duration("mon_osd_report_timeout").as_secs();
     let step = format!(
         "look at its process, its disk, its machine and its network; stop the process, or use 'ceph osd down', to let others \
          take over at once. An OSD that does not report is marked down after {timeout} s (mon_osd_report_timeout)"
@@ -151,7 +151,7 @@ fn check_slow_requests(health: &mut Health, view: &View<'_>) {
 /// OSDs of which so many copies had to be repaired that their disks are suspect. Each primary counts the
 /// copies that it repaired.
 fn check_repairs(health: &mut Health, view: &View<'_>) {
-    let limit = view.state.options().number("mon_osd_warn_num_repaired");
+    let limit = view.options().number("mon_osd_warn_num_repaired");
     let mut copies = BTreeMap::<OsdId, u64>::new();
     for (osd, count) in view.live.stats.osds().flat_map(|(_, report)| &report.repaired_copies) {
         *copies.entry(*osd).or_default() += count;

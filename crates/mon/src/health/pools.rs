@@ -95,7 +95,7 @@ fn check_room(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_redundancy(health: &mut Health, view: &View<'_>) {
-    if !view.state.mon_switch("mon_warn_on_pool_no_redundancy", true) {
+    if !view.is_on("mon_warn_on_pool_no_redundancy") {
         return;
     }
     let bare = named(view, |_, pool| pool.is_replicated() && pool.size == 1);
@@ -106,7 +106,7 @@ fn check_redundancy(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_applications(health: &mut Health, view: &View<'_>) {
-    if !view.state.mon_switch("mon_warn_on_pool_no_app", true) {
+    if !view.is_on("mon_warn_on_pool_no_app") {
         return;
     }
     let nameless = named(view, |id, pool| {
@@ -127,7 +127,7 @@ fn check_group_numbers(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = format!("{} pools have pg_num > pgp_num", fewer.len());
     health.warn("SMALLER_PGP_NUM", fewer.len(), summary, details);
-    if !view.state.options().switch("mon_warn_on_pool_pg_num_not_power_of_two") {
+    if !view.options().switch("mon_warn_on_pool_pg_num_not_power_of_two") {
         return;
     }
     let uneven = named(view, |_, pool| {
@@ -148,7 +148,7 @@ fn check_autoscale(health: &mut Health, view: &View<'_>) {
     if !map.pools.values().any(warns) {
         return;
     }
-    let all = advice(view.state, view.live.stats);
+    let all = advice(view.state, view.live.running, view.live.stats);
     let wrong = all.iter().filter(|one| one.would_adjust && map.pool(one.pool).is_some_and(warns));
     let (few, many): (Vec<&Advice>, Vec<&Advice>) =
         wrong.partition(|one| one.pg_num_final > one.pg_num_target);

@@ -41,7 +41,7 @@ pub(super) fn check(health: &mut Health, view: &View<'_>) {
 }
 
 fn check_kind(health: &mut Health, view: &View<'_>, kind: &Kind) {
-    let ratio = view.state.options().real(kind.ratio);
+    let ratio = view.options().real(kind.ratio);
     if ratio == 0.0 {
         return;
     }
@@ -83,7 +83,7 @@ fn interval(view: &View<'_>, pool: &Pool, kind: &Kind) -> Duration {
         Some(PoolOptionValue::Double(seconds)) if *seconds > 0.0 => {
             Duration::try_from_secs_f64(*seconds).unwrap_or(Duration::MAX)
         }
-        _ => view.state.osd_options().duration(kind.interval),
+        _ => view.state.osd_options(view.live.running).duration(kind.interval),
     }
 }
 

@@ -84,7 +84,7 @@ impl Monitor {
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
         self.overview.operations.set_waiting(self.pipeline.waiting());
         let (_, effects) = self.run_command(now, command);
-        self.state.running = self.running.overrides().clone();
+        self.overview.running = self.running.overrides().clone();
         self.perform(now, effects);
     }
 

@@ -29,7 +29,7 @@ impl Monitor {
     pub(super) fn balance(&mut self, now: Time, change: &mut Change) {
         let status = &mut self.overview.osds.balancer;
         status.started = Some(now);
-        let limits = match limits(&self.state, &self.stats) {
+        let limits = match limits(&self.state, &self.overview.running, &self.stats) {
             Ok(limits) => limits,
             Err(reason) => {
                 status.result = reason;

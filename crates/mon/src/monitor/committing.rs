@@ -91,7 +91,6 @@ impl Monitor {
                 // A monitor can read its own writes.
                 state.follow(&std::mem::take(&mut self.committed_during_load));
                 self.state = state;
-                self.state.running = self.running.overrides().clone();
             }
             Err(error) => return self.pause_unreadable(now, &[error]),
         }

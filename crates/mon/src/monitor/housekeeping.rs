@@ -49,7 +49,7 @@ impl Monitor {
         {
             self.enqueue(Job::RotateSecrets);
         }
-        self.overview.osds.kept_down = self.flapping.held(&self.state, now);
+        self.overview.osds.kept_down = self.flapping.held(&self.state, &self.overview.running, now);
         self.overview.osds.progress.observe(now, &self.state.osdmap, &self.stats);
         self.expire_services(now);
         self.check_clocks(now);
@@ -75,9 +75,9 @@ impl Monitor {
         self.plan_blocklist(now, change);
         self.plan_mutes(now, change);
         self.plan_history(change);
-        numbers::plan_steps(&self.state, &self.stats, change);
+        numbers::plan_steps(&self.state, &self.overview.running, &self.stats, change);
         self.plan_purge(change);
-        numbers::plan_targets(&self.state, &self.stats, change);
+        numbers::plan_targets(&self.state, &self.overview.running, &self.stats, change);
     }
 
     /// Sets the flags of pools over their quotas, and clears them when usage is below again.

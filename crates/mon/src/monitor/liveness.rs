@@ -7,7 +7,7 @@ use super::verdicts::hold_of;
 use super::{Monitor, TICK};
 use crate::failures::Reported;
 use crate::live::SilentOsd;
-use crate::state::State;
+use crate::state::{Overrides, State};
 use engine::Time;
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,10 +86,10 @@ impl Monitor {
     pub(super) fn silent_osds(&mut self, now: Time) -> Vec<SilentOsd> {
         let mut silences: BTreeMap<OsdId, Duration> =
             self.liveness.silent(now, SILENCE_NAMED).collect();
-        let grace = self.state.osd_options().duration("osd_heartbeat_grace");
+        let grace = self.state.osd_options(&self.overview.running).duration("osd_heartbeat_grace");
         let mut reports = BTreeMap::new();
         for osd in self.failures.targets().collect::<Vec<_>>() {
-            let reported = self.failures.reported(&self.state, now, osd);
+            let reported = self.failures.reported(&self.state, &self.overview.running, now, osd);
             let is_old = |reported: &Reported| reported.failed_for >= grace + REPORTED_NAMED;
             reports.extend(reported.filter(is_old).map(|reported| (osd, reported)));
         }
@@ -99,15 +99,15 @@ impl Monitor {
             osd,
             silent_for: silences.remove(&osd),
             reported: reports.remove(&osd),
-            hold: hold_of(&self.state, osd),
+            hold: hold_of(&self.state, &self.overview.running, osd),
         })
         .collect()
     }
 }
 
 /// Silence after which an OSD is marked down (`mon_osd_report_timeout`); `None`: never.
-pub(super) fn report_timeout(state: &State) -> Option<Duration> {
-    let timeout = state.options().duration("mon_osd_report_timeout");
+pub(super) fn report_timeout(state: &State, running: &Overrides) -> Option<Duration> {
+    let timeout = state.options(running).duration("mon_osd_report_timeout");
     (!timeout.is_zero()).then_some(timeout)
 }
 

@@ -185,7 +185,7 @@ impl Monitor {
             return None;
         }
         let lived = map.osd(osd).is_some_and(|known| lived_on(known, addrs, boot));
-        let waits = self.flapping.boots(&self.state, now, osd, lived);
+        let waits = self.flapping.boots(&self.state, &self.overview.running, now, osd, lived);
         waits.then_some("it was marked down wrongly too often of late")
     }
 
@@ -227,7 +227,13 @@ impl Monitor {
         let mut xinfo = known.xinfo;
         xinfo.features = boot.features;
         if known.exists() && known.info.up_from.0 > 0 {
-            judge_past(state, now, &mut xinfo, lived_on(&known, addrs, boot));
+            judge_past(
+                state,
+                &self.overview.running,
+                now,
+                &mut xinfo,
+                lived_on(&known, addrs, boot),
+            );
         }
         if self.may_mark_in(osd, &known) {
             let weight = if xinfo.old_weight == 0 { WEIGHT_IN } else { xinfo.old_weight };
@@ -239,7 +245,7 @@ impl Monitor {
 
     /// Whether a booting OSD is marked in: if it is new, or was marked out only for being down.
     fn may_mark_in(&self, osd: OsdId, known: &Osd) -> bool {
-        let options = self.state.options();
+        let options = self.state.options(&self.overview.running);
         let is_new = !known.exists() || known.state.contains(OsdState::NEW);
         let is_auto_out = known.state.contains(OsdState::AUTOOUT);
         let wanted = is_new && options.switch("mon_osd_auto_mark_new_in")

@@ -99,7 +99,8 @@ impl Monitor {
         match op.op {
             PoolOpKind::Create => Ok(None),
             PoolOpKind::Delete => {
-                pools::remove(state, change, id).map_err(|refusal| refusal.errno)?;
+                pools::remove(state, &self.overview.running, change, id)
+                    .map_err(|refusal| refusal.errno)?;
                 Ok(None)
             }
             PoolOpKind::AuidChange => Err(Errno::NOTSUPP),
@@ -151,7 +152,8 @@ impl Monitor {
         }
         let rule = u8::try_from(op.crush_rule).ok();
         let new = NewPool { name: &op.name, rule, ..NewPool::default() };
-        pools::create(&self.state, change, &new).map_err(|refusal| refusal.errno)?;
+        pools::create(&self.state, &self.overview.running, change, &new)
+            .map_err(|refusal| refusal.errno)?;
         Ok(None)
     }
 }

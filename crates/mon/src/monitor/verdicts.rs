@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::failures::{Verdict, lag};
 use crate::job::Effects;
 use crate::live::Hold;
-use crate::state::State;
+use crate::state::{Overrides, State};
 use engine::{ConnId, Time};
 use maps::{Osd, OsdMap, OsdState};
 use std::time::Duration;
@@ -35,8 +35,11 @@ impl Monitor {
 
     /// Marks an OSD down if the reports suffice.
     fn judge(&mut self, now: Time, osd: OsdId, change: &mut Change) {
-        let Some(verdict) = self.failures.verdict(&self.state, now, osd) else { return };
-        if !may_mark_down(&self.state, change, osd) {
+        let Some(verdict) = self.failures.verdict(&self.state, &self.overview.running, now, osd)
+        else {
+            return;
+        };
+        if !may_mark_down(&self.state, &self.overview.running, change, osd) {
             return;
         }
         if let Verdict::Silent { .. } = verdict {
@@ -78,22 +81,22 @@ impl Monitor {
     /// long.
     pub(super) fn plan_liveness(&mut self, now: Time, change: &mut Change) {
         self.failures.retain(&self.state.osdmap);
-        self.flapping.expire(&self.state, now);
+        self.flapping.expire(&self.state, &self.overview.running, now);
         let reported: Vec<OsdId> = self.failures.targets().collect();
         for osd in reported {
             self.judge(now, osd, change);
         }
         let overdue: Vec<OsdId> = self.liveness.overdue(now).collect();
         for osd in overdue {
-            if may_mark_down(&self.state, change, osd) {
+            if may_mark_down(&self.state, &self.overview.running, change, osd) {
                 change.mark_down(&self.state, osd);
                 change.note(INFO, format!("osd.{osd} marked down: it has no session"));
             }
         }
-        let timeout = report_timeout(&self.state).unwrap_or(Duration::MAX);
+        let timeout = report_timeout(&self.state, &self.overview.running).unwrap_or(Duration::MAX);
         let silent: Vec<(OsdId, Duration)> = self.liveness.silent(now, timeout).collect();
         for (osd, silent) in silent {
-            if may_mark_down(&self.state, change, osd) {
+            if may_mark_down(&self.state, &self.overview.running, change, osd) {
                 change.mark_down(&self.state, osd);
                 let seconds = silent.as_secs();
                 change.note(
@@ -109,10 +112,12 @@ impl Monitor {
         let map = &self.state.osdmap;
         let down = map.existing_osds().filter(|(_, known)| !known.is_up() && known.is_in());
         for (osd, known) in down {
-            let Some(after) = out_after(&self.state, now, known) else { continue };
+            let Some(after) = out_after(&self.state, &self.overview.running, now, known) else {
+                continue;
+            };
             let down_at = Time(known.xinfo.down_stamp.as_nanos());
             let is_overdue = down_at > Time::ZERO && now.since(down_at) >= after;
-            if is_overdue && may_mark_out(&self.state, change, osd) {
+            if is_overdue && may_mark_out(&self.state, &self.overview.running, change, osd) {
                 mark_out(&self.state, change, osd, known);
                 let text = format!(
                     "Marking osd.{osd} out (has been down for {} seconds)",
@@ -148,8 +153,8 @@ fn describe(map: &OsdMap, osd: OsdId, verdict: &Verdict) -> String {
 }
 
 /// Time for which an OSD may be down before it is marked out; `None`: never.
-fn out_after(state: &State, now: Time, known: &Osd) -> Option<Duration> {
-    let options = state.options();
+fn out_after(state: &State, running: &Overrides, now: Time, known: &Osd) -> Option<Duration> {
+    let options = state.options(running);
     if known.state.contains(OsdState::DESTROYED) {
         return Some(options.duration("mon_osd_destroyed_out_interval"))
             .filter(|interval| !interval.is_zero());
@@ -159,14 +164,14 @@ fn out_after(state: &State, now: Time, known: &Osd) -> Option<Duration> {
         return None;
     }
     match options.switch("mon_osd_adjust_down_out_interval") {
-        true => Some(interval + lag(state, now, &known.xinfo)),
+        true => Some(interval + lag(state, running, now, &known.xinfo)),
         false => Some(interval),
     }
 }
 
 /// Whether an OSD may be marked down by failure detection: not if so few would remain that the reporters are
 /// more likely to be cut off.
-fn may_mark_down(state: &State, change: &Change, osd: OsdId) -> bool {
+fn may_mark_down(state: &State, running: &Overrides, change: &Change, osd: OsdId) -> bool {
     let map = &state.osdmap;
     if !map.is_up(osd) || map.holds(osd, OsdState::NODOWN) {
         return false;
@@ -178,36 +183,38 @@ fn may_mark_down(state: &State, change: &Change, osd: OsdId) -> bool {
         .filter(|(osd, flips)| map.is_up(**osd) && flips.contains(OsdState::UP))
         .map(|(osd, _)| *osd)
         .collect();
-    !going.contains(&osd) && are_enough_up(state, map.up_count() - going.len())
+    !going.contains(&osd) && are_enough_up(state, running, map.up_count() - going.len())
 }
 
-fn are_enough_up(state: &State, up: usize) -> bool {
-    up as f64 >= state.options().real("mon_osd_min_up_ratio") * state.osdmap.osd_count() as f64
+fn are_enough_up(state: &State, running: &Overrides, up: usize) -> bool {
+    up as f64
+        >= state.options(running).real("mon_osd_min_up_ratio") * state.osdmap.osd_count() as f64
 }
 
 /// The reason why an OSD stays up in spite of failure reports.
-pub(super) fn hold_of(state: &State, osd: OsdId) -> Option<Hold> {
+pub(super) fn hold_of(state: &State, running: &Overrides, osd: OsdId) -> Option<Hold> {
     if state.osdmap.holds(osd, OsdState::NODOWN) {
         return Some(Hold::NoDown);
     }
-    (!are_enough_up(state, state.osdmap.up_count())).then_some(Hold::FewAreUp)
+    (!are_enough_up(state, running, state.osdmap.up_count())).then_some(Hold::FewAreUp)
 }
 
-fn may_mark_out(state: &State, change: &Change, osd: OsdId) -> bool {
+fn may_mark_out(state: &State, running: &Overrides, change: &Change, osd: OsdId) -> bool {
     let map = &state.osdmap;
     let going = change.incremental().map_or(0, |incremental| {
         incremental.new_weight.iter().filter(|(osd, to)| map.is_in(**osd) && **to == 0).count()
     });
     let is_in = (map.in_count() - going) as f64;
     !map.holds(osd, OsdState::NOOUT)
-        && is_in >= state.options().real("mon_osd_min_in_ratio") * map.osd_count() as f64
-        && !lies_in_dark(state, osd)
+        && is_in >= state.options(running).real("mon_osd_min_in_ratio") * map.osd_count() as f64
+        && !lies_in_dark(state, running, osd)
 }
 
 /// Whether a whole rack, or another bucket of the configured type, is down with the OSD: then it is likely to
 /// come back as a whole, and there may be no room for all its data.
-fn lies_in_dark(state: &State, osd: OsdId) -> bool {
-    let (map, limit) = (&state.osdmap, state.options().text("mon_osd_down_out_subtree_limit"));
+fn lies_in_dark(state: &State, running: &Overrides, osd: OsdId) -> bool {
+    let (map, limit) =
+        (&state.osdmap, state.options(running).text("mon_osd_down_out_subtree_limit"));
     let Some(type_id) = map.crush.type_id(limit).filter(|type_id| *type_id > 0) else {
         return false;
     };

@@ -9,6 +9,9 @@ use types::{EntityName, EntityType};
 use wire::options::Values;
 pub use wire::options::switch as parse_switch;
 
+/// Options that are set on this monitor only; they are not in the store.
+pub type Overrides = BTreeMap<String, String>;
+
 impl Group {
     pub const CONFIG: Group = Group::named("config");
     pub const CONFIG_KEY: Group = Group::named("config-key");
@@ -76,9 +79,9 @@ impl State {
     }
 
     /// One option as it applies to this monitor: set on it alone, in section `mon`, or in `global`.
-    pub fn mon_option(&self, name: &str) -> Option<&str> {
+    pub fn mon_option<'a>(&'a self, running: &'a Overrides, name: &str) -> Option<&'a str> {
         let in_section = |section: &str| self.config.get(section)?.get(name).map(String::as_str);
-        let running = self.running.get(name).map(String::as_str);
+        let running = running.get(name).map(String::as_str);
         running.or_else(|| in_section("mon")).or_else(|| in_section("global"))
     }
 
@@ -98,19 +101,25 @@ impl State {
     }
 
     /// Options as they apply to this monitor.
-    pub fn options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
-        Values(|name: &str| self.mon_option(name))
+    pub fn options<'a>(
+        &'a self,
+        running: &'a Overrides,
+    ) -> Values<impl Fn(&str) -> Option<&'a str>> {
+        Values(|name: &str| self.mon_option(running, name))
     }
 
     /// Options of OSDs that the monitor's failure detection depends on as well.
-    pub fn osd_options<'a>(&'a self) -> Values<impl Fn(&str) -> Option<&'a str>> {
+    pub fn osd_options<'a>(
+        &'a self,
+        running: &'a Overrides,
+    ) -> Values<impl Fn(&str) -> Option<&'a str>> {
         let of_osds = |name: &str| self.config.get("osd")?.get(name).map(String::as_str);
-        Values(move |name: &str| of_osds(name).or_else(|| self.mon_option(name)))
+        Values(move |name: &str| of_osds(name).or_else(|| self.mon_option(running, name)))
     }
 
     /// A boolean option of the monitor. A value that is no boolean counts as not set.
-    pub fn mon_switch(&self, name: &str, default: bool) -> bool {
-        self.mon_option(name).and_then(parse_switch).unwrap_or(default)
+    pub fn mon_switch(&self, running: &Overrides, name: &str, default: bool) -> bool {
+        self.mon_option(running, name).and_then(parse_switch).unwrap_or(default)
     }
 }
 

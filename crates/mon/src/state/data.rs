@@ -39,8 +39,6 @@ pub struct State {
     /// The first global id that is not reserved by any monitor.
     pub global_id_next: u64,
     pub members: Members,
-    /// Options set on this monitor only; they are not in the store.
-    pub running: BTreeMap<String, String>,
     /// Version of each group, and the revision of the transaction that last wrote it.
     pub(super) versions: BTreeMap<Group, (u64, Revision)>,
     /// Revision of the last change of each key without a group, including deleted keys.

@@ -1,5 +1,6 @@
 //! Membership of the monitors: which exist, which are alive, which one leads.
 
+use super::config::Overrides;
 use super::data::{Applied, Key, State};
 use super::values::{decoded, json, set};
 use crate::control::Revision;
@@ -51,8 +52,8 @@ fn apply_map(state: &mut State, _: &str, value: Option<&Bytes>) -> Applied {
 
 impl State {
     /// Clock skew in seconds beyond which health warns.
-    pub fn clock_drift_allowed(&self) -> f64 {
-        self.options().real("mon_clock_drift_allowed")
+    pub fn clock_drift_allowed(&self, running: &Overrides) -> f64 {
+        self.options(running).real("mon_clock_drift_allowed")
     }
 
     /// Ranks and names of the live monitors; of all monitors if none has published its presence yet.
