@@ -24,7 +24,7 @@ impl Overview {
         Overview { identity, ..Overview::default() }
     }
 
-    /// What commands and health checks read, with the reports of OSDs and the peers of open sessions.
+    /// The view of commands and health checks, with the reports of OSDs and the peers of open sessions.
     pub fn live<'a>(
         &'a self,
         stats: &'a Statistics,

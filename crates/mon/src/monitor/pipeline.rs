@@ -1,7 +1,7 @@
 //! The pipeline of operations: they wait in queues, and each becomes a transaction of the control store.
 //!
-//! [`Pipeline`] owns the queues and the tokens of all requests to the store. Tokens grow, so that a completion
-//! tells whether its request is older than another one.
+//! [`Pipeline`] owns the queues and the tokens of all requests to the store. Tokens grow, so that a
+//! completion tells whether its request is older than another one.
 
 mod queue;
 mod rejection;
