@@ -30,7 +30,7 @@ impl Overview {
         Overview { identity, ..Overview::default() }
     }
 
-    /// What commands and health checks read, with the reports of OSDs.
+    /// Facts that commands and health checks read, with the reports of OSDs.
     pub fn live<'a>(&'a self, stats: &'a Statistics) -> Live<'a> {
         Live {
             identity: &self.identity,
