@@ -8,7 +8,7 @@ use crate::request::Request;
 use crate::storage::Pending;
 use engine::Time;
 use pg::snaps::At;
-use types::{HObject, PgId};
+use types::{Errno, HObject, PgId};
 
 impl Osd {
     /// Repeats a failed read once per request, so that a transient error does not make this OSD
@@ -62,6 +62,31 @@ impl Osd {
         self.restart_readers(pg, &head);
         self.pump_group(now, pg);
         self.pump_object(now, pg, &head);
+        true
+    }
+
+    /// Replaces the own copy of an object that the store could not change for damage: true if there is
+    /// another copy, and the write waits for it.
+    pub(crate) fn heal_refused(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        errno: Errno,
+    ) -> bool {
+        let whoami = self.config.id;
+        let Some(group) = self.groups.get_mut(&pg).filter(|_| errno == Errno::IO) else {
+            return false;
+        };
+        let state = group.objects.get(object).and_then(|context| context.state.as_ref());
+        let Some(version) = state.map(|state| state.info.version) else { return false };
+        if !group.pg.distrust(object, version, &[whoami]) {
+            return false;
+        }
+        tracing::error!(%pg, %object, "a write met damage; the object comes from another copy");
+        group.scrub.repairs += 1;
+        self.note_repair(pg, FoundBy::Read, &[whoami]);
+        self.requests.get_mut(key).expect("the caller has it").is_healed = true;
         true
     }
 

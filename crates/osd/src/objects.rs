@@ -178,7 +178,9 @@ impl Osd {
         if self.fate_of(pg, object, key) == Fate::Fails {
             return self.reject(pg, object, key, Errno::IO);
         }
-        if let Some((errno, times)) = request.refused {
+        if let Some((errno, times)) = request.refused
+            && (times > 1 || !request.is_healed)
+        {
             return self.refuse(now, pg, object, key, (errno, times));
         }
         if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
@@ -245,7 +247,8 @@ impl Osd {
     }
 
     /// Logs the error of a write that the store refused, so that a resend gets the same error. If
-    /// the store has no room even for the log entry, the error is only sent.
+    /// the store has no room even for the log entry, the error is only sent. If it could not read what
+    /// the write changes in part, the object comes from another copy first.
     fn refuse(
         &mut self,
         now: Time,
@@ -256,6 +259,12 @@ impl Osd {
     ) -> Progress {
         if times > 1 {
             return self.reject(pg, object, key, errno);
+        }
+        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        if errno == Errno::IO && context.writes_in_flight > 0
+            || self.heal_refused(pg, object, key, errno)
+        {
+            return Progress::Blocked;
         }
         let context = self.context_mut(pg, object).expect("the request was in its queue");
         let state = context.state.as_ref().expect("it is loaded before");

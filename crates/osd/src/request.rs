@@ -129,6 +129,8 @@ pub(crate) struct Request {
     pub outcome: Option<(Box<Execution>, EVersion)>,
     /// The error by which our store refused it at earlier attempts, and their number.
     pub refused: Option<(Errno, u32)>,
+    /// Since then our copy of the object was replaced.
+    pub is_healed: bool,
 }
 
 impl Request {
@@ -167,6 +169,7 @@ impl Request {
             is_ready: false,
             outcome: None,
             refused: None,
+            is_healed: false,
         }
     }
 
