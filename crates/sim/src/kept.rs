@@ -1,11 +1,12 @@
 //! Clusters that earlier versions left on their disks, to be opened by all later ones.
 //!
-//! [`make`] runs a fixed scenario until the stores hold most of what a store can hold: snapshots and clones, groups
-//! that were divided and merged, past intervals, and a copy that is being recovered. Then the power fails.
+//! [`make`] runs a fixed scenario until the stores hold most of what a store can hold: snapshots and clones,
+//! groups that were divided and merged, past intervals, and a copy that is being recovered. Then the power
+//! fails.
 //! [`open`] starts a cluster over what is left, and finds every object as it was.
 //!
-//! A directory of `tests/stores` is the work of one version and never changes; a version that changes a format adds
-//! its own.
+//! A directory of `tests/stores` is the work of one version and never changes; a version that changes a
+//! format adds its own.
 
 use crate::check::stores::{self as durable, Stores};
 use crate::check::{quiet, replicas};
@@ -49,7 +50,7 @@ const OBJECTS: &str = "objects.txt";
 /// The OSD whose copies lack the last changes.
 const LAGGARD: usize = 2;
 
-/// What one version left behind.
+/// The state that one version left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Keys and values of the control store, without leases.

@@ -233,8 +233,8 @@ impl CrashStore {
         self.damaged.remove(&(collection, object.clone()));
     }
 
-    /// Refuses the next change of an object with `Corrupt`, as a store does that cannot read a block which the
-    /// change covers in part.
+    /// Refuses the next change of an object with `Corrupt`, as a store does that cannot read a block which
+    /// the change covers in part.
     pub fn refuse_change(&mut self, collection: Collection, object: &HObject) {
         self.unchangeable.insert((collection, object.clone()));
     }

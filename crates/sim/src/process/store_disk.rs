@@ -48,8 +48,8 @@ impl StoreDisk {
         }
     }
 
-    /// Blocks of a block store as a power loss now would leave them: device, number, and content without the zeros
-    /// at its end.
+    /// Blocks of a block store as a power loss now would leave them: device, number, and content without the
+    /// zeros at its end.
     pub fn durable_blocks(&self) -> Vec<(u8, u64, Bytes)> {
         match &self.store {
             Store::Crash(_) => Vec::new(),
