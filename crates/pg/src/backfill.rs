@@ -246,7 +246,7 @@ impl Pg {
         }
         let info = self.peers.get(&from).and_then(|peer| peer.info.as_ref());
         let last_backfill = info.map(|info| info.last_backfill.clone()).unwrap_or_default();
-        let first = HObject::hash_start(self.id.pool, 0);
+        let first = HObject::hash_start(self.core.own.id.pool, 0);
         self.compare_page(last_backfill.max(first));
     }
 
@@ -396,18 +396,18 @@ impl Pg {
         }
         let mut transaction = self.transaction(removed.len() + 1);
         for object in removed {
-            transaction.push(self.collection, Change::Remove { object });
+            transaction.push(self.core.own.collection, Change::Remove { object });
         }
         self.info.last_backfill = through;
         self.update_last_complete();
         self.set_info(&mut transaction);
-        self.commit(Tag::Backfilled(self.interval), transaction);
+        self.commit(Tag::Backfilled(self.core.placement.interval), transaction);
     }
 
     /// As target: the progress is durable.
     pub(crate) fn stored_backfill(&mut self, interval: Epoch) {
-        if interval == self.interval && self.state == State::ReplicaActive {
-            let primary = self.members.primary.expect("it told us how far we are");
+        if interval == self.core.placement.interval && self.state == State::ReplicaActive {
+            let primary = self.core.placement.members.primary.expect("it told us how far we are");
             self.send(primary, &Body::Backfilled(self.info.last_backfill.clone()));
         }
     }

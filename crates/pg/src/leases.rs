@@ -52,7 +52,7 @@ impl Pg {
     pub(crate) fn remember_promise(&mut self, since: Epoch) {
         let now = self.now;
         self.readers.0.retain(|_, until| *until > now);
-        let Some(primary) = self.members.primary else { return };
+        let Some(primary) = self.core.placement.members.primary else { return };
         if self.promised > self.now {
             self.readers.add(primary, since, self.promised);
         }
@@ -66,7 +66,7 @@ impl Pg {
     /// Adds another copy's leases. Leases of this OSD are skipped: it knows that it is not that primary now.
     pub(crate) fn learn_promises(&mut self, promises: &[Promise]) {
         for (osd, since, left) in promises {
-            if *osd != self.whoami {
+            if *osd != self.core.own.whoami {
                 self.readers.add(*osd, *since, self.now + Duration::from_nanos(*left));
             }
         }
@@ -88,8 +88,9 @@ impl Pg {
     /// more: each has answered us, has restarted, or is dead.
     fn reads_no_more(&self, primary: OsdId, since: Epoch) -> bool {
         let is_settled = |osd: OsdId| {
-            let status = self.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
-            osd == self.whoami
+            let status =
+                self.core.placement.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
+            osd == self.core.own.whoami
                 || self.peers.contains_key(&osd)
                 || status.up_from > since
                 || status.dead_epoch.next() >= since

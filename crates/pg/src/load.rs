@@ -29,8 +29,8 @@ impl Pg {
     /// Requests the page of pairs after a key.
     pub(crate) fn load_page(&mut self, after: Option<Bytes>) {
         let kind = RequestKind::OmapList {
-            collection: self.collection,
-            object: self.meta.clone(),
+            collection: self.core.own.collection,
+            object: self.core.own.meta.clone(),
             after,
             prefix: Bytes::new(),
             entries_max: PAGE_ENTRIES_MAX,
@@ -59,7 +59,7 @@ impl Pg {
         let last = page.pairs.last_key_value().map(|(key, _)| key.clone());
         for (key, value) in page.pairs {
             if let Err(error) = self.load_pair(&key, &value) {
-                tracing::error!(pg = %self.id, %error, "the stored log is damaged");
+                tracing::error!(pg = %self.core.own.id, %error, "the stored log is damaged");
                 self.state = State::Failed;
                 return;
             }
@@ -80,9 +80,10 @@ impl Pg {
         } else if *key == info::INTERVALS_KEY {
             let stored: StoredIntervals = codec::decode_all("intervals", value)?;
             // A copy that is reloaded has seen later maps.
-            if self.interval == Epoch(0) {
+            if self.core.placement.interval == Epoch(0) {
                 self.past = stored.past;
-                (self.interval, self.members) = (stored.first, stored.members);
+                (self.core.placement.interval, self.core.placement.members) =
+                    (stored.first, stored.members);
             }
             self.knows_past = true;
         } else if let Some(through) = info::decode_dups_key(key) {
@@ -115,7 +116,7 @@ impl Pg {
         self.update_last_complete();
         self.committed = self.info.log_tail;
         self.state = State::Stray;
-        if self.epoch.0 > 0 {
+        if self.core.placement.epoch.0 > 0 {
             self.join_interval();
         }
     }

@@ -159,7 +159,7 @@ impl Pg {
 
     /// The OSDs that may have unfound objects, besides this primary.
     pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
-        let Some(osds) = &self.osds else { return BTreeMap::new() };
+        let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
         let mut holders = BTreeSet::new();
         for interval in self.past.iter() {
             let took_part = interval.acting.iter().chain(&interval.up).copied();
@@ -168,8 +168,8 @@ impl Pg {
             let all = took_part.chain(anybody);
             holders.extend(all.filter(|osd| !osds.is_lost(*osd, interval.first)));
         }
-        holders.extend(self.members.all().chain(self.peers.keys().copied()));
-        holders.remove(&self.whoami);
+        holders.extend(self.core.placement.members.all().chain(self.peers.keys().copied()));
+        holders.remove(&self.core.own.whoami);
         let probe = |osd: OsdId| match self.peers.get(&osd) {
             _ if !osds.is_up(osd) => Probe::Down,
             Some(peer) if peer.info.is_none() || peer.is_missing_known => Probe::Probed,
@@ -194,7 +194,7 @@ impl Pg {
             self.recovery.unreadable.remove(object);
             return false;
         }
-        tracing::error!(pg = %self.id, %object, "no copy within reach can be read");
+        tracing::error!(pg = %self.core.own.id, %object, "no copy within reach can be read");
         self.is_clean = false;
         self.recovery.look_anew();
         !is_lost

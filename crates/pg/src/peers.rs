@@ -46,11 +46,12 @@ impl Peer {
 impl Pg {
     /// The infos of all known copies, with an empty one for each member that has no copy.
     pub(crate) fn infos<'a>(&'a self, empty: &'a PgInfo) -> Infos<'a> {
-        let mut infos: Infos<'a> = BTreeMap::from([(self.whoami, &self.info)]);
+        let mut infos: Infos<'a> = BTreeMap::from([(self.core.own.whoami, &self.info)]);
+        let members = &self.core.placement.members;
         for (osd, peer) in &self.peers {
             match &peer.info {
                 Some(info) => drop(infos.insert(*osd, info)),
-                None if self.members.is_member(*osd) => drop(infos.insert(*osd, empty)),
+                None if members.is_member(*osd) => drop(infos.insert(*osd, empty)),
                 None => {}
             }
         }

@@ -74,22 +74,22 @@ impl Pg {
         let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
         if !self.created {
             self.created = true;
-            transaction.push(self.collection, Change::CreateCollection);
+            transaction.push(self.core.own.collection, Change::CreateCollection);
         }
         transaction
     }
 
     /// Adds pairs to the meta object.
     pub(crate) fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
-        let object = self.meta.clone();
-        transaction.push(self.collection, Change::OmapSet { object, pairs });
+        let object = self.core.own.meta.clone();
+        transaction.push(self.core.own.collection, Change::OmapSet { object, pairs });
     }
 
     /// Removes the meta object's keys in a range (last exclusive).
     pub(crate) fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
         let (first, last) = keys;
-        let object = self.meta.clone();
-        transaction.push(self.collection, Change::OmapRemoveRange { object, first, last });
+        let object = self.core.own.meta.clone();
+        transaction.push(self.core.own.collection, Change::OmapRemoveRange { object, first, last });
     }
 
     /// The stored key and value of the info.
@@ -100,7 +100,12 @@ impl Pg {
     /// The stored key and value of the intervals.
     pub(crate) fn intervals_pair(&self) -> (Bytes, Bytes) {
         let mut w = Writer::with_capacity(PAIR_CAPACITY);
-        encode_intervals(&mut w, &self.past, self.interval, &self.members);
+        encode_intervals(
+            &mut w,
+            &self.past,
+            self.core.placement.interval,
+            &self.core.placement.members,
+        );
         (info::INTERVALS_KEY, w.into_bytes())
     }
 
@@ -137,8 +142,8 @@ impl Pg {
 
     /// Removes the item of an object that is no longer missing.
     pub(crate) fn unset_missing(&self, transaction: &mut Transaction, key: Bytes) {
-        let (object, keys) = (self.meta.clone(), vec![key]);
-        transaction.push(self.collection, Change::OmapRemove { object, keys });
+        let (object, keys) = (self.core.own.meta.clone(), vec![key]);
+        transaction.push(self.core.own.collection, Change::OmapRemove { object, keys });
     }
 
     /// Recomputes `last_complete` from the missing set.

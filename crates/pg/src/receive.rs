@@ -134,14 +134,14 @@ impl Pg {
     pub(crate) fn pushed(&mut self, from: OsdId, push: Push) {
         let is_expected = match self.state {
             State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
-            State::ReplicaActive => self.members.primary == Some(from),
+            State::ReplicaActive => self.core.placement.members.primary == Some(from),
             _ => false,
         };
         if !is_expected {
             return;
         }
         if self.is_primary() && push.cursor.is_start() && !self.is_what_is_needed(&push) {
-            tracing::error!(pg = %self.id, %from, object = %push.object, "it has another version");
+            tracing::error!(pg = %self.core.own.id, %from, object = %push.object, "it has another version");
             return self.not_fetched(&push.object, from, true);
         }
         match self.receiving.judge(&push) {
@@ -204,7 +204,7 @@ impl Pg {
 
     fn write_piece(&self, transaction: &mut Transaction, push: Push, info: Option<Bytes>) {
         let (object, is_last) = (push.object, push.next.is_none());
-        let mut change = |change| transaction.push(self.collection, change);
+        let mut change = |change| transaction.push(self.core.own.collection, change);
         if push.cursor.is_start() {
             change(Change::Remove { object: object.clone() });
         }
@@ -216,7 +216,7 @@ impl Pg {
                 attrs.remove(&INFO_ATTR);
             }
             if let Some(pairs) = indexed(&object, &attrs) {
-                change(Change::OmapSet { object: self.meta.clone(), pairs });
+                change(Change::OmapSet { object: self.core.own.meta.clone(), pairs });
             }
             change(Change::Touch { object: object.clone() });
             change(Change::SetAttrs { object: object.clone(), attrs });
@@ -260,7 +260,7 @@ impl Pg {
         let Some(Piece { from, object, .. }) = self.receiving.pieces.remove(&job) else { return };
         self.receiving.forget(&object);
         let mut transaction = self.transaction(2);
-        transaction.push(self.collection, Change::Remove { object: object.clone() });
+        transaction.push(self.core.own.collection, Change::Remove { object: object.clone() });
         if let Some(pair) = self.missing.pair(&object) {
             self.set_meta(&mut transaction, BTreeMap::from([pair]));
         }

@@ -302,7 +302,7 @@ impl Pg {
     /// Whether an OSD besides this one and `but` has the object in the needed version.
     pub(crate) fn has_other_source(&self, object: &HObject, need: EVersion, but: &[OsdId]) -> bool {
         let others = self.peers.keys().copied();
-        let mut others = others.filter(|osd| *osd != self.whoami && !but.contains(osd));
+        let mut others = others.filter(|osd| *osd != self.core.own.whoami && !but.contains(osd));
         others.any(|osd| self.has_object(osd, object, need))
     }
 
@@ -312,7 +312,7 @@ impl Pg {
         let Some(peer) = self.peers.get(&osd) else { return false };
         let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
         let follows = self.state == State::Active
-            && self.members.acting.contains(&osd)
+            && self.core.placement.members.acting.contains(&osd)
             && need <= self.committed
             && is_filled;
         !peer.missing.contains(object) && (follows || peer.has(object, need))
@@ -364,7 +364,7 @@ impl Pg {
 
     /// An OSD that has the object in the needed version, preferably a participant.
     pub(crate) fn find_source(&self, object: &HObject, need: EVersion) -> Option<OsdId> {
-        let has = |osd: &OsdId| *osd != self.whoami && self.has_object(*osd, object, need);
+        let has = |osd: &OsdId| *osd != self.core.own.whoami && self.has_object(*osd, object, need);
         let member = self.participants.iter().copied().find(has);
         member.or_else(|| self.peers.keys().copied().find(has))
     }
@@ -373,8 +373,9 @@ impl Pg {
     /// not asked for it yet. Its object is accepted only in just the missing version.
     pub(crate) fn find_chance(&self, object: &HObject) -> Option<OsdId> {
         let need = self.missing.need(object)?;
-        let may_have =
-            |(osd, peer): &(&OsdId, &Peer)| **osd != self.whoami && peer.may_have(object, need);
+        let may_have = |(osd, peer): &(&OsdId, &Peer)| {
+            **osd != self.core.own.whoami && peer.may_have(object, need)
+        };
         self.peers.iter().find(may_have).map(|(osd, _)| *osd)
     }
 

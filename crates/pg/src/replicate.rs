@@ -56,7 +56,7 @@ const INFO_LEN_USUAL: usize = 96;
 impl Pg {
     /// The version that the next write will get.
     pub fn next_version(&self) -> EVersion {
-        EVersion { epoch: self.epoch, version: self.info.last_update.version + 1 }
+        EVersion { epoch: self.core.placement.epoch, version: self.info.last_update.version + 1 }
     }
 
     /// Orders a write after all others, stores and replicates it, and returns its version. Panics unless
@@ -79,7 +79,7 @@ impl Pg {
             result,
             returns,
         };
-        let trim = self.log.trim_target(&self.sizes, self.committed).unwrap_or_default();
+        let trim = self.log.trim_target(&self.core.own.sizes, self.committed).unwrap_or_default();
         let was_whole = self.is_whole();
         let found = if was_whole { Vec::new() } else { self.supersede(&entry, &also) };
         self.info.last_update = version;
@@ -92,7 +92,7 @@ impl Pg {
             self.info.log_tail = trim;
         }
         let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + 2) };
-        changes.into_iter().for_each(|change| transaction.push(self.collection, change));
+        changes.into_iter().for_each(|change| transaction.push(self.core.own.collection, change));
         let mut replicate = Replicate {
             entry: codec::encode_with_capacity(&entry, ENTRY_LEN_USUAL),
             info: codec::encode_with_capacity(&self.info, INFO_LEN_USUAL),
@@ -107,7 +107,7 @@ impl Pg {
         self.append(&mut replicate, entry, also);
         let waiting = MemberSet::all(&self.participants);
         self.in_flight.push_back(InFlight { version, ticket, waiting });
-        self.commit(Tag::Write(version, self.interval), replicate.transaction);
+        self.commit(Tag::Write(version, self.core.placement.interval), replicate.transaction);
         if !was_whole && self.is_whole() {
             // The write superseded the last missing object.
             self.go_on_recovering();
@@ -155,7 +155,7 @@ impl Pg {
         let message = replicate.encode(&self.header());
         for index in 0..self.participants.len() {
             let to = self.participants[index];
-            if to != self.whoami && !skipping.contains(&to) {
+            if to != self.core.own.whoami && !skipping.contains(&to) {
                 self.outputs.push_back(Output::Send { to, message: message.clone() });
             }
         }
@@ -229,7 +229,7 @@ impl Pg {
             self.adopt_info(&mut write, info, &entry, &also);
         }
         self.append(&mut write, entry, also);
-        self.commit(Tag::Write(version, self.interval), write.transaction);
+        self.commit(Tag::Write(version, self.core.placement.interval), write.transaction);
     }
 
     /// Takes over the primary's info, except for the fields that are this copy's own.
@@ -254,13 +254,14 @@ impl Pg {
 
     /// A write is durable here: counts it, or tells the primary.
     pub(crate) fn stored_write(&mut self, version: EVersion, interval: Epoch) {
-        if interval != self.interval {
+        if interval != self.core.placement.interval {
             return;
         }
         match self.state {
-            State::Active => self.told_replicated(self.whoami, version),
+            State::Active => self.told_replicated(self.core.own.whoami, version),
             State::ReplicaActive => {
-                let primary = self.members.primary.expect("an active group has a primary");
+                let primary =
+                    self.core.placement.members.primary.expect("an active group has a primary");
                 self.send(primary, &Body::Replicated(version));
             }
             _ => {}
@@ -271,7 +272,7 @@ impl Pg {
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
         let Some(member) = self.participants.index_of(from) else { return };
         if version > self.info.last_update {
-            tracing::error!(pg = %self.id, %from, ?version, "a member confirms what was not written");
+            tracing::error!(pg = %self.core.own.id, %from, ?version, "a member confirms what was not written");
             return;
         }
         for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {

@@ -88,7 +88,7 @@ impl Pg {
     }
 
     fn hashes(&self) -> Hashes {
-        Hashes::new(self.members.hash_bits, self.id.seed)
+        Hashes::new(self.core.placement.members.hash_bits, self.core.own.id.seed)
     }
 
     /// A part of this copy that becomes a group of its own. The caller passes it the map that this copy was
@@ -101,13 +101,12 @@ impl Pg {
         };
         Pg {
             state,
-            sizes: self.sizes,
             created: self.created,
             past: self.past.clone(),
             knows_past: self.knows_past,
             readers: self.readers.clone(),
             scrub_order: self.scrub_order,
-            ..Pg::new(id, self.whoami)
+            ..Pg::new(id, self.core.own.whoami).with_sizes(self.core.own.sizes)
         }
     }
 
@@ -138,7 +137,7 @@ impl Pg {
         let mut last = Transaction { changes: Vec::with_capacity(3 * parts.len() + 3) };
         if !self.created {
             steps.push_back(Transaction {
-                changes: vec![(self.collection, Change::CreateCollection)],
+                changes: vec![(self.core.own.collection, Change::CreateCollection)],
             });
         }
         let mut dealing = index::Dealing::default();
@@ -147,10 +146,10 @@ impl Pg {
             let Part { info, log, missing } = self.part(hashes, index, count);
             (part.info, part.log, part.missing) = (info, log, missing);
             self.prepare_meta(&mut steps, part);
-            dealing.add(part.meta.clone(), hashes);
-            last.push(part.collection, Change::CreateCollection);
-            let change = Change::MoveObjects { target: part.collection, hashes };
-            last.push(self.collection, change);
+            dealing.add(part.core.own.meta.clone(), hashes);
+            last.push(part.core.own.collection, Change::CreateCollection);
+            let change = Change::MoveObjects { target: part.core.own.collection, hashes };
+            last.push(self.core.own.collection, change);
             part.set_info_and_intervals(&mut last);
         }
         let own = self.part(self.hashes(), 0, count);
@@ -186,7 +185,8 @@ impl Pg {
     /// The map has merged this group into another one: stops it for good.
     pub fn begin_merging(&mut self) {
         // It has no members any more.
-        self.members = Members { hash_bits: self.members.hash_bits, ..Members::default() };
+        self.core.placement.members =
+            Members { hash_bits: self.core.placement.members.hash_bits, ..Members::default() };
         if self.state == State::Failed {
             return;
         }
@@ -212,8 +212,8 @@ impl Pg {
         steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.missing)));
         let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
         for source in sources.iter().filter(|source| source.created) {
-            let (hashes, from) = (source.hashes(), source.collection);
-            let (object, target) = (source.meta.clone(), self.collection);
+            let (hashes, from) = (source.hashes(), source.core.own.collection);
+            let (object, target) = (source.core.own.meta.clone(), self.core.own.collection);
             transaction.push(from, Change::Remove { object });
             transaction.push(from, Change::MoveObjects { target, hashes });
             transaction.push(from, Change::RemoveCollection);
@@ -222,14 +222,16 @@ impl Pg {
         if own.log.head() != self.log.head() {
             self.remove_meta(&mut transaction, info::log_keys());
             let (first, _) = info::dups_keys();
-            let new = info::dups_key(EVersion { epoch: self.interval, version: 0 });
+            let new = info::dups_key(EVersion { epoch: self.core.placement.interval, version: 0 });
             self.remove_meta(&mut transaction, (first, new));
         }
         let info = (info::INFO_KEY, codec::encode_to_bytes(&own.info));
         self.set_meta(&mut transaction, BTreeMap::from([info, self.intervals_pair()]));
         steps.push_back(transaction);
         let sources = sources.iter().filter(|source| source.created);
-        let metas = sources.map(|source| (source.collection, source.meta.clone())).collect();
+        let metas = sources
+            .map(|source| (source.core.own.collection, source.core.own.meta.clone()))
+            .collect();
         if let Some(reshaping) = &mut self.reshaping {
             reshaping.index = index::Gathering::of(metas);
         }
@@ -244,7 +246,7 @@ impl Pg {
             return steps;
         }
         let mut transaction = Transaction::new();
-        let new = info::dups_key(EVersion { epoch: self.interval, version: 0 });
+        let new = info::dups_key(EVersion { epoch: self.core.placement.interval, version: 0 });
         self.remove_meta(&mut transaction, (new, info::dups_keys().1));
         let mut pairs = own.log.dups().batches().map(dups_pair).peekable();
         while let Some(some) = next_step(&mut pairs) {
@@ -263,13 +265,13 @@ impl Pg {
     }
 
     fn merged_whole(&self, source: &Pg) -> Part {
-        let log = split::merged_log(self.interval, &self.log, &source.log);
+        let log = split::merged_log(self.core.placement.interval, &self.log, &source.log);
         let info = split::merged_info(&self.info, &source.info, &log);
         Part { info, log, missing: Missing::default() }
     }
 
     fn merged_incomplete(&self, sources: &[&mut Pg]) -> Part {
-        tracing::debug!(pg = %self.id, osd = %self.whoami, "the merged copy is not complete");
+        tracing::debug!(pg = %self.core.own.id, osd = %self.core.own.whoami, "the merged copy is not complete");
         let sum = |count: fn(&PgInfo) -> u64| sources.iter().map(|pg| count(&pg.info)).sum::<u64>();
         let info = PgInfo {
             last_backfill: HObject::default(),
@@ -296,10 +298,13 @@ impl Pg {
         let missing = part.missing.iter().filter_map(|(object, _)| part.missing.pair(object));
         let dups = part.log.dups().batches().map(dups_pair);
         let mut pairs = dups.chain(part.log.entries().map(log_pair)).chain(missing).peekable();
-        let object = || part.meta.clone();
-        let mut changes = vec![(self.collection, Change::Remove { object: object() })];
+        let object = || part.core.own.meta.clone();
+        let mut changes = vec![(self.core.own.collection, Change::Remove { object: object() })];
         while let Some(some) = next_step(&mut pairs) {
-            changes.push((self.collection, Change::OmapSet { object: object(), pairs: some }));
+            changes.push((
+                self.core.own.collection,
+                Change::OmapSet { object: object(), pairs: some },
+            ));
             steps.push_back(Transaction { changes: std::mem::take(&mut changes) });
         }
         if !changes.is_empty() {
@@ -312,8 +317,8 @@ impl Pg {
         let gone = self.missing.iter().filter(|(object, _)| !own.missing.contains(object));
         let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
         if !keys.is_empty() {
-            let object = self.meta.clone();
-            transaction.push(self.collection, Change::OmapRemove { object, keys });
+            let object = self.core.own.meta.clone();
+            transaction.push(self.core.own.collection, Change::OmapRemove { object, keys });
         }
         let entries = self.log.entries().zip(own.log.entries());
         let changed = entries.filter(|(before, after)| before != after);
@@ -344,7 +349,7 @@ impl Pg {
 
     /// The disk has no room for a step: the caller is to retry.
     pub(crate) fn shape_refused(&mut self) {
-        tracing::error!(pg = %self.id, osd = %self.whoami, "no room to divide the group");
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, "no room to divide the group");
         if let Some(reshaping) = &mut self.reshaping {
             (reshaping.is_refused, reshaping.lacks_room) = (true, true);
             reshaping.steps.clear();

@@ -77,7 +77,10 @@ impl Pg {
     fn read_piece(&mut self, piece: Piece) {
         let (job, object) = (self.sources.number(), piece.push.object.clone());
         self.sources.pieces.insert(job, piece);
-        self.ask_store(Tag::Source(job), RequestKind::Meta { collection: self.collection, object });
+        self.ask_store(
+            Tag::Source(job),
+            RequestKind::Meta { collection: self.core.own.collection, object },
+        );
     }
 
     /// Takes the outcome of a read of a piece.
@@ -108,7 +111,7 @@ impl Pg {
             Err(error) => {
                 let version = version_of(&piece.meta);
                 let object = piece.push.object;
-                tracing::error!(pg = %self.id, %object, error, "an object cannot be read");
+                tracing::error!(pg = %self.core.own.id, %object, error, "an object cannot be read");
                 self.source_failed(object, piece.to, version);
             }
         }
@@ -129,7 +132,7 @@ impl Pg {
         piece: &mut Piece,
         outcome: Outcome,
     ) -> Result<Option<RequestKind>, String> {
-        let (collection, object) = (self.collection, piece.push.object.clone());
+        let (collection, object) = (self.core.own.collection, piece.push.object.clone());
         let push = &mut piece.push;
         match outcome {
             Outcome::Meta(Some(meta)) => {
@@ -143,7 +146,7 @@ impl Pg {
                 piece.meta = meta;
                 let offset = push.cursor.data_offset;
                 if push.cursor.omap_after.is_none() && offset < push.size {
-                    let length = self.sizes.piece_data_max.min(push.size - offset);
+                    let length = self.core.own.sizes.piece_data_max.min(push.size - offset);
                     let read = RequestKind::Read { collection, object, offset, length };
                     return Ok(Some(read));
                 }
@@ -151,7 +154,7 @@ impl Pg {
             Outcome::Read(read) => {
                 let offset = push.cursor.data_offset;
                 let end = offset + read.data.len() as u64;
-                if end < push.size.min(offset + self.sizes.piece_data_max) {
+                if end < push.size.min(offset + self.core.own.sizes.piece_data_max) {
                     return Err(format!("data ends at {end} of {}", push.size));
                 }
                 push.data = read.data;
@@ -184,11 +187,11 @@ impl Pg {
 
     fn omap_page(&self, piece: &Piece) -> RequestKind {
         RequestKind::OmapList {
-            collection: self.collection,
+            collection: self.core.own.collection,
             object: piece.push.object.clone(),
             after: piece.push.cursor.omap_after.clone(),
             prefix: bytes::Bytes::new(),
-            entries_max: self.sizes.piece_omap_entries_max,
+            entries_max: self.core.own.sizes.piece_omap_entries_max,
             bytes_max: PIECE_OMAP_BYTES_MAX,
         }
     }
@@ -206,7 +209,8 @@ impl Pg {
         let job = self.sources.number();
         let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
         self.sources.scans.insert(job, scan);
-        let (collection, entries_max) = (self.collection, self.sizes.page_objects_max);
+        let (collection, entries_max) =
+            (self.core.own.collection, self.core.own.sizes.page_objects_max);
         self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
     }
 
@@ -225,7 +229,7 @@ impl Pg {
             other => {
                 let to = scan.to;
                 self.sources.scans.remove(&job);
-                tracing::error!(pg = %self.id, ?other, "objects cannot be listed");
+                tracing::error!(pg = %self.core.own.id, ?other, "objects cannot be listed");
                 return match to {
                     Some(primary) => self.cannot_list(primary),
                     None => self.stop_comparing(),
@@ -234,7 +238,7 @@ impl Pg {
         }
         let names: Vec<HObject> = scan.objects.iter().map(|(object, _)| object.clone()).collect();
         for (index, object) in names.into_iter().enumerate() {
-            let kind = RequestKind::Meta { collection: self.collection, object };
+            let kind = RequestKind::Meta { collection: self.core.own.collection, object };
             self.ask_store(Tag::ScanObject(job, index), kind);
         }
         self.end_scan(job);
@@ -256,7 +260,7 @@ impl Pg {
             Ok(Outcome::Meta(None)) => None,
             other => {
                 let object = &scan.objects[index].0;
-                tracing::error!(pg = %self.id, %object, ?other, "an object's info cannot be read");
+                tracing::error!(pg = %self.core.own.id, %object, ?other, "an object's info cannot be read");
                 Some(EVersion::ZERO)
             }
         };

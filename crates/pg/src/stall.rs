@@ -53,7 +53,8 @@ impl Pg {
     /// As replica: tells the primary whether our disk has room.
     pub(crate) fn announce_room(&mut self) {
         if self.state == State::ReplicaActive {
-            let primary = self.members.primary.expect("an active group has a primary");
+            let primary =
+                self.core.placement.members.primary.expect("an active group has a primary");
             self.send(primary, &Body::Room(!self.room.is_short));
         }
     }
@@ -62,7 +63,7 @@ impl Pg {
     pub(crate) fn told_room(&mut self, from: OsdId, has_room: bool) {
         // Backfill targets do not count, see [`Pg::has_room`].
         let Some(member) = self.participants.index_of(from) else { return };
-        if !self.members.acting.contains(&from) {
+        if !self.core.placement.members.acting.contains(&from) {
             return;
         }
         match has_room {
@@ -73,7 +74,8 @@ impl Pg {
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
-        self.members.primary == Some(self.whoami) && self.room.stalled_in == Some(self.interval)
+        self.core.placement.members.primary == Some(self.core.own.whoami)
+            && self.room.stalled_in == Some(self.core.placement.interval)
     }
 
     /// The store refused a transaction.
@@ -81,14 +83,14 @@ impl Pg {
         if matches!(self.state, State::Failed | State::Refused) {
             return;
         }
-        tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the store refuses a write");
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
         if let Some(ticket) = self.ticket_of(tag) {
             self.outputs.push_back(Output::Refused { ticket, error });
         }
         self.state = State::Refused;
         self.cease();
-        if let Some(primary) = self.members.primary
-            && primary != self.whoami
+        if let Some(primary) = self.core.placement.members.primary
+            && primary != self.core.own.whoami
         {
             self.send(primary, &Body::Stalled);
         }
@@ -96,17 +98,17 @@ impl Pg {
 
     fn ticket_of(&self, tag: Tag) -> Option<u64> {
         let Tag::Write(version, interval) = tag else { return None };
-        let writes = self.in_flight.iter().filter(|_| interval == self.interval);
+        let writes = self.in_flight.iter().filter(|_| interval == self.core.placement.interval);
         writes.filter(|write| write.version == version).map(|write| write.ticket).next()
     }
 
     /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
     /// so this copy takes no further ones: peering in the next interval lets it recover them.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
-        tracing::error!(pg = %self.id, osd = %self.whoami, head = ?self.log.head(), "{what}: the members will meet again");
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.log.head(), "{what}: the members will meet again");
         self.state = State::Stalled;
         self.cease();
-        if let Some(primary) = self.members.primary {
+        if let Some(primary) = self.core.placement.members.primary {
             self.send(primary, &Body::Stalled);
         }
     }
@@ -116,7 +118,7 @@ impl Pg {
         if !self.is_primary() || matches!(self.state, State::Refused | State::Failed) {
             return;
         }
-        if self.members.is_member(from) {
+        if self.core.placement.members.is_member(from) {
             self.state = State::Stalled;
             self.cease();
         } else {
@@ -125,7 +127,7 @@ impl Pg {
     }
 
     fn cease(&mut self) {
-        self.room.stalled_in = Some(self.interval);
+        self.room.stalled_in = Some(self.core.placement.interval);
         self.forget_peers();
         self.interrupt_writes(true);
         self.outputs.push_back(Output::WantsInterval);
@@ -133,7 +135,7 @@ impl Pg {
 
     /// Drops the state in memory, and loads the copy from disk.
     pub(crate) fn read_again(&mut self) {
-        self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
+        self.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         self.state = State::Loading;
         self.info = PgInfo::default();
         self.log = PgLog::default();
@@ -146,8 +148,8 @@ impl Pg {
         if self.reshaping.is_some() {
             return self.stand_still();
         }
-        let is_member = self.members.is_member(self.whoami);
-        match self.room.stalled_in == Some(self.interval) && is_member {
+        let is_member = self.core.placement.members.is_member(self.core.own.whoami);
+        match self.room.stalled_in == Some(self.core.placement.interval) && is_member {
             true => self.state = State::Stalled,
             false => self.start_interval(false),
         }

@@ -1,6 +1,7 @@
 //! The copy of a group on this OSD: its state, and the dispatch of messages and completions.
 
 use crate::backfill::Backfill;
+use crate::core::Core;
 use crate::intervals::PastIntervals;
 use crate::leases::Readers;
 use crate::members::Participants;
@@ -13,11 +14,11 @@ use crate::reshape::{Held, Reshaping};
 use crate::scrub::Order;
 use crate::source::Sources;
 use crate::stall::Room;
-use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{Missing, Osds, PgInfo, PgLog, Sizes};
 use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{Collection, Outcome, RequestKind, StoreError};
+use store::{Outcome, RequestKind, StoreError};
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 /// The state of a copy. The primary's states follow [`State::GetInfo`] in the order of peering.
@@ -169,12 +170,8 @@ pub struct MapChange {
 /// [`Pg::poll_output`].
 #[derive(Debug)]
 pub struct Pg {
-    pub(crate) id: PgId,
-    pub(crate) whoami: OsdId,
-    pub(crate) collection: Collection,
-    pub(crate) meta: HObject,
+    pub(crate) core: Core,
     pub(crate) state: State,
-    pub(crate) sizes: Sizes,
     /// Set if the collection exists, or its creation was submitted.
     pub(crate) created: bool,
     pub(crate) info: PgInfo,
@@ -185,13 +182,6 @@ pub struct Pg {
     pub(crate) past: PastIntervals,
     /// Set if `past` has all of them.
     pub(crate) knows_past: bool,
-
-    pub(crate) epoch: Epoch,
-    pub(crate) interval: Epoch,
-    pub(crate) members: Members,
-    /// The OSDs of the newest map; `None` before the first map.
-    pub(crate) osds: Option<Arc<Osds>>,
-    pub(crate) is_up: bool,
 
     /// The present time, and until when the read lease holds that this OSD granted to the present
     /// primary. See [`Pg::set_time`].
@@ -243,23 +233,14 @@ impl Pg {
     /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
         Pg {
-            id,
-            whoami,
-            collection: Collection(id),
-            meta: crate::meta_object(id),
+            core: Core::new(id, whoami),
             state: State::Stray,
-            sizes: Sizes::default(),
             created: false,
             info: PgInfo::default(),
             log: PgLog::default(),
             missing: Missing::default(),
             past: PastIntervals::default(),
             knows_past: false,
-            epoch: Epoch(0),
-            interval: Epoch(0),
-            members: Members::default(),
-            osds: None,
-            is_up: false,
             now: Time::ZERO,
             promised: Time::ZERO,
             readers: Readers::default(),
@@ -290,8 +271,9 @@ impl Pg {
     }
 
     /// Replaces the default bounds. Call before anything else.
-    pub fn with_sizes(self, sizes: Sizes) -> Self {
-        Pg { sizes, ..self }
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.core.own.sizes = sizes;
+        self
     }
 
     /// The next effect to carry out. Drain after every other call.
@@ -321,7 +303,7 @@ impl Pg {
         match body {
             Body::Query => self.queried(from, header),
             // Maps are applied one by one, so a sender at this epoch has seen the present interval begin.
-            _ if header.epoch < self.interval => {}
+            _ if header.epoch < self.core.placement.interval => {}
             Body::Info(notice) => self.told_info(from, notice),
             Body::Log(part) => self.told_log(from, *part),
             Body::Activated => self.told_activated(from),
@@ -334,7 +316,7 @@ impl Pg {
             Body::Room(has_room) => self.told_room(from, has_room),
             Body::Stalled => self.told_stalled(from),
             Body::Unreadable(object) => self.told_unreadable(from, &object),
-            _ if self.members.primary != Some(from) => {}
+            _ if self.core.placement.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
             Body::Activate(activation) => self.told_to_activate(*activation),
             Body::History(history) => self.told_history(&history),
@@ -399,7 +381,7 @@ impl Pg {
     /// The store failed: the outcome of every pending transaction is unknown here.
     pub(crate) fn fail(&mut self, error: &StoreError) {
         if self.state != State::Failed {
-            tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the copy is out of service");
+            tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
             self.state = State::Failed;
             self.interrupt_writes(false);
             self.end_backfill();
@@ -433,7 +415,11 @@ impl Pg {
 
     /// The header of a message that is sent now.
     pub(crate) fn header(&self) -> Header {
-        Header { pg: self.id, epoch: self.epoch, interval: self.interval }
+        Header {
+            pg: self.core.own.id,
+            epoch: self.core.placement.epoch,
+            interval: self.core.placement.interval,
+        }
     }
 
     pub(crate) fn send(&mut self, to: OsdId, body: &Body) {

@@ -6,7 +6,7 @@ use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 impl Pg {
     pub fn id(&self) -> PgId {
-        self.id
+        self.core.own.id
     }
 
     pub fn state(&self) -> State {
@@ -26,11 +26,11 @@ impl Pg {
     }
 
     pub fn members(&self) -> &Members {
-        &self.members
+        &self.core.placement.members
     }
 
     pub fn interval(&self) -> Epoch {
-        self.interval
+        self.core.placement.interval
     }
 
     /// The newest version that is known here to be durable on all members.
@@ -40,7 +40,8 @@ impl Pg {
 
     /// Whether this OSD is the group's primary, and up.
     pub fn is_primary(&self) -> bool {
-        self.members.primary == Some(self.whoami) && self.is_up
+        self.core.placement.members.primary == Some(self.core.own.whoami)
+            && self.core.placement.is_up
     }
 
     /// Whether this OSD is the group's primary, and serves requests.
@@ -102,7 +103,7 @@ impl Pg {
 
     /// The `up_thru` to ask the monitor for.
     pub fn wanted_up_thru(&self) -> Option<Epoch> {
-        (self.state == State::WaitUpThru).then_some(self.interval)
+        (self.state == State::WaitUpThru).then_some(self.core.placement.interval)
     }
 
     /// Whether this copy may answer a read of the object: its version is durable on all members.
@@ -110,8 +111,8 @@ impl Pg {
         match self.state {
             State::Active => true,
             State::ReplicaActive => {
-                self.info.history.last_epoch_started >= self.interval
-                    && self.members.acting.contains(&self.whoami)
+                self.info.history.last_epoch_started >= self.core.placement.interval
+                    && self.core.placement.members.acting.contains(&self.core.own.whoami)
                     && !self.missing.contains(object)
                     && !self.is_written_above(object, self.committed)
             }

@@ -9,8 +9,13 @@ impl Pg {
     /// primary would assume that the interval accepted no writes. With too few members to accept writes,
     /// activates at once.
     pub(crate) fn wait_up_thru(&mut self) {
-        let up_thru = self.osds.as_ref().map_or(Epoch(0), |osds| osds.status(self.whoami).up_thru);
-        if !self.members.is_enough() || up_thru >= self.interval {
+        let up_thru = self
+            .core
+            .placement
+            .osds
+            .as_ref()
+            .map_or(Epoch(0), |osds| osds.status(self.core.own.whoami).up_thru);
+        if !self.core.placement.members.is_enough() || up_thru >= self.core.placement.interval {
             return self.activate();
         }
         if self.state != State::WaitUpThru {
@@ -22,23 +27,23 @@ impl Pg {
     fn activate(&mut self) {
         self.state = State::Activating;
         let history = &mut self.info.history;
-        history.same_interval_since = self.interval;
+        history.same_interval_since = self.core.placement.interval;
         if history.epoch_created == Epoch(0) {
-            history.epoch_created = self.interval;
+            history.epoch_created = self.core.placement.interval;
         }
-        if self.members.is_enough() {
-            self.info.last_epoch_started = self.interval;
+        if self.core.placement.members.is_enough() {
+            self.info.last_epoch_started = self.core.placement.interval;
         }
         self.knows_past = true;
         self.waiting = self.participants.iter().copied().collect();
         for member in self.participants.to_vec() {
-            if member != self.whoami {
+            if member != self.core.own.whoami {
                 self.activate_member(member);
             }
         }
         self.spare_filling_in();
         self.update_last_complete();
-        self.store_info_and_intervals(Tag::Activated(self.interval));
+        self.store_info_and_intervals(Tag::Activated(self.core.placement.interval));
     }
 
     /// Drops backfill targets that can follow our own log, which may reach further back than the
@@ -80,13 +85,13 @@ impl Pg {
 
     /// Our own activation is durable.
     pub(crate) fn stored_activated(&mut self, interval: Epoch) {
-        if interval != self.interval {
+        if interval != self.core.placement.interval {
             return;
         }
         match self.state {
-            State::Activating => self.told_activated(self.whoami),
+            State::Activating => self.told_activated(self.core.own.whoami),
             State::ReplicaActive => {
-                let primary = self.members.primary.expect("it told us to activate");
+                let primary = self.core.placement.members.primary.expect("it told us to activate");
                 self.send(primary, &Body::Activated);
                 if !self.has_room() {
                     self.announce_room();
@@ -104,7 +109,7 @@ impl Pg {
         if !self.waiting.is_empty() {
             return;
         }
-        match self.members.is_enough() && self.must_wait_for_readers() {
+        match self.core.placement.members.is_enough() && self.must_wait_for_readers() {
             true => self.state = State::WaitReadable,
             false => self.become_active(),
         }
@@ -115,7 +120,7 @@ impl Pg {
         self.committed = self.info.last_update;
         self.recovery.begin(self.members_missing());
         self.ask_helpers();
-        if !self.members.is_enough() {
+        if !self.core.placement.members.is_enough() {
             self.state = State::Inactive;
             return self.go_on_recovering();
         }
@@ -135,7 +140,7 @@ impl Pg {
     pub(crate) fn share_history(&mut self) {
         let history = self.info.history;
         for member in self.participants.to_vec() {
-            if member != self.whoami {
+            if member != self.core.own.whoami {
                 self.send(member, &Body::History(history));
             }
         }
@@ -154,13 +159,21 @@ impl Pg {
         if self.wants_other_members(&choice) || self.state != State::Active {
             return;
         }
-        let is_full = self.members.acting.len() >= self.members.size;
-        if !is_full || self.members.up.iter().any(|osd| !self.members.acting.contains(osd)) {
+        let is_full = self.core.placement.members.acting.len() >= self.core.placement.members.size;
+        if !is_full
+            || self
+                .core
+                .placement
+                .members
+                .up
+                .iter()
+                .any(|osd| !self.core.placement.members.acting.contains(osd))
+        {
             return;
         }
         self.is_clean = true;
         self.outputs.push_back(Output::Clean);
-        self.info.history.last_epoch_clean = self.epoch;
+        self.info.history.last_epoch_clean = self.core.placement.epoch;
         self.past.clear();
         self.share_history();
         self.dismiss_strays();
@@ -173,7 +186,8 @@ impl Pg {
         }
         let holders = self.peers.iter().filter(|(_, peer)| peer.info.is_some());
         let holders = holders.map(|(osd, _)| *osd);
-        let strays: Vec<OsdId> = holders.filter(|osd| !self.members.is_member(*osd)).collect();
+        let strays: Vec<OsdId> =
+            holders.filter(|osd| !self.core.placement.members.is_member(*osd)).collect();
         for stray in strays {
             self.peers.remove(&stray);
             self.send(stray, &Body::Remove);
@@ -182,7 +196,7 @@ impl Pg {
 
     /// An OSD reported a copy; it may be a stray.
     pub(crate) fn found_stray(&mut self, osd: OsdId) {
-        if self.members.is_member(osd) {
+        if self.core.placement.members.is_member(osd) {
             return;
         }
         match self.is_clean() {

@@ -17,7 +17,7 @@ impl Pg {
         }
         let Activation { is_reset, info, intervals, tail, entries, dups } = activation;
         let Some(theirs) = log_of(tail, &entries, info.last_update) else {
-            tracing::error!(pg = %self.id, "the log to follow contradicts its info");
+            tracing::error!(pg = %self.core.own.id, "the log to follow contradicts its info");
             return;
         };
         let merged = match is_reset {
@@ -25,14 +25,14 @@ impl Pg {
             false => merge::merge(&self.log, &self.missing, &self.info.last_backfill, &theirs),
         };
         if !is_reset && merged.is_none() {
-            tracing::error!(pg = %self.id, "the log to follow does not overlap with ours");
+            tracing::error!(pg = %self.core.own.id, "the log to follow does not overlap with ours");
             return;
         }
         self.state = State::ReplicaActive;
         self.committed = info.last_update;
         self.past = intervals;
         self.knows_past = true;
-        let tag = Tag::Activated(self.interval);
+        let tag = Tag::Activated(self.core.placement.interval);
         match merged {
             Some(merged) => {
                 let last_backfill = self.info.last_backfill.clone();
@@ -128,12 +128,12 @@ impl Pg {
     /// Removes this copy and its data from the store; [`crate::Output::Removed`] follows.
     pub fn remove(&mut self) {
         if self.state == State::Refused {
-            self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
+            self.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         }
         self.state = State::Stray;
         self.forget_peers();
         let mut transaction = Transaction::new();
-        transaction.push(self.collection, Change::RemoveCollection);
+        transaction.push(self.core.own.collection, Change::RemoveCollection);
         self.created = false;
         if std::mem::take(&mut self.is_store_due) {
             self.commits_pending -= 1;

@@ -27,17 +27,17 @@ impl Pg {
 
     /// The prior set: all OSDs that may have a copy that matters, up or down.
     fn prior_set(&self) -> BTreeSet<OsdId> {
-        let mut prior: BTreeSet<OsdId> = self.members.all().collect();
-        match (self.knows_past, &self.osds) {
+        let mut prior: BTreeSet<OsdId> = self.core.placement.members.all().collect();
+        match (self.knows_past, &self.core.placement.osds) {
             (false, Some(osds)) => prior.extend(osds.iter().map(|(osd, _)| osd)),
             _ => prior.extend(self.past.participants()),
         }
-        prior.remove(&self.whoami);
+        prior.remove(&self.core.own.whoami);
         prior
     }
 
     fn is_osd_up(&self, osd: OsdId) -> bool {
-        self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
+        self.core.placement.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }
 
     /// Queries OSDs of the prior set that were not queried yet, and waits no longer for those outside of it.
@@ -85,23 +85,25 @@ impl Pg {
     }
 
     fn find_blocking(&self) -> BTreeSet<OsdId> {
-        let Some(osds) = &self.osds else { return BTreeSet::new() };
+        let Some(osds) = &self.core.placement.osds else { return BTreeSet::new() };
         match self.knows_past {
             true => {
                 let started = self.info.history.last_epoch_started;
-                self.past.blocked_by(osds, self.members.min_size, started)
+                self.past.blocked_by(osds, self.core.placement.members.min_size, started)
             }
-            false => may_have_unknown(osds, &self.members).into_iter().collect(),
+            false => may_have_unknown(osds, &self.core.placement.members).into_iter().collect(),
         }
     }
 
     /// Handles the primary's query; it is answered when no transaction is pending.
     pub(crate) fn queried(&mut self, from: OsdId, header: &Header) {
-        if header.epoch < self.interval || self.members.primary != Some(from) {
+        if header.epoch < self.core.placement.interval
+            || self.core.placement.members.primary != Some(from)
+        {
             return;
         }
-        if header.interval > self.interval {
-            self.interval = header.interval;
+        if header.interval > self.core.placement.interval {
+            self.core.placement.interval = header.interval;
             self.start_interval(false);
         }
         self.asked_by = Some(from);
@@ -175,15 +177,15 @@ impl Pg {
         }
         self.blocked_by = self.find_blocking();
         if !self.blocked_by.is_empty() {
-            tracing::warn!(pg = %self.id, who = ?self.blocked_by, "waits for OSDs that are down");
+            tracing::warn!(pg = %self.core.own.id, who = ?self.blocked_by, "waits for OSDs that are down");
             self.state = State::Down;
             return;
         }
-        if let Err(error) = self.members.check() {
+        if let Err(error) = self.core.placement.members.check() {
             return self.refuse_members(error);
         }
         let Some((best, choice)) = self.choose() else {
-            tracing::warn!(pg = %self.id, "no copy within reach is filled in and new enough");
+            tracing::warn!(pg = %self.core.own.id, "no copy within reach is filled in and new enough");
             self.state = State::Incomplete;
             return;
         };
@@ -191,8 +193,8 @@ impl Pg {
             self.state = State::WaitActingChange;
             return;
         }
-        let targets = choice.backfill.iter().filter(|osd| **osd != self.whoami);
-        let participants = self.members.acting.iter().chain(targets).copied();
+        let targets = choice.backfill.iter().filter(|osd| **osd != self.core.own.whoami);
+        let participants = self.core.placement.members.acting.iter().chain(targets).copied();
         match Participants::new(participants) {
             Ok(participants) => self.participants = participants,
             Err(error) => return self.refuse_members(error),
@@ -203,7 +205,7 @@ impl Pg {
 
     /// The map gives the group more members than it can have: it waits for another map.
     fn refuse_members(&mut self, error: TooManyMembers) {
-        tracing::error!(pg = %self.id, %error, "the group cannot be served");
+        tracing::error!(pg = %self.core.own.id, %error, "the group cannot be served");
         self.state = State::Incomplete;
     }
 
@@ -211,16 +213,18 @@ impl Pg {
     pub(crate) fn choose(&self) -> Option<(OsdId, Choice)> {
         let empty = PgInfo::default();
         let infos = self.infos(&empty);
-        let best = choice::find_best_info(&infos, self.whoami)?;
-        Some((best, choice::choose_acting(best, &infos, &self.members)))
+        let best = choice::find_best_info(&infos, self.core.own.whoami)?;
+        Some((best, choice::choose_acting(best, &infos, &self.core.placement.members)))
     }
 
     /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
     pub(crate) fn wants_other_members(&mut self, choice: &Choice) -> bool {
         let Choice { acting, .. } = choice;
-        let (members, is_up_set) = (&self.members, *acting == self.members.up);
+        let (members, is_up_set) =
+            (&self.core.placement.members, *acting == self.core.placement.members.up);
         let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
-        let serves = self.members.primary.is_some_and(|primary| acting.contains(&primary));
+        let serves =
+            self.core.placement.members.primary.is_some_and(|primary| acting.contains(&primary));
         if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
         {
             self.wanted = None;

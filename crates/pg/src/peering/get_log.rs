@@ -17,7 +17,7 @@ impl Pg {
     /// Adopts the log of this OSD, which may be this one.
     pub(crate) fn follow(&mut self, authority: OsdId) {
         self.authority = Some(authority);
-        if authority == self.whoami {
+        if authority == self.core.own.whoami {
             return self.ask_what_is_missing();
         }
         self.state = State::GetLog;
@@ -38,14 +38,16 @@ impl Pg {
     /// Takes a log: the authoritative one, a participant's, or a stray's.
     pub(crate) fn told_log(&mut self, from: OsdId, part: LogPart) {
         let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
-            tracing::error!(pg = %self.id, %from, "its log contradicts its info");
+            tracing::error!(pg = %self.core.own.id, %from, "its log contradicts its info");
             return;
         };
         match self.state {
             State::GetLog if self.authority == Some(from) => self.adopt(from, &part, &theirs),
             State::GetMissing if self.waiting.remove(&from) => {
                 self.compare_log(from, &part, &theirs);
-                match self.members.acting.contains(&from) && !self.peer_mut(from).is_missing_known {
+                match self.core.placement.members.acting.contains(&from)
+                    && !self.peer_mut(from).is_missing_known
+                {
                     true => self.cannot_follow(from),
                     false => self.go_on_when_known(),
                 }
@@ -63,7 +65,7 @@ impl Pg {
     fn adopt(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
         let (missing, last_backfill) = (&self.missing, &self.info.last_backfill);
         let Some(merged) = merge::merge(&self.log, missing, last_backfill, theirs) else {
-            tracing::error!(pg = %self.id, %from, "the log to follow does not overlap with ours");
+            tracing::error!(pg = %self.core.own.id, %from, "the log to follow does not overlap with ours");
             self.state = State::Incomplete;
             return;
         };
@@ -85,7 +87,7 @@ impl Pg {
         self.state = State::GetMissing;
         self.waiting.clear();
         for member in self.participants.to_vec() {
-            if member == self.whoami || self.peer_mut(member).is_missing_known {
+            if member == self.core.own.whoami || self.peer_mut(member).is_missing_known {
                 continue;
             }
             let peer = self.peer_mut(member);
@@ -140,13 +142,15 @@ impl Pg {
                 peer.is_missing_known = true;
                 peer.missing = merged.missing;
             }
-            None => tracing::debug!(pg = %self.id, %from, "its log does not overlap with ours"),
+            None => {
+                tracing::debug!(pg = %self.core.own.id, %from, "its log does not overlap with ours")
+            }
         }
     }
 
     /// A member that was expected to follow the log needs backfill.
     fn cannot_follow(&mut self, member: OsdId) {
-        tracing::warn!(pg = %self.id, %member, "its log does not overlap with ours");
+        tracing::warn!(pg = %self.core.own.id, %member, "its log does not overlap with ours");
         let info = self.peer_mut(member).info.get_or_insert_default();
         info.last_backfill = HObject::default();
         self.state = State::GetInfo;

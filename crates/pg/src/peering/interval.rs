@@ -12,32 +12,35 @@ impl Pg {
     /// or several, and before any other call, [`Pg::store_interval`] must follow if [`Pg::is_store_due`].
     pub fn handle_map(&mut self, change: &MapChange, members: Members) {
         let epoch = change.epoch;
-        if epoch < self.epoch {
-            tracing::error!(pg = %self.id, %epoch, newest = %self.epoch, "ignores an older map");
+        if epoch < self.core.placement.epoch {
+            tracing::error!(pg = %self.core.own.id, %epoch, newest = %self.core.placement.epoch, "ignores an older map");
             return;
         }
-        let osds_before = self.osds.replace(change.osds.clone());
+        let osds_before = self.core.placement.osds.replace(change.osds.clone());
         let lives_before = osds_before.clone();
-        let was_up = std::mem::replace(&mut self.is_up, change.is_up);
-        let epoch_before = std::mem::replace(&mut self.epoch, epoch);
-        if epoch < self.interval {
+        let was_up = std::mem::replace(&mut self.core.placement.is_up, change.is_up);
+        let epoch_before = std::mem::replace(&mut self.core.placement.epoch, epoch);
+        if epoch < self.core.placement.interval {
             return; // the stored interval is ahead of the stored map
         }
-        let is_first = self.interval == Epoch(0);
-        let ends = is_first || change.is_gap || members != self.members;
-        let is_forced = self.wants_interval() && epoch > self.interval;
+        let is_first = self.core.placement.interval == Epoch(0);
+        let ends = is_first || change.is_gap || members != self.core.placement.members;
+        let is_forced = self.wants_interval() && epoch > self.core.placement.interval;
         if ends {
-            if self.created && !is_first && members.hash_bits != self.members.hash_bits {
+            if self.created
+                && !is_first
+                && members.hash_bits != self.core.placement.members.hash_bits
+            {
                 self.reshaping = Some(Default::default());
             }
             let gap_from = change.is_gap.then_some(epoch_before.next());
             self.remember_promise(epoch);
             self.end_interval(epoch, gap_from, osds_before);
-            self.members = members;
+            self.core.placement.members = members;
             self.knows_past |= change.is_new;
         }
         if ends || is_forced {
-            self.interval = epoch;
+            self.core.placement.interval = epoch;
         }
         if matches!(self.state, State::Loading | State::Refused | State::Failed) {
             return;
@@ -53,8 +56,8 @@ impl Pg {
             self.is_store_due = true;
             self.commits_pending += 1;
         }
-        match ends || is_forced || was_up != self.is_up {
-            true => self.start_interval(!ends && was_up == self.is_up),
+        match ends || is_forced || was_up != self.core.placement.is_up {
+            true => self.start_interval(!ends && was_up == self.core.placement.is_up),
             false => {
                 self.forget_former_lives(lives_before.as_deref());
                 self.others_changed();
@@ -81,12 +84,12 @@ impl Pg {
 
     /// Requests to an OSD that is no member are lost when it restarts, although the interval goes on.
     fn forget_former_lives(&mut self, before: Option<&crate::Osds>) {
-        let (Some(before), Some(osds)) = (before, self.osds.clone()) else { return };
+        let (Some(before), Some(osds)) = (before, self.core.placement.osds.clone()) else { return };
         let is_over = |osd: &OsdId| {
             let (then, now) = (before.status(*osd), osds.status(*osd));
             (then.is_up, then.up_from) != (now.is_up, now.up_from)
         };
-        let helpers = self.peers.keys().filter(|osd| !self.members.is_member(**osd));
+        let helpers = self.peers.keys().filter(|osd| !self.core.placement.members.is_member(**osd));
         let gone: Vec<OsdId> = helpers.copied().filter(|osd| is_over(osd)).collect();
         gone.into_iter().for_each(|osd| self.forget_helper(osd));
     }
@@ -105,14 +108,19 @@ impl Pg {
         gap_from: Option<Epoch>,
         osds: Option<Arc<crate::Osds>>,
     ) {
-        if self.interval == Epoch(0) {
+        if self.core.placement.interval == Epoch(0) {
             return;
         }
         let last = Epoch(epoch.0 - 1);
         // After a gap, the last map of the interval is not known either.
         let seen = osds.as_deref().filter(|_| gap_from.is_none());
         let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
-        self.past.push(Interval::of(&self.members, self.interval, end.max(self.interval), seen));
+        self.past.push(Interval::of(
+            &self.core.placement.members,
+            self.core.placement.interval,
+            end.max(self.core.placement.interval),
+            seen,
+        ));
         if let Some(first) = gap_from {
             self.past.push(Interval::gap(first, last));
         }
@@ -127,13 +135,16 @@ impl Pg {
         if self.is_primary() {
             return self.ask_everyone();
         }
-        self.state = match self.is_up && self.members.is_member(self.whoami) {
+        self.state = match self.core.placement.is_up
+            && self.core.placement.members.is_member(self.core.own.whoami)
+        {
             true => State::Replica,
             false => State::Stray,
         };
         // A new primary may not know of this copy.
-        if self.is_up && self.created {
-            self.asked_by = self.members.primary.filter(|osd| *osd != self.whoami);
+        if self.core.placement.is_up && self.created {
+            self.asked_by =
+                self.core.placement.members.primary.filter(|osd| *osd != self.core.own.whoami);
             if self.commits_pending == 0 {
                 self.drained();
             }

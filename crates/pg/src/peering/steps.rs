@@ -97,7 +97,7 @@ impl Pg {
         let at = |version| PgInfo { last_update: version, ..before.clone() };
         let is_here = |entry: &LogEntry| entry.object < before.last_backfill;
         let common = merged.common;
-        let mut step = Step::new(self.collection, self.transaction(8));
+        let mut step = Step::new(self.core.own.collection, self.transaction(8));
         let mut undone = own.above(common).rev().peekable();
         while let Some(entry) = undone.next() {
             if is_here(entry) {
@@ -152,12 +152,12 @@ impl Pg {
 
     fn take_step_of(&self, step: &mut Step) -> Transaction {
         let Step { mut transaction, mut pairs, items, .. } =
-            std::mem::replace(step, Step::new(self.collection, Transaction::new()));
+            std::mem::replace(step, Step::new(self.core.own.collection, Transaction::new()));
         let gone = items.iter().filter(|(_, item)| item.is_none());
         let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
         if !keys.is_empty() {
-            let object = self.meta.clone();
-            transaction.push(self.collection, Change::OmapRemove { object, keys });
+            let object = self.core.own.meta.clone();
+            transaction.push(self.core.own.collection, Change::OmapRemove { object, keys });
         }
         let kept = items.iter().filter_map(|(object, item)| Some((object, (*item)?)));
         pairs.extend(
@@ -179,8 +179,9 @@ impl Pg {
     /// Transactions that remove the content of missing objects, which is not valid.
     pub(crate) fn remove_missing(&self, missing: &Missing) -> Vec<Transaction> {
         let objects: Vec<&HObject> = missing.iter().map(|(object, _)| object).collect();
-        let remove =
-            |object: &&HObject| (self.collection, Change::Remove { object: (*object).clone() });
+        let remove = |object: &&HObject| {
+            (self.core.own.collection, Change::Remove { object: (*object).clone() })
+        };
         let steps = objects.chunks(REMOVED_AT_ONCE);
         steps.map(|step| Transaction { changes: step.iter().map(remove).collect() }).collect()
     }

@@ -111,7 +111,8 @@ impl Pg {
     /// Requests the next page; false if there is none.
     pub(super) fn reads_index(&mut self) -> bool {
         let index = self.reshaping.as_ref().and_then(|reshaping| reshaping.index.as_ref());
-        let next = index.and_then(|index| index.next((self.collection, &self.meta)));
+        let next =
+            index.and_then(|index| index.next((self.core.own.collection, &self.core.own.meta)));
         let Some((collection, object, after)) = next else { return false };
         let kind = RequestKind::OmapList {
             collection,
@@ -146,22 +147,22 @@ impl Pg {
                     reshaping.index = None;
                 }
                 if !page.pairs.is_empty() {
-                    let (object, pairs) = (self.meta.clone(), page.pairs);
-                    step.push(self.collection, Change::OmapSet { object, pairs });
+                    let (object, pairs) = (self.core.own.meta.clone(), page.pairs);
+                    step.push(self.core.own.collection, Change::OmapSet { object, pairs });
                 }
             }
             Some(Index::Dealt(dealing)) => {
                 for (object, pairs) in dealing.deal(&page) {
-                    step.push(self.collection, Change::OmapSet { object, pairs });
+                    step.push(self.core.own.collection, Change::OmapSet { object, pairs });
                 }
                 if !page.more {
                     let ranges = dealing.ranges();
                     reshaping.index = None;
                     let last = reshaping.steps.back_mut().expect("the last step waits");
                     for (first, end) in ranges {
-                        let object = self.meta.clone();
+                        let object = self.core.own.meta.clone();
                         let change = Change::OmapRemoveRange { object, first, last: end };
-                        last.push(self.collection, change);
+                        last.push(self.core.own.collection, change);
                     }
                 }
             }

@@ -35,14 +35,14 @@ impl Pg {
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
     /// version. False if that is not possible now.
     pub fn distrust(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
-        let is_own = bad.contains(&self.whoami);
+        let is_own = bad.contains(&self.core.own.whoami);
         let has_source = !is_own || self.has_other_source(object, version, bad);
         if !self.may_repair(object) || !has_source {
             return false;
         }
-        tracing::warn!(pg = %self.id, %object, ?bad, "copies are bad and will be replaced");
+        tracing::warn!(pg = %self.core.own.id, %object, ?bad, "copies are bad and will be replaced");
         let item = Item { need: version, have: EVersion::ZERO };
-        let whoami = self.whoami;
+        let whoami = self.core.own.whoami;
         for osd in bad.iter().copied().filter(|osd| *osd != whoami) {
             self.miss_on_member(osd, object, item);
             self.send(osd, &Body::Damaged(object.clone(), version));
@@ -112,7 +112,7 @@ impl Pg {
                 self.want_object(&object);
             }
             false => {
-                tracing::error!(pg = %self.id, %object, "no copy within reach can be read");
+                tracing::error!(pg = %self.core.own.id, %object, "no copy within reach can be read");
                 self.give_up(object, need);
             }
         }
