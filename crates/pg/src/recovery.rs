@@ -457,8 +457,8 @@ impl Pg {
         self.sources.forget(object);
         self.receiving.forget(object);
         self.recovery.spared.retain(|(_, spared)| spared != object);
-        for osd in self.participants.to_vec() {
-            if self.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(object)) {
+        for osd in self.participants.iter() {
+            if self.peers.get_mut(osd).is_some_and(|peer| peer.missing.remove(object)) {
                 self.recovery.members_missing -= 1;
             }
         }

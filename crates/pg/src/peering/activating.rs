@@ -36,10 +36,8 @@ impl Pg {
         }
         self.knows_past = true;
         self.waiting = self.participants.iter().copied().collect();
-        for member in self.participants.to_vec() {
-            if member != self.core.own.whoami {
-                self.activate_member(member);
-            }
+        for member in self.participants.without(self.core.own.whoami) {
+            self.activate_member(member);
         }
         self.spare_filling_in();
         self.update_last_complete();
@@ -139,10 +137,8 @@ impl Pg {
     /// Stores the group's history, and sends it to all participants.
     pub(crate) fn share_history(&mut self) {
         let history = self.info.history;
-        for member in self.participants.to_vec() {
-            if member != self.core.own.whoami {
-                self.send(member, &Body::History(history));
-            }
+        for member in self.participants.without(self.core.own.whoami) {
+            self.send(member, &Body::History(history));
         }
         self.store_info_and_intervals(Tag::Progress);
     }
@@ -215,9 +211,9 @@ impl Pg {
 
     /// Updates the infos of participants to ours, except for `last_backfill`.
     fn refresh_participants(&mut self) {
-        for member in self.participants.to_vec() {
+        for member in self.participants.iter() {
             let own = self.info.clone();
-            if let Some(info) = self.peers.get_mut(&member).and_then(|peer| peer.info.as_mut()) {
+            if let Some(info) = self.peers.get_mut(member).and_then(|peer| peer.info.as_mut()) {
                 let last_backfill = std::mem::take(&mut info.last_backfill);
                 *info = crate::PgInfo { last_backfill, ..own };
             }

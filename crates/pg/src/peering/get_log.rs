@@ -86,8 +86,8 @@ impl Pg {
     fn ask_what_is_missing(&mut self) {
         self.state = State::GetMissing;
         self.waiting.clear();
-        for member in self.participants.to_vec() {
-            if member == self.core.own.whoami || self.peer_mut(member).is_missing_known {
+        for member in self.participants.without(self.core.own.whoami) {
+            if self.peer_mut(member).is_missing_known {
                 continue;
             }
             let peer = self.peer_mut(member);
