@@ -288,7 +288,12 @@ impl Pg {
 
     fn compare_page(&mut self, position: HObject) {
         let Some(target) = self.backfill.targets.front().copied() else { return };
-        let in_flight = self.log.above(self.committed).filter(|entry| entry.changes_object());
+        let in_flight = self
+            .core
+            .copy
+            .log
+            .above(self.core.copy.committed)
+            .filter(|entry| entry.changes_object());
         let touched = in_flight.map(|entry| entry.object.clone());
         let touched = touched.filter(|object| *object >= position).collect();
         let backfill = &mut self.backfill;
@@ -340,7 +345,7 @@ impl Pg {
             touched.into_iter().filter(|object| *object < end).collect();
         // Objects that the primary lacks, or knows to be bad, are pushed once it has recovered them,
         // whatever the target has in their place.
-        let lacked = self.missing.range_from(&backfill.position);
+        let lacked = self.core.copy.missing.range_from(&backfill.position);
         pending.extend(lacked.take_while(|object| **object < end).cloned());
         for (object, version) in own {
             let theirs = theirs.remove(&object);
@@ -391,14 +396,14 @@ impl Pg {
 
     /// As the target: everything before `through` is stored here, and these objects are surplus.
     pub(crate) fn told_to_backfill(&mut self, through: HObject, removed: Vec<HObject>) {
-        if self.state != State::ReplicaActive || self.info.is_complete() {
+        if self.state != State::ReplicaActive || self.core.copy.info.is_complete() {
             return;
         }
         let mut transaction = self.transaction(removed.len() + 1);
         for object in removed {
             transaction.push(self.core.own.collection, Change::Remove { object });
         }
-        self.info.last_backfill = through;
+        self.core.copy.info.last_backfill = through;
         self.update_last_complete();
         self.set_info(&mut transaction);
         self.commit(Tag::Backfilled(self.core.placement.interval), transaction);
@@ -408,7 +413,7 @@ impl Pg {
     pub(crate) fn stored_backfill(&mut self, interval: Epoch) {
         if interval == self.core.placement.interval && self.state == State::ReplicaActive {
             let primary = self.core.placement.members.primary.expect("it told us how far we are");
-            self.send(primary, &Body::Backfilled(self.info.last_backfill.clone()));
+            self.send(primary, &Body::Backfilled(self.core.copy.info.last_backfill.clone()));
         }
     }
 

@@ -2,15 +2,18 @@
 
 pub(crate) mod steps;
 
-use crate::{Members, Osds, Sizes};
+use crate::intervals::PastIntervals;
+use crate::scrub::Order;
+use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
 use std::sync::Arc;
 use store::Collection;
-use types::{Epoch, HObject, OsdId, PgId};
+use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 /// The state of a copy besides its role.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub own: Own,
+    pub copy: LocalCopy,
     pub placement: Placement,
 }
 
@@ -22,6 +25,24 @@ pub(crate) struct Own {
     pub collection: Collection,
     pub meta: HObject,
     pub sizes: Sizes,
+}
+
+/// The stored state of the copy besides its objects, and how far all members have it.
+#[derive(Debug, Default)]
+pub(crate) struct LocalCopy {
+    /// Set if the collection exists, or its creation was submitted.
+    pub created: bool,
+    pub info: PgInfo,
+    pub log: PgLog,
+    pub missing: Missing,
+    /// Intervals since the group was last clean.
+    pub past: PastIntervals,
+    /// Set if `past` has all of them.
+    pub knows_past: bool,
+    /// An administrator's scrub order that is not carried out yet. Members tell it to a new primary.
+    pub scrub_order: Option<Order>,
+    /// All writes up to here are durable on all members. Not stored.
+    pub committed: EVersion,
 }
 
 /// The group's place in the newest map.
@@ -40,7 +61,8 @@ pub(crate) struct Placement {
 impl Core {
     /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
-        Core { own: Own::new(id, whoami), placement: Placement::default() }
+        let own = Own::new(id, whoami);
+        Core { own, copy: LocalCopy::default(), placement: Placement::default() }
     }
 }
 

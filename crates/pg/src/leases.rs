@@ -97,7 +97,7 @@ impl Pg {
         };
         // The members of a gap are not known, so a lease from before one is waited for.
         let ended = |interval: &&Interval| !interval.is_gap && interval.last.next() == since;
-        let mut past = self.past.iter().filter(ended);
+        let mut past = self.core.copy.past.iter().filter(ended);
         let replicas = past.next().map(|interval| interval.acting.iter().copied());
         replicas.is_some_and(|mut osds| osds.all(is_settled)) && is_settled(primary)
     }

@@ -16,7 +16,7 @@ impl Pg {
     /// The copy in an existing collection. Ready when [`Pg::is_loaded`]; maps may be passed before.
     pub fn load(id: PgId, whoami: OsdId) -> Self {
         let mut pg = Pg::new(id, whoami);
-        pg.created = true;
+        pg.core.copy.created = true;
         pg.state = State::Loading;
         pg.load_page(None);
         pg
@@ -50,7 +50,7 @@ impl Pg {
             Err(StoreError::NoObject { .. }) => Default::default(),
             // The creation of the collection was refused.
             Err(StoreError::NoCollection(_)) => {
-                self.created = false;
+                self.core.copy.created = false;
                 Default::default()
             }
             Ok(other) => unreachable!("an omap page was answered by {other:?}"),
@@ -75,46 +75,47 @@ impl Pg {
     /// Loads one pair. The info sorts before log and dups.
     fn load_pair(&mut self, key: &Bytes, value: &Bytes) -> codec::Result<()> {
         if *key == info::INFO_KEY {
-            self.info = codec::decode_all::<PgInfo>("group info", value)?;
-            self.log = PgLog::new(self.info.log_tail, []);
+            self.core.copy.info = codec::decode_all::<PgInfo>("group info", value)?;
+            self.core.copy.log = PgLog::new(self.core.copy.info.log_tail, []);
         } else if *key == info::INTERVALS_KEY {
             let stored: StoredIntervals = codec::decode_all("intervals", value)?;
             // A copy that is reloaded has seen later maps.
             if self.core.placement.interval == Epoch(0) {
-                self.past = stored.past;
+                self.core.copy.past = stored.past;
                 (self.core.placement.interval, self.core.placement.members) =
                     (stored.first, stored.members);
             }
-            self.knows_past = true;
+            self.core.copy.knows_past = true;
         } else if let Some(through) = info::decode_dups_key(key) {
             let (batch, dups) = DupBatch::decode(through, value)?;
             // Batches above the head are left from an interrupted merge or reset, and will be stored again.
             // Batches above the tail are valid: a log that was extended at its tail overlaps them.
-            if through <= self.info.last_update {
-                self.log.dups_mut().push(batch, &dups);
+            if through <= self.core.copy.info.last_update {
+                self.core.copy.log.dups_mut().push(batch, &dups);
             }
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
         } else if *key == STAMPS_KEY {
             // Damaged stamps do not fail the group.
             let stamps = codec::decode_all::<Stamps>("scrub stamps", value);
-            self.scrub_order = self.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
+            self.core.copy.scrub_order =
+                self.core.copy.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
         } else if let Some(object) = info::decode_missing_key(key)? {
             let item: Item = codec::decode_all("missing item", value)?;
-            self.missing.add(object, item);
+            self.core.copy.missing.add(object, item);
         }
         Ok(())
     }
 
     fn load_entry(&mut self, entry: LogEntry) {
-        if entry.version > self.info.log_tail {
-            self.log.push(entry);
+        if entry.version > self.core.copy.info.log_tail {
+            self.core.copy.log.push(entry);
         }
     }
 
     fn finish_load(&mut self) {
         self.update_last_complete();
-        self.committed = self.info.log_tail;
+        self.core.copy.committed = self.core.copy.info.log_tail;
         self.state = State::Stray;
         if self.core.placement.epoch.0 > 0 {
             self.join_interval();

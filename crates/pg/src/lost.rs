@@ -95,7 +95,7 @@ impl Pg {
     ) -> impl Iterator<Item = (Kind, &HObject, EVersion)> {
         let of = |kind| from.filter(|(of, _)| *of == kind).map(|(_, object)| object);
         let is_behind = of(Kind::Unreadable).is_some();
-        let missing = (!is_behind).then(|| self.missing.items_from(of(Kind::Missing)));
+        let missing = (!is_behind).then(|| self.core.copy.missing.items_from(of(Kind::Missing)));
         let missing = missing.into_iter().flatten();
         let missing = missing.map(|(object, item)| (Kind::Missing, object, item.need));
         let start = of(Kind::Unreadable).map_or(Bound::Unbounded, Bound::Included);
@@ -114,12 +114,12 @@ impl Pg {
     pub fn unfound_item(&self, object: &HObject) -> Item {
         let unreadable = || self.recovery.unreadable.get(object);
         let own = || unreadable().map(|need| Item { need: *need, have: EVersion::ZERO });
-        self.missing.get(object).or_else(own).unwrap_or_default()
+        self.core.copy.missing.get(object).or_else(own).unwrap_or_default()
     }
 
     /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
     pub fn is_unfound(&self, object: &HObject) -> bool {
-        let is_here = !self.missing.contains(object) && !self.is_unreadable(object);
+        let is_here = !self.core.copy.missing.contains(object) && !self.is_unreadable(object);
         !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
     }
 
@@ -141,14 +141,14 @@ impl Pg {
     /// The needed version of a lost object that is missing on a member. `None` if all members have at least a
     /// damaged copy, to which writes can be applied.
     pub fn lost_version(&self, object: &HObject) -> Option<EVersion> {
-        let is_owed = self.missing.contains(object) || self.is_missing_on_members(object);
+        let is_owed = self.core.copy.missing.contains(object) || self.is_missing_on_members(object);
         (is_owed && self.is_lost(object)).then(|| self.unfound_item(object).need)
     }
 
     /// Whether a reachable copy has an older version.
     pub fn has_older(&self, object: &HObject) -> bool {
         let members = self.peers.values().filter_map(|peer| peer.missing.get(object));
-        let mut items = members.chain(self.missing.get(object));
+        let mut items = members.chain(self.core.copy.missing.get(object));
         items.any(|item| item.have > EVersion::ZERO && item.have < item.need)
     }
 
@@ -161,7 +161,7 @@ impl Pg {
     pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
         let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
         let mut holders = BTreeSet::new();
-        for interval in self.past.iter() {
+        for interval in self.core.copy.past.iter() {
             let took_part = interval.acting.iter().chain(&interval.up).copied();
             // In a gap, any OSD may have taken part.
             let anybody = osds.iter().map(|(osd, _)| osd).filter(|_| interval.is_gap);
@@ -221,7 +221,7 @@ impl Pg {
     /// A write replaces or removes the object, so it is not missing any more. Returns whether it was in our
     /// own missing set.
     pub(crate) fn forget_lost(&mut self, object: &HObject) -> bool {
-        let was_missing = self.missing.remove(object);
+        let was_missing = self.core.copy.missing.remove(object);
         if was_missing {
             self.receiving.forget(object);
             self.update_last_complete();
@@ -250,7 +250,8 @@ impl Pg {
     /// OSDs came up: queries those that may have unfound objects. The missing set is searched only if there
     /// is an OSD to query.
     pub(crate) fn look_for_unfound(&mut self) {
-        let is_nothing_missing = self.missing.is_empty() && self.recovery.unreadable.is_empty();
+        let is_nothing_missing =
+            self.core.copy.missing.is_empty() && self.recovery.unreadable.is_empty();
         if is_nothing_missing {
             return;
         }

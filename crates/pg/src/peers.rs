@@ -46,7 +46,7 @@ impl Peer {
 impl Pg {
     /// The infos of all known copies, with an empty one for each member that has no copy.
     pub(crate) fn infos<'a>(&'a self, empty: &'a PgInfo) -> Infos<'a> {
-        let mut infos: Infos<'a> = BTreeMap::from([(self.core.own.whoami, &self.info)]);
+        let mut infos: Infos<'a> = BTreeMap::from([(self.core.own.whoami, &self.core.copy.info)]);
         let members = &self.core.placement.members;
         for (osd, peer) in &self.peers {
             match &peer.info {

@@ -72,8 +72,8 @@ impl Pg {
     /// A transaction that begins by creating the collection if there is none yet.
     pub(crate) fn transaction(&mut self, capacity: usize) -> Transaction {
         let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
-        if !self.created {
-            self.created = true;
+        if !self.core.copy.created {
+            self.core.copy.created = true;
             transaction.push(self.core.own.collection, Change::CreateCollection);
         }
         transaction
@@ -94,7 +94,7 @@ impl Pg {
 
     /// The stored key and value of the info.
     pub(crate) fn info_pair(&self) -> (Bytes, Bytes) {
-        (info::INFO_KEY, codec::encode_with_capacity(&self.info, PAIR_CAPACITY))
+        (info::INFO_KEY, codec::encode_with_capacity(&self.core.copy.info, PAIR_CAPACITY))
     }
 
     /// The stored key and value of the intervals.
@@ -102,7 +102,7 @@ impl Pg {
         let mut w = Writer::with_capacity(PAIR_CAPACITY);
         encode_intervals(
             &mut w,
-            &self.past,
+            &self.core.copy.past,
             self.core.placement.interval,
             &self.core.placement.members,
         );
@@ -131,7 +131,7 @@ impl Pg {
         pairs: &mut BTreeMap<Bytes, Bytes>,
         trimmed: Trimmed,
     ) {
-        let dups = self.log.dups();
+        let dups = self.core.copy.log.dups();
         let batches = dups.batches().len();
         pairs.extend(dups.batches().skip(batches - trimmed.remembered).map(dups_pair));
         if let Some(through) = trimmed.forgotten {
@@ -148,6 +148,7 @@ impl Pg {
 
     /// Recomputes `last_complete` from the missing set.
     pub(crate) fn update_last_complete(&mut self) {
-        self.info.last_complete = last_complete(&self.info, &self.log, &self.missing);
+        self.core.copy.info.last_complete =
+            last_complete(&self.core.copy.info, &self.core.copy.log, &self.core.copy.missing);
     }
 }

@@ -154,7 +154,8 @@ impl Pg {
     /// Whether the object has the version that our log names. If the log does not reach back so far (zero),
     /// any version is accepted: the source does not miss the object.
     fn is_what_is_needed(&self, push: &Push) -> bool {
-        let (Some(need), Some(version)) = (self.missing.need(&push.object), pushed_version(push))
+        let (Some(need), Some(version)) =
+            (self.core.copy.missing.need(&push.object), pushed_version(push))
         else {
             return false;
         };
@@ -175,7 +176,7 @@ impl Pg {
             self.miss_replaced(&mut transaction, &push);
         }
         self.write_piece(&mut transaction, push, info);
-        if next.is_none() && self.missing.contains(&object) {
+        if next.is_none() && self.core.copy.missing.contains(&object) {
             self.unset_missing(&mut transaction, info::missing_key(&object));
         }
         self.receiving.last += 1;
@@ -187,18 +188,18 @@ impl Pg {
     /// Keeps an object that is replaced in pieces in the missing set until its last piece is stored.
     fn miss_replaced(&mut self, transaction: &mut Transaction, push: &Push) {
         let object = &push.object;
-        if *object >= self.info.last_backfill {
+        if *object >= self.core.copy.info.last_backfill {
             return;
         }
-        if !self.missing.contains(object) {
+        if !self.core.copy.missing.contains(object) {
             let need = pushed_version(push).unwrap_or(EVersion::ZERO);
-            self.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+            self.core.copy.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
         }
         // Stored even for a missing object: the store may have removed the item, if it had stored the last
         // piece of an earlier attempt and the interval ended before this copy heard of that.
         self.update_last_complete();
         let mut pairs = BTreeMap::from([self.info_pair()]);
-        pairs.extend(self.missing.pair(object));
+        pairs.extend(self.core.copy.missing.pair(object));
         self.set_meta(transaction, pairs);
     }
 
@@ -241,7 +242,7 @@ impl Pg {
     /// A piece is durable: asks for the next one, or completes the object.
     pub(crate) fn stored_piece(&mut self, job: u64) {
         let Some(Piece { from, object, next }) = self.receiving.pieces.remove(&job) else { return };
-        let was_missing = next.is_none() && self.missing.remove(&object);
+        let was_missing = next.is_none() && self.core.copy.missing.remove(&object);
         if was_missing {
             self.update_last_complete();
         }
@@ -261,7 +262,7 @@ impl Pg {
         self.receiving.forget(&object);
         let mut transaction = self.transaction(2);
         transaction.push(self.core.own.collection, Change::Remove { object: object.clone() });
-        if let Some(pair) = self.missing.pair(&object) {
+        if let Some(pair) = self.core.copy.missing.pair(&object) {
             self.set_meta(&mut transaction, BTreeMap::from([pair]));
         }
         self.commit(Tag::Progress, transaction);
@@ -273,7 +274,7 @@ impl Pg {
 
     /// A write of the primary replaces or removes the object, so it is not missing any more.
     pub(crate) fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
-        if self.missing.remove(object) {
+        if self.core.copy.missing.remove(object) {
             self.unset_missing(transaction, info::missing_key(object));
             self.update_last_complete();
         }

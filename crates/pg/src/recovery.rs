@@ -132,7 +132,7 @@ impl Pg {
 
     /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty()
+        self.core.copy.missing.is_empty()
             && self.recovery.members_missing == 0
             && self.recovery.unreadable.is_empty()
             && self.recovery.active.is_empty()
@@ -155,13 +155,13 @@ impl Pg {
 
     /// Number of missing objects, counted once for each copy that misses them.
     pub fn objects_missing(&self) -> usize {
-        self.missing.len() + self.recovery.members_missing
+        self.core.copy.missing.len() + self.recovery.members_missing
     }
 
     /// Whether a request for the object must wait until it is recovered. Deletions need only the
     /// primary's metadata.
     pub fn is_blocked(&self, object: &HObject, writes: bool, deletes: bool) -> bool {
-        if self.missing.contains(object) {
+        if self.core.copy.missing.contains(object) {
             return true;
         }
         // Another copy may turn up.
@@ -199,7 +199,7 @@ impl Pg {
 
     /// Whether [`Pg::recover_next`] may start something.
     pub fn wants_recovery(&self) -> bool {
-        let missing = !self.missing.is_empty()
+        let missing = !self.core.copy.missing.is_empty()
             || self.recovery.members_missing > 0
             || !self.recovery.unreadable.is_empty();
         self.is_recovering_state()
@@ -248,7 +248,7 @@ impl Pg {
             // Another copy turned up: now ours can be marked missing.
             self.miss_own(object, need);
         }
-        if let Some(need) = self.missing.need(object) {
+        if let Some(need) = self.core.copy.missing.need(object) {
             let source = self.find_source(object, need).or_else(|| self.find_chance(object));
             let Some(source) = source else { return false };
             let operation = Operation { pulling: Some(source), ..Operation::default() };
@@ -270,7 +270,7 @@ impl Pg {
     /// Pushes our copy of the object to members. False while a write of it is in flight, or if our copy is
     /// not valid.
     pub(crate) fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
-        let is_bad = self.missing.contains(object) || self.is_unreadable(object);
+        let is_bad = self.core.copy.missing.contains(object) || self.is_unreadable(object);
         if is_bad || self.is_being_written(object) {
             return false;
         }
@@ -313,7 +313,7 @@ impl Pg {
         let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
         let follows = self.state == State::Active
             && self.core.placement.members.acting.contains(&osd)
-            && need <= self.committed
+            && need <= self.core.copy.committed
             && is_filled;
         !peer.missing.contains(object) && (follows || peer.has(object, need))
     }
@@ -329,7 +329,7 @@ impl Pg {
 
     /// The version of an object according to the log; zero if the log does not have it.
     pub fn logged_version(&self, object: &HObject) -> EVersion {
-        let mut entries = self.log.entries().rev();
+        let mut entries = self.core.copy.log.entries().rev();
         let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
         last.map_or(EVersion::ZERO, |entry| entry.version)
     }
@@ -358,7 +358,7 @@ impl Pg {
 
     /// Whether a write of the object is not durable on all participants.
     pub(crate) fn has_write_in_flight(&self, object: &HObject) -> bool {
-        let mut uncertain = self.log.above(self.committed);
+        let mut uncertain = self.core.copy.log.above(self.core.copy.committed);
         uncertain.any(|entry| entry.changes_object() && entry.object == *object)
     }
 
@@ -372,7 +372,7 @@ impl Pg {
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
     /// not asked for it yet. Its object is accepted only in just the missing version.
     pub(crate) fn find_chance(&self, object: &HObject) -> Option<OsdId> {
-        let need = self.missing.need(object)?;
+        let need = self.core.copy.missing.need(object)?;
         let may_have = |(osd, peer): &(&OsdId, &Peer)| {
             **osd != self.core.own.whoami && peer.may_have(object, need)
         };
@@ -392,7 +392,7 @@ impl Pg {
 
     /// The OSD from which an object was pulled does not have it, or our disk has no room for it.
     pub(crate) fn not_fetched(&mut self, object: &HObject, from: OsdId, has_room: bool) {
-        let Some(need) = self.missing.get(object) else { return };
+        let Some(need) = self.core.copy.missing.get(object) else { return };
         match has_room {
             true => self.miss_on_member(from, object, Item { have: EVersion::ZERO, ..need }),
             false => (self.recovery.is_toofull, self.recovery.is_stuck) = (true, true),
@@ -492,7 +492,7 @@ impl Pg {
 
     /// Asks a stray for its log if objects are missing or unreadable here.
     pub(crate) fn ask_if_useful(&mut self, osd: OsdId) {
-        if !self.missing.is_empty() || !self.recovery.unreadable.is_empty() {
+        if !self.core.copy.missing.is_empty() || !self.recovery.unreadable.is_empty() {
             self.send(osd, &Body::LogRequest);
         }
     }

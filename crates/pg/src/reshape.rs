@@ -19,6 +19,7 @@
 
 mod index;
 
+use crate::core::LocalCopy;
 use crate::core::steps::{log_pair, next_step};
 use crate::message::{Body, Header};
 use crate::persist::{dups_pair, last_complete};
@@ -95,19 +96,21 @@ impl Pg {
     /// passed just now.
     pub fn new_part(&self, id: PgId) -> Pg {
         let state = match self.state {
-            _ if !self.created => State::Stray,
+            _ if !self.core.copy.created => State::Stray,
             State::Failed => State::Failed,
             _ => State::Reshaping,
         };
-        Pg {
-            state,
-            created: self.created,
-            past: self.past.clone(),
-            knows_past: self.knows_past,
-            readers: self.readers.clone(),
-            scrub_order: self.scrub_order,
-            ..Pg::new(id, self.core.own.whoami).with_sizes(self.core.own.sizes)
-        }
+        let whole = &self.core.copy;
+        let mut part = Pg::new(id, self.core.own.whoami).with_sizes(self.core.own.sizes);
+        part.core.copy = LocalCopy {
+            created: whole.created,
+            past: whole.past.clone(),
+            knows_past: whole.knows_past,
+            scrub_order: whole.scrub_order,
+            ..LocalCopy::default()
+        };
+        (part.state, part.readers) = (state, self.readers.clone());
+        part
     }
 
     /// Stops the copy until it is split or merged.
@@ -135,7 +138,7 @@ impl Pg {
         let count = parts.len() as u64 + 1;
         let mut steps = VecDeque::new();
         let mut last = Transaction { changes: Vec::with_capacity(3 * parts.len() + 3) };
-        if !self.created {
+        if !self.core.copy.created {
             steps.push_back(Transaction {
                 changes: vec![(self.core.own.collection, Change::CreateCollection)],
             });
@@ -144,7 +147,8 @@ impl Pg {
         for (index, part) in (1..).zip(parts) {
             let hashes = part.hashes();
             let Part { info, log, missing } = self.part(hashes, index, count);
-            (part.info, part.log, part.missing) = (info, log, missing);
+            (part.core.copy.info, part.core.copy.log) = (info, log);
+            part.core.copy.missing = missing;
             self.prepare_meta(&mut steps, part);
             dealing.add(part.core.own.meta.clone(), hashes);
             last.push(part.core.own.collection, Change::CreateCollection);
@@ -209,9 +213,9 @@ impl Pg {
         // Missing sets are dropped with the logs, so the content of missing objects is removed: it is
         // not valid.
         let copies = sources.iter().map(|source| &**source).chain([&*self]);
-        steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.missing)));
+        steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.core.copy.missing)));
         let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
-        for source in sources.iter().filter(|source| source.created) {
+        for source in sources.iter().filter(|source| source.core.copy.created) {
             let (hashes, from) = (source.hashes(), source.core.own.collection);
             let (object, target) = (source.core.own.meta.clone(), self.core.own.collection);
             transaction.push(from, Change::Remove { object });
@@ -219,7 +223,7 @@ impl Pg {
             transaction.push(from, Change::RemoveCollection);
         }
         self.remove_meta(&mut transaction, info::missing_keys());
-        if own.log.head() != self.log.head() {
+        if own.log.head() != self.core.copy.log.head() {
             self.remove_meta(&mut transaction, info::log_keys());
             let (first, _) = info::dups_keys();
             let new = info::dups_key(EVersion { epoch: self.core.placement.interval, version: 0 });
@@ -228,7 +232,7 @@ impl Pg {
         let info = (info::INFO_KEY, codec::encode_to_bytes(&own.info));
         self.set_meta(&mut transaction, BTreeMap::from([info, self.intervals_pair()]));
         steps.push_back(transaction);
-        let sources = sources.iter().filter(|source| source.created);
+        let sources = sources.iter().filter(|source| source.core.copy.created);
         let metas = sources
             .map(|source| (source.core.own.collection, source.core.own.meta.clone()))
             .collect();
@@ -242,7 +246,7 @@ impl Pg {
     /// attempt left.
     fn prepare_dups(&self, own: &Part) -> VecDeque<Transaction> {
         let mut steps = VecDeque::new();
-        if own.log.head() == self.log.head() {
+        if own.log.head() == self.core.copy.log.head() {
             return steps;
         }
         let mut transaction = Transaction::new();
@@ -258,36 +262,43 @@ impl Pg {
 
     fn has_all_of(&self, source: &Pg, versions: MergedVersions) -> bool {
         let has = |pg: &Pg, version: EVersion| {
-            let is_whole = pg.info.is_complete() && pg.missing.is_empty();
-            pg.created && is_whole && pg.info.last_update == version
+            let copy = &pg.core.copy;
+            let is_whole = copy.info.is_complete() && copy.missing.is_empty();
+            copy.created && is_whole && copy.info.last_update == version
         };
         has(self, versions.target) && has(source, versions.source)
     }
 
     fn merged_whole(&self, source: &Pg) -> Part {
-        let log = split::merged_log(self.core.placement.interval, &self.log, &source.log);
-        let info = split::merged_info(&self.info, &source.info, &log);
+        let log = split::merged_log(
+            self.core.placement.interval,
+            &self.core.copy.log,
+            &source.core.copy.log,
+        );
+        let info = split::merged_info(&self.core.copy.info, &source.core.copy.info, &log);
         Part { info, log, missing: Missing::default() }
     }
 
     fn merged_incomplete(&self, sources: &[&mut Pg]) -> Part {
         tracing::debug!(pg = %self.core.own.id, osd = %self.core.own.whoami, "the merged copy is not complete");
-        let sum = |count: fn(&PgInfo) -> u64| sources.iter().map(|pg| count(&pg.info)).sum::<u64>();
+        let sum = |count: fn(&PgInfo) -> u64| {
+            sources.iter().map(|pg| count(&pg.core.copy.info)).sum::<u64>()
+        };
         let info = PgInfo {
             last_backfill: HObject::default(),
-            last_complete: self.info.last_update,
-            objects: self.info.objects + sum(|info| info.objects),
-            clones: self.info.clones + sum(|info| info.clones),
-            bytes: self.info.bytes + sum(|info| info.bytes),
-            ..self.info.clone()
+            last_complete: self.core.copy.info.last_update,
+            objects: self.core.copy.info.objects + sum(|info| info.objects),
+            clones: self.core.copy.info.clones + sum(|info| info.clones),
+            bytes: self.core.copy.info.bytes + sum(|info| info.bytes),
+            ..self.core.copy.info.clone()
         };
-        Part { info, log: self.log.clone(), missing: Missing::default() }
+        Part { info, log: self.core.copy.log.clone(), missing: Missing::default() }
     }
 
     fn part(&self, hashes: Hashes, index: u64, count: u64) -> Part {
-        let mut info = split::part_of_info(&self.info, hashes, index, count);
-        let log = split::part_of_log(&self.log, hashes);
-        let missing = split::part_of_missing(&self.missing, hashes);
+        let mut info = split::part_of_info(&self.core.copy.info, hashes, index, count);
+        let log = split::part_of_log(&self.core.copy.log, hashes);
+        let missing = split::part_of_missing(&self.core.copy.missing, hashes);
         info.last_complete = last_complete(&info, &log, &missing);
         Part { info, log, missing }
     }
@@ -295,9 +306,10 @@ impl Pg {
     /// Stores the meta object of a part ahead, in this collection, in place of any that an earlier attempt
     /// left.
     fn prepare_meta(&self, steps: &mut VecDeque<Transaction>, part: &Pg) {
-        let missing = part.missing.iter().filter_map(|(object, _)| part.missing.pair(object));
-        let dups = part.log.dups().batches().map(dups_pair);
-        let mut pairs = dups.chain(part.log.entries().map(log_pair)).chain(missing).peekable();
+        let LocalCopy { log, missing, .. } = &part.core.copy;
+        let missing = missing.iter().filter_map(|(object, _)| missing.pair(object));
+        let dups = log.dups().batches().map(dups_pair);
+        let mut pairs = dups.chain(log.entries().map(log_pair)).chain(missing).peekable();
         let object = || part.core.own.meta.clone();
         let mut changes = vec![(self.core.own.collection, Change::Remove { object: object() })];
         while let Some(some) = next_step(&mut pairs) {
@@ -314,13 +326,14 @@ impl Pg {
 
     /// Reduces this copy's own meta object to its part of the state.
     fn keep_own_meta(&self, transaction: &mut Transaction, own: &Part) {
-        let gone = self.missing.iter().filter(|(object, _)| !own.missing.contains(object));
+        let gone =
+            self.core.copy.missing.iter().filter(|(object, _)| !own.missing.contains(object));
         let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
         if !keys.is_empty() {
             let object = self.core.own.meta.clone();
             transaction.push(self.core.own.collection, Change::OmapRemove { object, keys });
         }
-        let entries = self.log.entries().zip(own.log.entries());
+        let entries = self.core.copy.log.entries().zip(own.log.entries());
         let changed = entries.filter(|(before, after)| before != after);
         let mut pairs: BTreeMap<Bytes, Bytes> = changed.map(|(_, entry)| log_pair(entry)).collect();
         pairs.insert(info::INFO_KEY, codec::encode_to_bytes(&own.info));
@@ -331,10 +344,11 @@ impl Pg {
     /// Takes part in the present interval again. Call at [`Output::Reshaped`], on the copy and its parts.
     pub fn take_shape(&mut self) {
         if let Some(own) = self.reshaping.take().and_then(|reshaping| reshaping.own) {
-            (self.info, self.log, self.missing) = (own.info, own.log, own.missing);
+            (self.core.copy.info, self.core.copy.log, self.core.copy.missing) =
+                (own.info, own.log, own.missing);
         }
-        self.created = true;
-        self.committed = self.info.log_tail;
+        self.core.copy.created = true;
+        self.core.copy.committed = self.core.copy.info.log_tail;
         self.state = State::Stray;
         self.join_interval();
         for (from, header, body) in std::mem::take(&mut self.held.0) {

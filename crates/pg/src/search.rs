@@ -111,7 +111,9 @@ impl Pg {
                 let objects = self.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
                 candidates.extend(objects.take(left).map(add));
             }
-            OWN => candidates.extend(self.missing.by_need_after(after).take(left).map(add)),
+            OWN => {
+                candidates.extend(self.core.copy.missing.by_need_after(after).take(left).map(add))
+            }
             UNREADABLE => {
                 let objects = self.recovery.unreadable.range::<HObject, _>(behind);
                 candidates

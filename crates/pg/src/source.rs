@@ -198,7 +198,7 @@ impl Pg {
 
     /// Answers with a page of our objects and versions.
     pub(crate) fn asked_to_list(&mut self, to: OsdId, from: HObject) {
-        match self.created {
+        match self.core.copy.created {
             true => self.scan(Some(to), from),
             false => self.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
         }
@@ -225,7 +225,8 @@ impl Pg {
                 scan.left = scan.objects.len();
             }
             // Nothing was ever written, or nothing is backfilled yet.
-            Err(StoreError::NoCollection(_)) if scan.to.is_some() || self.info.is_empty() => {}
+            Err(StoreError::NoCollection(_))
+                if scan.to.is_some() || self.core.copy.info.is_empty() => {}
             other => {
                 let to = scan.to;
                 self.sources.scans.remove(&job);

@@ -105,7 +105,7 @@ impl Pg {
     /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
     /// so this copy takes no further ones: peering in the next interval lets it recover them.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
-        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.log.head(), "{what}: the members will meet again");
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
         self.state = State::Stalled;
         self.cease();
         if let Some(primary) = self.core.placement.members.primary {
@@ -137,9 +137,9 @@ impl Pg {
     pub(crate) fn read_again(&mut self) {
         self.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         self.state = State::Loading;
-        self.info = PgInfo::default();
-        self.log = PgLog::default();
-        self.missing.clear();
+        self.core.copy.info = PgInfo::default();
+        self.core.copy.log = PgLog::default();
+        self.core.copy.missing.clear();
         self.load_page(None);
     }
 

@@ -2,7 +2,6 @@
 
 use crate::backfill::Backfill;
 use crate::core::Core;
-use crate::intervals::PastIntervals;
 use crate::leases::Readers;
 use crate::members::Participants;
 use crate::message::{Body, Header};
@@ -14,7 +13,7 @@ use crate::reshape::{Held, Reshaping};
 use crate::scrub::Order;
 use crate::source::Sources;
 use crate::stall::Room;
-use crate::{Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{Osds, Sizes};
 use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -172,17 +171,6 @@ pub struct MapChange {
 pub struct Pg {
     pub(crate) core: Core,
     pub(crate) state: State,
-    /// Set if the collection exists, or its creation was submitted.
-    pub(crate) created: bool,
-    pub(crate) info: PgInfo,
-    pub(crate) log: PgLog,
-    /// The missing set; stored.
-    pub(crate) missing: Missing,
-    /// Intervals since the group was last clean; stored.
-    pub(crate) past: PastIntervals,
-    /// Set if `past` has all of them.
-    pub(crate) knows_past: bool,
-
     /// The present time, and until when the read lease holds that this OSD granted to the present
     /// primary. See [`Pg::set_time`].
     pub(crate) now: Time,
@@ -191,8 +179,6 @@ pub struct Pg {
 
     /// Writes that are not durable on all participants, oldest first.
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// All writes up to here are durable on all members.
-    pub(crate) committed: EVersion,
     /// Transactions that the store has not completed, including the due one of `is_store_due`.
     pub(crate) commits_pending: usize,
     /// Set if the interval must be stored ([`Pg::store_interval`]).
@@ -222,8 +208,6 @@ pub struct Pg {
     pub(crate) room: Room,
     /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
     pub(crate) is_resting: bool,
-    /// An administrator's scrub order that is not carried out yet. Members tell it to a new primary.
-    pub(crate) scrub_order: Option<Order>,
     pub(crate) reshaping: Option<Reshaping>,
     pub(crate) held: Held,
     pub(crate) outputs: VecDeque<Output>,
@@ -235,17 +219,10 @@ impl Pg {
         Pg {
             core: Core::new(id, whoami),
             state: State::Stray,
-            created: false,
-            info: PgInfo::default(),
-            log: PgLog::default(),
-            missing: Missing::default(),
-            past: PastIntervals::default(),
-            knows_past: false,
             now: Time::ZERO,
             promised: Time::ZERO,
             readers: Readers::default(),
             in_flight: VecDeque::new(),
-            committed: EVersion::ZERO,
             commits_pending: 0,
             is_store_due: false,
             peers: BTreeMap::new(),
@@ -263,7 +240,6 @@ impl Pg {
             sources: Sources::default(),
             room: Room::default(),
             is_resting: false,
-            scrub_order: None,
             reshaping: None,
             held: Held::default(),
             outputs: VecDeque::new(),
@@ -357,7 +333,7 @@ impl Pg {
             self.drained();
         }
         // `Removed` is always the final output. The group may have been recreated meanwhile.
-        if is_removed && self.state == State::Stray && !self.created {
+        if is_removed && self.state == State::Stray && !self.core.copy.created {
             self.outputs.push_back(Output::Removed);
         }
     }
@@ -405,12 +381,12 @@ impl Pg {
 
     /// The scrub order that is not carried out yet.
     pub fn scrub_order(&self) -> Option<Order> {
-        self.scrub_order
+        self.core.copy.scrub_order
     }
 
     /// Sets the scrub order that this copy tells to later primaries. The OSD stores it.
     pub fn set_scrub_order(&mut self, order: Option<Order>) {
-        self.scrub_order = order;
+        self.core.copy.scrub_order = order;
     }
 
     /// The header of a message that is sent now.
@@ -433,16 +409,24 @@ impl Pg {
 
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
-        assert_eq!(self.log.tail(), self.info.log_tail, "the info knows the log's tail");
-        assert!(self.committed <= self.log.head() || !self.is_active());
+        assert_eq!(
+            self.core.copy.log.tail(),
+            self.core.copy.info.log_tail,
+            "the info knows the log's tail"
+        );
+        assert!(self.core.copy.committed <= self.core.copy.log.head() || !self.is_active());
         if self.is_active() {
-            assert!(self.is_primary() && self.info.is_complete());
-            assert_eq!(self.log.head(), self.info.last_update);
+            assert!(self.is_primary() && self.core.copy.info.is_complete());
+            assert_eq!(self.core.copy.log.head(), self.core.copy.info.last_update);
         }
         // While the copy is loaded, its info is there before its missing set.
         let is_read = self.state != State::Loading;
-        if is_read && self.missing.is_empty() && self.info.is_complete() {
-            assert_eq!(self.info.last_complete, self.info.last_update, "{:?}", self.state);
+        if is_read && self.core.copy.missing.is_empty() && self.core.copy.info.is_complete() {
+            assert_eq!(
+                self.core.copy.info.last_complete, self.core.copy.info.last_update,
+                "{:?}",
+                self.state
+            );
         }
         assert!(self.in_flight.iter().is_sorted_by_key(|write| write.version));
     }

@@ -14,15 +14,15 @@ impl Pg {
     }
 
     pub fn info(&self) -> &PgInfo {
-        &self.info
+        &self.core.copy.info
     }
 
     pub fn log(&self) -> &PgLog {
-        &self.log
+        &self.core.copy.log
     }
 
     pub fn missing(&self) -> &Missing {
-        &self.missing
+        &self.core.copy.missing
     }
 
     pub fn members(&self) -> &Members {
@@ -35,7 +35,7 @@ impl Pg {
 
     /// The newest version that is known here to be durable on all members.
     pub fn committed(&self) -> EVersion {
-        self.committed
+        self.core.copy.committed
     }
 
     /// Whether this OSD is the group's primary, and up.
@@ -61,7 +61,7 @@ impl Pg {
 
     /// Whether this OSD stores nothing of the group.
     pub fn is_absent(&self) -> bool {
-        !self.created
+        !self.core.copy.created
     }
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
@@ -111,10 +111,10 @@ impl Pg {
         match self.state {
             State::Active => true,
             State::ReplicaActive => {
-                self.info.history.last_epoch_started >= self.core.placement.interval
+                self.core.copy.info.history.last_epoch_started >= self.core.placement.interval
                     && self.core.placement.members.acting.contains(&self.core.own.whoami)
-                    && !self.missing.contains(object)
-                    && !self.is_written_above(object, self.committed)
+                    && !self.core.copy.missing.contains(object)
+                    && !self.is_written_above(object, self.core.copy.committed)
             }
             _ => false,
         }
@@ -122,11 +122,11 @@ impl Pg {
 
     /// Whether the log proves that no write of the object came after this version.
     pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
-        version >= self.log.tail() && !self.is_written_above(object, version)
+        version >= self.core.copy.log.tail() && !self.is_written_above(object, version)
     }
 
     fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
-        let mut entries = self.log.above(version);
+        let mut entries = self.core.copy.log.above(version);
         entries.any(|entry| entry.changes_object() && entry.object == *object)
     }
 }

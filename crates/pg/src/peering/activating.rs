@@ -26,15 +26,15 @@ impl Pg {
 
     fn activate(&mut self) {
         self.state = State::Activating;
-        let history = &mut self.info.history;
+        let history = &mut self.core.copy.info.history;
         history.same_interval_since = self.core.placement.interval;
         if history.epoch_created == Epoch(0) {
             history.epoch_created = self.core.placement.interval;
         }
         if self.core.placement.members.is_enough() {
-            self.info.last_epoch_started = self.core.placement.interval;
+            self.core.copy.info.last_epoch_started = self.core.placement.interval;
         }
-        self.knows_past = true;
+        self.core.copy.knows_past = true;
         self.waiting = self.participants.iter().copied().collect();
         for member in self.participants.without(self.core.own.whoami) {
             self.activate_member(member);
@@ -58,21 +58,21 @@ impl Pg {
         let info = self.peers[&member].info.clone().unwrap_or_default();
         let overlaps = self.peers[&member].is_missing_known;
         let is_reset = !overlaps || !info.is_complete() && info.last_backfill == HObject::default();
-        let follows = !is_reset && self.log.contains(info.last_update);
-        let tail = if follows { info.last_update } else { self.log.tail() };
-        let entries = self.log.above(tail).cloned().collect();
-        let dups = if is_reset { self.log.dups().clone() } else { Dups::default() };
+        let follows = !is_reset && self.core.copy.log.contains(info.last_update);
+        let tail = if follows { info.last_update } else { self.core.copy.log.tail() };
+        let entries = self.core.copy.log.above(tail).cloned().collect();
+        let dups = if is_reset { self.core.copy.log.dups().clone() } else { Dups::default() };
         let activation = Activation {
             is_reset,
-            info: self.info.clone(),
-            intervals: self.past.clone(),
+            info: self.core.copy.info.clone(),
+            intervals: self.core.copy.past.clone(),
             tail,
             entries,
             dups,
         };
         self.send(member, &Body::Activate(Box::new(activation)));
         let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };
-        let own = self.info.clone();
+        let own = self.core.copy.info.clone();
         let peer = self.peer_mut(member);
         peer.info = Some(crate::PgInfo { last_backfill, ..own });
         (peer.is_missing_known, peer.is_incomparable) = (true, false);
@@ -115,7 +115,7 @@ impl Pg {
 
     /// Begins recovery and, with enough members, service.
     pub(crate) fn become_active(&mut self) {
-        self.committed = self.info.last_update;
+        self.core.copy.committed = self.core.copy.info.last_update;
         self.recovery.begin(self.members_missing());
         self.ask_helpers();
         if !self.core.placement.members.is_enough() {
@@ -125,7 +125,7 @@ impl Pg {
         self.state = State::Active;
         // Their leases are over. An inactive group keeps them: it has not waited for them.
         self.readers.clear();
-        self.info.history.last_epoch_started = self.info.last_epoch_started;
+        self.core.copy.info.history.last_epoch_started = self.core.copy.info.last_epoch_started;
         self.outputs.push_back(Output::Activated);
         self.go_on_recovering();
         // A group that is clean at once has shared its history with that.
@@ -136,7 +136,7 @@ impl Pg {
 
     /// Stores the group's history, and sends it to all participants.
     pub(crate) fn share_history(&mut self) {
-        let history = self.info.history;
+        let history = self.core.copy.info.history;
         for member in self.participants.without(self.core.own.whoami) {
             self.send(member, &Body::History(history));
         }
@@ -169,8 +169,8 @@ impl Pg {
         }
         self.is_clean = true;
         self.outputs.push_back(Output::Clean);
-        self.info.history.last_epoch_clean = self.core.placement.epoch;
-        self.past.clear();
+        self.core.copy.info.history.last_epoch_clean = self.core.placement.epoch;
+        self.core.copy.past.clear();
         self.share_history();
         self.dismiss_strays();
     }
@@ -212,7 +212,7 @@ impl Pg {
     /// Updates the infos of participants to ours, except for `last_backfill`.
     fn refresh_participants(&mut self) {
         for member in self.participants.iter() {
-            let own = self.info.clone();
+            let own = self.core.copy.info.clone();
             if let Some(info) = self.peers.get_mut(member).and_then(|peer| peer.info.as_mut()) {
                 let last_backfill = std::mem::take(&mut info.last_backfill);
                 *info = crate::PgInfo { last_backfill, ..own };

@@ -22,24 +22,29 @@ impl Pg {
         };
         let merged = match is_reset {
             true => None,
-            false => merge::merge(&self.log, &self.missing, &self.info.last_backfill, &theirs),
+            false => merge::merge(
+                &self.core.copy.log,
+                &self.core.copy.missing,
+                &self.core.copy.info.last_backfill,
+                &theirs,
+            ),
         };
         if !is_reset && merged.is_none() {
             tracing::error!(pg = %self.core.own.id, "the log to follow does not overlap with ours");
             return;
         }
         self.state = State::ReplicaActive;
-        self.committed = info.last_update;
-        self.past = intervals;
-        self.knows_past = true;
+        self.core.copy.committed = info.last_update;
+        self.core.copy.past = intervals;
+        self.core.copy.knows_past = true;
         let tag = Tag::Activated(self.core.placement.interval);
         match merged {
             Some(merged) => {
-                let last_backfill = self.info.last_backfill.clone();
+                let last_backfill = self.core.copy.info.last_backfill.clone();
                 self.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
             }
             None => {
-                self.info = PgInfo { last_backfill: HObject::default(), ..info };
+                self.core.copy.info = PgInfo { last_backfill: HObject::default(), ..info };
                 self.begin_anew(theirs.with_dups(dups), tag);
             }
         }
@@ -55,11 +60,11 @@ impl Pg {
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
         let mut transaction = self.replace_dups(log.dups());
         self.remove_meta(&mut transaction, info::log_keys());
-        self.log = log;
-        let missing = std::mem::take(&mut self.missing);
-        self.info.log_tail = self.log.tail();
+        self.core.copy.log = log;
+        let missing = std::mem::take(&mut self.core.copy.missing);
+        self.core.copy.info.log_tail = self.core.copy.log.tail();
         self.update_last_complete();
-        let entries: Vec<_> = self.log.entries().map(log_pair).collect();
+        let entries: Vec<_> = self.core.copy.log.entries().map(log_pair).collect();
         let (mut stored, mut pairs) = (0, entries.into_iter().peekable());
         while let Some(mut some) = next_step(&mut pairs) {
             stored += some.len();
@@ -84,9 +89,9 @@ impl Pg {
 
     /// The info of the reset copy while it has only so many entries of the log.
     fn info_through(&self, entries: usize) -> PgInfo {
-        let newest = self.log.entries().nth(entries - 1).map(|entry| entry.version);
-        let last_update = newest.unwrap_or(self.log.tail());
-        PgInfo { last_update, last_complete: last_update, ..self.info.clone() }
+        let newest = self.core.copy.log.entries().nth(entries - 1).map(|entry| entry.version);
+        let last_update = newest.unwrap_or(self.core.copy.log.tail());
+        PgInfo { last_update, last_complete: last_update, ..self.core.copy.info.clone() }
     }
 
     /// Stores new dups in place of the old ones. Most are stored in transactions of their own before the log
@@ -113,8 +118,8 @@ impl Pg {
         if self.state != State::ReplicaActive {
             return;
         }
-        self.info.history.merge(history);
-        self.past.trim(self.info.history.last_epoch_clean);
+        self.core.copy.info.history.merge(history);
+        self.core.copy.past.trim(self.core.copy.info.history.last_epoch_clean);
         self.store_info_and_intervals(Tag::Progress);
     }
 
@@ -134,17 +139,17 @@ impl Pg {
         self.forget_peers();
         let mut transaction = Transaction::new();
         transaction.push(self.core.own.collection, Change::RemoveCollection);
-        self.created = false;
+        self.core.copy.created = false;
         if std::mem::take(&mut self.is_store_due) {
             self.commits_pending -= 1;
         }
-        self.knows_past = false;
-        self.scrub_order = None;
-        self.info = PgInfo::default();
-        self.log = PgLog::default();
-        self.missing.clear();
-        self.past.clear();
-        self.committed = EVersion::ZERO;
+        self.core.copy.knows_past = false;
+        self.core.copy.scrub_order = None;
+        self.core.copy.info = PgInfo::default();
+        self.core.copy.log = PgLog::default();
+        self.core.copy.missing.clear();
+        self.core.copy.past.clear();
+        self.core.copy.committed = EVersion::ZERO;
         self.commit(Tag::Removed, transaction);
     }
 }

@@ -28,9 +28,9 @@ impl Pg {
     /// The prior set: all OSDs that may have a copy that matters, up or down.
     fn prior_set(&self) -> BTreeSet<OsdId> {
         let mut prior: BTreeSet<OsdId> = self.core.placement.members.all().collect();
-        match (self.knows_past, &self.core.placement.osds) {
+        match (self.core.copy.knows_past, &self.core.placement.osds) {
             (false, Some(osds)) => prior.extend(osds.iter().map(|(osd, _)| osd)),
-            _ => prior.extend(self.past.participants()),
+            _ => prior.extend(self.core.copy.past.participants()),
         }
         prior.remove(&self.core.own.whoami);
         prior
@@ -86,10 +86,10 @@ impl Pg {
 
     fn find_blocking(&self) -> BTreeSet<OsdId> {
         let Some(osds) = &self.core.placement.osds else { return BTreeSet::new() };
-        match self.knows_past {
+        match self.core.copy.knows_past {
             true => {
-                let started = self.info.history.last_epoch_started;
-                self.past.blocked_by(osds, self.core.placement.members.min_size, started)
+                let started = self.core.copy.info.history.last_epoch_started;
+                self.core.copy.past.blocked_by(osds, self.core.placement.members.min_size, started)
             }
             false => may_have_unknown(osds, &self.core.placement.members).into_iter().collect(),
         }
@@ -114,10 +114,10 @@ impl Pg {
 
     /// Answers a query.
     pub(crate) fn tell_info(&mut self, primary: OsdId) {
-        let notice = self.created.then(|| {
-            let missing = self.missing.len() as u64;
-            let (info, intervals) = (self.info.clone(), self.past.clone());
-            let (promises, scrub_order) = (self.promises(), self.scrub_order);
+        let notice = self.core.copy.created.then(|| {
+            let missing = self.core.copy.missing.len() as u64;
+            let (info, intervals) = (self.core.copy.info.clone(), self.core.copy.past.clone());
+            let (promises, scrub_order) = (self.promises(), self.core.copy.scrub_order);
             Box::new(Notice { info, missing, intervals, promises, scrub_order })
         });
         self.send(primary, &Body::Info(notice));
@@ -133,8 +133,8 @@ impl Pg {
         if let Some(notice) = &notice {
             self.learn(notice);
             self.learn_promises(&notice.promises);
-            let orders = [self.scrub_order, notice.scrub_order];
-            self.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
+            let orders = [self.core.copy.scrub_order, notice.scrub_order];
+            self.core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
         }
         let peer = self.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
@@ -162,12 +162,12 @@ impl Pg {
 
     /// Takes over the history and past intervals of another copy.
     fn learn(&mut self, notice: &Notice) {
-        self.info.history.merge(&notice.info.history);
-        if !self.knows_past {
-            self.knows_past = true;
-            self.past = notice.intervals.clone();
+        self.core.copy.info.history.merge(&notice.info.history);
+        if !self.core.copy.knows_past {
+            self.core.copy.knows_past = true;
+            self.core.copy.past = notice.intervals.clone();
         }
-        self.past.trim(self.info.history.last_epoch_clean);
+        self.core.copy.past.trim(self.core.copy.info.history.last_epoch_clean);
     }
 
     /// When all have answered: chooses the authoritative log and the acting set.

@@ -27,10 +27,10 @@ impl Pg {
     /// Sends our log and missing set to the primary.
     pub(crate) fn asked_for_log(&mut self, from: OsdId) {
         let part = LogPart {
-            info: self.info.clone(),
-            tail: self.log.tail(),
-            entries: self.log.entries().cloned().collect(),
-            missing: self.missing.clone(),
+            info: self.core.copy.info.clone(),
+            tail: self.core.copy.log.tail(),
+            entries: self.core.copy.log.entries().cloned().collect(),
+            missing: self.core.copy.missing.clone(),
         };
         self.send(from, &Body::Log(Box::new(part)));
     }
@@ -63,15 +63,16 @@ impl Pg {
 
     /// Merges the authoritative log into our copy.
     fn adopt(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
-        let (missing, last_backfill) = (&self.missing, &self.info.last_backfill);
-        let Some(merged) = merge::merge(&self.log, missing, last_backfill, theirs) else {
+        let (missing, last_backfill) =
+            (&self.core.copy.missing, &self.core.copy.info.last_backfill);
+        let Some(merged) = merge::merge(&self.core.copy.log, missing, last_backfill, theirs) else {
             tracing::error!(pg = %self.core.own.id, %from, "the log to follow does not overlap with ours");
             self.state = State::Incomplete;
             return;
         };
-        let history = self.info.history;
-        let last_epoch_started = self.info.last_epoch_started;
-        let last_backfill = self.info.last_backfill.clone();
+        let history = self.core.copy.info.history;
+        let last_epoch_started = self.core.copy.info.last_epoch_started;
+        let last_backfill = self.core.copy.info.last_backfill.clone();
         let info =
             crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
         self.take_merged(merged, info, Tag::Progress);
@@ -93,7 +94,7 @@ impl Pg {
             let peer = self.peer_mut(member);
             let info = peer.info.get_or_insert_default();
             let (head, has_missing) = (info.last_update, peer.missing_count > 0);
-            match self.log.contains(head) && !has_missing {
+            match self.core.copy.log.contains(head) && !has_missing {
                 true => self.expect_to_follow(member, head),
                 false => {
                     self.waiting.insert(member);
@@ -102,7 +103,7 @@ impl Pg {
             }
         }
         // Strays may have objects that we miss.
-        let (log, participants) = (&self.log, &self.participants);
+        let (log, participants) = (&self.core.copy.log, &self.participants);
         for (osd, peer) in &mut self.peers {
             let known = peer.info.as_ref().is_some_and(|info| log.contains(info.last_update));
             if !participants.contains(osd) && known && peer.missing_count == 0 {
@@ -115,7 +116,8 @@ impl Pg {
     fn expect_to_follow(&mut self, member: OsdId, head: EVersion) {
         let info = self.peers[&member].info.clone().unwrap_or_default();
         let theirs = PgLog::new(head, []);
-        let merged = merge::merge(&theirs, &Missing::default(), &info.last_backfill, &self.log);
+        let merged =
+            merge::merge(&theirs, &Missing::default(), &info.last_backfill, &self.core.copy.log);
         let peer = self.peer_mut(member);
         peer.missing = merged.map(|merged| merged.missing).unwrap_or_default();
         peer.is_missing_known = true;
@@ -123,7 +125,7 @@ impl Pg {
 
     fn compare_log(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
         let last_backfill = part.info.last_backfill.clone();
-        let merged = merge::merge(theirs, &part.missing, &last_backfill, &self.log);
+        let merged = merge::merge(theirs, &part.missing, &last_backfill, &self.core.copy.log);
         let is_participant = self.participants.contains(&from);
         let peer = self.peer_mut(from);
         peer.info = Some(part.info.clone());

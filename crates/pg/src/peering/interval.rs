@@ -27,7 +27,7 @@ impl Pg {
         let ends = is_first || change.is_gap || members != self.core.placement.members;
         let is_forced = self.wants_interval() && epoch > self.core.placement.interval;
         if ends {
-            if self.created
+            if self.core.copy.created
                 && !is_first
                 && members.hash_bits != self.core.placement.members.hash_bits
             {
@@ -37,7 +37,7 @@ impl Pg {
             self.remember_promise(epoch);
             self.end_interval(epoch, gap_from, osds_before);
             self.core.placement.members = members;
-            self.knows_past |= change.is_new;
+            self.core.copy.knows_past |= change.is_new;
         }
         if ends || is_forced {
             self.core.placement.interval = epoch;
@@ -51,7 +51,7 @@ impl Pg {
         if self.reshaping.is_some() {
             return self.stand_still();
         }
-        if ends && self.created && !self.is_store_due {
+        if ends && self.core.copy.created && !self.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.
             self.is_store_due = true;
             self.commits_pending += 1;
@@ -77,7 +77,7 @@ impl Pg {
             return;
         }
         self.commits_pending -= 1;
-        if self.created {
+        if self.core.copy.created {
             self.store_info_and_intervals(Tag::Progress);
         }
     }
@@ -115,16 +115,16 @@ impl Pg {
         // After a gap, the last map of the interval is not known either.
         let seen = osds.as_deref().filter(|_| gap_from.is_none());
         let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
-        self.past.push(Interval::of(
+        self.core.copy.past.push(Interval::of(
             &self.core.placement.members,
             self.core.placement.interval,
             end.max(self.core.placement.interval),
             seen,
         ));
         if let Some(first) = gap_from {
-            self.past.push(Interval::gap(first, last));
+            self.core.copy.past.push(Interval::gap(first, last));
         }
-        self.past.trim(self.info.history.last_epoch_clean);
+        self.core.copy.past.trim(self.core.copy.info.history.last_epoch_clean);
     }
 
     /// Begins an interval: resets everything but log, missing set and data.
@@ -142,7 +142,7 @@ impl Pg {
             false => State::Stray,
         };
         // A new primary may not know of this copy.
-        if self.core.placement.is_up && self.created {
+        if self.core.placement.is_up && self.core.copy.created {
             self.asked_by =
                 self.core.placement.members.primary.filter(|osd| *osd != self.core.own.whoami);
             if self.commits_pending == 0 {

@@ -92,8 +92,8 @@ impl Step {
 impl Pg {
     /// Brings this copy to the result of a merge, with this info.
     pub(crate) fn take_merged(&mut self, merged: Merged, info: PgInfo, tag: Tag) {
-        let before = std::mem::replace(&mut self.info, info);
-        let own = std::mem::replace(&mut self.log, merged.log);
+        let before = std::mem::replace(&mut self.core.copy.info, info);
+        let own = std::mem::replace(&mut self.core.copy.log, merged.log);
         let at = |version| PgInfo { last_update: version, ..before.clone() };
         let is_here = |entry: &LogEntry| entry.object < before.last_backfill;
         let common = merged.common;
@@ -101,7 +101,7 @@ impl Pg {
         let mut undone = own.above(common).rev().peekable();
         while let Some(entry) = undone.next() {
             if is_here(entry) {
-                step.undo(&mut self.missing, entry);
+                step.undo(&mut self.core.copy.missing, entry);
             }
             if let (true, Some(previous)) = (step.is_full(), undone.peek()) {
                 self.forget_entries(&mut step, previous.version);
@@ -110,8 +110,10 @@ impl Pg {
         }
         self.forget_entries(&mut step, common);
         // Older ones count only when the info has the lower tail.
-        let older: Vec<LogEntry> = match self.log.tail() < own.tail() {
+        let older: Vec<LogEntry> = match self.core.copy.log.tail() < own.tail() {
             true => self
+                .core
+                .copy
                 .log
                 .entries()
                 .take_while(|entry| entry.version <= own.tail())
@@ -125,23 +127,26 @@ impl Pg {
                 self.store_step(&mut step, &at(common));
             }
         }
-        let newer: Vec<LogEntry> = self.log.above(common).cloned().collect();
+        let newer: Vec<LogEntry> = self.core.copy.log.above(common).cloned().collect();
         for entry in &newer {
             step.add_entry(entry);
             if is_here(entry) {
-                step.follow(&mut self.missing, entry);
+                step.follow(&mut self.core.copy.missing, entry);
             }
             if step.is_full() {
                 self.store_step(&mut step, &at(entry.version));
             }
         }
-        self.info.log_tail = self.log.tail();
-        self.info.last_update = self.log.head();
+        self.core.copy.info.log_tail = self.core.copy.log.tail();
+        self.core.copy.info.last_update = self.core.copy.log.head();
         self.update_last_complete();
         let mut transaction = self.take_step_of(&mut step);
         self.set_info_and_intervals(&mut transaction);
         self.commit(tag, transaction);
-        debug_assert!(self.missing.has_same_needs(&merged.missing), "a merge is what it was told");
+        debug_assert!(
+            self.core.copy.missing.has_same_needs(&merged.missing),
+            "a merge is what it was told"
+        );
     }
 
     /// Removes own entries above `version`.

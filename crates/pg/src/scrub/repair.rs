@@ -65,10 +65,10 @@ impl Pg {
     /// Adds an object to our own missing set, in this version, and stores that.
     pub(crate) fn miss_own(&mut self, object: &HObject, version: EVersion) {
         self.recovery.unreadable.remove(object);
-        self.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
+        self.core.copy.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
         self.update_last_complete();
         let mut pairs = BTreeMap::from([self.info_pair()]);
-        pairs.extend(self.missing.pair(object));
+        pairs.extend(self.core.copy.missing.pair(object));
         let mut transaction = self.transaction(1);
         self.set_meta(&mut transaction, pairs);
         self.commit(Tag::Progress, transaction);

@@ -208,7 +208,7 @@ fn a_merged_copy_knows_of_the_clones_of_both() {
         let node = world.node(OsdId(osd));
         let part = node.part.as_mut().unwrap();
         for (pg, snap, count) in [(&mut node.pg, 7, 1), (part, 9, 700)] {
-            pg.info.clones = count;
+            pg.core.copy.info.clones = count;
             let clone = |number| object(&format!("clone{number}")).at(SnapId(snap));
             let keys = (0..count).map(|number| index_key(SnapId(snap), &clone(number)));
             let pairs: BTreeMap<Bytes, Bytes> = keys.map(|key| (key, Bytes::new())).collect();
