@@ -190,7 +190,7 @@ impl Pg {
             // Log-based recovery comes first.
             Stage::Idle if self.is_whole() => {
                 self.backfill.stage = Stage::Reserving;
-                self.outputs.push_back(Output::Reserve(None));
+                self.core.outputs.push_back(Output::Reserve(None));
             }
             Stage::Pushing if self.backfill.pending.is_empty() => self.store_progress(),
             _ => {}
@@ -209,7 +209,7 @@ impl Pg {
                 false => self.backfill.stage = Stage::Refused,
             },
             // The reservation is not needed any more.
-            _ => self.outputs.push_back(Output::Release),
+            _ => self.core.outputs.push_back(Output::Release),
         }
     }
 
@@ -217,14 +217,14 @@ impl Pg {
     pub(crate) fn asked_to_reserve(&mut self, from: OsdId) {
         if self.state == State::ReplicaActive {
             self.backfill.asked_by = Some(from);
-            self.outputs.push_back(Output::Reserve(Some(from)));
+            self.core.outputs.push_back(Output::Reserve(Some(from)));
         }
     }
 
     /// As target: the primary gives the reservation back.
     pub(crate) fn told_to_release(&mut self) {
         self.backfill.asked_by = None;
-        self.outputs.push_back(Output::Release);
+        self.core.outputs.push_back(Output::Release);
     }
 
     /// The target's answer: its reservation, or later that it cannot list its objects.
@@ -241,8 +241,8 @@ impl Pg {
         };
         self.backfill.stage = stage;
         if !granted {
-            self.sources.forget_own_scan();
-            return self.outputs.push_back(Output::Release);
+            self.core.transfers.sources.forget_own_scan();
+            return self.core.outputs.push_back(Output::Release);
         }
         let info = self.peers.get(&from).and_then(|peer| peer.info.as_ref());
         let last_backfill = info.map(|info| info.last_backfill.clone()).unwrap_or_default();
@@ -264,7 +264,7 @@ impl Pg {
         if self.backfill.stage == Stage::Comparing {
             self.backfill.stage = Stage::Failed;
             self.send(target, &Body::Release);
-            self.outputs.push_back(Output::Release);
+            self.core.outputs.push_back(Output::Release);
         }
     }
 
@@ -431,7 +431,7 @@ impl Pg {
             (true, false) => return self.compare_page(through),
             (true, true) => {
                 self.send(from, &Body::Release);
-                self.outputs.push_back(Output::Release);
+                self.core.outputs.push_back(Output::Release);
                 let targets: Vec<OsdId> = self.backfill.targets.iter().skip(1).copied().collect();
                 self.backfill.set_targets(&targets);
             }
@@ -442,7 +442,7 @@ impl Pg {
     /// Ends the backfill of an interval, as primary or as target, and its reservations.
     pub(crate) fn end_backfill(&mut self) {
         if self.backfill.stage != Stage::Idle || self.backfill.asked_by.is_some() {
-            self.outputs.push_back(Output::Release);
+            self.core.outputs.push_back(Output::Release);
         }
         self.backfill = Backfill::default();
     }

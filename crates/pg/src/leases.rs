@@ -44,44 +44,48 @@ impl Pg {
     /// primary, or, if this OSD is the primary, until when its replicas may answer reads. Call before
     /// anything that may end an interval or make the group active.
     pub fn set_time(&mut self, now: Time, promised: Time) {
-        self.now = now;
-        self.promised = promised;
+        self.core.leases.now = now;
+        self.core.leases.promised = promised;
     }
 
     /// Remembers the lease of the interval that ends with the map before `since`.
     pub(crate) fn remember_promise(&mut self, since: Epoch) {
-        let now = self.now;
-        self.readers.0.retain(|_, until| *until > now);
+        let now = self.core.leases.now;
+        self.core.leases.readers.0.retain(|_, until| *until > now);
         let Some(primary) = self.core.placement.members.primary else { return };
-        if self.promised > self.now {
-            self.readers.add(primary, since, self.promised);
+        if self.core.leases.promised > self.core.leases.now {
+            self.core.leases.readers.add(primary, since, self.core.leases.promised);
         }
     }
 
     /// The unexpired leases, for a message.
     pub(crate) fn promises(&self) -> Vec<Promise> {
-        self.readers.tell(self.now)
+        self.core.leases.readers.tell(self.core.leases.now)
     }
 
     /// Adds another copy's leases. Leases of this OSD are skipped: it knows that it is not that primary now.
     pub(crate) fn learn_promises(&mut self, promises: &[Promise]) {
         for (osd, since, left) in promises {
             if *osd != self.core.own.whoami {
-                self.readers.add(*osd, *since, self.now + Duration::from_nanos(*left));
+                self.core.leases.readers.add(
+                    *osd,
+                    *since,
+                    self.core.leases.now + Duration::from_nanos(*left),
+                );
             }
         }
     }
 
     /// Whether a lease of an earlier interval still holds; if so, asks for [`Pg::time_passed`] at its end.
     pub(crate) fn must_wait_for_readers(&mut self) -> bool {
-        let mut readers = std::mem::take(&mut self.readers);
+        let mut readers = std::mem::take(&mut self.core.leases.readers);
         readers.0.retain(|(osd, since), _| !self.reads_no_more(*osd, *since));
-        self.readers = readers;
-        let until = self.readers.until();
-        if until > self.now {
-            self.outputs.push_back(Output::WaitUntil(until));
+        self.core.leases.readers = readers;
+        let until = self.core.leases.readers.until();
+        if until > self.core.leases.now {
+            self.core.outputs.push_back(Output::WaitUntil(until));
         }
-        until > self.now
+        until > self.core.leases.now
     }
 
     /// Whether neither the primary that was replaced in `since` nor any of its replicas answers reads any

@@ -61,6 +61,7 @@ mod state;
 mod view;
 
 pub use backfill::BackfillState;
+pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
@@ -76,7 +77,7 @@ pub use osds::{OsdStatus, Osds};
 pub use replicate::{AlsoWritten, Write};
 pub use reshape::MergedVersions;
 pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
-pub use state::{MapChange, Output, Pg, State, Tag};
+pub use state::{MapChange, Pg, State};
 
 #[cfg(test)]
 mod tests;

@@ -183,7 +183,8 @@ impl Pg {
     /// Our own copy of the object, of this version, cannot be read. Returns whether requests for it should
     /// wait because another copy may turn up.
     pub fn cannot_read(&mut self, object: &HObject, version: EVersion) -> bool {
-        if self.state != State::Active || self.is_resting || self.has_write_in_flight(object) {
+        if self.state != State::Active || self.core.is_premerge || self.has_write_in_flight(object)
+        {
             return false;
         }
         let is_new = self.recovery.unreadable.insert(object.clone(), version).is_none();
@@ -211,7 +212,7 @@ impl Pg {
             }
         }
         for object in std::mem::take(&mut self.recovery.unreadable).into_keys() {
-            self.outputs.push_back(Output::Recovered { object });
+            self.core.outputs.push_back(Output::Recovered { object });
         }
         self.recovery.retry();
         self.look_for_unfound();
@@ -223,7 +224,7 @@ impl Pg {
     pub(crate) fn forget_lost(&mut self, object: &HObject) -> bool {
         let was_missing = self.core.copy.missing.remove(object);
         if was_missing {
-            self.receiving.forget(object);
+            self.core.transfers.receiving.forget(object);
             self.update_last_complete();
         }
         let was_unreadable = self.recovery.unreadable.remove(object).is_some();
@@ -243,7 +244,7 @@ impl Pg {
         let lost: Vec<HObject> = wanted.filter(|object| self.is_lost(object)).cloned().collect();
         for object in lost {
             self.recovery.wanted.remove(&object);
-            self.outputs.push_back(Output::Recovered { object });
+            self.core.outputs.push_back(Output::Recovered { object });
         }
     }
 

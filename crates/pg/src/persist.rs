@@ -59,7 +59,7 @@ pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EV
 impl Pg {
     /// Submits a transaction.
     pub(crate) fn commit(&mut self, tag: Tag, transaction: Transaction) {
-        self.commits_pending += 1;
+        self.core.line.commits_pending += 1;
         let kind = match tag {
             // No other transaction depends on a received piece, and none is submitted before a split
             // or merge completes.

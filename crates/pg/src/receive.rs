@@ -144,7 +144,7 @@ impl Pg {
             tracing::error!(pg = %self.core.own.id, %from, object = %push.object, "it has another version");
             return self.not_fetched(&push.object, from, true);
         }
-        match self.receiving.judge(&push) {
+        match self.core.transfers.receiving.judge(&push) {
             Verdict::Store(info) => self.store_piece(from, push, info),
             Verdict::Drop => {}
             Verdict::Restart => self.ask_for_more(from, push.object, Cursor::default()),
@@ -179,9 +179,9 @@ impl Pg {
         if next.is_none() && self.core.copy.missing.contains(&object) {
             self.unset_missing(&mut transaction, info::missing_key(&object));
         }
-        self.receiving.last += 1;
-        let job = self.receiving.last;
-        self.receiving.pieces.insert(job, Piece { from, object, next });
+        self.core.transfers.receiving.last += 1;
+        let job = self.core.transfers.receiving.last;
+        self.core.transfers.receiving.pieces.insert(job, Piece { from, object, next });
         self.commit(Tag::Received(job), transaction);
     }
 
@@ -241,7 +241,10 @@ impl Pg {
 
     /// A piece is durable: asks for the next one, or completes the object.
     pub(crate) fn stored_piece(&mut self, job: u64) {
-        let Some(Piece { from, object, next }) = self.receiving.pieces.remove(&job) else { return };
+        let Some(Piece { from, object, next }) = self.core.transfers.receiving.pieces.remove(&job)
+        else {
+            return;
+        };
         let was_missing = next.is_none() && self.core.copy.missing.remove(&object);
         if was_missing {
             self.update_last_complete();
@@ -258,8 +261,11 @@ impl Pg {
     /// The disk has no room for the piece. The part that is stored is not valid and is removed, which makes
     /// room: the next attempt may succeed.
     pub(crate) fn piece_refused(&mut self, job: u64) {
-        let Some(Piece { from, object, .. }) = self.receiving.pieces.remove(&job) else { return };
-        self.receiving.forget(&object);
+        let Some(Piece { from, object, .. }) = self.core.transfers.receiving.pieces.remove(&job)
+        else {
+            return;
+        };
+        self.core.transfers.receiving.forget(&object);
         let mut transaction = self.transaction(2);
         transaction.push(self.core.own.collection, Change::Remove { object: object.clone() });
         if let Some(pair) = self.core.copy.missing.pair(&object) {

@@ -448,14 +448,14 @@ impl Pg {
 
     fn end_recovery(&mut self, object: &HObject) {
         self.recovery.is_stuck = self.recovery.is_toofull;
-        self.outputs.push_back(Output::Recovered { object: object.clone() });
+        self.core.outputs.push_back(Output::Recovered { object: object.clone() });
         self.go_on_recovering();
     }
 
     /// A deletion supersedes the recovery of its object.
     pub(crate) fn deleted_unrecovered(&mut self, object: &HObject) {
-        self.sources.forget(object);
-        self.receiving.forget(object);
+        self.core.transfers.sources.forget(object);
+        self.core.transfers.receiving.forget(object);
         self.recovery.spared.retain(|(_, spared)| spared != object);
         for osd in self.participants.iter() {
             if self.peers.get_mut(osd).is_some_and(|peer| peer.missing.remove(object)) {

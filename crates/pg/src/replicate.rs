@@ -165,7 +165,7 @@ impl Pg {
         for index in 0..self.participants.len() {
             let to = self.participants[index];
             if to != self.core.own.whoami && !skipping.contains(&to) {
-                self.outputs.push_back(Output::Send { to, message: message.clone() });
+                self.core.outputs.push_back(Output::Send { to, message: message.clone() });
             }
         }
         if !skipping.is_empty() {
@@ -179,7 +179,7 @@ impl Pg {
         let message = replicate.encode(&self.header());
         replicate.transaction = transaction;
         for to in skipping {
-            self.outputs.push_back(Output::Send { to: *to, message: message.clone() });
+            self.core.outputs.push_back(Output::Send { to: *to, message: message.clone() });
         }
     }
 
@@ -227,7 +227,7 @@ impl Pg {
         }
         let version = entry.version;
         let changed = also.iter().chain([&entry]).filter(|entry| entry.changes_object());
-        changed.for_each(|entry| self.receiving.forget(&entry.object));
+        changed.for_each(|entry| self.core.transfers.receiving.forget(&entry.object));
         self.core.copy.committed = self.core.copy.committed.max(write.committed);
         // This copy's tail may be above the primary's, or below it.
         let tail = self.core.copy.log.tail().max(write.trim);
@@ -292,7 +292,7 @@ impl Pg {
             let write = self.in_flight.pop_front().expect("there is a front");
             self.core.copy.committed = write.version;
             self.recovery.unstick();
-            self.outputs.push_back(Output::Committed { ticket: write.ticket });
+            self.core.outputs.push_back(Output::Committed { ticket: write.ticket });
         }
     }
 }

@@ -109,7 +109,8 @@ impl Pg {
             scrub_order: whole.scrub_order,
             ..LocalCopy::default()
         };
-        (part.state, part.readers) = (state, self.readers.clone());
+        part.core.leases.readers = self.core.leases.readers.clone();
+        part.state = state;
         part
     }
 
@@ -118,8 +119,8 @@ impl Pg {
         self.state = State::Reshaping;
         self.interrupt_writes(false);
         self.forget_peers();
-        self.room.begin_interval();
-        if self.commits_pending == 0 {
+        self.begin_interval();
+        if self.core.line.commits_pending == 0 {
             self.stands_still();
         }
     }
@@ -129,7 +130,7 @@ impl Pg {
         if let Some(reshaping) = &mut self.reshaping
             && !std::mem::replace(&mut reshaping.is_announced, true)
         {
-            self.outputs.push_back(Output::Quiet);
+            self.core.outputs.push_back(Output::Quiet);
         }
     }
 
@@ -182,7 +183,7 @@ impl Pg {
         let next = self.reshaping.as_mut().and_then(|reshaping| reshaping.steps.pop_front());
         match next {
             Some(transaction) => self.commit(Tag::Reshaped, transaction),
-            None => self.outputs.push_back(Output::Reshaped),
+            None => self.core.outputs.push_back(Output::Reshaped),
         }
     }
 
@@ -368,7 +369,7 @@ impl Pg {
             (reshaping.is_refused, reshaping.lacks_room) = (true, true);
             reshaping.steps.clear();
         }
-        self.outputs.push_back(Output::WantsInterval);
+        self.core.outputs.push_back(Output::WantsInterval);
     }
 
     /// Tries a refused split or merge again; [`Output::Quiet`] follows.
@@ -376,7 +377,7 @@ impl Pg {
         if let Some(reshaping) = &mut self.reshaping
             && std::mem::take(&mut reshaping.is_refused)
         {
-            self.outputs.push_back(Output::Quiet);
+            self.core.outputs.push_back(Output::Quiet);
         }
     }
 }

@@ -75,8 +75,8 @@ impl Pg {
     }
 
     fn read_piece(&mut self, piece: Piece) {
-        let (job, object) = (self.sources.number(), piece.push.object.clone());
-        self.sources.pieces.insert(job, piece);
+        let (job, object) = (self.core.transfers.sources.number(), piece.push.object.clone());
+        self.core.transfers.sources.pieces.insert(job, piece);
         self.ask_store(
             Tag::Source(job),
             RequestKind::Meta { collection: self.core.own.collection, object },
@@ -85,7 +85,7 @@ impl Pg {
 
     /// Takes the outcome of a read of a piece.
     pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
-        let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
+        let Some(mut piece) = self.core.transfers.sources.pieces.remove(&job) else { return };
         if outcome.as_ref().is_err_and(StoreError::may_heal) && piece.failures < REREADS_MAX {
             let Push { object, cursor, .. } = piece.push;
             let push = Push { object, cursor, ..Push::default() };
@@ -101,7 +101,7 @@ impl Pg {
         };
         match next {
             Ok(Some(kind)) => {
-                self.sources.pieces.insert(job, piece);
+                self.core.transfers.sources.pieces.insert(job, piece);
                 self.ask_store(Tag::Source(job), kind);
             }
             Ok(None) => {
@@ -206,9 +206,9 @@ impl Pg {
 
     /// Lists objects with their versions from `from` on, for `to`, or for our own comparison.
     pub(crate) fn scan(&mut self, to: Option<OsdId>, from: HObject) {
-        let job = self.sources.number();
+        let job = self.core.transfers.sources.number();
         let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
-        self.sources.scans.insert(job, scan);
+        self.core.transfers.sources.scans.insert(job, scan);
         let (collection, entries_max) =
             (self.core.own.collection, self.core.own.sizes.page_objects_max);
         self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
@@ -216,7 +216,7 @@ impl Pg {
 
     /// Takes the names of a page, and reads the version of each.
     pub(crate) fn scan_page(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
-        let Some(scan) = self.sources.scans.get_mut(&job) else { return };
+        let Some(scan) = self.core.transfers.sources.scans.get_mut(&job) else { return };
         match outcome {
             Ok(Outcome::List(objects, next)) => {
                 scan.next = next;
@@ -229,7 +229,7 @@ impl Pg {
                 if scan.to.is_some() || self.core.copy.info.is_empty() => {}
             other => {
                 let to = scan.to;
-                self.sources.scans.remove(&job);
+                self.core.transfers.sources.scans.remove(&job);
                 tracing::error!(pg = %self.core.own.id, ?other, "objects cannot be listed");
                 return match to {
                     Some(primary) => self.cannot_list(primary),
@@ -252,7 +252,7 @@ impl Pg {
         index: usize,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let Some(scan) = self.sources.scans.get_mut(&job) else { return };
+        let Some(scan) = self.core.transfers.sources.scans.get_mut(&job) else { return };
         scan.left -= 1;
         // An object whose info is damaged, incomplete or unreadable has version zero: it counts as
         // present, but never as equal.
@@ -269,11 +269,11 @@ impl Pg {
     }
 
     fn end_scan(&mut self, job: u64) {
-        if self.sources.scans.get(&job).is_none_or(|scan| scan.left > 0) {
+        if self.core.transfers.sources.scans.get(&job).is_none_or(|scan| scan.left > 0) {
             return;
         }
         let Scan { to, from, objects, next, .. } =
-            self.sources.scans.remove(&job).expect("it was just there");
+            self.core.transfers.sources.scans.remove(&job).expect("it was just there");
         let objects = objects.into_iter().filter_map(|(object, version)| Some((object, version?)));
         let objects = objects.collect();
         match to {

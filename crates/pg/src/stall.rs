@@ -11,41 +11,21 @@
 //! its client is told why.
 
 use crate::members::MemberSet;
-use crate::message::{Body, Header};
+use crate::message::Body;
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
-use types::{Epoch, OsdId};
-
-/// Disk space and refusals in the present interval.
-#[derive(Debug, Default)]
-pub(crate) struct Room {
-    /// Set while our own disk is nearly full.
-    is_short: bool,
-    /// The acting members whose disks are nearly full.
-    short_members: MemberSet,
-    /// The interval in which a member's store refused a transaction: that interval is aborted.
-    pub stalled_in: Option<Epoch>,
-    /// A query that arrived while the copy was loading or refused.
-    pub asked_meanwhile: Option<(OsdId, Header)>,
-}
-
-impl Room {
-    pub fn begin_interval(&mut self) {
-        self.short_members = MemberSet::default();
-        self.stalled_in = None;
-    }
-}
+use types::OsdId;
 
 impl Pg {
     /// Whether a write may add to the group: no acting member's disk is nearly full.
     pub fn has_room(&self) -> bool {
-        !self.room.is_short && self.room.short_members.is_empty()
+        !self.core.room.is_short && self.short_members.is_empty()
     }
 
     /// Sets whether this OSD's disk has room, as opposed to being nearly full.
     pub fn set_room(&mut self, has_room: bool) {
-        if self.room.is_short == has_room {
-            self.room.is_short = !has_room;
+        if self.core.room.is_short == has_room {
+            self.core.room.is_short = !has_room;
             self.announce_room();
         }
     }
@@ -55,8 +35,14 @@ impl Pg {
         if self.state == State::ReplicaActive {
             let primary =
                 self.core.placement.members.primary.expect("an active group has a primary");
-            self.send(primary, &Body::Room(!self.room.is_short));
+            self.send(primary, &Body::Room(!self.core.room.is_short));
         }
+    }
+
+    /// Forgets refusals, and which members' disks are nearly full.
+    pub(crate) fn begin_interval(&mut self) {
+        self.short_members = MemberSet::default();
+        self.core.room.stalled_in = None;
     }
 
     /// A member's disk has room, or not.
@@ -67,15 +53,15 @@ impl Pg {
             return;
         }
         match has_room {
-            true => self.room.short_members.remove(member),
-            false => self.room.short_members.insert(member),
+            true => self.short_members.remove(member),
+            false => self.short_members.insert(member),
         }
     }
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
         self.core.placement.members.primary == Some(self.core.own.whoami)
-            && self.room.stalled_in == Some(self.core.placement.interval)
+            && self.core.room.stalled_in == Some(self.core.placement.interval)
     }
 
     /// The store refused a transaction.
@@ -85,7 +71,7 @@ impl Pg {
         }
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
         if let Some(ticket) = self.ticket_of(tag) {
-            self.outputs.push_back(Output::Refused { ticket, error });
+            self.core.outputs.push_back(Output::Refused { ticket, error });
         }
         self.state = State::Refused;
         self.cease();
@@ -127,10 +113,10 @@ impl Pg {
     }
 
     fn cease(&mut self) {
-        self.room.stalled_in = Some(self.core.placement.interval);
+        self.core.room.stalled_in = Some(self.core.placement.interval);
         self.forget_peers();
         self.interrupt_writes(true);
-        self.outputs.push_back(Output::WantsInterval);
+        self.core.outputs.push_back(Output::WantsInterval);
     }
 
     /// Drops the state in memory, and loads the copy from disk.
@@ -149,11 +135,11 @@ impl Pg {
             return self.stand_still();
         }
         let is_member = self.core.placement.members.is_member(self.core.own.whoami);
-        match self.room.stalled_in == Some(self.core.placement.interval) && is_member {
+        match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
             true => self.state = State::Stalled,
             false => self.start_interval(false),
         }
-        if let Some((from, header)) = self.room.asked_meanwhile.take() {
+        if let Some((from, header)) = self.asked_meanwhile.take() {
             self.queried(from, &header);
         }
     }

@@ -1,24 +1,19 @@
 //! The copy of a group on this OSD: its state, and the dispatch of messages and completions.
 
 use crate::backfill::Backfill;
-use crate::core::Core;
-use crate::leases::Readers;
-use crate::members::Participants;
+use crate::core::{Core, Output, Tag};
+use crate::members::{MemberSet, Participants};
 use crate::message::{Body, Header};
 use crate::peers::Peer;
-use crate::receive::Receiving;
 use crate::recovery::Recovery;
 use crate::replicate::InFlight;
 use crate::reshape::{Held, Reshaping};
 use crate::scrub::Order;
-use crate::source::Sources;
-use crate::stall::Room;
 use crate::{Osds, Sizes};
-use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Outcome, RequestKind, StoreError};
-use types::{EVersion, Epoch, HObject, OsdId, PgId};
+use types::{Epoch, OsdId, PgId};
 
 /// The state of a copy. The primary's states follow [`State::GetInfo`] in the order of peering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,95 +58,6 @@ pub enum State {
     Failed,
 }
 
-/// Identifies a request to the store in its completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tag {
-    /// A page of the group's meta object.
-    Load,
-    /// The store accepts transactions again after a refused one ([`RequestKind::Resume`]).
-    Resumed,
-    /// A write with its log entry: its version and interval.
-    Write(EVersion, Epoch),
-    /// A change of this copy's own state whose completion triggers nothing.
-    Progress,
-    /// The info and log of an activation, in an interval.
-    Activated(Epoch),
-    /// A piece of an object from another OSD, by job.
-    Received(u64),
-    /// The `last_backfill` of a backfill target, in an interval.
-    Backfilled(Epoch),
-    /// The removal of the collection.
-    Removed,
-    /// A step of splitting or merging the copy.
-    Reshaped,
-    /// A page of the clone index of a copy that is split, or that is merged into this one.
-    Index,
-    /// A read for another member, by job.
-    Source(u64),
-    /// The names of a listing, by job.
-    ScanPage(u64),
-    /// The version of one object of a listing, by job and index.
-    ScanObject(u64, usize),
-}
-
-impl Tag {
-    /// Whether the request is a transaction, whose completion is counted.
-    pub fn is_commit(self) -> bool {
-        use Tag::*;
-        match self {
-            Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
-            Removed | Reshaped => true,
-            Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
-        }
-    }
-}
-
-/// Effects for the OSD to carry out, in order.
-#[derive(Debug)]
-pub enum Output {
-    /// Send a message to another OSD.
-    Send { to: OsdId, message: Message },
-    /// Submit a request to the store; its outcome goes to [`Pg::handle_completion`] with the tag.
-    Storage { tag: Tag, kind: RequestKind },
-    /// The write with this ticket is durable on all participants.
-    Committed { ticket: u64 },
-    /// Our own store refused the write with this ticket. Other members may have stored it, so the log of
-    /// the next interval decides whether it happened.
-    Refused { ticket: u64, error: StoreError },
-    /// The interval ends: nothing is served, and the outcome of these writes is unknown. Their requests
-    /// must be tried again when the group is active.
-    Interrupted {
-        tickets: Vec<u64>,
-        /// The members stay the same, so clients will not resend.
-        members_stay: bool,
-    },
-    /// Requests are served from now on.
-    Activated,
-    /// The group is clean: all copies are complete and on their up set.
-    Clean,
-    /// The object is recovered, lost, or may be tried again: requests that wait for it can continue.
-    Recovered { object: HObject },
-    /// Ask the monitor for [`Pg::wanted_acting`] and [`Pg::wanted_up_thru`].
-    WantsMap,
-    /// The group needs a newer map although no OSD went up or down. See [`Pg::wants_interval`].
-    WantsInterval,
-    /// Call [`Pg::time_passed`] at this time.
-    WaitUntil(Time),
-    /// Request a local reservation for backfill, as primary (`None`) or as target of this primary;
-    /// answer with [`Pg::reserved`].
-    Reserve(Option<OsdId>),
-    /// Cancel or give back the reservation.
-    Release,
-    /// The copy is removed from the store; forget this group.
-    Removed,
-    /// All transactions are completed: [`Pg::divide`] or [`Pg::merge_from`] can be called.
-    Quiet,
-    /// The store has split or merged the copy: call [`Pg::take_shape`] on it and its parts.
-    Reshaped,
-    /// The store failed, and never will split or merge the copy.
-    ReshapeFailed,
-}
-
 /// The part of a map that a group depends on.
 #[derive(Debug, Clone)]
 pub struct MapChange {
@@ -171,18 +77,8 @@ pub struct MapChange {
 pub struct Pg {
     pub(crate) core: Core,
     pub(crate) state: State,
-    /// The present time, and until when the read lease holds that this OSD granted to the present
-    /// primary. See [`Pg::set_time`].
-    pub(crate) now: Time,
-    pub(crate) promised: Time,
-    pub(crate) readers: Readers,
-
     /// Writes that are not durable on all participants, oldest first.
     pub(crate) in_flight: VecDeque<InFlight>,
-    /// Transactions that the store has not completed, including the due one of `is_store_due`.
-    pub(crate) commits_pending: usize,
-    /// Set if the interval must be stored ([`Pg::store_interval`]).
-    pub(crate) is_store_due: bool,
 
     /// The infos and missing sets of other OSDs, as told in this interval.
     pub(crate) peers: BTreeMap<OsdId, Peer>,
@@ -203,14 +99,12 @@ pub struct Pg {
     pub(crate) is_clean: bool,
     pub(crate) recovery: Recovery,
     pub(crate) backfill: Backfill,
-    pub(crate) receiving: Receiving,
-    pub(crate) sources: Sources,
-    pub(crate) room: Room,
-    /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
-    pub(crate) is_resting: bool,
+    /// The acting members whose disks are nearly full.
+    pub(crate) short_members: MemberSet,
+    /// A query that arrived while the copy was loading or refused.
+    pub(crate) asked_meanwhile: Option<(OsdId, Header)>,
     pub(crate) reshaping: Option<Reshaping>,
     pub(crate) held: Held,
-    pub(crate) outputs: VecDeque<Output>,
 }
 
 impl Pg {
@@ -219,12 +113,7 @@ impl Pg {
         Pg {
             core: Core::new(id, whoami),
             state: State::Stray,
-            now: Time::ZERO,
-            promised: Time::ZERO,
-            readers: Readers::default(),
             in_flight: VecDeque::new(),
-            commits_pending: 0,
-            is_store_due: false,
             peers: BTreeMap::new(),
             participants: Participants::default(),
             waiting: BTreeSet::new(),
@@ -236,13 +125,10 @@ impl Pg {
             is_clean: false,
             recovery: Recovery::default(),
             backfill: Backfill::default(),
-            receiving: Receiving::default(),
-            sources: Sources::default(),
-            room: Room::default(),
-            is_resting: false,
+            short_members: MemberSet::default(),
+            asked_meanwhile: None,
             reshaping: None,
             held: Held::default(),
-            outputs: VecDeque::new(),
         }
     }
 
@@ -254,13 +140,13 @@ impl Pg {
 
     /// The next effect to carry out. Drain after every other call.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.core.outputs.pop_front()
     }
 
     /// Frees the memory of drained outputs. After a map every group has outputs, and with very many groups
     /// that is much memory; in service few groups have outputs, and reuse it.
     pub fn release_outputs(&mut self) {
-        self.outputs.shrink_to_fit();
+        self.core.outputs.shrink_to_fit();
     }
 
     /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch.
@@ -270,7 +156,7 @@ impl Pg {
             State::Reshaping => return self.held.push(from, header, body),
             State::Loading | State::Refused => {
                 if body == Body::Query {
-                    self.room.asked_meanwhile = Some((from, *header));
+                    self.asked_meanwhile = Some((from, *header));
                 }
                 return;
             }
@@ -310,7 +196,7 @@ impl Pg {
     /// Handles the outcome of an [`Output::Storage`], by its tag.
     pub fn handle_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         if tag.is_commit() {
-            self.commits_pending -= 1;
+            self.core.line.commits_pending -= 1;
         }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
@@ -329,12 +215,12 @@ impl Pg {
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
         }
-        if self.commits_pending == 0 {
+        if self.core.line.commits_pending == 0 {
             self.drained();
         }
         // `Removed` is always the final output. The group may have been recreated meanwhile.
         if is_removed && self.state == State::Stray && !self.core.copy.created {
-            self.outputs.push_back(Output::Removed);
+            self.core.outputs.push_back(Output::Removed);
         }
     }
 
@@ -362,7 +248,7 @@ impl Pg {
             self.interrupt_writes(false);
             self.end_backfill();
             if self.reshaping.is_some() {
-                self.outputs.push_back(Output::ReshapeFailed);
+                self.core.outputs.push_back(Output::ReshapeFailed);
             }
         }
     }
@@ -370,13 +256,13 @@ impl Pg {
     /// Ends all writes in flight, with an unknown outcome.
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
         let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
-        self.outputs.push_back(Output::Interrupted { tickets, members_stay });
+        self.core.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
     /// Begins or ends premerge. Meanwhile the group takes no writes, and nothing of it is repaired: a repair
     /// would change the version that was reported, or make a copy incomplete.
     pub fn rest(&mut self, rests: bool) {
-        self.is_resting = rests;
+        self.core.is_premerge = rests;
     }
 
     /// The scrub order that is not carried out yet.
@@ -400,11 +286,11 @@ impl Pg {
 
     pub(crate) fn send(&mut self, to: OsdId, body: &Body) {
         let message = body.encode(&self.header());
-        self.outputs.push_back(Output::Send { to, message });
+        self.core.outputs.push_back(Output::Send { to, message });
     }
 
     pub(crate) fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
-        self.outputs.push_back(Output::Storage { tag, kind });
+        self.core.outputs.push_back(Output::Storage { tag, kind });
     }
 
     /// Panics if the state contradicts itself.

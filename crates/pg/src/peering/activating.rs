@@ -20,7 +20,7 @@ impl Pg {
         }
         if self.state != State::WaitUpThru {
             self.state = State::WaitUpThru;
-            self.outputs.push_back(Output::WantsMap);
+            self.core.outputs.push_back(Output::WantsMap);
         }
     }
 
@@ -124,9 +124,9 @@ impl Pg {
         }
         self.state = State::Active;
         // Their leases are over. An inactive group keeps them: it has not waited for them.
-        self.readers.clear();
+        self.core.leases.readers.clear();
         self.core.copy.info.history.last_epoch_started = self.core.copy.info.last_epoch_started;
-        self.outputs.push_back(Output::Activated);
+        self.core.outputs.push_back(Output::Activated);
         self.go_on_recovering();
         // A group that is clean at once has shared its history with that.
         if !self.is_clean {
@@ -168,7 +168,7 @@ impl Pg {
             return;
         }
         self.is_clean = true;
-        self.outputs.push_back(Output::Clean);
+        self.core.outputs.push_back(Output::Clean);
         self.core.copy.info.history.last_epoch_clean = self.core.placement.epoch;
         self.core.copy.past.clear();
         self.share_history();

@@ -140,8 +140,8 @@ impl Pg {
         let mut transaction = Transaction::new();
         transaction.push(self.core.own.collection, Change::RemoveCollection);
         self.core.copy.created = false;
-        if std::mem::take(&mut self.is_store_due) {
-            self.commits_pending -= 1;
+        if std::mem::take(&mut self.core.line.is_store_due) {
+            self.core.line.commits_pending -= 1;
         }
         self.core.copy.knows_past = false;
         self.core.copy.scrub_order = None;

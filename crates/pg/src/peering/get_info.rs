@@ -107,7 +107,7 @@ impl Pg {
             self.start_interval(false);
         }
         self.asked_by = Some(from);
-        if self.commits_pending == 0 {
+        if self.core.line.commits_pending == 0 {
             self.drained();
         }
     }
@@ -172,7 +172,10 @@ impl Pg {
 
     /// When all have answered: chooses the authoritative log and the acting set.
     pub(crate) fn choose_authority(&mut self) {
-        if self.state != State::GetInfo || !self.waiting.is_empty() || self.commits_pending > 0 {
+        if self.state != State::GetInfo
+            || !self.waiting.is_empty()
+            || self.core.line.commits_pending > 0
+        {
             return;
         }
         self.blocked_by = self.find_blocking();
@@ -231,7 +234,7 @@ impl Pg {
             return false;
         }
         self.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
-        self.outputs.push_back(Output::WantsMap);
+        self.core.outputs.push_back(Output::WantsMap);
         true
     }
 }

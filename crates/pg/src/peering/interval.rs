@@ -51,10 +51,10 @@ impl Pg {
         if self.reshaping.is_some() {
             return self.stand_still();
         }
-        if ends && self.core.copy.created && !self.is_store_due {
+        if ends && self.core.copy.created && !self.core.line.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.
-            self.is_store_due = true;
-            self.commits_pending += 1;
+            self.core.line.is_store_due = true;
+            self.core.line.commits_pending += 1;
         }
         match ends || is_forced || was_up != self.core.placement.is_up {
             true => self.start_interval(!ends && was_up == self.core.placement.is_up),
@@ -67,16 +67,16 @@ impl Pg {
 
     /// Whether an interval has begun that is not submitted to the store yet.
     pub fn is_store_due(&self) -> bool {
-        self.is_store_due
+        self.core.line.is_store_due
     }
 
     /// Stores the present interval and those before it, once the OSD has passed all maps that it has. Most
     /// intervals of a catch-up are over before the group could act in them, so they share one transaction.
     pub fn store_interval(&mut self) {
-        if !std::mem::take(&mut self.is_store_due) {
+        if !std::mem::take(&mut self.core.line.is_store_due) {
             return;
         }
-        self.commits_pending -= 1;
+        self.core.line.commits_pending -= 1;
         if self.core.copy.created {
             self.store_info_and_intervals(Tag::Progress);
         }
@@ -131,7 +131,7 @@ impl Pg {
     pub(crate) fn start_interval(&mut self, members_stay: bool) {
         self.interrupt_writes(members_stay);
         self.forget_peers();
-        self.room.begin_interval();
+        self.begin_interval();
         if self.is_primary() {
             return self.ask_everyone();
         }
@@ -145,7 +145,7 @@ impl Pg {
         if self.core.placement.is_up && self.core.copy.created {
             self.asked_by =
                 self.core.placement.members.primary.filter(|osd| *osd != self.core.own.whoami);
-            if self.commits_pending == 0 {
+            if self.core.line.commits_pending == 0 {
                 self.drained();
             }
         }
@@ -164,8 +164,8 @@ impl Pg {
         self.is_clean = false;
         self.recovery.clear();
         self.end_backfill();
-        self.receiving.clear();
-        self.sources.clear();
+        self.core.transfers.receiving.clear();
+        self.core.transfers.sources.clear();
     }
 
     /// All transactions are completed: the stored state is certain.

@@ -29,7 +29,7 @@ impl Pg {
     }
 
     fn may_repair(&self, object: &HObject) -> bool {
-        self.state == State::Active && !self.is_resting && !self.is_in_work(object)
+        self.state == State::Active && !self.core.is_premerge && !self.is_in_work(object)
     }
 
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
@@ -98,7 +98,7 @@ impl Pg {
         let need = version.unwrap_or_else(|| self.logged_version(&object));
         let targets = self.give_up_pushing(&object);
         // Other reads of it are not needed any more.
-        self.sources.forget(&object);
+        self.core.transfers.sources.forget(&object);
         for target in targets {
             // A backfill target gets it like an object that it misses.
             let known = self.peers.get(&target).and_then(|peer| peer.missing.get(&object));
