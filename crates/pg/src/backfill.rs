@@ -202,10 +202,10 @@ impl Pg {
         match (primary, self.backfill.targets.front().copied()) {
             (Some(primary), _) if self.backfill.asked_by == Some(primary) => {
                 self.backfill.asked_by = self.backfill.asked_by.filter(|_| granted);
-                self.send(primary, &Body::Reserved(granted));
+                self.core.send(primary, &Body::Reserved(granted));
             }
             (None, Some(target)) if self.backfill.stage == Stage::Reserving => match granted {
-                true => self.send(target, &Body::Reserve),
+                true => self.core.send(target, &Body::Reserve),
                 false => self.backfill.stage = Stage::Refused,
             },
             // The reservation is not needed any more.
@@ -254,7 +254,7 @@ impl Pg {
     pub(crate) fn cannot_list(&mut self, primary: OsdId) {
         if self.backfill.asked_by == Some(primary) {
             self.told_to_release();
-            self.send(primary, &Body::Reserved(false));
+            self.core.send(primary, &Body::Reserved(false));
         }
     }
 
@@ -263,7 +263,7 @@ impl Pg {
         let Some(target) = self.backfill.target() else { return };
         if self.backfill.stage == Stage::Comparing {
             self.backfill.stage = Stage::Failed;
-            self.send(target, &Body::Release);
+            self.core.send(target, &Body::Release);
             self.core.outputs.push_back(Output::Release);
         }
     }
@@ -302,7 +302,7 @@ impl Pg {
         backfill.position = position.clone();
         (backfill.own, backfill.theirs) = (Page::default(), Page::default());
         backfill.touched = touched;
-        self.send(target, &Body::List(position.clone()));
+        self.core.send(target, &Body::List(position.clone()));
         self.scan(None, position);
     }
 
@@ -368,7 +368,7 @@ impl Pg {
         }
         if theirs {
             self.backfill.theirs.end = None;
-            self.send(target, &Body::List(from.clone()));
+            self.core.send(target, &Body::List(from.clone()));
         }
         if own {
             self.scan(None, from);
@@ -391,7 +391,7 @@ impl Pg {
         let Some(target) = self.backfill.target() else { return };
         let removals = std::mem::take(&mut self.backfill.removals).into_iter().collect();
         self.backfill.stage = Stage::Storing;
-        self.send(target, &Body::Backfill(self.backfill.started.clone(), removals));
+        self.core.send(target, &Body::Backfill(self.backfill.started.clone(), removals));
     }
 
     /// As the target: everything before `through` is stored here, and these objects are surplus.
@@ -399,21 +399,21 @@ impl Pg {
         if self.state != State::ReplicaActive || self.core.copy.info.is_complete() {
             return;
         }
-        let mut transaction = self.transaction(removed.len() + 1);
+        let mut transaction = self.core.transaction(removed.len() + 1);
         for object in removed {
             transaction.push(self.core.own.collection, Change::Remove { object });
         }
         self.core.copy.info.last_backfill = through;
-        self.update_last_complete();
-        self.set_info(&mut transaction);
-        self.commit(Tag::Backfilled(self.core.placement.interval), transaction);
+        self.core.update_last_complete();
+        self.core.set_info(&mut transaction);
+        self.core.commit(Tag::Backfilled(self.core.placement.interval), transaction);
     }
 
     /// As target: the progress is durable.
     pub(crate) fn stored_backfill(&mut self, interval: Epoch) {
         if interval == self.core.placement.interval && self.state == State::ReplicaActive {
             let primary = self.core.placement.members.primary.expect("it told us how far we are");
-            self.send(primary, &Body::Backfilled(self.core.copy.info.last_backfill.clone()));
+            self.core.send(primary, &Body::Backfilled(self.core.copy.info.last_backfill.clone()));
         }
     }
 
@@ -430,7 +430,7 @@ impl Pg {
             (false, _) => self.backfill.stage = Stage::Pushing,
             (true, false) => return self.compare_page(through),
             (true, true) => {
-                self.send(from, &Body::Release);
+                self.core.send(from, &Body::Release);
                 self.core.outputs.push_back(Output::Release);
                 let targets: Vec<OsdId> = self.backfill.targets.iter().skip(1).copied().collect();
                 self.backfill.set_targets(&targets);

@@ -1,9 +1,11 @@
 //! The parts of a copy that do not depend on its role in the group.
 
+pub(crate) mod persist;
 pub(crate) mod steps;
 
 use crate::intervals::PastIntervals;
 use crate::leases::Readers;
+use crate::message::{Body, Header};
 use crate::receive::Receiving;
 use crate::scrub::Order;
 use crate::source::Sources;
@@ -209,6 +211,20 @@ impl Core {
             is_premerge: false,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// The header of a message that is sent now.
+    pub fn header(&self) -> Header {
+        Header { pg: self.own.id, epoch: self.placement.epoch, interval: self.placement.interval }
+    }
+
+    pub fn send(&mut self, to: OsdId, body: &Body) {
+        let message = body.encode(&self.header());
+        self.outputs.push_back(Output::Send { to, message });
+    }
+
+    pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
+        self.outputs.push_back(Output::Storage { tag, kind });
     }
 }
 

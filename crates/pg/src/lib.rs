@@ -45,7 +45,6 @@ mod object_info;
 mod osds;
 mod peering;
 mod peers;
-mod persist;
 mod receive;
 mod recovery;
 mod replicate;

@@ -1,7 +1,7 @@
 //! Loading of info, log and missing set from the store.
 
+use crate::core::persist::StoredIntervals;
 use crate::missing::Item;
-use crate::persist::StoredIntervals;
 use crate::scrub::{STAMPS_KEY, Stamps};
 use crate::snaps::is_index_key;
 use crate::{DupBatch, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
@@ -36,7 +36,7 @@ impl Pg {
             entries_max: PAGE_ENTRIES_MAX,
             bytes_max: PAGE_BYTES_MAX,
         };
-        self.ask_store(Tag::Load, kind);
+        self.core.ask_store(Tag::Load, kind);
     }
 
     /// Takes a page of pairs.
@@ -114,7 +114,7 @@ impl Pg {
     }
 
     fn finish_load(&mut self) {
-        self.update_last_complete();
+        self.core.update_last_complete();
         self.core.copy.committed = self.core.copy.info.log_tail;
         self.state = State::Stray;
         if self.core.placement.epoch.0 > 0 {

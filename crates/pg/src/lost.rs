@@ -225,7 +225,7 @@ impl Pg {
         let was_missing = self.core.copy.missing.remove(object);
         if was_missing {
             self.core.transfers.receiving.forget(object);
-            self.update_last_complete();
+            self.core.update_last_complete();
         }
         let was_unreadable = self.recovery.unreadable.remove(object).is_some();
         if was_missing || was_unreadable {
@@ -258,7 +258,7 @@ impl Pg {
         }
         let unknown = self.unasked();
         if !unknown.is_empty() && self.unfound().next().is_some() {
-            unknown.into_iter().for_each(|osd| self.send(osd, &Body::Query));
+            unknown.into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
         }
         self.tell_lost();
     }
@@ -266,7 +266,7 @@ impl Pg {
     /// Queries OSDs if the object is unfound now.
     pub(crate) fn look_for_unfound_object(&mut self, object: &HObject) {
         if self.is_unfound(object) {
-            self.unasked().into_iter().for_each(|osd| self.send(osd, &Body::Query));
+            self.unasked().into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
             self.tell_lost();
         }
     }

@@ -164,25 +164,25 @@ impl Pg {
 
     fn ask_for_more(&mut self, from: OsdId, object: HObject, next: Cursor) {
         match self.state {
-            State::ReplicaActive => self.send(from, &Body::Pushed(object, Some(next), true)),
-            _ => self.send(from, &Body::Pull(object, next)),
+            State::ReplicaActive => self.core.send(from, &Body::Pushed(object, Some(next), true)),
+            _ => self.core.send(from, &Body::Pull(object, next)),
         }
     }
 
     fn store_piece(&mut self, from: OsdId, push: Push, info: Option<Bytes>) {
         let (object, next) = (push.object.clone(), push.next.clone());
-        let mut transaction = self.transaction(8);
+        let mut transaction = self.core.transaction(8);
         if next.is_some() && push.cursor.is_start() {
             self.miss_replaced(&mut transaction, &push);
         }
         self.write_piece(&mut transaction, push, info);
         if next.is_none() && self.core.copy.missing.contains(&object) {
-            self.unset_missing(&mut transaction, info::missing_key(&object));
+            self.core.unset_missing(&mut transaction, info::missing_key(&object));
         }
         self.core.transfers.receiving.last += 1;
         let job = self.core.transfers.receiving.last;
         self.core.transfers.receiving.pieces.insert(job, Piece { from, object, next });
-        self.commit(Tag::Received(job), transaction);
+        self.core.commit(Tag::Received(job), transaction);
     }
 
     /// Keeps an object that is replaced in pieces in the missing set until its last piece is stored.
@@ -197,10 +197,10 @@ impl Pg {
         }
         // Stored even for a missing object: the store may have removed the item, if it had stored the last
         // piece of an earlier attempt and the interval ended before this copy heard of that.
-        self.update_last_complete();
-        let mut pairs = BTreeMap::from([self.info_pair()]);
+        self.core.update_last_complete();
+        let mut pairs = BTreeMap::from([self.core.info_pair()]);
         pairs.extend(self.core.copy.missing.pair(object));
-        self.set_meta(transaction, pairs);
+        self.core.set_meta(transaction, pairs);
     }
 
     fn write_piece(&self, transaction: &mut Transaction, push: Push, info: Option<Bytes>) {
@@ -247,10 +247,10 @@ impl Pg {
         };
         let was_missing = next.is_none() && self.core.copy.missing.remove(&object);
         if was_missing {
-            self.update_last_complete();
+            self.core.update_last_complete();
         }
         if self.state == State::ReplicaActive {
-            return self.send(from, &Body::Pushed(object, next, true));
+            return self.core.send(from, &Body::Pushed(object, next, true));
         }
         match next {
             Some(next) => self.ask_for_more(from, object, next),
@@ -266,14 +266,14 @@ impl Pg {
             return;
         };
         self.core.transfers.receiving.forget(&object);
-        let mut transaction = self.transaction(2);
+        let mut transaction = self.core.transaction(2);
         transaction.push(self.core.own.collection, Change::Remove { object: object.clone() });
         if let Some(pair) = self.core.copy.missing.pair(&object) {
-            self.set_meta(&mut transaction, BTreeMap::from([pair]));
+            self.core.set_meta(&mut transaction, BTreeMap::from([pair]));
         }
-        self.commit(Tag::Progress, transaction);
+        self.core.commit(Tag::Progress, transaction);
         match self.state {
-            State::ReplicaActive => self.send(from, &Body::Pushed(object, None, false)),
+            State::ReplicaActive => self.core.send(from, &Body::Pushed(object, None, false)),
             _ => self.not_fetched(&object, from, false),
         }
     }
@@ -281,8 +281,8 @@ impl Pg {
     /// A write of the primary replaces or removes the object, so it is not missing any more.
     pub(crate) fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
         if self.core.copy.missing.remove(object) {
-            self.unset_missing(transaction, info::missing_key(object));
-            self.update_last_complete();
+            self.core.unset_missing(transaction, info::missing_key(object));
+            self.core.update_last_complete();
         }
     }
 }

@@ -254,7 +254,7 @@ impl Pg {
             let operation = Operation { pulling: Some(source), ..Operation::default() };
             self.recovery.begin_one(object, operation);
             self.recovery.wanted.remove(object);
-            self.send(source, &Body::Pull(object.clone(), Cursor::default()));
+            self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
             return true;
         }
         let lacks =
@@ -493,7 +493,7 @@ impl Pg {
     /// Asks a stray for its log if objects are missing or unreadable here.
     pub(crate) fn ask_if_useful(&mut self, osd: OsdId) {
         if !self.core.copy.missing.is_empty() || !self.recovery.unreadable.is_empty() {
-            self.send(osd, &Body::LogRequest);
+            self.core.send(osd, &Body::LogRequest);
         }
     }
 }

@@ -112,11 +112,11 @@ impl Pg {
         };
         self.send_to_replicas(&mut replicate, &entry, &also);
         // The others remove their own items.
-        found.into_iter().for_each(|key| self.unset_missing(&mut replicate.transaction, key));
+        found.into_iter().for_each(|key| self.core.unset_missing(&mut replicate.transaction, key));
         self.append(&mut replicate, entry, also);
         let waiting = MemberSet::all(&self.participants);
         self.in_flight.push_back(InFlight { version, ticket, waiting });
-        self.commit(Tag::Write(version, self.core.placement.interval), replicate.transaction);
+        self.core.commit(Tag::Write(version, self.core.placement.interval), replicate.transaction);
         if !was_whole && self.is_whole() {
             // The write superseded the last missing object.
             self.go_on_recovering();
@@ -161,7 +161,7 @@ impl Pg {
         if self.is_filling() && entry.changes_object() {
             skipping = self.note_write(&entry.object, also);
         }
-        let message = replicate.encode(&self.header());
+        let message = replicate.encode(&self.core.header());
         for index in 0..self.participants.len() {
             let to = self.participants[index];
             if to != self.core.own.whoami && !skipping.contains(&to) {
@@ -176,7 +176,7 @@ impl Pg {
     /// Sends the log entry alone, to backfill targets that have not reached the object.
     fn send_entry(&mut self, replicate: &mut Replicate, skipping: &BTreeSet<OsdId>) {
         let transaction = std::mem::take(&mut replicate.transaction);
-        let message = replicate.encode(&self.header());
+        let message = replicate.encode(&self.core.header());
         replicate.transaction = transaction;
         for to in skipping {
             self.core.outputs.push_back(Output::Send { to: *to, message: message.clone() });
@@ -196,12 +196,12 @@ impl Pg {
         self.core.copy.log.push(entry);
         if replicate.trim != EVersion::ZERO {
             let trimmed = self.core.copy.log.trim(replicate.trim);
-            self.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
+            self.core.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
             let (first, _) = info::log_keys();
             let beyond = EVersion { version: replicate.trim.version + 1, ..replicate.trim };
-            self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
+            self.core.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
         }
-        self.set_meta(&mut replicate.transaction, pairs);
+        self.core.set_meta(&mut replicate.transaction, pairs);
     }
 
     /// As replica: appends a write to the log, and stores it.
@@ -239,7 +239,7 @@ impl Pg {
             self.adopt_info(&mut write, info, &entry, &also);
         }
         self.append(&mut write, entry, also);
-        self.commit(Tag::Write(version, self.core.placement.interval), write.transaction);
+        self.core.commit(Tag::Write(version, self.core.placement.interval), write.transaction);
     }
 
     /// Takes over the primary's info, except for the fields that are this copy's own.
@@ -272,7 +272,7 @@ impl Pg {
             State::ReplicaActive => {
                 let primary =
                     self.core.placement.members.primary.expect("an active group has a primary");
-                self.send(primary, &Body::Replicated(version));
+                self.core.send(primary, &Body::Replicated(version));
             }
             _ => {}
         }

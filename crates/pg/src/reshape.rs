@@ -20,9 +20,9 @@
 mod index;
 
 use crate::core::LocalCopy;
+use crate::core::persist::{dups_pair, last_complete};
 use crate::core::steps::{log_pair, next_step};
 use crate::message::{Body, Header};
-use crate::persist::{dups_pair, last_complete};
 use crate::{Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -155,7 +155,7 @@ impl Pg {
             last.push(part.core.own.collection, Change::CreateCollection);
             let change = Change::MoveObjects { target: part.core.own.collection, hashes };
             last.push(self.core.own.collection, change);
-            part.set_info_and_intervals(&mut last);
+            part.core.set_info_and_intervals(&mut last);
         }
         let own = self.part(self.hashes(), 0, count);
         self.keep_own_meta(&mut last, &own);
@@ -182,7 +182,7 @@ impl Pg {
         }
         let next = self.reshaping.as_mut().and_then(|reshaping| reshaping.steps.pop_front());
         match next {
-            Some(transaction) => self.commit(Tag::Reshaped, transaction),
+            Some(transaction) => self.core.commit(Tag::Reshaped, transaction),
             None => self.core.outputs.push_back(Output::Reshaped),
         }
     }
@@ -214,7 +214,7 @@ impl Pg {
         // Missing sets are dropped with the logs, so the content of missing objects is removed: it is
         // not valid.
         let copies = sources.iter().map(|source| &**source).chain([&*self]);
-        steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.core.copy.missing)));
+        steps.extend(copies.flat_map(|copy| copy.core.remove_missing(&copy.core.copy.missing)));
         let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
         for source in sources.iter().filter(|source| source.core.copy.created) {
             let (hashes, from) = (source.hashes(), source.core.own.collection);
@@ -223,15 +223,15 @@ impl Pg {
             transaction.push(from, Change::MoveObjects { target, hashes });
             transaction.push(from, Change::RemoveCollection);
         }
-        self.remove_meta(&mut transaction, info::missing_keys());
+        self.core.remove_meta(&mut transaction, info::missing_keys());
         if own.log.head() != self.core.copy.log.head() {
-            self.remove_meta(&mut transaction, info::log_keys());
+            self.core.remove_meta(&mut transaction, info::log_keys());
             let (first, _) = info::dups_keys();
             let new = info::dups_key(EVersion { epoch: self.core.placement.interval, version: 0 });
-            self.remove_meta(&mut transaction, (first, new));
+            self.core.remove_meta(&mut transaction, (first, new));
         }
         let info = (info::INFO_KEY, codec::encode_to_bytes(&own.info));
-        self.set_meta(&mut transaction, BTreeMap::from([info, self.intervals_pair()]));
+        self.core.set_meta(&mut transaction, BTreeMap::from([info, self.core.intervals_pair()]));
         steps.push_back(transaction);
         let sources = sources.iter().filter(|source| source.core.copy.created);
         let metas = sources
@@ -252,10 +252,10 @@ impl Pg {
         }
         let mut transaction = Transaction::new();
         let new = info::dups_key(EVersion { epoch: self.core.placement.interval, version: 0 });
-        self.remove_meta(&mut transaction, (new, info::dups_keys().1));
+        self.core.remove_meta(&mut transaction, (new, info::dups_keys().1));
         let mut pairs = own.log.dups().batches().map(dups_pair).peekable();
         while let Some(some) = next_step(&mut pairs) {
-            self.set_meta(&mut transaction, some);
+            self.core.set_meta(&mut transaction, some);
             steps.push_back(std::mem::take(&mut transaction));
         }
         steps
@@ -338,8 +338,8 @@ impl Pg {
         let changed = entries.filter(|(before, after)| before != after);
         let mut pairs: BTreeMap<Bytes, Bytes> = changed.map(|(_, entry)| log_pair(entry)).collect();
         pairs.insert(info::INFO_KEY, codec::encode_to_bytes(&own.info));
-        pairs.extend([self.intervals_pair()]);
-        self.set_meta(transaction, pairs);
+        pairs.extend([self.core.intervals_pair()]);
+        self.core.set_meta(transaction, pairs);
     }
 
     /// Takes part in the present interval again. Call at [`Output::Reshaped`], on the copy and its parts.

@@ -77,7 +77,7 @@ impl Pg {
     fn read_piece(&mut self, piece: Piece) {
         let (job, object) = (self.core.transfers.sources.number(), piece.push.object.clone());
         self.core.transfers.sources.pieces.insert(job, piece);
-        self.ask_store(
+        self.core.ask_store(
             Tag::Source(job),
             RequestKind::Meta { collection: self.core.own.collection, object },
         );
@@ -102,11 +102,11 @@ impl Pg {
         match next {
             Ok(Some(kind)) => {
                 self.core.transfers.sources.pieces.insert(job, piece);
-                self.ask_store(Tag::Source(job), kind);
+                self.core.ask_store(Tag::Source(job), kind);
             }
             Ok(None) => {
                 self.note_sent(piece.to, &piece.push.object, piece.push.next.as_ref());
-                self.send(piece.to, &Body::Push(Box::new(piece.push)));
+                self.core.send(piece.to, &Body::Push(Box::new(piece.push)));
             }
             Err(error) => {
                 let version = version_of(&piece.meta);
@@ -200,7 +200,7 @@ impl Pg {
     pub(crate) fn asked_to_list(&mut self, to: OsdId, from: HObject) {
         match self.core.copy.created {
             true => self.scan(Some(to), from),
-            false => self.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
+            false => self.core.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
         }
     }
 
@@ -211,7 +211,8 @@ impl Pg {
         self.core.transfers.sources.scans.insert(job, scan);
         let (collection, entries_max) =
             (self.core.own.collection, self.core.own.sizes.page_objects_max);
-        self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
+        self.core
+            .ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
     }
 
     /// Takes the names of a page, and reads the version of each.
@@ -240,7 +241,7 @@ impl Pg {
         let names: Vec<HObject> = scan.objects.iter().map(|(object, _)| object.clone()).collect();
         for (index, object) in names.into_iter().enumerate() {
             let kind = RequestKind::Meta { collection: self.core.own.collection, object };
-            self.ask_store(Tag::ScanObject(job, index), kind);
+            self.core.ask_store(Tag::ScanObject(job, index), kind);
         }
         self.end_scan(job);
     }
@@ -277,7 +278,7 @@ impl Pg {
         let objects = objects.into_iter().filter_map(|(object, version)| Some((object, version?)));
         let objects = objects.collect();
         match to {
-            Some(to) => self.send(to, &Body::Listing(Listing { from, objects, next })),
+            Some(to) => self.core.send(to, &Body::Listing(Listing { from, objects, next })),
             None => self.scanned_own(objects, next),
         }
     }

@@ -35,7 +35,7 @@ impl Pg {
         if self.state == State::ReplicaActive {
             let primary =
                 self.core.placement.members.primary.expect("an active group has a primary");
-            self.send(primary, &Body::Room(!self.core.room.is_short));
+            self.core.send(primary, &Body::Room(!self.core.room.is_short));
         }
     }
 
@@ -78,7 +78,7 @@ impl Pg {
         if let Some(primary) = self.core.placement.members.primary
             && primary != self.core.own.whoami
         {
-            self.send(primary, &Body::Stalled);
+            self.core.send(primary, &Body::Stalled);
         }
     }
 
@@ -95,7 +95,7 @@ impl Pg {
         self.state = State::Stalled;
         self.cease();
         if let Some(primary) = self.core.placement.members.primary {
-            self.send(primary, &Body::Stalled);
+            self.core.send(primary, &Body::Stalled);
         }
     }
 
@@ -121,7 +121,7 @@ impl Pg {
 
     /// Drops the state in memory, and loads the copy from disk.
     pub(crate) fn read_again(&mut self) {
-        self.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
+        self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         self.state = State::Loading;
         self.core.copy.info = PgInfo::default();
         self.core.copy.log = PgLog::default();

@@ -12,7 +12,7 @@ use crate::scrub::Order;
 use crate::{Osds, Sizes};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{Outcome, RequestKind, StoreError};
+use store::{Outcome, StoreError};
 use types::{Epoch, OsdId, PgId};
 
 /// The state of a copy. The primary's states follow [`State::GetInfo`] in the order of peering.
@@ -273,24 +273,6 @@ impl Pg {
     /// Sets the scrub order that this copy tells to later primaries. The OSD stores it.
     pub fn set_scrub_order(&mut self, order: Option<Order>) {
         self.core.copy.scrub_order = order;
-    }
-
-    /// The header of a message that is sent now.
-    pub(crate) fn header(&self) -> Header {
-        Header {
-            pg: self.core.own.id,
-            epoch: self.core.placement.epoch,
-            interval: self.core.placement.interval,
-        }
-    }
-
-    pub(crate) fn send(&mut self, to: OsdId, body: &Body) {
-        let message = body.encode(&self.header());
-        self.core.outputs.push_back(Output::Send { to, message });
-    }
-
-    pub(crate) fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
-        self.core.outputs.push_back(Output::Storage { tag, kind });
     }
 
     /// Panics if the state contradicts itself.

@@ -40,8 +40,8 @@ impl Pg {
             self.activate_member(member);
         }
         self.spare_filling_in();
-        self.update_last_complete();
-        self.store_info_and_intervals(Tag::Activated(self.core.placement.interval));
+        self.core.update_last_complete();
+        self.core.store_info_and_intervals(Tag::Activated(self.core.placement.interval));
     }
 
     /// Drops backfill targets that can follow our own log, which may reach further back than the
@@ -70,7 +70,7 @@ impl Pg {
             entries,
             dups,
         };
-        self.send(member, &Body::Activate(Box::new(activation)));
+        self.core.send(member, &Body::Activate(Box::new(activation)));
         let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };
         let own = self.core.copy.info.clone();
         let peer = self.peer_mut(member);
@@ -90,7 +90,7 @@ impl Pg {
             State::Activating => self.told_activated(self.core.own.whoami),
             State::ReplicaActive => {
                 let primary = self.core.placement.members.primary.expect("it told us to activate");
-                self.send(primary, &Body::Activated);
+                self.core.send(primary, &Body::Activated);
                 if !self.has_room() {
                     self.announce_room();
                 }
@@ -138,9 +138,9 @@ impl Pg {
     pub(crate) fn share_history(&mut self) {
         let history = self.core.copy.info.history;
         for member in self.participants.without(self.core.own.whoami) {
-            self.send(member, &Body::History(history));
+            self.core.send(member, &Body::History(history));
         }
-        self.store_info_and_intervals(Tag::Progress);
+        self.core.store_info_and_intervals(Tag::Progress);
     }
 
     /// If nothing is missing and no backfill is needed: asks the monitor for other members, or declares the
@@ -186,7 +186,7 @@ impl Pg {
             holders.filter(|osd| !self.core.placement.members.is_member(*osd)).collect();
         for stray in strays {
             self.peers.remove(&stray);
-            self.send(stray, &Body::Remove);
+            self.core.send(stray, &Body::Remove);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Replica and Stray: copies that are not the primary's.
 
 use super::get_log::log_of;
+use crate::core::persist::dups_pair;
 use crate::core::steps::{log_pair, next_step};
 use crate::merge;
 use crate::message::Activation;
-use crate::persist::dups_pair;
 use crate::{Dups, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
@@ -41,7 +41,7 @@ impl Pg {
         match merged {
             Some(merged) => {
                 let last_backfill = self.core.copy.info.last_backfill.clone();
-                self.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
+                self.core.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
             }
             None => {
                 self.core.copy.info = PgInfo { last_backfill: HObject::default(), ..info };
@@ -59,11 +59,11 @@ impl Pg {
     /// The content of its missing objects is removed: it may be bad in spite of its version.
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
         let mut transaction = self.replace_dups(log.dups());
-        self.remove_meta(&mut transaction, info::log_keys());
+        self.core.remove_meta(&mut transaction, info::log_keys());
         self.core.copy.log = log;
         let missing = std::mem::take(&mut self.core.copy.missing);
         self.core.copy.info.log_tail = self.core.copy.log.tail();
-        self.update_last_complete();
+        self.core.update_last_complete();
         let entries: Vec<_> = self.core.copy.log.entries().map(log_pair).collect();
         let (mut stored, mut pairs) = (0, entries.into_iter().peekable());
         while let Some(mut some) = next_step(&mut pairs) {
@@ -71,20 +71,20 @@ impl Pg {
             if pairs.peek().is_some() {
                 some.insert(info::INFO_KEY, codec::encode_to_bytes(&self.info_through(stored)));
             }
-            self.set_meta(&mut transaction, some);
+            self.core.set_meta(&mut transaction, some);
             if pairs.peek().is_some() {
-                self.commit(Tag::Progress, std::mem::take(&mut transaction));
+                self.core.commit(Tag::Progress, std::mem::take(&mut transaction));
             }
         }
         // Not before it is durable that nothing is backfilled.
-        for mut removal in self.remove_missing(&missing) {
+        for mut removal in self.core.remove_missing(&missing) {
             transaction.changes.append(&mut removal.changes);
-            self.set_info(&mut transaction);
-            self.commit(Tag::Progress, std::mem::take(&mut transaction));
+            self.core.set_info(&mut transaction);
+            self.core.commit(Tag::Progress, std::mem::take(&mut transaction));
         }
-        self.remove_meta(&mut transaction, info::missing_keys());
-        self.set_info_and_intervals(&mut transaction);
-        self.commit(tag, transaction);
+        self.core.remove_meta(&mut transaction, info::missing_keys());
+        self.core.set_info_and_intervals(&mut transaction);
+        self.core.commit(tag, transaction);
     }
 
     /// The info of the reset copy while it has only so many entries of the log.
@@ -98,18 +98,18 @@ impl Pg {
     /// is replaced: it does no harm to remember more requests than the log that is still there. The returned
     /// transaction removes all other batches, and must be submitted with the log.
     fn replace_dups(&mut self, dups: &Dups) -> Transaction {
-        let mut transaction = self.transaction(5);
+        let mut transaction = self.core.transaction(5);
         let mut pairs = dups.batches().map(dups_pair).peekable();
         while let Some(some) = next_step(&mut pairs) {
-            self.set_meta(&mut transaction, some);
-            self.commit(Tag::Progress, std::mem::take(&mut transaction));
+            self.core.set_meta(&mut transaction, some);
+            self.core.commit(Tag::Progress, std::mem::take(&mut transaction));
         }
         let (mut first, end) = info::dups_keys();
         for batch in dups.batches() {
-            self.remove_meta(&mut transaction, (first, info::dups_key(batch.through)));
+            self.core.remove_meta(&mut transaction, (first, info::dups_key(batch.through)));
             first = info::dups_key_behind(batch.through);
         }
-        self.remove_meta(&mut transaction, (first, end));
+        self.core.remove_meta(&mut transaction, (first, end));
         transaction
     }
 
@@ -120,7 +120,7 @@ impl Pg {
         }
         self.core.copy.info.history.merge(history);
         self.core.copy.past.trim(self.core.copy.info.history.last_epoch_clean);
-        self.store_info_and_intervals(Tag::Progress);
+        self.core.store_info_and_intervals(Tag::Progress);
     }
 
     /// The primary does not need this stray copy.
@@ -133,7 +133,7 @@ impl Pg {
     /// Removes this copy and its data from the store; [`crate::Output::Removed`] follows.
     pub fn remove(&mut self) {
         if self.state == State::Refused {
-            self.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
+            self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         }
         self.state = State::Stray;
         self.forget_peers();
@@ -150,6 +150,6 @@ impl Pg {
         self.core.copy.missing.clear();
         self.core.copy.past.clear();
         self.core.copy.committed = EVersion::ZERO;
-        self.commit(Tag::Removed, transaction);
+        self.core.commit(Tag::Removed, transaction);
     }
 }

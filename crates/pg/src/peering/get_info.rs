@@ -47,7 +47,7 @@ impl Pg {
         self.waiting.retain(|osd| prior.contains(osd));
         for osd in prior {
             if self.asked.insert(osd) {
-                self.send(osd, &Body::Query);
+                self.core.send(osd, &Body::Query);
                 self.waiting.insert(osd);
             }
         }
@@ -120,7 +120,7 @@ impl Pg {
             let (promises, scrub_order) = (self.promises(), self.core.copy.scrub_order);
             Box::new(Notice { info, missing, intervals, promises, scrub_order })
         });
-        self.send(primary, &Body::Info(notice));
+        self.core.send(primary, &Body::Info(notice));
     }
 
     /// Takes the answer to a query, or an unasked info.

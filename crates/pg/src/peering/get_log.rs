@@ -21,7 +21,7 @@ impl Pg {
             return self.ask_what_is_missing();
         }
         self.state = State::GetLog;
-        self.send(authority, &Body::LogRequest);
+        self.core.send(authority, &Body::LogRequest);
     }
 
     /// Sends our log and missing set to the primary.
@@ -32,7 +32,7 @@ impl Pg {
             entries: self.core.copy.log.entries().cloned().collect(),
             missing: self.core.copy.missing.clone(),
         };
-        self.send(from, &Body::Log(Box::new(part)));
+        self.core.send(from, &Body::Log(Box::new(part)));
     }
 
     /// Takes a log: the authoritative one, a participant's, or a stray's.
@@ -75,7 +75,7 @@ impl Pg {
         let last_backfill = self.core.copy.info.last_backfill.clone();
         let info =
             crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
-        self.take_merged(merged, info, Tag::Progress);
+        self.core.take_merged(merged, info, Tag::Progress);
         let peer = self.peer_mut(from);
         peer.missing = part.missing.clone();
         peer.is_missing_known = true;
@@ -98,7 +98,7 @@ impl Pg {
                 true => self.expect_to_follow(member, head),
                 false => {
                     self.waiting.insert(member);
-                    self.send(member, &Body::LogRequest);
+                    self.core.send(member, &Body::LogRequest);
                 }
             }
         }

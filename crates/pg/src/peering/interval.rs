@@ -78,7 +78,7 @@ impl Pg {
         }
         self.core.line.commits_pending -= 1;
         if self.core.copy.created {
-            self.store_info_and_intervals(Tag::Progress);
+            self.core.store_info_and_intervals(Tag::Progress);
         }
     }
 

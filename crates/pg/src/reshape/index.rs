@@ -122,7 +122,7 @@ impl Pg {
             entries_max: PAGE_ENTRIES_MAX,
             bytes_max: STEP_BYTES_MAX,
         };
-        self.ask_store(Tag::Index, kind);
+        self.core.ask_store(Tag::Index, kind);
         true
     }
 

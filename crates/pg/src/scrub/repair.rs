@@ -45,7 +45,7 @@ impl Pg {
         let whoami = self.core.own.whoami;
         for osd in bad.iter().copied().filter(|osd| *osd != whoami) {
             self.miss_on_member(osd, object, item);
-            self.send(osd, &Body::Damaged(object.clone(), version));
+            self.core.send(osd, &Body::Damaged(object.clone(), version));
         }
         if is_own {
             self.miss_own(object, version);
@@ -66,12 +66,12 @@ impl Pg {
     pub(crate) fn miss_own(&mut self, object: &HObject, version: EVersion) {
         self.recovery.unreadable.remove(object);
         self.core.copy.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
-        self.update_last_complete();
-        let mut pairs = BTreeMap::from([self.info_pair()]);
+        self.core.update_last_complete();
+        let mut pairs = BTreeMap::from([self.core.info_pair()]);
         pairs.extend(self.core.copy.missing.pair(object));
-        let mut transaction = self.transaction(1);
-        self.set_meta(&mut transaction, pairs);
-        self.commit(Tag::Progress, transaction);
+        let mut transaction = self.core.transaction(1);
+        self.core.set_meta(&mut transaction, pairs);
+        self.core.commit(Tag::Progress, transaction);
     }
 
     /// Removes an object that should not exist, by a write on all members; whether that was begun.
@@ -93,7 +93,7 @@ impl Pg {
     /// This OSD cannot read an object that it was to send to another one.
     pub(crate) fn source_failed(&mut self, object: HObject, to: OsdId, version: Option<EVersion>) {
         if !self.is_primary() {
-            return self.send(to, &Body::Unreadable(object));
+            return self.core.send(to, &Body::Unreadable(object));
         }
         let need = version.unwrap_or_else(|| self.logged_version(&object));
         let targets = self.give_up_pushing(&object);
@@ -132,7 +132,7 @@ impl Pg {
         if self.recovery.spared.remove(&(osd, object.clone())) {
             let version = self.peers.get(&osd).and_then(|peer| peer.missing.need(object));
             let version = version.unwrap_or_else(|| self.logged_version(object));
-            self.send(osd, &Body::Damaged(object.clone(), version));
+            self.core.send(osd, &Body::Damaged(object.clone(), version));
         }
     }
 }

@@ -214,7 +214,7 @@ fn a_merged_copy_knows_of_the_clones_of_both() {
             let pairs: BTreeMap<Bytes, Bytes> = keys.map(|key| (key, Bytes::new())).collect();
             expected.extend(pairs.keys().filter(|_| osd == 0).cloned());
             let mut transaction = Transaction::new();
-            pg.set_meta(&mut transaction, pairs);
+            pg.core.set_meta(&mut transaction, pairs);
             let done = node.store.execute(RequestKind::Commit(transaction));
             done.unwrap();
         }
