@@ -241,7 +241,7 @@ impl Pg {
         };
         self.backfill.stage = stage;
         if !granted {
-            self.core.transfers.sources.forget_own_scan();
+            self.core.transfers.stop_own_listing();
             return self.core.outputs.push_back(Output::Release);
         }
         let info = self.peers.get(&from).and_then(|peer| peer.info.as_ref());
@@ -303,7 +303,7 @@ impl Pg {
         (backfill.own, backfill.theirs) = (Page::default(), Page::default());
         backfill.touched = touched;
         self.core.send(target, &Body::List(position.clone()));
-        self.scan(None, position);
+        self.core.scan(None, position);
     }
 
     /// Takes a page of our own objects.
@@ -371,7 +371,7 @@ impl Pg {
             self.core.send(target, &Body::List(from.clone()));
         }
         if own {
-            self.scan(None, from);
+            self.core.scan(None, from);
         }
     }
 

@@ -6,9 +6,8 @@ pub(crate) mod steps;
 use crate::intervals::PastIntervals;
 use crate::leases::Readers;
 use crate::message::{Body, Header};
-use crate::receive::Receiving;
 use crate::scrub::Order;
-use crate::source::Sources;
+use crate::transfers::Transfers;
 use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
 use engine::{Message, Time};
 use std::collections::VecDeque;
@@ -188,13 +187,6 @@ pub(crate) struct Room {
     pub is_short: bool,
     /// The interval in which a member's store refused a transaction: that interval is aborted.
     pub stalled_in: Option<Epoch>,
-}
-
-/// Objects on their way to this copy, and from it to other members.
-#[derive(Debug, Default)]
-pub(crate) struct Transfers {
-    pub receiving: Receiving,
-    pub sources: Sources,
 }
 
 impl Core {

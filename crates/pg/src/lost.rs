@@ -224,7 +224,7 @@ impl Pg {
     pub(crate) fn forget_lost(&mut self, object: &HObject) -> bool {
         let was_missing = self.core.copy.missing.remove(object);
         if was_missing {
-            self.core.transfers.receiving.forget(object);
+            self.core.transfers.stop_receiving(object);
             self.core.update_last_complete();
         }
         let was_unreadable = self.recovery.unreadable.remove(object).is_some();

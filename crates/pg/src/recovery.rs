@@ -280,7 +280,7 @@ impl Pg {
         self.recovery.wanted.remove(object);
         for target in targets {
             self.condemn(target, object);
-            self.pulled(target, object.clone(), Cursor::default());
+            self.core.push_piece(target, object.clone(), Cursor::default());
         }
         true
     }
@@ -425,7 +425,7 @@ impl Pg {
             return;
         }
         if let (Some(next), true) = (next, has_room) {
-            return self.pulled(from, object.clone(), next);
+            return self.core.push_piece(from, object.clone(), next);
         }
         operation.pushing.remove(&from);
         let is_over = operation.pushing.is_empty();
@@ -454,8 +454,8 @@ impl Pg {
 
     /// A deletion supersedes the recovery of its object.
     pub(crate) fn deleted_unrecovered(&mut self, object: &HObject) {
-        self.core.transfers.sources.forget(object);
-        self.core.transfers.receiving.forget(object);
+        self.core.transfers.stop_sending(object);
+        self.core.transfers.stop_receiving(object);
         self.recovery.spared.retain(|(_, spared)| spared != object);
         for osd in self.participants.iter() {
             if self.peers.get_mut(osd).is_some_and(|peer| peer.missing.remove(object)) {

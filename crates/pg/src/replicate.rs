@@ -227,7 +227,7 @@ impl Pg {
         }
         let version = entry.version;
         let changed = also.iter().chain([&entry]).filter(|entry| entry.changes_object());
-        changed.for_each(|entry| self.core.transfers.receiving.forget(&entry.object));
+        changed.for_each(|entry| self.core.transfers.stop_receiving(&entry.object));
         self.core.copy.committed = self.core.copy.committed.max(write.committed);
         // This copy's tail may be above the primary's, or below it.
         let tail = self.core.copy.log.tail().max(write.trim);
@@ -254,7 +254,7 @@ impl Pg {
         let last_complete = self.core.copy.info.last_complete;
         self.core.copy.info = PgInfo { last_backfill, last_complete, ..info };
         for changed in also.iter().chain([entry]).filter(|entry| entry.changes_object()) {
-            self.overwrite_missing(&mut write.transaction, &changed.object);
+            self.core.overwrite_missing(&mut write.transaction, &changed.object);
         }
         if self.core.copy.missing.is_empty() {
             self.core.copy.info.last_complete = entry.version;

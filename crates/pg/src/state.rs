@@ -3,17 +3,18 @@
 use crate::backfill::Backfill;
 use crate::core::{Core, Output, Tag};
 use crate::members::{MemberSet, Participants};
-use crate::message::{Body, Header};
+use crate::message::{Body, Header, Push};
 use crate::peers::Peer;
 use crate::recovery::Recovery;
 use crate::replicate::InFlight;
 use crate::reshape::{Held, Reshaping};
 use crate::scrub::Order;
+use crate::transfers::{Ended, Receiver};
 use crate::{Osds, Sizes};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Outcome, StoreError};
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, HObject, OsdId, PgId};
 
 /// The state of a copy. The primary's states follow [`State::GetInfo`] in the order of peering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +171,7 @@ impl Pg {
             Body::Log(part) => self.told_log(from, *part),
             Body::Activated => self.told_activated(from),
             Body::Replicated(version) => self.told_replicated(from, version),
-            Body::Push(push) => self.pushed(from, *push),
+            Body::Push(push) => self.handle_push(from, *push),
             Body::Pushed(object, next, has_room) => self.told_pushed(from, &object, next, has_room),
             Body::Listing(listing) => self.told_listing(from, listing),
             Body::Backfilled(through) => self.told_backfilled(from, through),
@@ -183,8 +184,8 @@ impl Pg {
             Body::Activate(activation) => self.told_to_activate(*activation),
             Body::History(history) => self.told_history(&history),
             Body::Replicate(write) => self.told_to_replicate(*write),
-            Body::Pull(object, cursor) => self.pulled(from, object, cursor),
-            Body::List(start) => self.asked_to_list(from, start),
+            Body::Pull(object, cursor) => self.core.push_piece(from, object, cursor),
+            Body::List(start) => self.core.handle_list(from, start),
             Body::Damaged(object, version) => self.told_damaged(&object, version),
             Body::Backfill(through, removed) => self.told_to_backfill(through, removed),
             Body::Reserve => self.asked_to_reserve(from),
@@ -201,7 +202,8 @@ impl Pg {
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
             (Tag::Received(job), Err(StoreError::NoSpace { .. } | StoreError::TooLarge { .. })) => {
-                self.piece_refused(job)
+                let ended = self.core.piece_refused(job, self.receiver());
+                self.transfer_ended(ended);
             }
             (Tag::Reshaped, Err(StoreError::NoSpace { .. })) => self.shape_refused(),
             (Tag::Reshaped, Err(error)) => self.fail(&error),
@@ -232,12 +234,79 @@ impl Pg {
             Tag::Activated(interval) => self.stored_activated(interval),
             Tag::Reshaped => self.take_step(),
             Tag::Index => self.index_read(outcome),
-            Tag::Received(job) => self.stored_piece(job),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
-            Tag::Source(job) => self.source_read(job, outcome),
-            Tag::ScanPage(job) => self.scan_page(job, outcome),
-            Tag::ScanObject(job, index) => self.scan_object(job, index, outcome),
+            Tag::Received(_) | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..) => {
+                let ended = self.advance_transfer(tag, outcome);
+                self.transfer_ended(ended);
+            }
         }
+    }
+
+    /// Continues a transfer after its request to the store.
+    fn advance_transfer(
+        &mut self,
+        tag: Tag,
+        outcome: Result<Outcome, StoreError>,
+    ) -> Option<Ended> {
+        match tag {
+            Tag::Received(job) => self.core.stored_piece(job, self.receiver()),
+            Tag::Source(job) => {
+                let is_primary = self.is_primary();
+                let is_missing = |osd: OsdId, object: &HObject| {
+                    self.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
+                };
+                let is_owed = |osd, object: &_| is_primary && is_missing(osd, object);
+                self.core.source_read(job, outcome, is_owed)
+            }
+            Tag::ScanPage(job) => self.core.scan_page(job, outcome),
+            Tag::ScanObject(job, index) => self.core.scan_object(job, index, outcome),
+            _ => unreachable!("{tag:?} is no transfer"),
+        }
+    }
+
+    /// Goes on with what a transfer was for.
+    fn transfer_ended(&mut self, ended: Option<Ended>) {
+        match ended {
+            None => {}
+            Some(Ended::Fetched { object, was_missing }) => self.fetched(&object, was_missing),
+            Some(Ended::NotFetched { object, from }) => self.not_fetched(&object, from, false),
+            Some(Ended::Read { to, push }) => {
+                self.note_sent(to, &push.object, push.next.as_ref());
+                self.core.send(to, &Body::Push(push));
+            }
+            Some(Ended::Unreadable { object, to, version }) => {
+                self.source_failed(object, to, version);
+            }
+            Some(Ended::Listed { objects, next }) => self.scanned_own(objects, next),
+            Some(Ended::NotListed { to: Some(primary) }) => self.cannot_list(primary),
+            Some(Ended::NotListed { to: None }) => self.stop_comparing(),
+        }
+    }
+
+    /// The role in which this copy receives objects.
+    fn receiver(&self) -> Receiver {
+        match self.state {
+            State::ReplicaActive => Receiver::Replica,
+            _ => Receiver::Primary,
+        }
+    }
+
+    /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
+    fn handle_push(&mut self, from: OsdId, push: Push) {
+        let is_expected = match self.state {
+            State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
+            State::ReplicaActive => self.core.placement.members.primary == Some(from),
+            _ => false,
+        };
+        if !is_expected {
+            return;
+        }
+        if self.is_primary() && push.cursor.is_start() && !self.core.is_what_is_needed(&push) {
+            let (pg, object) = (self.core.own.id, push.object);
+            tracing::error!(%pg, %from, %object, "it has another version");
+            return self.not_fetched(&object, from, true);
+        }
+        self.core.receive(from, push, self.receiver());
     }
 
     /// The store failed: the outcome of every pending transaction is unknown here.

@@ -164,8 +164,7 @@ impl Pg {
         self.is_clean = false;
         self.recovery.clear();
         self.end_backfill();
-        self.core.transfers.receiving.clear();
-        self.core.transfers.sources.clear();
+        self.core.transfers.clear();
     }
 
     /// All transactions are completed: the stored state is certain.

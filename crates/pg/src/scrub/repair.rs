@@ -98,7 +98,7 @@ impl Pg {
         let need = version.unwrap_or_else(|| self.logged_version(&object));
         let targets = self.give_up_pushing(&object);
         // Other reads of it are not needed any more.
-        self.core.transfers.sources.forget(&object);
+        self.core.transfers.stop_sending(&object);
         for target in targets {
             // A backfill target gets it like an object that it misses.
             let known = self.peers.get(&target).and_then(|peer| peer.missing.get(&object));
