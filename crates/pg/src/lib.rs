@@ -48,6 +48,7 @@ mod peers;
 mod recovery;
 mod replicate;
 mod reshape;
+mod role;
 pub mod scrub;
 mod search;
 mod sizes;

@@ -48,7 +48,7 @@ impl Pg {
     pub(crate) fn infos<'a>(&'a self, empty: &'a PgInfo) -> Infos<'a> {
         let mut infos: Infos<'a> = BTreeMap::from([(self.core.own.whoami, &self.core.copy.info)]);
         let members = &self.core.placement.members;
-        for (osd, peer) in &self.peers {
+        for (osd, peer) in &self.primary.peers {
             match &peer.info {
                 Some(info) => drop(infos.insert(*osd, info)),
                 None if members.is_member(*osd) => drop(infos.insert(*osd, empty)),
@@ -59,6 +59,6 @@ impl Pg {
     }
 
     pub(crate) fn peer_mut(&mut self, osd: OsdId) -> &mut Peer {
-        self.peers.entry(osd).or_default()
+        self.primary.peers.entry(osd).or_default()
     }
 }

@@ -114,8 +114,8 @@ impl Pg {
         // The others remove their own items.
         found.into_iter().for_each(|key| self.core.unset_missing(&mut replicate.transaction, key));
         self.append(&mut replicate, entry, also);
-        let waiting = MemberSet::all(&self.participants);
-        self.in_flight.push_back(InFlight { version, ticket, waiting });
+        let waiting = MemberSet::all(&self.agreed.participants);
+        self.serving.in_flight.push_back(InFlight { version, ticket, waiting });
         self.core.commit(Tag::Write(version, self.core.placement.interval), replicate.transaction);
         if !was_whole && self.is_whole() {
             // The write superseded the last missing object.
@@ -154,7 +154,7 @@ impl Pg {
     }
 
     fn send_to_replicas(&mut self, replicate: &mut Replicate, entry: &LogEntry, also: &[LogEntry]) {
-        if self.participants.len() < 2 {
+        if self.agreed.participants.len() < 2 {
             return;
         }
         let mut skipping = BTreeSet::new();
@@ -162,8 +162,8 @@ impl Pg {
             skipping = self.note_write(&entry.object, also);
         }
         let message = replicate.encode(&self.core.header());
-        for index in 0..self.participants.len() {
-            let to = self.participants[index];
+        for index in 0..self.agreed.participants.len() {
+            let to = self.agreed.participants[index];
             if to != self.core.own.whoami && !skipping.contains(&to) {
                 self.core.outputs.push_back(Output::Send { to, message: message.clone() });
             }
@@ -280,18 +280,19 @@ impl Pg {
 
     /// A member has stored all writes up to `version`: it applies them without gaps.
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
-        let Some(member) = self.participants.index_of(from) else { return };
+        let Some(member) = self.agreed.participants.index_of(from) else { return };
         if version > self.core.copy.info.last_update {
             tracing::error!(pg = %self.core.own.id, %from, ?version, "a member confirms what was not written");
             return;
         }
-        for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {
+        for write in self.serving.in_flight.iter_mut().take_while(|write| write.version <= version)
+        {
             write.waiting.remove(member);
         }
-        while self.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
-            let write = self.in_flight.pop_front().expect("there is a front");
+        while self.serving.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
+            let write = self.serving.in_flight.pop_front().expect("there is a front");
             self.core.copy.committed = write.version;
-            self.recovery.unstick();
+            self.serving.recovery.unstick();
             self.core.outputs.push_back(Output::Committed { ticket: write.ticket });
         }
     }

@@ -19,7 +19,7 @@ use types::OsdId;
 impl Pg {
     /// Whether a write may add to the group: no acting member's disk is nearly full.
     pub fn has_room(&self) -> bool {
-        !self.core.room.is_short && self.short_members.is_empty()
+        !self.core.room.is_short && self.agreed.short.is_empty()
     }
 
     /// Sets whether this OSD's disk has room, as opposed to being nearly full.
@@ -41,20 +41,20 @@ impl Pg {
 
     /// Forgets refusals, and which members' disks are nearly full.
     pub(crate) fn begin_interval(&mut self) {
-        self.short_members = MemberSet::default();
+        self.agreed.short = MemberSet::default();
         self.core.room.stalled_in = None;
     }
 
     /// A member's disk has room, or not.
     pub(crate) fn told_room(&mut self, from: OsdId, has_room: bool) {
         // Backfill targets do not count, see [`Pg::has_room`].
-        let Some(member) = self.participants.index_of(from) else { return };
+        let Some(member) = self.agreed.participants.index_of(from) else { return };
         if !self.core.placement.members.acting.contains(&from) {
             return;
         }
         match has_room {
-            true => self.short_members.remove(member),
-            false => self.short_members.insert(member),
+            true => self.agreed.short.remove(member),
+            false => self.agreed.short.insert(member),
         }
     }
 
@@ -84,7 +84,8 @@ impl Pg {
 
     fn ticket_of(&self, tag: Tag) -> Option<u64> {
         let Tag::Write(version, interval) = tag else { return None };
-        let writes = self.in_flight.iter().filter(|_| interval == self.core.placement.interval);
+        let writes =
+            self.serving.in_flight.iter().filter(|_| interval == self.core.placement.interval);
         writes.filter(|write| write.version == version).map(|write| write.ticket).next()
     }
 

@@ -1,17 +1,12 @@
 //! The copy of a group on this OSD: its state, and the dispatch of messages and completions.
 
-use crate::backfill::Backfill;
 use crate::core::{Core, Output, Tag};
-use crate::members::{MemberSet, Participants};
 use crate::message::{Body, Header, Push};
-use crate::peers::Peer;
-use crate::recovery::Recovery;
-use crate::replicate::InFlight;
 use crate::reshape::{Held, Reshaping};
+use crate::role::{Agreed, Follower, Primary, Serving};
 use crate::scrub::Order;
 use crate::transfers::{Ended, Receiver};
 use crate::{Osds, Sizes};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Outcome, StoreError};
 use types::{Epoch, HObject, OsdId, PgId};
@@ -78,30 +73,10 @@ pub struct MapChange {
 pub struct Pg {
     pub(crate) core: Core,
     pub(crate) state: State,
-    /// Writes that are not durable on all participants, oldest first.
-    pub(crate) in_flight: VecDeque<InFlight>,
-
-    /// The infos and missing sets of other OSDs, as told in this interval.
-    pub(crate) peers: BTreeMap<OsdId, Peer>,
-    /// Members that take part in writes: the acting set and backfill targets.
-    pub(crate) participants: Participants,
-    /// OSDs whose answers the present state waits for.
-    pub(crate) waiting: BTreeSet<OsdId>,
-    /// Down OSDs without which peering cannot proceed.
-    pub(crate) blocked_by: BTreeSet<OsdId>,
-    /// OSDs that were queried in this interval.
-    pub(crate) asked: BTreeSet<OsdId>,
-    /// The OSD with the authoritative log.
-    pub(crate) authority: Option<OsdId>,
-    /// The acting set to ask the monitor for; empty means the up set.
-    pub(crate) wanted: Option<Vec<OsdId>>,
-    /// The primary that queried this copy while transactions were in flight.
-    pub(crate) asked_by: Option<OsdId>,
-    pub(crate) is_clean: bool,
-    pub(crate) recovery: Recovery,
-    pub(crate) backfill: Backfill,
-    /// The acting members whose disks are nearly full.
-    pub(crate) short_members: MemberSet,
+    pub(crate) primary: Primary,
+    pub(crate) agreed: Agreed,
+    pub(crate) serving: Serving,
+    pub(crate) follower: Follower,
     /// A query that arrived while the copy was loading or refused.
     pub(crate) asked_meanwhile: Option<(OsdId, Header)>,
     pub(crate) reshaping: Option<Reshaping>,
@@ -114,19 +89,10 @@ impl Pg {
         Pg {
             core: Core::new(id, whoami),
             state: State::Stray,
-            in_flight: VecDeque::new(),
-            peers: BTreeMap::new(),
-            participants: Participants::default(),
-            waiting: BTreeSet::new(),
-            blocked_by: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            authority: None,
-            wanted: None,
-            asked_by: None,
-            is_clean: false,
-            recovery: Recovery::default(),
-            backfill: Backfill::default(),
-            short_members: MemberSet::default(),
+            primary: Primary::default(),
+            agreed: Agreed::default(),
+            serving: Serving::default(),
+            follower: Follower::default(),
             asked_meanwhile: None,
             reshaping: None,
             held: Held::default(),
@@ -253,7 +219,7 @@ impl Pg {
             Tag::Source(job) => {
                 let is_primary = self.is_primary();
                 let is_missing = |osd: OsdId, object: &HObject| {
-                    self.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
+                    self.primary.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
                 };
                 let is_owed = |osd, object: &_| is_primary && is_missing(osd, object);
                 self.core.source_read(job, outcome, is_owed)
@@ -324,7 +290,7 @@ impl Pg {
 
     /// Ends all writes in flight, with an unknown outcome.
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
-        let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
+        let tickets = self.serving.in_flight.drain(..).map(|write| write.ticket).collect();
         self.core.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
@@ -365,6 +331,6 @@ impl Pg {
                 self.state
             );
         }
-        assert!(self.in_flight.iter().is_sorted_by_key(|write| write.version));
+        assert!(self.serving.in_flight.iter().is_sorted_by_key(|write| write.version));
     }
 }

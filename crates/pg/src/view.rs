@@ -51,7 +51,7 @@ impl Pg {
 
     /// Whether no write is in flight.
     pub fn is_settled(&self) -> bool {
-        self.in_flight.is_empty()
+        self.serving.in_flight.is_empty()
     }
 
     /// Whether this copy takes part in writes now.
@@ -66,24 +66,24 @@ impl Pg {
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+        self.primary.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
     pub fn not_stored_by(&self, version: EVersion) -> impl Iterator<Item = OsdId> + '_ {
-        let write = self.in_flight.iter().find(|write| write.version == version);
+        let write = self.serving.in_flight.iter().find(|write| write.version == version);
         let waiting = write.map_or(MemberSet::default(), |write| write.waiting);
-        self.participants.select(waiting)
+        self.agreed.participants.select(waiting)
     }
 
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.waiting.iter().copied()
+        self.primary.waiting.iter().copied()
     }
 
     /// The down OSDs that must come back or be marked lost.
     pub fn blocked_by(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.blocked_by.iter().copied()
+        self.primary.blocked_by.iter().copied()
     }
 
     /// Whether this OSD is not a member of the group.
@@ -93,12 +93,12 @@ impl Pg {
 
     /// Whether all copies that the pool wants are on the up set, and equal.
     pub fn is_clean(&self) -> bool {
-        self.is_active() && self.is_clean
+        self.is_active() && self.serving.is_clean
     }
 
     /// The acting set to ask the monitor for; empty means the up set.
     pub fn wanted_acting(&self) -> Option<&[OsdId]> {
-        self.wanted.as_deref()
+        self.primary.wanted.as_deref()
     }
 
     /// The `up_thru` to ask the monitor for.
@@ -118,6 +118,13 @@ impl Pg {
             }
             _ => false,
         }
+    }
+
+    /// The version of an object according to the log; zero if the log does not have it.
+    pub fn logged_version(&self, object: &HObject) -> EVersion {
+        let mut entries = self.core.copy.log.entries().rev();
+        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
+        last.map_or(EVersion::ZERO, |entry| entry.version)
     }
 
     /// Whether the log proves that no write of the object came after this version.

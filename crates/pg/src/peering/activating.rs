@@ -1,5 +1,6 @@
 //! WaitUpThru, Activating, Active, Inactive: from the agreed history to service.
 
+use crate::lost::UnfoundCount;
 use crate::message::{Activation, Body};
 use crate::{Dups, Output, Pg, State, Tag};
 use types::{Epoch, HObject, OsdId};
@@ -35,8 +36,8 @@ impl Pg {
             self.core.copy.info.last_epoch_started = self.core.placement.interval;
         }
         self.core.copy.knows_past = true;
-        self.waiting = self.participants.iter().copied().collect();
-        for member in self.participants.without(self.core.own.whoami) {
+        self.primary.waiting = self.agreed.participants.iter().copied().collect();
+        for member in self.agreed.participants.without(self.core.own.whoami) {
             self.activate_member(member);
         }
         self.spare_filling_in();
@@ -49,14 +50,14 @@ impl Pg {
     fn spare_filling_in(&mut self) {
         let targets = self.backfill_targets().filter(|(_, through)| !through.max);
         let targets: Vec<OsdId> = targets.map(|(osd, _)| osd).collect();
-        self.backfill.set_targets(&targets);
+        self.agreed.backfill.set_targets(&targets);
     }
 
     /// Tells a member to follow our log: from its own head, from our tail if it has diverged, or as a reset
     /// copy if the log does not overlap its own.
     fn activate_member(&mut self, member: OsdId) {
-        let info = self.peers[&member].info.clone().unwrap_or_default();
-        let overlaps = self.peers[&member].is_missing_known;
+        let info = self.primary.peers[&member].info.clone().unwrap_or_default();
+        let overlaps = self.primary.peers[&member].is_missing_known;
         let is_reset = !overlaps || !info.is_complete() && info.last_backfill == HObject::default();
         let follows = !is_reset && self.core.copy.log.contains(info.last_update);
         let tail = if follows { info.last_update } else { self.core.copy.log.tail() };
@@ -101,10 +102,10 @@ impl Pg {
 
     /// A member has stored its activation. With the last one the group becomes active, or waits for leases.
     pub(crate) fn told_activated(&mut self, from: OsdId) {
-        if self.state != State::Activating || !self.waiting.remove(&from) {
+        if self.state != State::Activating || !self.primary.waiting.remove(&from) {
             return;
         }
-        if !self.waiting.is_empty() {
+        if !self.primary.waiting.is_empty() {
             return;
         }
         match self.core.placement.members.is_enough() && self.must_wait_for_readers() {
@@ -116,7 +117,8 @@ impl Pg {
     /// Begins recovery and, with enough members, service.
     pub(crate) fn become_active(&mut self) {
         self.core.copy.committed = self.core.copy.info.last_update;
-        self.recovery.begin(self.members_missing());
+        self.serving.recovery.begin(self.members_missing());
+        self.primary.unfound = UnfoundCount::default();
         self.ask_helpers();
         if !self.core.placement.members.is_enough() {
             self.state = State::Inactive;
@@ -129,7 +131,7 @@ impl Pg {
         self.core.outputs.push_back(Output::Activated);
         self.go_on_recovering();
         // A group that is clean at once has shared its history with that.
-        if !self.is_clean {
+        if !self.serving.is_clean {
             self.share_history();
         }
     }
@@ -137,7 +139,7 @@ impl Pg {
     /// Stores the group's history, and sends it to all participants.
     pub(crate) fn share_history(&mut self) {
         let history = self.core.copy.info.history;
-        for member in self.participants.without(self.core.own.whoami) {
+        for member in self.agreed.participants.without(self.core.own.whoami) {
             self.core.send(member, &Body::History(history));
         }
         self.core.store_info_and_intervals(Tag::Progress);
@@ -147,7 +149,11 @@ impl Pg {
     /// group clean.
     pub(crate) fn check_clean(&mut self) {
         let is_settled = matches!(self.state, State::Active | State::Inactive);
-        if !is_settled || !self.is_whole() || self.backfill.is_needed() || self.is_clean {
+        if !is_settled
+            || !self.is_whole()
+            || self.agreed.backfill.is_needed()
+            || self.serving.is_clean
+        {
             return;
         }
         self.refresh_participants();
@@ -167,7 +173,7 @@ impl Pg {
         {
             return;
         }
-        self.is_clean = true;
+        self.serving.is_clean = true;
         self.core.outputs.push_back(Output::Clean);
         self.core.copy.info.history.last_epoch_clean = self.core.placement.epoch;
         self.core.copy.past.clear();
@@ -180,12 +186,12 @@ impl Pg {
         if !self.is_clean() {
             return;
         }
-        let holders = self.peers.iter().filter(|(_, peer)| peer.info.is_some());
+        let holders = self.primary.peers.iter().filter(|(_, peer)| peer.info.is_some());
         let holders = holders.map(|(osd, _)| *osd);
         let strays: Vec<OsdId> =
             holders.filter(|osd| !self.core.placement.members.is_member(*osd)).collect();
         for stray in strays {
-            self.peers.remove(&stray);
+            self.primary.peers.remove(&stray);
             self.core.send(stray, &Body::Remove);
         }
     }
@@ -203,7 +209,7 @@ impl Pg {
 
     /// Asks the copies that were reported during peering for their logs, if they can help.
     fn ask_helpers(&mut self) {
-        let peers = self.peers.iter();
+        let peers = self.primary.peers.iter();
         let unknown = peers.filter(|(_, peer)| peer.info.is_some() && !peer.is_missing_known);
         let unknown: Vec<OsdId> = unknown.map(|(osd, _)| *osd).collect();
         unknown.into_iter().for_each(|osd| self.found_stray(osd));
@@ -211,9 +217,11 @@ impl Pg {
 
     /// Updates the infos of participants to ours, except for `last_backfill`.
     fn refresh_participants(&mut self) {
-        for member in self.participants.iter() {
+        for member in self.agreed.participants.iter() {
             let own = self.core.copy.info.clone();
-            if let Some(info) = self.peers.get_mut(member).and_then(|peer| peer.info.as_mut()) {
+            if let Some(info) =
+                self.primary.peers.get_mut(member).and_then(|peer| peer.info.as_mut())
+            {
                 let last_backfill = std::mem::take(&mut info.last_backfill);
                 *info = crate::PgInfo { last_backfill, ..own };
             }

@@ -17,10 +17,10 @@ impl Pg {
     /// Begins peering: queries the prior set.
     pub(crate) fn ask_everyone(&mut self) {
         self.state = State::GetInfo;
-        self.peers.clear();
-        self.waiting.clear();
-        self.asked.clear();
-        self.wanted = None;
+        self.primary.peers.clear();
+        self.primary.waiting.clear();
+        self.primary.asked.clear();
+        self.primary.wanted = None;
         self.ask_prior_set();
         self.choose_authority();
     }
@@ -44,11 +44,11 @@ impl Pg {
     fn ask_prior_set(&mut self) {
         let mut prior = self.prior_set();
         prior.retain(|osd| self.is_osd_up(*osd));
-        self.waiting.retain(|osd| prior.contains(osd));
+        self.primary.waiting.retain(|osd| prior.contains(osd));
         for osd in prior {
-            if self.asked.insert(osd) {
+            if self.primary.asked.insert(osd) {
                 self.core.send(osd, &Body::Query);
-                self.waiting.insert(osd);
+                self.primary.waiting.insert(osd);
             }
         }
     }
@@ -79,9 +79,12 @@ impl Pg {
     /// Whether a queried OSD went down, another one came up, or one was marked lost.
     fn prior_set_changed(&self) -> bool {
         let prior = self.prior_set();
-        let came = prior.iter().any(|osd| self.is_osd_up(*osd) && !self.asked.contains(osd));
-        let left = self.asked.iter().any(|osd| !self.is_osd_up(*osd));
-        came || left || !self.blocked_by.is_empty() && self.find_blocking() != self.blocked_by
+        let came =
+            prior.iter().any(|osd| self.is_osd_up(*osd) && !self.primary.asked.contains(osd));
+        let left = self.primary.asked.iter().any(|osd| !self.is_osd_up(*osd));
+        came || left
+            || !self.primary.blocked_by.is_empty()
+                && self.find_blocking() != self.primary.blocked_by
     }
 
     fn find_blocking(&self) -> BTreeSet<OsdId> {
@@ -106,7 +109,7 @@ impl Pg {
             self.core.placement.interval = header.interval;
             self.start_interval(false);
         }
-        self.asked_by = Some(from);
+        self.follower.asked_by = Some(from);
         if self.core.line.commits_pending == 0 {
             self.drained();
         }
@@ -125,7 +128,7 @@ impl Pg {
 
     /// Takes the answer to a query, or an unasked info.
     pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
-        let is_known = self.peers.get(&from).is_some_and(|peer| peer.info.is_some());
+        let is_known = self.primary.peers.get(&from).is_some_and(|peer| peer.info.is_some());
         // The answer of an OSD that is down by now is dropped: it is queried again when it is up.
         if !self.is_primary() || is_known || !self.is_osd_up(from) {
             return;
@@ -139,10 +142,10 @@ impl Pg {
         let peer = self.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
         peer.info = notice.map(|notice| notice.info);
-        self.asked.insert(from);
+        self.primary.asked.insert(from);
         match self.state {
             State::GetInfo => {
-                self.waiting.remove(&from);
+                self.primary.waiting.remove(&from);
                 self.ask_prior_set();
                 self.choose_authority();
             }
@@ -173,14 +176,14 @@ impl Pg {
     /// When all have answered: chooses the authoritative log and the acting set.
     pub(crate) fn choose_authority(&mut self) {
         if self.state != State::GetInfo
-            || !self.waiting.is_empty()
+            || !self.primary.waiting.is_empty()
             || self.core.line.commits_pending > 0
         {
             return;
         }
-        self.blocked_by = self.find_blocking();
-        if !self.blocked_by.is_empty() {
-            tracing::warn!(pg = %self.core.own.id, who = ?self.blocked_by, "waits for OSDs that are down");
+        self.primary.blocked_by = self.find_blocking();
+        if !self.primary.blocked_by.is_empty() {
+            tracing::warn!(pg = %self.core.own.id, who = ?self.primary.blocked_by, "waits for OSDs that are down");
             self.state = State::Down;
             return;
         }
@@ -199,10 +202,10 @@ impl Pg {
         let targets = choice.backfill.iter().filter(|osd| **osd != self.core.own.whoami);
         let participants = self.core.placement.members.acting.iter().chain(targets).copied();
         match Participants::new(participants) {
-            Ok(participants) => self.participants = participants,
+            Ok(participants) => self.agreed.participants = participants,
             Err(error) => return self.refuse_members(error),
         }
-        self.backfill.set_targets(&choice.backfill);
+        self.agreed.backfill.set_targets(&choice.backfill);
         self.follow(best);
     }
 
@@ -230,10 +233,10 @@ impl Pg {
             self.core.placement.members.primary.is_some_and(|primary| acting.contains(&primary));
         if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
         {
-            self.wanted = None;
+            self.primary.wanted = None;
             return false;
         }
-        self.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
+        self.primary.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
         self.core.outputs.push_back(Output::WantsMap);
         true
     }

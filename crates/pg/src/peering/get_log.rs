@@ -16,7 +16,7 @@ pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion
 impl Pg {
     /// Adopts the log of this OSD, which may be this one.
     pub(crate) fn follow(&mut self, authority: OsdId) {
-        self.authority = Some(authority);
+        self.primary.authority = Some(authority);
         if authority == self.core.own.whoami {
             return self.ask_what_is_missing();
         }
@@ -42,8 +42,10 @@ impl Pg {
             return;
         };
         match self.state {
-            State::GetLog if self.authority == Some(from) => self.adopt(from, &part, &theirs),
-            State::GetMissing if self.waiting.remove(&from) => {
+            State::GetLog if self.primary.authority == Some(from) => {
+                self.adopt(from, &part, &theirs)
+            }
+            State::GetMissing if self.primary.waiting.remove(&from) => {
                 self.compare_log(from, &part, &theirs);
                 match self.core.placement.members.acting.contains(&from)
                     && !self.peer_mut(from).is_missing_known
@@ -54,7 +56,7 @@ impl Pg {
             }
             State::Active | State::Inactive => {
                 self.compare_log(from, &part, &theirs);
-                self.recovery.retry();
+                self.serving.recovery.retry();
                 self.tell_lost();
             }
             _ => {}
@@ -86,8 +88,8 @@ impl Pg {
     /// contains, and which misses nothing, need not be asked for its log.
     fn ask_what_is_missing(&mut self) {
         self.state = State::GetMissing;
-        self.waiting.clear();
-        for member in self.participants.without(self.core.own.whoami) {
+        self.primary.waiting.clear();
+        for member in self.agreed.participants.without(self.core.own.whoami) {
             if self.peer_mut(member).is_missing_known {
                 continue;
             }
@@ -97,14 +99,14 @@ impl Pg {
             match self.core.copy.log.contains(head) && !has_missing {
                 true => self.expect_to_follow(member, head),
                 false => {
-                    self.waiting.insert(member);
+                    self.primary.waiting.insert(member);
                     self.core.send(member, &Body::LogRequest);
                 }
             }
         }
         // Strays may have objects that we miss.
-        let (log, participants) = (&self.core.copy.log, &self.participants);
-        for (osd, peer) in &mut self.peers {
+        let (log, participants) = (&self.core.copy.log, &self.agreed.participants);
+        for (osd, peer) in &mut self.primary.peers {
             let known = peer.info.as_ref().is_some_and(|info| log.contains(info.last_update));
             if !participants.contains(osd) && known && peer.missing_count == 0 {
                 peer.is_missing_known = true;
@@ -114,7 +116,7 @@ impl Pg {
     }
 
     fn expect_to_follow(&mut self, member: OsdId, head: EVersion) {
-        let info = self.peers[&member].info.clone().unwrap_or_default();
+        let info = self.primary.peers[&member].info.clone().unwrap_or_default();
         let theirs = PgLog::new(head, []);
         let merged =
             merge::merge(&theirs, &Missing::default(), &info.last_backfill, &self.core.copy.log);
@@ -126,7 +128,7 @@ impl Pg {
     fn compare_log(&mut self, from: OsdId, part: &LogPart, theirs: &PgLog) {
         let last_backfill = part.info.last_backfill.clone();
         let merged = merge::merge(theirs, &part.missing, &last_backfill, &self.core.copy.log);
-        let is_participant = self.participants.contains(&from);
+        let is_participant = self.agreed.participants.contains(&from);
         let peer = self.peer_mut(from);
         peer.info = Some(part.info.clone());
         let parted = |merged: &merge::Merged| !is_participant && merged.divergent > 0;
@@ -156,12 +158,12 @@ impl Pg {
         let info = self.peer_mut(member).info.get_or_insert_default();
         info.last_backfill = HObject::default();
         self.state = State::GetInfo;
-        self.waiting.clear();
+        self.primary.waiting.clear();
         self.choose_authority();
     }
 
     fn go_on_when_known(&mut self) {
-        if self.waiting.is_empty() {
+        if self.primary.waiting.is_empty() {
             self.wait_up_thru();
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::intervals::Interval;
 use crate::members::Participants;
+use crate::role::Primary;
 use crate::{MapChange, Members, Pg, State, Tag};
 use std::sync::Arc;
 use types::{Epoch, OsdId};
@@ -89,16 +90,17 @@ impl Pg {
             let (then, now) = (before.status(*osd), osds.status(*osd));
             (then.is_up, then.up_from) != (now.is_up, now.up_from)
         };
-        let helpers = self.peers.keys().filter(|osd| !self.core.placement.members.is_member(**osd));
+        let helpers =
+            self.primary.peers.keys().filter(|osd| !self.core.placement.members.is_member(**osd));
         let gone: Vec<OsdId> = helpers.copied().filter(|osd| is_over(osd)).collect();
         gone.into_iter().for_each(|osd| self.forget_helper(osd));
     }
 
     /// Drops all state of an OSD that is no member: it will not answer.
     pub(crate) fn forget_helper(&mut self, osd: OsdId) {
-        self.peers.remove(&osd);
-        self.asked.remove(&osd);
-        self.recovery.forget_source(osd);
+        self.primary.peers.remove(&osd);
+        self.primary.asked.remove(&osd);
+        self.serving.recovery.forget_source(osd);
     }
 
     /// Adds the present interval, and the gap after it, to the past intervals.
@@ -143,7 +145,7 @@ impl Pg {
         };
         // A new primary may not know of this copy.
         if self.core.placement.is_up && self.core.copy.created {
-            self.asked_by =
+            self.follower.asked_by =
                 self.core.placement.members.primary.filter(|osd| *osd != self.core.own.whoami);
             if self.core.line.commits_pending == 0 {
                 self.drained();
@@ -153,16 +155,11 @@ impl Pg {
 
     /// Drops all state of the interval besides the log, the missing set, and room.
     pub(crate) fn forget_peers(&mut self) {
-        self.peers.clear();
-        self.participants = Participants::default();
-        self.waiting.clear();
-        self.blocked_by.clear();
-        self.asked.clear();
-        self.authority = None;
-        self.wanted = None;
-        self.asked_by = None;
-        self.is_clean = false;
-        self.recovery.clear();
+        self.primary = Primary::default();
+        self.agreed.participants = Participants::default();
+        self.follower.asked_by = None;
+        self.serving.is_clean = false;
+        self.serving.recovery.clear();
         self.end_backfill();
         self.core.transfers.clear();
     }
@@ -174,7 +171,7 @@ impl Pg {
             State::Reshaping => return self.stands_still(),
             _ => {}
         }
-        if let Some(primary) = self.asked_by.take() {
+        if let Some(primary) = self.follower.asked_by.take() {
             self.tell_info(primary);
         }
         self.choose_authority();

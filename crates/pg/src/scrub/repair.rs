@@ -50,7 +50,7 @@ impl Pg {
         if is_own {
             self.miss_own(object, version);
         }
-        self.is_clean = false;
+        self.serving.is_clean = false;
         self.want_object(object);
         true
     }
@@ -64,7 +64,7 @@ impl Pg {
 
     /// Adds an object to our own missing set, in this version, and stores that.
     pub(crate) fn miss_own(&mut self, object: &HObject, version: EVersion) {
-        self.recovery.unreadable.remove(object);
+        self.serving.recovery.unreadable.remove(object);
         self.core.copy.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
         self.core.update_last_complete();
         let mut pairs = BTreeMap::from([self.core.info_pair()]);
@@ -101,14 +101,14 @@ impl Pg {
         self.core.transfers.stop_sending(&object);
         for target in targets {
             // A backfill target gets it like an object that it misses.
-            let known = self.peers.get(&target).and_then(|peer| peer.missing.get(&object));
+            let known = self.primary.peers.get(&target).and_then(|peer| peer.missing.get(&object));
             let item = known.unwrap_or(Item { need, have: EVersion::ZERO });
             self.miss_on_member(target, &object, item);
         }
         match self.has_other_source(&object, need, &[]) {
             true => {
                 self.miss_own(&object, need);
-                self.is_clean = false;
+                self.serving.is_clean = false;
                 self.want_object(&object);
             }
             false => {
@@ -122,15 +122,15 @@ impl Pg {
     pub(crate) fn told_unreadable(&mut self, from: OsdId, object: &HObject) {
         if self.pulled_from(object) == Some(from) {
             // It may be the only copy, and readable later: its OSD marks it missing only when it is replaced.
-            self.recovery.spared.insert((from, object.clone()));
+            self.serving.recovery.spared.insert((from, object.clone()));
             self.not_fetched(object, from, true);
         }
     }
 
     /// A copy that could not be read is about to be replaced: its OSD is told that it is bad.
     pub(crate) fn condemn(&mut self, osd: OsdId, object: &HObject) {
-        if self.recovery.spared.remove(&(osd, object.clone())) {
-            let version = self.peers.get(&osd).and_then(|peer| peer.missing.need(object));
+        if self.serving.recovery.spared.remove(&(osd, object.clone())) {
+            let version = self.primary.peers.get(&osd).and_then(|peer| peer.missing.need(object));
             let version = version.unwrap_or_else(|| self.logged_version(object));
             self.core.send(osd, &Body::Damaged(object.clone(), version));
         }
