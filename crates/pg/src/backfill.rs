@@ -180,7 +180,7 @@ impl Pg {
 
     /// Takes the next step of backfill, except for pushing objects.
     pub(crate) fn go_on_filling(&mut self) {
-        let is_settled = matches!(self.state, State::Active | State::Inactive);
+        let is_settled = matches!(self.state(), State::Active | State::Inactive);
         if !is_settled || !self.agreed.backfill.is_needed() {
             return;
         }
@@ -198,8 +198,10 @@ impl Pg {
     /// The OSD's decision on a reservation that [`Output::Reserve`] requested; `primary` as there.
     pub fn reserved(&mut self, primary: Option<OsdId>, granted: bool) {
         match (primary, self.agreed.backfill.targets.front().copied()) {
-            (Some(primary), _) if self.follower.backfilled_by == Some(primary) => {
-                self.follower.backfilled_by = self.follower.backfilled_by.filter(|_| granted);
+            (Some(primary), _) if self.role.is_backfilled_by(primary) => {
+                if !granted {
+                    self.role.drop_reservation();
+                }
                 self.core.send(primary, &Body::Reserved(granted));
             }
             (None, Some(target)) if self.agreed.backfill.stage == Stage::Reserving => match granted
@@ -214,15 +216,15 @@ impl Pg {
 
     /// As target: the primary asks for a reservation.
     pub(crate) fn asked_to_reserve(&mut self, from: OsdId) {
-        if self.state == State::ReplicaActive {
-            self.follower.backfilled_by = Some(from);
+        if let Some(backfilled_by) = self.role.reservation() {
+            *backfilled_by = Some(from);
             self.core.outputs.push_back(Output::Reserve(Some(from)));
         }
     }
 
     /// As target: the primary gives the reservation back.
     pub(crate) fn told_to_release(&mut self) {
-        self.follower.backfilled_by = None;
+        self.role.drop_reservation();
         self.core.outputs.push_back(Output::Release);
     }
 
@@ -251,7 +253,7 @@ impl Pg {
 
     /// The target's store cannot list its objects: the primary retries the backfill later.
     pub(crate) fn cannot_list(&mut self, primary: OsdId) {
-        if self.follower.backfilled_by == Some(primary) {
+        if self.role.is_backfilled_by(primary) {
             self.told_to_release();
             self.core.send(primary, &Body::Reserved(false));
         }
@@ -406,7 +408,7 @@ impl Pg {
 
     /// As the target: everything before `through` is stored here, and these objects are surplus.
     pub(crate) fn told_to_backfill(&mut self, through: HObject, removed: Vec<HObject>) {
-        if self.state != State::ReplicaActive || self.core.copy.info.is_complete() {
+        if self.state() != State::ReplicaActive || self.core.copy.info.is_complete() {
             return;
         }
         let mut transaction = self.core.transaction(removed.len() + 1);
@@ -421,7 +423,7 @@ impl Pg {
 
     /// As target: the progress is durable.
     pub(crate) fn stored_backfill(&mut self, interval: Epoch) {
-        if interval == self.core.placement.interval && self.state == State::ReplicaActive {
+        if interval == self.core.placement.interval && self.state() == State::ReplicaActive {
             let primary = self.core.placement.members.primary.expect("it told us how far we are");
             self.core.send(primary, &Body::Backfilled(self.core.copy.info.last_backfill.clone()));
         }
@@ -454,11 +456,11 @@ impl Pg {
 
     /// Ends the backfill of an interval, as primary or as target, and its reservations.
     pub(crate) fn end_backfill(&mut self) {
-        if self.agreed.backfill.stage != Stage::Idle || self.follower.backfilled_by.is_some() {
+        let was_reserved = self.role.drop_reservation();
+        if self.agreed.backfill.stage != Stage::Idle || was_reserved {
             self.core.outputs.push_back(Output::Release);
         }
         self.agreed.backfill = Backfill::default();
-        self.follower.backfilled_by = None;
     }
 }
 

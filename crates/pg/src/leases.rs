@@ -108,7 +108,7 @@ impl Pg {
 
     /// The time of [`Output::WaitUntil`] has come. Harmless at any other time.
     pub fn time_passed(&mut self) {
-        if self.state == State::WaitReadable && !self.must_wait_for_readers() {
+        if self.state() == State::WaitReadable && !self.must_wait_for_readers() {
             self.become_active();
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::core::persist::StoredIntervals;
 use crate::missing::Item;
+use crate::role::{Loading, Role};
 use crate::scrub::{STAMPS_KEY, Stamps};
 use crate::snaps::is_index_key;
 use crate::{DupBatch, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
@@ -17,13 +18,13 @@ impl Pg {
     pub fn load(id: PgId, whoami: OsdId) -> Self {
         let mut pg = Pg::new(id, whoami);
         pg.core.copy.created = true;
-        pg.state = State::Loading;
+        pg.role = Role::Loading(Loading::default());
         pg.load_page(None);
         pg
     }
 
     pub fn is_loaded(&self) -> bool {
-        self.state != State::Loading
+        self.state() != State::Loading
     }
 
     /// Requests the page of pairs after a key.
@@ -41,7 +42,7 @@ impl Pg {
 
     /// Takes a page of pairs.
     pub(crate) fn loaded(&mut self, outcome: Result<Outcome, StoreError>) {
-        if self.state != State::Loading {
+        if self.state() != State::Loading {
             return; // removed meanwhile
         }
         let page = match outcome {
@@ -60,7 +61,7 @@ impl Pg {
         for (key, value) in page.pairs {
             if let Err(error) = self.load_pair(&key, &value) {
                 tracing::error!(pg = %self.core.own.id, %error, "the stored log is damaged");
-                self.state = State::Failed;
+                self.role = Role::Failed { asked_by: None };
                 return;
             }
         }
@@ -116,9 +117,13 @@ impl Pg {
     fn finish_load(&mut self) {
         self.core.update_last_complete();
         self.core.copy.committed = self.core.copy.info.log_tail;
-        self.state = State::Stray;
-        if self.core.placement.epoch.0 > 0 {
-            self.join_interval();
+        if self.is_reshaping() {
+            return self.stand_still();
+        }
+        if let Role::Loading(loading) = std::mem::take(&mut self.role)
+            && self.core.placement.epoch.0 > 0
+        {
+            self.join_interval(loading.asked_by);
         }
     }
 }

@@ -132,7 +132,7 @@ impl Pg {
 
     /// Whether the object is unfound, and all OSDs that may have it were probed.
     pub fn is_lost(&self, object: &HObject) -> bool {
-        self.state == State::Active
+        self.state() == State::Active
             && !self.is_in_work(object)
             && !self.is_being_filled_in(object)
             && self.is_unfound(object)
@@ -185,7 +185,9 @@ impl Pg {
     /// Our own copy of the object, of this version, cannot be read. Returns whether requests for it should
     /// wait because another copy may turn up.
     pub fn cannot_read(&mut self, object: &HObject, version: EVersion) -> bool {
-        if self.state != State::Active || self.core.is_premerge || self.has_write_in_flight(object)
+        if self.state() != State::Active
+            || self.core.is_premerge
+            || self.has_write_in_flight(object)
         {
             return false;
         }
@@ -205,7 +207,7 @@ impl Pg {
 
     /// Has all copies that could not be read read once more.
     pub fn ask_again(&mut self) {
-        if !matches!(self.state, State::Active | State::Inactive) {
+        if !matches!(self.state(), State::Active | State::Inactive) {
             return;
         }
         for (osd, object) in std::mem::take(&mut self.serving.recovery.spared) {
@@ -240,7 +242,7 @@ impl Pg {
 
     /// Wakes requests that wait for objects that turned out to be lost.
     pub(crate) fn tell_lost(&mut self) {
-        if self.state != State::Active
+        if self.state() != State::Active
             || self.serving.recovery.wanted.is_empty()
             || !self.all_probed()
         {

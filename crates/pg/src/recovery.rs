@@ -183,7 +183,7 @@ impl Pg {
     }
 
     fn is_recovering_state(&self) -> bool {
-        matches!(self.state, State::Active | State::Inactive)
+        matches!(self.state(), State::Active | State::Inactive)
     }
 
     /// A client waits for this object: starts its recovery if that is possible now.
@@ -312,7 +312,7 @@ impl Pg {
     fn has_object(&self, osd: OsdId, object: &HObject, need: EVersion) -> bool {
         let Some(peer) = self.primary.peers.get(&osd) else { return false };
         let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
-        let follows = self.state == State::Active
+        let follows = self.state() == State::Active
             && self.core.placement.members.acting.contains(&osd)
             && need <= self.core.copy.committed
             && is_filled;

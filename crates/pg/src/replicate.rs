@@ -206,7 +206,7 @@ impl Pg {
 
     /// As replica: appends a write to the log, and stores it.
     pub(crate) fn told_to_replicate(&mut self, mut write: Replicate) {
-        if self.state != State::ReplicaActive {
+        if self.state() != State::ReplicaActive {
             return;
         }
         let decoded = |encoded: &Bytes| codec::decode_all::<LogEntry>("log entry", encoded);
@@ -267,7 +267,7 @@ impl Pg {
         if interval != self.core.placement.interval {
             return;
         }
-        match self.state {
+        match self.state() {
             State::Active => self.told_replicated(self.core.own.whoami, version),
             State::ReplicaActive => {
                 let primary =

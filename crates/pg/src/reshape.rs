@@ -1,7 +1,7 @@
 //! Splitting a copy in place when its pool gets more groups, and merging two when it gets fewer.
 //!
 //! The map with the new `pg_num` ends the interval for every copy of the group, including strays. The copy
-//! then stops ([`State::Reshaping`]) until its store has completed all transactions: only then does the store
+//! then stops (`State::Reshaping`) until its store has completed all transactions: only then does the store
 //! have the state that is in memory. One transaction gives each new group a collection of its own, with its
 //! objects, its part of the log and of the missing set, and the past intervals of the whole. When that is
 //! durable, all parts take part in the interval that has begun. Logs are long, and transactions must not be:
@@ -23,7 +23,8 @@ use crate::core::LocalCopy;
 use crate::core::persist::{dups_pair, last_complete};
 use crate::core::steps::{log_pair, next_step};
 use crate::message::{Body, Header};
-use crate::{Members, Missing, Output, Pg, PgInfo, PgLog, State, Tag, info, split};
+use crate::role::{Loading, Role};
+use crate::{Members, Missing, Output, Pg, PgInfo, PgLog, Tag, info, split};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Change, Hashes, Transaction};
@@ -39,9 +40,31 @@ pub struct MergedVersions {
     pub target: EVersion,
 }
 
+/// A copy that is stopped until the store has split or merged it.
+#[derive(Debug, Default)]
+pub(crate) struct SplitMerge {
+    /// `None` in a new part, which waits for the copy that is split.
+    progress: Option<Progress>,
+    /// A query that arrived before the copy was stopped, while it was loaded.
+    asked_by: Option<(OsdId, Header)>,
+    held: Held,
+}
+
+impl SplitMerge {
+    /// The map splits or merges the group.
+    pub fn begin(&mut self) {
+        self.progress = Some(Progress::default());
+    }
+
+    /// Keeps a message until the copy takes part again, or drops it.
+    pub fn hold(&mut self, from: OsdId, header: &Header, body: Body) {
+        self.held.push(from, header, body);
+    }
+}
+
 /// The progress of a split or merge.
 #[derive(Debug, Default)]
-pub(crate) struct Reshaping {
+struct Progress {
     /// Set once [`Output::Quiet`] was given.
     is_announced: bool,
     /// Set while a refused step waits for a retry.
@@ -66,11 +89,11 @@ struct Part {
 
 /// Queries and infos that arrived while the copy was stopped.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Vec<(OsdId, Header, Body)>);
+struct Held(Vec<(OsdId, Header, Body)>);
 
 impl Held {
     /// Keeps a query or an info; drops all else.
-    pub fn push(&mut self, from: OsdId, header: &Header, body: Body) {
+    fn push(&mut self, from: OsdId, header: &Header, body: Body) {
         if matches!(body, Body::Query | Body::Info(_)) && self.0.len() < HELD_MAX {
             self.0.push((from, *header, body));
         }
@@ -80,12 +103,32 @@ impl Held {
 impl Pg {
     /// Whether the map has split or merged this group, and its store has not.
     pub fn is_reshaping(&self) -> bool {
-        self.reshaping.is_some() && self.state != State::Failed
+        match &self.role {
+            Role::Loading(loading) | Role::Refused(loading) => {
+                loading.split_merge.as_ref().is_some_and(|stopped| stopped.progress.is_some())
+            }
+            Role::SplitMerge(stopped) => stopped.progress.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether the copy is stopped because its disk has no room for the split or merge.
     pub fn is_reshaping_toofull(&self) -> bool {
-        self.reshaping.as_ref().is_some_and(|reshaping| reshaping.lacks_room)
+        self.progress().is_some_and(|progress| progress.lacks_room)
+    }
+
+    fn progress(&self) -> Option<&Progress> {
+        match &self.role {
+            Role::SplitMerge(stopped) => stopped.progress.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn progress_mut(&mut self) -> Option<&mut Progress> {
+        match &mut self.role {
+            Role::SplitMerge(stopped) => stopped.progress.as_mut(),
+            _ => None,
+        }
     }
 
     fn hashes(&self) -> Hashes {
@@ -95,11 +138,6 @@ impl Pg {
     /// A part of this copy that becomes a group of its own. The caller passes it the map that this copy was
     /// passed just now.
     pub fn new_part(&self, id: PgId) -> Pg {
-        let state = match self.state {
-            _ if !self.core.copy.created => State::Stray,
-            State::Failed => State::Failed,
-            _ => State::Reshaping,
-        };
         let whole = &self.core.copy;
         let mut part = Pg::new(id, self.core.own.whoami).with_sizes(self.core.own.sizes);
         part.core.copy = LocalCopy {
@@ -110,16 +148,40 @@ impl Pg {
             ..LocalCopy::default()
         };
         part.core.leases.readers = self.core.leases.readers.clone();
-        part.state = state;
+        part.role = match self.role {
+            _ if !whole.created => Role::default(),
+            Role::Failed { .. } => Role::Failed { asked_by: None },
+            _ => Role::SplitMerge(Box::default()),
+        };
         part
+    }
+
+    /// The map splits or merges the group: stops the copy, if necessary once it is loaded.
+    pub(crate) fn split_or_merge(&mut self) {
+        match &mut self.role {
+            Role::Failed { .. } => {}
+            Role::Loading(loading) | Role::Refused(loading) => {
+                loading.split_merge.get_or_insert_default().begin();
+            }
+            _ => self.stand_still(),
+        }
     }
 
     /// Stops the copy until it is split or merged.
     pub(crate) fn stand_still(&mut self) {
-        self.state = State::Reshaping;
         self.interrupt_writes(false);
         self.forget_peers();
         self.begin_interval();
+        let mut stopped = match std::mem::take(&mut self.role) {
+            Role::Loading(Loading { asked_by, split_merge }) => {
+                let stopped = split_merge.unwrap_or_default();
+                Box::new(SplitMerge { asked_by: asked_by.or(stopped.asked_by), ..*stopped })
+            }
+            Role::SplitMerge(stopped) => stopped,
+            _ => Box::default(),
+        };
+        stopped.begin();
+        self.role = Role::SplitMerge(stopped);
         if self.core.line.commits_pending == 0 {
             self.stands_still();
         }
@@ -127,8 +189,8 @@ impl Pg {
 
     /// All transactions are completed: reports that once.
     pub(crate) fn stands_still(&mut self) {
-        if let Some(reshaping) = &mut self.reshaping
-            && !std::mem::replace(&mut reshaping.is_announced, true)
+        if let Some(progress) = self.progress_mut()
+            && !std::mem::replace(&mut progress.is_announced, true)
         {
             self.core.outputs.push_back(Output::Quiet);
         }
@@ -160,27 +222,25 @@ impl Pg {
         let own = self.part(self.hashes(), 0, count);
         self.keep_own_meta(&mut last, &own);
         steps.push_back(last);
-        if let Some(reshaping) = &mut self.reshaping {
-            reshaping.index = Some(index::Index::Dealt(dealing));
+        if let Some(progress) = self.progress_mut() {
+            progress.index = Some(index::Index::Dealt(dealing));
         }
         self.take_steps(own, steps);
     }
 
     fn take_steps(&mut self, own: Part, steps: VecDeque<Transaction>) {
-        if let Some(reshaping) = &mut self.reshaping {
-            (reshaping.own, reshaping.steps) = (Some(own), steps);
+        if let Some(progress) = self.progress_mut() {
+            (progress.own, progress.steps) = (Some(own), steps);
         }
         self.take_step();
     }
 
     /// Submits the next step, or reports that the last one is durable.
     pub(crate) fn take_step(&mut self) {
-        if self.reshaping.as_ref().is_some_and(|reshaping| reshaping.steps.len() == 1)
-            && self.reads_index()
-        {
+        if self.progress().is_some_and(|progress| progress.steps.len() == 1) && self.reads_index() {
             return;
         }
-        let next = self.reshaping.as_mut().and_then(|reshaping| reshaping.steps.pop_front());
+        let next = self.progress_mut().and_then(|progress| progress.steps.pop_front());
         match next {
             Some(transaction) => self.core.commit(Tag::Reshaped, transaction),
             None => self.core.outputs.push_back(Output::Reshaped),
@@ -192,13 +252,7 @@ impl Pg {
         // It has no members any more.
         self.core.placement.members =
             Members { hash_bits: self.core.placement.members.hash_bits, ..Members::default() };
-        if self.state == State::Failed {
-            return;
-        }
-        self.reshaping = Some(Reshaping::default());
-        if !matches!(self.state, State::Loading | State::Refused) {
-            self.stand_still();
-        }
+        self.split_or_merge();
     }
 
     /// Has the store merge these copies into this one. The merged copy is complete only if there is one
@@ -237,8 +291,8 @@ impl Pg {
         let metas = sources
             .map(|source| (source.core.own.collection, source.core.own.meta.clone()))
             .collect();
-        if let Some(reshaping) = &mut self.reshaping {
-            reshaping.index = index::Gathering::of(metas);
+        if let Some(progress) = self.progress_mut() {
+            progress.index = index::Gathering::of(metas);
         }
         self.take_steps(own, steps);
     }
@@ -344,38 +398,41 @@ impl Pg {
 
     /// Takes part in the present interval again. Call at [`Output::Reshaped`], on the copy and its parts.
     pub fn take_shape(&mut self) {
-        if let Some(own) = self.reshaping.take().and_then(|reshaping| reshaping.own) {
+        let stopped = match std::mem::take(&mut self.role) {
+            Role::SplitMerge(stopped) => *stopped,
+            _ => SplitMerge::default(),
+        };
+        if let Some(own) = stopped.progress.and_then(|progress| progress.own) {
             (self.core.copy.info, self.core.copy.log, self.core.copy.missing) =
                 (own.info, own.log, own.missing);
         }
         self.core.copy.created = true;
         self.core.copy.committed = self.core.copy.info.log_tail;
-        self.state = State::Stray;
-        self.join_interval();
-        for (from, header, body) in std::mem::take(&mut self.held.0) {
+        self.join_interval(stopped.asked_by);
+        for (from, header, body) in stopped.held.0 {
             self.handle_message(from, &header, body);
         }
     }
 
     /// The copy that this is to be a part of has failed.
     pub fn lose_shape(&mut self) {
-        self.state = State::Failed;
+        self.role = Role::Failed { asked_by: None };
     }
 
     /// The disk has no room for a step: the caller is to retry.
     pub(crate) fn shape_refused(&mut self) {
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, "no room to divide the group");
-        if let Some(reshaping) = &mut self.reshaping {
-            (reshaping.is_refused, reshaping.lacks_room) = (true, true);
-            reshaping.steps.clear();
+        if let Some(progress) = self.progress_mut() {
+            (progress.is_refused, progress.lacks_room) = (true, true);
+            progress.steps.clear();
         }
         self.core.outputs.push_back(Output::WantsInterval);
     }
 
     /// Tries a refused split or merge again; [`Output::Quiet`] follows.
     pub fn retry_reshaping(&mut self) {
-        if let Some(reshaping) = &mut self.reshaping
-            && std::mem::take(&mut reshaping.is_refused)
+        if let Some(progress) = self.progress_mut()
+            && std::mem::take(&mut progress.is_refused)
         {
             self.core.outputs.push_back(Output::Quiet);
         }

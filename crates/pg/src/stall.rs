@@ -11,7 +11,8 @@
 //! its client is told why.
 
 use crate::members::MemberSet;
-use crate::message::Body;
+use crate::message::{Body, Header};
+use crate::role::{FollowerStage, Loading, Role, Stage};
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
 use types::OsdId;
@@ -32,7 +33,7 @@ impl Pg {
 
     /// As replica: tells the primary whether our disk has room.
     pub(crate) fn announce_room(&mut self) {
-        if self.state == State::ReplicaActive {
+        if self.state() == State::ReplicaActive {
             let primary =
                 self.core.placement.members.primary.expect("an active group has a primary");
             self.core.send(primary, &Body::Room(!self.core.room.is_short));
@@ -66,15 +67,20 @@ impl Pg {
 
     /// The store refused a transaction.
     pub(crate) fn refused(&mut self, tag: Tag, error: StoreError) {
-        if matches!(self.state, State::Failed | State::Refused) {
+        if matches!(self.state(), State::Failed | State::Refused) {
             return;
         }
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
         if let Some(ticket) = self.ticket_of(tag) {
             self.core.outputs.push_back(Output::Refused { ticket, error });
         }
-        self.state = State::Refused;
         self.cease();
+        let loading = match std::mem::take(&mut self.role) {
+            Role::SplitMerge(stopped) => Loading { asked_by: None, split_merge: Some(stopped) },
+            Role::Loading(loading) => loading,
+            _ => Loading::default(),
+        };
+        self.role = Role::Refused(loading);
         if let Some(primary) = self.core.placement.members.primary
             && primary != self.core.own.whoami
         {
@@ -93,8 +99,8 @@ impl Pg {
     /// so this copy takes no further ones: peering in the next interval lets it recover them.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
-        self.state = State::Stalled;
         self.cease();
+        self.role = Role::follower(FollowerStage::Stalled);
         if let Some(primary) = self.core.placement.members.primary {
             self.core.send(primary, &Body::Stalled);
         }
@@ -102,12 +108,12 @@ impl Pg {
 
     /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
     pub(crate) fn told_stalled(&mut self, from: OsdId) {
-        if !self.is_primary() || matches!(self.state, State::Refused | State::Failed) {
+        if !self.is_primary() || matches!(self.state(), State::Refused | State::Failed) {
             return;
         }
         if self.core.placement.members.is_member(from) {
-            self.state = State::Stalled;
             self.cease();
+            self.role = Role::Primary(Stage::Stalled);
         } else {
             self.forget_helper(from);
         }
@@ -123,24 +129,25 @@ impl Pg {
     /// Drops the state in memory, and loads the copy from disk.
     pub(crate) fn read_again(&mut self) {
         self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
-        self.state = State::Loading;
+        if let Role::Refused(loading) = std::mem::take(&mut self.role) {
+            self.role = Role::Loading(loading);
+        }
         self.core.copy.info = PgInfo::default();
         self.core.copy.log = PgLog::default();
         self.core.copy.missing.clear();
         self.load_page(None);
     }
 
-    /// The stored state is known (again): takes part in the present interval.
-    pub(crate) fn join_interval(&mut self) {
-        if self.reshaping.is_some() {
-            return self.stand_still();
-        }
+    /// The stored state is known (again): takes part in the present interval. `asked_by` is a query that
+    /// came before.
+    pub(crate) fn join_interval(&mut self, asked_by: Option<(OsdId, Header)>) {
         let is_member = self.core.placement.members.is_member(self.core.own.whoami);
         match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
-            true => self.state = State::Stalled,
+            true if self.is_primary() => self.role = Role::Primary(Stage::Stalled),
+            true => self.role = Role::follower(FollowerStage::Stalled),
             false => self.start_interval(false),
         }
-        if let Some((from, header)) = self.asked_meanwhile.take() {
+        if let Some((from, header)) = asked_by {
             self.queried(from, &header);
         }
     }

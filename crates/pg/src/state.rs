@@ -2,8 +2,7 @@
 
 use crate::core::{Core, Output, Tag};
 use crate::message::{Body, Header, Push};
-use crate::reshape::{Held, Reshaping};
-use crate::role::{Agreed, Follower, Primary, Serving};
+use crate::role::{Agreed, Primary, Role, Serving};
 use crate::scrub::Order;
 use crate::transfers::{Ended, Receiver};
 use crate::{Osds, Sizes};
@@ -72,15 +71,10 @@ pub struct MapChange {
 #[derive(Debug)]
 pub struct Pg {
     pub(crate) core: Core,
-    pub(crate) state: State,
+    pub(crate) role: Role,
     pub(crate) primary: Primary,
     pub(crate) agreed: Agreed,
     pub(crate) serving: Serving,
-    pub(crate) follower: Follower,
-    /// A query that arrived while the copy was loading or refused.
-    pub(crate) asked_meanwhile: Option<(OsdId, Header)>,
-    pub(crate) reshaping: Option<Reshaping>,
-    pub(crate) held: Held,
 }
 
 impl Pg {
@@ -88,14 +82,10 @@ impl Pg {
     pub fn new(id: PgId, whoami: OsdId) -> Self {
         Pg {
             core: Core::new(id, whoami),
-            state: State::Stray,
+            role: Role::default(),
             primary: Primary::default(),
             agreed: Agreed::default(),
             serving: Serving::default(),
-            follower: Follower::default(),
-            asked_meanwhile: None,
-            reshaping: None,
-            held: Held::default(),
         }
     }
 
@@ -118,16 +108,16 @@ impl Pg {
 
     /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch.
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
-        match self.state {
-            State::Failed => return,
-            State::Reshaping => return self.held.push(from, header, body),
-            State::Loading | State::Refused => {
+        match &mut self.role {
+            Role::Failed { .. } => return,
+            Role::SplitMerge(stopped) => return stopped.hold(from, header, body),
+            Role::Loading(loading) | Role::Refused(loading) => {
                 if body == Body::Query {
-                    self.asked_meanwhile = Some((from, *header));
+                    loading.asked_by = Some((from, *header));
                 }
                 return;
             }
-            _ => {}
+            Role::Follower(_) | Role::Primary(_) => {}
         }
         match body {
             Body::Query => self.queried(from, header),
@@ -187,7 +177,7 @@ impl Pg {
             self.drained();
         }
         // `Removed` is always the final output. The group may have been recreated meanwhile.
-        if is_removed && self.state == State::Stray && !self.core.copy.created {
+        if is_removed && self.state() == State::Stray && !self.core.copy.created {
             self.core.outputs.push_back(Output::Removed);
         }
     }
@@ -251,7 +241,7 @@ impl Pg {
 
     /// The role in which this copy receives objects.
     fn receiver(&self) -> Receiver {
-        match self.state {
+        match self.state() {
             State::ReplicaActive => Receiver::Replica,
             _ => Receiver::Primary,
         }
@@ -259,7 +249,7 @@ impl Pg {
 
     /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
     fn handle_push(&mut self, from: OsdId, push: Push) {
-        let is_expected = match self.state {
+        let is_expected = match self.state() {
             State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
             State::ReplicaActive => self.core.placement.members.primary == Some(from),
             _ => false,
@@ -277,12 +267,13 @@ impl Pg {
 
     /// The store failed: the outcome of every pending transaction is unknown here.
     pub(crate) fn fail(&mut self, error: &StoreError) {
-        if self.state != State::Failed {
+        if self.state() != State::Failed {
             tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
-            self.state = State::Failed;
             self.interrupt_writes(false);
             self.end_backfill();
-            if self.reshaping.is_some() {
+            let was_reshaping = self.is_reshaping();
+            self.role = Role::Failed { asked_by: self.role.take_query() };
+            if was_reshaping {
                 self.core.outputs.push_back(Output::ReshapeFailed);
             }
         }
@@ -323,12 +314,13 @@ impl Pg {
             assert_eq!(self.core.copy.log.head(), self.core.copy.info.last_update);
         }
         // While the copy is loaded, its info is there before its missing set.
-        let is_read = self.state != State::Loading;
+        let is_read = self.state() != State::Loading;
         if is_read && self.core.copy.missing.is_empty() && self.core.copy.info.is_complete() {
             assert_eq!(
-                self.core.copy.info.last_complete, self.core.copy.info.last_update,
+                self.core.copy.info.last_complete,
+                self.core.copy.info.last_update,
                 "{:?}",
-                self.state
+                self.state()
             );
         }
         assert!(self.serving.in_flight.iter().is_sorted_by_key(|write| write.version));

@@ -10,7 +10,7 @@ impl Pg {
     }
 
     pub fn state(&self) -> State {
-        self.state
+        self.role.state()
     }
 
     pub fn info(&self) -> &PgInfo {
@@ -46,7 +46,7 @@ impl Pg {
 
     /// Whether this OSD is the group's primary, and serves requests.
     pub fn is_active(&self) -> bool {
-        self.state == State::Active
+        self.state() == State::Active
     }
 
     /// Whether no write is in flight.
@@ -56,7 +56,7 @@ impl Pg {
 
     /// Whether this copy takes part in writes now.
     pub fn is_serving(&self) -> bool {
-        matches!(self.state, State::Active | State::ReplicaActive)
+        matches!(self.state(), State::Active | State::ReplicaActive)
     }
 
     /// Whether this OSD stores nothing of the group.
@@ -88,7 +88,7 @@ impl Pg {
 
     /// Whether this OSD is not a member of the group.
     pub fn is_stray(&self) -> bool {
-        self.state == State::Stray
+        self.state() == State::Stray
     }
 
     /// Whether all copies that the pool wants are on the up set, and equal.
@@ -103,12 +103,12 @@ impl Pg {
 
     /// The `up_thru` to ask the monitor for.
     pub fn wanted_up_thru(&self) -> Option<Epoch> {
-        (self.state == State::WaitUpThru).then_some(self.core.placement.interval)
+        (self.state() == State::WaitUpThru).then_some(self.core.placement.interval)
     }
 
     /// Whether this copy may answer a read of the object: its version is durable on all members.
     pub fn can_serve_read(&self, object: &HObject) -> bool {
-        match self.state {
+        match self.state() {
             State::Active => true,
             State::ReplicaActive => {
                 self.core.copy.info.history.last_epoch_started >= self.core.placement.interval

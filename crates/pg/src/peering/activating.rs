@@ -2,6 +2,7 @@
 
 use crate::lost::UnfoundCount;
 use crate::message::{Activation, Body};
+use crate::role::{Role, Stage};
 use crate::{Dups, Output, Pg, State, Tag};
 use types::{Epoch, HObject, OsdId};
 
@@ -19,14 +20,14 @@ impl Pg {
         if !self.core.placement.members.is_enough() || up_thru >= self.core.placement.interval {
             return self.activate();
         }
-        if self.state != State::WaitUpThru {
-            self.state = State::WaitUpThru;
+        if self.state() != State::WaitUpThru {
+            self.role = Role::Primary(Stage::WaitUpThru);
             self.core.outputs.push_back(Output::WantsMap);
         }
     }
 
     fn activate(&mut self) {
-        self.state = State::Activating;
+        self.role = Role::Primary(Stage::Activating);
         let history = &mut self.core.copy.info.history;
         history.same_interval_since = self.core.placement.interval;
         if history.epoch_created == Epoch(0) {
@@ -87,7 +88,7 @@ impl Pg {
         if interval != self.core.placement.interval {
             return;
         }
-        match self.state {
+        match self.state() {
             State::Activating => self.told_activated(self.core.own.whoami),
             State::ReplicaActive => {
                 let primary = self.core.placement.members.primary.expect("it told us to activate");
@@ -102,14 +103,14 @@ impl Pg {
 
     /// A member has stored its activation. With the last one the group becomes active, or waits for leases.
     pub(crate) fn told_activated(&mut self, from: OsdId) {
-        if self.state != State::Activating || !self.primary.waiting.remove(&from) {
+        if self.state() != State::Activating || !self.primary.waiting.remove(&from) {
             return;
         }
         if !self.primary.waiting.is_empty() {
             return;
         }
         match self.core.placement.members.is_enough() && self.must_wait_for_readers() {
-            true => self.state = State::WaitReadable,
+            true => self.role = Role::Primary(Stage::WaitReadable),
             false => self.become_active(),
         }
     }
@@ -121,10 +122,10 @@ impl Pg {
         self.primary.unfound = UnfoundCount::default();
         self.ask_helpers();
         if !self.core.placement.members.is_enough() {
-            self.state = State::Inactive;
+            self.role = Role::Primary(Stage::Inactive);
             return self.go_on_recovering();
         }
-        self.state = State::Active;
+        self.role = Role::Primary(Stage::Active);
         // Their leases are over. An inactive group keeps them: it has not waited for them.
         self.core.leases.readers.clear();
         self.core.copy.info.history.last_epoch_started = self.core.copy.info.last_epoch_started;
@@ -148,7 +149,7 @@ impl Pg {
     /// If nothing is missing and no backfill is needed: asks the monitor for other members, or declares the
     /// group clean.
     pub(crate) fn check_clean(&mut self) {
-        let is_settled = matches!(self.state, State::Active | State::Inactive);
+        let is_settled = matches!(self.state(), State::Active | State::Inactive);
         if !is_settled
             || !self.is_whole()
             || self.agreed.backfill.is_needed()
@@ -158,7 +159,7 @@ impl Pg {
         }
         self.refresh_participants();
         let Some((_, choice)) = self.choose() else { return };
-        if self.wants_other_members(&choice) || self.state != State::Active {
+        if self.wants_other_members(&choice) || self.state() != State::Active {
             return;
         }
         let is_full = self.core.placement.members.acting.len() >= self.core.placement.members.size;

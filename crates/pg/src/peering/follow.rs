@@ -5,6 +5,7 @@ use crate::core::persist::dups_pair;
 use crate::core::steps::{log_pair, next_step};
 use crate::merge;
 use crate::message::Activation;
+use crate::role::{FollowerStage, Role};
 use crate::{Dups, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
@@ -12,7 +13,7 @@ use types::{EVersion, HObject};
 impl Pg {
     /// Follows the primary's log; the answer is sent when that is durable.
     pub(crate) fn told_to_activate(&mut self, activation: Activation) {
-        if self.state != State::Replica {
+        if self.state() != State::Replica {
             return;
         }
         let Activation { is_reset, info, intervals, tail, entries, dups } = activation;
@@ -33,7 +34,9 @@ impl Pg {
             tracing::error!(pg = %self.core.own.id, "the log to follow does not overlap with ours");
             return;
         }
-        self.state = State::ReplicaActive;
+        if let Role::Follower(follower) = &mut self.role {
+            follower.stage = FollowerStage::Active { backfilled_by: None };
+        }
         self.core.copy.committed = info.last_update;
         self.core.copy.past = intervals;
         self.core.copy.knows_past = true;
@@ -115,7 +118,7 @@ impl Pg {
 
     /// Takes over the primary's history.
     pub(crate) fn told_history(&mut self, history: &PgHistory) {
-        if self.state != State::ReplicaActive {
+        if self.state() != State::ReplicaActive {
             return;
         }
         self.core.copy.info.history.merge(history);
@@ -125,18 +128,18 @@ impl Pg {
 
     /// The primary does not need this stray copy.
     pub(crate) fn told_to_remove(&mut self) {
-        if self.state == State::Stray {
+        if self.state() == State::Stray {
             self.remove();
         }
     }
 
     /// Removes this copy and its data from the store; [`crate::Output::Removed`] follows.
     pub fn remove(&mut self) {
-        if self.state == State::Refused {
+        if self.state() == State::Refused {
             self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         }
-        self.state = State::Stray;
         self.forget_peers();
+        self.role = Role::default();
         let mut transaction = Transaction::new();
         transaction.push(self.core.own.collection, Change::RemoveCollection);
         self.core.copy.created = false;

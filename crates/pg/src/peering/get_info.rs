@@ -9,6 +9,7 @@ use crate::choice::{self, Choice};
 use crate::intervals::may_have_unknown;
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Header, Notice};
+use crate::role::{Role, Stage};
 use crate::{Output, Pg, PgInfo, State};
 use std::collections::BTreeSet;
 use types::OsdId;
@@ -16,7 +17,7 @@ use types::OsdId;
 impl Pg {
     /// Begins peering: queries the prior set.
     pub(crate) fn ask_everyone(&mut self) {
-        self.state = State::GetInfo;
+        self.role = Role::Primary(Stage::GetInfo);
         self.primary.peers.clear();
         self.primary.waiting.clear();
         self.primary.asked.clear();
@@ -58,7 +59,7 @@ impl Pg {
         if !self.is_primary() {
             return;
         }
-        match self.state {
+        match self.state() {
             State::GetInfo
             | State::GetLog
             | State::GetMissing
@@ -109,7 +110,9 @@ impl Pg {
             self.core.placement.interval = header.interval;
             self.start_interval(false);
         }
-        self.follower.asked_by = Some(from);
+        if let Role::Follower(follower) = &mut self.role {
+            follower.asked_by = Some(from);
+        }
         if self.core.line.commits_pending == 0 {
             self.drained();
         }
@@ -143,14 +146,14 @@ impl Pg {
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
         peer.info = notice.map(|notice| notice.info);
         self.primary.asked.insert(from);
-        match self.state {
+        match self.state() {
             State::GetInfo => {
                 self.primary.waiting.remove(&from);
                 self.ask_prior_set();
                 self.choose_authority();
             }
             State::Down | State::Incomplete | State::WaitActingChange => {
-                self.state = State::GetInfo;
+                self.role = Role::Primary(Stage::GetInfo);
                 self.ask_prior_set();
                 self.choose_authority();
             }
@@ -175,7 +178,7 @@ impl Pg {
 
     /// When all have answered: chooses the authoritative log and the acting set.
     pub(crate) fn choose_authority(&mut self) {
-        if self.state != State::GetInfo
+        if self.state() != State::GetInfo
             || !self.primary.waiting.is_empty()
             || self.core.line.commits_pending > 0
         {
@@ -184,7 +187,7 @@ impl Pg {
         self.primary.blocked_by = self.find_blocking();
         if !self.primary.blocked_by.is_empty() {
             tracing::warn!(pg = %self.core.own.id, who = ?self.primary.blocked_by, "waits for OSDs that are down");
-            self.state = State::Down;
+            self.role = Role::Primary(Stage::Down);
             return;
         }
         if let Err(error) = self.core.placement.members.check() {
@@ -192,11 +195,11 @@ impl Pg {
         }
         let Some((best, choice)) = self.choose() else {
             tracing::warn!(pg = %self.core.own.id, "no copy within reach is filled in and new enough");
-            self.state = State::Incomplete;
+            self.role = Role::Primary(Stage::Incomplete);
             return;
         };
         if self.wants_other_members(&choice) {
-            self.state = State::WaitActingChange;
+            self.role = Role::Primary(Stage::WaitActingChange);
             return;
         }
         let targets = choice.backfill.iter().filter(|osd| **osd != self.core.own.whoami);
@@ -212,7 +215,7 @@ impl Pg {
     /// The map gives the group more members than it can have: it waits for another map.
     fn refuse_members(&mut self, error: TooManyMembers) {
         tracing::error!(pg = %self.core.own.id, %error, "the group cannot be served");
-        self.state = State::Incomplete;
+        self.role = Role::Primary(Stage::Incomplete);
     }
 
     /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.

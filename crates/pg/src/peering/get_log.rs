@@ -2,6 +2,7 @@
 
 use crate::merge;
 use crate::message::{Body, LogPart};
+use crate::role::{Role, Stage};
 use crate::{Missing, Pg, PgLog, State, Tag};
 use types::{EVersion, HObject, OsdId};
 
@@ -20,7 +21,7 @@ impl Pg {
         if authority == self.core.own.whoami {
             return self.ask_what_is_missing();
         }
-        self.state = State::GetLog;
+        self.role = Role::Primary(Stage::GetLog);
         self.core.send(authority, &Body::LogRequest);
     }
 
@@ -41,7 +42,7 @@ impl Pg {
             tracing::error!(pg = %self.core.own.id, %from, "its log contradicts its info");
             return;
         };
-        match self.state {
+        match self.state() {
             State::GetLog if self.primary.authority == Some(from) => {
                 self.adopt(from, &part, &theirs)
             }
@@ -69,7 +70,7 @@ impl Pg {
             (&self.core.copy.missing, &self.core.copy.info.last_backfill);
         let Some(merged) = merge::merge(&self.core.copy.log, missing, last_backfill, theirs) else {
             tracing::error!(pg = %self.core.own.id, %from, "the log to follow does not overlap with ours");
-            self.state = State::Incomplete;
+            self.role = Role::Primary(Stage::Incomplete);
             return;
         };
         let history = self.core.copy.info.history;
@@ -87,7 +88,7 @@ impl Pg {
     /// Determines what each participant will miss when it follows our log. A participant whose head our log
     /// contains, and which misses nothing, need not be asked for its log.
     fn ask_what_is_missing(&mut self) {
-        self.state = State::GetMissing;
+        self.role = Role::Primary(Stage::GetMissing);
         self.primary.waiting.clear();
         for member in self.agreed.participants.without(self.core.own.whoami) {
             if self.peer_mut(member).is_missing_known {
@@ -157,7 +158,7 @@ impl Pg {
         tracing::warn!(pg = %self.core.own.id, %member, "its log does not overlap with ours");
         let info = self.peer_mut(member).info.get_or_insert_default();
         info.last_backfill = HObject::default();
-        self.state = State::GetInfo;
+        self.role = Role::Primary(Stage::GetInfo);
         self.primary.waiting.clear();
         self.choose_authority();
     }

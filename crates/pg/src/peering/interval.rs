@@ -2,8 +2,8 @@
 
 use crate::intervals::Interval;
 use crate::members::Participants;
-use crate::role::Primary;
-use crate::{MapChange, Members, Pg, State, Tag};
+use crate::role::{Follower, FollowerStage, Primary, Role};
+use crate::{MapChange, Members, Pg, Tag};
 use std::sync::Arc;
 use types::{Epoch, OsdId};
 
@@ -27,13 +27,10 @@ impl Pg {
         let is_first = self.core.placement.interval == Epoch(0);
         let ends = is_first || change.is_gap || members != self.core.placement.members;
         let is_forced = self.wants_interval() && epoch > self.core.placement.interval;
+        let is_reshaped = self.core.copy.created
+            && !is_first
+            && members.hash_bits != self.core.placement.members.hash_bits;
         if ends {
-            if self.core.copy.created
-                && !is_first
-                && members.hash_bits != self.core.placement.members.hash_bits
-            {
-                self.reshaping = Some(Default::default());
-            }
             let gap_from = change.is_gap.then_some(epoch_before.next());
             self.remember_promise(epoch);
             self.end_interval(epoch, gap_from, osds_before);
@@ -43,14 +40,11 @@ impl Pg {
         if ends || is_forced {
             self.core.placement.interval = epoch;
         }
-        if matches!(self.state, State::Loading | State::Refused | State::Failed) {
-            return;
-        }
-        if self.state == State::Reshaping {
-            return; // a new part
-        }
-        if self.reshaping.is_some() {
-            return self.stand_still();
+        match &mut self.role {
+            Role::SplitMerge(stopped) if is_reshaped => return stopped.begin(),
+            _ if is_reshaped => return self.split_or_merge(),
+            Role::Follower(_) | Role::Primary(_) => {}
+            _ => return, // it is loaded first, or is a new part
         }
         if ends && self.core.copy.created && !self.core.line.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.
@@ -137,19 +131,18 @@ impl Pg {
         if self.is_primary() {
             return self.ask_everyone();
         }
-        self.state = match self.core.placement.is_up
-            && self.core.placement.members.is_member(self.core.own.whoami)
-        {
-            true => State::Replica,
-            false => State::Stray,
+        let (whoami, placement) = (self.core.own.whoami, &self.core.placement);
+        let stage = match placement.is_up && placement.members.is_member(whoami) {
+            true => FollowerStage::Replica,
+            false => FollowerStage::Stray,
         };
         // A new primary may not know of this copy.
-        if self.core.placement.is_up && self.core.copy.created {
-            self.follower.asked_by =
-                self.core.placement.members.primary.filter(|osd| *osd != self.core.own.whoami);
-            if self.core.line.commits_pending == 0 {
-                self.drained();
-            }
+        let is_reported = placement.is_up && self.core.copy.created;
+        let primary = placement.members.primary.filter(|osd| *osd != whoami);
+        let asked_by = primary.filter(|_| is_reported);
+        self.role = Role::Follower(Follower { asked_by, stage });
+        if is_reported && self.core.line.commits_pending == 0 {
+            self.drained();
         }
     }
 
@@ -157,7 +150,6 @@ impl Pg {
     pub(crate) fn forget_peers(&mut self) {
         self.primary = Primary::default();
         self.agreed.participants = Participants::default();
-        self.follower.asked_by = None;
         self.serving.is_clean = false;
         self.serving.recovery.clear();
         self.end_backfill();
@@ -166,12 +158,12 @@ impl Pg {
 
     /// All transactions are completed: the stored state is certain.
     pub(crate) fn drained(&mut self) {
-        match self.state {
-            State::Refused => return self.read_again(),
-            State::Reshaping => return self.stands_still(),
+        match self.role {
+            Role::Refused(_) => return self.read_again(),
+            Role::SplitMerge(_) => return self.stands_still(),
             _ => {}
         }
-        if let Some(primary) = self.follower.asked_by.take() {
+        if let Some(primary) = self.role.take_query() {
             self.tell_info(primary);
         }
         self.choose_authority();

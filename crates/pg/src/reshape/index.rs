@@ -6,8 +6,9 @@
 //! whose objects come later, so a merged copy gets the pairs of the others before their objects.
 
 use crate::core::steps::STEP_BYTES_MAX;
+use crate::role::Role;
 use crate::snaps::{INDEX_PREFIX, decode_index_key, index_range};
-use crate::{Pg, State, Tag};
+use crate::{Pg, Tag};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Change, Collection, Hashes, OmapPage, Outcome, RequestKind, StoreError, Transaction};
@@ -110,7 +111,7 @@ impl Index {
 impl Pg {
     /// Requests the next page; false if there is none.
     pub(super) fn reads_index(&mut self) -> bool {
-        let index = self.reshaping.as_ref().and_then(|reshaping| reshaping.index.as_ref());
+        let index = self.progress().and_then(|progress| progress.index.as_ref());
         let next =
             index.and_then(|index| index.next((self.core.own.collection, &self.core.own.meta)));
         let Some((collection, object, after)) = next else { return false };
@@ -135,16 +136,14 @@ impl Pg {
             Ok(other) => unreachable!("an omap page was answered by {other:?}"),
             Err(error) => return self.fail(&error),
         };
-        let Some(reshaping) = self.reshaping.as_mut().filter(|_| self.state == State::Reshaping)
-        else {
-            return;
-        };
+        let Role::SplitMerge(stopped) = &mut self.role else { return };
+        let Some(progress) = &mut stopped.progress else { return };
         let mut step = Transaction::new();
-        match &mut reshaping.index {
+        match &mut progress.index {
             None => return,
             Some(Index::Gathered(gathering)) => {
                 if !gathering.advance(&page) {
-                    reshaping.index = None;
+                    progress.index = None;
                 }
                 if !page.pairs.is_empty() {
                     let (object, pairs) = (self.core.own.meta.clone(), page.pairs);
@@ -157,8 +156,8 @@ impl Pg {
                 }
                 if !page.more {
                     let ranges = dealing.ranges();
-                    reshaping.index = None;
-                    let last = reshaping.steps.back_mut().expect("the last step waits");
+                    progress.index = None;
+                    let last = progress.steps.back_mut().expect("the last step waits");
                     for (first, end) in ranges {
                         let object = self.core.own.meta.clone();
                         let change = Change::OmapRemoveRange { object, first, last: end };
@@ -168,7 +167,7 @@ impl Pg {
             }
         }
         if !step.is_empty() {
-            reshaping.steps.push_front(step);
+            progress.steps.push_front(step);
         }
         self.take_step();
     }

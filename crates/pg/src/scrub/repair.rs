@@ -29,7 +29,7 @@ impl Pg {
     }
 
     fn may_repair(&self, object: &HObject) -> bool {
-        self.state == State::Active && !self.core.is_premerge && !self.is_in_work(object)
+        self.state() == State::Active && !self.core.is_premerge && !self.is_in_work(object)
     }
 
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
@@ -57,7 +57,7 @@ impl Pg {
 
     /// The primary says that this copy of the object is bad.
     pub(crate) fn told_damaged(&mut self, object: &HObject, version: EVersion) {
-        if self.state == State::ReplicaActive {
+        if self.state() == State::ReplicaActive {
             self.miss_own(object, version);
         }
     }
