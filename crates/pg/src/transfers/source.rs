@@ -1,7 +1,9 @@
 //! Reads of this copy for other members: objects in pieces, and listings with versions.
 
+use super::Ended;
+use crate::core::Core;
 use crate::message::{Body, Cursor, Listing, Push};
-use crate::{INFO_ATTR, ObjectInfo, Pg, Tag, is_meta_object};
+use crate::{INFO_ATTR, ObjectInfo, Tag, is_meta_object};
 use std::collections::BTreeMap;
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, OsdId};
@@ -13,7 +15,7 @@ const REREADS_MAX: u32 = 3;
 
 /// Reads in progress. The end of an interval drops them, and their completions are ignored.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub struct Sources {
     last: u64,
     pieces: BTreeMap<u64, Piece>,
     scans: BTreeMap<u64, Scan>,
@@ -51,6 +53,13 @@ struct Piece {
     failures: u32,
 }
 
+impl Piece {
+    /// Whether nothing of the object was read yet.
+    fn is_first(&self) -> bool {
+        self.push.cursor.is_start() && self.push.attrs.is_none()
+    }
+}
+
 /// A page of objects and versions that is read for another member, or for our own comparison.
 #[derive(Debug)]
 struct Scan {
@@ -67,60 +76,61 @@ fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
     codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
 }
 
-impl Pg {
+impl Core {
     /// Reads a piece of an object, and pushes it to an OSD.
-    pub(crate) fn pulled(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
+    pub fn push_piece(&mut self, to: OsdId, object: HObject, cursor: Cursor) {
         let push = Push { object: object.clone(), cursor, ..Push::default() };
         self.read_piece(Piece { to, meta: ObjectMeta::default(), push, failures: 0 });
     }
 
     fn read_piece(&mut self, piece: Piece) {
-        let (job, object) = (self.sources.number(), piece.push.object.clone());
-        self.sources.pieces.insert(job, piece);
-        self.ask_store(Tag::Source(job), RequestKind::Meta { collection: self.collection, object });
+        let (job, object) = (self.transfers.sources.number(), piece.push.object.clone());
+        self.transfers.sources.pieces.insert(job, piece);
+        self.ask_store(
+            Tag::Source(job),
+            RequestKind::Meta { collection: self.own.collection, object },
+        );
     }
 
-    /// Takes the outcome of a read of a piece.
-    pub(crate) fn source_read(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
-        let Some(mut piece) = self.sources.pieces.remove(&job) else { return };
+    /// Takes the outcome of a read of a piece. `is_owed` says whether an OSD is to get an object because it
+    /// misses it.
+    pub fn source_read(
+        &mut self,
+        job: u64,
+        outcome: Result<Outcome, StoreError>,
+        is_owed: impl Fn(OsdId, &HObject) -> bool,
+    ) -> Option<Ended> {
+        let mut piece = self.transfers.sources.pieces.remove(&job)?;
         if outcome.as_ref().is_err_and(StoreError::may_heal) && piece.failures < REREADS_MAX {
             let Push { object, cursor, .. } = piece.push;
             let push = Push { object, cursor, ..Push::default() };
             let meta = ObjectMeta::default();
             let failures = piece.failures + 1;
-            return self.read_piece(Piece { to: piece.to, meta, push, failures });
+            self.read_piece(Piece { to: piece.to, meta, push, failures });
+            return None;
         }
+        // The store need not have the object: no piece of it was sent yet, and the log does not require it.
+        let may_be_absent = piece.is_first() && !is_owed(piece.to, &piece.push.object);
         let next = match outcome {
-            Ok(Outcome::Meta(None)) if self.may_be_absent(&piece) => Ok(None),
-            Err(StoreError::NoCollection(_)) if self.may_be_absent(&piece) => Ok(None),
+            Ok(Outcome::Meta(None)) if may_be_absent => Ok(None),
+            Err(StoreError::NoCollection(_)) if may_be_absent => Ok(None),
             Ok(outcome) => self.next_read(&mut piece, outcome),
             Err(error) => Err(error.to_string()),
         };
         match next {
             Ok(Some(kind)) => {
-                self.sources.pieces.insert(job, piece);
+                self.transfers.sources.pieces.insert(job, piece);
                 self.ask_store(Tag::Source(job), kind);
+                None
             }
-            Ok(None) => {
-                self.note_sent(piece.to, &piece.push.object, piece.push.next.as_ref());
-                self.send(piece.to, &Body::Push(Box::new(piece.push)));
-            }
+            Ok(None) => Some(Ended::Read { to: piece.to, push: Box::new(piece.push) }),
             Err(error) => {
                 let version = version_of(&piece.meta);
                 let object = piece.push.object;
-                tracing::error!(pg = %self.id, %object, error, "an object cannot be read");
-                self.source_failed(object, piece.to, version);
+                tracing::error!(pg = %self.own.id, %object, error, "an object cannot be read");
+                Some(Ended::Unreadable { object, to: piece.to, version })
             }
         }
-    }
-
-    /// Whether it is correct that the store has no such object: no piece of it was sent yet, and the log
-    /// does not require it.
-    fn may_be_absent(&self, piece: &Piece) -> bool {
-        let peer = self.peers.get(&piece.to);
-        let is_owed = peer.is_some_and(|peer| peer.missing.contains(&piece.push.object));
-        let is_first = piece.push.cursor.is_start() && piece.push.attrs.is_none();
-        is_first && !(self.is_primary() && is_owed)
     }
 
     /// Takes the outcome of a read, and returns the next one for the same piece; `None` if it is complete.
@@ -129,7 +139,7 @@ impl Pg {
         piece: &mut Piece,
         outcome: Outcome,
     ) -> Result<Option<RequestKind>, String> {
-        let (collection, object) = (self.collection, piece.push.object.clone());
+        let (collection, object) = (self.own.collection, piece.push.object.clone());
         let push = &mut piece.push;
         match outcome {
             Outcome::Meta(Some(meta)) => {
@@ -143,7 +153,7 @@ impl Pg {
                 piece.meta = meta;
                 let offset = push.cursor.data_offset;
                 if push.cursor.omap_after.is_none() && offset < push.size {
-                    let length = self.sizes.piece_data_max.min(push.size - offset);
+                    let length = self.own.sizes.piece_data_max.min(push.size - offset);
                     let read = RequestKind::Read { collection, object, offset, length };
                     return Ok(Some(read));
                 }
@@ -151,7 +161,7 @@ impl Pg {
             Outcome::Read(read) => {
                 let offset = push.cursor.data_offset;
                 let end = offset + read.data.len() as u64;
-                if end < push.size.min(offset + self.sizes.piece_data_max) {
+                if end < push.size.min(offset + self.own.sizes.piece_data_max) {
                     return Err(format!("data ends at {end} of {}", push.size));
                 }
                 push.data = read.data;
@@ -184,35 +194,35 @@ impl Pg {
 
     fn omap_page(&self, piece: &Piece) -> RequestKind {
         RequestKind::OmapList {
-            collection: self.collection,
+            collection: self.own.collection,
             object: piece.push.object.clone(),
             after: piece.push.cursor.omap_after.clone(),
             prefix: bytes::Bytes::new(),
-            entries_max: self.sizes.piece_omap_entries_max,
+            entries_max: self.own.sizes.piece_omap_entries_max,
             bytes_max: PIECE_OMAP_BYTES_MAX,
         }
     }
 
     /// Answers with a page of our objects and versions.
-    pub(crate) fn asked_to_list(&mut self, to: OsdId, from: HObject) {
-        match self.created {
+    pub fn handle_list(&mut self, to: OsdId, from: HObject) {
+        match self.copy.created {
             true => self.scan(Some(to), from),
             false => self.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
         }
     }
 
     /// Lists objects with their versions from `from` on, for `to`, or for our own comparison.
-    pub(crate) fn scan(&mut self, to: Option<OsdId>, from: HObject) {
-        let job = self.sources.number();
+    pub fn scan(&mut self, to: Option<OsdId>, from: HObject) {
+        let job = self.transfers.sources.number();
         let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
-        self.sources.scans.insert(job, scan);
-        let (collection, entries_max) = (self.collection, self.sizes.page_objects_max);
+        self.transfers.sources.scans.insert(job, scan);
+        let (collection, entries_max) = (self.own.collection, self.own.sizes.page_objects_max);
         self.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
     }
 
     /// Takes the names of a page, and reads the version of each.
-    pub(crate) fn scan_page(&mut self, job: u64, outcome: Result<Outcome, StoreError>) {
-        let Some(scan) = self.sources.scans.get_mut(&job) else { return };
+    pub fn scan_page(&mut self, job: u64, outcome: Result<Outcome, StoreError>) -> Option<Ended> {
+        let scan = self.transfers.sources.scans.get_mut(&job)?;
         match outcome {
             Ok(Outcome::List(objects, next)) => {
                 scan.next = next;
@@ -221,33 +231,30 @@ impl Pg {
                 scan.left = scan.objects.len();
             }
             // Nothing was ever written, or nothing is backfilled yet.
-            Err(StoreError::NoCollection(_)) if scan.to.is_some() || self.info.is_empty() => {}
+            Err(StoreError::NoCollection(_)) if scan.to.is_some() || self.copy.info.is_empty() => {}
             other => {
                 let to = scan.to;
-                self.sources.scans.remove(&job);
-                tracing::error!(pg = %self.id, ?other, "objects cannot be listed");
-                return match to {
-                    Some(primary) => self.cannot_list(primary),
-                    None => self.stop_comparing(),
-                };
+                self.transfers.sources.scans.remove(&job);
+                tracing::error!(pg = %self.own.id, ?other, "objects cannot be listed");
+                return Some(Ended::NotListed { to });
             }
         }
         let names: Vec<HObject> = scan.objects.iter().map(|(object, _)| object.clone()).collect();
         for (index, object) in names.into_iter().enumerate() {
-            let kind = RequestKind::Meta { collection: self.collection, object };
+            let kind = RequestKind::Meta { collection: self.own.collection, object };
             self.ask_store(Tag::ScanObject(job, index), kind);
         }
-        self.end_scan(job);
+        self.end_scan(job)
     }
 
     /// Takes the version of one object of a page.
-    pub(crate) fn scan_object(
+    pub fn scan_object(
         &mut self,
         job: u64,
         index: usize,
         outcome: Result<Outcome, StoreError>,
-    ) {
-        let Some(scan) = self.sources.scans.get_mut(&job) else { return };
+    ) -> Option<Ended> {
+        let scan = self.transfers.sources.scans.get_mut(&job)?;
         scan.left -= 1;
         // An object whose info is damaged, incomplete or unreadable has version zero: it counts as
         // present, but never as equal.
@@ -256,24 +263,23 @@ impl Pg {
             Ok(Outcome::Meta(None)) => None,
             other => {
                 let object = &scan.objects[index].0;
-                tracing::error!(pg = %self.id, %object, ?other, "an object's info cannot be read");
+                tracing::error!(pg = %self.own.id, %object, ?other, "an object's info cannot be read");
                 Some(EVersion::ZERO)
             }
         };
-        self.end_scan(job);
+        self.end_scan(job)
     }
 
-    fn end_scan(&mut self, job: u64) {
-        if self.sources.scans.get(&job).is_none_or(|scan| scan.left > 0) {
-            return;
+    fn end_scan(&mut self, job: u64) -> Option<Ended> {
+        if self.transfers.sources.scans.get(&job).is_none_or(|scan| scan.left > 0) {
+            return None;
         }
         let Scan { to, from, objects, next, .. } =
-            self.sources.scans.remove(&job).expect("it was just there");
+            self.transfers.sources.scans.remove(&job).expect("it was just there");
         let objects = objects.into_iter().filter_map(|(object, version)| Some((object, version?)));
         let objects = objects.collect();
-        match to {
-            Some(to) => self.send(to, &Body::Listing(Listing { from, objects, next })),
-            None => self.scanned_own(objects, next),
-        }
+        let Some(to) = to else { return Some(Ended::Listed { objects, next }) };
+        self.send(to, &Body::Listing(Listing { from, objects, next }));
+        None
     }
 }

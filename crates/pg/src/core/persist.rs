@@ -1,8 +1,9 @@
 //! The stored state of a copy besides its objects: info, intervals, log, dups, missing set.
 
+use super::{Core, Tag};
 use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
-use crate::{DupBatch, Missing, Pg, PgInfo, PgLog, Tag, info};
+use crate::{DupBatch, Missing, PgInfo, PgLog, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -56,10 +57,10 @@ pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EV
     }
 }
 
-impl Pg {
+impl Core {
     /// Submits a transaction.
-    pub(crate) fn commit(&mut self, tag: Tag, transaction: Transaction) {
-        self.commits_pending += 1;
+    pub fn commit(&mut self, tag: Tag, transaction: Transaction) {
+        self.line.commits_pending += 1;
         let kind = match tag {
             // No other transaction depends on a received piece, and none is submitted before a split
             // or merge completes.
@@ -70,63 +71,63 @@ impl Pg {
     }
 
     /// A transaction that begins by creating the collection if there is none yet.
-    pub(crate) fn transaction(&mut self, capacity: usize) -> Transaction {
+    pub fn transaction(&mut self, capacity: usize) -> Transaction {
         let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
-        if !self.created {
-            self.created = true;
-            transaction.push(self.collection, Change::CreateCollection);
+        if !self.copy.created {
+            self.copy.created = true;
+            transaction.push(self.own.collection, Change::CreateCollection);
         }
         transaction
     }
 
     /// Adds pairs to the meta object.
-    pub(crate) fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
-        let object = self.meta.clone();
-        transaction.push(self.collection, Change::OmapSet { object, pairs });
+    pub fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
+        let object = self.own.meta.clone();
+        transaction.push(self.own.collection, Change::OmapSet { object, pairs });
     }
 
     /// Removes the meta object's keys in a range (last exclusive).
-    pub(crate) fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
+    pub fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
         let (first, last) = keys;
-        let object = self.meta.clone();
-        transaction.push(self.collection, Change::OmapRemoveRange { object, first, last });
+        let object = self.own.meta.clone();
+        transaction.push(self.own.collection, Change::OmapRemoveRange { object, first, last });
     }
 
     /// The stored key and value of the info.
-    pub(crate) fn info_pair(&self) -> (Bytes, Bytes) {
-        (info::INFO_KEY, codec::encode_with_capacity(&self.info, PAIR_CAPACITY))
+    pub fn info_pair(&self) -> (Bytes, Bytes) {
+        (info::INFO_KEY, codec::encode_with_capacity(&self.copy.info, PAIR_CAPACITY))
     }
 
     /// The stored key and value of the intervals.
-    pub(crate) fn intervals_pair(&self) -> (Bytes, Bytes) {
+    pub fn intervals_pair(&self) -> (Bytes, Bytes) {
         let mut w = Writer::with_capacity(PAIR_CAPACITY);
-        encode_intervals(&mut w, &self.past, self.interval, &self.members);
+        encode_intervals(&mut w, &self.copy.past, self.placement.interval, &self.placement.members);
         (info::INTERVALS_KEY, w.into_bytes())
     }
 
-    pub(crate) fn set_info(&self, transaction: &mut Transaction) {
+    pub fn set_info(&self, transaction: &mut Transaction) {
         self.set_meta(transaction, BTreeMap::from([self.info_pair()]));
     }
 
-    pub(crate) fn set_info_and_intervals(&self, transaction: &mut Transaction) {
+    pub fn set_info_and_intervals(&self, transaction: &mut Transaction) {
         let pairs = BTreeMap::from([self.info_pair(), self.intervals_pair()]);
         self.set_meta(transaction, pairs);
     }
 
-    pub(crate) fn store_info_and_intervals(&mut self, tag: Tag) {
+    pub fn store_info_and_intervals(&mut self, tag: Tag) {
         let mut transaction = self.transaction(1);
         self.set_info_and_intervals(&mut transaction);
         self.commit(tag, transaction);
     }
 
     /// Adds the changes that trimming made to the dups to a transaction and its `pairs`.
-    pub(crate) fn store_trimmed(
+    pub fn store_trimmed(
         &self,
         transaction: &mut Transaction,
         pairs: &mut BTreeMap<Bytes, Bytes>,
         trimmed: Trimmed,
     ) {
-        let dups = self.log.dups();
+        let dups = self.copy.log.dups();
         let batches = dups.batches().len();
         pairs.extend(dups.batches().skip(batches - trimmed.remembered).map(dups_pair));
         if let Some(through) = trimmed.forgotten {
@@ -136,13 +137,14 @@ impl Pg {
     }
 
     /// Removes the item of an object that is no longer missing.
-    pub(crate) fn unset_missing(&self, transaction: &mut Transaction, key: Bytes) {
-        let (object, keys) = (self.meta.clone(), vec![key]);
-        transaction.push(self.collection, Change::OmapRemove { object, keys });
+    pub fn unset_missing(&self, transaction: &mut Transaction, key: Bytes) {
+        let (object, keys) = (self.own.meta.clone(), vec![key]);
+        transaction.push(self.own.collection, Change::OmapRemove { object, keys });
     }
 
     /// Recomputes `last_complete` from the missing set.
-    pub(crate) fn update_last_complete(&mut self) {
-        self.info.last_complete = last_complete(&self.info, &self.log, &self.missing);
+    pub fn update_last_complete(&mut self) {
+        self.copy.info.last_complete =
+            last_complete(&self.copy.info, &self.copy.log, &self.copy.missing);
     }
 }

@@ -11,10 +11,12 @@
 //! went down and came back meanwhile. Completions of pieces that were stored before, perhaps of the last
 //! one, then neither ask for more nor complete the object.
 
+use super::{Ended, Receiver};
+use crate::core::Core;
 use crate::message::{Body, Cursor, Push};
 use crate::missing::Item;
 use crate::snaps::{self, SNAPSET_ATTR, SnapSet};
-use crate::{INFO_ATTR, ObjectInfo, Pg, State, Tag, info};
+use crate::{INFO_ATTR, ObjectInfo, Tag, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +28,7 @@ static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
 
 /// Pieces in flight to the store. The end of an interval drops them.
 #[derive(Debug, Default)]
-pub(crate) struct Receiving {
+pub struct Receiving {
     last: u64,
     pieces: BTreeMap<u64, Piece>,
     /// Objects with more pieces to come.
@@ -129,42 +131,31 @@ impl Receiving {
     }
 }
 
-impl Pg {
-    /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
-    pub(crate) fn pushed(&mut self, from: OsdId, push: Push) {
-        let is_expected = match self.state {
-            State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
-            State::ReplicaActive => self.members.primary == Some(from),
-            _ => false,
-        };
-        if !is_expected {
-            return;
-        }
-        if self.is_primary() && push.cursor.is_start() && !self.is_what_is_needed(&push) {
-            tracing::error!(pg = %self.id, %from, object = %push.object, "it has another version");
-            return self.not_fetched(&push.object, from, true);
-        }
-        match self.receiving.judge(&push) {
+impl Core {
+    /// Takes a piece of an object that this copy wants from this OSD.
+    pub fn receive(&mut self, from: OsdId, push: Push, receiver: Receiver) {
+        match self.transfers.receiving.judge(&push) {
             Verdict::Store(info) => self.store_piece(from, push, info),
             Verdict::Drop => {}
-            Verdict::Restart => self.ask_for_more(from, push.object, Cursor::default()),
+            Verdict::Restart => self.ask_for_more(from, push.object, Cursor::default(), receiver),
         }
     }
 
     /// Whether the object has the version that our log names. If the log does not reach back so far (zero),
     /// any version is accepted: the source does not miss the object.
-    fn is_what_is_needed(&self, push: &Push) -> bool {
-        let (Some(need), Some(version)) = (self.missing.need(&push.object), pushed_version(push))
+    pub fn is_what_is_needed(&self, push: &Push) -> bool {
+        let (Some(need), Some(version)) =
+            (self.copy.missing.need(&push.object), pushed_version(push))
         else {
             return false;
         };
         need == version || need == EVersion::ZERO
     }
 
-    fn ask_for_more(&mut self, from: OsdId, object: HObject, next: Cursor) {
-        match self.state {
-            State::ReplicaActive => self.send(from, &Body::Pushed(object, Some(next), true)),
-            _ => self.send(from, &Body::Pull(object, next)),
+    fn ask_for_more(&mut self, from: OsdId, object: HObject, next: Cursor, receiver: Receiver) {
+        match receiver {
+            Receiver::Replica => self.send(from, &Body::Pushed(object, Some(next), true)),
+            Receiver::Primary => self.send(from, &Body::Pull(object, next)),
         }
     }
 
@@ -175,36 +166,36 @@ impl Pg {
             self.miss_replaced(&mut transaction, &push);
         }
         self.write_piece(&mut transaction, push, info);
-        if next.is_none() && self.missing.contains(&object) {
+        if next.is_none() && self.copy.missing.contains(&object) {
             self.unset_missing(&mut transaction, info::missing_key(&object));
         }
-        self.receiving.last += 1;
-        let job = self.receiving.last;
-        self.receiving.pieces.insert(job, Piece { from, object, next });
+        self.transfers.receiving.last += 1;
+        let job = self.transfers.receiving.last;
+        self.transfers.receiving.pieces.insert(job, Piece { from, object, next });
         self.commit(Tag::Received(job), transaction);
     }
 
     /// Keeps an object that is replaced in pieces in the missing set until its last piece is stored.
     fn miss_replaced(&mut self, transaction: &mut Transaction, push: &Push) {
         let object = &push.object;
-        if *object >= self.info.last_backfill {
+        if *object >= self.copy.info.last_backfill {
             return;
         }
-        if !self.missing.contains(object) {
+        if !self.copy.missing.contains(object) {
             let need = pushed_version(push).unwrap_or(EVersion::ZERO);
-            self.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+            self.copy.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
         }
         // Stored even for a missing object: the store may have removed the item, if it had stored the last
         // piece of an earlier attempt and the interval ended before this copy heard of that.
         self.update_last_complete();
         let mut pairs = BTreeMap::from([self.info_pair()]);
-        pairs.extend(self.missing.pair(object));
+        pairs.extend(self.copy.missing.pair(object));
         self.set_meta(transaction, pairs);
     }
 
     fn write_piece(&self, transaction: &mut Transaction, push: Push, info: Option<Bytes>) {
         let (object, is_last) = (push.object, push.next.is_none());
-        let mut change = |change| transaction.push(self.collection, change);
+        let mut change = |change| transaction.push(self.own.collection, change);
         if push.cursor.is_start() {
             change(Change::Remove { object: object.clone() });
         }
@@ -216,7 +207,7 @@ impl Pg {
                 attrs.remove(&INFO_ATTR);
             }
             if let Some(pairs) = indexed(&object, &attrs) {
-                change(Change::OmapSet { object: self.meta.clone(), pairs });
+                change(Change::OmapSet { object: self.own.meta.clone(), pairs });
             }
             change(Change::Touch { object: object.clone() });
             change(Change::SetAttrs { object: object.clone(), attrs });
@@ -239,41 +230,41 @@ impl Pg {
     }
 
     /// A piece is durable: asks for the next one, or completes the object.
-    pub(crate) fn stored_piece(&mut self, job: u64) {
-        let Some(Piece { from, object, next }) = self.receiving.pieces.remove(&job) else { return };
-        let was_missing = next.is_none() && self.missing.remove(&object);
+    pub fn stored_piece(&mut self, job: u64, receiver: Receiver) -> Option<Ended> {
+        let Piece { from, object, next } = self.transfers.receiving.pieces.remove(&job)?;
+        let was_missing = next.is_none() && self.copy.missing.remove(&object);
         if was_missing {
             self.update_last_complete();
         }
-        if self.state == State::ReplicaActive {
-            return self.send(from, &Body::Pushed(object, next, true));
+        match (receiver, next) {
+            (Receiver::Primary, None) => return Some(Ended::Fetched { object, was_missing }),
+            (Receiver::Replica, None) => self.send(from, &Body::Pushed(object, None, true)),
+            (_, Some(next)) => self.ask_for_more(from, object, next, receiver),
         }
-        match next {
-            Some(next) => self.ask_for_more(from, object, next),
-            None => self.fetched(&object, was_missing),
-        }
+        None
     }
 
     /// The disk has no room for the piece. The part that is stored is not valid and is removed, which makes
     /// room: the next attempt may succeed.
-    pub(crate) fn piece_refused(&mut self, job: u64) {
-        let Some(Piece { from, object, .. }) = self.receiving.pieces.remove(&job) else { return };
-        self.receiving.forget(&object);
+    pub fn piece_refused(&mut self, job: u64, receiver: Receiver) -> Option<Ended> {
+        let Piece { from, object, .. } = self.transfers.receiving.pieces.remove(&job)?;
+        self.transfers.receiving.forget(&object);
         let mut transaction = self.transaction(2);
-        transaction.push(self.collection, Change::Remove { object: object.clone() });
-        if let Some(pair) = self.missing.pair(&object) {
+        transaction.push(self.own.collection, Change::Remove { object: object.clone() });
+        if let Some(pair) = self.copy.missing.pair(&object) {
             self.set_meta(&mut transaction, BTreeMap::from([pair]));
         }
         self.commit(Tag::Progress, transaction);
-        match self.state {
-            State::ReplicaActive => self.send(from, &Body::Pushed(object, None, false)),
-            _ => self.not_fetched(&object, from, false),
+        if receiver == Receiver::Primary {
+            return Some(Ended::NotFetched { object, from });
         }
+        self.send(from, &Body::Pushed(object, None, false));
+        None
     }
 
     /// A write of the primary replaces or removes the object, so it is not missing any more.
-    pub(crate) fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
-        if self.missing.remove(object) {
+    pub fn overwrite_missing(&mut self, transaction: &mut Transaction, object: &HObject) {
+        if self.copy.missing.remove(object) {
             self.unset_missing(transaction, info::missing_key(object));
             self.update_last_complete();
         }
