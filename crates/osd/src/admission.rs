@@ -1,9 +1,9 @@
 //! Admission of requests: from a message to a request in the queue of its object. All checks that
 //! do not depend on the object's state.
 
-use crate::budget::Class;
 use crate::execute::{copy_source, repeated_extent};
 use crate::listing::ALL_NAMESPACES;
+use crate::request::Class;
 use crate::request::{Call, Nature, Origin, Request, is_member};
 use crate::session::Session;
 use crate::{Osd, limits};

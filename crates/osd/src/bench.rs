@@ -5,7 +5,7 @@
 //! are removed by the next benchmark.
 
 use crate::Osd;
-use crate::commands::Sentence;
+use crate::commands::answer::Sentence;
 use crate::options::BenchLimits;
 use crate::osd::Stage;
 use crate::storage::Pending;

@@ -12,23 +12,12 @@
 //! before it in its object's queue. So pieces wait for requests, copies for pieces, and there is no
 //! cycle.
 
-use crate::request::Request;
+use crate::request::{Class, Request};
 use crate::requests::Requests;
 use crate::{Budgets, Osd};
 use engine::Time;
 use std::collections::VecDeque;
 use types::Errno;
-use wire::op::OpCode;
-
-/// The account from which a request reserves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
-    Request,
-    /// A copy from another object: it waits for other OSDs.
-    Copy,
-    /// A read of a piece, for which copies wait.
-    Piece,
-}
 
 /// Memory of one class.
 #[derive(Debug, Default)]
@@ -45,31 +34,6 @@ pub(crate) struct Budget {
     requests: Account,
     copies: Account,
     pieces: Account,
-}
-
-impl Class {
-    /// The class of a request, from its operations and its sender.
-    pub fn of(request: &Request, is_from_osd: bool) -> Class {
-        let is_any =
-            |wanted: fn(OpCode) -> bool| request.message.ops.iter().any(|op| wanted(op.code));
-        if is_any(|code| matches!(code, OpCode::COPY_FROM | OpCode::COPY_FROM2)) {
-            Class::Copy
-        } else if is_from_osd {
-            Class::Piece
-        } else {
-            Class::Request
-        }
-    }
-
-    fn limit(self, budgets: &Budgets) -> u64 {
-        match self {
-            Class::Request => budgets.expansion,
-            Class::Copy => budgets.copies,
-            Class::Piece => budgets.pieces,
-        }
-    }
-
-    const ALL: [Class; 3] = [Class::Piece, Class::Copy, Class::Request];
 }
 
 impl Budget {

@@ -1,11 +1,14 @@
 //! Commands to one OSD (`ceph tell osd.N …`), and the dispatch of those to its groups.
 
+pub(crate) mod answer;
+
+use self::answer::{Arguments, Sentence, Told};
 use crate::operations::in_flight;
 use crate::report::Injected;
 use crate::{Osd, VERSION, group_commands};
 use bytes::Bytes;
 use engine::{ConnId, Duration};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use types::Errno;
 use types::features::SUPPORTED;
 use wire::options::RUNNING_COMMANDS;
@@ -90,54 +93,6 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ),
     ("help", "list available commands"),
 ];
-
-/// Arguments of a command by name, with its `prefix`.
-pub(crate) type Arguments = Map<String, Value>;
-
-/// A reply in words, normally a refusal.
-#[derive(Debug)]
-pub(crate) struct Sentence {
-    errno: Errno,
-    text: String,
-    /// The reply follows when the command is complete.
-    is_later: bool,
-}
-
-impl Sentence {
-    /// A refusal.
-    pub fn new(errno: Errno, text: impl Into<String>) -> Self {
-        Sentence { errno, text: text.into(), is_later: false }
-    }
-
-    /// No reply now; [`Osd::tell`] sends it later.
-    pub fn later() -> Self {
-        Sentence { errno: Errno(0), text: String::new(), is_later: true }
-    }
-}
-
-/// The output of a command.
-#[derive(Debug)]
-pub(crate) enum Told {
-    Json(Value),
-    /// Verbatim, whatever format was requested.
-    Plain(String),
-    /// JSON, and a sentence as status.
-    Both(Value, String),
-    /// A sentence as status alone.
-    Said(String),
-}
-
-impl From<Value> for Told {
-    fn from(value: Value) -> Self {
-        Told::Json(value)
-    }
-}
-
-impl Told {
-    fn nothing() -> Self {
-        Told::Said(String::new())
-    }
-}
 
 impl Osd {
     /// Runs a command. Only peers with all capabilities may run any.

@@ -2,7 +2,7 @@
 
 use crate::Osd;
 use crate::groups::Counters;
-use crate::operations::Latency;
+use crate::operations::PerfBase;
 use engine::Duration;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -43,14 +43,6 @@ const MEMPOOLS: [&str; 30] = [
     "unittest_2",
     "ec_extent_cache",
 ];
-
-/// Counters at the last `perf reset`.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct PerfBase {
-    counters: Counters,
-    reads: Latency,
-    writes: Latency,
-}
 
 impl Osd {
     /// The output of `status`.
@@ -233,7 +225,7 @@ impl Osd {
             let (count, size) = match name {
                 "buffer_anon" => (self.inflight.requests, self.inflight.bytes),
                 "osd_pglog" => (entries, entries * size_of::<pg::LogEntry>()),
-                "osd" => (objects, objects * size_of::<crate::groups::ObjectContext>()),
+                "osd" => (objects, objects * size_of::<crate::object::ObjectContext>()),
                 _ => (0, 0),
             };
             items += count;

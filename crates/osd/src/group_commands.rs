@@ -4,10 +4,10 @@
 //! because scripts parse them; those that are not kept are missing.
 
 use crate::Osd;
-use crate::commands::{Arguments, Sentence};
+use crate::commands::answer::{Arguments, Sentence};
 use crate::group_states::state_name;
 use crate::groups::Group;
-use crate::report::{shortage, state_bits};
+use crate::report::group_state::{shortage, state_bits};
 use engine::ConnId;
 use pg::{EntryKind, LogDup, LogEntry, PgInfo, Probe};
 use serde_json::{Map, Value, json};

@@ -1,9 +1,9 @@
 //! Reads of damaged objects: the object is recovered from another member, and its readers wait.
 
 use crate::Osd;
-use crate::complaints::FoundBy;
 use crate::execute::Need;
-use crate::objects::{head_of, store_request};
+use crate::objects::store_request;
+use crate::report::repairs::FoundBy;
 use crate::request::Request;
 use crate::storage::Pending;
 use engine::Time;
@@ -18,8 +18,8 @@ impl Osd {
         let Some(request) = self.requests.get_mut(key).filter(is_first) else { return false };
         request.is_reread = true;
         let object = match request.at {
-            Some(At::Clone(id)) => head_of(request.object()).at(id),
-            _ => head_of(request.object()),
+            Some(At::Clone(id)) => HObject::head_of(request.object()).at(id),
+            _ => HObject::head_of(request.object()),
         };
         let Some(kind) = store_request(request.pg, object, need) else { return false };
         self.ask_store(Pending::Need { request: key, attempt, need: need.clone() }, kind);
@@ -33,7 +33,7 @@ impl Osd {
         if request.attempt != attempt {
             return true;
         }
-        let (pg, head, at) = (request.pg, head_of(request.object()), request.at);
+        let (pg, head, at) = (request.pg, HObject::head_of(request.object()), request.at);
         let whoami = self.config.id;
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
             return false;
@@ -104,7 +104,7 @@ impl Osd {
     /// in its queue.
     fn restart_readers(&mut self, pg: PgId, object: &HObject) {
         let is_reader =
-            |request: &Request| request.is_marked && head_of(request.object()) == *object;
+            |request: &Request| request.is_marked && HObject::head_of(request.object()) == *object;
         let readers = self.requests.of_group(pg).filter(|(_, request)| is_reader(request));
         let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
         keys.sort_unstable_by_key(|key| self.requests.get(*key).map(|request| request.tid));

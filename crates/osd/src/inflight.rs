@@ -6,7 +6,7 @@
 //! remainder, so that clients of an inactive group do not stop those of others. Sessions of other
 //! OSDs are never paused: they carry the messages that requests wait for.
 
-use crate::budget::Class;
+use crate::request::Class;
 use crate::request::Request;
 use crate::{Budgets, Osd};
 use engine::{ConnId, Output};

@@ -43,6 +43,7 @@ mod listing;
 mod lost;
 mod maps_history;
 mod monitor;
+mod object;
 mod objects;
 mod operations;
 mod options;

@@ -3,7 +3,7 @@
 use crate::Osd;
 use crate::limits;
 use crate::objects::state_of;
-use crate::request::Request;
+use crate::request::{Page, Request};
 use crate::storage::Pending;
 use bytes::Bytes;
 use codec::{Reader, Writer};
@@ -167,14 +167,6 @@ impl Osd {
         execution.info.user_version = user_version;
         self.reply_written(key, &execution, version);
     }
-}
-
-/// A listed page, while it is checked for whiteouts, which clients do not see.
-#[derive(Debug)]
-pub(crate) struct Page {
-    objects: Vec<HObject>,
-    next: Option<HObject>,
-    whiteouts: BTreeSet<HObject>,
 }
 
 /// The heads that follow their clones, and so may be whiteouts.

@@ -9,9 +9,8 @@
 //! metadata have the right version, or if the group has no clones.
 
 use crate::Osd;
-use crate::commands::Sentence;
+use crate::commands::answer::Sentence;
 use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
-use crate::objects::head_of;
 use crate::request::{Nature, Origin, Request};
 use bytes::Bytes;
 use classes::Caller;
@@ -124,7 +123,7 @@ impl Osd {
         let is_given_up = self
             .groups
             .get(&request.pg)
-            .is_some_and(|group| !group.pg.is_unreadable(&head_of(request.object())));
+            .is_some_and(|group| !group.pg.is_unreadable(&HObject::head_of(request.object())));
         is_given_up
             && !request.replaces_object()
             && !matches!(request.at, Some(At::Clone(_) | At::Nowhere))
@@ -196,7 +195,7 @@ impl Osd {
             request_id: Default::default(),
             client_incarnation: 0,
             mtime: self.now.wall(),
-            object: head_of(object),
+            object: HObject::head_of(object),
             ops: if is_head { vec![OsdOp::remove()] } else { Vec::new() },
             snap_context: Default::default(),
             retry_attempt: 0,

@@ -4,12 +4,12 @@
 //! that those before it will leave. A request that reads more than that state (data, omap), or that
 //! is answered without a write, waits until the writes before it are durable.
 
-use crate::budget::Class;
 use crate::execute::{
     Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
-use crate::groups::{Fate, ObjectContext};
 use crate::lost::{lost_state, remove_clone, replaced};
+use crate::object::{Fate, ObjectContext, Progress};
+use crate::request::Class;
 use crate::request::{Origin, Request};
 use crate::snapshots::index_clones;
 use crate::storage::Pending;
@@ -21,24 +21,13 @@ use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
-/// Outcome of an attempt to run a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// It is done with its object, or its write is in flight.
-    Ran,
-    /// It waits for loads, for memory, for a lease, or for its turn to be answered.
-    Begun,
-    /// It must wait until the writes in flight are durable, or until a clone is recovered.
-    Blocked,
-}
-
 impl Osd {
     /// Starts an admitted request: it runs, or waits in its queue.
     pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.requests.get_mut(key) else { return };
         request.times.queued.get_or_insert(now);
         let Some(group) = self.groups.get_mut(&pg) else { return self.forget_request(key) };
-        let object = head_of(request.object());
+        let object = HObject::head_of(request.object());
         if group.pg.is_primary() {
             if !group.pg.is_active() || group.must_rest() {
                 group.waiting.push_back(key);
@@ -557,7 +546,7 @@ impl Osd {
         let Some(request) = self.requests.get_mut(key) else { return };
         let (execution, version) = request.outcome.take().expect("a write has its outcome");
         request.times.committed = Some(now);
-        let object = head_of(request.object());
+        let object = HObject::head_of(request.object());
         self.perform_effects(now, pg, &object, key, &execution);
         self.reply_written(key, &execution, version);
         let group = self.groups.get_mut(&pg).expect("it has just committed");
@@ -649,11 +638,6 @@ pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
         Errno::NOENT => pg.info().last_user_version,
         _ => execution.info.user_version,
     }
-}
-
-/// The head of an object; its queue orders the requests for all its clones, too.
-pub(crate) fn head_of(object: &HObject) -> HObject {
-    HObject { snap: SnapId::HEAD, ..object.clone() }
 }
 
 /// The request to the store that loads what is needed; `None` for a copy.

@@ -4,7 +4,7 @@
 //! Completed operations are kept without their data in rings of bounded length: the latest, the
 //! slowest of the last minutes, and the latest of those that exceeded the threshold.
 
-use crate::dumps::PerfBase;
+use crate::groups::Counters;
 use crate::options::Options;
 use crate::request::{Origin, Request, Times};
 use engine::{Duration, Time};
@@ -64,6 +64,14 @@ impl Latency {
         let average = self.sum.as_secs_f64() / self.count.max(1) as f64;
         json!({ "avgcount": self.count, "sum": self.sum.as_secs_f64(), "avgtime": average })
     }
+}
+
+/// Counters at the last `perf reset`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PerfBase {
+    pub counters: Counters,
+    pub reads: Latency,
+    pub writes: Latency,
 }
 
 /// Completed operations, and latencies since the OSD started.

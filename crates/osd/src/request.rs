@@ -1,12 +1,12 @@
 //! One request in progress, and the flags that follow from its operations.
 
-use crate::budget::Class;
+use crate::Budgets;
 use crate::execute::{Execution, Loaded};
-use crate::listing::Page;
 use auth::ClassCall;
 use classes::Caller;
 use engine::{ConnId, Time};
 use pg::snaps::At;
+use std::collections::BTreeSet;
 use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
 use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
@@ -88,6 +88,51 @@ pub(crate) struct Times {
     pub started: Option<Time>,
     pub submitted: Option<Time>,
     pub committed: Option<Time>,
+}
+
+/// The account from which a request reserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    Request,
+    /// A copy from another object: it waits for other OSDs.
+    Copy,
+    /// A read of a piece, for which copies wait.
+    Piece,
+}
+
+impl Class {
+    /// The class of a request, from its operations and its sender.
+    pub fn of(request: &Request, is_from_osd: bool) -> Class {
+        let is_any =
+            |wanted: fn(OpCode) -> bool| request.message.ops.iter().any(|op| wanted(op.code));
+        if is_any(|code| matches!(code, OpCode::COPY_FROM | OpCode::COPY_FROM2)) {
+            Class::Copy
+        } else if is_from_osd {
+            Class::Piece
+        } else {
+            Class::Request
+        }
+    }
+
+    /// Bytes that its account may hold.
+    pub fn limit(self, budgets: &Budgets) -> u64 {
+        match self {
+            Class::Request => budgets.expansion,
+            Class::Copy => budgets.copies,
+            Class::Piece => budgets.pieces,
+        }
+    }
+
+    /// In the order in which they are granted memory.
+    pub const ALL: [Class; 3] = [Class::Piece, Class::Copy, Class::Request];
+}
+
+/// A listed page, while it is checked for whiteouts, which clients do not see.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub objects: Vec<HObject>,
+    pub next: Option<HObject>,
+    pub whiteouts: BTreeSet<HObject>,
 }
 
 /// One request in progress.

@@ -13,7 +13,7 @@ mod orders;
 mod schedule;
 
 use crate::Osd;
-use crate::complaints::FoundBy;
+use crate::report::repairs::FoundBy;
 use crate::storage::Pending;
 use bytes::Bytes;
 use engine::{Duration, Message, Time};

@@ -3,7 +3,7 @@
 
 use crate::Osd;
 use crate::execute::{Answer, CloneChanges, Need, Snapshots};
-use crate::objects::Progress;
+use crate::object::Progress;
 use crate::request::Request;
 use crate::storage::Pending;
 use engine::Time;

@@ -6,8 +6,8 @@
 //! is the first of them. It keeps its memory meanwhile only if the earlier ones need no more memory.
 
 use crate::Osd;
-use crate::budget::Class;
-use crate::objects::{Progress, head_of};
+use crate::object::Progress;
+use crate::request::Class;
 use crate::request::{Origin, Request};
 use engine::Time;
 use types::{Errno, HObject, PgId};
@@ -97,7 +97,7 @@ impl Osd {
     /// Runs a request again that has begun, and then the reads that waited only for its reply.
     pub(crate) fn go_on(&mut self, now: Time, key: u64) {
         let Some(request) = self.requests.get(key) else { return };
-        let (pg, object, origin) = (request.pg, head_of(request.object()), request.origin);
+        let (pg, object, origin) = (request.pg, HObject::head_of(request.object()), request.origin);
         let mut next = Some(key);
         while let Some(key) = next {
             if !self.run_again(now, pg, &object, key) {

@@ -1,11 +1,11 @@
 //! The cause for which a request waits, in words: health reports that of the oldest slow request.
 
 use crate::Osd;
-use crate::groups::{Fate, Group};
-use crate::objects::head_of;
+use crate::groups::Group;
+use crate::object::Fate;
 use crate::request::Request;
 use engine::Time;
-use types::{EVersion, OsdId};
+use types::{EVersion, HObject, OsdId};
 
 impl Osd {
     /// The cause for which a request waits while its group is active; the first that applies, in
@@ -44,7 +44,7 @@ impl Osd {
 }
 
 fn cause_at_object(group: &Group, key: u64, request: &Request) -> Option<String> {
-    let object = head_of(request.object());
+    let object = HObject::head_of(request.object());
     let context = group.objects.get(&object)?;
     let place = context.queue.iter().position(|waiting| *waiting == key)?;
     if place > 0 {

@@ -5,7 +5,6 @@
 //! their acknowledgements, and is complete when all are there or its time is up.
 
 use crate::execute::{Effect, Execution};
-use crate::objects::head_of;
 use crate::request::{Origin, Request};
 use crate::{Osd, limits};
 use bytes::Bytes;
@@ -385,7 +384,7 @@ impl Osd {
     pub(crate) fn repeat_watches(&mut self, now: Time, key: u64) {
         let Some(request) = self.requests.get(key) else { return };
         let Origin::Client { conn } = request.origin else { return };
-        let (pg, object) = (request.pg, head_of(request.object()));
+        let (pg, object) = (request.pg, HObject::head_of(request.object()));
         let name = request.caller.request.name;
         let watches = request.message.ops.iter().filter(|op| op.code == OpCode::WATCH);
         let watches: Vec<WatchArguments> = watches.map(|op| op.watch_arguments()).collect();
