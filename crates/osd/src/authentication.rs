@@ -37,7 +37,7 @@ impl Osd {
             allowed_methods: vec![self.auth_method()],
             allowed_modes: self.config.connection_modes.clone(),
         });
-        self.outputs.push_back(Output::Auth { conn, verdict });
+        self.outbox.push(Output::Auth { conn, verdict });
     }
 
     fn auth_method(&self) -> u32 {

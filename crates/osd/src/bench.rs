@@ -8,8 +8,8 @@ use crate::Osd;
 use crate::commands::answer::Sentence;
 use crate::options::BenchLimits;
 use crate::osd::Stage;
-use crate::storage::Pending;
 use crate::stored_maps::{self, OWN_POOL};
+use crate::tokens::Token;
 use bytes::Bytes;
 use engine::{ConnId, Time};
 use serde_json::json;
@@ -132,7 +132,7 @@ impl Osd {
             let mut transaction = Transaction::new();
             transaction.push(stored_maps::collection(), Change::Write { object, offset: 0, data });
             self.reporting.begin_commit(length);
-            self.ask_store(Pending::Bench { bytes: length }, RequestKind::Commit(transaction));
+            self.outbox.ask(Token::Bench { bytes: length }, RequestKind::Commit(transaction));
         }
     }
 
@@ -170,7 +170,7 @@ impl Osd {
             let object = object(number);
             transaction.push(stored_maps::collection(), Change::Remove { object });
         }
-        self.ask_store(Pending::Bench { bytes: 0 }, RequestKind::Commit(transaction));
+        self.outbox.ask(Token::Bench { bytes: 0 }, RequestKind::Commit(transaction));
     }
 
     fn end_bench(&mut self) {

@@ -134,7 +134,7 @@ impl Osd {
         if held.is_full(&self.config.sizes.budgets) && !held.is_paused {
             held.is_paused = true;
             tracing::info!(?conn, messages = held.messages, "an OSD is ahead of our map and waits");
-            self.outputs.push_back(Output::Pause { conn, paused: true });
+            self.outbox.push(Output::Pause { conn, paused: true });
         }
     }
 
@@ -150,7 +150,7 @@ impl Osd {
         let Some(held) = self.early.sessions.get_mut(&conn) else { return };
         if held.is_paused && !held.is_full(&self.config.sizes.budgets) {
             held.is_paused = false;
-            self.outputs.push_back(Output::Pause { conn, paused: false });
+            self.outbox.push(Output::Pause { conn, paused: false });
         }
         if held.messages == 0 {
             self.early.sessions.remove(&conn);

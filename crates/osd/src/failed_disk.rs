@@ -8,40 +8,15 @@
 //! errors although there are other copies.
 
 use crate::Osd;
-use crate::execute::Need;
 use crate::osd::Stage;
-use crate::storage::Pending;
 use engine::{ConnId, Message, Output, Time};
-use store::{Outcome, StoreError};
+use store::StoreError;
 use types::features::SUPPORTED;
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
 use wire::{AuthReply, Command, MessageBody, OsdMarkMeDown};
 
 /// The code of the health check.
 pub(crate) const CHECK: &str = "OSD_STORE_FAILED";
-
-/// The error of an outcome that takes the OSD out of service, if it is one.
-pub(crate) fn condemns(
-    pending: &Pending,
-    outcome: &Result<Outcome, StoreError>,
-) -> Option<StoreError> {
-    let Err(error @ StoreError::Device(_)) = outcome else { return None };
-    let is_vital = match pending {
-        Pending::Group { tag, .. } => {
-            use pg::Tag::{Index, Load, ScanObject, ScanPage};
-            tag.is_commit() || matches!(tag, Load | Index | ScanPage(_) | ScanObject(..))
-        }
-        Pending::Collections | Pending::MapStored | Pending::Bench { .. } | Pending::Usage => true,
-        Pending::State { .. } | Pending::Need { need: Need::Clone(_), .. } => true,
-        Pending::Need { .. }
-        | Pending::Listing { .. }
-        | Pending::Listed { .. }
-        | Pending::Trim { .. }
-        | Pending::MapLoaded
-        | Pending::Scrub { .. } => false,
-    };
-    is_vital.then(|| error.clone())
-}
 
 impl Osd {
     /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
@@ -55,8 +30,9 @@ impl Osd {
         self.failure = Some(error.to_string());
         self.leave_peers();
         self.heartbeat_if_due(now);
-        let clients = std::mem::take(&mut self.sessions).into_keys();
-        self.outputs.extend(clients.map(|conn| Output::Close { conn }));
+        for conn in std::mem::take(&mut self.sessions).into_keys() {
+            self.outbox.push(Output::Close { conn });
+        }
         if was_loading {
             self.connect_to_monitor();
         }
@@ -110,28 +86,5 @@ impl Osd {
              then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
         );
         Some((CHECK.to_owned(), text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pg::Tag;
-    use types::{PgId, PoolId};
-
-    #[test]
-    fn a_listing_that_fails_condemns_a_disk_and_damaged_data_does_not() {
-        let pg = PgId { pool: PoolId(1), seed: 0 };
-        let failed = Err(StoreError::Device("gone".to_owned()));
-        for (tag, is_vital) in [
-            (Tag::ScanPage(1), true),
-            (Tag::ScanObject(1, 0), true),
-            (Tag::Load, true),
-            (Tag::Progress, true),
-            (Tag::Source(1), false),
-        ] {
-            let pending = Pending::Group { pg, serial: 1, tag, bytes: 0 };
-            assert_eq!(condemns(&pending, &failed).is_some(), is_vital, "{tag:?}");
-        }
     }
 }

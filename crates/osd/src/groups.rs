@@ -8,7 +8,7 @@ use crate::request::{Origin, Request};
 use crate::scrub::GroupScrub;
 use crate::snapshots::PoolSnapshots;
 use crate::snaptrim::GroupTrim;
-use crate::storage::Pending;
+use crate::tokens::Token;
 use crate::watches::Watch;
 use engine::Time;
 use maps::stable_mod;
@@ -173,7 +173,7 @@ impl Osd {
                         _ => 0,
                     };
                     self.reporting.begin_commit(bytes);
-                    self.ask_store(Pending::Group { pg, serial, tag, bytes }, kind);
+                    self.outbox.ask(Token::Group { pg, serial, tag, bytes }, kind);
                 }
                 Output::Committed { ticket } => self.committed(now, pg, ticket),
                 Output::Refused { ticket, error } => self.refused_write(ticket, &error),

@@ -5,7 +5,7 @@ use crate::execute::Need;
 use crate::objects::store_request;
 use crate::report::repairs::FoundBy;
 use crate::request::Request;
-use crate::storage::Pending;
+use crate::tokens::Token;
 use engine::Time;
 use pg::snaps::At;
 use types::{HObject, PgId};
@@ -22,7 +22,7 @@ impl Osd {
             _ => HObject::head_of(request.object()),
         };
         let Some(kind) = store_request(request.pg, object, need) else { return false };
-        self.ask_store(Pending::Need { request: key, attempt, need: need.clone() }, kind);
+        self.outbox.ask(Token::Need { request: key, attempt, need: need.clone() }, kind);
         true
     }
 

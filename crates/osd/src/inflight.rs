@@ -100,7 +100,7 @@ impl Osd {
         let paused = inflight.is_full || if session.paused { !low } else { full };
         if paused != session.paused {
             session.paused = paused;
-            self.outputs.push_back(Output::Pause { conn, paused });
+            self.outbox.push(Output::Pause { conn, paused });
         }
     }
 

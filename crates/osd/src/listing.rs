@@ -4,7 +4,7 @@ use crate::Osd;
 use crate::limits;
 use crate::objects::state_of;
 use crate::request::{Page, Request};
-use crate::storage::Pending;
+use crate::tokens::Token;
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use maps::Pool;
@@ -56,7 +56,7 @@ impl Osd {
         let entries_max = entries_max(op) as usize;
         let (collection, attempt) = (Collection(request.pg), request.attempt);
         let kind = RequestKind::List { collection, from, entries_max };
-        self.ask_store(Pending::Listing { request: key, attempt }, kind);
+        self.outbox.ask(Token::Listing { request: key, attempt }, kind);
         Ok(())
     }
 
@@ -85,8 +85,8 @@ impl Osd {
         let page = Page { objects, next, whiteouts: BTreeSet::new() };
         request.page = Some(Box::new(page));
         for object in doubtful {
-            let pending = Pending::Listed { request: key, attempt, object: object.clone() };
-            self.ask_store(pending, RequestKind::Meta { collection, object });
+            let token = Token::Listed { request: key, attempt, object: object.clone() };
+            self.outbox.ask(token, RequestKind::Meta { collection, object });
         }
     }
 

@@ -60,7 +60,7 @@ impl Osd {
             addrs,
             policy: Policy::Lossy,
         };
-        self.outputs.push_back(Output::Connect { conn, target });
+        self.outbox.push(Output::Connect { conn, target });
     }
 
     /// The session is established: subscribes to maps and configuration, and repeats all reports.
@@ -145,7 +145,7 @@ impl Osd {
                         rank = self.monitor.rank,
                         "the monitor does not mark this OSD up; trying the next one"
                     );
-                    self.outputs.push_back(Output::Close { conn });
+                    self.outbox.push(Output::Close { conn });
                     return self.monitor_closed(now);
                 }
                 if self.lacks_secrets() {

@@ -12,7 +12,7 @@ use crate::object::{Fate, ObjectContext, Progress};
 use crate::request::Class;
 use crate::request::{Origin, Request};
 use crate::snapshots::index_clones;
-use crate::storage::Pending;
+use crate::tokens::Token;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
@@ -347,7 +347,7 @@ impl Osd {
         };
         for need in needs {
             match store_request(pg, target.clone(), &need) {
-                Some(kind) => self.ask_store(Pending::Need { request: key, attempt, need }, kind),
+                Some(kind) => self.outbox.ask(Token::Need { request: key, attempt, need }, kind),
                 None => {
                     let Need::Copy(request) = need else { continue };
                     self.begin_copy(now, key, attempt, *request);
@@ -392,7 +392,7 @@ impl Osd {
 
     fn load_state(&mut self, pg: PgId, object: &HObject, generation: u64) {
         let kind = RequestKind::Meta { collection: Collection(pg), object: object.clone() };
-        self.ask_store(Pending::State { pg, object: object.clone(), generation }, kind);
+        self.outbox.ask(Token::State { pg, object: object.clone(), generation }, kind);
     }
 
     /// Handles the loaded metadata of an object: its queue runs, or the object is recovered if damaged.

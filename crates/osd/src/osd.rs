@@ -19,6 +19,7 @@ use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
 use crate::operations::Operations;
 use crate::options::Options;
+use crate::outbox::Outbox;
 use crate::peers::Peers;
 use crate::placement::Placed;
 use crate::placing::Placing;
@@ -31,16 +32,15 @@ use crate::reshaping::Reshaping;
 use crate::scrub::Scrubs;
 use crate::session::Session;
 use crate::snaptrim::Trims;
-use crate::storage::Pending;
 use crate::stored_maps::StoredMaps;
+use crate::tokens::Token;
 use crate::watches::Notifications;
 use auth::{Entropy, RotatingSecrets};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
 use maps::{OsdMap, SnapIntervals};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use stdx::Slab;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId, PoolId};
 use wire::forward::ReportAgain;
@@ -95,8 +95,6 @@ pub struct Osd {
     pub(crate) requests: Requests,
     /// All groups below this one have been read from the store.
     pub(crate) loaded_below: PgId,
-    /// Requests to the store, by token.
-    pub(crate) storage: Slab<Pending>,
     /// Inputs that wait for a newer map.
     pub(crate) early: early::Waiting,
     /// Memory that requests have reserved.
@@ -133,7 +131,7 @@ pub struct Osd {
     pub(crate) next_conn: u64,
     /// Serial number of the latest group, so that completions for a removed one are recognised.
     pub(crate) group_serial: u64,
-    pub(crate) outputs: VecDeque<Output<store::Request>>,
+    pub(crate) outbox: Outbox,
 }
 
 impl Osd {
@@ -169,7 +167,6 @@ impl Osd {
             groups: BTreeMap::new(),
             requests: Requests::default(),
             loaded_below: PgId::default(),
-            storage: Slab::new(),
             early: early::Waiting::default(),
             budget: Budget::default(),
             inflight: Inflight::default(),
@@ -196,9 +193,9 @@ impl Osd {
             next_tick: Time::ZERO,
             next_conn: 1,
             group_serial: 0,
-            outputs: VecDeque::new(),
+            outbox: Outbox::default(),
         };
-        osd.ask_store(Pending::Collections, RequestKind::Collections);
+        osd.outbox.ask(Token::Collections, RequestKind::Collections);
         osd
     }
 
@@ -241,7 +238,7 @@ impl Osd {
 
     /// Queues a message for a session.
     pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
-        self.outputs.push_back(Output::Send { conn, message });
+        self.outbox.send(conn, message);
     }
 
     /// An id for a session that this OSD opens.
@@ -268,7 +265,7 @@ impl Osd {
     /// be lost: as when a session breaks, the members begin a new interval.
     pub(crate) fn end_session(&mut self, now: Time, conn: ConnId, error: &codec::DecodeError) {
         tracing::warn!(?conn, %error, "a message does not decode; its session ends");
-        self.outputs.push_back(Output::Close { conn });
+        self.outbox.push(Output::Close { conn });
         if self.monitor.is(conn) {
             return self.monitor_closed(now);
         }
@@ -427,7 +424,7 @@ impl Daemon for Osd {
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {
-        self.outputs.pop_front()
+        self.outbox.poll()
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -81,7 +81,7 @@ impl Osd {
         let conn = self.new_conn();
         let participant = ParticipantName::new(EntityType::OSD, to.0.into());
         let target = ConnectTarget { participant, addrs, policy: Policy::Lossless };
-        self.outputs.push_back(Output::Connect { conn, target });
+        self.outbox.push(Output::Connect { conn, target });
         conn
     }
 
@@ -99,7 +99,7 @@ impl Osd {
 
     fn close_peer(&mut self, conn: ConnId) {
         self.forget_early(conn);
-        self.outputs.push_back(Output::Close { conn });
+        self.outbox.push(Output::Close { conn });
         self.peers.offered.retain(|_, offered| *offered != conn);
         self.forget_session(self.now, conn);
     }

@@ -6,7 +6,7 @@ pub(crate) mod repairs;
 use self::group_state::{Shortage, blocked_by, shortage, state_bits};
 use crate::groups::Group;
 use crate::osd::Stage;
-use crate::storage::Pending;
+use crate::tokens::Token;
 use crate::{Osd, limits};
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ impl Osd {
             self.reporting.last = now;
             self.reporting.stored_before = self.reporting.stored;
             self.reporting.due = Some(now + limits::REPORT_INTERVAL);
-            self.ask_store(Pending::Usage, RequestKind::Usage);
+            self.outbox.ask(Token::Usage, RequestKind::Usage);
         }
     }
 

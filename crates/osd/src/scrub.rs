@@ -14,14 +14,14 @@ mod schedule;
 
 use crate::Osd;
 use crate::report::repairs::FoundBy;
-use crate::storage::Pending;
+use crate::tokens::{ScrubTag, Token};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
 use pg::message::Header;
 use pg::scrub::message::Body;
 use pg::scrub::{
-    Count, End, Finding, Level, Member, MemberTag, OmapSize, OmapTotals, Order, Round, RoundOutput,
-    RoundTag, STAMPS_KEY, SnapFinding, Stamps, View,
+    Count, End, Finding, Level, Member, OmapSize, OmapTotals, Order, Round, RoundOutput,
+    STAMPS_KEY, SnapFinding, Stamps, View,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Collection, Outcome, RequestKind, StoreError, Transaction};
@@ -131,16 +131,6 @@ impl Running {
     }
 }
 
-/// The purpose of a request to the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScrubTag {
-    LoadStamps,
-    StoreStamps,
-    StoreIndex,
-    Round(u64, RoundTag),
-    Member(MemberTag),
-}
-
 impl Osd {
     /// Groups whose primary this OSD is, each with its scrub stamps, if they are known, and whether
     /// a scrub, a repair or a check of repaired objects is pending.
@@ -230,7 +220,7 @@ impl Osd {
         while let Some(group) = self.groups.get_mut(&pg) {
             if let Some((tag, kind)) = group.scrub.member.poll_request() {
                 let serial = group.serial;
-                self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::Member(tag) }, kind);
+                self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::Member(tag) }, kind);
                 continue;
             }
             let Some((number, mut map)) = group.scrub.member.poll_answer() else { return };
@@ -324,7 +314,7 @@ impl Osd {
                 Some(RoundOutput::Send(to, body)) => self.send_scrub(pg, to, &body),
                 Some(RoundOutput::Storage(tag, kind)) => {
                     let tag = ScrubTag::Round(serial, tag);
-                    self.ask_store(Pending::Scrub { pg, serial: group_serial, tag }, kind);
+                    self.outbox.ask(Token::Scrub { pg, serial: group_serial, tag }, kind);
                 }
                 Some(RoundOutput::Index(pairs)) => self.add_to_index(pg, pairs),
                 None => break,
@@ -422,7 +412,7 @@ impl Osd {
         let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
         let kind = RequestKind::Commit(Transaction { changes: vec![(Collection(pg), change)] });
         let serial = group.serial;
-        self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::StoreIndex }, kind);
+        self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::StoreIndex }, kind);
     }
 
     fn end_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
@@ -476,7 +466,7 @@ impl Osd {
         let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
         let kind = RequestKind::Commit(Transaction { changes: vec![(Collection(pg), change)] });
         let serial = group.serial;
-        self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::StoreStamps }, kind);
+        self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::StoreStamps }, kind);
     }
 
     /// Aborts rounds whose interval is over, or that get no answers.

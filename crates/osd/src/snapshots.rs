@@ -5,7 +5,7 @@ use crate::Osd;
 use crate::execute::{Answer, CloneChanges, Need, Snapshots};
 use crate::object::Progress;
 use crate::request::Request;
-use crate::storage::Pending;
+use crate::tokens::Token;
 use engine::Time;
 use maps::{OsdMap, PoolFlags, SnapIntervals};
 use pg::snaps::{At, index_key};
@@ -207,9 +207,9 @@ impl Osd {
                 self.mark_begun(pg, object, key);
                 let request = self.requests.get_mut(key).expect("it was just there");
                 request.outstanding = 1;
-                let pending = Pending::Need { request: key, attempt: request.attempt, need };
+                let token = Token::Need { request: key, attempt: request.attempt, need };
                 let kind = RequestKind::Meta { collection: Collection(pg), object: clone };
-                self.ask_store(pending, kind);
+                self.outbox.ask(token, kind);
                 Some(Progress::Begun)
             }
         }

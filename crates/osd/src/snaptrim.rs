@@ -13,7 +13,7 @@
 use crate::Osd;
 use crate::groups::Group;
 use crate::request::{Nature, Origin, Request};
-use crate::storage::Pending;
+use crate::tokens::Token;
 use classes::Caller;
 use engine::{Duration, Time};
 use maps::{OsdMapFlags, SnapIntervals};
@@ -196,7 +196,7 @@ impl Osd {
             bytes_max: STEP_BYTES_MAX,
         };
         let generation = group.generation;
-        self.ask_store(Pending::Trim { pg, generation }, kind);
+        self.outbox.ask(Token::Trim { pg, generation }, kind);
     }
 
     /// Handles a page of the index: starts a request for each clone, or notes that the snapshot is purged.

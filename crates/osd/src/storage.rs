@@ -7,86 +7,29 @@ use crate::objects::state_of;
 use crate::osd::Stage;
 use crate::placement::Placed;
 use crate::placing::Then;
-use crate::scrub::ScrubTag;
-use crate::{failed_disk, stored_maps};
-use engine::{Output, Time};
-use pg::{Pg, Tag};
-use store::{Completion, Outcome, Request, RequestKind, StoreError};
-use types::{Epoch, Errno, HObject, PgId};
-
-/// A request to the store that is not complete, with the context that its completion needs.
-#[derive(Debug)]
-pub(crate) enum Pending {
-    Collections,
-    Group {
-        pg: PgId,
-        serial: u64,
-        tag: Tag,
-        /// Bytes that it adds, if it is a commit.
-        bytes: u64,
-    },
-    /// The state of an object, for its context.
-    State {
-        pg: PgId,
-        object: HObject,
-        generation: u64,
-    },
-    /// A part of the state that a request needs.
-    Need {
-        request: u64,
-        attempt: u32,
-        need: Need,
-    },
-    /// A page of names for a listing.
-    Listing {
-        request: u64,
-        attempt: u32,
-    },
-    /// Metadata of a listed head, which may be a whiteout.
-    Listed {
-        request: u64,
-        attempt: u32,
-        object: HObject,
-    },
-    /// A page of the index of clones, for a removed snapshot.
-    Trim {
-        pg: PgId,
-        generation: u64,
-    },
-    Usage,
-    MapLoaded,
-    MapStored,
-    /// A block of a benchmark, of so many bytes; zero for the final removal of its objects.
-    Bench {
-        bytes: u64,
-    },
-    Scrub {
-        pg: PgId,
-        serial: u64,
-        tag: ScrubTag,
-    },
-}
+use crate::stored_maps;
+use crate::tokens::Token;
+use engine::Time;
+use pg::Pg;
+use store::{Completion, Outcome, StoreError};
+use types::{Epoch, Errno};
 
 impl Osd {
-    /// Sends a request to the store; `pending` returns with its completion.
-    pub(crate) fn ask_store(&mut self, pending: Pending, kind: RequestKind) {
-        let token = self.storage.insert(pending);
-        self.outputs.push_back(Output::Storage(Request { token, kind }));
-    }
-
     /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
     pub(crate) fn complete(&mut self, now: Time, completion: Completion) {
-        let Some(pending) = self.storage.remove(completion.token) else { return };
+        let Some(token) = self.outbox.complete(completion.token) else { return };
         let outcome = completion.outcome;
-        if let Some(error) = failed_disk::condemns(&pending, &outcome) {
-            self.disk_failed(now, &error);
+        if let Err(error @ StoreError::Device(_)) = &outcome
+            && token.is_vital()
+        {
+            self.disk_failed(now, error);
         }
-        if self.stage == Stage::Failed && !matches!(pending, Pending::Usage) {
+        if self.stage == Stage::Failed && !matches!(token, Token::Usage) {
             return;
         }
-        match pending {
-            Pending::Collections => self.load_groups(now, outcome),
-            Pending::Group { pg, serial, tag, bytes } => {
+        match token {
+            Token::Collections => self.load_groups(now, outcome),
+            Token::Group { pg, serial, tag, bytes } => {
                 self.reporting.end_commit(bytes);
                 if matches!(outcome, Err(StoreError::NoSpace { .. })) {
                     self.reporting.note_refusal(now);
@@ -101,10 +44,10 @@ impl Osd {
                 }
                 self.check_room(now);
             }
-            Pending::State { pg, object, generation } => {
+            Token::State { pg, object, generation } => {
                 self.state_loaded(now, pg, object, generation, outcome);
             }
-            Pending::Need { request, attempt, need } => {
+            Token::Need { request, attempt, need } => {
                 // The device may have failed in one place only: the object is recovered from another copy.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
                 if has_failed
@@ -116,17 +59,17 @@ impl Osd {
                 let answer = answer(outcome, &need);
                 self.need_loaded(now, request, attempt, need, answer);
             }
-            Pending::Listing { request, attempt } => self.listed(request, attempt, outcome),
-            Pending::Listed { request, attempt, object } => {
+            Token::Listing { request, attempt } => self.listed(request, attempt, outcome),
+            Token::Listed { request, attempt, object } => {
                 self.listed_object(request, attempt, &object, outcome);
             }
-            Pending::Trim { pg, generation } => self.trim_listed(now, pg, generation, outcome),
-            Pending::Usage => self.usage_known(now, outcome),
-            Pending::MapLoaded => self.map_loaded(now, outcome),
-            Pending::MapStored if outcome.is_err() => self.stored_maps.failed(),
-            Pending::MapStored => {}
-            Pending::Bench { bytes } => self.bench_stored(now, bytes, outcome),
-            Pending::Scrub { pg, serial, tag } => {
+            Token::Trim { pg, generation } => self.trim_listed(now, pg, generation, outcome),
+            Token::Usage => self.usage_known(now, outcome),
+            Token::MapLoaded => self.map_loaded(now, outcome),
+            Token::MapStored if outcome.is_err() => self.stored_maps.failed(),
+            Token::MapStored => {}
+            Token::Bench { bytes } => self.bench_stored(now, bytes, outcome),
+            Token::Scrub { pg, serial, tag } => {
                 if self.groups.get(&pg).is_some_and(|group| group.serial == serial) {
                     self.scrub_completed(now, pg, tag, outcome);
                 }

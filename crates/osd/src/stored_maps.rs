@@ -10,7 +10,7 @@
 
 use crate::Osd;
 use crate::snapshots::note_removed;
-use crate::storage::Pending;
+use crate::tokens::Token;
 use bytes::Bytes;
 use engine::Time;
 use maps::{Incremental, OsdMap};
@@ -104,14 +104,14 @@ impl Osd {
             }
         };
         transaction.push(collection, Change::OmapSet { object, pairs });
-        self.ask_store(Pending::MapStored, RequestKind::Commit(transaction));
+        self.outbox.ask(Token::MapStored, RequestKind::Commit(transaction));
     }
 
     /// Loads the stored map; loading of the OSD ends only after it.
     pub(crate) fn load_map(&mut self) {
         self.stored_maps.exists = true;
         self.stored_maps.is_loading = true;
-        self.ask_store(Pending::MapLoaded, stored_map_request());
+        self.outbox.ask(Token::MapLoaded, stored_map_request());
     }
 
     /// Handles the loaded map. If it is damaged, the OSD starts without a map.

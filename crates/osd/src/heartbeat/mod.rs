@@ -106,7 +106,7 @@ impl Osd {
 
     fn stop_heartbeats(&mut self) {
         for conn in std::mem::take(&mut self.heartbeats.by_conn).into_keys() {
-            self.outputs.push_back(Output::Close { conn });
+            self.outbox.push(Output::Close { conn });
         }
         let clock = std::mem::take(&mut self.heartbeats.clock);
         self.heartbeats = Heartbeats { clock, ..Heartbeats::default() };
@@ -137,7 +137,7 @@ impl Osd {
         let gone: BTreeMap<OsdId, Partner> = gone;
         for conn in gone.values().filter_map(Partner::conn) {
             self.heartbeats.by_conn.remove(&conn);
-            self.outputs.push_back(Output::Close { conn });
+            self.outbox.push(Output::Close { conn });
         }
         for osd in wanted {
             if let Some(known) = self.map.osd(osd).filter(|known| known.is_up()) {
@@ -158,7 +158,7 @@ impl Osd {
         self.report_failure(osd, addrs, OsdFailure::FAILED, since);
         // When the network heals, the old connection would notice late.
         if session_is_old && let Some(conn) = self.partner_closed(osd) {
-            self.outputs.push_back(Output::Close { conn });
+            self.outbox.push(Output::Close { conn });
         }
     }
 
@@ -183,7 +183,7 @@ impl Osd {
         let addrs = partner.addrs().clone();
         let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
         self.heartbeats.by_conn.insert(conn, osd);
-        self.outputs.push_back(Output::Connect { conn, target });
+        self.outbox.push(Output::Connect { conn, target });
         conn
     }
 

@@ -1,10 +1,10 @@
 //! The schedule of scrubs.
 
-use super::{Running, ScrubTag};
+use super::Running;
 use crate::Osd;
 use crate::groups::Group;
 use crate::osd::Stage;
-use crate::storage::Pending;
+use crate::tokens::{ScrubTag, Token};
 use engine::{Duration, Time};
 use maps::{OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
 use pg::scrub::{Forbidden, Intervals, Level, STAMPS_KEY, Stamps};
@@ -137,7 +137,7 @@ impl Osd {
                 object: pg::meta_object(pg),
                 keys: vec![STAMPS_KEY],
             };
-            self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::LoadStamps }, kind);
+            self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::LoadStamps }, kind);
         }
     }
 
