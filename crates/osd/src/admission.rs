@@ -87,7 +87,7 @@ impl Osd {
             // Requests sent to an earlier primary are resent to this one.
             return (request.message.map_epoch >= since).then_some(pg);
         }
-        is_member(self.config.id, &members.acting).then_some(pg)
+        is_member(self.env.config.id, &members.acting).then_some(pg)
     }
 
     /// Refuses an invalid or forbidden request, drops one that the map tells clients to hold, and

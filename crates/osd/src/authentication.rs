@@ -35,13 +35,13 @@ impl Osd {
         let verdict = verdict.unwrap_or_else(|errno| AuthVerdict::BadMethod {
             result: errno.negative(),
             allowed_methods: vec![self.auth_method()],
-            allowed_modes: self.config.connection_modes.clone(),
+            allowed_modes: self.env.config.connection_modes.clone(),
         });
         self.outbox.push(Output::Auth { conn, verdict });
     }
 
     fn auth_method(&self) -> u32 {
-        if self.config.auth_none { METHOD_NONE } else { METHOD_CEPHX }
+        if self.env.config.auth_none { METHOD_NONE } else { METHOD_CEPHX }
     }
 
     fn start_handshake(
@@ -57,11 +57,11 @@ impl Osd {
         }
         // Secure mode needs a session key, which `auth none` does not provide.
         let accepted = |mode: &&u32| {
-            self.config.connection_modes.contains(mode)
-                && (**mode == MODE_CRC || !self.config.auth_none)
+            self.env.config.connection_modes.contains(mode)
+                && (**mode == MODE_CRC || !self.env.config.auth_none)
         };
         let mode = *preferred_modes.iter().find(accepted).ok_or(Errno::NOTSUPP)?;
-        if self.config.auth_none {
+        if self.env.config.auth_none {
             return believe(payload);
         }
         let handler = AuthorizeHandler::new(EntityType::OSD);

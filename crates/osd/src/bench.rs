@@ -6,8 +6,8 @@
 
 use crate::Osd;
 use crate::commands::answer::Sentence;
-use crate::options::BenchLimits;
-use crate::osd::Stage;
+use crate::env::BenchLimits;
+use crate::env::Stage;
 use crate::stored_maps::{self, OWN_POOL};
 use crate::tokens::Token;
 use bytes::Bytes;
@@ -86,8 +86,8 @@ impl Osd {
         block: Option<i64>,
     ) -> Result<(), Sentence> {
         let (count, block) = (count.unwrap_or(COUNT_DEFAULT), block.unwrap_or(BLOCK_DEFAULT));
-        let (count, block) = judge(count, block, &self.options.bench)?;
-        if self.stage != Stage::Up {
+        let (count, block) = judge(count, block, &self.env.options.bench)?;
+        if self.env.stage != Stage::Up {
             return Err(Sentence::new(Errno::AGAIN, "the OSD is not up"));
         }
         if self.bench.is_some() {
@@ -109,7 +109,7 @@ impl Osd {
             submitted: 0,
             written: 0,
             in_flight: 0,
-            started: self.now,
+            started: self.env.now,
             outcome: None,
         }));
         self.pump_bench();

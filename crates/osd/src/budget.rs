@@ -90,7 +90,7 @@ impl Osd {
             return Ok(true);
         }
         let class = request.class;
-        let limit = class.limit(&self.config.sizes.budgets);
+        let limit = class.limit(&self.env.config.sizes.budgets);
         if needed > limit {
             return Err(Errno::TOOBIG);
         }
@@ -119,7 +119,7 @@ impl Osd {
 
     /// Continues the requests for which there is memory now.
     pub(crate) fn grant_memory(&mut self, now: Time) {
-        let budgets = self.config.sizes.budgets;
+        let budgets = self.env.config.sizes.budgets;
         while let Some(key) = self.budget.grant(&mut self.requests, &budgets) {
             match self.requests.get(key).is_some_and(|request| request.nature.is_pg_op) {
                 true => self.list(key),
@@ -140,7 +140,7 @@ impl Osd {
             [(Class::Request, requests), (Class::Copy, copies), (Class::Piece, pieces)]
         {
             assert_eq!(account.held, sum(class), "{class:?}");
-            let limit = class.limit(&self.config.sizes.budgets);
+            let limit = class.limit(&self.env.config.sizes.budgets);
             assert!(account.held <= limit, "{class:?} hold {}", account.held);
         }
         for (_, request) in self.requests.checked() {

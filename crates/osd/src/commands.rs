@@ -136,8 +136,8 @@ impl Osd {
             return Err(Sentence::new(Errno::INVAL, text));
         };
         let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
-        if let Some(answer) = self.running.command(prefix, &arguments) {
-            self.apply_options();
+        if let Some(answer) = self.env.running.command(prefix, &arguments) {
+            self.env.apply_options();
             let answer = answer.map_err(|(errno, text)| Sentence::new(errno, text));
             return answer.map(|(value, text)| Some(Told::Both(value, text)));
         }
@@ -157,7 +157,7 @@ impl Osd {
     /// Commands that only show state.
     fn show(&mut self, prefix: &str, arguments: &Arguments) -> Option<Value> {
         let filter = words(arguments.get("filterstr"));
-        let (now, options) = (self.now, &self.options);
+        let (now, options) = (self.env.now, &self.env.options);
         let requests = self.requests.iter().map(|(_, request)| request);
         Some(match prefix {
             "get_command_descriptions" => descriptions(),
@@ -232,7 +232,7 @@ impl Osd {
             "scrub_purged_snaps" => {}
             "debug kick_recovery_wq" => {
                 let delay = integer(arguments, "delay")?.unwrap_or(0);
-                self.kick_recovery(self.now);
+                self.kick_recovery(self.env.now);
                 let said =
                     format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
                 return Ok(Told::Said(said));
@@ -291,8 +291,8 @@ impl Osd {
         let reports = count.and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0);
         let used = used.map(|used| (used + SLIGHTLY_MORE).min(1.0));
         self.reporting.inject(used.map(|used| Injected { used, reports }));
-        self.reporting.request(self.now);
-        self.check_room(self.now);
+        self.reporting.request(self.env.now);
+        self.check_room(self.env.now);
         Ok(())
     }
 
@@ -307,8 +307,8 @@ impl Osd {
         let Some(monitor) = self.monitor.conn() else {
             return Err(Sentence::new(Errno::AGAIN, "no monitor is reached at the moment"));
         };
-        let entry = self.cluster_log_entry(self.now, severity, message);
-        let log = Log { version: 0, fsid: self.config.fsid, entries: vec![entry] };
+        let entry = self.cluster_log_entry(self.env.now, severity, message);
+        let log = Log { version: 0, fsid: self.env.config.fsid, entries: vec![entry] };
         self.send(monitor, log.encode(SUPPORTED));
         Ok(())
     }

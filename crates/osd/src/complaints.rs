@@ -32,11 +32,11 @@ impl Osd {
 
     /// An entry for the cluster log with the next sequence number of this OSD.
     pub(crate) fn cluster_log_entry(&mut self, now: Time, severity: u16, text: String) -> LogEntry {
-        let id = self.config.id.0;
+        let id = self.env.config.id.0;
         LogEntry {
             name: EntityName::osd(id),
             rank: ParticipantName::new(types::EntityType::OSD, id.into()),
-            addrs: self.config.addrs.clone(),
+            addrs: self.env.config.addrs.clone(),
             stamp: now.wall(),
             sequence: self.repairs.next_number(),
             severity,
@@ -56,7 +56,7 @@ impl Osd {
             entries.push(self.cluster_log_entry(now, WARNING, text));
         }
         if !entries.is_empty() {
-            let log = Log { version: 0, fsid: self.config.fsid, entries };
+            let log = Log { version: 0, fsid: self.env.config.fsid, entries };
             self.send(monitor, log.encode(SUPPORTED));
         }
     }
@@ -64,7 +64,7 @@ impl Osd {
     /// Clients' requests that are older than `osd_op_complaint_time` and not answered, with the
     /// state of the oldest.
     pub(crate) fn slow_requests(&self, now: Time) -> SlowRequests {
-        let limit = self.options.op_complaint_time;
+        let limit = self.env.options.op_complaint_time;
         let mut slow = SlowRequests::default();
         let mut oldest = None;
         for (key, request) in self.requests.iter() {

@@ -55,22 +55,22 @@ impl Osd {
         answer.unwrap_or_else(|reason| {
             self.proofs.remove(&conn);
             let whom = if self.monitor.is(conn) { "a monitor" } else { "another OSD" };
-            tracing::warn!(osd = %self.config.id, %reason, "cannot authenticate to {whom}");
+            tracing::warn!(osd = %self.env.config.id, %reason, "cannot authenticate to {whom}");
             ConnectingAnswer::Refuse
         })
     }
 
     fn begin_proof(&mut self, now: Time, conn: ConnId) -> Result<ConnectingAnswer, Failure> {
-        let name = EntityName::osd(self.config.id.0);
+        let name = EntityName::osd(self.env.config.id.0);
         let to_monitor = self.monitor.is(conn);
-        let (proof, payload) = if self.config.auth_none {
+        let (proof, payload) = if self.env.config.auth_none {
             let payload = match to_monitor {
                 true => codec::encode_to_bytes(&MonAuthRequest { name, global_id: 0 }),
                 false => codec::encode_to_bytes(&NoneAuthorizer { name, global_id: 0 }),
             };
             (Proof::Asserted, payload)
         } else if to_monitor {
-            let key = self.config.key.clone().ok_or(Failure::NoKey)?;
+            let key = self.env.config.key.clone().ok_or(Failure::NoKey)?;
             let mut client = CephxClient::new(name, key, &[]);
             let payload = client.initial_request().into();
             (Proof::Monitor(Box::new(client)), payload)
@@ -81,7 +81,7 @@ impl Osd {
             (Proof::Peer(Box::new(authorizer)), payload)
         };
         self.proofs.insert(conn, proof);
-        let (method, preferred_modes) = match self.config.auth_none {
+        let (method, preferred_modes) = match self.env.config.auth_none {
             true => (METHOD_NONE, vec![MODE_CRC]),
             false => (METHOD_CEPHX, vec![MODE_CRC, MODE_SECURE]),
         };
@@ -126,8 +126,8 @@ impl Osd {
 
     /// Decrypts the rotating secrets of the service, which the monitor sealed with this OSD's key.
     pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
-        let Some(key) = self.config.key.clone() else { return };
-        let client = CephxClient::new(EntityName::osd(self.config.id.0), key, &[]);
+        let Some(key) = self.env.config.key.clone() else { return };
+        let client = CephxClient::new(EntityName::osd(self.env.config.id.0), key, &[]);
         match client.handle_rotating(payload) {
             Ok(secrets) => self.set_secrets(now, secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),

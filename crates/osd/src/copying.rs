@@ -96,7 +96,7 @@ impl Osd {
             wanted,
             cursor: CopyCursor::default(),
             copied: CopiedObject::default(),
-            reserved: self.config.sizes.copy_chunk_max,
+            reserved: self.env.config.sizes.copy_chunk_max,
             asked: None,
             retry_at: now + limits::COPY_RETRY,
             tries: 0,
@@ -111,7 +111,7 @@ impl Osd {
     /// Requests the next piece from the source's primary. If there is none, or the map tells
     /// clients to wait, a later map leads to another attempt.
     fn ask_for_piece(&mut self, now: Time, id: u64) {
-        let chunk_max = self.config.sizes.copy_chunk_max;
+        let chunk_max = self.env.config.sizes.copy_chunk_max;
         let Some(mut copy) = self.copies.active.remove(&id) else { return };
         let target = self.copy_target(&copy);
         let is_there = self.map.pool(copy.source.pool).is_some();
@@ -122,7 +122,7 @@ impl Osd {
         let id = self.copies.insert(copy);
         match target {
             _ if !is_there => self.end_copy(id, Err(Errno::NOENT.negative())),
-            Some(Target { osd, .. }) if osd == self.config.id => {
+            Some(Target { osd, .. }) if osd == self.env.config.id => {
                 let caller = Caller { features: SUPPORTED, ..Caller::default() };
                 let request = Request::new(Origin::Copy { copy: id }, request, id, caller);
                 let key = self.requests.insert(request);
@@ -169,7 +169,7 @@ impl Osd {
                 Err(errno) => self.end_copy(id, Err(errno.negative())),
                 Ok(false) => {}
                 Ok(true) if is_last => self.end_copy(id, Ok(())),
-                Ok(true) => self.ask_for_piece(self.now, id),
+                Ok(true) => self.ask_for_piece(self.env.now, id),
             },
         }
     }
@@ -178,7 +178,7 @@ impl Osd {
     /// memory: it restarts then, and this copy ends.
     fn make_room(&mut self, id: u64, size: u64, is_last: bool) -> Result<bool, Errno> {
         let copy = self.copies.active.get_mut(&id).expect("the caller has it");
-        let next = if is_last { 0 } else { self.config.sizes.copy_chunk_max };
+        let next = if is_last { 0 } else { self.env.config.sizes.copy_chunk_max };
         let needed = (copy.copied.bytes() + next).max(size).max(copy.reserved);
         let (key, more) = (copy.request, needed - copy.reserved);
         let request = self.requests.get(key).filter(|request| request.attempt == copy.attempt);
@@ -203,14 +203,14 @@ impl Osd {
             Ok(()) => Answer::Copied(Box::new(copy.copied)),
             Err(code) => Answer::Failed(code),
         };
-        self.need_loaded(self.now, copy.request, copy.attempt, need, answer);
+        self.need_loaded(self.env.now, copy.request, copy.attempt, need, answer);
     }
 
     /// The request for a piece was dropped: it is sent again with the next map, or soon.
     pub(crate) fn copy_interrupted(&mut self, id: u64) {
         if let Some(copy) = self.copies.active.get_mut(&id) {
             copy.asked = None;
-            copy.retry_at = copy.retry_at.min(self.now + limits::STALL_RETRY);
+            copy.retry_at = copy.retry_at.min(self.env.now + limits::STALL_RETRY);
         }
     }
 

@@ -50,7 +50,7 @@ impl Osd {
         let own = self.map.osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
         let oldest = self.history.oldest().unwrap_or(self.epoch()).0;
         json!({
-            "cluster_fsid": self.config.fsid.to_string(),
+            "cluster_fsid": self.env.config.fsid.to_string(),
             "osd_fsid": own,
             "whoami": self.id().0,
             "state": if self.is_up() { "active" } else { "booting" },
@@ -192,7 +192,7 @@ impl Osd {
         json!({
             "scrubs_local": self.scrubs.own.len(),
             "scrubs_remote": self.scrubs.helped_count(),
-            "osd_max_scrubs": self.options.max_scrubs,
+            "osd_max_scrubs": self.env.options.max_scrubs,
         })
     }
 

@@ -131,7 +131,7 @@ impl Osd {
         let held = self.early.sessions.entry(conn).or_default();
         held.messages += 1;
         held.bytes += bytes;
-        if held.is_full(&self.config.sizes.budgets) && !held.is_paused {
+        if held.is_full(&self.env.config.sizes.budgets) && !held.is_paused {
             held.is_paused = true;
             tracing::info!(?conn, messages = held.messages, "an OSD is ahead of our map and waits");
             self.outbox.push(Output::Pause { conn, paused: true });
@@ -148,7 +148,7 @@ impl Osd {
 
     pub(crate) fn resume_member(&mut self, conn: ConnId) {
         let Some(held) = self.early.sessions.get_mut(&conn) else { return };
-        if held.is_paused && !held.is_full(&self.config.sizes.budgets) {
+        if held.is_paused && !held.is_full(&self.env.config.sizes.budgets) {
             held.is_paused = false;
             self.outbox.push(Output::Pause { conn, paused: false });
         }

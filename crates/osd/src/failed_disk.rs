@@ -8,7 +8,7 @@
 //! errors although there are other copies.
 
 use crate::Osd;
-use crate::osd::Stage;
+use crate::env::Stage;
 use engine::{ConnId, Message, Output, Time};
 use store::StoreError;
 use types::features::SUPPORTED;
@@ -21,13 +21,13 @@ pub(crate) const CHECK: &str = "OSD_STORE_FAILED";
 impl Osd {
     /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
     pub(crate) fn disk_failed(&mut self, now: Time, error: &StoreError) {
-        if self.stage == Stage::Failed {
+        if self.env.stage == Stage::Failed {
             return;
         }
-        tracing::error!(osd = %self.config.id, %error, "out of service");
-        let was_loading = self.stage == Stage::Loading;
-        self.stage = Stage::Failed;
-        self.failure = Some(error.to_string());
+        tracing::error!(osd = %self.env.config.id, %error, "out of service");
+        let was_loading = self.env.stage == Stage::Loading;
+        self.env.stage = Stage::Failed;
+        self.env.failure = Some(error.to_string());
         self.leave_peers();
         self.heartbeat_if_due(now);
         for conn in std::mem::take(&mut self.sessions).into_keys() {
@@ -42,19 +42,19 @@ impl Osd {
 
     /// Whether the OSD is out of service until it is restarted.
     pub fn has_failed(&self) -> bool {
-        self.stage == Stage::Failed
+        self.env.stage == Stage::Failed
     }
 
     /// Asks to be marked down and dead: its leases need not be waited for.
     pub(crate) fn take_leave(&mut self) {
-        let Some(conn) = self.monitor.conn().filter(|_| self.stage == Stage::Failed) else {
+        let Some(conn) = self.monitor.conn().filter(|_| self.env.stage == Stage::Failed) else {
             return;
         };
         let leave = OsdMarkMeDown {
             version: self.epoch().0.into(),
-            fsid: self.config.fsid,
-            target: self.config.id,
-            target_addrs: self.config.addrs.clone(),
+            fsid: self.env.config.fsid,
+            target: self.env.config.id,
+            target_addrs: self.env.config.addrs.clone(),
             epoch: self.epoch(),
             request_ack: false,
             down_and_dead: true,
@@ -67,10 +67,10 @@ impl Osd {
         match message.kind {
             Command::KIND => self.take_command(conn, message.tid, Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(self.now, &RotatingSecretsMessage::decode(message)?);
+                self.take_secrets(self.env.now, &RotatingSecretsMessage::decode(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(self.now, &AuthReply::decode(message)?.payload);
+                self.take_sealed_secrets(self.env.now, &AuthReply::decode(message)?.payload);
             }
             _ => {}
         }
@@ -79,8 +79,8 @@ impl Osd {
 
     /// Code and text of its health check.
     pub(crate) fn failure_health(&self) -> Option<(String, String)> {
-        let failure = self.failure.as_ref()?;
-        let id = self.config.id;
+        let failure = self.env.failure.as_ref()?;
+        let id = self.env.config.id;
         let text = format!(
             "the store of osd.{id} failed, and the OSD is out of service ({failure}); look at its disk, \
              then restart it, or give it another disk with 'sepiola osd replace --id {id}'"

@@ -60,7 +60,7 @@ impl Osd {
             return Err(Sentence::new(Errno::AGAIN, format!("not primary for pgid {pg}")));
         }
         let order = |deep, repair| {
-            let fsid = self.config.fsid;
+            let fsid = self.env.config.fsid;
             (ScrubOrder { fsid, pgs: vec![pg], deep, repair }, format!("told pg {pg} to {prefix}"))
         };
         let (order, told) = match prefix {
@@ -70,7 +70,7 @@ impl Osd {
             "mark_unfound_lost" => return self.mark_unfound_lost(pg, text("mulcmd"), asker),
             _ => return self.answer_about_group(prefix, group),
         };
-        self.take_scrub_order(self.now, &order);
+        self.take_scrub_order(self.env.now, &order);
         Ok(json!(told))
     }
 

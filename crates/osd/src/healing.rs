@@ -34,7 +34,7 @@ impl Osd {
             return true;
         }
         let (pg, head, at) = (request.pg, HObject::head_of(request.object()), request.at);
-        let whoami = self.config.id;
+        let whoami = self.env.config.id;
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
             return false;
         };
@@ -77,7 +77,7 @@ impl Osd {
     /// Handles an object whose metadata cannot be read, so that even its version is unknown: true
     /// if it is recovered from another copy, and its requests wait.
     pub(crate) fn heal_state(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
-        let whoami = self.config.id;
+        let whoami = self.env.config.id;
         let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary()) else {
             return false;
         };

@@ -47,7 +47,7 @@ impl Osd {
         self.inflight.requests += 1;
         self.inflight.bytes += bytes;
         self.throttle(conn);
-        if !self.inflight.is_full && self.inflight.exceeds(&self.config.sizes.budgets) {
+        if !self.inflight.is_full && self.inflight.exceeds(&self.env.config.sizes.budgets) {
             self.inflight.is_full = true;
             self.throttle_all();
         }
@@ -70,7 +70,7 @@ impl Osd {
             self.throttle(conn);
         }
         let Inflight { requests, bytes, is_full, .. } = self.inflight;
-        let budgets = &self.config.sizes.budgets;
+        let budgets = &self.env.config.sizes.budgets;
         let is_low = bytes <= budgets.all_bytes / 2 && requests <= budgets.all_requests / 2;
         if is_full && is_low {
             self.inflight.is_full = false;
@@ -86,7 +86,7 @@ impl Osd {
     /// Pauses a session that exceeds its bounds, or all sessions' bounds, and resumes it at half of
     /// them.
     pub(crate) fn throttle(&mut self, conn: ConnId) {
-        let (inflight, budgets) = (&self.inflight, &self.config.sizes.budgets);
+        let (inflight, budgets) = (&self.inflight, &self.env.config.sizes.budgets);
         let (share, is_scarce) = (inflight.share(budgets), inflight.is_scarce(budgets));
         let Some(session) = self.sessions.get_mut(&conn).filter(|s| s.osd.is_none()) else {
             return;
@@ -107,7 +107,7 @@ impl Osd {
     /// Describes a bound that is exceeded by more than the one message that reached it. Only for
     /// hosts that read nothing from a paused session.
     pub fn excess(&self) -> Option<String> {
-        let budgets = &self.config.sizes.budgets;
+        let budgets = &self.env.config.sizes.budgets;
         // Pieces that other OSDs read are not bounded here.
         let is_counted =
             |request: &Request| request.is_of_client() && request.class != Class::Piece;

@@ -89,7 +89,7 @@ impl Osd {
     /// Whether this OSD, as the primary of the group, may answer a read now.
     pub(crate) fn may_read(&mut self, now: Time, pg: PgId) -> bool {
         self.leases.is_used = true;
-        let own = self.config.id;
+        let own = self.env.config.id;
         let Some(group) = self.groups.get_mut(&pg) else { return false };
         if now < group.readable_until {
             return true;
@@ -147,7 +147,7 @@ impl Osd {
     fn ask_for_promises(&mut self, now: Time) {
         self.leases.is_used = false;
         self.leases.due = Some(now + limits::READ_LEASE_RENEWAL);
-        let own = self.config.id;
+        let own = self.env.config.id;
         let groups = self.groups.values().filter(|group| group.pg.is_primary());
         let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
         let members: BTreeSet<OsdId> = members.filter(|osd| *osd != own).collect();

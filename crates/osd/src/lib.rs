@@ -28,6 +28,7 @@ mod connecting;
 mod copying;
 mod dumps;
 mod early;
+mod env;
 pub mod execute;
 mod failed_disk;
 mod group_commands;
@@ -46,7 +47,6 @@ mod monitor;
 mod object;
 mod objects;
 mod operations;
-mod options;
 mod osd;
 mod outbox;
 mod peers;
@@ -71,7 +71,7 @@ mod waits;
 mod watches;
 
 pub use config::{Budgets, Config, Sizes, VERSION};
-pub use options::{BenchLimits, Options};
+pub use env::{BenchLimits, Options};
 pub use osd::Osd;
 pub use stored_maps::{stored_map, stored_map_request};
 

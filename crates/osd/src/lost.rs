@@ -171,7 +171,7 @@ impl Osd {
     }
 
     fn give_up_lost(&mut self, pg: PgId, unfound: Vec<HObject>, asker: (ConnId, u64)) {
-        let (count, now) = (unfound.len(), self.now);
+        let (count, now) = (unfound.len(), self.env.now);
         self.lost.last += 1;
         let command = self.lost.last;
         let state = LostCommand { asker, pg, count, left: count, failed: 0 };
@@ -194,7 +194,7 @@ impl Osd {
             flags: 0,
             request_id: Default::default(),
             client_incarnation: 0,
-            mtime: self.now.wall(),
+            mtime: self.env.now.wall(),
             object: HObject::head_of(object),
             ops: if is_head { vec![OsdOp::remove()] } else { Vec::new() },
             snap_context: Default::default(),

@@ -1,6 +1,6 @@
 //! The session with the monitor: boot, maps, secrets.
 
-use crate::osd::Stage;
+use crate::env::Stage;
 use crate::{Osd, VERSION, limits};
 use auth::RotatingSecrets;
 use bytes::Bytes;
@@ -51,8 +51,8 @@ impl Osd {
     /// Opens a session with the next monitor.
     pub(crate) fn connect_to_monitor(&mut self) {
         let conn = self.new_conn();
-        let rank = self.monitor.rank % self.config.monitors.len().max(1);
-        let addrs = self.config.monitors.get(rank).cloned().unwrap_or_default();
+        let rank = self.monitor.rank % self.env.config.monitors.len().max(1);
+        let addrs = self.env.config.monitors.get(rank).cloned().unwrap_or_default();
         let failures = self.monitor.failures;
         self.monitor = MonitorLink { rank, failures, conn: Some(conn), ..MonitorLink::default() };
         let target = ConnectTarget {
@@ -70,7 +70,7 @@ impl Osd {
         let Some(conn) = self.monitor.conn() else { return };
         let what = [("osdmap", self.next_map()), ("config", 0)];
         let what = what.map(|(what, start)| (what.to_owned(), SubscribeItem { start, flags: 0 }));
-        let hostname = self.config.hostname.clone();
+        let hostname = self.env.config.hostname.clone();
         self.send(conn, MonSubscribe { what: what.into(), hostname }.encode(SUPPORTED));
         self.ask_for_secrets(conn);
         self.report_again(now);
@@ -91,13 +91,13 @@ impl Osd {
         let Some(conn) = self.monitor.conn() else { return };
         let item = SubscribeItem { start: self.next_map(), flags: 0 };
         let what = BTreeMap::from([("osdmap".to_owned(), item)]);
-        let hostname = self.config.hostname.clone();
+        let hostname = self.env.config.hostname.clone();
         self.send(conn, MonSubscribe { what, hostname }.encode(SUPPORTED));
     }
 
     /// Repeats all reports to a monitor that may have none of them.
     pub(crate) fn report_again(&mut self, now: Time) {
-        if self.stage == Stage::Booting {
+        if self.env.stage == Stage::Booting {
             self.boot(now);
         }
         self.report_all_broken();
@@ -117,7 +117,7 @@ impl Osd {
     pub(crate) fn monitor_closed(&mut self, now: Time) {
         let MonitorLink { rank, failures, .. } = self.monitor;
         // Other monitors are tried immediately; after none was reachable, there is a pause.
-        let all = self.config.monitors.len();
+        let all = self.env.config.monitors.len();
         let wait = match failures + 1 < all {
             true => engine::Duration::ZERO,
             false => limits::MONITOR_RETRY,
@@ -138,7 +138,7 @@ impl Osd {
         self.monitor.next_attempt = None;
         match self.monitor.conn() {
             None => self.connect_to_monitor(),
-            Some(conn) if self.stage == Stage::Booting => {
+            Some(conn) if self.env.stage == Stage::Booting => {
                 self.monitor.ungranted += 1;
                 if self.should_leave_monitor() {
                     tracing::warn!(
@@ -160,7 +160,7 @@ impl Osd {
     /// Whether boots in this session remain without effect, and there is another monitor. A monitor that
     /// cannot read its store serves sessions, but neither secrets nor maps.
     fn should_leave_monitor(&self) -> bool {
-        self.config.monitors.len() > 1 && self.monitor.ungranted >= limits::BOOT_RETRIES_MAX
+        self.env.config.monitors.len() > 1 && self.monitor.ungranted >= limits::BOOT_RETRIES_MAX
     }
 
     /// A group needs a new interval; requested from the monitor after a pause.
@@ -235,7 +235,7 @@ impl Osd {
         if self.lacks_secrets() {
             return;
         }
-        let config = &self.config;
+        let config = &self.env.config;
         let metadata = [
             ("ceph_version", VERSION.to_owned()),
             ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
@@ -268,14 +268,14 @@ impl Osd {
             cluster_addrs: config.addrs.clone(),
             boot_epoch: types::Epoch(0),
             heartbeat_front_addrs: config.addrs.clone(),
-            metadata: self.host_facts.clone().into_iter().chain(metadata).collect(),
+            metadata: self.env.host_facts.clone().into_iter().chain(metadata).collect(),
             features: SUPPORTED,
         };
         self.send(conn, boot.encode(SUPPORTED));
     }
 
     fn lacks_secrets(&self) -> bool {
-        !self.config.auth_none && self.secrets.is_empty()
+        !self.env.config.auth_none && self.secrets.is_empty()
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
@@ -290,7 +290,7 @@ impl Osd {
     pub(crate) fn set_secrets(&mut self, now: Time, secrets: RotatingSecrets) {
         let lacked = self.lacks_secrets();
         self.secrets = secrets;
-        if lacked && self.stage == Stage::Booting {
+        if lacked && self.env.stage == Stage::Booting {
             self.boot(now);
         }
     }
@@ -298,7 +298,7 @@ impl Osd {
     /// Applies the next map of a message; false if there is none, or maps must be ignored.
     pub(crate) fn apply_next(&mut self, message: &OsdMapMessage) -> bool {
         let first = message.full.keys().chain(message.incrementals.keys()).min().copied();
-        let Some(first) = first.filter(|_| self.stage != Stage::Failed) else { return false };
+        let Some(first) = first.filter(|_| self.env.stage != Stage::Failed) else { return false };
         if self.reshaping.holds_maps() {
             return false;
         }
@@ -358,26 +358,26 @@ impl Osd {
         let Some(conn) = self.monitor.conn() else { return };
         let item = SubscribeItem { start: 0, flags: 0 };
         let what = BTreeMap::from([("osdmap".to_owned(), item)]);
-        let subscribe = MonSubscribe { what, hostname: self.config.hostname.clone() };
+        let subscribe = MonSubscribe { what, hostname: self.env.config.hostname.clone() };
         self.send(conn, subscribe.encode(SUPPORTED));
     }
 
     /// Compares the state of this OSD in the map with its real one.
     pub(crate) fn check_own_state(&mut self, now: Time) {
-        let own = self.map.osd(self.config.id).filter(|osd| osd.is_up());
-        let is_up = own.is_some_and(|osd| osd.client_addrs == self.config.addrs);
-        match (self.stage, is_up) {
+        let own = self.map.osd(self.env.config.id).filter(|osd| osd.is_up());
+        let is_up = own.is_some_and(|osd| osd.client_addrs == self.env.config.addrs);
+        match (self.env.stage, is_up) {
             (Stage::Booting, true) => {
-                self.stage = Stage::Up;
+                self.env.stage = Stage::Up;
                 self.forget_broken();
                 self.heartbeat_if_due(now);
                 (self.monitor.next_attempt, self.monitor.ungranted) = (None, 0);
-                tracing::info!(osd = %self.config.id, epoch = %self.epoch(), "up");
+                tracing::info!(osd = %self.env.config.id, epoch = %self.epoch(), "up");
             }
             (Stage::Up, false) => {
-                tracing::warn!(osd = %self.config.id, "marked down although alive; booting again");
+                tracing::warn!(osd = %self.env.config.id, "marked down although alive; booting again");
                 self.leave_peers();
-                self.stage = Stage::Booting;
+                self.env.stage = Stage::Booting;
                 self.boot(now);
             }
             _ => {}

@@ -4,8 +4,8 @@
 //! Completed operations are kept without their data in rings of bounded length: the latest, the
 //! slowest of the last minutes, and the latest of those that exceeded the threshold.
 
+use crate::env::Options;
 use crate::groups::Counters;
-use crate::options::Options;
 use crate::request::{Origin, Request, Times};
 use engine::{Duration, Time};
 use serde_json::{Value, json};

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::connecting::Proof;
 use crate::copying::Copies;
 use crate::early;
+use crate::env::{Env, Options, Stage};
 use crate::group_states::StateTimes;
 use crate::groups::Group;
 use crate::heartbeat::Heartbeats;
@@ -18,7 +19,6 @@ use crate::lost::LostCommands;
 use crate::maps_history::MapsHistory;
 use crate::monitor::MonitorLink;
 use crate::operations::Operations;
-use crate::options::Options;
 use crate::outbox::Outbox;
 use crate::peers::Peers;
 use crate::placement::Placed;
@@ -47,34 +47,12 @@ use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
-/// Life cycle of the OSD since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Lists its collections, then reads the logs of its groups.
-    Loading,
-    /// Asks the monitor to mark it up.
-    Booting,
-    /// The map says that it is up: it serves requests.
-    Up,
-    /// The disk has failed: no request is served any more, until the next start.
-    Failed,
-}
-
 /// The OSD daemon. Its host drives it through [`Daemon`]; inputs are handled one at a time, and
 /// outputs polled until there are none.
 #[derive(Debug)]
 pub struct Osd {
-    pub(crate) config: Config,
-    /// Facts about the machine for the metadata (`ceph osd metadata`).
-    pub(crate) host_facts: BTreeMap<String, String>,
-    /// The configuration: set in the monitor's database, and set at this OSD alone.
-    pub(crate) running: wire::options::Running,
-    /// The options that follow from `running`.
-    pub(crate) options: Options,
+    pub(crate) env: Env,
     pub(crate) entropy: Entropy,
-    pub(crate) stage: Stage,
-    /// The error that stopped the disk.
-    pub(crate) failure: Option<String>,
     pub(crate) map: OsdMap,
     pub(crate) candidates: Candidates,
     pub(crate) placed: Placed,
@@ -125,8 +103,6 @@ pub struct Osd {
     pub(crate) lost: LostCommands,
     /// Removed snapshots of each pool, according to the maps so far.
     pub(crate) removed_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// Time of the present input.
-    pub(crate) now: Time,
     pub(crate) next_tick: Time,
     pub(crate) next_conn: u64,
     /// Serial number of the latest group, so that completions for a removed one are recognised.
@@ -137,7 +113,7 @@ pub struct Osd {
 impl Osd {
     /// Sets the facts that `ceph osd metadata` shows of this OSD's machine.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
-        self.host_facts = facts;
+        self.env.host_facts = facts;
     }
 
     /// An OSD that has asked its store for its collections. `seed` must come from the system's
@@ -145,17 +121,12 @@ impl Osd {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             map: OsdMap::new(config.fsid),
+            env: Env::new(config),
             candidates: Candidates::default(),
             placed: Placed::default(),
             placing: Placing::default(),
             stored_maps: StoredMaps::default(),
-            config,
-            host_facts: BTreeMap::new(),
-            running: wire::options::Running::default(),
-            options: Options::default(),
             entropy: Entropy::from_seed(seed),
-            stage: Stage::Loading,
-            failure: None,
             history: MapsHistory::default(),
             secrets: RotatingSecrets::default(),
             handshakes: BTreeMap::new(),
@@ -189,7 +160,6 @@ impl Osd {
             trims: Trims::default(),
             lost: LostCommands::default(),
             removed_snaps: BTreeMap::new(),
-            now: Time::ZERO,
             next_tick: Time::ZERO,
             next_conn: 1,
             group_serial: 0,
@@ -200,7 +170,7 @@ impl Osd {
     }
 
     pub fn id(&self) -> OsdId {
-        self.config.id
+        self.env.config.id
     }
 
     /// The newest map that the OSD has applied.
@@ -210,12 +180,12 @@ impl Osd {
 
     /// Whether the OSD serves requests: a map that it has applied says that it is up.
     pub fn is_up(&self) -> bool {
-        self.stage == Stage::Up
+        self.env.stage == Stage::Up
     }
 
     /// The options in effect.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.env.options
     }
 
     /// The copies of groups on this OSD, ascending by id.
@@ -249,7 +219,7 @@ impl Osd {
 
     /// Work that inputs only note, done once at the end of each input.
     pub(crate) fn finish_input(&mut self, now: Time) {
-        if self.stage == Stage::Failed || self.placing.is_on() {
+        if self.env.stage == Stage::Failed || self.placing.is_on() {
             return;
         }
         self.grant_memory(now);
@@ -274,7 +244,7 @@ impl Osd {
     }
 
     fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
-        if self.stage == Stage::Failed {
+        if self.env.stage == Stage::Failed {
             return self.dispatch_failed(conn, &message);
         }
         match message.kind {
@@ -307,7 +277,7 @@ impl Osd {
                 self.take_secrets(now, &RotatingSecretsMessage::decode(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
-                self.take_config(now, &wire::Config::decode(&message)?);
+                self.env.handle_config(&wire::Config::decode(&message)?);
             }
             Heartbeat::KIND => self.take_heartbeat(now, conn, &Heartbeat::decode(&message)?),
             AuthReply::KIND if self.monitor.is(conn) => {
@@ -365,42 +335,42 @@ impl Daemon for Osd {
     type Completion = Completion;
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.now = now;
+        self.env.now = now;
         self.judge(now, conn, request);
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.now = now;
+        self.env.now = now;
         self.prove(now, conn, step)
     }
 
     fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.now = now;
+        self.env.now = now;
         self.refused(conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.now = now;
+        self.env.now = now;
         self.hold_opened(now, conn, peer);
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.now = now;
+        self.env.now = now;
         self.hold_message_input(now, conn, message);
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.now = now;
+        self.env.now = now;
         self.hold_closed(now, conn);
     }
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
-        self.now = now;
+        self.env.now = now;
         self.hold_completion(now, completion);
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
+        self.env.now = now;
         if self.placing.is_on() {
             self.heartbeat_if_due(now);
         }
@@ -408,7 +378,7 @@ impl Daemon for Osd {
             return;
         }
         self.monitor_timeout(now);
-        if self.stage == Stage::Failed {
+        if self.env.stage == Stage::Failed {
             return self.report_if_due(now);
         }
         self.retry_if_due(now);
@@ -429,9 +399,9 @@ impl Daemon for Osd {
 
     fn poll_timeout(&self) -> Option<Time> {
         if self.is_behind() {
-            return Some(self.now);
+            return Some(self.env.now);
         }
-        if self.stage == Stage::Failed {
+        if self.env.stage == Stage::Failed {
             let due = [self.monitor.next_attempt(), self.reporting.due()];
             return due.into_iter().flatten().min();
         }

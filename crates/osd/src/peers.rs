@@ -92,7 +92,7 @@ impl Osd {
         let conn = *self.peers.offered.get(&osd)?;
         let session = self.sessions.get(&conn)?;
         let up_from = |osd| self.map.osd(osd).map_or(Epoch(0), |known| known.info.up_from);
-        let lives_began = up_from(osd).max(up_from(self.config.id));
+        let lives_began = up_from(osd).max(up_from(self.env.config.id));
         let is_present = session.groups_epoch >= Some(lives_began);
         (is_present && session.peer.addrs == *addrs).then_some(conn)
     }
@@ -101,7 +101,7 @@ impl Osd {
         self.forget_early(conn);
         self.outbox.push(Output::Close { conn });
         self.peers.offered.retain(|_, offered| *offered != conn);
-        self.forget_session(self.now, conn);
+        self.forget_session(self.env.now, conn);
     }
 
     /// Ends sessions to OSDs that are down or have another address now.
@@ -146,10 +146,10 @@ impl Osd {
         };
         if !carries_groups {
             // Another session of the same two may have taken its place.
-            tracing::debug!(own = %self.config.id, peer = %osd, "a session without groups has ended");
+            tracing::debug!(own = %self.env.config.id, peer = %osd, "a session without groups has ended");
             return self.copies_interrupted(osd);
         }
-        tracing::warn!(own = %self.config.id, peer = %osd, "the session to another OSD broke");
+        tracing::warn!(own = %self.env.config.id, peer = %osd, "the session to another OSD broke");
         let up_from = self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
         self.peers.broken.insert(osd, (up_from, addrs));
         self.report_broken(osd);

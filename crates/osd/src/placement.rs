@@ -1,8 +1,8 @@
 //! The effect of a new map on the groups of this OSD.
 
 use crate::Osd;
+use crate::env::Stage;
 use crate::groups::Group;
-use crate::osd::Stage;
 use crate::placing::{Job, Task, Telling, Then};
 use engine::{ConnId, Time};
 use maps::{OsdMap, stable_bits};
@@ -53,10 +53,10 @@ impl Osd {
     /// because the groups must know these intervals later. With many groups, the rest follows in
     /// the next turns, and inputs are held meanwhile (`placing.rs`).
     pub(crate) fn begin_placing(&mut self, now: Time, then: Then) {
-        if self.stage == Stage::Loading {
+        if self.env.stage == Stage::Loading {
             return self.placed_all(now, then);
         }
-        self.candidates.update(&self.map, self.config.id);
+        self.candidates.update(&self.map, self.env.config.id);
         let map = &self.map;
         let is_gap = map.epoch != self.placed.epoch.next() && self.placed.epoch != map.epoch;
         let all = self.candidates.with(self.groups.keys().copied());
@@ -85,7 +85,7 @@ impl Osd {
             return;
         }
         let members = self.members(map, pg);
-        let is_member = is_up && members.is_member(self.config.id);
+        let is_member = is_up && members.is_member(self.env.config.id);
         let known = self.groups.get(&pg).map(|group| &group.pg);
         if !is_member && known.is_none() {
             return;
@@ -105,7 +105,7 @@ impl Osd {
     pub(crate) fn told_all(&mut self, now: Time, then: Then) {
         self.placed = Placed::of(&self.map);
         self.announce_merges(now);
-        self.take_pool_snapshots(self.now);
+        self.take_pool_snapshots(self.env.now);
         self.pump_groups(now);
         self.peers_changed();
         self.told(then);
@@ -151,7 +151,7 @@ impl Osd {
 
     /// Tells a group its members under a new map; creates the group if there is none.
     pub(crate) fn place_group(&mut self, pg: PgId, change: &MapChange, members: Members) {
-        let (whoami, sizes) = (self.config.id, self.config.sizes.groups);
+        let (whoami, sizes) = (self.env.config.id, self.env.config.sizes.groups);
         let epoch = change.epoch;
         let serial = &mut self.group_serial;
         let group = self.groups.entry(pg).or_insert_with(|| {
@@ -159,7 +159,7 @@ impl Osd {
             Box::new(Group::new(pg::Pg::new(pg, whoami).with_sizes(sizes), *serial))
         });
         group.pg.set_room(!self.reporting.is_disk_full());
-        group.tell_time(&self.leases, self.now);
+        group.tell_time(&self.leases, self.env.now);
         let was_primary = group.pg.is_primary();
         let was_due = group.pg.is_store_due();
         group.pg.handle_map(change, members);

@@ -321,7 +321,7 @@ impl Osd {
         {
             self.placing.turns += 1;
         }
-        let some: Vec<PgId> = job.rest.by_ref().take(self.config.sizes.groups_placed).collect();
+        let some: Vec<PgId> = job.rest.by_ref().take(self.env.config.sizes.groups_placed).collect();
         match &job.task {
             Task::Tell(telling) => self.tell_some(now, &some, telling),
             Task::Store => self.store_some(now, &some),

@@ -79,7 +79,7 @@ impl Osd {
     }
 
     fn recovery_limit(&self) -> usize {
-        let limit = self.options.recovery_max_active;
+        let limit = self.env.options.recovery_max_active;
         match self.requests.len() {
             0 => limit,
             _ => limit.div_ceil(BUSY_SHARE),
@@ -99,7 +99,7 @@ impl Osd {
             let group = self.groups.get_mut(&pg).expect("only groups that exist are queued");
             let started = group.pg.recover_next();
             self.pump_group(now, pg);
-            let pause = self.options.recovery_sleep;
+            let pause = self.env.options.recovery_sleep;
             if started && !pause.is_zero() {
                 self.scheduler.next_start = Some(now + pause);
                 return;

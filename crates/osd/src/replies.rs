@@ -28,7 +28,7 @@ impl Osd {
         self.budget.release(&mut request);
         let reply = reply(OsdReply::to(&request.message, 0, self.epoch()));
         if self.images.is_counting() {
-            self.images.count(self.now, &request, &reply);
+            self.images.count(self.env.now, &request, &reply);
         }
         match request.origin {
             Origin::Client { conn } => {
@@ -36,7 +36,7 @@ impl Osd {
                 let message = reply.encode(features).with_tid(request.tid);
                 self.send(conn, message);
                 self.discharge(conn, request.bytes);
-                self.operations.note(self.now, request, &self.options);
+                self.operations.note(self.env.now, request, &self.env.options);
             }
             Origin::Copy { copy } => self.copy_replied(copy, reply),
             Origin::WatchTimeout => {}
@@ -88,7 +88,7 @@ impl Osd {
 
     /// Repeats the reply of an earlier execution of the same request.
     pub(crate) fn reply_again(&mut self, key: u64, known: &LogDup) {
-        self.repeat_watches(self.now, key);
+        self.repeat_watches(self.env.now, key);
         self.answer(key, |mut reply| {
             reply.result = known.result;
             for (op, (result, output)) in reply.ops.iter_mut().zip(&known.returns) {

@@ -4,8 +4,8 @@ pub(crate) mod group_state;
 pub(crate) mod repairs;
 
 use self::group_state::{Shortage, blocked_by, shortage, state_bits};
+use crate::env::Stage;
 use crate::groups::Group;
-use crate::osd::Stage;
 use crate::tokens::Token;
 use crate::{Osd, limits};
 use engine::{Duration, Time};
@@ -181,7 +181,7 @@ impl Osd {
         }
         // Repeated, in case the monitor has not got it.
         self.take_leave();
-        let is_serving = self.stage != Stage::Failed;
+        let is_serving = self.env.stage != Stage::Failed;
         if is_serving {
             self.check_room(now);
             self.retry_recovery(now);
@@ -190,8 +190,8 @@ impl Osd {
         self.reporting.sequence += 1;
         let (images, images_ms) = self.images.take(now);
         let report = StatsReport {
-            fsid: self.config.fsid,
-            osd: self.config.id,
+            fsid: self.env.config.fsid,
+            osd: self.env.config.id,
             map_epoch: self.epoch(),
             usage: usage_report(&self.reporting.usage()),
             pgs: if is_serving { self.stats(now) } else { BTreeMap::new() },
@@ -218,7 +218,7 @@ impl Osd {
     /// A report that is being prepared may have older usage.
     pub(crate) fn flush_stats(&mut self) -> u64 {
         let next = if self.reporting.is_asking { 2 } else { 1 };
-        self.reporting.due = Some(self.now);
+        self.reporting.due = Some(self.env.now);
         self.stat_sequence(self.reporting.sequence + next)
     }
 
@@ -240,7 +240,7 @@ impl Osd {
             return;
         }
         self.reporting.was_full = is_full;
-        tracing::warn!(osd = %self.config.id, is_full, "the disk crosses the limit of fullness");
+        tracing::warn!(osd = %self.env.config.id, is_full, "the disk crosses the limit of fullness");
         let pgs: Vec<PgId> = self.groups.keys().copied().collect();
         for pg in pgs {
             self.groups.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);

@@ -78,7 +78,7 @@ pub(crate) struct Reservations {
 
 impl Osd {
     pub(crate) fn dump_reservations(&self) -> Value {
-        let places = self.options.max_backfills;
+        let places = self.env.options.max_backfills;
         json!({
             "local_reservations": self.reservations.own.json(places),
             "remote_reservations": self.reservations.targets.json(places),
@@ -107,7 +107,7 @@ impl Osd {
     }
 
     fn grant_reservations(&mut self, now: Time) {
-        let places = self.options.max_backfills;
+        let places = self.env.options.max_backfills;
         loop {
             let Reservations { own, targets } = &mut self.reservations;
             let Some((pg, primary)) = own.grant(places).or_else(|| targets.grant(places)) else {

@@ -78,7 +78,7 @@ impl Osd {
         let mut parts = BTreeSet::new();
         for part in parts_of(pg, bits, pg_num) {
             let members = self.members(map, part);
-            let is_wanted = !is_absent || change.is_up && members.is_member(self.config.id);
+            let is_wanted = !is_absent || change.is_up && members.is_member(self.env.config.id);
             if is_wanted && self.begin_part(pg, part) {
                 self.place_group(part, change, members);
                 parts.insert(part);
@@ -93,10 +93,10 @@ impl Osd {
     /// its copy is newer.
     fn begin_part(&mut self, pg: PgId, part: PgId) -> bool {
         if self.groups.get(&part).is_some_and(|group| !group.pg.is_absent()) {
-            tracing::error!(%pg, %part, osd = %self.config.id, "the part is there already");
+            tracing::error!(%pg, %part, osd = %self.env.config.id, "the part is there already");
             return false;
         }
-        self.forget_group(self.now, part);
+        self.forget_group(self.env.now, part);
         self.group_serial += 1;
         let copy = self.groups[&pg].pg.new_part(part);
         self.groups.insert(part, Box::new(Group::new(copy, self.group_serial)));
@@ -168,11 +168,11 @@ impl Osd {
         let Some(whole) = whole else { return };
         match job {
             Job::Divide(_) => {
-                tracing::info!(pg = %id, osd = %self.config.id, parts = copies.len() + 1, "divides");
+                tracing::info!(pg = %id, osd = %self.env.config.id, parts = copies.len() + 1, "divides");
                 whole.divide(&mut copies);
             }
             Job::Merge { busy, versions, .. } if busy.is_empty() => {
-                tracing::info!(pg = %id, osd = %self.config.id, sources = copies.len(), "merges");
+                tracing::info!(pg = %id, osd = %self.env.config.id, sources = copies.len(), "merges");
                 whole.merge_from(&copies, *versions);
             }
             Job::Merge { .. } => {}

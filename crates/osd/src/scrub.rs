@@ -245,7 +245,7 @@ impl Osd {
         self.scrubs.helped.retain(|pg, interval| {
             groups.get(pg).is_some_and(|group| group.pg.interval() == *interval)
         });
-        let is_free = self.scrubs.helped.len() < self.options.max_scrubs.max(1);
+        let is_free = self.scrubs.helped.len() < self.env.options.max_scrubs.max(1);
         if is_free {
             let interval = self.groups[&pg].pg.interval();
             self.scrubs.helped.insert(pg, interval);
@@ -255,7 +255,7 @@ impl Osd {
 
     /// Begins a round. Objects that were repaired are checked again first, in a round of their own.
     pub(crate) fn begin_scrub(&mut self, now: Time, pg: PgId, level: Level, order: Option<Order>) {
-        let whoami = self.config.id;
+        let whoami = self.env.config.id;
         let Some(group) = self.groups.get_mut(&pg) else { return };
         self.scrubs.rounds += 1;
         let serial = self.scrubs.rounds;
@@ -329,7 +329,7 @@ impl Osd {
 
     /// Handles an inconsistent object: it is repaired if a good copy is known.
     fn take_finding(&mut self, now: Time, pg: PgId, finding: Finding) {
-        let may_repair = self.options.scrub_auto_repair;
+        let may_repair = self.env.options.scrub_auto_repair;
         self.scrubs.findings += 1;
         let Some(group) = self.groups.get_mut(&pg) else { return };
         // A premerge group takes no changes before it is merged.
@@ -391,7 +391,7 @@ impl Osd {
 
     /// Handles the size of an omap that a deep scrub has read.
     fn take_omap(&mut self, pg: PgId, object: &HObject, size: OmapSize) {
-        let options = &self.options;
+        let options = &self.env.options;
         let is_large = size.keys > options.omap_keys_usual || size.bytes > options.omap_bytes_usual;
         let Some(group) = self.groups.get_mut(&pg) else { return };
         // Repaired copies were counted by the earlier round.
@@ -453,7 +453,7 @@ impl Osd {
         group.scrub.stamps = Some(stamps);
         let members = group.pg.members().acting.clone();
         for member in members {
-            if member != self.config.id {
+            if member != self.env.config.id {
                 self.send_scrub(pg, member, &Body::Keep(stamps));
             }
         }
@@ -481,7 +481,7 @@ impl Osd {
             }
             let mut running = group.scrub.running.take().expect("looked at above");
             if running.interval == interval {
-                running.round.stop(End::Failed(self.config.id));
+                running.round.stop(End::Failed(self.env.config.id));
                 while let Some(output) = running.round.poll_output() {
                     if let RoundOutput::Send(to, body) = output {
                         self.send_scrub(pg, to, &body);

@@ -130,7 +130,7 @@ fn an_osd_reports_for_duty_when_it_can_tell_whom_to_let_in() {
 fn an_osd_whose_boot_is_not_granted_turns_to_another_monitor_if_there_is_one() {
     for (monitors, left) in [(1, 0), (2, 1)] {
         let mut lone = Lone::with(MemStore::new(), true);
-        lone.osd.config.monitors = vec![Default::default(); monitors];
+        lone.osd.env.config.monitors = vec![Default::default(); monitors];
         lone.publish(|increment| {
             increment.new_state.insert(OsdId(0), maps::OsdState::UP);
         });

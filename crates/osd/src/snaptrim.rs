@@ -254,7 +254,7 @@ impl Osd {
 
     /// Notes that one object of a step is done or has failed.
     pub(crate) fn trim_ended(&mut self, pg: PgId, succeeded: bool) {
-        let now = self.now;
+        let now = self.env.now;
         let Some(group) = self.groups.get_mut(&pg) else { return };
         let Some(step) = &mut group.trim.step else { return };
         let Some(left) = &mut step.left else { return };
@@ -272,7 +272,7 @@ impl Osd {
         let has_clients = self.requests.iter().any(|(_, request)| is_client(request));
         let pause = match has_failed {
             true => RETRY,
-            false if has_clients => self.options.snap_trim_sleep,
+            false if has_clients => self.env.options.snap_trim_sleep,
             false => Duration::ZERO,
         };
         let Some(group) = self.groups.get_mut(&pg) else { return };

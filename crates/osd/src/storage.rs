@@ -1,10 +1,10 @@
 //! Requests to the store, and the dispatch of their completions.
 
 use crate::Osd;
+use crate::env::Stage;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::objects::state_of;
-use crate::osd::Stage;
 use crate::placement::Placed;
 use crate::placing::Then;
 use crate::stored_maps;
@@ -24,7 +24,7 @@ impl Osd {
         {
             self.disk_failed(now, error);
         }
-        if self.stage == Stage::Failed && !matches!(token, Token::Usage) {
+        if self.env.stage == Stage::Failed && !matches!(token, Token::Usage) {
             return;
         }
         match token {
@@ -81,7 +81,7 @@ impl Osd {
         let collections = match outcome {
             Ok(Outcome::Collections(collections)) => collections,
             other => {
-                tracing::error!(osd = %self.config.id, ?other, "the store cannot be read");
+                tracing::error!(osd = %self.env.config.id, ?other, "the store cannot be read");
                 return;
             }
         };
@@ -92,7 +92,8 @@ impl Osd {
                 continue;
             }
             self.group_serial += 1;
-            let pg = Pg::load(collection.0, self.config.id).with_sizes(self.config.sizes.groups);
+            let pg =
+                Pg::load(collection.0, self.env.config.id).with_sizes(self.env.config.sizes.groups);
             let group = Group::new(pg, self.group_serial);
             self.groups.insert(collection.0, Box::new(group));
             self.pump_group(now, collection.0);
@@ -102,7 +103,7 @@ impl Osd {
 
     /// Ends the loading stage when all groups and the map have been read.
     pub(crate) fn finish_loading(&mut self, now: Time) {
-        if self.stage != Stage::Loading || self.stored_maps.is_loading {
+        if self.env.stage != Stage::Loading || self.stored_maps.is_loading {
             return;
         }
         // A loaded group stays loaded, so each is checked again only until it is.
@@ -115,7 +116,7 @@ impl Osd {
     /// All groups and the map are loaded: connects to a monitor, after the groups have handled the
     /// stored map.
     fn report_for_duty(&mut self, now: Time) {
-        self.stage = Stage::Booting;
+        self.env.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
             self.placed = Placed::of(&self.map);
             self.begin_placing(now, Then::Boot);

@@ -119,7 +119,7 @@ impl Osd {
         match outcome {
             Ok(Outcome::OmapPage(page)) => self.take_stored_map(page),
             Err(StoreError::NoObject { .. }) => {}
-            other => tracing::error!(osd = %self.config.id, ?other, "the map cannot be read"),
+            other => tracing::error!(osd = %self.env.config.id, ?other, "the map cannot be read"),
         }
         self.stored_maps.is_loading = false;
         self.finish_loading(now);
@@ -133,7 +133,7 @@ impl Osd {
             Ok(Some(map)) => (self.map, self.removed_snaps) = (map, removed),
             Ok(None) => {}
             Err(error) => {
-                tracing::error!(osd = %self.config.id, %error, "the stored map is damaged");
+                tracing::error!(osd = %self.env.config.id, %error, "the stored map is damaged");
             }
         }
     }

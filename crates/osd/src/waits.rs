@@ -36,7 +36,7 @@ impl Osd {
     }
 
     fn missing_promises(&self, now: Time, group: &Group) -> String {
-        let own = self.config.id;
+        let own = self.env.config.id;
         let others = group.pg.members().acting.iter().copied().filter(|osd| *osd != own);
         let silent: Vec<OsdId> = others.filter(|osd| !self.leases.is_held_by(*osd, now)).collect();
         format!("promises of {}", names(&silent))

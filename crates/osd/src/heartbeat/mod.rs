@@ -18,7 +18,7 @@ mod partner;
 #[cfg(test)]
 mod tests;
 
-use crate::osd::Stage;
+use crate::env::Stage;
 use crate::{Osd, limits};
 use clock::AwakeClock;
 use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
@@ -83,7 +83,7 @@ impl Heartbeats {
 impl Osd {
     /// Pings all partners and reports silent ones, if due.
     pub(crate) fn heartbeat_if_due(&mut self, now: Time) {
-        if self.stage != Stage::Up {
+        if self.env.stage != Stage::Up {
             return self.stop_heartbeats();
         }
         let due = *self.heartbeats.due.get_or_insert(now);
@@ -101,7 +101,7 @@ impl Osd {
             self.ask_partner(now, osd);
         }
         self.heartbeats.due =
-            Some(now + self.options.heartbeat_interval.max(limits::HEARTBEAT_MIN));
+            Some(now + self.env.options.heartbeat_interval.max(limits::HEARTBEAT_MIN));
     }
 
     fn stop_heartbeats(&mut self) {
@@ -123,7 +123,7 @@ impl Osd {
             members.acting.iter().chain(&members.up).copied()
         });
         let members: BTreeSet<OsdId> = members.collect();
-        let wanted = circle::choose(&self.map, self.config.id, members);
+        let wanted = circle::choose(&self.map, self.env.config.id, members);
         let map = &self.map;
         let same = |osd: &OsdId, partner: &Partner| {
             wanted.contains(osd)
@@ -149,12 +149,12 @@ impl Osd {
 
     fn judge_partner(&mut self, now: Time, osd: OsdId) {
         let awake = self.heartbeats.clock.at(now);
-        let grace = self.options.heartbeat_grace;
+        let grace = self.env.options.heartbeat_grace;
         let Some(partner) = self.heartbeats.partners.get_mut(&osd) else { return };
         let judgement = partner.judge(awake, grace);
         let addrs = partner.addrs().clone();
         let Judgement::Silent { since, session_is_old } = judgement else { return };
-        tracing::debug!(own = %self.config.id, peer = %osd, ?since, "no answer to heartbeats");
+        tracing::debug!(own = %self.env.config.id, peer = %osd, ?since, "no answer to heartbeats");
         self.report_failure(osd, addrs, OsdFailure::FAILED, since);
         // When the network heals, the old connection would notice late.
         if session_is_old && let Some(conn) = self.partner_closed(osd) {
@@ -197,7 +197,7 @@ impl Osd {
         let Some(partner) = self.heartbeats.partners.get_mut(&osd) else { return };
         if partner.answered(now, Time(heartbeat.stamp)) {
             let addrs = partner.addrs().clone();
-            tracing::debug!(own = %self.config.id, peer = %osd, "answers heartbeats again");
+            tracing::debug!(own = %self.env.config.id, peer = %osd, "answers heartbeats again");
             self.report_failure(osd, addrs, STILL_ALIVE, Duration::ZERO);
         }
     }
@@ -209,7 +209,7 @@ impl Osd {
         let Some(osd) = self.heartbeats.by_conn.get(&conn).copied() else { return false };
         let served = self.heartbeats.partners.get(&osd).is_some_and(Partner::has_answered);
         self.partner_closed(osd);
-        if served && self.stage == Stage::Up {
+        if served && self.env.stage == Stage::Up {
             self.connect_to_partner(now, osd);
         }
         true
@@ -253,7 +253,7 @@ impl Osd {
         let Some(monitor) = self.monitor.conn() else { return };
         let failure = OsdFailure {
             version: self.epoch().0.into(),
-            fsid: self.config.fsid,
+            fsid: self.env.config.fsid,
             target,
             target_addrs,
             epoch: self.epoch(),
@@ -267,7 +267,7 @@ impl Osd {
     /// Health check of slow heartbeats, by check name.
     pub(crate) fn heartbeat_health(&self) -> BTreeMap<String, String> {
         let slowest = self.heartbeats.slowest().map(|(osd, time)| {
-            let (own, milliseconds) = (self.config.id, time.as_millis());
+            let (own, milliseconds) = (self.env.config.id, time.as_millis());
             let text =
                 format!("Slow OSD heartbeats from osd.{own} to osd.{osd} {milliseconds} msec");
             ("OSD_SLOW_PING_TIME_BACK".to_owned(), text)

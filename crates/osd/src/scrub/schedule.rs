@@ -2,8 +2,8 @@
 
 use super::Running;
 use crate::Osd;
+use crate::env::Stage;
 use crate::groups::Group;
-use crate::osd::Stage;
 use crate::tokens::{ScrubTag, Token};
 use engine::{Duration, Time};
 use maps::{OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
@@ -31,7 +31,7 @@ struct Candidate {
 impl Osd {
     /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
     pub(crate) fn scrub_if_due(&mut self, now: Time) {
-        if self.stage != Stage::Up {
+        if self.env.stage != Stage::Up {
             // Groups that become active cause the next check.
             self.scrubs.due = None;
             return;
@@ -42,7 +42,7 @@ impl Osd {
         self.scrubs.due = Some(now + LOOK_INTERVAL);
         self.drop_dead_scrubs(now);
         self.load_stamps(now);
-        while self.scrubs.own.len() < self.options.max_scrubs.max(1) {
+        while self.scrubs.own.len() < self.env.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
             let order = self.groups.get(&pg).and_then(|group| group.wanted_scrub());
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
@@ -60,7 +60,8 @@ impl Osd {
             let is_forced = group.wanted_scrub().is_some();
             let due = stamps.due(*pg, since, &intervals, forbidden).map(|(due, _)| due);
             let due = if is_forced { Some(UTime::ZERO) } else { due };
-            let most = self.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
+            let most =
+                self.env.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
             let deadline = stamps.last.seconds.saturating_add(most);
             Some(json!({
                 "pgid": pg.to_string(),
@@ -97,8 +98,8 @@ impl Osd {
     fn scrub_rules(&self, pg: PgId) -> (Intervals, Forbidden) {
         let seconds = |duration: Duration| duration.as_secs().min(u64::from(u32::MAX)) as u32;
         let mut intervals = Intervals {
-            light: seconds(self.options.scrub_min_interval),
-            deep: seconds(self.options.deep_scrub_interval),
+            light: seconds(self.env.options.scrub_min_interval),
+            deep: seconds(self.env.options.deep_scrub_interval),
             ..Intervals::default()
         };
         let flags = self.map.flags;

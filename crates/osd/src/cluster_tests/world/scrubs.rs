@@ -13,7 +13,7 @@ impl World {
         let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         for machine in &mut self.machines {
             if let Some(osd) = &mut machine.osd {
-                osd.take_config(self.now, &wire::Config { options: options.clone() });
+                osd.env.handle_config(&wire::Config { options: options.clone() });
             }
         }
     }

@@ -1,9 +1,8 @@
 //! Options that `ceph config set osd …` changes while the OSD runs.
 
-use crate::Osd;
-use engine::{Duration, Time};
+use engine::Duration;
 use std::collections::BTreeMap;
-use wire::{Config, options};
+use wire::options;
 
 /// Upper bound of the history sizes, whatever is configured: operations kept per ring.
 const HISTORY_MAX: usize = 1000;
@@ -84,24 +83,6 @@ impl Options {
                 block_max: values.size("osd_bench_max_block_size"),
                 seconds: values.number("osd_bench_duration"),
             },
-        }
-    }
-}
-
-impl Osd {
-    /// Takes the content of the monitor's configuration database, which is sent as a whole each
-    /// time.
-    pub(crate) fn take_config(&mut self, _now: Time, config: &Config) {
-        self.running.take_database(config.options.clone());
-        self.apply_options();
-    }
-
-    /// Applies the options that are set now, in the database and at this OSD alone.
-    pub(crate) fn apply_options(&mut self) {
-        let options = Options::read(&self.running.set());
-        if options != self.options {
-            tracing::info!(osd = %self.id(), ?options, "options changed");
-            self.options = options;
         }
     }
 }
