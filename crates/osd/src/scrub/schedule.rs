@@ -33,23 +33,23 @@ impl Osd {
     pub(crate) fn scrub_if_due(&mut self, now: Time) {
         if self.env.stage != Stage::Up {
             // Groups that become active cause the next check.
-            self.scrubs.due = None;
+            self.scrub.due = None;
             return;
         }
-        if self.scrubs.due.is_none_or(|due| now < due) {
+        if self.scrub.due.is_none_or(|due| now < due) {
             return;
         }
-        self.scrubs.due = Some(now + LOOK_INTERVAL);
+        self.scrub.due = Some(now + LOOK_INTERVAL);
         self.drop_dead_scrubs(now);
         self.load_stamps(now);
-        while self.scrubs.own.len() < self.env.options.max_scrubs.max(1) {
+        while self.scrub.own.len() < self.env.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.get(&pg).and_then(|group| group.wanted_scrub());
+            let order = self.groups.by_id.get(&pg).and_then(|group| group.wanted_scrub());
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
         }
-        let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
+        let resting = self.groups.by_id.values().filter_map(|group| group.scrub.not_before);
         let first = resting.filter(|not_before| *not_before > now).min();
-        self.scrubs.due = self.scrubs.due.into_iter().chain(first).min();
+        self.scrub.due = self.scrub.due.into_iter().chain(first).min();
     }
 
     /// Next scrubs of the groups whose primary this OSD is (`dump_scrubs`).
@@ -70,13 +70,13 @@ impl Osd {
                 "forced": is_forced,
             }))
         };
-        let groups = self.groups.iter().map(|(pg, group)| (pg, &**group));
+        let groups = self.groups.by_id.iter().map(|(pg, group)| (pg, &**group));
         let primaries = groups.filter(|(_, group)| group.pg.is_primary());
         Value::from(primaries.filter_map(row).collect::<Vec<_>>())
     }
 
     fn next_scrub(&self, now: Time) -> Option<Candidate> {
-        let groups = self.groups.iter().filter(|(_, group)| {
+        let groups = self.groups.by_id.iter().filter(|(_, group)| {
             let scrub = &group.scrub;
             group.pg.is_primary()
                 && group.pg.is_clean()
@@ -102,12 +102,12 @@ impl Osd {
             deep: seconds(self.env.options.deep_scrub_interval),
             ..Intervals::default()
         };
-        let flags = self.map.flags;
+        let flags = self.maps.map.flags;
         let mut forbidden = Forbidden {
             light: flags.contains(OsdMapFlags::NOSCRUB),
             deep: flags.contains(OsdMapFlags::NODEEP_SCRUB),
         };
-        if let Some(pool) = self.map.pool(pg.pool) {
+        if let Some(pool) = self.maps.map.pool(pg.pool) {
             forbidden.light |= pool.flags.contains(PoolFlags::NOSCRUB);
             forbidden.deep |= pool.flags.contains(PoolFlags::NODEEP_SCRUB);
             let option = |name: &str| match pool.options.0.get(&PoolOption::from_name(name)?) {
@@ -122,7 +122,7 @@ impl Osd {
 
     /// Reads the scrub stamps of groups whose primary this OSD has become.
     fn load_stamps(&mut self, now: Time) {
-        let unknown = self.groups.iter_mut().filter(|(_, group)| {
+        let unknown = self.groups.by_id.iter_mut().filter(|(_, group)| {
             group.pg.is_primary() && group.pg.is_active() && group.scrub.stamps.is_none()
         });
         let mut asks = Vec::new();
@@ -149,7 +149,7 @@ impl Osd {
         pg: PgId,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         group.scrub.is_loading = false;
         let stored = match outcome {
             Ok(Outcome::OmapPairs(pairs)) => pairs.get(&STAMPS_KEY).cloned(),
@@ -160,16 +160,16 @@ impl Osd {
         let stamps = stamps.and_then(Result::ok).unwrap_or_default();
         group.scrub.stamps.get_or_insert(stamps);
         if stamps.errors.total() > 0 {
-            self.reporting.request(now);
+            self.report.schedule.request(now);
         }
         self.keep_order(now, pg);
     }
 
     /// Schedules an aborted round again, with the objects it had to check.
     pub(super) fn retry_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
-        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         // Spread, so that aborted rounds do not collide again.
-        let again = now + RETRY + RETRY_STEP * (self.scrubs.rounds % RETRY_STEPS) as u32;
+        let again = now + RETRY + RETRY_STEP * (self.scrub.rounds % RETRY_STEPS) as u32;
         let scrub = &mut group.scrub;
         scrub.not_before = Some(again);
         if group.pg.is_primary() {

@@ -1,0 +1,319 @@
+//! A placement group with its state in the OSD: object contexts, waiting requests, watches.
+
+use crate::Osd;
+use crate::groups::states::GroupStates;
+use crate::leases::Leases;
+use crate::operations::object::{HeldBack, ObjectContext};
+use crate::operations::request::{Origin, Request};
+use crate::operations::snapshots::PoolSnapshots;
+use crate::scrub::GroupScrub;
+use crate::tokens::Token;
+use crate::trim::GroupTrim;
+use crate::watches::Watch;
+use engine::Time;
+use maps::stable_mod;
+use pg::{Output, Pg, WatcherKey};
+use std::collections::{BTreeMap, VecDeque};
+use stdx::FastMap;
+use store::{RequestKind, StoreError};
+use types::{EVersion, Epoch, Errno, HObject, PgId};
+
+/// Operations and their bytes since the OSD was started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+}
+
+/// A placement group of this OSD.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub pg: Pg,
+    /// Identifies this instance of the group in completions of the store.
+    pub serial: u64,
+    /// The epoch since which this OSD is the primary.
+    pub primary_since: Option<Epoch>,
+    /// The last epochs at which writes of clients were dropped.
+    pub held_back: HeldBack,
+    pub objects: FastMap<HObject, ObjectContext>,
+    /// The keys of `objects`, oldest first: candidates for eviction.
+    pub cached: VecDeque<HObject>,
+    /// Incremented when `objects` is cleared, so that loads begun before are ignored.
+    pub generation: u64,
+    /// Requests that came while the group was not active.
+    pub waiting: VecDeque<u64>,
+    /// Resent requests whose first submission is in flight, by the version of that write.
+    pub repeated: BTreeMap<EVersion, Vec<u64>>,
+    pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
+    pub counters: Counters,
+    /// The end of the read lease as last checked; and reads that were executed and wait for a
+    /// lease. They keep their places in the order of their objects.
+    pub readable_until: Time,
+    pub unleased: Vec<u64>,
+    /// The values that the recovery scheduler knows.
+    pub recovering: usize,
+    pub wants_recovery: bool,
+    pub scrub: GroupScrub,
+    /// Whether the map announces a merge of the group, and whether it therefore takes no more
+    /// requests (premerge).
+    pub is_merging: bool,
+    pub rests: bool,
+    pub snapshots: PoolSnapshots,
+    pub trim: GroupTrim,
+    /// Number of unfound objects at the last report.
+    pub unfound: u64,
+    /// The state bits at the last report, and since when.
+    pub reported: (u64, types::UTime),
+    pub states: GroupStates,
+}
+
+impl Group {
+    /// A group without requests; `serial` must differ from that of all earlier groups.
+    pub fn new(pg: Pg, serial: u64) -> Self {
+        Group {
+            pg,
+            serial,
+            primary_since: None,
+            held_back: HeldBack::default(),
+            objects: FastMap::default(),
+            cached: VecDeque::new(),
+            generation: 0,
+            waiting: VecDeque::new(),
+            repeated: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            counters: Counters::default(),
+            readable_until: Time::ZERO,
+            unleased: Vec::new(),
+            recovering: 0,
+            wants_recovery: false,
+            scrub: GroupScrub::default(),
+            is_merging: false,
+            rests: false,
+            snapshots: PoolSnapshots::default(),
+            trim: GroupTrim::default(),
+            unfound: 0,
+            reported: Default::default(),
+            states: GroupStates::default(),
+        }
+    }
+
+    /// Whether the group takes no more requests: it is about to be merged, and was clean since the
+    /// map said so.
+    pub fn must_rest(&mut self) -> bool {
+        self.rests |= self.is_merging && self.pg.is_clean();
+        self.pg.rest(self.rests);
+        self.rests
+    }
+
+    /// Ends the premerge state.
+    pub fn resume(&mut self) {
+        self.rests = false;
+        self.pg.rest(false);
+    }
+
+    /// Whether the group takes no more requests and has none in progress.
+    pub fn is_at_rest(&mut self) -> bool {
+        self.must_rest()
+            && self.pg.is_settled()
+            && self.unleased.is_empty()
+            && self.objects.values().all(ObjectContext::is_idle)
+    }
+
+    /// Tells the group the time and the lease that its primary holds. Must precede every input that
+    /// may end an interval or begin to serve one; while the group serves, it needs no time.
+    pub fn tell_time(&mut self, leases: &Leases, now: Time) {
+        let primary = self.pg.members().primary;
+        let promised = match primary {
+            None => Time::ZERO,
+            Some(_) if self.pg.is_primary() => leases.lent_until(),
+            Some(primary) => leases.promised_to(primary),
+        };
+        self.pg.set_time(now, promised);
+    }
+
+    /// Whether the recovery scheduler has outdated values.
+    pub fn recovery_changed(&self) -> bool {
+        self.pg.recovering() != self.recovering || self.pg.wants_recovery() != self.wants_recovery
+    }
+
+    /// Panics if the group or its object contexts contradict themselves.
+    pub fn check_invariants(&self) {
+        self.pg.check_invariants();
+        for context in self.objects.values() {
+            let is_alone = !context.has_writer || context.readers.is_empty();
+            assert!(is_alone || context.copier.is_some(), "a write waits for reads");
+            assert!(context.state.is_some() || context.writes_in_flight == 0);
+        }
+    }
+}
+
+impl Osd {
+    /// Performs the outputs of a group until it has none.
+    pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
+        while let Some(group) = self.groups.by_id.get_mut(&pg) {
+            let Some(output) = group.pg.poll_output() else {
+                if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
+                    self.groups.state_times.add(past);
+                }
+                if group.recovery_changed() {
+                    self.note_recovery(pg);
+                }
+                return;
+            };
+            let serial = group.serial;
+            match output {
+                Output::Send { to, message } => self.send_to_osd(to, message),
+                Output::Storage { tag, kind } => {
+                    let bytes = match &kind {
+                        RequestKind::Commit(transaction) | RequestKind::Append(transaction) => {
+                            transaction.bytes_added()
+                        }
+                        _ => 0,
+                    };
+                    self.usage.begin_commit(bytes);
+                    self.outbox.ask(Token::Group { pg, serial, tag, bytes }, kind);
+                }
+                Output::Committed { ticket } => self.committed(now, pg, ticket),
+                Output::Refused { ticket, error } => self.refused_write(ticket, &error),
+                Output::Interrupted { tickets, members_stay } => {
+                    self.interrupted(now, pg, &tickets, members_stay);
+                }
+                Output::Activated => self.activated(now, pg),
+                Output::Clean => self.report.schedule.request_soon(now),
+                Output::Recovered { object } => self.recovered(now, pg, &HObject::head_of(&object)),
+                Output::WantsMap => drop(self.groups.asking.insert(pg)),
+                Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
+                Output::WantsInterval => self.want_interval(now),
+                Output::Reserve(primary) => self.reserve(now, pg, primary),
+                Output::Release => self.release(now, pg),
+                Output::Removed => self.forget_group(now, pg),
+                Output::Quiet => self.stands_still(now, pg),
+                Output::Reshaped => self.reshaped(now, pg, true),
+                Output::ReshapeFailed => self.reshaped(now, pg, false),
+            }
+        }
+    }
+
+    /// The group has become active: starts the requests that waited.
+    pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
+        self.report.schedule.request(now);
+        self.scrub.hurry(now);
+        self.keep_order(now, pg);
+        self.note_trim(now, pg);
+        self.end_blocklisted_watches_of(now, pg);
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        for key in std::mem::take(&mut group.waiting) {
+            self.start(now, pg, key);
+        }
+    }
+
+    /// An interval has ended or was aborted. Every request restarts when the group is active again:
+    /// here if this OSD is still the primary, otherwise at the new primary, to which its client
+    /// resends it.
+    fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
+        self.report.schedule.request(now);
+        if !members_stay {
+            match self.groups.by_id.get(&pg).is_some_and(|group| group.pg.is_primary()) {
+                true => self.discard_notifications(pg),
+                false => self.discard_watches(pg),
+            }
+        }
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        let mut keys: Vec<u64> = tickets.to_vec();
+        // In the order in which the objects were first used, which is deterministic.
+        for object in std::mem::take(&mut group.cached) {
+            let context = group.objects.get(&object).into_iter();
+            keys.extend(context.flat_map(|c| c.queue.iter().chain(&c.readers)));
+        }
+        keys.extend(std::mem::take(&mut group.repeated).into_values().flatten());
+        keys.extend(std::mem::take(&mut group.waiting));
+        keys.extend(std::mem::take(&mut group.unleased));
+        group.readable_until = Time::ZERO;
+        group.resume();
+        keys.extend(self.loading_requests(pg));
+        keys.sort_unstable();
+        keys.dedup();
+        let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
+        group.trim.begin_anew();
+        group.objects.clear();
+        group.generation += 1;
+        let stays = group.pg.is_primary();
+        self.requeue(pg, keys, stays);
+    }
+
+    /// Notes why our store refused a write: its client gets this error if no member turns out to
+    /// have stored it.
+    fn refused_write(&mut self, key: u64, error: &StoreError) {
+        let errno = match error {
+            StoreError::NoSpace { .. } => Errno::NOSPC,
+            StoreError::TooLarge { .. } => Errno::FBIG,
+            StoreError::Behind(_) => return,
+            _ => Errno::IO,
+        };
+        if let Some(request) = self.operations.requests.get_mut(key) {
+            let (first, times) = request.refused.unwrap_or((errno, 0));
+            request.refused = Some((first, times + 1));
+        }
+    }
+
+    /// Requests in no queue: they load, or wait for memory or for a copy.
+    fn loading_requests(&self, pg: PgId) -> impl Iterator<Item = u64> {
+        let has_begun = |request: &Request| {
+            request.is_marked || request.nature.is_pg_op || request.outstanding > 0
+        };
+        let own = self.operations.requests.of_group(pg);
+        own.filter(move |(_, request)| has_begun(request)).map(|(key, _)| key)
+    }
+
+    fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
+        let mut requests: Vec<(u64, u64)> = Vec::new();
+        let pg_num = self.maps.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
+        for key in keys {
+            self.start_over(key);
+            let Some(request) = self.operations.requests.get(key) else { continue };
+            // After a split, the object may belong to another group.
+            let hash = request.object().hash;
+            let is_here =
+                request.nature.is_pg_op || pg_num > 0 && stable_mod(hash, pg_num) == pg.seed;
+            match stays && is_here && request.origin.is_repeated() {
+                true => requests.push((request.tid, key)),
+                false => self.dismiss(key),
+            }
+        }
+        // The tids of a client ascend in order of submission.
+        requests.sort_unstable();
+        let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
+        group.waiting.extend(requests.into_iter().map(|(_, key)| key));
+    }
+
+    /// Drops a request that another OSD will answer, and shares the map with its client, which may
+    /// have no other request in flight from whose reply it would learn of that map.
+    fn dismiss(&mut self, key: u64) {
+        let origin = self.operations.requests.get(key).map(|request| request.origin);
+        self.forget_request(key);
+        if let Some(Origin::Client { conn }) = origin {
+            self.share_map(conn, Epoch(0));
+        }
+    }
+
+    /// Drops all requests of a group whose pool is gone.
+    pub(crate) fn drop_requests(&mut self, now: Time, pg: PgId) {
+        self.interrupted(now, pg, &[], false);
+        self.discard_watches(pg);
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        for key in std::mem::take(&mut group.waiting) {
+            self.forget_request(key);
+        }
+    }
+
+    /// Forgets a group whose collection is removed.
+    pub(crate) fn forget_group(&mut self, now: Time, pg: PgId) {
+        self.drop_requests(now, pg);
+        self.release(now, pg);
+        if let Some(group) = self.groups.by_id.remove(&pg) {
+            self.recovery.scheduler.forget(pg, group.recovering);
+        }
+    }
+}

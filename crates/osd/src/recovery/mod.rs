@@ -1,0 +1,14 @@
+//! Which groups recover or are backfilled now.
+
+pub(crate) mod reservations;
+pub(crate) mod scheduler;
+
+use reservations::Reservations;
+use scheduler::Scheduler;
+
+/// Recovery and backfill of all groups.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    pub scheduler: Scheduler,
+    pub reservations: Reservations,
+}
