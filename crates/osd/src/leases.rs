@@ -46,6 +46,19 @@ pub(crate) struct Leases {
     waiting: BTreeSet<PgId>,
 }
 
+/// The lease of one group, if this OSD is its primary.
+#[derive(Debug)]
+pub(crate) struct GroupLease {
+    /// Its end as last checked.
+    pub readable_until: Time,
+}
+
+impl Default for GroupLease {
+    fn default() -> Self {
+        GroupLease { readable_until: Time::ZERO }
+    }
+}
+
 impl Leases {
     /// When leases must be renewed.
     pub fn due(&self) -> Option<Time> {
@@ -91,13 +104,13 @@ impl Osd {
         self.leases.is_used = true;
         let own = self.env.config.id;
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
-        if now < group.readable_until {
+        if now < group.lease.readable_until {
             return true;
         }
         let acting = group.pg.members().acting.iter().copied();
         let held = self.leases.held_by(acting.filter(|osd| *osd != own));
         // Checked often enough that leases are renewed before they end, as long as there are reads.
-        group.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
+        group.lease.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
         now < held
     }
 
@@ -119,7 +132,7 @@ impl Osd {
             return false;
         }
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
-        let Some(context) = group.objects.get_mut(object) else { return false };
+        let Some(context) = group.queues.objects.get_mut(object) else { return false };
         let serves = group.pg.can_serve_read(object)
             && group.pg.is_unchanged_since(object, context.valid_through);
         if serves {
@@ -135,7 +148,7 @@ impl Osd {
         self.unload(key);
         self.unload_behind(pg, object, key);
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        group.unleased.push(key);
+        group.queues.unleased.push(key);
         let is_first = self.leases.waiting.is_empty();
         self.leases.waiting.insert(pg);
         if is_first {
@@ -181,7 +194,8 @@ impl Osd {
         }
         self.leases.due = None;
         let groups = &self.groups.by_id;
-        let waits = |pg: &PgId| groups.get(pg).is_some_and(|group| !group.unleased.is_empty());
+        let waits =
+            |pg: &PgId| groups.get(pg).is_some_and(|group| !group.queues.unleased.is_empty());
         self.leases.waiting.retain(waits);
         if self.leases.is_used || !self.leases.waiting.is_empty() {
             self.ask_for_promises(now);
@@ -254,7 +268,7 @@ impl Osd {
             }
             self.leases.waiting.remove(&pg);
             let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
-            for key in std::mem::take(&mut group.unleased) {
+            for key in std::mem::take(&mut group.queues.unleased) {
                 // If it restarted meanwhile, it is in the queue of its object.
                 let waits = |request: &Request| request.pg == pg && request.waits_outside();
                 if self.operations.requests.get(key).is_some_and(waits) {

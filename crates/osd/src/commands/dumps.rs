@@ -1,7 +1,7 @@
 //! Output of commands that show the state of this OSD.
 
 use crate::Osd;
-use crate::groups::Counters;
+use crate::operations::queues::Counters;
 use crate::report::op_history::PerfBase;
 use engine::Duration;
 use serde_json::{Map, Value, json};
@@ -155,7 +155,7 @@ impl Osd {
     pub(crate) fn dump_watchers(&self) -> Value {
         let mut found = Vec::new();
         for group in self.groups.by_id.values() {
-            for (object, watches) in &group.watches {
+            for (object, watches) in &group.watches.by_object {
                 for (key, watch) in watches {
                     let session = watch.conn.and_then(|conn| self.clients.sessions.get(&conn));
                     let addr = session.map(|session| session.addr()).unwrap_or_default();
@@ -218,7 +218,8 @@ impl Osd {
 
     pub(crate) fn dump_mempools(&self) -> Value {
         let entries: usize = self.groups.by_id.values().map(|group| group.pg.log().len()).sum();
-        let objects: usize = self.groups.by_id.values().map(|group| group.objects.len()).sum();
+        let objects: usize =
+            self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
         let mut pools = Map::new();
         let (mut items, mut bytes) = (0, 0);
         for name in MEMPOOLS {
@@ -244,12 +245,13 @@ impl Osd {
     /// Evicts the contexts of idle objects.
     pub(crate) fn drop_caches(&mut self) {
         for group in self.groups.by_id.values_mut() {
-            let watches = &group.watches;
+            let watches = &group.watches.by_object;
             group
+                .queues
                 .objects
                 .retain(|object, context| !context.is_idle() || watches.contains_key(object));
-            let objects = &group.objects;
-            group.cached.retain(|object| objects.contains_key(object));
+            let objects = &group.queues.objects;
+            group.queues.cached.retain(|object| objects.contains_key(object));
         }
     }
 }

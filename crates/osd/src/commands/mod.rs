@@ -217,7 +217,7 @@ impl Osd {
             "get_mapped_pools" => self.mapped_pools(),
             "cache status" => {
                 let objects: usize =
-                    self.groups.by_id.values().map(|group| group.objects.len()).sum();
+                    self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
                 json!({ "object_ctx": objects, "bluestore_onode": 0, "bluestore_buffers": 0 })
             }
             "log flush" | "log dump" | "log reopen" => json!({}),

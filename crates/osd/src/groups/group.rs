@@ -2,30 +2,21 @@
 
 use crate::Osd;
 use crate::groups::states::GroupStates;
-use crate::leases::Leases;
-use crate::operations::object::{HeldBack, ObjectContext};
+use crate::leases::{GroupLease, Leases};
+use crate::operations::queues::{Counters, GroupQueues};
 use crate::operations::request::{Origin, Request};
 use crate::operations::snapshots::PoolSnapshots;
+use crate::recovery::scheduler::GroupRecovery;
+use crate::report::GroupReport;
 use crate::scrub::GroupScrub;
 use crate::tokens::Token;
 use crate::trim::GroupTrim;
-use crate::watches::Watch;
+use crate::watches::GroupWatches;
 use engine::Time;
 use maps::stable_mod;
-use pg::{Output, Pg, WatcherKey};
-use std::collections::{BTreeMap, VecDeque};
-use stdx::FastMap;
+use pg::{Output, Pg};
 use store::{RequestKind, StoreError};
-use types::{EVersion, Epoch, Errno, HObject, PgId};
-
-/// Operations and their bytes since the OSD was started.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counters {
-    pub reads: u64,
-    pub read_bytes: u64,
-    pub writes: u64,
-    pub write_bytes: u64,
-}
+use types::{Epoch, Errno, HObject, PgId};
 
 /// A placement group of this OSD.
 #[derive(Debug)]
@@ -35,38 +26,20 @@ pub(crate) struct Group {
     pub serial: u64,
     /// The epoch since which this OSD is the primary.
     pub primary_since: Option<Epoch>,
-    /// The last epochs at which writes of clients were dropped.
-    pub held_back: HeldBack,
-    pub objects: FastMap<HObject, ObjectContext>,
-    /// The keys of `objects`, oldest first: candidates for eviction.
-    pub cached: VecDeque<HObject>,
-    /// Incremented when `objects` is cleared, so that loads begun before are ignored.
-    pub generation: u64,
-    /// Requests that came while the group was not active.
-    pub waiting: VecDeque<u64>,
-    /// Resent requests whose first submission is in flight, by the version of that write.
-    pub repeated: BTreeMap<EVersion, Vec<u64>>,
-    pub watches: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
-    pub counters: Counters,
-    /// The end of the read lease as last checked; and reads that were executed and wait for a
-    /// lease. They keep their places in the order of their objects.
-    pub readable_until: Time,
-    pub unleased: Vec<u64>,
-    /// The values that the recovery scheduler knows.
-    pub recovering: usize,
-    pub wants_recovery: bool,
-    pub scrub: GroupScrub,
     /// Whether the map announces a merge of the group, and whether it therefore takes no more
     /// requests (premerge).
     pub is_merging: bool,
     pub rests: bool,
-    pub snapshots: PoolSnapshots,
-    pub trim: GroupTrim,
-    /// Number of unfound objects at the last report.
-    pub unfound: u64,
-    /// The state bits at the last report, and since when.
-    pub reported: (u64, types::UTime),
     pub states: GroupStates,
+    pub queues: GroupQueues,
+    pub snapshots: PoolSnapshots,
+    pub counters: Counters,
+    pub watches: GroupWatches,
+    pub lease: GroupLease,
+    pub recovery: GroupRecovery,
+    pub scrub: GroupScrub,
+    pub trim: GroupTrim,
+    pub report: GroupReport,
 }
 
 impl Group {
@@ -76,26 +49,18 @@ impl Group {
             pg,
             serial,
             primary_since: None,
-            held_back: HeldBack::default(),
-            objects: FastMap::default(),
-            cached: VecDeque::new(),
-            generation: 0,
-            waiting: VecDeque::new(),
-            repeated: BTreeMap::new(),
-            watches: BTreeMap::new(),
-            counters: Counters::default(),
-            readable_until: Time::ZERO,
-            unleased: Vec::new(),
-            recovering: 0,
-            wants_recovery: false,
-            scrub: GroupScrub::default(),
             is_merging: false,
             rests: false,
-            snapshots: PoolSnapshots::default(),
-            trim: GroupTrim::default(),
-            unfound: 0,
-            reported: Default::default(),
             states: GroupStates::default(),
+            queues: GroupQueues::default(),
+            snapshots: PoolSnapshots::default(),
+            counters: Counters::default(),
+            watches: GroupWatches::default(),
+            lease: GroupLease::default(),
+            recovery: GroupRecovery::default(),
+            scrub: GroupScrub::default(),
+            trim: GroupTrim::default(),
+            report: GroupReport::default(),
         }
     }
 
@@ -115,10 +80,7 @@ impl Group {
 
     /// Whether the group takes no more requests and has none in progress.
     pub fn is_at_rest(&mut self) -> bool {
-        self.must_rest()
-            && self.pg.is_settled()
-            && self.unleased.is_empty()
-            && self.objects.values().all(ObjectContext::is_idle)
+        self.must_rest() && self.pg.is_settled() && self.queues.are_idle()
     }
 
     /// Tells the group the time and the lease that its primary holds. Must precede every input that
@@ -135,17 +97,14 @@ impl Group {
 
     /// Whether the recovery scheduler has outdated values.
     pub fn recovery_changed(&self) -> bool {
-        self.pg.recovering() != self.recovering || self.pg.wants_recovery() != self.wants_recovery
+        self.pg.recovering() != self.recovery.active
+            || self.pg.wants_recovery() != self.recovery.is_wanted
     }
 
     /// Panics if the group or its object contexts contradict themselves.
     pub fn check_invariants(&self) {
         self.pg.check_invariants();
-        for context in self.objects.values() {
-            let is_alone = !context.has_writer || context.readers.is_empty();
-            assert!(is_alone || context.copier.is_some(), "a write waits for reads");
-            assert!(context.state.is_some() || context.writes_in_flight == 0);
-        }
+        self.queues.check_invariants();
     }
 }
 
@@ -204,7 +163,7 @@ impl Osd {
         self.note_trim(now, pg);
         self.end_blocklisted_watches_of(now, pg);
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        for key in std::mem::take(&mut group.waiting) {
+        for key in std::mem::take(&mut group.queues.waiting) {
             self.start(now, pg, key);
         }
     }
@@ -222,24 +181,14 @@ impl Osd {
         }
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
-        // In the order in which the objects were first used, which is deterministic.
-        for object in std::mem::take(&mut group.cached) {
-            let context = group.objects.get(&object).into_iter();
-            keys.extend(context.flat_map(|c| c.queue.iter().chain(&c.readers)));
-        }
-        keys.extend(std::mem::take(&mut group.repeated).into_values().flatten());
-        keys.extend(std::mem::take(&mut group.waiting));
-        keys.extend(std::mem::take(&mut group.unleased));
-        group.readable_until = Time::ZERO;
+        keys.extend(group.queues.interrupt());
+        group.lease.readable_until = Time::ZERO;
         group.resume();
+        group.trim.begin_anew();
+        let stays = group.pg.is_primary();
         keys.extend(self.loading_requests(pg));
         keys.sort_unstable();
         keys.dedup();
-        let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
-        group.trim.begin_anew();
-        group.objects.clear();
-        group.generation += 1;
-        let stays = group.pg.is_primary();
         self.requeue(pg, keys, stays);
     }
 
@@ -285,7 +234,7 @@ impl Osd {
         // The tids of a client ascend in order of submission.
         requests.sort_unstable();
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        group.waiting.extend(requests.into_iter().map(|(_, key)| key));
+        group.queues.waiting.extend(requests.into_iter().map(|(_, key)| key));
     }
 
     /// Drops a request that another OSD will answer, and shares the map with its client, which may
@@ -303,7 +252,7 @@ impl Osd {
         self.interrupted(now, pg, &[], false);
         self.discard_watches(pg);
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        for key in std::mem::take(&mut group.waiting) {
+        for key in std::mem::take(&mut group.queues.waiting) {
             self.forget_request(key);
         }
     }
@@ -313,7 +262,7 @@ impl Osd {
         self.drop_requests(now, pg);
         self.release(now, pg);
         if let Some(group) = self.groups.by_id.remove(&pg) {
-            self.recovery.scheduler.forget(pg, group.recovering);
+            self.recovery.scheduler.forget(pg, group.recovery.active);
         }
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod placement;
 pub(crate) mod split_merge;
 pub(crate) mod states;
 
-pub(crate) use group::{Counters, Group};
+pub(crate) use group::Group;
 
 use engine::Time;
 use split_merge::Reshaping;

@@ -246,7 +246,7 @@ impl Osd {
         let request = self.operations.requests.get(key).expect("the caller has it");
         let writes = request.may_write() && !self.was_held_back(request);
         if let Some(group) = self.groups.by_id.get_mut(&request.pg).filter(|_| writes) {
-            let held = &mut group.held_back;
+            let held = &mut group.queues.held_back;
             *(if is_paused { &mut held.by_pause } else { &mut held.by_fullness }) = epoch;
         }
         self.forget_request(key);
@@ -257,8 +257,12 @@ impl Osd {
     pub(crate) fn was_held_back(&self, request: &Request) -> bool {
         let is_client = matches!(request.origin, Origin::Client { .. });
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
-        let held =
-            self.groups.by_id.get(&request.pg).map(|group| group.held_back).unwrap_or_default();
+        let held = self
+            .groups
+            .by_id
+            .get(&request.pg)
+            .map(|group| group.queues.held_back)
+            .unwrap_or_default();
         let epoch = request.message.map_epoch;
         let is_behind = epoch < held.by_pause || !forced && epoch < held.by_fullness;
         is_client && request.may_write() && is_behind

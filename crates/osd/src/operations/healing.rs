@@ -41,7 +41,7 @@ impl Osd {
         else {
             return false;
         };
-        let Some(context) = group.objects.get(&head) else { return false };
+        let Some(context) = group.queues.objects.get(&head) else { return false };
         let Some(state) = context.state.as_ref() else { return false };
         // The cached state of the clone may be of another one by now.
         let (object, version) = match at {
@@ -118,7 +118,7 @@ impl Osd {
         for key in keys.iter().rev() {
             self.start_over(*key);
             let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-            let Some(context) = group.objects.get_mut(object) else { continue };
+            let Some(context) = group.queues.objects.get_mut(object) else { continue };
             context.queue.push_front(*key);
             context.readers.clear();
             context.has_writer = false;

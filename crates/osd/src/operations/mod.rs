@@ -7,6 +7,7 @@ pub(crate) mod listing;
 pub(crate) mod memory;
 pub(crate) mod object;
 pub(crate) mod objects;
+pub(crate) mod queues;
 pub(crate) mod replies;
 pub(crate) mod request;
 pub(crate) mod requests;

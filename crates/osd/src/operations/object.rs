@@ -6,7 +6,7 @@ use crate::operations::request::Request;
 use crate::operations::snapshots::PoolSnapshots;
 use pg::Pg;
 use std::collections::VecDeque;
-use types::{EVersion, Epoch, HObject, SnapId};
+use types::{EVersion, HObject, SnapId};
 
 /// An object with requests in progress or recent ones.
 #[derive(Debug, Default)]
@@ -51,16 +51,6 @@ pub(crate) enum Progress {
     Begun,
     /// It must wait until the writes in flight are durable, or until a clone is recovered.
     Blocked,
-}
-
-/// The last epochs at which writes were dropped because their clients should have held them. A
-/// client resends such a write with all that it sent before it saw that map, in order.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct HeldBack {
-    /// A pause holds every write.
-    pub by_pause: Epoch,
-    /// Fullness does not hold writes with `FULL_TRY` or `FULL_FORCE`: their clients do not resend them.
-    pub by_fullness: Epoch,
 }
 
 impl ObjectContext {

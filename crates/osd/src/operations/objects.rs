@@ -30,7 +30,7 @@ impl Osd {
         let object = HObject::head_of(request.object());
         if group.pg.is_primary() {
             if !group.pg.is_active() || group.must_rest() {
-                group.waiting.push_back(key);
+                group.queues.waiting.push_back(key);
                 return;
             }
         } else if request.nature.is_pg_op
@@ -43,11 +43,11 @@ impl Osd {
         if request.nature.is_pg_op {
             return self.list(key);
         }
-        let context = match group.objects.get_mut(&object) {
+        let context = match group.queues.objects.get_mut(&object) {
             Some(context) => context,
             None => {
-                group.cached.push_back(object.clone());
-                group.objects.entry(object.clone()).or_default()
+                group.queues.cached.push_back(object.clone());
+                group.queues.objects.entry(object.clone()).or_default()
             }
         };
         context.queue.push_back(key);
@@ -62,7 +62,7 @@ impl Osd {
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         let Some(known) = group.pg.log().find_request(&request.id) else { return false };
         if known.version > group.pg.committed() {
-            group.repeated.entry(known.version).or_default().push(key);
+            group.queues.repeated.entry(known.version).or_default().push(key);
             return true;
         }
         self.reply_again(key, &known);
@@ -73,7 +73,7 @@ impl Osd {
     pub(crate) fn pump_object(&mut self, now: Time, pg: PgId, object: &HObject) {
         loop {
             let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-            let Some(context) = group.objects.get_mut(object) else { return };
+            let Some(context) = group.queues.objects.get_mut(object) else { return };
             let Some(key) = context.queue.front().copied() else { break };
             let fate = match self.operations.requests.get(key) {
                 Some(request) => context.fate(&group.pg, &group.snapshots, object, request),
@@ -87,7 +87,7 @@ impl Osd {
                 if !context.is_loading {
                     context.is_loading = true;
                     context.valid_through = group.pg.log().head();
-                    let generation = group.generation;
+                    let generation = group.queues.generation;
                     self.load_state(pg, object, generation);
                 }
                 return;
@@ -126,7 +126,7 @@ impl Osd {
     /// Takes a read for a copy out of the queue, if the queue waits for a write that is itself a
     /// copy and has not changed anything yet.
     fn take_piece(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
-        let context = self.groups.by_id.get_mut(&pg)?.objects.get_mut(object)?;
+        let context = self.groups.by_id.get_mut(&pg)?.queues.objects.get_mut(object)?;
         if context.copier.is_none() || context.is_parked || context.writes_in_flight > 0 {
             return None;
         }
@@ -140,7 +140,7 @@ impl Osd {
 
     /// The context of an object in memory.
     pub(crate) fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
-        self.groups.by_id.get_mut(&pg)?.objects.get_mut(object)
+        self.groups.by_id.get_mut(&pg)?.queues.objects.get_mut(object)
     }
 
     /// Runs a request at the head of its object's order.
@@ -276,7 +276,7 @@ impl Osd {
     ) -> Verdict {
         let group = &self.groups.by_id[&pg];
         let request = self.operations.requests.get(key).expect("the caller has it");
-        let context = &group.objects[object];
+        let context = &group.queues.objects[object];
         let head = context.state.as_ref().expect("it is loaded before");
         if let Origin::SnapTrim { snap, clone } = request.origin {
             let (removed, version) = (&*group.snapshots.removed, group.pg.next_version());
@@ -302,7 +302,7 @@ impl Osd {
             }
         };
         let snaps = group.snapshots.to_preserve(request);
-        let watches = group.watches.get(object);
+        let watches = group.watches.by_object.get(object);
         let is_connected = |key: &WatcherKey| {
             watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.conn.is_some())
         };
@@ -390,7 +390,7 @@ impl Osd {
         else {
             return Fate::Runs;
         };
-        let context = group.objects.get(object);
+        let context = group.queues.objects.get(object);
         context.map_or(Fate::Runs, |c| c.fate(&group.pg, &group.snapshots, object, request))
     }
 
@@ -408,11 +408,12 @@ impl Osd {
         generation: u64,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|g| g.generation == generation)
+        let Some(group) =
+            self.groups.by_id.get_mut(&pg).filter(|g| g.queues.generation == generation)
         else {
             return;
         };
-        let Some(context) = group.objects.get_mut(&object) else { return };
+        let Some(context) = group.queues.objects.get_mut(&object) else { return };
         context.is_loading = false;
         let state = match group.pg.lost_version(&object) {
             None => decode_state(outcome),
@@ -478,7 +479,7 @@ impl Osd {
         }
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        let context = group.objects.get_mut(object).expect("the caller has it");
+        let context = group.queues.objects.get_mut(object).expect("the caller has it");
         let state = context.state.as_mut().expect("it is loaded before");
         let prior_version = state.info.version;
         if modifies {
@@ -557,7 +558,7 @@ impl Osd {
         self.reply_written(key, &execution, version);
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         // Immediately, or later requests of that client would be answered before.
-        for repeated in group.repeated.remove(&version).unwrap_or_default() {
+        for repeated in group.queues.repeated.remove(&version).unwrap_or_default() {
             self.repeat_watches(now, repeated);
             self.reply_written(repeated, &execution, version);
         }
@@ -584,7 +585,7 @@ impl Osd {
         }
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         if group.pg.is_active() {
-            if now >= group.readable_until && !self.may_read(now, pg) {
+            if now >= group.lease.readable_until && !self.may_read(now, pg) {
                 self.wait_for_lease(now, pg, object, key);
                 return Progress::Begun;
             }
@@ -612,21 +613,22 @@ impl Osd {
         let share = limits::objects_cached_max(self.groups.by_id.len());
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         if !group.pg.is_primary() {
-            if group.objects.get(object).is_some_and(ObjectContext::is_idle) {
-                group.objects.remove(object);
-                group.cached.retain(|cached| cached != object);
+            if group.queues.objects.get(object).is_some_and(ObjectContext::is_idle) {
+                group.queues.objects.remove(object);
+                group.queues.cached.retain(|cached| cached != object);
             }
             return;
         }
         for _ in 0..LOOKED_AT {
-            if group.objects.len() <= share {
+            if group.queues.objects.len() <= share {
                 return;
             }
-            let Some(oldest) = group.cached.pop_front() else { return };
-            let watched = group.watches.contains_key(&oldest);
-            match !watched && group.objects.get(&oldest).is_some_and(ObjectContext::is_idle) {
-                true => drop(group.objects.remove(&oldest)),
-                false => group.cached.push_back(oldest),
+            let Some(oldest) = group.queues.cached.pop_front() else { return };
+            let watched = group.watches.by_object.contains_key(&oldest);
+            match !watched && group.queues.objects.get(&oldest).is_some_and(ObjectContext::is_idle)
+            {
+                true => drop(group.queues.objects.remove(&oldest)),
+                false => group.queues.cached.push_back(oldest),
             }
         }
     }

@@ -60,7 +60,8 @@ impl Osd {
         execution: &Execution,
     ) {
         let group = &self.groups.by_id[&pg];
-        let is_removed = || group.objects.get(object).is_some_and(|context| context.is_removed);
+        let is_removed =
+            || group.queues.objects.get(object).is_some_and(|context| context.is_removed);
         let (version, user_version) = match execution.result {
             0.. => (EVersion::ZERO, execution.info.user_version),
             code if code == Errno::NOENT.negative() && is_removed() => {

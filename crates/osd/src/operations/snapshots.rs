@@ -134,7 +134,7 @@ impl Osd {
     pub(crate) fn find_clones(&mut self, pg: PgId, object: &HObject, key: u64) -> Option<Progress> {
         let request = self.operations.requests.get(key).expect("the caller has it");
         let group = &self.groups.by_id[&pg];
-        let context = &group.objects[object];
+        let context = &group.queues.objects[object];
         let state = context.state.as_ref().expect("it is loaded before");
         let set = state.snaps.as_deref();
         let snapshots = group.snapshots.of_request(request, &[]);

@@ -54,8 +54,11 @@ impl Osd {
     ) -> Option<Progress> {
         let request = self.operations.requests.get(key).expect("the caller has it");
         let (origin, writes) = (request.origin, request.may_write());
-        let context =
-            self.groups.by_id[&pg].objects.get(object).expect("the request was in its queue");
+        let context = self.groups.by_id[&pg]
+            .queues
+            .objects
+            .get(object)
+            .expect("the request was in its queue");
         if writes {
             return (context.writes_in_flight > 0).then_some(Progress::Blocked);
         }
@@ -85,7 +88,7 @@ impl Osd {
         let Some(origin) = self.operations.requests.get(key).map(|request| request.origin) else {
             return;
         };
-        let Some(context) = self.groups.by_id[&pg].objects.get(object) else { return };
+        let Some(context) = self.groups.by_id[&pg].queues.objects.get(object) else { return };
         let behind = context.readers.iter().skip_while(|reader| **reader != key).skip(1);
         let is_ready = |reader: &u64| {
             self.operations.requests.get(*reader).is_some_and(|r| r.origin == origin && r.is_ready)
@@ -155,7 +158,8 @@ impl Osd {
         let (origin, writes) = (request.origin, request.may_write());
         let requests = &self.operations.requests;
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        let context = group.objects.get_mut(object).expect("it has what the request waits for");
+        let context =
+            group.queues.objects.get_mut(object).expect("it has what the request waits for");
         let mut keys = vec![key];
         if writes {
             (context.has_writer, context.copier) = (false, None);
@@ -178,7 +182,7 @@ impl Osd {
 
     /// The next read of a client, if it waited only for its turn to be answered.
     fn next_ready(&self, pg: PgId, object: &HObject, origin: Origin) -> Option<u64> {
-        let readers = &self.groups.by_id.get(&pg)?.objects.get(object)?.readers;
+        let readers = &self.groups.by_id.get(&pg)?.queues.objects.get(object)?.readers;
         let is_next =
             |key: &u64| self.operations.requests.get(*key).is_some_and(|r| r.origin == origin);
         let next = readers.iter().copied().find(is_next)?;

@@ -25,6 +25,13 @@ pub(crate) struct Scheduler {
     next_start: Option<Time>,
 }
 
+/// The values of one group that the scheduler knows.
+#[derive(Debug, Default)]
+pub(crate) struct GroupRecovery {
+    pub active: usize,
+    pub is_wanted: bool,
+}
+
 impl Scheduler {
     /// Whether no group has objects to recover.
     pub fn is_idle(&self) -> bool {
@@ -67,14 +74,14 @@ impl Osd {
     pub(crate) fn note_recovery(&mut self, pg: PgId) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let active = group.pg.recovering();
-        if active != group.recovering {
+        if active != group.recovery.active {
             self.recovery.scheduler.active =
-                self.recovery.scheduler.active + active - group.recovering;
-            group.recovering = active;
+                self.recovery.scheduler.active + active - group.recovery.active;
+            group.recovery.active = active;
         }
         let wants = group.pg.wants_recovery();
-        if wants != group.wants_recovery {
-            group.wants_recovery = wants;
+        if wants != group.recovery.is_wanted {
+            group.recovery.is_wanted = wants;
             self.recovery.scheduler.note(pg, wants);
         }
     }

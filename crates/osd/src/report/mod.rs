@@ -38,6 +38,15 @@ pub(crate) struct Report {
     pub repairs: Repairs,
 }
 
+/// What the last report said of one group.
+#[derive(Debug, Default)]
+pub(crate) struct GroupReport {
+    /// Number of unfound objects.
+    pub unfound: u64,
+    /// The state bits, and since when.
+    pub reported: (u64, UTime),
+}
+
 impl Osd {
     /// Begins a report, if one is due: requests the usage of the store.
     pub(crate) fn report_if_due(&mut self, now: Time) {
@@ -125,7 +134,7 @@ impl Osd {
         let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
         let looks = limits::UNFOUND_LOOKS_MAX / lacking.max(1);
         for (_, group) in &mut primaries {
-            group.unfound = group.pg.count_unfound(looks);
+            group.report.unfound = group.pg.count_unfound(looks);
         }
         let stats = primaries.into_iter();
         stats.map(|(pg, group)| (pg, stat(group, now.wall(), epoch, sequence))).collect()
@@ -148,8 +157,8 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
     let rests = if group.is_at_rest() { pg_state::PREMERGE } else { 0 };
     let work = group.scrub.state_bits() | group.trim_state_bits();
     let state = state_bits(&group.pg) | work | rests;
-    if group.reported.0 != state {
-        group.reported = (state, now);
+    if group.report.reported.0 != state {
+        group.report.reported = (state, now);
     }
     let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
     let stamps = group.scrub.stamps.unwrap_or_default();
@@ -160,7 +169,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         version: info.last_update,
         reported_epoch: epoch,
         reported_sequence: sequence,
-        last_change: group.reported.1,
+        last_change: group.report.reported.1,
         last_active: when(pg.is_active()),
         last_clean: when(pg.is_clean()),
         up: members.up.clone(),
@@ -171,7 +180,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         copies: info.objects * members.size as u64,
         degraded,
         misplaced,
-        unfound: group.unfound,
+        unfound: group.report.unfound,
         bytes: info.bytes,
         reads: group.counters.reads,
         read_bytes: group.counters.read_bytes,

@@ -5,7 +5,7 @@
 //! slowest of the last minutes, and the latest of those that exceeded the threshold.
 
 use crate::env::Options;
-use crate::groups::Counters;
+use crate::operations::queues::Counters;
 use crate::operations::request::{Origin, Request, Times};
 use engine::{Duration, Time};
 use serde_json::{Value, json};

@@ -15,10 +15,10 @@ impl Osd {
         let version = request.outcome.as_ref().map(|(_, version)| *version);
         let cause = match version {
             Some(version) => self.missing_acknowledgements(group, version),
-            None if group.waiting.contains(&key) => {
+            None if group.queues.waiting.contains(&key) => {
                 "its group rests before it is merged".to_owned()
             }
-            None if group.unleased.contains(&key) => self.missing_promises(now, group),
+            None if group.queues.unleased.contains(&key) => self.missing_promises(now, group),
             None if self.operations.memory.waits(key) => {
                 "memory that other requests hold".to_owned()
             }
@@ -47,7 +47,7 @@ impl Osd {
 
 fn cause_at_object(group: &Group, key: u64, request: &Request) -> Option<String> {
     let object = HObject::head_of(request.object());
-    let context = group.objects.get(&object)?;
+    let context = group.queues.objects.get(&object)?;
     let place = context.queue.iter().position(|waiting| *waiting == key)?;
     if place > 0 {
         return Some("requests before it of the same object".to_owned());

@@ -327,8 +327,8 @@ impl Lone {
     pub fn forget_objects(&mut self) {
         self.osd.discard_watches(PG);
         let group = self.osd.groups.by_id.get_mut(&PG).expect("there is one");
-        group.objects.clear();
-        group.cached.clear();
+        group.queues.objects.clear();
+        group.queues.cached.clear();
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.

@@ -195,7 +195,7 @@ impl Osd {
             entries_max: STEP_OBJECTS,
             bytes_max: STEP_BYTES_MAX,
         };
-        let generation = group.generation;
+        let generation = group.queues.generation;
         self.outbox.ask(Token::Trim { pg, generation }, kind);
     }
 
@@ -207,7 +207,8 @@ impl Osd {
         generation: u64,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let group = self.groups.by_id.get_mut(&pg).filter(|group| group.generation == generation);
+        let group =
+            self.groups.by_id.get_mut(&pg).filter(|group| group.queues.generation == generation);
         let Some(group) = group else { return };
         let Some(step) = &mut group.trim.step else { return };
         let keys = match outcome {

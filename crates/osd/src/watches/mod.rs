@@ -36,6 +36,12 @@ pub(crate) struct Watch {
     notifications: BTreeSet<u64>,
 }
 
+/// The watches of one group, by object.
+#[derive(Debug, Default)]
+pub(crate) struct GroupWatches {
+    pub by_object: BTreeMap<HObject, BTreeMap<WatcherKey, Watch>>,
+}
+
 #[derive(Debug)]
 struct Notification {
     pg: PgId,
@@ -147,7 +153,7 @@ impl Osd {
     }
 
     fn watch_mut(&mut self, pg: PgId, object: &HObject, key: &WatcherKey) -> Option<&mut Watch> {
-        self.groups.by_id.get_mut(&pg)?.watches.get_mut(object)?.get_mut(key)
+        self.groups.by_id.get_mut(&pg)?.watches.by_object.get_mut(object)?.get_mut(key)
     }
 
     fn add_watch(
@@ -160,7 +166,7 @@ impl Osd {
     ) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let timeout = Duration::from_secs(info.timeout_seconds.into());
-        let watches = group.watches.entry(object.clone()).or_default();
+        let watches = group.watches.by_object.entry(object.clone()).or_default();
         watches.entry(key).or_insert_with(|| {
             self.watches.count += 1;
             Watch {
@@ -188,10 +194,11 @@ impl Osd {
         let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_primary()) else {
             return;
         };
-        let state = group.objects.get(object).and_then(|context| context.state.as_ref());
+        let state = group.queues.objects.get(object).and_then(|context| context.state.as_ref());
         let watchers = state.map(|state| state.info.watchers.clone()).unwrap_or_default();
         // Watches kept over a change of the members may have ended meanwhile.
-        let kept = group.watches.get(object).into_iter().flat_map(|watches| watches.keys());
+        let kept =
+            group.watches.by_object.get(object).into_iter().flat_map(|watches| watches.keys());
         let ended: Vec<WatcherKey> =
             kept.filter(|key| !watchers.contains_key(key)).copied().collect();
         for key in ended {
@@ -249,10 +256,10 @@ impl Osd {
 
     fn end_watch(&mut self, pg: PgId, object: &HObject, key: WatcherKey, tell_client: bool) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        let Some(watches) = group.watches.get_mut(object) else { return };
+        let Some(watches) = group.watches.by_object.get_mut(object) else { return };
         let Some(watch) = watches.remove(&key) else { return };
         if watches.is_empty() {
-            group.watches.remove(object);
+            group.watches.by_object.remove(object);
         }
         self.watches.count -= 1;
         if let Some(conn) = watch.conn {
@@ -276,7 +283,9 @@ impl Osd {
     fn notify(&mut self, now: Time, notify_id: u64, mut notification: Notification) {
         let Some(group) = self.groups.by_id.get_mut(&notification.pg) else { return };
         let mut told = Vec::new();
-        for (key, watch) in group.watches.get_mut(&notification.object).into_iter().flatten() {
+        for (key, watch) in
+            group.watches.by_object.get_mut(&notification.object).into_iter().flatten()
+        {
             if watch.will_ping && watch.last_ping + watch.timeout < now {
                 // Presumably dead: it stays among the watchers until it times out or its client reconnects.
                 watch.conn = None;
@@ -318,7 +327,7 @@ impl Osd {
         reply: &Bytes,
     ) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        for (key, watch) in group.watches.get_mut(object).into_iter().flatten() {
+        for (key, watch) in group.watches.by_object.get_mut(object).into_iter().flatten() {
             let meant = key.name == client && cookie.is_none_or(|cookie| cookie == key.cookie);
             if !meant || !watch.notifications.remove(&notify_id) {
                 continue;
@@ -369,14 +378,14 @@ impl Osd {
         let Some(group) = self.groups.by_id.get(&pg) else { return };
         // After a split, the object may belong to another group.
         let is_here = |object: &HObject| pg_num > 0 && stable_mod(object.hash, pg_num) == pg.seed;
-        let elsewhere = group.watches.iter().filter(|(object, _)| !is_here(object));
+        let elsewhere = group.watches.by_object.iter().filter(|(object, _)| !is_here(object));
         let elsewhere = elsewhere
             .flat_map(|(object, watches)| watches.keys().map(move |key| (object.clone(), *key)));
         for (object, key) in elsewhere.collect::<Vec<_>>() {
             self.end_watch(pg, &object, key, false);
         }
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        let watches = group.watches.values_mut().flat_map(|watches| watches.values_mut());
+        let watches = group.watches.by_object.values_mut().flat_map(|watches| watches.values_mut());
         watches.for_each(|watch| watch.notifications.clear());
     }
 
@@ -392,7 +401,7 @@ impl Osd {
         for WatchArguments { cookie, op, .. } in watches {
             let key = WatcherKey { cookie, name };
             let group = self.groups.by_id.get(&pg);
-            let state = group.and_then(|group| group.objects.get(&object)?.state.as_ref());
+            let state = group.and_then(|group| group.queues.objects.get(&object)?.state.as_ref());
             let Some(state) = state else { return };
             let info = state.info.watchers.get(&key).copied();
             match (op, info) {
@@ -411,7 +420,7 @@ impl Osd {
     /// This OSD is no longer the primary of a group: clients watch and notify again at another.
     pub(crate) fn discard_watches(&mut self, pg: PgId) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        for (object, watches) in std::mem::take(&mut group.watches) {
+        for (object, watches) in std::mem::take(&mut group.watches.by_object) {
             for (key, watch) in watches {
                 self.watches.count -= 1;
                 if let Some(session) =
@@ -439,7 +448,7 @@ impl Osd {
         let mut ended = Vec::new();
         for (pg, group) in &mut self.groups.by_id {
             let active = group.pg.is_active();
-            let watches = group.watches.iter_mut().filter(|_| active);
+            let watches = group.watches.by_object.iter_mut().filter(|_| active);
             for (object, watches) in watches {
                 for (key, watch) in watches {
                     if watch.deadline.is_some_and(|deadline| deadline <= now) {
@@ -470,7 +479,7 @@ impl Osd {
         let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_active()) else {
             return;
         };
-        let watches = group.watches.iter().flat_map(|(object, watches)| {
+        let watches = group.watches.by_object.iter().flat_map(|(object, watches)| {
             watches.iter().map(move |(key, watch)| (object.clone(), *key, watch.addr))
         });
         let ended = watches.filter(|(.., addr)| self.maps.map.is_blocklisted(addr));
@@ -482,7 +491,8 @@ impl Osd {
 
     /// Likewise for an object that was just loaded, before its waiting requests run.
     fn end_blocklisted_watches_first(&mut self, pg: PgId, object: &HObject) {
-        let Some(watches) = self.groups.by_id.get(&pg).and_then(|group| group.watches.get(object))
+        let Some(watches) =
+            self.groups.by_id.get(&pg).and_then(|group| group.watches.by_object.get(object))
         else {
             return;
         };
@@ -494,7 +504,7 @@ impl Osd {
             let request = self.operations.requests.get_mut(removal).expect("it was just made");
             request.nature.may_write = true;
             let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
-            if let Some(context) = group.objects.get_mut(object) {
+            if let Some(context) = group.queues.objects.get_mut(object) {
                 context.queue.push_front(removal);
             }
         }
