@@ -216,14 +216,14 @@ impl Osd {
 /// Handlers of inputs, called when no input is held before them (`inbox/mod.rs`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.accepting.handshakes.remove(&conn);
+        self.accepting.opened(conn);
         if self.monitor.is(conn) {
             self.monitor_opened(now);
         } else if conn.is_accepted() {
-            self.clients.sessions.insert(conn, Session::new(peer));
+            self.clients.insert(conn, Session::new(peer));
             self.throttle(conn);
         } else if let Some(osd) = self.peers.of(conn) {
-            self.clients.sessions.insert(conn, Session::to_osd(peer, osd));
+            self.clients.insert(conn, Session::to_osd(peer, osd));
         }
     }
 
@@ -234,8 +234,7 @@ impl Osd {
     }
 
     pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
-        self.accepting.handshakes.remove(&conn);
-        self.accepting.proofs.remove(&conn);
+        self.accepting.closed(conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
         } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {

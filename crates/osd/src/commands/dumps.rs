@@ -157,7 +157,7 @@ impl Osd {
         for group in self.groups.by_id.values() {
             for (object, watches) in &group.watches.by_object {
                 for (key, watch) in watches {
-                    let session = watch.conn.and_then(|conn| self.clients.sessions.get(&conn));
+                    let session = watch.conn.and_then(|conn| self.clients.get(conn));
                     let addr = session.map(|session| session.addr()).unwrap_or_default();
                     found.push(json!({
                         "namespace": String::from_utf8_lossy(&object.namespace),
@@ -224,7 +224,7 @@ impl Osd {
         let (mut items, mut bytes) = (0, 0);
         for name in MEMPOOLS {
             let (count, size) = match name {
-                "buffer_anon" => (self.clients.inflight.requests, self.clients.inflight.bytes),
+                "buffer_anon" => self.clients.in_flight(),
                 "osd_pglog" => (entries, entries * size_of::<pg::LogEntry>()),
                 "osd" => (objects, objects * size_of::<crate::operations::object::ObjectContext>()),
                 _ => (0, 0),

@@ -229,7 +229,7 @@ impl Osd {
                 (Errno::AGAIN.negative(), text)
             }
         };
-        if self.clients.sessions.contains_key(&conn) {
+        if self.clients.contains(conn) {
             let reply = CommandReply { result, text, output: Bytes::new() };
             self.send(conn, reply.encode(SUPPORTED).with_tid(tid));
         }

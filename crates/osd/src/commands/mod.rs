@@ -111,7 +111,7 @@ pub(crate) struct Commands {
 impl Osd {
     /// Runs a command. Only peers with all capabilities may run any.
     pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: Command) {
-        let Some(session) = self.clients.sessions.get(&conn) else { return };
+        let Some(session) = self.clients.get(conn) else { return };
         let answer = match session.caps.allows_all() {
             true => self.run_command(conn, tid, &command),
             false => Err(Sentence::new(Errno::ACCES, "access denied")),
@@ -276,12 +276,11 @@ impl Osd {
             );
             return Err(Sentence::new(Errno::NOTSUPP, text));
         }
+        let (requests, bytes) = self.clients.in_flight();
         Ok(Told::Plain(format!(
             "osd.{} has no heap of its own: it shares that of its process. \
-             Requests in flight: {}, of {} bytes.\n",
-            self.id(),
-            self.clients.inflight.requests,
-            self.clients.inflight.bytes
+             Requests in flight: {requests}, of {bytes} bytes.\n",
+            self.id()
         )))
     }
 

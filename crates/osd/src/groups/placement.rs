@@ -185,14 +185,10 @@ impl Osd {
     /// epoch of its request.
     pub(crate) fn share_map(&mut self, conn: ConnId, known: Epoch) {
         let newest = self.epoch();
-        let Some(session) = self.clients.sessions.get_mut(&conn) else { return };
-        session.map_epoch = session.map_epoch.max(known);
-        if session.map_epoch >= newest || session.osd.is_some() {
-            return;
-        }
+        let Some(session) = self.clients.get_mut(conn) else { return };
+        let Some(known) = session.note_map(known, newest) else { return };
         let features = session.peer.features;
-        let increments = self.maps.history.range(session.map_epoch, newest, features);
-        session.map_epoch = newest;
+        let increments = self.maps.history.range(known, newest, features);
         let mut message = OsdMapMessage {
             fsid: self.maps.map.fsid,
             oldest: newest,

@@ -108,12 +108,12 @@ impl Osd {
                 self.note_offered(conn, pg::message::sender_epoch(&message).ok());
             }
             // Messages of a session that has ended are dropped later, and are not counted.
-            if self.clients.sessions.contains_key(&conn) {
+            if self.clients.contains(conn) {
                 self.charge_group_message(conn, message.len());
                 return self.hold(now, Input::Group(conn, message));
             }
         }
-        if message.kind == OsdRequest::KIND && self.clients.sessions.contains_key(&conn) {
+        if message.kind == OsdRequest::KIND && self.clients.contains(conn) {
             self.charge(conn, message.len());
             return self.hold(now, Input::Request(conn, message));
         }

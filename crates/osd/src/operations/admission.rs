@@ -28,7 +28,7 @@ impl Osd {
         message: &Message,
     ) -> codec::Result<()> {
         let request = OsdRequest::decode(message)?;
-        let Some(session) = self.clients.sessions.get(&conn) else { return Ok(()) };
+        let Some(session) = self.clients.get(conn) else { return Ok(()) };
         let (bytes, is_from_osd) = (message.len(), session.osd.is_some());
         let id = request.id(session.peer.participant, message.tid);
         let (addr, features) = (session.addr(), session.peer.features);
@@ -155,12 +155,12 @@ impl Osd {
     /// on a map that has not come yet; a request of a client without any is not kept until then.
     fn may_anything(&self, request: &Request) -> bool {
         let Origin::Client { conn } = request.origin else { return true };
-        self.clients.sessions.get(&conn).is_none_or(|session| !session.caps.is_empty())
+        self.clients.get(conn).is_none_or(|session| !session.caps.is_empty())
     }
 
     fn check_caps(&self, request: &Request, calls: &[Call]) -> Result<(), Errno> {
         let Origin::Client { conn } = request.origin else { return Ok(()) };
-        let session = self.clients.sessions.get(&conn).ok_or(Errno::PERM)?;
+        let session = self.clients.get(conn).ok_or(Errno::PERM)?;
         if session.caps.allows_all() {
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Osd {
     /// while the request waited.
     pub(crate) fn check_blocklist(&self, request: &Request) -> Result<(), Errno> {
         let Origin::Client { conn } = request.origin else { return Ok(()) };
-        let Some(session) = self.clients.sessions.get(&conn) else { return Ok(()) };
+        let Some(session) = self.clients.get(conn) else { return Ok(()) };
         match self.maps.map.is_any_blocklisted(&session.peer.addrs) {
             true => Err(Errno::BLOCKLISTED),
             false => Ok(()),

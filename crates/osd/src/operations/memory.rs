@@ -153,6 +153,6 @@ impl Osd {
             self.operations.requests.checked().filter(|(_, request)| request.is_of_client());
         let in_work = of_clients.map(|(_, request)| request.bytes).chain(self.inbox.charged());
         let (count, bytes) = in_work.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
-        assert_eq!((count, bytes), (self.clients.inflight.requests, self.clients.inflight.bytes));
+        assert_eq!((count, bytes), self.clients.in_flight());
     }
 }

@@ -258,7 +258,7 @@ impl Osd {
     pub(crate) fn is_abandoned(&self, key: u64) -> bool {
         let request = self.operations.requests.get(key).expect("the caller has it");
         match request.origin {
-            Origin::Client { conn } => !self.clients.sessions.contains_key(&conn),
+            Origin::Client { conn } => !self.clients.contains(conn),
             Origin::Copy { copy } => !self.operations.copies.is_known(copy),
             Origin::WatchTimeout => false,
             Origin::SnapTrim { .. } => !self.groups.by_id[&request.pg].pg.is_clean(),

@@ -118,8 +118,8 @@ impl Osd {
     /// Forgets a session that has ended: its watches, notifications and waiting requests.
     pub(crate) fn forget_session(&mut self, now: Time, conn: ConnId) {
         self.forget_early(conn);
-        let Some(session) = self.clients.sessions.remove(&conn) else { return };
-        self.disconnect_watches(now, conn, session.watches);
+        let Some(session) = self.clients.remove(conn) else { return };
+        self.disconnect_watches(now, conn, session.into_watches());
         self.watches.forget_notifier(conn);
         self.forget_unstarted(conn);
         self.end_vain_copies();

@@ -30,7 +30,7 @@ impl Osd {
         self.env.failure = Some(error.to_string());
         self.leave_peers();
         self.heartbeat_if_due(now);
-        for conn in std::mem::take(&mut self.clients.sessions).into_keys() {
+        for conn in self.clients.take_all() {
             self.outbox.push(Output::Close { conn });
         }
         if was_loading {

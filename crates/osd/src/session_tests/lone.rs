@@ -333,7 +333,7 @@ impl Lone {
 
     /// Number of clients' requests in progress, and the bytes of their messages.
     pub fn in_flight(&self) -> (usize, usize) {
-        (self.osd.clients.inflight.requests, self.osd.clients.inflight.bytes)
+        self.osd.clients.in_flight()
     }
 
     /// Bytes of reads that the store has not answered.

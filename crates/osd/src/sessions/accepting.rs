@@ -28,11 +28,11 @@ pub(crate) struct Handshake {
 /// Authentication of peers that connect here, and of this OSD where it connects.
 #[derive(Debug)]
 pub(crate) struct Accepting {
-    pub handshakes: BTreeMap<ConnId, Handshake>,
+    pub(super) handshakes: BTreeMap<ConnId, Handshake>,
     /// Authorizers of sessions that this OSD is opening.
-    pub proofs: BTreeMap<ConnId, Proof>,
-    pub secrets: RotatingSecrets,
-    pub entropy: Entropy,
+    pub(super) proofs: BTreeMap<ConnId, Proof>,
+    pub(super) secrets: RotatingSecrets,
+    pub(super) entropy: Entropy,
 }
 
 impl Accepting {
@@ -44,6 +44,17 @@ impl Accepting {
             secrets: RotatingSecrets::default(),
             entropy: Entropy::from_seed(seed),
         }
+    }
+
+    /// A session was opened, so its authentication is complete.
+    pub fn opened(&mut self, conn: ConnId) {
+        self.handshakes.remove(&conn);
+    }
+
+    /// A session ended, maybe before it was authenticated.
+    pub fn closed(&mut self, conn: ConnId) {
+        self.handshakes.remove(&conn);
+        self.proofs.remove(&conn);
     }
 }
 

@@ -10,9 +10,9 @@ use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
 /// All sessions with clients and other OSDs.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    pub sessions: BTreeMap<ConnId, Session>,
+    pub(super) sessions: BTreeMap<ConnId, Session>,
     /// Number and message bytes of clients' requests in progress.
-    pub inflight: Inflight,
+    pub(super) inflight: Inflight,
     next_conn: u64,
 }
 
@@ -23,6 +23,38 @@ impl Default for Clients {
 }
 
 impl Clients {
+    pub fn get(&self, conn: ConnId) -> Option<&Session> {
+        self.sessions.get(&conn)
+    }
+
+    pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Session> {
+        self.sessions.get_mut(&conn)
+    }
+
+    pub fn contains(&self, conn: ConnId) -> bool {
+        self.sessions.contains_key(&conn)
+    }
+
+    /// Adds a session that was just opened.
+    pub fn insert(&mut self, conn: ConnId, session: Session) {
+        self.sessions.insert(conn, session);
+    }
+
+    /// Takes out a session that has ended.
+    pub fn remove(&mut self, conn: ConnId) -> Option<Session> {
+        self.sessions.remove(&conn)
+    }
+
+    /// Takes out all sessions.
+    pub fn take_all(&mut self) -> impl Iterator<Item = ConnId> + use<> {
+        std::mem::take(&mut self.sessions).into_keys()
+    }
+
+    /// Number and message bytes of clients' requests in progress.
+    pub fn in_flight(&self) -> (usize, usize) {
+        (self.inflight.requests, self.inflight.bytes)
+    }
+
     /// An id for a session that this OSD opens.
     pub fn new_conn(&mut self) -> ConnId {
         self.next_conn += 1;
@@ -38,16 +70,16 @@ pub(crate) struct Session {
     pub osd: Option<OsdId>,
     pub caps: OsdCaps,
     /// The newest map that the peer is known to have.
-    pub map_epoch: Epoch,
+    map_epoch: Epoch,
     /// Number and message bytes of its requests in progress.
-    pub requests: usize,
-    pub bytes: usize,
+    pub(super) requests: usize,
+    pub(super) bytes: usize,
     /// Back-pressure: the host does not read from it.
-    pub paused: bool,
+    pub(super) paused: bool,
     /// The newest map epoch of a group message from this peer, if it is an OSD.
-    pub groups_epoch: Option<Epoch>,
+    pub(super) groups_epoch: Option<Epoch>,
     /// Watches that are connected by this session.
-    pub watches: BTreeSet<(PgId, HObject, WatcherKey)>,
+    watches: BTreeSet<(PgId, HObject, WatcherKey)>,
 }
 
 impl Session {
@@ -72,6 +104,31 @@ impl Session {
     /// A session that this OSD opened to another one. The peer may send requests over it, too.
     pub fn to_osd(peer: Peer, osd: OsdId) -> Self {
         Session { osd: Some(osd), caps: OsdCaps::allow_all(), ..Session::new(peer) }
+    }
+
+    /// Notes that the peer knows a map. The newest that it knows, if it is a client and lacks later
+    /// ones up to `newest`: the caller sends them.
+    pub fn note_map(&mut self, known: Epoch, newest: Epoch) -> Option<Epoch> {
+        self.map_epoch = self.map_epoch.max(known);
+        if self.map_epoch >= newest || self.osd.is_some() {
+            return None;
+        }
+        Some(std::mem::replace(&mut self.map_epoch, newest))
+    }
+
+    /// Notes a watch that is connected by this session.
+    pub fn connect(&mut self, pg: PgId, object: HObject, key: WatcherKey) {
+        self.watches.insert((pg, object, key));
+    }
+
+    /// Forgets a watch that has ended, or is connected by another session.
+    pub fn disconnect(&mut self, pg: PgId, object: HObject, key: WatcherKey) {
+        self.watches.remove(&(pg, object, key));
+    }
+
+    /// The watches that lose their session.
+    pub fn into_watches(self) -> BTreeSet<(PgId, HObject, WatcherKey)> {
+        self.watches
     }
 
     /// The address under which watches and locks of this peer are registered.

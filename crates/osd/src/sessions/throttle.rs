@@ -17,8 +17,8 @@ const SHARES: usize = 4;
 /// Number and message bytes of clients' requests in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Inflight {
-    pub requests: usize,
-    pub bytes: usize,
+    pub(super) requests: usize,
+    pub(super) bytes: usize,
     /// All sessions of clients are paused.
     is_full: bool,
 }

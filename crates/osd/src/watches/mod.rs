@@ -221,8 +221,8 @@ impl Osd {
         will_ping: bool,
     ) {
         self.add_watch(now, pg, object, key, info);
-        let Some(session) = self.clients.sessions.get_mut(&conn) else { return };
-        session.watches.insert((pg, object.clone(), key));
+        let Some(session) = self.clients.get_mut(conn) else { return };
+        session.connect(pg, object.clone(), key);
         let watch = self.watch_mut(pg, object, &key).expect("it was just added");
         if watch.conn == Some(conn) {
             return;
@@ -232,8 +232,8 @@ impl Osd {
         watch.last_ping = now;
         watch.deadline = will_ping.then(|| now + watch.timeout);
         let missed: Vec<u64> = watch.notifications.iter().copied().collect();
-        if let Some(session) = old.and_then(|old| self.clients.sessions.get_mut(&old)) {
-            session.watches.remove(&(pg, object.clone(), key));
+        if let Some(session) = old.and_then(|old| self.clients.get_mut(old)) {
+            session.disconnect(pg, object.clone(), key);
         }
         missed.into_iter().for_each(|notify_id| self.tell_watcher(notify_id, key.cookie, conn));
     }
@@ -263,8 +263,8 @@ impl Osd {
         }
         self.watches.count -= 1;
         if let Some(conn) = watch.conn {
-            if let Some(session) = self.clients.sessions.get_mut(&conn) {
-                session.watches.remove(&(pg, object.clone(), key));
+            if let Some(session) = self.clients.get_mut(conn) {
+                session.disconnect(pg, object.clone(), key);
             }
             if tell_client {
                 let event = WatchEvent::Disconnect;
@@ -423,10 +423,8 @@ impl Osd {
         for (object, watches) in std::mem::take(&mut group.watches.by_object) {
             for (key, watch) in watches {
                 self.watches.count -= 1;
-                if let Some(session) =
-                    watch.conn.and_then(|conn| self.clients.sessions.get_mut(&conn))
-                {
-                    session.watches.remove(&(pg, object.clone(), key));
+                if let Some(session) = watch.conn.and_then(|conn| self.clients.get_mut(conn)) {
+                    session.disconnect(pg, object.clone(), key);
                 }
             }
         }
