@@ -184,7 +184,7 @@ impl Osd {
     }
 
     fn life_of(&self, osd: OsdId) -> Epoch {
-        self.maps.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
+        self.maps.map().osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
     }
 
     /// Renews the leases if there were reads or some wait, and ends waits that are over.

@@ -100,7 +100,7 @@ impl Osd {
 
     /// The newest map that the OSD has applied.
     pub fn map(&self) -> &OsdMap {
-        &self.maps.map
+        self.maps.map()
     }
 
     /// Whether the OSD serves requests: a map that it has applied says that it is up.
@@ -123,12 +123,12 @@ impl Osd {
         self.groups.by_id.values().for_each(|group| group.check_invariants());
         self.operations.requests.check_invariants();
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
-        assert!(self.maps.distribution.is_on() || !is_due, "intervals are stored");
+        assert!(self.maps.is_telling() || !is_due, "intervals are stored");
         self.check_budgets();
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
-        self.maps.map.epoch
+        self.maps.map().epoch
     }
 
     /// Queues a message for a session.
@@ -138,7 +138,7 @@ impl Osd {
 
     /// Work that inputs only note, done once at the end of each input.
     pub(crate) fn finish_input(&mut self, now: Time) {
-        if self.env.stage == Stage::Failed || self.maps.distribution.is_on() {
+        if self.env.stage == Stage::Failed || self.maps.is_telling() {
             return;
         }
         self.grant_memory(now);
@@ -289,7 +289,7 @@ impl Daemon for Osd {
 
     fn handle_timeout(&mut self, now: Time) {
         self.env.now = now;
-        if self.maps.distribution.is_on() {
+        if self.maps.is_telling() {
             self.heartbeat_if_due(now);
         }
         if self.place_turn(now) {

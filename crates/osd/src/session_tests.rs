@@ -672,10 +672,10 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     assert!(lone.is_active() && !lone.osd.is_behind());
     // All groups begin an interval. Inputs are held meanwhile, and handled then.
     pool.size = 2;
-    let before = lone.osd.maps.distribution.turns;
+    let before = lone.osd.maps.turns();
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     let tid = lone.send(conn, "object", append(1), 0);
-    assert!(lone.osd.maps.distribution.is_on() && lone.replies.is_empty());
+    assert!(lone.osd.maps.is_telling() && lone.replies.is_empty());
     let beat = wire::internal::Heartbeat { is_answer: false, stamp: 7, epoch: lone.map.epoch };
     lone.deliver(conn, beat.encode(SUPPORTED));
     assert_eq!(lone.beats, 1, "a heartbeat is answered");
@@ -685,9 +685,9 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
     let verdict = lone.authenticate(start(METHOD_CEPHX, authorizer.payload().to_vec()));
     assert!(matches!(verdict, AuthVerdict::More { .. }), "others are let in");
-    assert!(lone.osd.maps.distribution.is_on());
+    assert!(lone.osd.maps.is_telling());
     lone.wait(2);
-    assert!(lone.osd.maps.distribution.turns - before >= 4);
+    assert!(lone.osd.maps.turns() - before >= 4);
     assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));
 }
 

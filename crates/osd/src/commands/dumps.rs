@@ -47,8 +47,9 @@ const MEMPOOLS: [&str; 30] = [
 impl Osd {
     /// The output of `status`.
     pub(crate) fn status(&self) -> Value {
-        let own = self.maps.map.osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
-        let oldest = self.maps.history.oldest().unwrap_or(self.epoch()).0;
+        let own =
+            self.maps.map().osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
+        let oldest = self.maps.oldest_increment().unwrap_or(self.epoch()).0;
         json!({
             "cluster_fsid": self.env.config.fsid.to_string(),
             "osd_fsid": own,
@@ -185,7 +186,7 @@ impl Osd {
             let (addr, until) = (addr.to_string(), until.to_iso());
             json!({ "entity_addr": addr, "expire_time": until })
         };
-        Value::from(self.maps.map.blocklist.iter().map(row).collect::<Vec<_>>())
+        Value::from(self.maps.map().blocklist.iter().map(row).collect::<Vec<_>>())
     }
 
     pub(crate) fn dump_scrub_reservations(&self) -> Value {

@@ -287,7 +287,7 @@ impl Osd {
     /// Makes the disk appear fuller than it is.
     fn inject_full(&mut self, arguments: &Arguments) -> Result<(), Sentence> {
         let (kind, count) = (text(arguments, "type"), integer(arguments, "count")?);
-        let map = &self.maps.map;
+        let map = self.maps.map();
         let used = match if kind.is_empty() { "full" } else { kind } {
             "none" => None,
             "nearfull" => Some(f64::from(map.nearfull_ratio)),

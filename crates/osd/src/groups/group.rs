@@ -218,7 +218,7 @@ impl Osd {
 
     fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
         let mut requests: Vec<(u64, u64)> = Vec::new();
-        let pg_num = self.maps.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
+        let pg_num = self.maps.map().pool(pg.pool).map_or(0, |pool| pool.pg_num);
         for key in keys {
             self.start_over(key);
             let Some(request) = self.operations.requests.get(key) else { continue };

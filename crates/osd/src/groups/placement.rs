@@ -7,10 +7,8 @@ use crate::maps::telling::{Job, Task, Telling, Then};
 use engine::{ConnId, Time};
 use maps::{OsdMap, stable_bits};
 use pg::{MapChange, Members, OsdStatus, Osds};
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use types::{Epoch, OsdId, PgId, PoolId};
-use wire::{MessageBody, OsdMapMessage};
+use types::{Epoch, OsdId, PgId};
 
 impl Osd {
     /// Starts the distribution of the map that was just applied.
@@ -32,7 +30,7 @@ impl Osd {
     }
 
     fn remove_groups_of_deleted_pools(&mut self, now: Time) {
-        let map = &self.maps.map;
+        let map = self.maps.map();
         let is_deleted = |pg: &PgId| map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num);
         // The stored state of a group may be ahead of the stored map.
         let deleted = self
@@ -57,24 +55,22 @@ impl Osd {
         if self.env.stage == Stage::Loading {
             return self.placed_all(now, then);
         }
-        self.maps.candidates.update(&self.maps.map, self.env.config.id);
-        let map = &self.maps.map;
-        let is_gap =
-            map.epoch != self.maps.placed.epoch.next() && self.maps.placed.epoch != map.epoch;
-        let all = self.maps.candidates.with(self.groups.by_id.keys().copied());
+        let others = self.groups.by_id.keys().copied();
+        let all = self.maps.groups_to_tell(self.env.config.id, others);
+        let (map, is_gap) = (self.maps.map(), self.maps.is_gap());
         let rest = Vec::from_iter(all).into_iter();
         let task = Task::Tell(Telling { osds: Arc::new(statuses(map)), is_gap });
-        self.maps.distribution.begin(Job { rest, task, then });
+        self.maps.begin(Job { rest, task, then });
         self.go_on_placing(now);
     }
 
     /// Lets some groups handle the map, and performs their outputs.
     pub(crate) fn tell_some(&mut self, now: Time, some: &[PgId], telling: &Telling) {
-        let map = std::mem::take(&mut self.maps.map);
+        let map = self.maps.take_map();
         for pg in some {
             self.tell_map(*pg, &map, telling);
         }
-        self.maps.map = map;
+        self.maps.return_map(map);
         // Their outputs are not collected for all groups at once, which would need much memory.
         some.iter().for_each(|pg| self.pump_and_release(now, *pg));
     }
@@ -94,7 +90,7 @@ impl Osd {
         }
         let bits = known.filter(|known| known.interval() > Epoch(0));
         let bits = bits.map(|known| known.members().hash_bits);
-        let is_new = !telling.is_gap && !self.maps.placed.pools.contains(&pg.pool);
+        let is_new = !telling.is_gap && self.maps.is_new(pg.pool);
         let (epoch, osds, is_gap) = (map.epoch, telling.osds.clone(), telling.is_gap);
         let change = MapChange { epoch, osds, is_up, is_gap, is_new };
         self.place_group(pg, &change, members);
@@ -105,7 +101,7 @@ impl Osd {
 
     /// Work that must wait until all groups have handled the map.
     pub(crate) fn told_all(&mut self, now: Time, then: Then) {
-        self.maps.placed = Placed::of(&self.maps.map);
+        self.maps.note_placed();
         self.announce_merges(now);
         self.take_pool_snapshots(self.env.now);
         self.pump_groups(now);
@@ -125,7 +121,7 @@ impl Osd {
     fn announce_merges(&mut self, now: Time) {
         let mut resumed = Vec::new();
         for (pg, group) in &mut self.groups.by_id {
-            let pool = self.maps.map.pool(pg.pool);
+            let pool = self.maps.map().pool(pg.pool);
             group.is_merging = pool.is_some_and(|pool| pool.is_merging(pg.seed));
             // An inactive one restarts or drops all waiting requests anyway.
             if group.rests && !group.is_merging && group.pg.is_active() {
@@ -134,7 +130,7 @@ impl Osd {
             }
         }
         // The monitor waits for the state of the groups.
-        if self.maps.map.pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
+        if self.maps.map().pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
             self.report.schedule.request(now);
         }
         resumed.into_iter().for_each(|pg| self.activated(now, pg));
@@ -148,7 +144,7 @@ impl Osd {
     /// The up and acting set of a group under the map of the last update of the candidates.
     pub(crate) fn members(&self, map: &OsdMap, pg: PgId) -> Members {
         let Some(pool) = map.pool(pg.pool) else { return Members::default() };
-        members(map, pg, pool, self.maps.candidates.mapping(map, pg))
+        members(map, pg, pool, self.maps.mapping(map, pg))
     }
 
     /// Tells a group its members under a new map; creates the group if there is none.
@@ -166,7 +162,7 @@ impl Osd {
         let was_due = group.pg.is_store_due();
         group.pg.handle_map(change, members);
         if group.pg.is_store_due() && !was_due {
-            self.maps.distribution.must_store(pg);
+            self.maps.must_store(pg);
         }
         if !group.pg.is_primary() {
             // No replica has the order, and it must not be repeated if this OSD becomes primary again.
@@ -188,36 +184,8 @@ impl Osd {
         let Some(session) = self.clients.get_mut(conn) else { return };
         let Some(known) = session.note_map(known, newest) else { return };
         let features = session.peer.features;
-        let increments = self.maps.history.range(known, newest, features);
-        let mut message = OsdMapMessage {
-            fsid: self.maps.map.fsid,
-            oldest: newest,
-            newest,
-            ..OsdMapMessage::default()
-        };
-        match increments {
-            Some(increments) => message.incrementals = increments,
-            None => {
-                message.full.insert(newest, self.maps.map.to_bytes(features));
-            }
-        }
-        if let Some(first) = message.incrementals.keys().next() {
-            message.oldest = *first;
-        }
-        self.send(conn, message.encode(features));
-    }
-}
-
-/// The map that the groups have handled last.
-#[derive(Debug, Default)]
-pub(crate) struct Placed {
-    epoch: Epoch,
-    pools: BTreeSet<PoolId>,
-}
-
-impl Placed {
-    pub fn of(map: &OsdMap) -> Self {
-        Placed { epoch: map.epoch, pools: map.pools.keys().copied().collect() }
+        let message = self.maps.share(known, features);
+        self.send(conn, message);
     }
 }
 

@@ -136,7 +136,7 @@ impl Osd {
 
     /// Whether a group that the map no longer has will be merged into one of this OSD.
     pub(crate) fn is_merged_here(&self, pg: PgId) -> bool {
-        let Some(pool) = self.maps.map.pool(pg.pool) else { return false };
+        let Some(pool) = self.maps.map().pool(pg.pool) else { return false };
         let target = PgId { seed: stable_mod(pg.seed, pool.pg_num), ..pg };
         let bits = stable_bits(target.seed, pool.pg_num);
         let copy = |pg: &PgId| {

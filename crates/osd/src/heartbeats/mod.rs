@@ -92,7 +92,7 @@ impl Osd {
         }
         self.heartbeats.clock.woke(due, now);
         // Groups know their members only when they have handled the map.
-        if !self.maps.distribution.is_on() {
+        if !self.maps.is_telling() {
             self.choose_partners();
         }
         let osds: Vec<OsdId> = self.heartbeats.partners.keys().copied().collect();
@@ -115,8 +115,8 @@ impl Osd {
     /// Chooses the partners by the newest map. One with another address or another `up_from` is a
     /// new partner: it may have been down since the last ping.
     fn choose_partners(&mut self) {
-        if std::mem::replace(&mut self.heartbeats.chosen, self.maps.map.epoch)
-            == self.maps.map.epoch
+        if std::mem::replace(&mut self.heartbeats.chosen, self.maps.map().epoch)
+            == self.maps.map().epoch
         {
             return;
         }
@@ -125,8 +125,8 @@ impl Osd {
             members.acting.iter().chain(&members.up).copied()
         });
         let members: BTreeSet<OsdId> = members.collect();
-        let wanted = circle::choose(&self.maps.map, self.env.config.id, members);
-        let map = &self.maps.map;
+        let wanted = circle::choose(self.maps.map(), self.env.config.id, members);
+        let map = self.maps.map();
         let same = |osd: &OsdId, partner: &Partner| {
             wanted.contains(osd)
                 && map.client_addrs(*osd) == Some(partner.addrs())
@@ -142,7 +142,7 @@ impl Osd {
             self.outbox.push(Output::Close { conn });
         }
         for osd in wanted {
-            if let Some(known) = self.maps.map.osd(osd).filter(|known| known.is_up()) {
+            if let Some(known) = self.maps.map().osd(osd).filter(|known| known.is_up()) {
                 let partner = || Partner::new(known.client_addrs.clone(), known.info.up_from);
                 self.heartbeats.partners.entry(osd).or_insert_with(partner);
             }

@@ -1,8 +1,8 @@
 //! Inputs that wait: for the groups to handle a map, or for a map that has not come yet.
 
-pub(crate) mod waiting_for_map;
+mod waiting_for_map;
 
-use crate::{Osd, limits};
+use crate::{Budgets, Osd, limits};
 use engine::{ConnId, Message, Peer, Time};
 use std::collections::VecDeque;
 use store::Completion;
@@ -42,15 +42,10 @@ pub(crate) struct Inbox {
     /// Message bytes of `waiting`.
     bytes: usize,
     /// Inputs that wait for a newer map.
-    pub early: waiting_for_map::Waiting,
+    early: waiting_for_map::Waiting,
 }
 
 impl Inbox {
-    /// Number and message bytes of the held inputs.
-    pub fn size(&self) -> (usize, usize) {
-        (self.waiting.len(), self.bytes)
-    }
-
     fn push(&mut self, input: Input) {
         self.bytes += input.bytes();
         self.waiting.push_back(input);
@@ -68,8 +63,24 @@ impl Inbox {
         self.waiting.iter().filter(is_request).map(Input::bytes)
     }
 
+    /// Whether the map of some inputs has come that waited for it.
+    pub fn has_ready(&self) -> bool {
+        self.early.is_ready()
+    }
+
+    /// Describes a session that exceeds its bound for group messages from ahead of the map.
+    pub fn excess(&self, budgets: &Budgets) -> Option<String> {
+        self.early.excess(budgets, self.largest_of_group())
+    }
+
+    /// Number of inputs that wait for a map.
+    #[cfg(test)]
+    pub fn early_len(&self) -> usize {
+        self.early.len()
+    }
+
     /// Bytes of the largest held group message.
-    pub fn largest_of_group(&self) -> usize {
+    fn largest_of_group(&self) -> usize {
         let is_of_group = |input: &&Input| matches!(input, Input::Group(..));
         self.waiting.iter().filter(is_of_group).map(Input::bytes).max().unwrap_or(0)
     }
@@ -79,9 +90,8 @@ impl Osd {
     /// Whether work is left for the next turn that must precede further inputs; the host should
     /// call at once.
     pub(crate) fn is_behind(&self) -> bool {
-        let distribution = &self.maps.distribution;
-        let is_empty = distribution.maps.is_empty() && self.inbox.waiting.is_empty();
-        distribution.is_on() || self.inbox.early.is_ready() || !is_empty
+        let is_empty = !self.maps.has_waiting() && self.inbox.waiting.is_empty();
+        self.maps.is_telling() || self.inbox.has_ready() || !is_empty
     }
 
     /// Registers an accepted session immediately: if groups of this OSD send to that peer
@@ -123,7 +133,7 @@ impl Osd {
     /// Maps precede all other held inputs, as these seldom depend on an older map.
     fn hold_maps(&mut self, now: Time, conn: ConnId, message: &Message) {
         match OsdMapMessage::decode(message) {
-            Ok(maps) => self.maps.distribution.push_maps(maps, message.len()),
+            Ok(maps) => self.maps.push(maps, message.len()),
             Err(error) => self.end_session(now, conn, &error),
         }
         while self.holds_too_much() {
@@ -147,10 +157,9 @@ impl Osd {
     }
 
     fn holds_too_much(&self) -> bool {
-        let (inputs, bytes) = self.inbox.size();
-        let distribution = &self.maps.distribution;
-        inputs + distribution.maps.len() > limits::HELD_INPUTS_MAX
-            || bytes + distribution.bytes > limits::HELD_BYTES_MAX
+        let (maps, map_bytes) = self.maps.waiting();
+        let (inputs, bytes) = (self.inbox.waiting.len() + maps, self.inbox.bytes + map_bytes);
+        bytes > limits::HELD_BYTES_MAX || inputs > limits::HELD_INPUTS_MAX
     }
 
     fn hold(&mut self, now: Time, input: Input) {
@@ -166,10 +175,7 @@ impl Osd {
 
     pub(crate) fn take_held(&mut self, now: Time) {
         for _ in 0..limits::HELD_INPUTS_PER_TURN {
-            if self.maps.distribution.is_on()
-                || self.inbox.early.is_ready()
-                || !self.maps.distribution.maps.is_empty()
-            {
+            if self.maps.is_telling() || self.inbox.early.is_ready() || self.maps.has_waiting() {
                 return;
             }
             let Some(input) = self.inbox.pop() else { return };

@@ -1,31 +1,33 @@
 //! The map of the cluster: its newest epoch, its history, what is stored of it, and its distribution
 //! to the groups.
 
-pub(crate) mod candidates;
-pub(crate) mod history;
+mod candidates;
+pub(crate) mod current;
+mod history;
+mod removed_snaps;
+mod sharing;
 pub(crate) mod stored;
 pub(crate) mod telling;
 
-use crate::groups::placement::Placed;
 use candidates::Candidates;
 use history::MapsHistory;
 use maps::{OsdMap, SnapIntervals};
 use std::collections::BTreeMap;
 use stored::StoredMaps;
-use telling::Distribution;
+use telling::{Distribution, Placed};
 use types::{PoolId, Uuid};
 
 /// The map, and all that is known of earlier and later ones.
 #[derive(Debug)]
 pub(crate) struct Maps {
-    pub map: OsdMap,
-    pub candidates: Candidates,
-    pub placed: Placed,
-    pub stored: StoredMaps,
-    pub history: MapsHistory,
+    map: OsdMap,
+    candidates: Candidates,
+    placed: Placed,
+    stored: StoredMaps,
+    history: MapsHistory,
     /// Removed snapshots of each pool, according to the maps so far.
-    pub removed_snaps: BTreeMap<PoolId, SnapIntervals>,
-    pub distribution: Distribution,
+    removed_snaps: BTreeMap<PoolId, SnapIntervals>,
+    distribution: Distribution,
 }
 
 impl Maps {

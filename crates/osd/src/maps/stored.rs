@@ -8,8 +8,9 @@
 //! A map is stored after the changes that groups store because of it. So the stored state of groups
 //! is never older than the stored map.
 
+use super::Maps;
+use super::removed_snaps::note_removed;
 use crate::Osd;
-use crate::operations::snapshots::note_removed;
 use crate::tokens::Token;
 use bytes::Bytes;
 use engine::Time;
@@ -35,7 +36,7 @@ const PAGE_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct StoredMaps {
     exists: bool,
-    pub is_loading: bool,
+    is_loading: bool,
     /// Increments beside the full map; `None` if a full map must be stored next.
     increments: Option<usize>,
     /// The increments since the map that was stored last.
@@ -51,11 +52,6 @@ impl StoredMaps {
     /// Notes that the map was replaced by a full one.
     pub fn note_replaced(&mut self) {
         self.latest.clear();
-        self.increments = None;
-    }
-
-    /// The store refused a map: the next one is stored in full.
-    pub fn failed(&mut self) {
         self.increments = None;
     }
 }
@@ -74,6 +70,18 @@ fn increment_key(epoch: Epoch) -> Bytes {
     let mut key = vec![INCREMENT_PREFIX];
     key.extend_from_slice(&epoch.0.to_be_bytes());
     key.into()
+}
+
+impl Maps {
+    /// Whether the stored map has not been read yet.
+    pub fn is_loading(&self) -> bool {
+        self.stored.is_loading
+    }
+
+    /// The store refused a map: the next one is stored in full.
+    pub fn store_failed(&mut self) {
+        self.stored.increments = None;
+    }
 }
 
 impl Osd {

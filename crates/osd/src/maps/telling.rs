@@ -9,13 +9,14 @@
 //! most of the earlier intervals ended before anything could happen in them. No input is handled in
 //! between, so the effect is that of a single map.
 
+use super::Maps;
 use crate::{Osd, limits};
 use engine::Time;
-use maps::Incremental;
+use maps::{Incremental, OsdMap};
 use pg::Osds;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use types::PgId;
+use types::{Epoch, PgId, PoolId};
 use wire::OsdMapMessage;
 
 /// The continuation when all groups have handled the map.
@@ -51,6 +52,19 @@ pub(crate) struct Telling {
     pub is_gap: bool,
 }
 
+/// The map that the groups have handled last.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    epoch: Epoch,
+    pools: BTreeSet<PoolId>,
+}
+
+impl Placed {
+    fn of(map: &OsdMap) -> Self {
+        Placed { epoch: map.epoch, pools: map.pools.keys().copied().collect() }
+    }
+}
+
 /// State of the distribution.
 #[derive(Debug, Default)]
 pub(crate) struct Distribution {
@@ -61,31 +75,26 @@ pub(crate) struct Distribution {
     unstored: Vec<PgId>,
     maps_told: usize,
     /// Maps that follow, with the bytes of their messages that are counted in `bytes`.
-    pub maps: VecDeque<(OsdMapMessage, usize)>,
-    pub bytes: usize,
+    maps: VecDeque<(OsdMapMessage, usize)>,
+    bytes: usize,
     /// Number of turns that worked on groups.
     #[cfg(test)]
-    pub turns: usize,
+    turns: usize,
 }
 
 impl Distribution {
     /// Starts a job. There must be none.
-    pub fn begin(&mut self, job: Job) {
+    fn begin(&mut self, job: Job) {
         assert!(self.job.is_none(), "maps are told one after the other");
         self.job = Some(job);
     }
 
     /// Whether groups have not handled the map, or have not stored the intervals that it began.
-    pub fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.job.is_some() || self.told.is_some()
     }
 
-    /// Notes a group that has begun an interval and must store it.
-    pub fn must_store(&mut self, pg: PgId) {
-        self.unstored.push(pg);
-    }
-
-    pub fn push_maps(&mut self, maps: OsdMapMessage, bytes: usize) {
+    fn push_maps(&mut self, maps: OsdMapMessage, bytes: usize) {
         self.bytes += bytes;
         self.maps.push_back((maps, bytes));
     }
@@ -104,20 +113,75 @@ impl Distribution {
     }
 }
 
+impl Maps {
+    /// Starts a job for some groups. There must be none.
+    pub fn begin(&mut self, job: Job) {
+        self.distribution.begin(job);
+    }
+
+    /// Whether groups have not handled the map, or have not stored the intervals that it began.
+    pub fn is_telling(&self) -> bool {
+        self.distribution.is_on()
+    }
+
+    /// Notes a group that has begun an interval and must store it.
+    pub fn must_store(&mut self, pg: PgId) {
+        self.distribution.unstored.push(pg);
+    }
+
+    /// Adds a message whose maps are applied behind those of earlier ones; `bytes` of it are counted
+    /// as held.
+    pub fn push(&mut self, maps: OsdMapMessage, bytes: usize) {
+        self.distribution.push_maps(maps, bytes);
+    }
+
+    /// Whether messages wait with maps that are not applied.
+    pub fn has_waiting(&self) -> bool {
+        !self.distribution.maps.is_empty()
+    }
+
+    /// Number and bytes of the messages with maps that are not applied.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.distribution.maps.len(), self.distribution.bytes)
+    }
+
+    /// Whether maps were skipped between the one that the groups have handled and the newest.
+    pub fn is_gap(&self) -> bool {
+        let (newest, placed) = (self.map.epoch, self.placed.epoch);
+        newest != placed.next() && placed != newest
+    }
+
+    /// Whether the groups have handled no map with this pool.
+    pub fn is_new(&self, pool: PoolId) -> bool {
+        !self.placed.pools.contains(&pool)
+    }
+
+    /// All groups have handled the newest map.
+    pub fn note_placed(&mut self) {
+        self.placed = Placed::of(&self.map);
+    }
+
+    /// Number of turns that worked on groups.
+    #[cfg(test)]
+    pub fn turns(&self) -> usize {
+        self.distribution.turns
+    }
+}
+
 impl Osd {
     /// One turn's share of the remaining work; true if groups have still not handled the map.
     pub(crate) fn place_turn(&mut self, now: Time) -> bool {
-        if self.maps.distribution.is_on() {
+        if self.maps.is_telling() {
             self.go_on_placing(now);
             self.go_on_with_maps(now);
-        } else if self.inbox.early.is_ready() {
+        } else if self.inbox.has_ready() {
             self.take_ready(now);
         } else if !self.maps.distribution.maps.is_empty() {
             self.go_on_with_maps(now);
         } else {
             self.take_held(now);
         }
-        self.maps.distribution.is_on()
+        self.maps.is_telling()
     }
 
     /// Applies the maps one by one, so that no change of members is missed.
@@ -129,7 +193,7 @@ impl Osd {
     /// Begins to distribute the next map, or to store the intervals that earlier ones began, unless
     /// a job is running.
     pub(crate) fn go_on_with_maps(&mut self, now: Time) {
-        while self.maps.distribution.job.is_none() && !self.inbox.early.is_ready() {
+        while self.maps.distribution.job.is_none() && !self.inbox.has_ready() {
             if self.maps.distribution.told.is_some() && !self.next_map_joins() {
                 self.store_intervals(now);
                 continue;

@@ -3,8 +3,7 @@
 
 use crate::execute::{copy_source, repeated_extent};
 use crate::operations::listing::ALL_NAMESPACES;
-use crate::operations::request::Class;
-use crate::operations::request::{Call, Nature, Origin, Request, is_member};
+use crate::operations::request::{Call, Class, Nature, Origin, Request, is_member};
 use crate::sessions::clients::Session;
 use crate::{Osd, limits};
 use auth::{ClassCall, OsdAccess};
@@ -66,7 +65,7 @@ impl Osd {
     /// The group of this OSD that should serve the request; `None` if its client has to resend it.
     fn route(&mut self, key: u64) -> Option<PgId> {
         let request = self.operations.requests.get(key)?;
-        let pool = self.maps.map.pool(request.message.pg.pg.pool)?;
+        let pool = self.maps.map().pool(request.message.pg.pg.pool)?;
         // Requests sent before groups were merged are resent by their clients, and in order.
         let is_client = matches!(request.origin, Origin::Client { .. });
         if is_client && request.message.map_epoch < pool.last_force_op_resend {
@@ -196,10 +195,10 @@ impl Osd {
         classes: &[ClassCall<'_>],
     ) -> Result<(), Errno> {
         let nothing = Default::default();
-        let pool = self.maps.map.pool(object.pool);
+        let pool = self.maps.map().pool(object.pool);
         let name = if object.key.is_empty() { &object.name } else { &object.key };
         let access = OsdAccess {
-            pool_name: self.maps.map.pool_name(object.pool).unwrap_or_default(),
+            pool_name: self.maps.map().pool_name(object.pool).unwrap_or_default(),
             applications: pool.map_or(&nothing, |pool| &pool.application_metadata),
             namespace: &String::from_utf8_lossy(&object.namespace),
             object: &String::from_utf8_lossy(name),
@@ -216,7 +215,7 @@ impl Osd {
     pub(crate) fn check_blocklist(&self, request: &Request) -> Result<(), Errno> {
         let Origin::Client { conn } = request.origin else { return Ok(()) };
         let Some(session) = self.clients.get(conn) else { return Ok(()) };
-        match self.maps.map.is_any_blocklisted(&session.peer.addrs) {
+        match self.maps.map().is_any_blocklisted(&session.peer.addrs) {
             true => Err(Errno::BLOCKLISTED),
             false => Ok(()),
         }
@@ -242,7 +241,8 @@ impl Osd {
     /// Drops a request that its client should have held. The client resends it, together with all
     /// writes that it sent before it saw this map.
     pub(crate) fn hold_back(&mut self, key: u64) {
-        let (epoch, is_paused) = (self.epoch(), self.maps.map.flags.contains(OsdMapFlags::PAUSEWR));
+        let (epoch, is_paused) =
+            (self.epoch(), self.maps.map().flags.contains(OsdMapFlags::PAUSEWR));
         let request = self.operations.requests.get(key).expect("the caller has it");
         let writes = request.may_write() && !self.was_held_back(request);
         if let Some(group) = self.groups.by_id.get_mut(&request.pg).filter(|_| writes) {
@@ -274,7 +274,7 @@ impl Osd {
         if request.origin == Origin::WatchTimeout {
             return false;
         }
-        let flags = self.maps.map.flags;
+        let flags = self.maps.map().flags;
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
         let writes = request.may_write();
         let full = writes && !forced && flags.contains(OsdMapFlags::FULL);
@@ -286,7 +286,7 @@ impl Osd {
     /// Whether a write may add to its pool. An error if the pool is full and the client asked to
     /// hear of it; `Ok(false)` if the request is dropped, since its client should have held it.
     pub(crate) fn may_grow(&self, request: &Request) -> Result<bool, Errno> {
-        let Some(pool) = self.maps.map.pool(request.pg.pool) else { return Ok(false) };
+        let Some(pool) = self.maps.map().pool(request.pg.pool) else { return Ok(false) };
         let full = pool.flags.contains(PoolFlags::FULL);
         match request.message.flags {
             _ if !full => Ok(true),

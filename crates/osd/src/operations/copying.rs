@@ -87,7 +87,7 @@ impl Osd {
         let source = wanted.source.clone();
         let hash = self
             .maps
-            .map
+            .map()
             .pool(source.pool)
             .map(|pool| pool.object_hash(&source.namespace, &source.key, &source.name));
         let copy = Copy {
@@ -115,7 +115,7 @@ impl Osd {
         let chunk_max = self.env.config.sizes.copy_chunk_max;
         let Some(mut copy) = self.operations.copies.active.remove(&id) else { return };
         let target = self.copy_target(&copy);
-        let is_there = self.maps.map.pool(copy.source.pool).is_some();
+        let is_there = self.maps.map().pool(copy.source.pool).is_some();
         let wait = limits::COPY_RETRY * (1 << copy.tries.min(limits::COPY_RETRY_DOUBLINGS));
         (copy.asked, copy.retry_at) = (target, now + wait);
         let request =
@@ -138,13 +138,13 @@ impl Osd {
 
     /// The OSD to ask for a piece, if one would answer.
     fn copy_target(&self, copy: &Copy) -> Option<Target> {
-        if self.maps.map.flags.contains(OsdMapFlags::PAUSERD) {
+        if self.maps.map().flags.contains(OsdMapFlags::PAUSERD) {
             return None;
         }
-        let pool = self.maps.map.pool(copy.source.pool)?;
+        let pool = self.maps.map().pool(copy.source.pool)?;
         let pg = pool.pg_of_hash(copy.source.pool, copy.source.hash);
-        let osd = self.maps.map.pg_to_osds(pg).acting_primary?;
-        let up_from = self.maps.map.osd(osd)?.info.up_from;
+        let osd = self.maps.map().pg_to_osds(pg).acting_primary?;
+        let up_from = self.maps.map().osd(osd)?.info.up_from;
         Some(Target { osd, up_from, pg })
     }
 
@@ -232,7 +232,7 @@ impl Osd {
         let is_gap = epoch != self.operations.copies.epoch.next();
         self.operations.copies.epoch = epoch;
         let is_forced = |copy: &Copy| {
-            let pool = self.maps.map.pool(copy.source.pool);
+            let pool = self.maps.map().pool(copy.source.pool);
             pool.is_none_or(|pool| pool.last_force_op_resend == epoch)
         };
         let active = self

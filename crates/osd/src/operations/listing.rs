@@ -44,7 +44,7 @@ impl Osd {
         if request.message.object.snap != SnapId::HEAD {
             return Err(Errno::INVAL);
         }
-        let pool = self.maps.map.pool(request.pg.pool).ok_or(Errno::NOENT)?;
+        let pool = self.maps.map().pool(request.pg.pool).ok_or(Errno::NOENT)?;
         let (start, end) = range_of(request.pg, pool.pg_num);
         let cursor: HObject = Reader::new(&op.input).value().map_err(|_| Errno::INVAL)?;
         let is_beginning = cursor.name.is_empty() && cursor.hash == 0 && !cursor.max;
@@ -77,7 +77,7 @@ impl Osd {
         let objects = self.with_missing(request, objects, next.as_ref());
         // After a split, the count of clones of a part is an estimate.
         let has_clones = self.groups.by_id.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0)
-            || self.maps.map.pool(request.pg.pool).is_some_and(Pool::may_have_clones);
+            || self.maps.map().pool(request.pg.pool).is_some_and(Pool::may_have_clones);
         let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
         if doubtful.is_empty() {
             return self.finish_listing(key, objects, next);
@@ -130,7 +130,7 @@ impl Osd {
         };
         let objects: Vec<&HObject> = objects.iter().filter(wanted).collect();
         let is_last = next.is_none();
-        let pg_num = self.maps.map.pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
+        let pg_num = self.maps.map().pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
         let handle = next.unwrap_or_else(|| range_of(request.pg, pg_num).1);
         let is_new = request.message.ops[0].code == OpCode::PGNLS;
         let output = match is_new {
@@ -149,7 +149,7 @@ impl Osd {
     ) -> Vec<HObject> {
         let missing = self.groups.by_id.get(&request.pg).map(|group| group.pg.missing());
         let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return objects };
-        let Some(pool) = self.maps.map.pool(request.pg.pool) else { return objects };
+        let Some(pool) = self.maps.map().pool(request.pg.pool) else { return objects };
         let start = range_of(request.pg, pool.pg_num).0;
         let cursor = Reader::new(&request.message.ops[0].input).value::<HObject>();
         let from = cursor.map_or(start.clone(), |cursor| cursor.max(start));

@@ -9,8 +9,7 @@ use crate::execute::{
     Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
 use crate::operations::object::{Fate, ObjectContext, Progress};
-use crate::operations::request::Class;
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::{Class, Origin, Request};
 use crate::operations::snapshots::index_clones;
 use crate::tokens::Token;
 use crate::{Osd, limits};
@@ -319,7 +318,7 @@ impl Osd {
             version: group.pg.next_version(),
             last_user_version: group.pg.info().last_user_version,
             snapshots: group.snapshots.of_request(request, &snaps),
-            notify_id: self.watches.next_id(self.maps.map.epoch),
+            notify_id: self.watches.next_id(self.maps.map().epoch),
             allowance: request.reserved,
             is_connected: &is_connected,
         });

@@ -7,14 +7,14 @@ use crate::operations::object::Progress;
 use crate::operations::request::Request;
 use crate::tokens::Token;
 use engine::Time;
-use maps::{OsdMap, PoolFlags, SnapIntervals};
+use maps::{PoolFlags, SnapIntervals};
 use pg::snaps::{At, index_key};
 use pg::{AlsoWritten, meta_object};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{Change, Collection, RequestKind};
-use types::{Errno, HObject, PgId, PoolId, SnapId};
+use types::{Errno, HObject, PgId, SnapId};
 use wire::op::OpCode;
 use wire::op::request_flags::{ENFORCE_SNAPC, ORDERSNAP};
 
@@ -71,14 +71,6 @@ impl PoolSnapshots {
     }
 }
 
-/// Adds the snapshots that a map removes to those known as removed.
-pub(crate) fn note_removed(gone: &mut BTreeMap<PoolId, SnapIntervals>, map: &OsdMap) {
-    gone.retain(|pool, _| map.pools.contains_key(pool));
-    for (pool, removed) in &map.removed_snaps_queue {
-        gone.entry(*pool).or_default().union(removed);
-    }
-}
-
 /// Adds the changes of the group's index of clones to those of a write.
 pub(crate) fn index_clones(
     pg: PgId,
@@ -101,19 +93,20 @@ pub(crate) fn index_clones(
 impl Osd {
     /// Updates the groups' snapshots from a new map.
     pub(crate) fn take_pool_snapshots(&mut self, now: Time) {
-        let (map, gone) = (&self.maps.map, &mut self.maps.removed_snaps);
-        note_removed(gone, map);
+        self.maps.note_removed_snaps();
+        let map = self.maps.map();
         let mut known: BTreeMap<_, PoolSnapshots> = BTreeMap::new();
         for (id, pool) in &map.pools {
             let removed = map.removed_snaps_queue.get(id);
             let is_pool_mode = pool.flags.contains(PoolFlags::POOL_SNAPS);
-            if is_pool_mode || gone.contains_key(id) {
+            let gone = self.maps.removed_snaps(*id);
+            if is_pool_mode || gone.is_some() {
                 let snapshots = PoolSnapshots {
                     is_pool_mode,
                     seq: if is_pool_mode { pool.snap_seq } else { SnapId(0) },
                     snaps: pool.snaps.keys().rev().copied().filter(|_| is_pool_mode).collect(),
                     removed: Arc::new(removed.cloned().unwrap_or_default()),
-                    gone: Arc::new(gone.get(id).cloned().unwrap_or_default()),
+                    gone: Arc::new(gone.cloned().unwrap_or_default()),
                 };
                 known.insert(*id, snapshots);
             }

@@ -7,8 +7,7 @@
 
 use crate::Osd;
 use crate::operations::object::Progress;
-use crate::operations::request::Class;
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::{Class, Origin, Request};
 use engine::Time;
 use types::{Errno, HObject, PgId};
 

@@ -4,7 +4,6 @@ use crate::Osd;
 use crate::env::Stage;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
-use crate::groups::placement::Placed;
 use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::objects::state_of;
@@ -67,7 +66,7 @@ impl Osd {
             Token::Trim { pg, generation } => self.trim_listed(now, pg, generation, outcome),
             Token::Usage => self.usage_known(now, outcome),
             Token::MapLoaded => self.map_loaded(now, outcome),
-            Token::MapStored if outcome.is_err() => self.maps.stored.failed(),
+            Token::MapStored if outcome.is_err() => self.maps.store_failed(),
             Token::MapStored => {}
             Token::Bench { bytes } => self.bench_stored(now, bytes, outcome),
             Token::Scrub { pg, serial, tag } => {
@@ -104,7 +103,7 @@ impl Osd {
 
     /// Ends the loading stage when all groups and the map have been read.
     pub(crate) fn finish_loading(&mut self, now: Time) {
-        if self.env.stage != Stage::Loading || self.maps.stored.is_loading {
+        if self.env.stage != Stage::Loading || self.maps.is_loading() {
             return;
         }
         // A loaded group stays loaded, so each is checked again only until it is.
@@ -119,7 +118,7 @@ impl Osd {
     fn report_for_duty(&mut self, now: Time) {
         self.env.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
-            self.maps.placed = Placed::of(&self.maps.map);
+            self.maps.note_placed();
             self.begin_placing(now, Then::Boot);
             return self.go_on_with_maps(now);
         }

@@ -14,7 +14,7 @@ use wire::{Log, LogEntry, MessageBody};
 impl Osd {
     /// Notes that bad copies of one object are replaced from a good one.
     pub(crate) fn note_repair(&mut self, pg: PgId, found_by: FoundBy, bad: &[OsdId]) {
-        let map = &self.maps.map;
+        let map = self.maps.map();
         let life_of = |osd| map.osd(osd).map_or(Epoch(0), |known| known.info.up_from);
         self.report.repairs.note(pg, found_by, bad, life_of);
     }

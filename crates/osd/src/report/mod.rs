@@ -84,7 +84,7 @@ impl Osd {
             images,
             images_ms,
             slow: self.slow_requests(now),
-            repaired_copies: self.report.repairs.copies(&self.maps.map),
+            repaired_copies: self.report.repairs.copies(self.maps.map()),
         };
         let tid = self.stat_sequence(sequence);
         self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
@@ -94,7 +94,7 @@ impl Osd {
 
     /// The sequence number of a report; it continues to rise when the OSD restarts.
     fn stat_sequence(&self, sequence: u64) -> u64 {
-        let up_from = self.maps.map.osd(self.id()).map_or(0, |osd| osd.info.up_from.0);
+        let up_from = self.maps.map().osd(self.id()).map_or(0, |osd| osd.info.up_from.0);
         u64::from(up_from) << 32 | sequence & u64::from(u32::MAX)
     }
 

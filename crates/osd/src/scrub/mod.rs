@@ -236,7 +236,7 @@ impl Osd {
 
     fn send_scrub(&mut self, pg: PgId, to: OsdId, body: &Body) {
         let Some(group) = self.groups.by_id.get(&pg) else { return };
-        let header = Header { pg, epoch: self.maps.map.epoch, interval: group.pg.interval() };
+        let header = Header { pg, epoch: self.maps.map().epoch, interval: group.pg.interval() };
         self.send_to_osd(to, body.encode(&header));
     }
 

@@ -102,12 +102,12 @@ impl Osd {
             deep: seconds(self.env.options.deep_scrub_interval),
             ..Intervals::default()
         };
-        let flags = self.maps.map.flags;
+        let flags = self.maps.map().flags;
         let mut forbidden = Forbidden {
             light: flags.contains(OsdMapFlags::NOSCRUB),
             deep: flags.contains(OsdMapFlags::NODEEP_SCRUB),
         };
-        if let Some(pool) = self.maps.map.pool(pg.pool) {
+        if let Some(pool) = self.maps.map().pool(pg.pool) {
             forbidden.light |= pool.flags.contains(PoolFlags::NOSCRUB);
             forbidden.deep |= pool.flags.contains(PoolFlags::NODEEP_SCRUB);
             let option = |name: &str| match pool.options.0.get(&PoolOption::from_name(name)?) {

@@ -1,11 +1,10 @@
 //! The session with the monitor: boot, maps, secrets.
 
 use crate::env::Stage;
+use crate::maps::current::Applied;
 use crate::{Osd, VERSION, limits};
 use auth::RotatingSecrets;
-use bytes::Bytes;
 use engine::{ConnId, ConnectTarget, Output, Policy, Time};
-use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName, PgId};
@@ -302,55 +301,14 @@ impl Osd {
         if self.groups.split_merge.holds_maps() {
             return false;
         }
-        let mut epoch = first.max(self.epoch().next());
-        while epoch <= message.newest.max(first) {
-            if let Some(encoded) = message.incrementals.get(&epoch)
-                && epoch == self.epoch().next()
-                && self.epoch().0 > 0
-            {
-                return self.apply_increment(encoded);
-            }
-            if let Some(encoded) = message.full.get(&epoch) {
-                return self.replace_map(encoded);
-            }
-            epoch = epoch.next();
-        }
-        false
-    }
-
-    fn apply_increment(&mut self, encoded: &Bytes) -> bool {
-        match codec::decode_all::<Incremental>("increment", encoded) {
-            Ok(increment) if self.apply(&increment) => {
-                self.maps.stored.note(self.epoch(), encoded.clone());
-                self.maps.history.push(self.epoch(), encoded.clone());
-                true
-            }
-            _ => {
+        match self.maps.apply_next(message, first) {
+            Applied::Newer => true,
+            Applied::Nothing => false,
+            Applied::Failed => {
                 self.ask_for_full_map();
                 false
             }
         }
-    }
-
-    fn replace_map(&mut self, encoded: &Bytes) -> bool {
-        match codec::decode_all::<OsdMap>("map", encoded) {
-            Ok(map) => self.maps.map = map,
-            Err(error) => {
-                tracing::error!(%error, "the map does not decode");
-                return false;
-            }
-        }
-        self.maps.stored.note_replaced();
-        self.maps.history.clear();
-        true
-    }
-
-    fn apply(&mut self, increment: &Incremental) -> bool {
-        let applied = self.maps.map.apply(increment);
-        if let Err(error) = &applied {
-            tracing::error!(epoch = %increment.epoch, %error, "an increment does not fit the map");
-        }
-        applied.is_ok()
     }
 
     /// An increment did not apply: requests a full map.
@@ -364,7 +322,7 @@ impl Osd {
 
     /// Compares the state of this OSD in the map with its real one.
     pub(crate) fn check_own_state(&mut self, now: Time) {
-        let own = self.maps.map.osd(self.env.config.id).filter(|osd| osd.is_up());
+        let own = self.maps.map().osd(self.env.config.id).filter(|osd| osd.is_up());
         let is_up = own.is_some_and(|osd| osd.client_addrs == self.env.config.addrs);
         match (self.env.stage, is_up) {
             (Stage::Booting, true) => {

@@ -67,7 +67,7 @@ impl Osd {
     }
 
     fn connect_to_osd(&mut self, to: OsdId) -> bool {
-        let Some(addrs) = self.maps.map.client_addrs(to).cloned() else { return false };
+        let Some(addrs) = self.maps.map().client_addrs(to).cloned() else { return false };
         let conn = match self.offered_session(to, &addrs) {
             Some(conn) => conn,
             None => self.open_session(to, addrs.clone()),
@@ -91,7 +91,7 @@ impl Osd {
     fn offered_session(&self, osd: OsdId, addrs: &EntityAddrVec) -> Option<ConnId> {
         let conn = *self.peers.offered.get(&osd)?;
         let session = self.clients.sessions.get(&conn)?;
-        let up_from = |osd| self.maps.map.osd(osd).map_or(Epoch(0), |known| known.info.up_from);
+        let up_from = |osd| self.maps.map().osd(osd).map_or(Epoch(0), |known| known.info.up_from);
         let lives_began = up_from(osd).max(up_from(self.env.config.id));
         let is_present = session.groups_epoch >= Some(lives_began);
         (is_present && session.peer.addrs == *addrs).then_some(conn)
@@ -106,7 +106,7 @@ impl Osd {
 
     /// Ends sessions to OSDs that are down or have another address now.
     pub(crate) fn peers_changed(&mut self) {
-        let map = &self.maps.map;
+        let map = self.maps.map();
         let gone: Vec<OsdId> = self
             .peers
             .links
@@ -119,7 +119,7 @@ impl Osd {
             self.peers.by_conn.remove(&conn);
             self.close_peer(conn);
         }
-        let map = &self.maps.map;
+        let map = self.maps.map();
         let is_same = |osd: &OsdId, up_from: &Epoch, addrs: &EntityAddrVec| {
             map.client_addrs(*osd) == Some(addrs)
                 && map.osd(*osd).is_some_and(|osd| osd.info.up_from == *up_from)
@@ -150,7 +150,7 @@ impl Osd {
             return self.copies_interrupted(osd);
         }
         tracing::warn!(own = %self.env.config.id, peer = %osd, "the session to another OSD broke");
-        let up_from = self.maps.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
+        let up_from = self.maps.map().osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
         self.peers.broken.insert(osd, (up_from, addrs));
         self.report_broken(osd);
     }

@@ -6,8 +6,7 @@
 //! remainder, so that clients of an inactive group do not stop those of others. Sessions of other
 //! OSDs are never paused: they carry the messages that requests wait for.
 
-use crate::operations::request::Class;
-use crate::operations::request::Request;
+use crate::operations::request::{Class, Request};
 use crate::{Budgets, Osd};
 use engine::{ConnId, Output};
 
@@ -129,6 +128,6 @@ impl Osd {
         let (counts, sizes) = (budgets.session_requests, budgets.session_bytes);
         let session = sessions.find(|(count, bytes)| passed(*count, *bytes, counts, sizes));
         let session = session.map(|(count, bytes)| format!("{count} of a session, {bytes} bytes"));
-        session.or_else(|| self.inbox.early.excess(budgets, self.inbox.largest_of_group()))
+        session.or_else(|| self.inbox.excess(budgets))
     }
 }

@@ -148,7 +148,7 @@ impl Osd {
         }
         self.trim.due = None;
         // The map that clears the flag queues all groups again.
-        if self.maps.map.flags.contains(OsdMapFlags::NOSNAPTRIM) {
+        if self.maps.map().flags.contains(OsdMapFlags::NOSNAPTRIM) {
             return;
         }
         self.trim.wake(now);

@@ -114,7 +114,7 @@ impl Osd {
                     if let Origin::Client { conn } = origin {
                         self.connect_watch(now, pg, object, key, info, conn, will_ping);
                         // Its client may have been blocklisted while the write was in flight.
-                        if self.maps.map.is_blocklisted(&info.addr) {
+                        if self.maps.map().is_blocklisted(&info.addr) {
                             self.remove_watcher(now, pg, object.clone(), key);
                         }
                     }
@@ -374,7 +374,7 @@ impl Osd {
     pub(crate) fn discard_notifications(&mut self, pg: PgId) {
         // Before watches end, or a notification that was sent to no watcher would count as complete.
         self.watches.active.retain(|_, notification| notification.pg != pg);
-        let pg_num = self.maps.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
+        let pg_num = self.maps.map().pool(pg.pool).map_or(0, |pool| pool.pg_num);
         let Some(group) = self.groups.by_id.get(&pg) else { return };
         // After a split, the object may belong to another group.
         let is_here = |object: &HObject| pg_num > 0 && stable_mod(object.hash, pg_num) == pg.seed;
@@ -465,7 +465,7 @@ impl Osd {
     /// Ends watches of blocklisted clients immediately: the client that fenced them takes over what
     /// they held.
     pub(crate) fn end_blocklisted_watches(&mut self, now: Time) {
-        if self.maps.map.blocklist.is_empty() && self.maps.map.range_blocklist.is_empty() {
+        if self.maps.map().blocklist.is_empty() && self.maps.map().range_blocklist.is_empty() {
             return;
         }
         let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
@@ -480,7 +480,7 @@ impl Osd {
         let watches = group.watches.by_object.iter().flat_map(|(object, watches)| {
             watches.iter().map(move |(key, watch)| (object.clone(), *key, watch.addr))
         });
-        let ended = watches.filter(|(.., addr)| self.maps.map.is_blocklisted(addr));
+        let ended = watches.filter(|(.., addr)| self.maps.map().is_blocklisted(addr));
         let ended: Vec<_> = ended.collect();
         for (object, key, _) in ended {
             self.remove_watcher(now, pg, object, key);
@@ -494,7 +494,7 @@ impl Osd {
         else {
             return;
         };
-        let ended = watches.iter().filter(|(_, watch)| self.maps.map.is_blocklisted(&watch.addr));
+        let ended = watches.iter().filter(|(_, watch)| self.maps.map().is_blocklisted(&watch.addr));
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
         for key in ended {
             let removal = self.removal(pg, object.clone(), key);
