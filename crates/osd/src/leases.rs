@@ -271,7 +271,7 @@ impl Osd {
             for key in std::mem::take(&mut group.queues.unleased) {
                 // If it restarted meanwhile, it is in the queue of its object.
                 let waits = |request: &Request| request.pg == pg && request.waits_outside();
-                if self.operations.requests.get(key).is_some_and(waits) {
+                if self.operations.get(key).is_some_and(waits) {
                     self.go_on(now, key);
                 }
             }

@@ -121,7 +121,7 @@ impl Osd {
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
         self.groups.by_id.values().for_each(|group| group.check_invariants());
-        self.operations.requests.check_invariants();
+        self.operations.check_invariants();
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
         assert!(self.maps.is_telling() || !is_due, "intervals are stored");
         self.check_budgets();
@@ -333,7 +333,7 @@ impl Daemon for Osd {
             self.scrub.due,
             self.trim.due,
             self.heartbeats.due(),
-            self.operations.copies.due(),
+            self.operations.copies_due(),
             waits,
         ]);
         due.flatten().min()

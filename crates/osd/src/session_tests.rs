@@ -621,14 +621,14 @@ fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     for number in 0..4 * GROUPS {
         lone.send(conn, &format!("object{number}"), append(1), 0);
     }
-    assert_eq!(lone.osd.operations.requests.len(), 4 * GROUPS as usize);
-    let before = lone.osd.operations.requests.looked_at();
+    assert_eq!(lone.osd.operations.len(), 4 * GROUPS as usize);
+    let before = lone.osd.operations.looked_at();
     // All groups begin an interval, because their pool has changed.
     pool.min_size = 1;
     pool.size = 3;
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     assert_eq!(lone.replies.len(), 4 * GROUPS as usize);
-    let looked_at = lone.osd.operations.requests.looked_at() - before;
+    let looked_at = lone.osd.operations.looked_at() - before;
     assert!(looked_at <= 16 * GROUPS as usize, "{looked_at} requests");
 }
 

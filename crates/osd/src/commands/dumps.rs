@@ -95,7 +95,7 @@ impl Osd {
         };
         let usage = self.usage.usage();
         vec![
-            ("op_wip", json!(self.operations.requests.len())),
+            ("op_wip", json!(self.operations.len())),
             ("op", json!(reads + writes)),
             ("op_in_bytes", json!(since(sum.write_bytes, from.write_bytes))),
             ("op_out_bytes", json!(since(sum.read_bytes, from.read_bytes))),

@@ -119,7 +119,7 @@ impl Osd {
     /// Whether a request needs the state of its lost head, not of one of its clones. Objects that
     /// were not given up are read where they can be.
     pub(crate) fn needs_lost_head(&self, key: u64) -> bool {
-        let Some(request) = self.operations.requests.get(key) else { return false };
+        let Some(request) = self.operations.get(key) else { return false };
         let is_given_up = self
             .groups
             .by_id
@@ -182,7 +182,7 @@ impl Osd {
             unfound.into_iter().partition(|object| object.snap == SnapId::HEAD);
         for object in heads.into_iter().chain(clones) {
             tracing::warn!(%pg, %object, "nobody has the object, and it is given up as asked");
-            let request = self.operations.requests.insert(self.lost_request(pg, &object, command));
+            let request = self.operations.insert(self.lost_request(pg, &object, command));
             self.start(now, pg, request);
         }
     }

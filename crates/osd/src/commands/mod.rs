@@ -172,7 +172,7 @@ impl Osd {
     fn show(&mut self, prefix: &str, arguments: &Arguments) -> Option<Value> {
         let filter = words(arguments.get("filterstr"));
         let (now, options) = (self.env.now, &self.env.options);
-        let requests = self.operations.requests.iter().map(|(_, request)| request);
+        let requests = self.operations.iter().map(|(_, request)| request);
         Some(match prefix {
             "get_command_descriptions" => descriptions(),
             "help" => help(),

@@ -161,7 +161,7 @@ impl Osd {
     pub(crate) fn forget_early(&mut self, conn: ConnId) {
         self.inbox.early.sessions.remove(&conn);
         let mut gone = Vec::new();
-        let requests = &self.operations.requests;
+        let requests = &self.operations;
         let mut stays = |early: &Early| match early {
             Early::Group { conn: of, .. } => *of != conn,
             Early::Request(key) => {

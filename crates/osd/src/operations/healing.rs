@@ -112,6 +112,7 @@ impl Osd {
         let readers =
             self.operations.requests.of_group(pg).filter(|(_, request)| is_reader(request));
         let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
+        keys.sort_unstable();
         keys.sort_unstable_by_key(|key| {
             self.operations.requests.get(*key).map(|request| request.tid)
         });

@@ -88,7 +88,7 @@ impl Osd {
 
     fn recovery_limit(&self) -> usize {
         let limit = self.env.options.recovery_max_active;
-        match self.operations.requests.len() {
+        match self.operations.len() {
             0 => limit,
             _ => limit.div_ceil(BUSY_SHARE),
         }

@@ -67,7 +67,7 @@ impl Osd {
         let limit = self.env.options.op_complaint_time;
         let mut slow = SlowRequests::default();
         let mut oldest = None;
-        for (key, request) in self.operations.requests.iter() {
+        for (key, request) in self.operations.iter() {
             let age = now.since(request.arrived);
             if !matches!(request.origin, Origin::Client { .. }) || age < limit {
                 continue;

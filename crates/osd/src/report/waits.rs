@@ -19,10 +19,10 @@ impl Osd {
                 "its group rests before it is merged".to_owned()
             }
             None if group.queues.unleased.contains(&key) => self.missing_promises(now, group),
-            None if self.operations.memory.waits(key) => {
+            None if self.operations.waits_for_memory(key) => {
                 "memory that other requests hold".to_owned()
             }
-            None if self.operations.copies.waits(key) => "the object that it copies".to_owned(),
+            None if self.operations.waits_for_copy(key) => "the object that it copies".to_owned(),
             None if request.outstanding > 0 => "the disk of this OSD".to_owned(),
             None => cause_at_object(group, key, request)?,
         };

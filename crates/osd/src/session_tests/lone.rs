@@ -320,7 +320,7 @@ impl Lone {
 
     /// The tids of requests for pieces of copies that are in flight.
     pub fn copy_questions(&self) -> Vec<u64> {
-        self.osd.operations.copies.questions()
+        self.osd.operations.copies_asked()
     }
 
     /// Evicts all object contexts, as happens to idle ones.

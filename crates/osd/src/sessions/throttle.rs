@@ -112,7 +112,7 @@ impl Osd {
         // Pieces that other OSDs read are not bounded here.
         let is_counted =
             |request: &Request| request.is_of_client() && request.class != Class::Piece;
-        let requests = self.operations.requests.checked().map(|(_, request)| request);
+        let requests = self.operations.checked().map(|(_, request)| request);
         let sizes = requests.filter(|request| is_counted(request)).map(|request| request.bytes);
         let sizes: Vec<usize> = sizes.chain(self.inbox.charged()).collect();
         let (requests, bytes) = (sizes.len(), sizes.iter().sum::<usize>());

@@ -228,7 +228,7 @@ impl Osd {
         }
         step.left = Some(clones.len());
         for (snap, clone) in clones {
-            let request = self.operations.requests.insert(self.trim_request(pg, snap, &clone));
+            let request = self.operations.insert(self.trim_request(pg, snap, &clone));
             self.start(now, pg, request);
         }
     }
@@ -270,7 +270,7 @@ impl Osd {
     /// Ends a step. The next one begins immediately unless clients have requests in progress.
     fn end_step(&mut self, now: Time, pg: PgId, has_failed: bool) {
         let is_client = |request: &Request| matches!(request.origin, Origin::Client { .. });
-        let has_clients = self.operations.requests.iter().any(|(_, request)| is_client(request));
+        let has_clients = self.operations.iter().any(|(_, request)| is_client(request));
         let pause = match has_failed {
             true => RETRY,
             false if has_clients => self.env.options.snap_trim_sleep,

@@ -106,7 +106,7 @@ impl Osd {
         if execution.effects.is_empty() {
             return;
         }
-        let request = self.operations.requests.get(key).expect("the caller has it");
+        let request = self.operations.get(key).expect("the caller has it");
         let (origin, client) = (request.origin, request.caller.request.name);
         for effect in &execution.effects {
             match effect.clone() {
@@ -392,7 +392,7 @@ impl Osd {
     /// Repeats the effects on watches of a request that was executed before: that primary may have
     /// been interrupted before the watches were connected, or the client has a new session.
     pub(crate) fn repeat_watches(&mut self, now: Time, key: u64) {
-        let Some(request) = self.operations.requests.get(key) else { return };
+        let Some(request) = self.operations.get(key) else { return };
         let Origin::Client { conn } = request.origin else { return };
         let (pg, object) = (request.pg, HObject::head_of(request.object()));
         let name = request.caller.request.name;
@@ -498,8 +498,8 @@ impl Osd {
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
         for key in ended {
             let removal = self.removal(pg, object.clone(), key);
-            self.operations.requests.assign(removal, pg);
-            let request = self.operations.requests.get_mut(removal).expect("it was just made");
+            self.operations.assign(removal, pg);
+            let request = self.operations.get_mut(removal).expect("it was just made");
             request.nature.may_write = true;
             let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
             if let Some(context) = group.queues.objects.get_mut(object) {
@@ -536,6 +536,6 @@ impl Osd {
             retry_attempt: 0,
             features: 0,
         };
-        self.operations.requests.insert(Request::new(Origin::WatchTimeout, message, 0, caller))
+        self.operations.insert(Request::new(Origin::WatchTimeout, message, 0, caller))
     }
 }
