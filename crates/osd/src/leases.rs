@@ -50,7 +50,19 @@ pub(crate) struct Leases {
 #[derive(Debug)]
 pub(crate) struct GroupLease {
     /// Its end as last checked.
-    pub readable_until: Time,
+    readable_until: Time,
+}
+
+impl GroupLease {
+    /// Whether it was seen to be held until after this time.
+    pub fn is_known(&self, now: Time) -> bool {
+        now < self.readable_until
+    }
+
+    /// It must be checked again before the next read.
+    pub fn forget(&mut self) {
+        self.readable_until = Time::ZERO;
+    }
 }
 
 impl Default for GroupLease {

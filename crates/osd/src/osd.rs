@@ -142,7 +142,7 @@ impl Osd {
             return;
         }
         self.grant_memory(now);
-        if !self.recovery.scheduler.is_idle() {
+        if !self.recovery.is_idle() {
             self.schedule_recovery(now);
         }
         if !self.groups.asking.is_empty() {
@@ -320,18 +320,21 @@ impl Daemon for Osd {
             return Some(self.env.now);
         }
         if self.env.stage == Stage::Failed {
-            let due = [self.monitor.next_attempt(), self.report.schedule.due()];
+            let due = [self.monitor.next_attempt(), self.report.due()];
             return due.into_iter().flatten().min();
         }
-        let tick = self.watches.is_ticking().then_some(self.watches.next_tick);
-        let due =
-            [self.monitor.next_attempt(), self.report.schedule.due(), self.groups.retry_due, tick];
+        let due = [
+            self.monitor.next_attempt(),
+            self.report.due(),
+            self.groups.retry_due,
+            self.watches.due(),
+        ];
         let waits = self.groups.waits.first().map(|(until, _)| *until);
         let due = due.into_iter().chain([
-            self.recovery.scheduler.due(),
+            self.recovery.due(),
             self.leases.due(),
-            self.scrub.due,
-            self.trim.due,
+            self.scrub.due(),
+            self.trim.due(),
             self.heartbeats.due(),
             self.operations.copies_due(),
             waits,

@@ -70,19 +70,20 @@ impl Osd {
             sum.writes += group.counters.writes;
             sum.write_bytes += group.counters.write_bytes;
         }
-        let (reads, writes) = (self.report.history.reads, self.report.history.writes);
+        let (reads, writes) = self.report.latencies();
         PerfBase { counters: sum, reads, writes }
     }
 
     /// Resets the counters of `perf dump`. Statistics for the monitor are not affected.
     pub(crate) fn perf_reset(&mut self, name: &str) {
         if matches!(name, "all" | "osd") {
-            self.report.history.base = self.counted();
+            let counted = self.counted();
+            self.report.reset_perf(counted);
         }
     }
 
     fn perf(&self) -> Vec<(&'static str, Value)> {
-        let (counted, base) = (self.counted(), self.report.history.base);
+        let (counted, base) = (self.counted(), self.report.perf_base());
         let (sum, from) = (counted.counters, base.counters);
         // The counts of groups that have left this OSD are gone.
         let since = |sum: u64, from: u64| sum.saturating_sub(from);
@@ -156,26 +157,24 @@ impl Osd {
     pub(crate) fn dump_watchers(&self) -> Value {
         let mut found = Vec::new();
         for group in self.groups.by_id.values() {
-            for (object, watches) in &group.watches.by_object {
-                for (key, watch) in watches {
-                    let session = watch.conn.and_then(|conn| self.clients.get(conn));
-                    let addr = session.map(|session| session.addr()).unwrap_or_default();
-                    found.push(json!({
-                        "namespace": String::from_utf8_lossy(&object.namespace),
-                        "object": String::from_utf8_lossy(&object.name),
-                        "entity_name": {
-                            "type": key.name.kind.to_string(),
-                            "num": key.name.number,
-                        },
-                        "cookie": key.cookie,
-                        "timeout": watch.timeout.as_secs(),
-                        "entity_addr": {
-                            "type": addr_kind(addr.kind),
-                            "addr": addr.socket.map(|socket| socket.to_string()).unwrap_or_default(),
-                            "nonce": addr.nonce,
-                        },
-                    }));
-                }
+            for (object, key, watch) in group.watches.iter() {
+                let session = watch.conn().and_then(|conn| self.clients.get(conn));
+                let addr = session.map(|session| session.addr()).unwrap_or_default();
+                found.push(json!({
+                    "namespace": String::from_utf8_lossy(&object.namespace),
+                    "object": String::from_utf8_lossy(&object.name),
+                    "entity_name": {
+                        "type": key.name.kind.to_string(),
+                        "num": key.name.number,
+                    },
+                    "cookie": key.cookie,
+                    "timeout": watch.timeout().as_secs(),
+                    "entity_addr": {
+                        "type": addr_kind(addr.kind),
+                        "addr": addr.socket.map(|socket| socket.to_string()).unwrap_or_default(),
+                        "nonce": addr.nonce,
+                    },
+                }));
             }
         }
         Value::from(found)
@@ -191,7 +190,7 @@ impl Osd {
 
     pub(crate) fn dump_scrub_reservations(&self) -> Value {
         json!({
-            "scrubs_local": self.scrub.own.len(),
+            "scrubs_local": self.scrub.own_count(),
             "scrubs_remote": self.scrub.helped_count(),
             "osd_max_scrubs": self.env.options.max_scrubs,
         })
@@ -246,11 +245,11 @@ impl Osd {
     /// Evicts the contexts of idle objects.
     pub(crate) fn drop_caches(&mut self) {
         for group in self.groups.by_id.values_mut() {
-            let watches = &group.watches.by_object;
+            let watches = &group.watches;
             group
                 .queues
                 .objects
-                .retain(|object, context| !context.is_idle() || watches.contains_key(object));
+                .retain(|object, context| !context.is_idle() || watches.contains(object));
             let objects = &group.queues.objects;
             group.queues.cached.retain(|object| objects.contains_key(object));
         }

@@ -118,7 +118,7 @@ impl Osd {
             "version": info.last_update.to_string(),
             "reported_epoch": self.epoch().0,
             "state": state,
-            "last_change": group.report.reported.1.to_iso(),
+            "last_change": group.report.since().to_iso(),
             "log_start": info.log_tail.to_string(),
             "ondisk_log_start": info.log_tail.to_string(),
             "log_size": pg.log().len(),
@@ -149,7 +149,7 @@ impl Osd {
         let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
         let mut state = json!({
             "name": state_name(pg.state()),
-            "enter_time": group.report.reported.1.to_iso(),
+            "enter_time": group.report.since().to_iso(),
             "interval": pg.interval().0,
         });
         if !waiting.is_empty() {

@@ -104,8 +104,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
 /// Commands that are answered later.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
-    pub bench: Option<Box<Bench>>,
-    pub lost: LostCommands,
+    bench: Option<Box<Bench>>,
+    lost: LostCommands,
 }
 
 impl Osd {
@@ -194,13 +194,13 @@ impl Osd {
                 json!({ "complaint_time": complaint_time, "num_blocked_ops": ops.len(), "ops": ops })
             }
             "dump_historic_ops" => {
-                filtered_in(self.report.history.history(now, options, false), "ops", &filter)
+                filtered_in(self.report.dump_history(now, options, false), "ops", &filter)
             }
             "dump_historic_ops_by_duration" => {
-                filtered_in(self.report.history.history(now, options, true), "ops", &filter)
+                filtered_in(self.report.dump_history(now, options, true), "ops", &filter)
             }
             "dump_historic_slow_ops" => {
-                filtered_in(self.report.history.slow(now, options), "Ops", &filter)
+                filtered_in(self.report.dump_slow(now, options), "Ops", &filter)
             }
             "dump_watchers" => self.dump_watchers(),
             "dump_blocklist" => self.dump_blocklist(),
@@ -305,7 +305,7 @@ impl Osd {
         let reports = count.and_then(|count| u64::try_from(count).ok()).filter(|count| *count > 0);
         let used = used.map(|used| (used + SLIGHTLY_MORE).min(1.0));
         self.usage.inject(used.map(|used| Injected { used, reports }));
-        self.report.schedule.request(self.env.now);
+        self.report.request(self.env.now);
         self.check_room(self.env.now);
         Ok(())
     }

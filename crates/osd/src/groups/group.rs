@@ -93,12 +93,6 @@ impl Group {
         self.pg.set_time(now, promised);
     }
 
-    /// Whether the recovery scheduler has outdated values.
-    pub fn recovery_changed(&self) -> bool {
-        self.pg.recovering() != self.recovery.active
-            || self.pg.wants_recovery() != self.recovery.is_wanted
-    }
-
     /// Panics if the group or its object contexts contradict themselves.
     pub fn check_invariants(&self) {
         self.pg.check_invariants();
@@ -114,7 +108,7 @@ impl Osd {
                 if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
                     self.groups.state_times.add(past);
                 }
-                if group.recovery_changed() {
+                if group.recovery.is_outdated(&group.pg) {
                     self.note_recovery(pg);
                 }
                 return;
@@ -138,7 +132,7 @@ impl Osd {
                     self.interrupted(now, pg, &tickets, members_stay);
                 }
                 Output::Activated => self.activated(now, pg),
-                Output::Clean => self.report.schedule.request_soon(now),
+                Output::Clean => self.report.request_soon(now),
                 Output::Recovered { object } => self.recovered(now, pg, &HObject::head_of(&object)),
                 Output::WantsMap => drop(self.groups.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
@@ -158,7 +152,7 @@ impl Osd {
         self.drop_requests(now, pg);
         self.release(now, pg);
         if let Some(group) = self.groups.by_id.remove(&pg) {
-            self.recovery.scheduler.forget(pg, group.recovery.active);
+            self.recovery.forget(pg, &group.recovery);
         }
     }
 }

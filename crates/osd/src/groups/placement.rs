@@ -131,7 +131,7 @@ impl Osd {
         }
         // The monitor waits for the state of the groups.
         if self.maps.map().pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
-            self.report.schedule.request(now);
+            self.report.request(now);
         }
         resumed.into_iter().for_each(|pg| self.activated(now, pg));
     }
@@ -166,7 +166,7 @@ impl Osd {
         }
         if !group.pg.is_primary() {
             // No replica has the order, and it must not be repeated if this OSD becomes primary again.
-            group.scrub.order = None;
+            group.scrub.forget_order();
         }
         if group.pg.is_primary() && !was_primary {
             // A primary that has just restarted may have been primary for clients since its `up_from`.

@@ -54,7 +54,7 @@ impl Osd {
         let Some(version) = version else { return false };
         if !group.pg.missing().contains(&object) {
             if group.pg.distrust(&object, version, &[whoami]) {
-                group.scrub.repairs += 1;
+                group.scrub.count_repair();
                 self.note_repair(pg, FoundBy::Read, &[whoami]);
             } else if !group.pg.cannot_read(&object, version) {
                 self.pump_group(now, pg);

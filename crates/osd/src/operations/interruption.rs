@@ -10,7 +10,7 @@ use types::{Epoch, Errno, PgId};
 impl Osd {
     /// The group has become active: starts the requests that waited.
     pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
-        self.report.schedule.request(now);
+        self.report.request(now);
         self.scrub.hurry(now);
         self.keep_order(now, pg);
         self.note_trim(now, pg);
@@ -25,7 +25,7 @@ impl Osd {
     /// here if this OSD is still the primary, otherwise at the new primary, to which its client
     /// resends it.
     pub(crate) fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
-        self.report.schedule.request(now);
+        self.report.request(now);
         if !members_stay {
             match self.groups.by_id.get(&pg).is_some_and(|group| group.pg.is_primary()) {
                 true => self.discard_notifications(pg),
@@ -35,7 +35,7 @@ impl Osd {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
         keys.extend(group.queues.interrupt());
-        group.lease.readable_until = Time::ZERO;
+        group.lease.forget();
         group.resume();
         group.trim.begin_anew();
         let stays = group.pg.is_primary();

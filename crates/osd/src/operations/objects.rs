@@ -301,9 +301,9 @@ impl Osd {
             }
         };
         let snaps = group.snapshots.to_preserve(request);
-        let watches = group.watches.by_object.get(object);
+        let watches = group.watches.of(object);
         let is_connected = |key: &WatcherKey| {
-            watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.conn.is_some())
+            watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.is_connected())
         };
         let replacing = (is_lost && request.replaces_object()).then(|| request.as_replacement());
         let verdict = execute(&Input {
@@ -566,7 +566,7 @@ impl Osd {
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         if group.rests {
-            self.report.schedule.request(now);
+            self.report.request(now);
         }
         self.pump_object(now, pg, &object);
     }
@@ -584,7 +584,7 @@ impl Osd {
         }
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         if group.pg.is_active() {
-            if now >= group.lease.readable_until && !self.may_read(now, pg) {
+            if !group.lease.is_known(now) && !self.may_read(now, pg) {
                 self.wait_for_lease(now, pg, object, key);
                 return Progress::Begun;
             }
@@ -623,7 +623,7 @@ impl Osd {
                 return;
             }
             let Some(oldest) = group.queues.cached.pop_front() else { return };
-            let watched = group.watches.by_object.contains_key(&oldest);
+            let watched = group.watches.contains(&oldest);
             match !watched && group.queues.objects.get(&oldest).is_some_and(ObjectContext::is_idle)
             {
                 true => drop(group.queues.objects.remove(&oldest)),

@@ -27,16 +27,14 @@ impl Osd {
         let Some(mut request) = self.operations.requests.remove(key) else { return };
         self.operations.memory.release(&mut request);
         let reply = reply(OsdReply::to(&request.message, 0, self.epoch()));
-        if self.report.images.is_counting() {
-            self.report.images.count(self.env.now, &request, &reply);
-        }
+        self.report.note_reply(self.env.now, &request, &reply);
         match request.origin {
             Origin::Client { conn } => {
                 let features = request.caller.features;
                 let message = reply.encode(features).with_tid(request.tid);
                 self.send(conn, message);
                 self.discharge(conn, request.bytes);
-                self.report.history.note(self.env.now, request, &self.env.options);
+                self.report.note_end(self.env.now, request, &self.env.options);
             }
             Origin::Copy { copy } => self.copy_replied(copy, reply),
             Origin::WatchTimeout => {}

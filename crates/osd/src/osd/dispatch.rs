@@ -32,7 +32,7 @@ impl Osd {
                 self.usage.end_commit(bytes);
                 if matches!(outcome, Err(StoreError::NoSpace { .. })) {
                     self.usage.note_refusal();
-                    self.report.schedule.request(now);
+                    self.report.request(now);
                 }
                 if let Some(group) = self.groups.by_id.get_mut(&pg).filter(|g| g.serial == serial) {
                     if !group.pg.is_serving() {
@@ -128,7 +128,7 @@ impl Osd {
     /// Connects to a monitor for the first time.
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.connect_to_monitor();
-        self.report.schedule.request(now);
+        self.report.request(now);
     }
 }
 

@@ -37,7 +37,7 @@ impl Osd {
             self.connect_to_monitor();
         }
         self.take_leave();
-        self.report.schedule.request(now);
+        self.report.request(now);
     }
 
     /// Whether the OSD is out of service until it is restarted.

@@ -7,6 +7,7 @@
 
 use crate::{Osd, limits};
 use engine::Time;
+use pg::Pg;
 use std::collections::BTreeSet;
 use types::PgId;
 
@@ -28,8 +29,15 @@ pub(crate) struct Scheduler {
 /// The values of one group that the scheduler knows.
 #[derive(Debug, Default)]
 pub(crate) struct GroupRecovery {
-    pub active: usize,
-    pub is_wanted: bool,
+    active: usize,
+    is_wanted: bool,
+}
+
+impl GroupRecovery {
+    /// Whether the scheduler's values are outdated.
+    pub fn is_outdated(&self, pg: &Pg) -> bool {
+        pg.recovering() != self.active || pg.wants_recovery() != self.is_wanted
+    }
 }
 
 impl Scheduler {
@@ -56,10 +64,10 @@ impl Scheduler {
         };
     }
 
-    /// Forgets a group that had `active` objects in recovery.
-    pub fn forget(&mut self, pg: PgId, active: usize) {
+    /// Forgets a group that is gone.
+    pub fn forget(&mut self, pg: PgId, known: &GroupRecovery) {
         self.queue.remove(&pg);
-        self.active -= active;
+        self.active -= known.active;
     }
 }
 

@@ -11,40 +11,109 @@ pub(crate) mod waits;
 
 use self::group_state::{Shortage, blocked_by, shortage, state_bits};
 use self::image_traffic::ImageCounts;
-use self::op_history::OpHistory;
+use self::op_history::{Latency, OpHistory, PerfBase};
 use self::repairs::Repairs;
 use self::schedule::Schedule;
-use crate::env::Stage;
+use crate::env::{Options, Stage};
 use crate::groups::Group;
+use crate::operations::request::Request;
 use crate::tokens::Token;
 use crate::{Osd, limits};
 use engine::{Duration, Time};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use store::{Outcome, RequestKind, StoreError, Usage};
 use types::features::SUPPORTED;
 use types::{Epoch, PgId, UTime};
-use wire::MessageBody;
 use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
+use wire::{MessageBody, OsdReply};
 
 /// Duration that the first report of image traffic covers.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
 
-/// What the monitor and administrators are told.
+/// State behind the reports to the monitor and the answers to administrators.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    pub schedule: Schedule,
-    pub images: ImageCounts,
-    pub history: OpHistory,
-    pub repairs: Repairs,
+    schedule: Schedule,
+    images: ImageCounts,
+    history: OpHistory,
+    repairs: Repairs,
 }
 
-/// What the last report said of one group.
+/// State of one group according to the last report.
 #[derive(Debug, Default)]
 pub(crate) struct GroupReport {
     /// Number of unfound objects.
-    pub unfound: u64,
+    unfound: u64,
     /// The state bits, and since when.
-    pub reported: (u64, UTime),
+    reported: (u64, UTime),
+}
+
+impl GroupReport {
+    /// When the state of the group last changed, as far as reports showed it.
+    pub fn since(&self) -> UTime {
+        self.reported.1
+    }
+}
+
+impl Report {
+    /// When the next report is due; `None` while one is being prepared.
+    pub fn due(&self) -> Option<Time> {
+        self.schedule.due()
+    }
+
+    /// Requests a report soon, because of a change.
+    pub fn request(&mut self, now: Time) {
+        self.schedule.request(now);
+    }
+
+    /// Requests a report of a group's state that is only of interest to people.
+    pub fn request_soon(&mut self, now: Time) {
+        self.schedule.request_soon(now);
+    }
+
+    /// Counts a reply for the traffic of images, if the monitor wants that.
+    pub fn note_reply(&mut self, now: Time, request: &Request, reply: &OsdReply) {
+        if self.images.is_counting() {
+            self.images.count(now, request, reply);
+        }
+    }
+
+    /// Keeps a client's request that was answered.
+    pub fn note_end(&mut self, now: Time, request: Request, options: &Options) {
+        self.history.note(now, request, options);
+    }
+
+    /// Latencies of reads and of writes since the OSD started.
+    pub fn latencies(&self) -> (Latency, Latency) {
+        (self.history.reads, self.history.writes)
+    }
+
+    /// The counters at the last `perf reset`.
+    pub fn perf_base(&self) -> PerfBase {
+        self.history.base
+    }
+
+    /// `perf reset`
+    pub fn reset_perf(&mut self, counted: PerfBase) {
+        self.history.base = counted;
+    }
+
+    /// `dump_historic_ops`, in order of completion, or `dump_historic_ops_by_duration`.
+    pub fn dump_history(&mut self, now: Time, options: &Options, by_duration: bool) -> Value {
+        self.history.history(now, options, by_duration)
+    }
+
+    /// `dump_historic_slow_ops`
+    pub fn dump_slow(&mut self, now: Time, options: &Options) -> Value {
+        self.history.slow(now, options)
+    }
+
+    /// Number of requests that are kept: recent, slowest, and slow ones.
+    #[cfg(test)]
+    pub fn kept(&self) -> (usize, usize, usize) {
+        self.history.kept()
+    }
 }
 
 impl Osd {
@@ -161,7 +230,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         group.report.reported = (state, now);
     }
     let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
-    let stamps = group.scrub.stamps.unwrap_or_default();
+    let stamps = group.scrub.stamps().unwrap_or_default();
     let when = |is: bool| if is { now } else { UTime::ZERO };
     let Shortage { degraded, misplaced } = shortage(pg);
     PgStat {
@@ -195,9 +264,9 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         omap_keys: stamps.omaps.size.keys,
         omap_bytes: stamps.omaps.size.bytes,
         large_omaps: stamps.omaps.large_objects,
-        repaired: group.scrub.repairs,
+        repaired: group.scrub.repairs(),
         snaptrim_queue: group.left_to_trim(),
-        purged_snaps: group.trim.purged.intervals().collect(),
+        purged_snaps: group.trim.purged().intervals().collect(),
         ..PgStat::default()
     }
 }

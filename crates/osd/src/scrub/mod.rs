@@ -9,6 +9,7 @@
 //! checked again before it counts as repaired.
 
 mod inconsistent;
+mod member;
 mod orders;
 mod schedule;
 
@@ -17,7 +18,6 @@ use crate::report::repairs::FoundBy;
 use crate::tokens::{ScrubTag, Token};
 use bytes::Bytes;
 use engine::{Duration, Message, Time};
-use pg::message::Header;
 use pg::scrub::message::Body;
 use pg::scrub::{
     Count, End, Finding, Level, Member, OmapSize, OmapTotals, Order, Round, RoundOutput,
@@ -40,9 +40,9 @@ const ROUND_NUMBERS: u64 = 1 << 32;
 #[derive(Debug, Default)]
 pub(crate) struct Scrubs {
     /// When to look for a group that is due.
-    pub due: Option<Time>,
+    due: Option<Time>,
     /// Groups that are scrubbed here as primary.
-    pub own: BTreeSet<PgId>,
+    own: BTreeSet<PgId>,
     /// Groups with a reservation by their primary, and the interval of each.
     helped: BTreeMap<PgId, Epoch>,
     rounds: u64,
@@ -53,26 +53,26 @@ pub(crate) struct Scrubs {
 #[derive(Debug, Default)]
 pub(crate) struct GroupScrub {
     /// `None` until read from the store.
-    pub stamps: Option<Stamps>,
-    pub is_loading: bool,
+    stamps: Option<Stamps>,
+    is_loading: bool,
     /// When the group was first seen here.
-    pub since: Option<UTime>,
+    since: Option<UTime>,
     /// An order of an administrator that waits for the stamps to be loaded; then the group keeps it.
-    pub order: Option<Order>,
+    order: Option<Order>,
     /// Earliest start, after a round that was aborted.
-    pub not_before: Option<Time>,
-    pub running: Option<Box<Running>>,
-    pub member: Member,
+    not_before: Option<Time>,
+    running: Option<Box<Running>>,
+    member: Member,
     member_of: Option<(OsdId, Epoch)>,
     /// Repaired objects that must be checked again.
-    pub repaired: BTreeMap<HObject, Level>,
+    repaired: BTreeMap<HObject, Level>,
     /// Objects that were repaired from good copies, after scrubs or failed reads.
-    pub repairs: u64,
+    repairs: u64,
     /// Inconsistencies that the last scrub in this interval found.
-    pub findings: BTreeMap<HObject, Finding>,
-    pub snap_findings: BTreeMap<HObject, SnapFinding>,
+    findings: BTreeMap<HObject, Finding>,
+    snap_findings: BTreeMap<HObject, SnapFinding>,
     /// The interval of the findings.
-    pub findings_of: Option<Epoch>,
+    findings_of: Option<Epoch>,
 }
 
 /// A round whose primary this OSD is.
@@ -90,6 +90,16 @@ pub(crate) struct Running {
 }
 
 impl Scrubs {
+    /// When to look for a group that is due.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Number of groups that are scrubbed here as primary.
+    pub fn own_count(&self) -> usize {
+        self.own.len()
+    }
+
     /// Number of reservations by primaries.
     pub fn helped_count(&self) -> usize {
         self.helped.len()
@@ -103,6 +113,26 @@ impl Scrubs {
 }
 
 impl GroupScrub {
+    /// The stamps of the last scrubs; `None` until read from the store.
+    pub fn stamps(&self) -> Option<Stamps> {
+        self.stamps
+    }
+
+    /// Objects that were repaired from good copies, after scrubs or failed reads.
+    pub fn repairs(&self) -> u64 {
+        self.repairs
+    }
+
+    /// Counts an object that is repaired after a failed read.
+    pub fn count_repair(&mut self) {
+        self.repairs += 1;
+    }
+
+    /// Forgets the order of an administrator: this OSD is not the primary any more.
+    pub fn forget_order(&mut self) {
+        self.order = None;
+    }
+
     /// State bits of the group's scrubs.
     pub fn state_bits(&self) -> u64 {
         use wire::internal::pg_state::{DEEP_SCRUB, INCONSISTENT, REPAIR, SCRUBBING};
@@ -215,44 +245,6 @@ impl Osd {
         }
     }
 
-    /// Performs reads for the scrub of another primary, and sends the answer.
-    fn pump_member(&mut self, pg: PgId) {
-        while let Some(group) = self.groups.by_id.get_mut(&pg) {
-            if let Some((tag, kind)) = group.scrub.member.poll_request() {
-                let serial = group.serial;
-                self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::Member(tag) }, kind);
-                continue;
-            }
-            let Some((number, mut map)) = group.scrub.member.poll_answer() else { return };
-            let Some((primary, interval)) = group.scrub.member_of else { return };
-            if interval == group.pg.interval() {
-                if let Some(map) = &mut map {
-                    self.add_to_index(pg, std::mem::take(&mut map.unindexed));
-                }
-                self.send_scrub(pg, primary, &Body::Map(number, map));
-            }
-        }
-    }
-
-    fn send_scrub(&mut self, pg: PgId, to: OsdId, body: &Body) {
-        let Some(group) = self.groups.by_id.get(&pg) else { return };
-        let header = Header { pg, epoch: self.maps.map().epoch, interval: group.pg.interval() };
-        self.send_to_osd(to, body.encode(&header));
-    }
-
-    fn promise_help(&mut self, pg: PgId, to: OsdId) {
-        let groups = &self.groups.by_id;
-        self.scrub.helped.retain(|pg, interval| {
-            groups.get(pg).is_some_and(|group| group.pg.interval() == *interval)
-        });
-        let is_free = self.scrub.helped.len() < self.env.options.max_scrubs.max(1);
-        if is_free {
-            let interval = self.groups.by_id[&pg].pg.interval();
-            self.scrub.helped.insert(pg, interval);
-        }
-        self.send_scrub(pg, to, &Body::Reserved(is_free));
-    }
-
     /// Begins a round. Objects that were repaired are checked again first, in a round of their own.
     pub(crate) fn begin_scrub(&mut self, now: Time, pg: PgId, level: Level, order: Option<Order>) {
         let whoami = self.env.config.id;
@@ -288,7 +280,7 @@ impl Osd {
             heard: now,
         }));
         self.scrub.own.insert(pg);
-        self.report.schedule.request(now);
+        self.report.request(now);
         self.pump_scrub(now, pg);
     }
 
@@ -418,7 +410,7 @@ impl Osd {
     fn end_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
         self.scrub.own.remove(&pg);
         self.scrub.due = Some(now);
-        self.report.schedule.request(now);
+        self.report.request(now);
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let (objects, busy) = running.round.progress();
         let scrub = &mut group.scrub;

@@ -160,7 +160,7 @@ impl Osd {
         let stamps = stamps.and_then(Result::ok).unwrap_or_default();
         group.scrub.stamps.get_or_insert(stamps);
         if stamps.errors.total() > 0 {
-            self.report.schedule.request(now);
+            self.report.request(now);
         }
         self.keep_order(now, pg);
     }

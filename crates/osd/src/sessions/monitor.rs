@@ -103,7 +103,7 @@ impl Osd {
         self.ask_again();
         self.repeat_heartbeat_reports(now);
         self.take_leave();
-        self.report.schedule.request(now);
+        self.report.request(now);
     }
 
     /// Repeats the groups' requests to a monitor that may not have got them.

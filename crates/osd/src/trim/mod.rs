@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct GroupTrim {
     /// Snapshots of the queue that this group has trimmed completely.
-    pub purged: SnapIntervals,
+    purged: SnapIntervals,
     step: Option<Step>,
     not_before: Time,
     /// The index is complete once this version is durable: no later write makes clones for
@@ -56,6 +56,11 @@ struct Step {
 }
 
 impl GroupTrim {
+    /// Snapshots of the queue that this group has trimmed completely.
+    pub fn purged(&self) -> &SnapIntervals {
+        &self.purged
+    }
+
     /// Restarts, after a change of the members.
     pub fn begin_anew(&mut self) {
         *self = GroupTrim::default();
@@ -96,13 +101,24 @@ pub(crate) struct Trims {
     queue: BTreeSet<PgId>,
     resting: BTreeSet<(Time, PgId)>,
     busy: BTreeSet<PgId>,
-    pub due: Option<Time>,
+    due: Option<Time>,
     /// Number of groups examined.
     #[cfg(test)]
-    pub looked_at: usize,
+    looked_at: usize,
 }
 
 impl Trims {
+    /// When a group may be trimmed.
+    pub fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Number of groups examined.
+    #[cfg(test)]
+    pub fn looked_at(&self) -> usize {
+        self.looked_at
+    }
+
     fn look_at(&mut self, when: Time) {
         self.due = Some(self.due.map_or(when, |due| due.min(when)));
     }
@@ -282,7 +298,7 @@ impl Osd {
         self.trim.busy.remove(&pg);
         self.trim.queue.insert(pg);
         if group.next_to_trim().is_none() {
-            self.report.schedule.request(now);
+            self.report.request(now);
         }
         self.trim.look_at(now + pause);
     }

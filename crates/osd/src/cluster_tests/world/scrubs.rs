@@ -42,7 +42,7 @@ impl World {
     pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
-        osd.groups.by_id[&pg].scrub.stamps.unwrap_or_default()
+        osd.groups.by_id[&pg].scrub.stamps().unwrap_or_default()
     }
 
     /// The durable scrub stamps on the disk of an OSD.
@@ -65,7 +65,7 @@ impl World {
     /// Scrub stamps of each copy.
     pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        osds.flat_map(|osd| osd.groups.by_id.values().filter_map(|group| group.scrub.stamps))
+        osds.flat_map(|osd| osd.groups.by_id.values().filter_map(|group| group.scrub.stamps()))
             .collect()
     }
 
@@ -74,7 +74,7 @@ impl World {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups =
             osds.flat_map(|osd| osd.groups.by_id.values().filter(|group| group.pg.is_primary()));
-        groups.map(|group| group.scrub.stamps.unwrap_or_default()).collect()
+        groups.map(|group| group.scrub.stamps().unwrap_or_default()).collect()
     }
 
     /// Number of copies of groups with an order that was not carried out.
@@ -89,6 +89,6 @@ impl World {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups =
             osds.flat_map(|osd| osd.groups.by_id.values().filter(|group| group.pg.is_primary()));
-        groups.map(|group| group.scrub.stamps.map_or(0, |stamps| stamps.errors.total())).sum()
+        groups.map(|group| group.scrub.stamps().map_or(0, |stamps| stamps.errors.total())).sum()
     }
 }
