@@ -77,19 +77,20 @@ impl Osd {
         key: u64,
         errno: Errno,
     ) -> bool {
-        let whoami = self.config.id;
-        let Some(group) = self.groups.get_mut(&pg).filter(|_| errno == Errno::IO) else {
+        let whoami = self.env.config.id;
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|_| errno == Errno::IO) else {
             return false;
         };
-        let state = group.objects.get(object).and_then(|context| context.state.as_ref());
+        let state = group.queues.objects.get(object).and_then(|context| context.state.as_ref());
         let Some(version) = state.map(|state| state.info.version) else { return false };
         if !group.pg.distrust(object, version, &[whoami]) {
             return false;
         }
         tracing::error!(%pg, %object, "a write met damage; the object comes from another copy");
-        group.scrub.repairs += 1;
+        group.scrub.count_repair();
         self.note_repair(pg, FoundBy::Read, &[whoami]);
-        self.requests.get_mut(key).expect("the caller has it").is_healed = true;
+        let request = self.operations.requests.get_mut(key).expect("the caller has it");
+        request.refused.as_mut().expect("its store refused it").is_healed = true;
         true
     }
 

@@ -1,7 +1,7 @@
 //! The end of an interval, and the beginning of the next one, as the requests of a group see it.
 
 use crate::Osd;
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::{Origin, Refusal, Request};
 use engine::Time;
 use maps::stable_mod;
 use store::StoreError;
@@ -55,8 +55,8 @@ impl Osd {
             _ => Errno::IO,
         };
         if let Some(request) = self.operations.requests.get_mut(key) {
-            let (first, times) = request.refused.unwrap_or((errno, 0));
-            request.refused = Some((first, times + 1));
+            let first = Refusal { errno, times: 0, is_healed: false };
+            request.refused.get_or_insert(first).times += 1;
         }
     }
 

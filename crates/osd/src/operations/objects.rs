@@ -9,7 +9,7 @@ use crate::execute::{
     Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
 use crate::operations::object::{Fate, ObjectContext, Progress};
-use crate::operations::request::{Class, Origin, Request};
+use crate::operations::request::{Class, Origin, Refusal, Request};
 use crate::operations::snapshots::index_clones;
 use crate::tokens::Token;
 use crate::{Osd, limits};
@@ -168,10 +168,8 @@ impl Osd {
         if self.fate_of(pg, object, key) == Fate::Fails {
             return self.reject(pg, object, key, Errno::IO);
         }
-        if let Some((errno, times)) = request.refused
-            && (times > 1 || !request.is_healed)
-        {
-            return self.refuse(now, pg, object, key, (errno, times));
+        if let Some(refusal) = request.refused.filter(Refusal::is_final) {
+            return self.refuse(now, pg, object, key, refusal);
         }
         if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
             return progress;
@@ -245,9 +243,10 @@ impl Osd {
         pg: PgId,
         object: &HObject,
         key: u64,
-        (errno, times): (Errno, u32),
+        refusal: Refusal,
     ) -> Progress {
-        if times > 1 {
+        let errno = refusal.errno;
+        if refusal.times > 1 {
             return self.reject(pg, object, key, errno);
         }
         let context = self.context_mut(pg, object).expect("the request was in its queue");

@@ -135,6 +135,23 @@ pub(crate) struct Page {
     pub whiteouts: BTreeSet<HObject>,
 }
 
+/// Refusals of a write by our store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Refusal {
+    /// The first error.
+    pub errno: Errno,
+    pub times: u32,
+    /// Our copy of the object was replaced after the first one.
+    pub is_healed: bool,
+}
+
+impl Refusal {
+    /// Whether the client is told: the write is not tried again.
+    pub fn is_final(&self) -> bool {
+        self.times > 1 || !self.is_healed
+    }
+}
+
 /// One request in progress.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -172,10 +189,8 @@ pub(crate) struct Request {
     pub is_ready: bool,
     /// The outcome of a write in flight, and its version.
     pub outcome: Option<(Box<Execution>, EVersion)>,
-    /// The error by which our store refused it at earlier attempts, and their number.
-    pub refused: Option<(Errno, u32)>,
-    /// Since then our copy of the object was replaced.
-    pub is_healed: bool,
+    /// Our store refused it at earlier attempts.
+    pub refused: Option<Refusal>,
 }
 
 impl Request {
@@ -214,7 +229,6 @@ impl Request {
             is_ready: false,
             outcome: None,
             refused: None,
-            is_healed: false,
         }
     }
 
