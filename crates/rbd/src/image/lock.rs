@@ -182,7 +182,7 @@ impl Image {
             return;
         }
         let (header, old) = (self.header.clone(), WatchId(me.handle));
-        let task = Task::new(move |workflow| lock::renew(workflow, &header, old, watch));
+        let task = Task::perform(async move |steps| lock::renew(&steps, &header, old, watch).await);
         self.change_lock(Change::Renewing(Renewal { task, watch, is_draining }));
     }
 

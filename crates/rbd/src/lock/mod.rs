@@ -5,16 +5,19 @@
 //! refuse its requests that are still on their way.
 
 mod calls;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use calls::{LockIdentity, assert_locked, lock, unlock};
 
 use crate::header::{self, Header};
 use crate::notify::{ClientId, Notification, Response};
+use crate::steps::NamedSteps;
 use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, tasks};
 use calls::{Holder, LockInfo};
 use engine::Duration;
-use rados::{ClusterRequest, Place, Reply, WatchId};
+use rados::{ClusterRequest, Place, Reply, Steps, WatchId};
 use types::{EntityType, Errno};
 
 /// Delay between attempts after the owner agreed to release the lock.
@@ -56,6 +59,30 @@ pub(crate) fn attempt(
     Ok(Attempt::NotYet)
 }
 
+/// Makes one attempt to acquire the lock from its current owner.
+pub(crate) async fn attempt_async(
+    steps: &Steps,
+    header: &Header,
+    watch: WatchId,
+) -> Result<Attempt, Error> {
+    let me = ClientId { global_id: identify_async(steps).await?, handle: watch.0 };
+    let place = header.place();
+    let identity = LockIdentity::of_watch(watch.0);
+    match steps.write(&place, vec![lock(&identity)]).await {
+        // An earlier attempt, whose response was dropped, may have acquired it.
+        Ok(_) | Err(Errno::EXIST) => return Ok(Attempt::Taken(me)),
+        Err(Errno::BUSY) => {}
+        Err(errno) => return Err(failed(header, "taking the lock", errno)),
+    }
+    if let Some(holder) = holder_async(steps, header, &place).await? {
+        match is_alive_async(steps, &place, &holder).await? {
+            true => ask_for_it_async(steps, header, me).await?,
+            false => take_away_async(steps, header, &holder, me).await?,
+        }
+    }
+    Ok(Attempt::NotYet)
+}
+
 fn failed(header: &Header, step: &str, errno: Errno) -> Error {
     match errno {
         Errno::BLOCKLISTED => blocklisted(header),
@@ -79,9 +106,19 @@ pub(crate) fn identify(workflow: &mut Workflow) -> Result<u64, Stop> {
     }
 }
 
+pub(crate) async fn identify_async(steps: &Steps) -> Result<u64, Error> {
+    let identity = steps.identify().await;
+    identity.map_err(|_| Error::cluster("asking for this client's number", Errno::IO))
+}
+
 fn look_at_lock(workflow: &mut Workflow, place: &Place) -> Result<LockInfo, Stop> {
     let reply = workflow.read("asking who has the lock", place, || vec![calls::get_info()])?;
     Ok(crate::calls::output(&reply, 0, "the lock")?)
+}
+
+async fn look_at_lock_async(steps: &Steps, place: &Place) -> Result<LockInfo, Error> {
+    let reply = steps.read_step("asking who has the lock", place, vec![calls::get_info()]).await?;
+    crate::calls::output(&reply, 0, "the lock")
 }
 
 /// The current owner; an error if the lock is not one that its owner releases on request.
@@ -104,8 +141,41 @@ fn holder(workflow: &mut Workflow, header: &Header, place: &Place) -> Result<Opt
     }
 }
 
+/// The current owner; an error if the lock is not one that its owner releases on request.
+async fn holder_async(
+    steps: &Steps,
+    header: &Header,
+    place: &Place,
+) -> Result<Option<Holder>, Error> {
+    let info = look_at_lock_async(steps, place).await?;
+    let internal = LockIdentity::of_watch(0).tag.as_bytes();
+    let is_ours = info.is_exclusive && info.tag == internal;
+    match info.holders.into_iter().next() {
+        None => Ok(None),
+        Some(holder) if is_ours && holder.watch().is_some() => Ok(Some(holder)),
+        Some(holder) => {
+            let image = &header.spec;
+            let text = format!(
+                "{image} is locked by {:?} at {}, with the cookie {:?}; `rbd lock rm` takes such a \
+                 lock away",
+                holder.name, holder.addr, holder.cookie
+            );
+            Err(Error::cluster(text, Errno::BUSY))
+        }
+    }
+}
+
 fn is_alive(workflow: &mut Workflow, place: &Place, holder: &Holder) -> Result<bool, Stop> {
     let watchers = tasks::watchers(workflow, place)?;
+    let is_his = |watcher: &wire::watch::Watcher| {
+        let (at, his) = (watcher.addr, holder.addr);
+        Some(watcher.cookie) == holder.watch() && (at.socket, at.nonce) == (his.socket, his.nonce)
+    };
+    Ok(watchers.iter().any(is_his))
+}
+
+async fn is_alive_async(steps: &Steps, place: &Place, holder: &Holder) -> Result<bool, Error> {
+    let watchers = tasks::watchers_async(steps, place).await?;
     let is_his = |watcher: &wire::watch::Watcher| {
         let (at, his) = (watcher.addr, holder.addr);
         Some(watcher.cookie) == holder.watch() && (at.socket, at.nonce) == (his.socket, his.nonce)
@@ -130,6 +200,26 @@ fn ask_for_it(workflow: &mut Workflow, header: &Header, me: ClientId) -> Result<
         return Err(Error::cluster(text, Errno::ROFS).into());
     }
     workflow.delay(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED })
+}
+
+/// Asks the owner to release the lock; fails if it answers that it keeps it.
+async fn ask_for_it_async(steps: &Steps, header: &Header, me: ClientId) -> Result<(), Error> {
+    let request = Notification::RequestLock { from: me, force: false };
+    let answer = steps.request(notification(header, request)).await;
+    let replies = match answer {
+        Ok(Reply::Notified(result)) => result.replies,
+        Err(Errno::BLOCKLISTED) => return Err(blocklisted(header)),
+        _ => Default::default(),
+    };
+    let responses = replies.values().filter(|reply| !reply.is_empty());
+    let responses = responses.filter_map(|reply| codec::decode_all("response", reply).ok());
+    let responses: Vec<Response> = responses.collect();
+    if responses.iter().any(|Response(result)| *result == Errno::ROFS.negative()) {
+        let text = format!("{} is used by a client that keeps its exclusive lock", header.spec);
+        return Err(Error::cluster(text, Errno::ROFS));
+    }
+    steps.wait(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED }).await;
+    Ok(())
 }
 
 pub(crate) fn notification(header: &Header, notification: Notification) -> ClusterRequest {
@@ -157,6 +247,30 @@ fn take_away(
     match workflow.try_write(&place, || vec![calls::break_lock(holder)])? {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
         Err(errno) => Err(failed(header, "breaking the lock", errno).into()),
+    }
+}
+
+/// Breaks the lock of an owner that does not watch any more.
+async fn take_away_async(
+    steps: &Steps,
+    header: &Header,
+    holder: &Holder,
+    me: ClientId,
+) -> Result<(), Error> {
+    let place = header.place();
+    // A later owner watches.
+    if !look_at_lock_async(steps, &place).await?.holders.contains(holder) {
+        return Ok(());
+    }
+    // The lock is our own, from a watch that ended: our earlier requests stay in order with later ones.
+    let is_own =
+        holder.name.kind == EntityType::CLIENT && holder.name.number == me.global_id as i64;
+    if !is_own && !blocklist_async(steps, header, holder).await? {
+        return Ok(());
+    }
+    match steps.write(&place, vec![calls::break_lock(holder)]).await {
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(failed(header, "breaking the lock", errno)),
     }
 }
 
@@ -195,6 +309,41 @@ fn blocklist(workflow: &mut Workflow, header: &Header, holder: &Holder) -> Resul
     }
 }
 
+/// Blocklists the owner; true once that is done and this client has the map that says so.
+async fn blocklist_async(steps: &Steps, header: &Header, holder: &Holder) -> Result<bool, Error> {
+    let addr = match holder.addr.socket {
+        Some(socket) => format!("{socket}/{}", holder.addr.nonce),
+        None => return Err(failed(header, "breaking the lock", Errno::INVAL)),
+    };
+    let command = format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"{addr}"}}"#);
+    let result = match steps.command(command).await {
+        Ok(output) if output.result >= 0 => Ok(()),
+        Ok(output) => Err(Errno(output.result.saturating_neg())),
+        Err(errno) => Err(errno),
+    };
+    match result {
+        Ok(()) => {}
+        // The control store is out of reach, perhaps for a moment.
+        Err(Errno::IO | Errno::AGAIN | Errno::TIMEDOUT) => {
+            steps.wait(REST_ASKED).await;
+            return Ok(false);
+        }
+        Err(errno) => {
+            let step = format!(
+                "shutting out {addr}, which has the lock of {} and is gone, with `ceph osd \
+                 blocklist add`",
+                header.spec
+            );
+            return Err(Error::cluster(step, errno));
+        }
+    }
+    // Later requests carry this epoch, so that OSDs learn of the blocklist entry before they execute them.
+    match steps.newest_map().await {
+        Ok(_) => Ok(true),
+        Err(errno) => Err(failed(header, "breaking the lock", errno)),
+    }
+}
+
 /// Releases the lock; afterwards it is not ours in any case.
 pub(crate) fn release(
     workflow: &mut Workflow,
@@ -208,18 +357,31 @@ pub(crate) fn release(
     }
 }
 
+/// Releases the lock; afterwards it is not ours in any case.
+pub(crate) async fn release_async(
+    steps: &Steps,
+    header: &Header,
+    watch: WatchId,
+) -> Result<(), Error> {
+    let identity = LockIdentity::of_watch(watch.0);
+    match steps.write(&header.place(), vec![unlock(&identity)]).await {
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(failed(header, "giving up the lock", errno)),
+    }
+}
+
 /// Changes the cookie of a lock that is held to another watch; false if it is not held any more.
-pub(crate) fn renew(
-    workflow: &mut Workflow,
+pub(crate) async fn renew(
+    steps: &Steps,
     header: &Header,
     old: WatchId,
     new: WatchId,
-) -> Result<bool, Stop> {
+) -> Result<bool, Error> {
     let (old, new) = (LockIdentity::of_watch(old.0), LockIdentity::of_watch(new.0));
-    match workflow.try_write(&header.place(), || vec![calls::set_cookie(&old, &new)])? {
+    match steps.write(&header.place(), vec![calls::set_cookie(&old, &new)]).await {
         Ok(_) => Ok(true),
         Err(Errno::BUSY | Errno::NOENT) => Ok(false),
-        Err(errno) => Err(failed(header, "renewing the lock", errno).into()),
+        Err(errno) => Err(failed(header, "renewing the lock", errno)),
     }
 }
 
@@ -240,7 +402,14 @@ pub(crate) fn take_over(workflow: &mut Workflow, place: &Place) -> Result<Result
     }
 }
 
-/// Runs a function as owner of the image's lock, if the image has that feature.
+/// A lock that could not be released is taken from this client once its watch is unregistered.
+fn warn_of_release(header: &Header, error: &Error) {
+    let image = &header.spec;
+    tracing::warn!(%image, %error, "the exclusive lock was not released and waits to be broken");
+}
+
+/// Runs a function as owner of the image's lock, if the image has that feature. The outcome is the
+/// function's, also if the lock cannot be released.
 pub(crate) fn with_lock<T>(
     workflow: &mut Workflow,
     header: Header,
@@ -258,8 +427,13 @@ pub(crate) fn with_lock<T>(
         Ok(me) => {
             let outcome = work_as_owner(workflow, &header, me, work);
             if !matches!(outcome, Err(Stop::Waiting)) {
-                release(workflow, &header, watch)?;
-                workflow.send(|| notification(&header, Notification::ReleasedLock(me)));
+                match release(workflow, &header, watch) {
+                    Err(Stop::Waiting) => return Err(Stop::Waiting),
+                    Err(Stop::Failed(error)) => warn_of_release(&header, &error),
+                    Ok(()) => {
+                        workflow.send(|| notification(&header, Notification::ReleasedLock(me)));
+                    }
+                }
             }
             outcome
         }
@@ -269,6 +443,33 @@ pub(crate) fn with_lock<T>(
         // A watch that is not unregistered times out.
         let _ = workflow.request(|| ClusterRequest::Unwatch(watch))?;
     }
+    outcome
+}
+
+/// Runs a function as owner of the image's lock, if the image has that feature. The outcome is the
+/// function's, also if the lock cannot be released.
+pub(crate) async fn with_lock_async<T>(
+    steps: &Steps,
+    header: Header,
+    work: impl AsyncFnOnce(&Steps, &Header) -> Result<T, Error>,
+) -> Result<T, Error> {
+    if !header.features.contains(Features::EXCLUSIVE_LOCK) {
+        return work(steps, &header).await;
+    }
+    let watch = steps.watch(header.place()).await;
+    let watch = watch.map_err(|errno| failed(&header, "watching the header", errno))?;
+    let outcome = async {
+        let me = take_async(steps, &header, watch).await?;
+        let outcome = work_as_owner_async(steps, &header, me, work).await;
+        match release_async(steps, &header, watch).await {
+            Ok(()) => steps.send(notification(&header, Notification::ReleasedLock(me))),
+            Err(error) => warn_of_release(&header, &error),
+        }
+        outcome
+    }
+    .await;
+    // A watch that is not unregistered times out.
+    let _ = steps.unwatch(watch).await;
     outcome
 }
 
@@ -284,6 +485,18 @@ fn work_as_owner<T>(
     work(workflow, &header)
 }
 
+async fn work_as_owner_async<T>(
+    steps: &Steps,
+    header: &Header,
+    me: ClientId,
+    work: impl AsyncFnOnce(&Steps, &Header) -> Result<T, Error>,
+) -> Result<T, Error> {
+    steps.send(notification(header, Notification::AcquiredLock(me)));
+    // The header is read again: the previous owner may have changed it.
+    let header = header::read_with_id_async(steps, &header.spec, header.id.clone()).await?;
+    work(steps, &header).await
+}
+
 fn take(workflow: &mut Workflow, header: &Header, watch: WatchId) -> Result<ClientId, Stop> {
     for _ in 0..TRIES_MAX {
         if let Attempt::Taken(me) = attempt(workflow, header, watch)? {
@@ -293,4 +506,15 @@ fn take(workflow: &mut Workflow, header: &Header, watch: WatchId) -> Result<Clie
     let text =
         format!("the client that has the exclusive lock of {} does not give it up", header.spec);
     Err(Error::cluster(text, Errno::TIMEDOUT).into())
+}
+
+async fn take_async(steps: &Steps, header: &Header, watch: WatchId) -> Result<ClientId, Error> {
+    for _ in 0..TRIES_MAX {
+        if let Attempt::Taken(me) = attempt_async(steps, header, watch).await? {
+            return Ok(me);
+        }
+    }
+    let text =
+        format!("the client that has the exclusive lock of {} does not give it up", header.spec);
+    Err(Error::cluster(text, Errno::TIMEDOUT))
 }

@@ -222,3 +222,11 @@ pub(crate) fn watchers(workflow: &mut Workflow, header: &Place) -> Result<Vec<Wa
     let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;
     Ok(listing.entries)
 }
+
+/// Clients that have the image open.
+pub(crate) async fn watchers_async(steps: &Steps, header: &Place) -> Result<Vec<Watcher>, Error> {
+    let ops = vec![OsdOp::new(OpCode::LIST_WATCHERS)];
+    let reply = steps.read_step("asking who has the image open", header, ops).await?;
+    let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;
+    Ok(listing.entries)
+}

@@ -2,15 +2,16 @@
 
 use super::clone::copy_up_before_shrinking;
 use super::resize::resize_to;
-use super::{parents, tell_watchers};
+use super::{parents, tell_watchers, tell_watchers_async};
 use crate::header::{self, Header};
-use crate::lock::with_lock;
+use crate::lock::{with_lock, with_lock_async};
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
+use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use engine::Duration;
-use rados::{ClusterRequest, ClusterResponse, PoolRequest, Reply};
+use rados::{ClusterRequest, ClusterResponse, PoolRequest, Reply, Steps};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
@@ -64,6 +65,17 @@ fn change_image<T>(
     let header = header::read(workflow, image)?;
     header.features.check_writable(&image.to_string())?;
     with_lock(workflow, header, change)
+}
+
+/// Runs a change with the lock held, so that writes that completed before are part of the snapshot.
+async fn change_image_async<T>(
+    steps: &Steps,
+    image: &ImageSpec,
+    change: impl AsyncFnOnce(&Steps, &Header) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let header = header::read_async(steps, image).await?;
+    header.features.check_writable(&image.to_string())?;
+    with_lock_async(steps, header, change).await
 }
 
 fn take(workflow: &mut Workflow, header: &Header, name: &str) -> Result<(), Stop> {
@@ -251,36 +263,38 @@ fn purge(workflow: &mut Workflow, header: &Header) -> Result<Purged, Stop> {
 }
 
 pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
-    Task::new(move |workflow| {
+    Task::perform(async move |steps| {
         check_name(&new)?;
-        change_image(workflow, &image, |workflow, header| {
-            let snapshot = snapshot::find(workflow, header, &old)?;
-            let ops = || vec![calls::rename_snapshot(snapshot.id, &new)];
-            match workflow.try_write(&header.place(), ops)? {
-                Ok(_) => tell_watchers(workflow, &header.place()),
+        change_image_async(&steps, &image, async |steps, header| {
+            let snapshot = snapshot::find_async(steps, header, &old).await?;
+            let ops = vec![calls::rename_snapshot(snapshot.id, &new)];
+            match steps.write(&header.place(), ops).await {
+                Ok(_) => tell_watchers_async(steps, &header.place()).await,
                 Err(Errno::EXIST) => {
                     let text = format!("there is already a snapshot {image}@{new}");
-                    Err(Error::cluster(text, Errno::EXIST).into())
+                    Err(Error::cluster(text, Errno::EXIST))
                 }
-                Err(errno) => Err(Error::cluster(format!("renaming {image}@{old}"), errno).into()),
+                Err(errno) => Err(Error::cluster(format!("renaming {image}@{old}"), errno)),
             }
         })
+        .await
     })
 }
 
 /// Protects a snapshot from removal; clones of format 1 need that.
 pub fn protect_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::new(move |workflow| {
-        change_image(workflow, &image, |workflow, header| {
+    Task::perform(async move |steps| {
+        change_image_async(&steps, &image, async |steps, header| {
             if !header.features.contains(Features::LAYERING) {
-                return Err(Error::refused(format!("{image} lacks the feature layering")).into());
+                return Err(Error::refused(format!("{image} lacks the feature layering")));
             }
-            let snapshot = snapshot::find(workflow, header, &name)?;
+            let snapshot = snapshot::find_async(steps, header, &name).await?;
             if snapshot.is_protected() {
-                return Err(Error::refused(format!("{image}@{name} is protected already")).into());
+                return Err(Error::refused(format!("{image}@{name} is protected already")));
             }
-            set_protection(workflow, header, &snapshot, Protection::PROTECTED)
+            set_protection_async(steps, header, &snapshot, Protection::PROTECTED).await
         })
+        .await
     })
 }
 
@@ -294,6 +308,18 @@ fn set_protection(
     let ops = || vec![calls::set_protection(snapshot.id, protection)];
     workflow.write(&what, &header.place(), ops)?;
     tell_watchers(workflow, &header.place())
+}
+
+async fn set_protection_async(
+    steps: &Steps,
+    header: &Header,
+    snapshot: &Snapshot,
+    protection: Protection,
+) -> Result<(), Error> {
+    let what = format!("changing the protection of {}@{}", header.spec, snapshot.name);
+    let ops = vec![calls::set_protection(snapshot.id, protection)];
+    steps.write_step(&what, &header.place(), ops).await?;
+    tell_watchers_async(steps, &header.place()).await
 }
 
 /// `pools` lists all pools: clones of format 1 are registered in their own pools only.
