@@ -15,7 +15,7 @@ use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, RequestSource};
 use bytes::Bytes;
 use engine::Duration;
-use rados::{ClusterRequestId, ClusterResponse, WatchId};
+use rados::{ClusterRequestId, ClusterResponse, Steps, WatchId};
 use std::collections::VecDeque;
 use types::Errno;
 
@@ -150,13 +150,13 @@ impl Image {
         let HeaderWatch::Watching(watch) = self.watch else { return };
         let header = self.header.clone();
         let rest = std::mem::take(&mut self.lock.has_yielded).then_some(REST_AFTER_YIELD);
-        self.change_lock(Change::Acquiring(Task::new(move |workflow| {
+        self.change_lock(Change::Acquiring(Task::perform(async move |steps| {
             if let Some(rest) = rest {
-                workflow.delay(rest)?;
+                steps.wait(rest).await;
             }
-            match lock::attempt(workflow, &header, watch)? {
+            match lock::attempt_async(&steps, &header, watch).await? {
                 Attempt::NotYet => Ok(Acquisition::NotYet),
-                Attempt::Taken(me) => read_or_release(workflow, &header, me),
+                Attempt::Taken(me) => read_or_release(&steps, &header, me).await,
             }
         })));
     }
@@ -165,10 +165,10 @@ impl Image {
         let Some(me) = self.lock.held else { return };
         let header = self.header.clone();
         self.set_map(None);
-        self.change_lock(Change::Releasing(Task::new(move |workflow| {
-            object_map::close(workflow, &header)?;
-            lock::release(workflow, &header, WatchId(me.handle))?;
-            workflow.send(|| lock::notification(&header, Notification::ReleasedLock(me)));
+        self.change_lock(Change::Releasing(Task::perform(async move |steps| {
+            object_map::close_async(&steps, &header).await?;
+            lock::release_async(&steps, &header, WatchId(me.handle)).await?;
+            steps.send(lock::notification(&header, Notification::ReleasedLock(me)));
             Ok(())
         })));
     }
@@ -456,18 +456,16 @@ impl Image {
 }
 
 /// Reads the image as the previous owner left it; releases the lock again if that fails.
-fn read_or_release(
-    workflow: &mut Workflow,
+async fn read_or_release(
+    steps: &Steps,
     header: &Header,
     me: ClientId,
-) -> Result<Acquisition, Stop> {
-    let outcome = read_as_owner(workflow, header, me);
-    if let Err(Stop::Failed(_)) = &outcome {
+) -> Result<Acquisition, Error> {
+    let outcome = read_as_owner_async(steps, header, me).await;
+    if outcome.is_err() {
         // The first error is the one worth reporting.
-        if let Err(Stop::Waiting) = lock::release(workflow, header, WatchId(me.handle)) {
-            return Err(Stop::Waiting);
-        }
-        workflow.send(|| lock::notification(header, Notification::ReleasedLock(me)));
+        let _ = lock::release_async(steps, header, WatchId(me.handle)).await;
+        steps.send(lock::notification(header, Notification::ReleasedLock(me)));
     }
     outcome
 }
@@ -481,6 +479,19 @@ fn read_as_owner(
         header::read_with_id(workflow, &header.spec, header.id.clone())
     })?;
     let map = object_map::open(workflow, &header)?;
+    Ok(Acquisition::Acquired(me, Box::new(header), map))
+}
+
+async fn read_as_owner_async(
+    steps: &Steps,
+    header: &Header,
+    me: ClientId,
+) -> Result<Acquisition, Error> {
+    let header = header::with_ancestors_async(steps, async || {
+        header::read_with_id_async(steps, &header.spec, header.id.clone()).await
+    })
+    .await?;
+    let map = object_map::open_async(steps, &header).await?;
     Ok(Acquisition::Acquired(me, Box::new(header), map))
 }
 

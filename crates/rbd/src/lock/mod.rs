@@ -402,6 +402,26 @@ pub(crate) fn take_over(workflow: &mut Workflow, place: &Place) -> Result<Result
     }
 }
 
+/// Takes over a lock that follows the image's lock (an object map's) from its previous owner.
+pub(crate) async fn take_over_async(
+    steps: &Steps,
+    place: &Place,
+) -> Result<Result<(), Errno>, Error> {
+    loop {
+        match steps.write(place, vec![lock(&LockIdentity::NONE)]).await {
+            Ok(_) | Err(Errno::EXIST) => return Ok(Ok(())),
+            Err(Errno::BUSY) => {}
+            Err(errno) => return Ok(Err(errno)),
+        }
+        for holder in look_at_lock_async(steps, place).await?.holders {
+            match steps.write(place, vec![calls::break_lock(&holder)]).await {
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Ok(Err(errno)),
+            }
+        }
+    }
+}
+
 /// A lock that could not be released is taken from this client once its watch is unregistered.
 fn warn_of_release(header: &Header, error: &Error) {
     let image = &header.spec;

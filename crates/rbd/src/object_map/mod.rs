@@ -12,16 +12,17 @@ mod snapshots;
 mod states;
 
 pub use examine::{MapFindings, Mismatch};
-pub(crate) use examine::{check, rebuild};
+pub(crate) use examine::{check, rebuild, rebuild_async};
 pub(crate) use snapshots::{
-    make_empty, mark_all_invalid, remove_all, rolled_back, rolling_back, snapshot_removed,
-    snapshot_taken, update_snapshot,
+    make_empty, mark_all_invalid, mark_all_invalid_async, remove_all, rolled_back, rolling_back,
+    snapshot_removed, snapshot_taken, update_snapshot,
 };
 pub use states::{ObjectMap, State};
 
 use crate::calls::output;
 use crate::header::Header;
 use crate::lock::{self, LockIdentity};
+use crate::steps::NamedSteps;
 use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features};
 use rados::{Operation, Place, Steps};
@@ -97,6 +98,28 @@ pub(crate) fn open(workflow: &mut Workflow, header: &Header) -> Result<Option<Ob
     }
 }
 
+/// Takes the map over from the previous owner of the image's lock, and reads it. `None` if there is no valid
+/// map, or if it had to be marked invalid.
+pub(crate) async fn open_async(steps: &Steps, header: &Header) -> Result<Option<ObjectMap>, Error> {
+    if !header.has_map() {
+        return Ok(None);
+    }
+    let map = match lock::take_over_async(steps, &header.map_place()).await? {
+        Ok(()) => load_async(steps, header).await,
+        Err(errno) => Err(errno),
+    };
+    match map {
+        Ok(map) => Ok(Some(map)),
+        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header)),
+        Err(errno) => {
+            let image = &header.spec;
+            tracing::warn!(%image, %errno, "the object map cannot be used and becomes invalid");
+            mark_invalid_async(steps, header).await?;
+            Ok(None)
+        }
+    }
+}
+
 /// Reads the map without owning it.
 pub(crate) fn load(
     workflow: &mut Workflow,
@@ -135,11 +158,24 @@ fn mark_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
     workflow.write("marking the object map as invalid", &header.place(), ops)
 }
 
+async fn mark_invalid_async(steps: &Steps, header: &Header) -> Result<(), Error> {
+    let ops = invalidate(header).ops;
+    steps.write_step("marking the object map as invalid", &header.place(), ops).await
+}
+
 /// Releases the map. A failure is left to the next owner.
 pub(crate) fn close(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
     if header.features.contains(Features::OBJECT_MAP) {
         let _ =
             workflow.try_write(&header.map_place(), || vec![lock::unlock(&LockIdentity::NONE)])?;
+    }
+    Ok(())
+}
+
+/// Releases the map. A failure is left to the next owner.
+pub(crate) async fn close_async(steps: &Steps, header: &Header) -> Result<(), Error> {
+    if header.features.contains(Features::OBJECT_MAP) {
+        let _ = steps.write(&header.map_place(), vec![lock::unlock(&LockIdentity::NONE)]).await;
     }
     Ok(())
 }

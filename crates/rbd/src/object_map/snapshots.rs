@@ -5,11 +5,12 @@ use super::{
     MAP_INVALID, ObjectMap, State, calls, close, invalid_flags, keep, load_from, open, owned,
     update_all,
 };
-use crate::Features;
 use crate::calls::{get_flags, output};
 use crate::header::Header;
+use crate::steps::NamedSteps;
 use crate::workflow::{Stop, Workflow, write_operation};
-use rados::{Operation, Place};
+use crate::{Error, Features};
+use rados::{Operation, Place, Steps};
 use types::SnapId;
 use wire::OsdOp;
 
@@ -30,6 +31,15 @@ pub(super) fn mark_invalid(
 ) -> Result<(), Stop> {
     let ops = || vec![calls::set_flags(invalid_flags(header), snap)];
     workflow.write("marking an object map as invalid", &header.place(), ops)
+}
+
+pub(super) async fn mark_invalid_async(
+    steps: &Steps,
+    header: &Header,
+    snap: SnapId,
+) -> Result<(), Error> {
+    let ops = vec![calls::set_flags(invalid_flags(header), snap)];
+    steps.write_step("marking an object map as invalid", &header.place(), ops).await
 }
 
 /// Gives the newest snapshot, which the header already lists, a copy of the image's map; then marks the
@@ -137,20 +147,29 @@ pub(crate) fn mark_all_invalid(workflow: &mut Workflow, header: &Header) -> Resu
     Ok(())
 }
 
+/// Marks the maps of the image and of all its snapshots invalid.
+pub(crate) async fn mark_all_invalid_async(steps: &Steps, header: &Header) -> Result<(), Error> {
+    for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
+        mark_invalid_async(steps, header, snap).await?;
+    }
+    Ok(())
+}
+
 /// Creates empty maps for an image that gets the feature.
-pub(crate) fn make_empty(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    mark_all_invalid(workflow, header)?;
-    let ops = || vec![calls::resize(header.objects())];
+pub(crate) async fn make_empty(steps: &Steps, header: &Header) -> Result<(), Error> {
+    mark_all_invalid_async(steps, header).await?;
+    let ops = vec![calls::resize(header.objects())];
     // A map left by an interrupted attempt will do.
-    workflow.try_write(&header.map_place(), ops).map(|_| ())
+    let _ = steps.write(&header.map_place(), ops).await;
+    Ok(())
 }
 
 /// Removes the maps of an image that has lost the feature.
-pub(crate) fn remove_all(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
+pub(crate) async fn remove_all(steps: &Steps, header: &Header) -> Result<(), Error> {
     for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
-        let _ = workflow.try_write(&place(header, snap), || vec![OsdOp::remove()])?;
-        let ops = || vec![calls::clear_flags(snap)];
-        workflow.write("clearing flags", &header.place(), ops)?;
+        let _ = steps.write(&place(header, snap), vec![OsdOp::remove()]).await;
+        let ops = vec![calls::clear_flags(snap)];
+        steps.write_step("clearing flags", &header.place(), ops).await?;
     }
     Ok(())
 }
