@@ -19,6 +19,14 @@ pub(crate) trait NamedSteps {
     /// Performs operations of which some write.
     async fn write_step(&self, step: &str, place: &Place, ops: Vec<OsdOp>) -> Result<(), Error>;
 
+    /// Performs one operation, or none, for each number, some at a time. ENOENT counts as success.
+    async fn for_each_step(
+        &self,
+        step: &str,
+        numbers: Range<u64>,
+        operation: impl Fn(u64) -> Option<Operation>,
+    ) -> Result<(), Error>;
+
     /// Performs one operation, or none, for each number, some at a time. Returns the number of objects that
     /// existed: ENOENT counts as success.
     async fn count_step(
@@ -44,6 +52,15 @@ impl NamedSteps for Steps {
             Ok(_) => Ok(()),
             Err(errno) => Err(Error::cluster(step, errno)),
         }
+    }
+
+    async fn for_each_step(
+        &self,
+        step: &str,
+        numbers: Range<u64>,
+        operation: impl Fn(u64) -> Option<Operation>,
+    ) -> Result<(), Error> {
+        self.count_step(step, numbers, operation).await.map(|_| ())
     }
 
     async fn count_step(

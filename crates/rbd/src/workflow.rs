@@ -12,6 +12,7 @@ use crate::transfer::Transfer;
 use crate::work::Work;
 use crate::{Error, RequestSource};
 use engine::Duration;
+use rados::HostedEngine;
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Place, Progress,
     Reply, WatchEvent, WatchId,
@@ -360,7 +361,7 @@ impl<T> WorkflowRun<T> {
 
     pub fn progress(&self) -> Option<Progress> {
         if let Some(work) = &self.workflow.work {
-            return Some(work.progress());
+            return Some(work.done());
         }
         if let Some(gathering) = &self.workflow.gathering {
             return Some(gathering.progress());

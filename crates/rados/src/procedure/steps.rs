@@ -1,6 +1,7 @@
 //! Steps of procedures: requests, and what groups them.
 
 use super::board::Board;
+use super::guest::HostedEngine;
 use crate::{
     ClusterRequest, ClusterResponse, CommandOutput, Operation, OperationReply, Place, PoolRequest,
     Reply, WatchId,
@@ -194,6 +195,19 @@ impl Steps {
         .await;
         outcome
     }
+
+    /// Performs another engine as one step. Its requests pass through the procedure. `turn` runs first, and
+    /// again after each response, until there is an outcome.
+    pub async fn host<E: HostedEngine + 'static, R>(
+        &self,
+        engine: E,
+        mut turn: impl FnMut(&mut E) -> Option<R>,
+    ) -> R {
+        let engine = Rc::new(RefCell::new(engine));
+        let key = self.board.borrow_mut().open_guest(engine.clone());
+        let _stay = Stay { board: &self.board, key };
+        poll_fn(|_| turn(&mut engine.borrow_mut()).map_or(Poll::Pending, Poll::Ready)).await
+    }
 }
 
 fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
@@ -220,6 +234,18 @@ impl Future for Answer<'_> {
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
         self.board.borrow_mut().abandon(self.number);
+    }
+}
+
+/// The time for which a step hosts an engine.
+struct Stay<'a> {
+    board: &'a RefCell<Board>,
+    key: u64,
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.board.borrow_mut().close_guest(self.key);
     }
 }
 

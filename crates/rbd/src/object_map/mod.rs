@@ -203,6 +203,29 @@ fn keep(
     }
 }
 
+/// Applies a change by a task that owns the map; marks the map invalid if the change fails.
+async fn keep_async(
+    steps: &Steps,
+    header: &Header,
+    map: &mut Option<ObjectMap>,
+    operation: impl FnOnce() -> Operation,
+) -> Result<(), Error> {
+    if map.is_none() {
+        return Ok(());
+    }
+    match steps.write(&header.map_place(), operation().ops).await {
+        Ok(_) => Ok(()),
+        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header)),
+        Err(errno) if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
+            Err(Error::cluster("keeping up the object map", errno))
+        }
+        Err(_) => {
+            *map = None;
+            mark_invalid_async(steps, header).await
+        }
+    }
+}
+
 /// Sets the number of objects.
 pub(crate) fn resize(
     workflow: &mut Workflow,
@@ -211,6 +234,16 @@ pub(crate) fn resize(
     objects: u64,
 ) -> Result<(), Stop> {
     keep(workflow, header, map, || owned(header, calls::resize(objects)))
+}
+
+/// Sets the number of objects.
+pub(crate) async fn resize_async(
+    steps: &Steps,
+    header: &Header,
+    map: &mut Option<ObjectMap>,
+    objects: u64,
+) -> Result<(), Error> {
+    keep_async(steps, header, map, || owned(header, calls::resize(objects))).await
 }
 
 /// Changes all objects that are in one state to another.
@@ -225,5 +258,20 @@ pub(crate) fn update_all(
     match objects.is_empty() {
         true => Ok(()),
         false => keep(workflow, header, map, || update(header, objects, new, old)),
+    }
+}
+
+/// Changes all objects that are in one state to another.
+pub(crate) async fn update_all_async(
+    steps: &Steps,
+    header: &Header,
+    map: &mut Option<ObjectMap>,
+    objects: Range<u64>,
+    new: State,
+    old: Option<State>,
+) -> Result<(), Error> {
+    match objects.is_empty() {
+        true => Ok(()),
+        false => keep_async(steps, header, map, || update(header, objects, new, old)).await,
     }
 }

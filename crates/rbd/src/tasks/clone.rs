@@ -6,10 +6,11 @@ use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Snapshot};
 use crate::task::Task;
+use crate::work::work;
 use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Request, calls};
 use bytes::Bytes;
-use rados::Place;
+use rados::{Place, Steps};
 use std::collections::BTreeMap;
 use types::PoolId;
 
@@ -142,6 +143,18 @@ fn copy_up(workflow: &mut Workflow, header: &Header, start: u64, end: u64) -> Re
     })
 }
 
+/// Copies the parent's data of all objects that a range touches.
+async fn copy_up_async(steps: &Steps, header: &Header, start: u64, end: u64) -> Result<(), Error> {
+    let chunk = header.layout.object_size() * header.layout.stripe_count();
+    let chunks = start / chunk..end.div_ceil(chunk);
+    work(steps, header, chunks, |number, header| {
+        let offset = number * chunk;
+        let length = chunk.min(header.size.saturating_sub(offset));
+        (length > 0).then_some(Request::CopyUp { offset, length })
+    })
+    .await
+}
+
 /// True if a shrink to that size reduces the overlap with the parent while snapshots keep theirs. Their share
 /// must be copied up first, or a later flatten would miss it.
 pub(super) fn must_copy_up(header: &Header, size: u64) -> bool {
@@ -161,4 +174,20 @@ pub(super) fn copy_up_before_shrinking(
     let header = header::with_ancestors(workflow, |workflow| header::read(workflow, image))?;
     let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
     copy_up(workflow, &header, size, overlap)
+}
+
+pub(super) async fn copy_up_before_shrinking_async(
+    steps: &Steps,
+    image: &ImageSpec,
+    header: &Header,
+    size: u64,
+) -> Result<(), Error> {
+    if !must_copy_up(header, size) {
+        return Ok(());
+    }
+    let header =
+        header::with_ancestors_async(steps, async || header::read_async(steps, image).await)
+            .await?;
+    let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
+    copy_up_async(steps, &header, size, overlap).await
 }

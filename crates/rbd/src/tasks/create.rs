@@ -1,6 +1,7 @@
 //! Creation of an image.
 
 use crate::names::data_prefix;
+use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
@@ -64,7 +65,9 @@ impl CreateSpec {
 }
 
 pub fn create(spec: CreateSpec) -> Task<()> {
-    Task::new(move |workflow| make_image(workflow, &spec, |_| Ok(()), |_| Ok(())))
+    Task::perform(async move |steps| {
+        make_image_async(&steps, &spec, async |_| Ok(()), async |_| Ok(())).await
+    })
 }
 
 /// Creates an image, or a clone if `link` names a parent. A client that resolves the name finds a complete
@@ -95,6 +98,38 @@ pub(super) fn make_image(
         }
         outcome => outcome,
     }
+}
+
+/// Creates an image, or a clone if `link` names a parent. A client that resolves the name finds a complete
+/// header, and the object map. Of two clients that create the same name one fails to claim it; a later
+/// failure releases the claim. The directory lists the image last.
+pub(super) async fn make_image_async(
+    steps: &Steps,
+    spec: &CreateSpec,
+    link: impl AsyncFnOnce(&Steps) -> Result<(), Error>,
+    furnish: impl AsyncFnOnce(&Steps) -> Result<(), Error>,
+) -> Result<(), Error> {
+    spec.check()?;
+    make_header_async(steps, spec).await?;
+    let claimed = async {
+        complete_async(steps, spec, link).await?;
+        claim_name_async(steps, &spec.image, &spec.id).await
+    };
+    if let Err(error) = claimed.await {
+        clean_up_async(steps, spec).await;
+        return Err(error);
+    }
+    let entered = async {
+        furnish(steps).await?;
+        enter_async(steps, spec).await
+    };
+    let outcome = entered.await;
+    if outcome.is_err() {
+        clean_up_async(steps, spec).await;
+        let remove = vec![OsdOp::remove()];
+        let _ = steps.write(&spec.image.pool.id_object(&spec.image.name), remove).await;
+    }
+    outcome
 }
 
 /// Binds a name to an id; fails if the name is bound already.
@@ -138,6 +173,21 @@ fn make_header(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
     })
 }
 
+async fn make_header_async(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
+    let pool = &spec.image.pool;
+    let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
+    let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
+    let features = spec.features().0;
+    steps
+        .write_step("making the header", &pool.header(&spec.id), {
+            vec![
+                OsdOp::create(true),
+                calls::create(spec.size, spec.order, features, &prefix, data_pool),
+            ]
+        })
+        .await
+}
+
 fn complete(
     workflow: &mut Workflow,
     spec: &CreateSpec,
@@ -157,9 +207,33 @@ fn complete(
     link(workflow)
 }
 
+async fn complete_async(
+    steps: &Steps,
+    spec: &CreateSpec,
+    link: impl AsyncFnOnce(&Steps) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let pool = &spec.image.pool;
+    if let Some((unit, count)) = spec.striping {
+        // This is an operation of its own, since a class need not see what the same operation vector has
+        // created.
+        let ops = vec![calls::set_stripe_unit_count(unit, count)];
+        steps.write_step("setting the striping", &pool.header(&spec.id), ops).await?;
+    }
+    if spec.features().contains(Features::OBJECT_MAP) {
+        let ops = vec![object_map::calls::resize(spec.objects())];
+        steps.write_step("making the object map", &pool.object_map(&spec.id), ops).await?;
+    }
+    link(steps).await
+}
+
 fn enter(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
     let ops = || vec![calls::directory_add(&spec.image.name, &spec.id)];
     workflow.write("adding the image to the directory", &spec.image.pool.directory(), ops)
+}
+
+async fn enter_async(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
+    let ops = vec![calls::directory_add(&spec.image.name, &spec.id)];
+    steps.write_step("adding the image to the directory", &spec.image.pool.directory(), ops).await
 }
 
 /// Removes what was created before the name was claimed; errors of the removal are dropped.
@@ -169,4 +243,11 @@ fn clean_up(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
     let _ = workflow.try_write(&pool.object_map(&spec.id), remove)?;
     let _ = workflow.try_write(&pool.header(&spec.id), remove)?;
     Ok(())
+}
+
+/// Removes what was created before the name was claimed; errors of the removal are dropped.
+async fn clean_up_async(steps: &Steps, spec: &CreateSpec) {
+    let pool = &spec.image.pool;
+    let _ = steps.write(&pool.object_map(&spec.id), vec![OsdOp::remove()]).await;
+    let _ = steps.write(&pool.header(&spec.id), vec![OsdOp::remove()]).await;
 }

@@ -1,21 +1,23 @@
 //! Resizing of an image.
 
-use super::clone::{copy_up_before_shrinking, must_copy_up};
-use super::tell_watchers;
+use super::clone::{copy_up_before_shrinking_async, must_copy_up};
+use super::{tell_watchers, tell_watchers_async};
 use crate::header::{self, Header};
-use crate::lock::with_lock;
+use crate::lock::with_lock_async;
 use crate::object_map::{self, ObjectMap, State};
+use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, ImageSpec, calls};
+use rados::Steps;
 use types::Errno;
 use wire::OsdOp;
 
 /// Resizes an image. A shrink, which loses data, needs `may_shrink`. Data goes before the size changes, since
 /// a later growth must show zeros.
 pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &spec)?;
+    Task::perform(async move |steps| {
+        let header = header::read_async(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
         if size < header.size {
             check_shrinking(&header, may_shrink)?;
@@ -23,19 +25,20 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         if size == header.size {
             return Ok(());
         }
-        copy_up_before_shrinking(workflow, &spec, &header, size)?;
+        copy_up_before_shrinking_async(&steps, &spec, &header, size).await?;
         let is_copied_up = must_copy_up(&header, size);
-        with_lock(workflow, header, |workflow, header| {
+        with_lock_async(&steps, header, async |steps, header| {
             if size < header.size {
                 // The image may have grown while the lock was requested.
                 check_shrinking(header, may_shrink)?;
             }
             if !is_copied_up && must_copy_up(header, size) {
                 let text = format!("{spec} got a snapshot meanwhile; resize it again");
-                return Err(Error::cluster(text, Errno::AGAIN).into());
+                return Err(Error::cluster(text, Errno::AGAIN));
             }
-            resize_to(workflow, header, size)
+            resize_to_async(steps, header, size).await
         })
+        .await
     })
 }
 
@@ -80,6 +83,30 @@ pub(super) fn resize_to(workflow: &mut Workflow, header: &Header, size: u64) -> 
     tell_watchers(workflow, &header.place())
 }
 
+pub(super) async fn resize_to_async(
+    steps: &Steps,
+    header: &Header,
+    size: u64,
+) -> Result<(), Error> {
+    if size == header.size {
+        return Ok(());
+    }
+    let (old, new) = (header.objects(), header.layout.objects(size));
+    let mut map = object_map::open_async(steps, header).await?;
+    if new > old {
+        object_map::resize_async(steps, header, &mut map, new).await?;
+    }
+    if size < header.size {
+        trim_with_map_async(steps, header, &mut map, size).await?;
+    }
+    steps.write_step("setting the size", &header.place(), vec![calls::set_size(size)]).await?;
+    if new < old {
+        object_map::resize_async(steps, header, &mut map, new).await?;
+    }
+    object_map::close_async(steps, header).await?;
+    tell_watchers_async(steps, &header.place()).await
+}
+
 /// Trims with the object map: objects are marked pending before they are removed, and truncated ones as
 /// written.
 fn trim_with_map(
@@ -95,6 +122,24 @@ fn trim_with_map(
     object_map::update_all(workflow, header, map, gone.clone(), State::Pending, None)?;
     trim(workflow, header, map.as_ref(), size)?;
     object_map::update_all(workflow, header, map, gone, State::Nonexistent, Some(State::Pending))
+}
+
+/// Trims with the object map: objects are marked pending before they are removed, and truncated ones as
+/// written.
+async fn trim_with_map_async(
+    steps: &Steps,
+    header: &Header,
+    map: &mut Option<ObjectMap>,
+    size: u64,
+) -> Result<(), Error> {
+    let gone = header.layout.objects(size)..header.objects();
+    let cut = first_to_trim(header, size)..gone.start;
+    let exists = Some(State::Exists);
+    object_map::update_all_async(steps, header, map, cut, State::Exists, exists).await?;
+    object_map::update_all_async(steps, header, map, gone.clone(), State::Pending, None).await?;
+    trim_async(steps, header, map.as_ref(), size).await?;
+    object_map::update_all_async(steps, header, map, gone, State::Nonexistent, Some(State::Pending))
+        .await
 }
 
 /// With striping, all objects of the last set may reach over the end.
@@ -134,4 +179,29 @@ fn trim(
         operation.snap_context = header.snap_context.clone();
         Some(operation)
     })
+}
+
+/// Removes objects behind the new end and truncates those that reach over it.
+async fn trim_async(
+    steps: &Steps,
+    header: &Header,
+    map: Option<&ObjectMap>,
+    size: u64,
+) -> Result<(), Error> {
+    let layout = header.layout;
+    let objects = first_to_trim(header, size)..header.objects();
+    steps
+        .for_each_step("removing data behind the new end", objects, |object| {
+            if map.is_some_and(|map| !map.may_exist(object)) {
+                return None;
+            }
+            let op = match layout.object_length(object, size) {
+                0 => OsdOp::remove(),
+                length => OsdOp::truncate(length),
+            };
+            let mut operation = write_operation(header.data_place(object), vec![op]);
+            operation.snap_context = header.snap_context.clone();
+            Some(operation)
+        })
+        .await
 }
