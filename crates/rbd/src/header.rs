@@ -152,12 +152,6 @@ async fn no_image_async(steps: &Steps, spec: &ImageSpec) -> Result<Error, Error>
 }
 
 /// Reads the header of an image.
-pub(crate) fn read(workflow: &mut Workflow, spec: &ImageSpec) -> Result<Header, Stop> {
-    let id = find_id(workflow, spec)?;
-    read_with_id(workflow, spec, id)
-}
-
-/// Reads the header of an image.
 pub(crate) async fn read_async(steps: &Steps, spec: &ImageSpec) -> Result<Header, Error> {
     let id = find_id_async(steps, spec).await?;
     read_with_id_async(steps, spec, id).await
@@ -273,28 +267,6 @@ pub(crate) async fn read_at_async(
 
 /// Reads the ancestors as well. If one is missing the header is read again, because a flatten may have run
 /// meanwhile.
-pub(crate) fn with_ancestors(
-    workflow: &mut Workflow,
-    read: impl Fn(&mut Workflow) -> Result<Header, Stop>,
-) -> Result<Header, Stop> {
-    let mut tries = 0;
-    loop {
-        let mut header = read(workflow)?;
-        match ancestors(workflow, &header) {
-            Ok(ancestors) => {
-                header.ancestors = ancestors.into();
-                return Ok(header);
-            }
-            Err(Stop::Failed(error)) if error.errno() == Errno::NOENT && tries < READS_MAX => {
-                tries += 1;
-            }
-            Err(stop) => return Err(stop),
-        }
-    }
-}
-
-/// Reads the ancestors as well. If one is missing the header is read again, because a flatten may have run
-/// meanwhile.
 pub(crate) async fn with_ancestors_async(
     steps: &Steps,
     read: impl AsyncFn() -> Result<Header, Error>,
@@ -313,24 +285,6 @@ pub(crate) async fn with_ancestors_async(
             Err(stop) => return Err(stop),
         }
     }
-}
-
-fn ancestors(workflow: &mut Workflow, header: &Header) -> Result<Vec<Header>, Stop> {
-    let mut ancestors: Vec<Header> = Vec::new();
-    let mut next = header.parent.clone();
-    while let Some(parent) = next.filter(|parent| parent.overlap > 0) {
-        if ancestors.len() >= ANCESTORS_MAX {
-            let text =
-                format!("{} has more than {ANCESTORS_MAX} generations of parents", header.spec);
-            return Err(Error::refused(text).into());
-        }
-        let spec = ImageSpec { pool: parent.pool(), name: format!("(id {})", parent.image) };
-        let ancestor = read_at(workflow, &spec, parent.image, parent.snapshot)?;
-        ancestor.features.check_readable(&spec.to_string())?;
-        next = ancestor.parent.clone();
-        ancestors.push(ancestor);
-    }
-    Ok(ancestors)
 }
 
 async fn ancestors_async(steps: &Steps, header: &Header) -> Result<Vec<Header>, Error> {

@@ -252,13 +252,17 @@ pub(crate) fn read_one(
     }
 }
 
-/// Finds a user's snapshot by name.
-pub(crate) fn find(workflow: &mut Workflow, header: &Header, name: &str) -> Result<Snapshot, Stop> {
-    let mut all = read_all(workflow, header)?.into_iter();
-    let found = all.find(|snapshot| snapshot.purpose == Purpose::User && snapshot.name == name);
-    found.ok_or_else(|| {
-        Error::cluster(format!("there is no snapshot {}@{name}", header.spec), Errno::NOENT).into()
-    })
+/// Reads one snapshot; `None` if it does not exist any more.
+pub(crate) async fn read_one_async(
+    steps: &Steps,
+    header: &Header,
+    id: SnapId,
+) -> Result<Option<Snapshot>, Error> {
+    match steps.read(&header.place(), Snapshot::ops(id).into()).await {
+        Ok(reply) => Ok(Some(Snapshot::from_outputs(&reply, 0)?)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(failure(header, errno)),
+    }
 }
 
 /// Finds a user's snapshot by name.

@@ -7,6 +7,9 @@ use rados::{
 };
 use std::fmt;
 
+/// Bound of the state of one procedure. A part of a larger one is boxed.
+const PROCEDURE_BYTES_MAX: usize = 16 << 10;
+
 /// An operation on an image that runs once, in several steps.
 pub struct Task<T>(Form<T>);
 
@@ -25,6 +28,7 @@ impl<T> Task<T> {
     where
         F: Future<Output = Result<T, Error>> + 'static,
     {
+        const { assert!(size_of::<F>() <= PROCEDURE_BYTES_MAX) };
         Task(Form::Procedure(Procedure::new(run)))
     }
 

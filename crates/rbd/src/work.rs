@@ -1,10 +1,8 @@
 //! Steps that perform many requests on an open image, some at a time.
 
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Header, Image, ImageEvent, Request, RequestSource};
 use rados::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, HostedEngine, OperationReply, Progress,
-    Reply, Steps, WatchEvent,
+    ClusterRequest, ClusterRequestId, ClusterResponse, HostedEngine, Progress, Steps, WatchEvent,
 };
 use std::ops::Range;
 
@@ -99,36 +97,6 @@ pub(crate) async fn work(
         work.pump(&request).then(|| outcome(work.error.take()))
     };
     steps.host(work, turn).await
-}
-
-impl Workflow {
-    /// Performs one request for each number on an image that is opened for this step, with watch and lock.
-    pub fn work(
-        &mut self,
-        step: &str,
-        header: &Header,
-        numbers: Range<u64>,
-        request: impl Fn(u64, &Header) -> Option<Request>,
-    ) -> Result<(), Stop> {
-        if let Some(answer) = self.recorded() {
-            return answer.map(|_| ()).map_err(|errno| Error::cluster(step, errno).into());
-        }
-        let mut work = match self.work.take() {
-            Some(work) => work,
-            None => Box::new(Work::new(Image::new(header.clone(), true)?, numbers)),
-        };
-        if !work.pump(&request) {
-            self.work = Some(work);
-            return Err(Stop::Waiting);
-        }
-        let outcome = match &work.error {
-            None => Ok(Reply::Operation(OperationReply::default())),
-            Some(error) => Err(error.errno()),
-        };
-        self.record(outcome);
-        let _ = self.recorded();
-        work.error.map_or(Ok(()), |error| Err(error.into()))
-    }
 }
 
 impl std::fmt::Debug for Work {

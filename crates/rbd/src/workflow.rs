@@ -9,10 +9,8 @@
 use crate::gather::Gathering;
 use crate::part;
 use crate::transfer::Transfer;
-use crate::work::Work;
 use crate::{Error, RequestSource};
 use engine::Duration;
-use rados::HostedEngine;
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Place, Progress,
     Reply, WatchEvent, WatchId,
@@ -72,8 +70,6 @@ pub(crate) struct Workflow {
     is_delayed: bool,
     /// Watches that steps have registered: of one image, or of a clone and its parent.
     watches: Vec<WatchId>,
-    /// An open image that a step works on with requests.
-    pub(crate) work: Option<Box<Work>>,
     /// A gather step in progress.
     pub(crate) gathering: Option<Box<Gathering>>,
     /// A migration of objects in progress.
@@ -219,11 +215,6 @@ impl Workflow {
         true
     }
 
-    /// True if one of the steps has registered the watch with that cookie, given that it is this client's.
-    pub(crate) fn has_watch(&self, cookie: u64) -> bool {
-        self.watches.contains(&WatchId(cookie))
-    }
-
     /// The recorded response to the next step.
     pub(crate) fn recorded(&mut self) -> Option<ClusterResponse> {
         let answer = self.responses.get(self.used)?;
@@ -241,10 +232,6 @@ impl Workflow {
 
     /// True if the function must run again. Dropped responses and single responses of a sweep do not need it.
     fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) -> bool {
-        if let Some(work) = &mut self.work {
-            work.handle_response(id, answer);
-            return true;
-        }
         if id.part == part::GATHER {
             let gathering = self.gathering.as_mut();
             return gathering.is_some_and(|gathering| gathering.handle_response(id.number, answer));
@@ -341,9 +328,6 @@ impl<T> WorkflowRun<T> {
     }
 
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
-        if let Some(work) = &mut self.workflow.work {
-            return work.handle_watch_event(event);
-        }
         match event {
             WatchEvent::Notified { watch, notify_id, payload, .. }
                 if self.workflow.watches.contains(watch) =>
@@ -360,9 +344,6 @@ impl<T> WorkflowRun<T> {
     }
 
     pub fn progress(&self) -> Option<Progress> {
-        if let Some(work) = &self.workflow.work {
-            return Some(work.done());
-        }
         if let Some(gathering) = &self.workflow.gathering {
             return Some(gathering.progress());
         }
@@ -375,8 +356,7 @@ impl<T> WorkflowRun<T> {
 
 impl<T> RequestSource for WorkflowRun<T> {
     fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
-        let request = self.workflow.requests.pop_front();
-        request.or_else(|| self.workflow.work.as_mut().and_then(|work| work.poll_request()))
+        self.workflow.requests.pop_front()
     }
 
     fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {

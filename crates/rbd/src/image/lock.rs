@@ -11,7 +11,6 @@ use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId, Respo
 use crate::object_map::{self, ObjectMap};
 use crate::part;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, RequestSource};
 use bytes::Bytes;
 use engine::Duration;
@@ -353,9 +352,9 @@ impl Image {
     /// Performs maintenance; requests wait, and no other client writes.
     fn work(&mut self, request: ProxiedRequest) {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
-        let task = Task::new(move |workflow| {
-            crate::tasks::maintain(workflow, &header, &request.action)?;
-            read_as_owner(workflow, &header, me)
+        let task = Task::perform(async move |steps| {
+            crate::tasks::maintain(&steps, &header, &request.action).await?;
+            read_as_owner(&steps, &header, me).await
         });
         self.change_lock(Change::Working(task, request.id));
         // A task that was refused has completed already.
@@ -461,7 +460,7 @@ async fn read_or_release(
     header: &Header,
     me: ClientId,
 ) -> Result<Acquisition, Error> {
-    let outcome = read_as_owner_async(steps, header, me).await;
+    let outcome = read_as_owner(steps, header, me).await;
     if outcome.is_err() {
         // The first error is the one worth reporting.
         let _ = lock::release_async(steps, header, WatchId(me.handle)).await;
@@ -470,23 +469,7 @@ async fn read_or_release(
     outcome
 }
 
-fn read_as_owner(
-    workflow: &mut Workflow,
-    header: &Header,
-    me: ClientId,
-) -> Result<Acquisition, Stop> {
-    let header = header::with_ancestors(workflow, |workflow| {
-        header::read_with_id(workflow, &header.spec, header.id.clone())
-    })?;
-    let map = object_map::open(workflow, &header)?;
-    Ok(Acquisition::Acquired(me, Box::new(header), map))
-}
-
-async fn read_as_owner_async(
-    steps: &Steps,
-    header: &Header,
-    me: ClientId,
-) -> Result<Acquisition, Error> {
+async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<Acquisition, Error> {
     let header = header::with_ancestors_async(steps, async || {
         header::read_with_id_async(steps, &header.spec, header.id.clone()).await
     })

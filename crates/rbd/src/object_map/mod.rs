@@ -15,7 +15,7 @@ pub use examine::{MapFindings, Mismatch};
 pub(crate) use examine::{check, rebuild, rebuild_async};
 pub(crate) use snapshots::{
     make_empty, mark_all_invalid, mark_all_invalid_async, remove_all, rolled_back, rolling_back,
-    snapshot_removed, snapshot_taken, update_snapshot,
+    snapshot_removed, snapshot_removed_async, snapshot_taken, update_snapshot,
 };
 pub use states::{ObjectMap, State};
 
@@ -227,17 +227,7 @@ async fn keep_async(
 }
 
 /// Sets the number of objects.
-pub(crate) fn resize(
-    workflow: &mut Workflow,
-    header: &Header,
-    map: &mut Option<ObjectMap>,
-    objects: u64,
-) -> Result<(), Stop> {
-    keep(workflow, header, map, || owned(header, calls::resize(objects)))
-}
-
-/// Sets the number of objects.
-pub(crate) async fn resize_async(
+pub(crate) async fn resize(
     steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
@@ -247,22 +237,7 @@ pub(crate) async fn resize_async(
 }
 
 /// Changes all objects that are in one state to another.
-pub(crate) fn update_all(
-    workflow: &mut Workflow,
-    header: &Header,
-    map: &mut Option<ObjectMap>,
-    objects: Range<u64>,
-    new: State,
-    old: Option<State>,
-) -> Result<(), Stop> {
-    match objects.is_empty() {
-        true => Ok(()),
-        false => keep(workflow, header, map, || update(header, objects, new, old)),
-    }
-}
-
-/// Changes all objects that are in one state to another.
-pub(crate) async fn update_all_async(
+pub(crate) async fn update_all(
     steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,

@@ -2,8 +2,8 @@
 //! found without reading data.
 
 use super::{
-    MAP_INVALID, ObjectMap, State, calls, close, invalid_flags, keep, load_from, open, owned,
-    update_all,
+    MAP_INVALID, ObjectMap, State, calls, close, close_async, invalid_flags, keep, keep_async,
+    load_from, load_from_async, open, open_async, owned, update_all,
 };
 use crate::calls::{get_flags, output};
 use crate::header::Header;
@@ -44,22 +44,22 @@ pub(super) async fn mark_invalid_async(
 
 /// Gives the newest snapshot, which the header already lists, a copy of the image's map; then marks the
 /// image's existing objects clean.
-pub(crate) fn snapshot_taken(
-    workflow: &mut Workflow,
+pub(crate) async fn snapshot_taken(
+    steps: &Steps,
     header: &Header,
     snap: SnapId,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if !header.has_map() {
         return Ok(());
     }
-    let mut map = open(workflow, header)?;
-    if map.is_none() || !copy(workflow, header, SnapId::HEAD, snap)? {
-        mark_invalid(workflow, header, snap)?;
+    let mut map = open_async(steps, header).await?;
+    if map.is_none() || !copy(steps, header, SnapId::HEAD, snap).await? {
+        mark_invalid_async(steps, header, snap).await?;
     }
     if header.features.contains(Features::FAST_DIFF) {
-        keep(workflow, header, &mut map, || owned(header, calls::add_snapshot()))?;
+        keep_async(steps, header, &mut map, || owned(header, calls::add_snapshot())).await?;
     }
-    close(workflow, header)
+    close_async(steps, header).await
 }
 
 /// Records that a copy-up has created an object below all snapshots of a clone. In all but the oldest
@@ -78,11 +78,11 @@ pub(crate) fn update_snapshot(
 }
 
 /// Copies a map; true on success.
-fn copy(workflow: &mut Workflow, header: &Header, from: SnapId, to: SnapId) -> Result<bool, Stop> {
-    let read = || vec![OsdOp::read(0, LENGTH_MAX)];
-    let Ok(reply) = workflow.try_read(&place(header, from), read)? else { return Ok(false) };
+async fn copy(steps: &Steps, header: &Header, from: SnapId, to: SnapId) -> Result<bool, Error> {
+    let read = vec![OsdOp::read(0, LENGTH_MAX)];
+    let Ok(reply) = steps.read(&place(header, from), read).await else { return Ok(false) };
     let data = reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default();
-    let written = workflow.try_write(&place(header, to), || vec![OsdOp::write_full(data)])?;
+    let written = steps.write(&place(header, to), vec![OsdOp::write_full(data)]).await;
     Ok(written.is_ok())
 }
 
@@ -102,6 +102,23 @@ pub(crate) fn snapshot_removed(
     workflow.try_write(&place(header, snap), || vec![OsdOp::remove()]).map(|_| ())
 }
 
+/// Removes a snapshot's map. Objects written before it count as written before the next snapshot.
+pub(crate) async fn snapshot_removed_async(
+    steps: &Steps,
+    header: &Header,
+    snap: SnapId,
+) -> Result<(), Error> {
+    if !header.features.contains(Features::OBJECT_MAP) {
+        return Ok(());
+    }
+    if header.features.contains(Features::FAST_DIFF) {
+        hand_down_async(steps, header, snap).await?;
+    }
+    // A missing map is as good as removed, and one that stays is never looked up.
+    let _ = steps.write(&place(header, snap), vec![OsdOp::remove()]).await;
+    Ok(())
+}
+
 /// `None` if the map is invalid.
 fn load_snapshot(
     workflow: &mut Workflow,
@@ -113,6 +130,21 @@ fn load_snapshot(
     let flags: u64 = output(&reply, 0, "the flags of a snapshot")?;
     match flags & MAP_INVALID {
         0 => Ok(load_from(workflow, &place(header, snap), 0)?.ok()),
+        _ => Ok(None),
+    }
+}
+
+/// `None` if the map is invalid.
+async fn load_snapshot_async(
+    steps: &Steps,
+    header: &Header,
+    snap: SnapId,
+) -> Result<Option<ObjectMap>, Error> {
+    let what = "reading the flags of a snapshot";
+    let reply = steps.read_step(what, &header.place(), vec![get_flags(snap)]).await?;
+    let flags: u64 = output(&reply, 0, "the flags of a snapshot")?;
+    match flags & MAP_INVALID {
+        0 => Ok(load_from_async(steps, &place(header, snap), 0).await.ok()),
         _ => Ok(None),
     }
 }
@@ -135,6 +167,29 @@ fn hand_down(workflow: &mut Workflow, header: &Header, snap: SnapId) -> Result<(
             let mut map = open(workflow, header)?;
             keep(workflow, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))?;
             close(workflow, header)
+        }
+    }
+}
+
+async fn hand_down_async(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
+    let newer = header.snap_context.snaps.iter().filter(|other| **other > snap);
+    let heir = newer.min().copied();
+    let Some(removed) = load_snapshot_async(steps, header, snap).await? else {
+        return mark_invalid_async(steps, header, heir.unwrap_or(SnapId::HEAD)).await;
+    };
+    match heir {
+        Some(heir) => {
+            let ops = vec![calls::remove_snapshot(&removed)];
+            match steps.write(&place(header, heir), ops).await {
+                Ok(_) => Ok(()),
+                Err(_) => mark_invalid_async(steps, header, heir).await,
+            }
+        }
+        None => {
+            let mut map = open_async(steps, header).await?;
+            keep_async(steps, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))
+                .await?;
+            close_async(steps, header).await
         }
     }
 }
@@ -175,26 +230,22 @@ pub(crate) async fn remove_all(steps: &Steps, header: &Header) -> Result<(), Err
 }
 
 /// Called before a rollback, in which any object may come to exist.
-pub(crate) fn rolling_back(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    let mut map = open(workflow, header)?;
-    update_all(workflow, header, &mut map, 0..header.objects(), State::Exists, None)
+pub(crate) async fn rolling_back(steps: &Steps, header: &Header) -> Result<(), Error> {
+    let mut map = open_async(steps, header).await?;
+    update_all(steps, header, &mut map, 0..header.objects(), State::Exists, None).await
 }
 
 /// Called after a rollback, when the existing objects are known again.
-pub(crate) fn rolled_back(
-    workflow: &mut Workflow,
-    header: &Header,
-    snap: SnapId,
-) -> Result<(), Stop> {
+pub(crate) async fn rolled_back(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
     if !header.has_map() {
         return Ok(());
     }
-    let map = load_snapshot(workflow, header, snap)?;
+    let map = load_snapshot_async(steps, header, snap).await?;
     if let Some(map) = map.filter(|map| map.len() >= header.objects()) {
         // The difference from the newest snapshot is not known.
         let map = map.without_clean();
         let mut owner = Some(map.clone());
-        keep(workflow, header, &mut owner, || owned(header, calls::save(&map)))?;
+        keep_async(steps, header, &mut owner, || owned(header, calls::save(&map))).await?;
     }
-    close(workflow, header)
+    close_async(steps, header).await
 }

@@ -287,7 +287,7 @@ fn commit(workflow: &mut Workflow, found: Move) -> Result<(), Stop> {
         remove_image(workflow, source)?;
     }
     let ops = || vec![calls::trash_remove(&found.source_id)];
-    tolerate(workflow.try_write(&found.source_pool.trash(), ops)?, "the trash")
+    Ok(tolerate(workflow.try_write(&found.source_pool.trash(), ops)?, "the trash")?)
 }
 
 fn forget_migration(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {

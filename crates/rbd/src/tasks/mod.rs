@@ -188,18 +188,18 @@ pub fn rename(old: ImageSpec, new: String) -> Task<()> {
 }
 
 /// Maintenance by the owner of the lock for another client. The header may predate that client's changes.
-pub(crate) fn maintain(
-    workflow: &mut Workflow,
+pub(crate) async fn maintain(
+    steps: &Steps,
     header: &Header,
     what: &Maintenance,
-) -> Result<(), Stop> {
-    let header = header::read_with_id(workflow, &header.spec, header.id.clone())?;
+) -> Result<(), Error> {
+    let header = header::read_with_id_async(steps, &header.spec, header.id.clone()).await?;
     match what {
         Maintenance::Resize { size, may_shrink } => {
-            resize::resize_as_owner(workflow, &header, *size, *may_shrink)
+            resize::resize_as_owner(steps, &header, *size, *may_shrink).await
         }
-        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(workflow, &header, name),
-        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(workflow, &header, name),
+        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(steps, &header, name).await,
+        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(steps, &header, name).await,
     }
 }
 

@@ -1,13 +1,13 @@
 //! Resizing of an image.
 
-use super::clone::{copy_up_before_shrinking_async, must_copy_up};
-use super::{tell_watchers, tell_watchers_async};
+use super::clone::{copy_up_before_shrinking, must_copy_up};
+use super::tell_watchers_async;
 use crate::header::{self, Header};
 use crate::lock::with_lock_async;
 use crate::object_map::{self, ObjectMap, State};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::workflow::write_operation;
 use crate::{Error, ImageSpec, calls};
 use rados::Steps;
 use types::Errno;
@@ -25,7 +25,7 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         if size == header.size {
             return Ok(());
         }
-        copy_up_before_shrinking_async(&steps, &spec, &header, size).await?;
+        copy_up_before_shrinking(&steps, &spec, &header, size).await?;
         let is_copied_up = must_copy_up(&header, size);
         with_lock_async(&steps, header, async |steps, header| {
             if size < header.size {
@@ -36,19 +36,19 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
                 let text = format!("{spec} got a snapshot meanwhile; resize it again");
                 return Err(Error::cluster(text, Errno::AGAIN));
             }
-            resize_to_async(steps, header, size).await
+            resize_to(steps, header, size).await
         })
         .await
     })
 }
 
 /// Resizes as owner of the lock, for another client.
-pub(super) fn resize_as_owner(
-    workflow: &mut Workflow,
+pub(super) async fn resize_as_owner(
+    steps: &Steps,
     header: &Header,
     size: u64,
     may_shrink: bool,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if size < header.size {
         check_shrinking(header, may_shrink)?;
     }
@@ -58,50 +58,26 @@ pub(super) fn resize_as_owner(
              asks, once this one has given up the lock",
             header.spec
         );
-        return Err(Error::cluster(text, Errno::NOTSUPP).into());
+        return Err(Error::cluster(text, Errno::NOTSUPP));
     }
-    resize_to(workflow, header, size)
+    resize_to(steps, header, size).await
 }
 
-pub(super) fn resize_to(workflow: &mut Workflow, header: &Header, size: u64) -> Result<(), Stop> {
-    if size == header.size {
-        return Ok(());
-    }
-    let (old, new) = (header.objects(), header.layout.objects(size));
-    let mut map = object_map::open(workflow, header)?;
-    if new > old {
-        object_map::resize(workflow, header, &mut map, new)?;
-    }
-    if size < header.size {
-        trim_with_map(workflow, header, &mut map, size)?;
-    }
-    workflow.write("setting the size", &header.place(), || vec![calls::set_size(size)])?;
-    if new < old {
-        object_map::resize(workflow, header, &mut map, new)?;
-    }
-    object_map::close(workflow, header)?;
-    tell_watchers(workflow, &header.place())
-}
-
-pub(super) async fn resize_to_async(
-    steps: &Steps,
-    header: &Header,
-    size: u64,
-) -> Result<(), Error> {
+pub(super) async fn resize_to(steps: &Steps, header: &Header, size: u64) -> Result<(), Error> {
     if size == header.size {
         return Ok(());
     }
     let (old, new) = (header.objects(), header.layout.objects(size));
     let mut map = object_map::open_async(steps, header).await?;
     if new > old {
-        object_map::resize_async(steps, header, &mut map, new).await?;
+        object_map::resize(steps, header, &mut map, new).await?;
     }
     if size < header.size {
-        trim_with_map_async(steps, header, &mut map, size).await?;
+        trim_with_map(steps, header, &mut map, size).await?;
     }
     steps.write_step("setting the size", &header.place(), vec![calls::set_size(size)]).await?;
     if new < old {
-        object_map::resize_async(steps, header, &mut map, new).await?;
+        object_map::resize(steps, header, &mut map, new).await?;
     }
     object_map::close_async(steps, header).await?;
     tell_watchers_async(steps, &header.place()).await
@@ -109,24 +85,7 @@ pub(super) async fn resize_to_async(
 
 /// Trims with the object map: objects are marked pending before they are removed, and truncated ones as
 /// written.
-fn trim_with_map(
-    workflow: &mut Workflow,
-    header: &Header,
-    map: &mut Option<ObjectMap>,
-    size: u64,
-) -> Result<(), Stop> {
-    let gone = header.layout.objects(size)..header.objects();
-    let cut = first_to_trim(header, size)..gone.start;
-    let exists = Some(State::Exists);
-    object_map::update_all(workflow, header, map, cut, State::Exists, exists)?;
-    object_map::update_all(workflow, header, map, gone.clone(), State::Pending, None)?;
-    trim(workflow, header, map.as_ref(), size)?;
-    object_map::update_all(workflow, header, map, gone, State::Nonexistent, Some(State::Pending))
-}
-
-/// Trims with the object map: objects are marked pending before they are removed, and truncated ones as
-/// written.
-async fn trim_with_map_async(
+async fn trim_with_map(
     steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
@@ -135,11 +94,10 @@ async fn trim_with_map_async(
     let gone = header.layout.objects(size)..header.objects();
     let cut = first_to_trim(header, size)..gone.start;
     let exists = Some(State::Exists);
-    object_map::update_all_async(steps, header, map, cut, State::Exists, exists).await?;
-    object_map::update_all_async(steps, header, map, gone.clone(), State::Pending, None).await?;
-    trim_async(steps, header, map.as_ref(), size).await?;
-    object_map::update_all_async(steps, header, map, gone, State::Nonexistent, Some(State::Pending))
-        .await
+    object_map::update_all(steps, header, map, cut, State::Exists, exists).await?;
+    object_map::update_all(steps, header, map, gone.clone(), State::Pending, None).await?;
+    trim(steps, header, map.as_ref(), size).await?;
+    object_map::update_all(steps, header, map, gone, State::Nonexistent, Some(State::Pending)).await
 }
 
 /// With striping, all objects of the last set may reach over the end.
@@ -159,30 +117,7 @@ fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
 }
 
 /// Removes objects behind the new end and truncates those that reach over it.
-fn trim(
-    workflow: &mut Workflow,
-    header: &Header,
-    map: Option<&ObjectMap>,
-    size: u64,
-) -> Result<(), Stop> {
-    let layout = header.layout;
-    let objects = first_to_trim(header, size)..header.objects();
-    workflow.sweep("removing data behind the new end", objects, |object| {
-        if map.is_some_and(|map| !map.may_exist(object)) {
-            return None;
-        }
-        let op = match layout.object_length(object, size) {
-            0 => OsdOp::remove(),
-            length => OsdOp::truncate(length),
-        };
-        let mut operation = write_operation(header.data_place(object), vec![op]);
-        operation.snap_context = header.snap_context.clone();
-        Some(operation)
-    })
-}
-
-/// Removes objects behind the new end and truncates those that reach over it.
-async fn trim_async(
+async fn trim(
     steps: &Steps,
     header: &Header,
     map: Option<&ObjectMap>,
