@@ -8,8 +8,6 @@ pub(crate) const TASK: Part = Part::STEP;
 pub(crate) const DROPPED: Part = Part::DROPPED;
 /// One operation of a gather step.
 pub(crate) const GATHER: Part = own(0);
-/// One object of an image that is being migrated.
-pub(crate) const TRANSFER: Part = own(1);
 /// The exclusive lock of an image.
 pub(crate) const LOCK: Part = own(2);
 /// An access to one object of an image.

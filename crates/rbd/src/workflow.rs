@@ -8,7 +8,6 @@
 
 use crate::gather::Gathering;
 use crate::part;
-use crate::transfer::Transfer;
 use crate::{Error, RequestSource};
 use engine::Duration;
 use rados::{
@@ -72,8 +71,6 @@ pub(crate) struct Workflow {
     watches: Vec<WatchId>,
     /// A gather step in progress.
     pub(crate) gathering: Option<Box<Gathering>>,
-    /// A migration of objects in progress.
-    pub(crate) transfer: Option<Box<Transfer>>,
 }
 
 impl Workflow {
@@ -236,10 +233,6 @@ impl Workflow {
             let gathering = self.gathering.as_mut();
             return gathering.is_some_and(|gathering| gathering.handle_response(id.number, answer));
         }
-        if id.part == part::TRANSFER {
-            let transfer = self.transfer.as_mut();
-            return transfer.map(|transfer| transfer.handle_response(id.number, answer)).is_some();
-        }
         if id.part != part::TASK || id.number != self.responses.len() as u64 {
             return false;
         }
@@ -346,9 +339,6 @@ impl<T> WorkflowRun<T> {
     pub fn progress(&self) -> Option<Progress> {
         if let Some(gathering) = &self.workflow.gathering {
             return Some(gathering.progress());
-        }
-        if let Some(transfer) = &self.workflow.transfer {
-            return Some(transfer.progress());
         }
         self.workflow.sweep.as_ref().map(|sweep| Progress { done: sweep.done, total: sweep.total })
     }

@@ -34,6 +34,8 @@ pub(super) struct Board {
     /// Watches that steps have registered, also those that ended.
     watches: Vec<WatchId>,
     label: &'static str,
+    /// Progress that a step counts itself.
+    progress: Option<Progress>,
 }
 
 impl Board {
@@ -168,7 +170,11 @@ impl Board {
 
     pub fn progress(&self) -> Option<Progress> {
         let window = self.windows.values().next().map(Window::progress);
-        window.or_else(|| self.guests().find_map(|engine| engine.progress()))
+        self.progress.or(window).or_else(|| self.guests().find_map(|engine| engine.progress()))
+    }
+
+    pub fn note_progress(&mut self, progress: Option<Progress>) {
+        self.progress = progress;
     }
 
     pub fn set_label(&mut self, label: &'static str) {

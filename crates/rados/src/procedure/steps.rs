@@ -4,7 +4,7 @@ use super::board::Board;
 use super::guest::HostedEngine;
 use crate::{
     ClusterRequest, ClusterResponse, CommandOutput, Operation, OperationReply, Place, PoolRequest,
-    Reply, WatchId,
+    Progress, Reply, WatchId,
 };
 use bytes::Bytes;
 use engine::Duration;
@@ -46,6 +46,11 @@ impl Steps {
     /// Names the step in progress, for `Debug` and violated invariants.
     pub fn label(&self, step: &'static str) {
         self.board.borrow_mut().set_label(step);
+    }
+
+    /// Notes the progress of a step that counts it itself, or its end.
+    pub fn note_progress(&self, progress: Option<Progress>) {
+        self.board.borrow_mut().note_progress(progress);
     }
 
     pub async fn operate(&self, operation: Operation) -> Result<OperationReply, Errno> {

@@ -153,7 +153,7 @@ impl Image {
             if let Some(rest) = rest {
                 steps.wait(rest).await;
             }
-            match lock::attempt_async(&steps, &header, watch).await? {
+            match lock::attempt(&steps, &header, watch).await? {
                 Attempt::NotYet => Ok(Acquisition::NotYet),
                 Attempt::Taken(me) => read_or_release(&steps, &header, me).await,
             }
@@ -165,8 +165,8 @@ impl Image {
         let header = self.header.clone();
         self.set_map(None);
         self.change_lock(Change::Releasing(Task::perform(async move |steps| {
-            object_map::close_async(&steps, &header).await?;
-            lock::release_async(&steps, &header, WatchId(me.handle)).await?;
+            object_map::close(&steps, &header).await?;
+            lock::release(&steps, &header, WatchId(me.handle)).await?;
             steps.send(lock::notification(&header, Notification::ReleasedLock(me)));
             Ok(())
         })));
@@ -463,18 +463,18 @@ async fn read_or_release(
     let outcome = read_as_owner(steps, header, me).await;
     if outcome.is_err() {
         // The first error is the one worth reporting.
-        let _ = lock::release_async(steps, header, WatchId(me.handle)).await;
+        let _ = lock::release(steps, header, WatchId(me.handle)).await;
         steps.send(lock::notification(header, Notification::ReleasedLock(me)));
     }
     outcome
 }
 
 async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<Acquisition, Error> {
-    let header = header::with_ancestors_async(steps, async || {
-        header::read_with_id_async(steps, &header.spec, header.id.clone()).await
+    let header = header::with_ancestors(steps, async || {
+        header::read_with_id(steps, &header.spec, header.id.clone()).await
     })
     .await?;
-    let map = object_map::open_async(steps, &header).await?;
+    let map = object_map::open(steps, &header).await?;
     Ok(Acquisition::Acquired(me, Box::new(header), map))
 }
 

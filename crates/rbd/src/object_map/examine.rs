@@ -1,11 +1,10 @@
 //! Computes the object map from the objects themselves, to rebuild or to check it.
 
-use super::{ObjectMap, State, calls, close, close_async, load_async, owned, snapshots};
+use super::{ObjectMap, State, calls, close, load, owned, snapshots};
 use crate::calls::output;
 use crate::header::Header;
 use crate::lock;
 use crate::steps::NamedSteps;
-use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, Features};
 use rados::{Operation, OperationReply, Steps};
 use types::{Errno, SnapId};
@@ -39,26 +38,7 @@ pub struct MapFindings {
 }
 
 /// States of all objects of an image, or of the snapshot that the header shows. The caller excludes writers.
-fn examine(workflow: &mut Workflow, shown: &Header) -> Result<ObjectMap, Stop> {
-    let image = &shown.spec;
-    if shown.objects() > OBJECTS_MAX {
-        let text = format!("{image} has more objects than an object map can have, {OBJECTS_MAX}");
-        return Err(Error::refused(text).into());
-    }
-    let older = shown.snap_context.snaps.iter().copied().filter(|snap| *snap < shown.snap);
-    let before = older.max().filter(|_| shown.features.contains(Features::FAST_DIFF));
-    let list = |object| {
-        let ops = vec![OsdOp::new(OpCode::LIST_SNAPS)];
-        Operation { snap: SnapId::DIR, ..Operation::new(shown.data_place(object), ops) }
-    };
-    let state = |answer| state(answer, shown.snap, before).map(|state| state as u8);
-    let step = format!("looking at the objects of {image}");
-    let states = workflow.gather(&step, 0..shown.objects(), list, state)?;
-    Ok(ObjectMap::from_states(&states))
-}
-
-/// States of all objects of an image, or of the snapshot that the header shows. The caller excludes writers.
-async fn examine_async(steps: &Steps, shown: &Header) -> Result<ObjectMap, Error> {
+async fn examine(steps: &Steps, shown: &Header) -> Result<ObjectMap, Error> {
     let image = &shown.spec;
     if shown.objects() > OBJECTS_MAX {
         let text = format!("{image} has more objects than an object map can have, {OBJECTS_MAX}");
@@ -109,36 +89,13 @@ fn version_at(listing: &SnapListing, snap: SnapId) -> Option<SnapId> {
 }
 
 /// Rebuilds the map of the image or snapshot that the header shows. The caller holds the image's lock.
-pub(crate) fn rebuild(workflow: &mut Workflow, shown: &Header) -> Result<(), Stop> {
-    let map = examine(workflow, shown)?;
+pub(crate) async fn rebuild(steps: &Steps, shown: &Header) -> Result<(), Error> {
+    let map = examine(steps, shown).await?;
     let place = shown.map_place();
     let step = format!("saving the object map of {}", shown.spec);
     match shown.snap {
         SnapId::HEAD => {
-            lock::take_over(workflow, &place)?.map_err(|errno| Error::cluster(&step, errno))?;
-            workflow.write(&step, &place, || owned(shown, calls::save(&map)).ops)?;
-        }
-        _ => workflow
-            .write(&step, &place, || write_operation(place.clone(), vec![calls::save(&map)]).ops)?,
-    }
-    let ops = || vec![calls::clear_flags(shown.snap)];
-    workflow.write("marking the object map as valid", &shown.place(), ops)?;
-    match shown.snap {
-        SnapId::HEAD => close(workflow, shown),
-        _ => Ok(()),
-    }
-}
-
-/// Rebuilds the map of the image or snapshot that the header shows. The caller holds the image's lock.
-pub(crate) async fn rebuild_async(steps: &Steps, shown: &Header) -> Result<(), Error> {
-    let map = examine_async(steps, shown).await?;
-    let place = shown.map_place();
-    let step = format!("saving the object map of {}", shown.spec);
-    match shown.snap {
-        SnapId::HEAD => {
-            lock::take_over_async(steps, &place)
-                .await?
-                .map_err(|errno| Error::cluster(&step, errno))?;
+            lock::take_over(steps, &place).await?.map_err(|errno| Error::cluster(&step, errno))?;
             steps.write_step(&step, &place, owned(shown, calls::save(&map)).ops).await?;
         }
         _ => steps.write_step(&step, &place, vec![calls::save(&map)]).await?,
@@ -146,7 +103,7 @@ pub(crate) async fn rebuild_async(steps: &Steps, shown: &Header) -> Result<(), E
     let ops = vec![calls::clear_flags(shown.snap)];
     steps.write_step("marking the object map as valid", &shown.place(), ops).await?;
     match shown.snap {
-        SnapId::HEAD => close_async(steps, shown).await,
+        SnapId::HEAD => close(steps, shown).await,
         _ => Ok(()),
     }
 }
@@ -154,10 +111,10 @@ pub(crate) async fn rebuild_async(steps: &Steps, shown: &Header) -> Result<(), E
 /// Compares the map of the image or snapshot that the header shows with the objects. The caller holds the
 /// image's lock.
 pub(crate) async fn check(steps: &Steps, shown: &Header) -> Result<MapFindings, Error> {
-    let said = match load_async(steps, shown).await {
+    let said = match load(steps, shown).await {
         Ok(map) => map,
         Err(errno) => {
-            snapshots::mark_invalid_async(steps, shown, shown.snap).await?;
+            snapshots::mark_invalid(steps, shown, shown.snap).await?;
             let step = format!(
                 "reading the object map of {}, which is marked as invalid now (`image object-map \
                  rebuild` makes it anew)",
@@ -166,10 +123,10 @@ pub(crate) async fn check(steps: &Steps, shown: &Header) -> Result<MapFindings, 
             return Err(Error::cluster(step, errno));
         }
     };
-    let is = examine_async(steps, shown).await?;
+    let is = examine(steps, shown).await?;
     let findings = compare(&said, &is);
     if findings.wrong > 0 {
-        snapshots::mark_invalid_async(steps, shown, shown.snap).await?;
+        snapshots::mark_invalid(steps, shown, shown.snap).await?;
     }
     Ok(findings)
 }

@@ -12,10 +12,10 @@ mod snapshots;
 mod states;
 
 pub use examine::{MapFindings, Mismatch};
-pub(crate) use examine::{check, rebuild, rebuild_async};
+pub(crate) use examine::{check, rebuild};
 pub(crate) use snapshots::{
-    make_empty, mark_all_invalid, mark_all_invalid_async, remove_all, rolled_back, rolling_back,
-    snapshot_removed, snapshot_removed_async, snapshot_taken, update_snapshot,
+    make_empty, mark_all_invalid, remove_all, rolled_back, rolling_back, snapshot_removed,
+    snapshot_taken, update_snapshot,
 };
 pub use states::{ObjectMap, State};
 
@@ -23,7 +23,7 @@ use crate::calls::output;
 use crate::header::Header;
 use crate::lock::{self, LockIdentity};
 use crate::steps::NamedSteps;
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::workflow::write_operation;
 use crate::{Error, Features};
 use rados::{Operation, Place, Steps};
 use std::ops::Range;
@@ -78,34 +78,12 @@ fn invalid_flags(header: &Header) -> u64 {
 
 /// Takes the map over from the previous owner of the image's lock, and reads it. `None` if there is no valid
 /// map, or if it had to be marked invalid.
-pub(crate) fn open(workflow: &mut Workflow, header: &Header) -> Result<Option<ObjectMap>, Stop> {
+pub(crate) async fn open(steps: &Steps, header: &Header) -> Result<Option<ObjectMap>, Error> {
     if !header.has_map() {
         return Ok(None);
     }
-    let map = match lock::take_over(workflow, &header.map_place())? {
-        Ok(()) => load(workflow, header)?,
-        Err(errno) => Err(errno),
-    };
-    match map {
-        Ok(map) => Ok(Some(map)),
-        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header).into()),
-        Err(errno) => {
-            let image = &header.spec;
-            tracing::warn!(%image, %errno, "the object map cannot be used and becomes invalid");
-            mark_invalid(workflow, header)?;
-            Ok(None)
-        }
-    }
-}
-
-/// Takes the map over from the previous owner of the image's lock, and reads it. `None` if there is no valid
-/// map, or if it had to be marked invalid.
-pub(crate) async fn open_async(steps: &Steps, header: &Header) -> Result<Option<ObjectMap>, Error> {
-    if !header.has_map() {
-        return Ok(None);
-    }
-    let map = match lock::take_over_async(steps, &header.map_place()).await? {
-        Ok(()) => load_async(steps, header).await,
+    let map = match lock::take_over(steps, &header.map_place()).await? {
+        Ok(()) => load(steps, header).await,
         Err(errno) => Err(errno),
     };
     match map {
@@ -114,66 +92,31 @@ pub(crate) async fn open_async(steps: &Steps, header: &Header) -> Result<Option<
         Err(errno) => {
             let image = &header.spec;
             tracing::warn!(%image, %errno, "the object map cannot be used and becomes invalid");
-            mark_invalid_async(steps, header).await?;
+            mark_invalid(steps, header).await?;
             Ok(None)
         }
     }
 }
 
 /// Reads the map without owning it.
-pub(crate) fn load(
-    workflow: &mut Workflow,
-    header: &Header,
-) -> Result<Result<ObjectMap, Errno>, Stop> {
-    load_from(workflow, &header.map_place(), header.objects())
+pub(crate) async fn load(steps: &Steps, header: &Header) -> Result<ObjectMap, Errno> {
+    load_from(steps, &header.map_place(), header.objects()).await
 }
 
-/// Reads the map without owning it.
-pub(crate) async fn load_async(steps: &Steps, header: &Header) -> Result<ObjectMap, Errno> {
-    load_from_async(steps, &header.map_place(), header.objects()).await
-}
-
-fn load_from(
-    workflow: &mut Workflow,
-    place: &Place,
-    objects: u64,
-) -> Result<Result<ObjectMap, Errno>, Stop> {
-    let reply = workflow.try_read(place, || vec![calls::load()])?;
-    Ok(reply.and_then(|reply| {
-        let map: ObjectMap = output(&reply, 0, "the object map").map_err(|_| Errno::INVAL)?;
-        // A resize that was interrupted leaves a map that is too long.
-        if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
-    }))
-}
-
-async fn load_from_async(steps: &Steps, place: &Place, objects: u64) -> Result<ObjectMap, Errno> {
+async fn load_from(steps: &Steps, place: &Place, objects: u64) -> Result<ObjectMap, Errno> {
     let reply = steps.read(place, vec![calls::load()]).await?;
     let map: ObjectMap = output(&reply, 0, "the object map").map_err(|_| Errno::INVAL)?;
     // A resize that was interrupted leaves a map that is too long.
     if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
 }
 
-fn mark_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    let ops = || invalidate(header).ops;
-    workflow.write("marking the object map as invalid", &header.place(), ops)
-}
-
-async fn mark_invalid_async(steps: &Steps, header: &Header) -> Result<(), Error> {
+async fn mark_invalid(steps: &Steps, header: &Header) -> Result<(), Error> {
     let ops = invalidate(header).ops;
     steps.write_step("marking the object map as invalid", &header.place(), ops).await
 }
 
 /// Releases the map. A failure is left to the next owner.
-pub(crate) fn close(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    if header.features.contains(Features::OBJECT_MAP) {
-        let _ =
-            workflow.try_write(&header.map_place(), || vec![lock::unlock(&LockIdentity::NONE)])?;
-    }
-    Ok(())
-}
-
-/// Releases the map. A failure is left to the next owner.
-pub(crate) async fn close_async(steps: &Steps, header: &Header) -> Result<(), Error> {
+pub(crate) async fn close(steps: &Steps, header: &Header) -> Result<(), Error> {
     if header.features.contains(Features::OBJECT_MAP) {
         let _ = steps.write(&header.map_place(), vec![lock::unlock(&LockIdentity::NONE)]).await;
     }
@@ -181,30 +124,7 @@ pub(crate) async fn close_async(steps: &Steps, header: &Header) -> Result<(), Er
 }
 
 /// Applies a change by a task that owns the map; marks the map invalid if the change fails.
-fn keep(
-    workflow: &mut Workflow,
-    header: &Header,
-    map: &mut Option<ObjectMap>,
-    operation: impl FnOnce() -> Operation,
-) -> Result<(), Stop> {
-    if map.is_none() {
-        return Ok(());
-    }
-    match workflow.try_write(&header.map_place(), || operation().ops)? {
-        Ok(_) => Ok(()),
-        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header).into()),
-        Err(errno) if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
-            Err(Error::cluster("keeping up the object map", errno).into())
-        }
-        Err(_) => {
-            *map = None;
-            mark_invalid(workflow, header)
-        }
-    }
-}
-
-/// Applies a change by a task that owns the map; marks the map invalid if the change fails.
-async fn keep_async(
+async fn keep(
     steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
@@ -221,7 +141,7 @@ async fn keep_async(
         }
         Err(_) => {
             *map = None;
-            mark_invalid_async(steps, header).await
+            mark_invalid(steps, header).await
         }
     }
 }
@@ -233,7 +153,7 @@ pub(crate) async fn resize(
     map: &mut Option<ObjectMap>,
     objects: u64,
 ) -> Result<(), Error> {
-    keep_async(steps, header, map, || owned(header, calls::resize(objects))).await
+    keep(steps, header, map, || owned(header, calls::resize(objects))).await
 }
 
 /// Changes all objects that are in one state to another.
@@ -247,6 +167,6 @@ pub(crate) async fn update_all(
 ) -> Result<(), Error> {
     match objects.is_empty() {
         true => Ok(()),
-        false => keep_async(steps, header, map, || update(header, objects, new, old)).await,
+        false => keep(steps, header, map, || update(header, objects, new, old)).await,
     }
 }

@@ -2,13 +2,13 @@
 //! found without reading data.
 
 use super::{
-    MAP_INVALID, ObjectMap, State, calls, close, close_async, invalid_flags, keep, keep_async,
-    load_from, load_from_async, open, open_async, owned, update_all,
+    MAP_INVALID, ObjectMap, State, calls, close, invalid_flags, keep, load_from, open, owned,
+    update_all,
 };
 use crate::calls::{get_flags, output};
 use crate::header::Header;
 use crate::steps::NamedSteps;
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::workflow::write_operation;
 use crate::{Error, Features};
 use rados::{Operation, Place, Steps};
 use types::SnapId;
@@ -24,16 +24,7 @@ fn place(header: &Header, snap: SnapId) -> Place {
     }
 }
 
-pub(super) fn mark_invalid(
-    workflow: &mut Workflow,
-    header: &Header,
-    snap: SnapId,
-) -> Result<(), Stop> {
-    let ops = || vec![calls::set_flags(invalid_flags(header), snap)];
-    workflow.write("marking an object map as invalid", &header.place(), ops)
-}
-
-pub(super) async fn mark_invalid_async(
+pub(super) async fn mark_invalid(
     steps: &Steps,
     header: &Header,
     snap: SnapId,
@@ -52,14 +43,14 @@ pub(crate) async fn snapshot_taken(
     if !header.has_map() {
         return Ok(());
     }
-    let mut map = open_async(steps, header).await?;
+    let mut map = open(steps, header).await?;
     if map.is_none() || !copy(steps, header, SnapId::HEAD, snap).await? {
-        mark_invalid_async(steps, header, snap).await?;
+        mark_invalid(steps, header, snap).await?;
     }
     if header.features.contains(Features::FAST_DIFF) {
-        keep_async(steps, header, &mut map, || owned(header, calls::add_snapshot())).await?;
+        keep(steps, header, &mut map, || owned(header, calls::add_snapshot())).await?;
     }
-    close_async(steps, header).await
+    close(steps, header).await
 }
 
 /// Records that a copy-up has created an object below all snapshots of a clone. In all but the oldest
@@ -87,23 +78,7 @@ async fn copy(steps: &Steps, header: &Header, from: SnapId, to: SnapId) -> Resul
 }
 
 /// Removes a snapshot's map. Objects written before it count as written before the next snapshot.
-pub(crate) fn snapshot_removed(
-    workflow: &mut Workflow,
-    header: &Header,
-    snap: SnapId,
-) -> Result<(), Stop> {
-    if !header.features.contains(Features::OBJECT_MAP) {
-        return Ok(());
-    }
-    if header.features.contains(Features::FAST_DIFF) {
-        hand_down(workflow, header, snap)?;
-    }
-    // A missing map is as good as removed, and one that stays is never looked up.
-    workflow.try_write(&place(header, snap), || vec![OsdOp::remove()]).map(|_| ())
-}
-
-/// Removes a snapshot's map. Objects written before it count as written before the next snapshot.
-pub(crate) async fn snapshot_removed_async(
+pub(crate) async fn snapshot_removed(
     steps: &Steps,
     header: &Header,
     snap: SnapId,
@@ -112,7 +87,7 @@ pub(crate) async fn snapshot_removed_async(
         return Ok(());
     }
     if header.features.contains(Features::FAST_DIFF) {
-        hand_down_async(steps, header, snap).await?;
+        hand_down(steps, header, snap).await?;
     }
     // A missing map is as good as removed, and one that stays is never looked up.
     let _ = steps.write(&place(header, snap), vec![OsdOp::remove()]).await;
@@ -120,22 +95,7 @@ pub(crate) async fn snapshot_removed_async(
 }
 
 /// `None` if the map is invalid.
-fn load_snapshot(
-    workflow: &mut Workflow,
-    header: &Header,
-    snap: SnapId,
-) -> Result<Option<ObjectMap>, Stop> {
-    let what = "reading the flags of a snapshot";
-    let reply = workflow.read(what, &header.place(), || vec![get_flags(snap)])?;
-    let flags: u64 = output(&reply, 0, "the flags of a snapshot")?;
-    match flags & MAP_INVALID {
-        0 => Ok(load_from(workflow, &place(header, snap), 0)?.ok()),
-        _ => Ok(None),
-    }
-}
-
-/// `None` if the map is invalid.
-async fn load_snapshot_async(
+async fn load_snapshot(
     steps: &Steps,
     header: &Header,
     snap: SnapId,
@@ -144,75 +104,45 @@ async fn load_snapshot_async(
     let reply = steps.read_step(what, &header.place(), vec![get_flags(snap)]).await?;
     let flags: u64 = output(&reply, 0, "the flags of a snapshot")?;
     match flags & MAP_INVALID {
-        0 => Ok(load_from_async(steps, &place(header, snap), 0).await.ok()),
+        0 => Ok(load_from(steps, &place(header, snap), 0).await.ok()),
         _ => Ok(None),
     }
 }
 
-fn hand_down(workflow: &mut Workflow, header: &Header, snap: SnapId) -> Result<(), Stop> {
+async fn hand_down(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
     let newer = header.snap_context.snaps.iter().filter(|other| **other > snap);
     let heir = newer.min().copied();
-    let Some(removed) = load_snapshot(workflow, header, snap)? else {
-        return mark_invalid(workflow, header, heir.unwrap_or(SnapId::HEAD));
-    };
-    match heir {
-        Some(heir) => {
-            let ops = || vec![calls::remove_snapshot(&removed)];
-            match workflow.try_write(&place(header, heir), ops)? {
-                Ok(_) => Ok(()),
-                Err(_) => mark_invalid(workflow, header, heir),
-            }
-        }
-        None => {
-            let mut map = open(workflow, header)?;
-            keep(workflow, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))?;
-            close(workflow, header)
-        }
-    }
-}
-
-async fn hand_down_async(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
-    let newer = header.snap_context.snaps.iter().filter(|other| **other > snap);
-    let heir = newer.min().copied();
-    let Some(removed) = load_snapshot_async(steps, header, snap).await? else {
-        return mark_invalid_async(steps, header, heir.unwrap_or(SnapId::HEAD)).await;
+    let Some(removed) = load_snapshot(steps, header, snap).await? else {
+        return mark_invalid(steps, header, heir.unwrap_or(SnapId::HEAD)).await;
     };
     match heir {
         Some(heir) => {
             let ops = vec![calls::remove_snapshot(&removed)];
             match steps.write(&place(header, heir), ops).await {
                 Ok(_) => Ok(()),
-                Err(_) => mark_invalid_async(steps, header, heir).await,
+                Err(_) => mark_invalid(steps, header, heir).await,
             }
         }
         None => {
-            let mut map = open_async(steps, header).await?;
-            keep_async(steps, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))
+            let mut map = open(steps, header).await?;
+            keep(steps, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))
                 .await?;
-            close_async(steps, header).await
+            close(steps, header).await
         }
     }
 }
 
 /// Marks the maps of the image and of all its snapshots invalid.
-pub(crate) fn mark_all_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
+pub(crate) async fn mark_all_invalid(steps: &Steps, header: &Header) -> Result<(), Error> {
     for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
-        mark_invalid(workflow, header, snap)?;
-    }
-    Ok(())
-}
-
-/// Marks the maps of the image and of all its snapshots invalid.
-pub(crate) async fn mark_all_invalid_async(steps: &Steps, header: &Header) -> Result<(), Error> {
-    for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
-        mark_invalid_async(steps, header, snap).await?;
+        mark_invalid(steps, header, snap).await?;
     }
     Ok(())
 }
 
 /// Creates empty maps for an image that gets the feature.
 pub(crate) async fn make_empty(steps: &Steps, header: &Header) -> Result<(), Error> {
-    mark_all_invalid_async(steps, header).await?;
+    mark_all_invalid(steps, header).await?;
     let ops = vec![calls::resize(header.objects())];
     // A map left by an interrupted attempt will do.
     let _ = steps.write(&header.map_place(), ops).await;
@@ -231,7 +161,7 @@ pub(crate) async fn remove_all(steps: &Steps, header: &Header) -> Result<(), Err
 
 /// Called before a rollback, in which any object may come to exist.
 pub(crate) async fn rolling_back(steps: &Steps, header: &Header) -> Result<(), Error> {
-    let mut map = open_async(steps, header).await?;
+    let mut map = open(steps, header).await?;
     update_all(steps, header, &mut map, 0..header.objects(), State::Exists, None).await
 }
 
@@ -240,12 +170,12 @@ pub(crate) async fn rolled_back(steps: &Steps, header: &Header, snap: SnapId) ->
     if !header.has_map() {
         return Ok(());
     }
-    let map = load_snapshot_async(steps, header, snap).await?;
+    let map = load_snapshot(steps, header, snap).await?;
     if let Some(map) = map.filter(|map| map.len() >= header.objects()) {
         // The difference from the newest snapshot is not known.
         let map = map.without_clean();
         let mut owner = Some(map.clone());
-        keep_async(steps, header, &mut owner, || owned(header, calls::save(&map))).await?;
+        keep(steps, header, &mut owner, || owned(header, calls::save(&map))).await?;
     }
-    close_async(steps, header).await
+    close(steps, header).await
 }

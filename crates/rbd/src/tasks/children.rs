@@ -27,10 +27,10 @@ pub struct Child {
 /// cluster.
 pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) -> Task<Vec<Child>> {
     Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &image).await?;
+        let header = header::read(&steps, &image).await?;
         let snapshots = match &snapshot {
-            Some(name) => vec![snapshot::find_async(&steps, &header, name).await?],
-            None => snapshot::read_all_async(&steps, &header).await?,
+            Some(name) => vec![snapshot::find(&steps, &header, name).await?],
+            None => snapshot::read_all(&steps, &header).await?,
         };
         let mut children = Vec::new();
         for snapshot in &snapshots {

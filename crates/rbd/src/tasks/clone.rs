@@ -3,7 +3,7 @@
 use super::create::{CreateSpec, make_image};
 use super::parents::{self, CloneFormat};
 use crate::header::{self, Header};
-use crate::lock::with_lock_async;
+use crate::lock::with_lock;
 use crate::snapshot::{self, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
@@ -73,8 +73,8 @@ impl CloneSpec {
 /// Creates an image that shows a snapshot's data until it is written.
 pub fn clone_image(spec: CloneSpec) -> Task<()> {
     Task::perform(async move |steps| {
-        let parent = header::read_async(&steps, &spec.parent).await?;
-        let snapshot = snapshot::find_async(&steps, &parent, &spec.snapshot).await?;
+        let parent = header::read(&steps, &spec.parent).await?;
+        let snapshot = snapshot::find(&steps, &parent, &spec.snapshot).await?;
         spec.check(&parent, &snapshot)?;
         let child = spec.child(&parent, &snapshot);
         let (image, id, format) = (&spec.image, &spec.id, spec.format);
@@ -95,7 +95,7 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
                 overlap: snapshot.size,
             };
             // Errors of the rollback are dropped: the first error is the one worth reporting.
-            let _ = parents::leave_async(&steps, image, id, &of, format).await;
+            let _ = parents::leave(&steps, image, id, &of, format).await;
         }
         outcome
     })
@@ -119,14 +119,13 @@ async fn copy_metadata(steps: &Steps, parent: &Header, child: &Place) -> Result<
 pub fn flatten(image: ImageSpec) -> Task<()> {
     Task::perform(async move |steps| {
         let header =
-            header::with_ancestors_async(&steps, async || header::read_async(&steps, &image).await)
-                .await?;
+            header::with_ancestors(&steps, async || header::read(&steps, &image).await).await?;
         header.features.check_writable(&image.to_string())?;
         let Some(parent) = &header.parent else {
             return Err(Error::refused(format!("{image} is no clone")));
         };
         copy_up(&steps, &header, 0, parent.overlap).await?;
-        with_lock_async(&steps, header, parents::become_independent).await
+        with_lock(&steps, header, parents::become_independent).await
     })
 }
 
@@ -158,9 +157,7 @@ pub(super) async fn copy_up_before_shrinking(
     if !must_copy_up(header, size) {
         return Ok(());
     }
-    let header =
-        header::with_ancestors_async(steps, async || header::read_async(steps, image).await)
-            .await?;
+    let header = header::with_ancestors(steps, async || header::read(steps, image).await).await?;
     let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
     copy_up(steps, &header, size, overlap).await
 }

@@ -3,7 +3,6 @@
 use crate::names::data_prefix;
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
 use rados::Steps;
 use types::{Errno, PoolId};
@@ -83,7 +82,7 @@ pub(super) async fn make_image(
     make_header(steps, spec).await?;
     let claimed = async {
         complete(steps, spec, link).await?;
-        claim_name_async(steps, &spec.image, &spec.id).await
+        claim_name(steps, &spec.image, &spec.id).await
     };
     if let Err(error) = claimed.await {
         clean_up(steps, spec).await;
@@ -103,23 +102,7 @@ pub(super) async fn make_image(
 }
 
 /// Binds a name to an id; fails if the name is bound already.
-pub(super) fn claim_name(workflow: &mut Workflow, image: &ImageSpec, id: &str) -> Result<(), Stop> {
-    let ops = || vec![OsdOp::create(true), calls::set_id(id)];
-    match workflow.try_write(&image.pool.id_object(&image.name), ops)? {
-        Ok(_) => Ok(()),
-        Err(Errno::EXIST) => {
-            Err(Error::cluster(format!("there is already an image {image}"), Errno::EXIST).into())
-        }
-        Err(errno) => Err(Error::cluster(format!("claiming the name {image}"), errno).into()),
-    }
-}
-
-/// Binds a name to an id; fails if the name is bound already.
-pub(super) async fn claim_name_async(
-    steps: &Steps,
-    image: &ImageSpec,
-    id: &str,
-) -> Result<(), Error> {
+pub(super) async fn claim_name(steps: &Steps, image: &ImageSpec, id: &str) -> Result<(), Error> {
     let ops = vec![OsdOp::create(true), calls::set_id(id)];
     match steps.write(&image.pool.id_object(&image.name), ops).await {
         Ok(_) => Ok(()),

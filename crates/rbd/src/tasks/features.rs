@@ -1,8 +1,8 @@
 //! Enabling and disabling features of images.
 
-use super::tell_watchers_async;
+use super::tell_watchers;
 use crate::header::{self, Header};
-use crate::lock::with_lock_async;
+use crate::lock::with_lock;
 use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::{Error, Features, ImageSpec, calls, object_map};
@@ -18,9 +18,9 @@ const REMOVABLE: Features = Features(MUTABLE.0 | Features::DEEP_FLATTEN.0);
 /// fills it.
 pub fn change_features(spec: ImageSpec, features: Features, is_on: bool) -> Task<()> {
     Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &spec).await?;
+        let header = header::read(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
-        with_lock_async(&steps, header, async |steps, header| match is_on {
+        with_lock(&steps, header, async |steps, header| match is_on {
             true => enable(steps, header, features).await,
             false => disable(steps, header, features).await,
         })
@@ -48,7 +48,7 @@ async fn enable(steps: &Steps, header: &Header, wanted: Features) -> Result<(), 
     if new.contains(Features::OBJECT_MAP) {
         object_map::make_empty(steps, &header).await?;
     } else if new.contains(Features::FAST_DIFF) {
-        object_map::mark_all_invalid_async(steps, &header).await?;
+        object_map::mark_all_invalid(steps, &header).await?;
     }
     set(steps, &header, new, new).await
 }
@@ -74,5 +74,5 @@ async fn disable(steps: &Steps, header: &Header, unwanted: Features) -> Result<(
 async fn set(steps: &Steps, header: &Header, new: Features, mask: Features) -> Result<(), Error> {
     let ops = vec![calls::set_features(new.0, mask.0)];
     steps.write_step("changing the features", &header.place(), ops).await?;
-    tell_watchers_async(steps, &header.place()).await
+    tell_watchers(steps, &header.place()).await
 }

@@ -42,11 +42,10 @@ use crate::notify::Maintenance;
 use crate::snapshot::{self, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, ObjectMap, notify};
 use bytes::Bytes;
 use rados::Place;
-use rados::{ClusterRequest, Steps};
+use rados::Steps;
 use std::collections::BTreeMap;
 use types::Errno;
 use wire::OsdOp;
@@ -60,8 +59,7 @@ const LIST_PAGE: u64 = 1024;
 pub fn open(spec: ImageSpec) -> Task<Header> {
     Task::perform(async move |steps| {
         let header =
-            header::with_ancestors_async(&steps, async || header::read_async(&steps, &spec).await)
-                .await?;
+            header::with_ancestors(&steps, async || header::read(&steps, &spec).await).await?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
     })
@@ -70,7 +68,7 @@ pub fn open(spec: ImageSpec) -> Task<Header> {
 /// Reads the header for reading a snapshot of an image.
 pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
     Task::perform(async move |steps| {
-        let header = header::with_ancestors_async(&steps, async || {
+        let header = header::with_ancestors(&steps, async || {
             at_snapshot(&steps, &spec, &name).await.map(|(header, _)| header)
         })
         .await?;
@@ -84,17 +82,17 @@ async fn at_snapshot(
     spec: &ImageSpec,
     name: &str,
 ) -> Result<(Header, Snapshot), Error> {
-    let head = header::read_async(steps, spec).await?;
-    let snapshot = snapshot::find_async(steps, &head, name).await?;
-    Ok((header::read_at_async(steps, spec, head.id, snapshot.id).await?, snapshot))
+    let head = header::read(steps, spec).await?;
+    let snapshot = snapshot::find(steps, &head, name).await?;
+    Ok((header::read_at(steps, spec, head.id, snapshot.id).await?, snapshot))
 }
 
 /// Reads the header of an open image again by its id, since it may have been renamed.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
     Task::perform(async move |steps| {
-        header::with_ancestors_async(&steps, async || {
-            header::read_with_id_async(&steps, &spec, id.clone()).await
+        header::with_ancestors(&steps, async || {
+            header::read_with_id(&steps, &spec, id.clone()).await
         })
         .await
     })
@@ -106,7 +104,7 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
 pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
     let shows_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
     Task::perform(async move |steps| match header.has_map() && !shows_parent {
-        true => Ok(crate::object_map::load_async(&steps, &header).await.ok()),
+        true => Ok(crate::object_map::load(&steps, &header).await.ok()),
         false => Ok(None),
     })
 }
@@ -115,7 +113,7 @@ pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
     Task::perform(async move |steps| {
         let (header, snapshot) = match &snapshot {
-            None => (header::read_async(&steps, &spec).await?, None),
+            None => (header::read(&steps, &spec).await?, None),
             Some(name) => at_snapshot(&steps, &spec, name)
                 .await
                 .map(|(header, found)| (header, Some(found)))?,
@@ -176,14 +174,14 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
 
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
     Task::perform(async move |steps| {
-        let id = header::find_id_async(&steps, &old).await?;
+        let id = header::find_id(&steps, &old).await?;
         let target = ImageSpec { pool: old.pool.clone(), name: new.clone() };
-        create::claim_name_async(&steps, &target, &id).await?;
+        create::claim_name(&steps, &target, &id).await?;
         let ops = vec![calls::directory_rename(&old.name, &new, &id)];
         steps.write_step("renaming in the directory", &old.pool.directory(), ops).await?;
         let ops = vec![OsdOp::remove()];
         steps.write_step("removing the old name", &old.pool.id_object(&old.name), ops).await?;
-        tell_watchers_async(&steps, &old.pool.header(&id)).await
+        tell_watchers(&steps, &old.pool.header(&id)).await
     })
 }
 
@@ -193,7 +191,7 @@ pub(crate) async fn maintain(
     header: &Header,
     what: &Maintenance,
 ) -> Result<(), Error> {
-    let header = header::read_with_id_async(steps, &header.spec, header.id.clone()).await?;
+    let header = header::read_with_id(steps, &header.spec, header.id.clone()).await?;
     match what {
         Maintenance::Resize { size, may_shrink } => {
             resize::resize_as_owner(steps, &header, *size, *may_shrink).await
@@ -203,28 +201,13 @@ pub(crate) async fn maintain(
     }
 }
 
-/// Makes the clients that have the image open read its header again. A timeout is no error: the change is
-/// done.
-fn tell_watchers(workflow: &mut Workflow, header: &Place) -> Result<(), Stop> {
-    let ask = || ClusterRequest::Notify { place: header.clone(), payload: notify::header_update() };
-    workflow.request(ask).map(|_| ())
-}
-
-async fn tell_watchers_async(steps: &Steps, header: &Place) -> Result<(), Error> {
+async fn tell_watchers(steps: &Steps, header: &Place) -> Result<(), Error> {
     let _ = steps.notify(header.clone(), notify::header_update()).await;
     Ok(())
 }
 
 /// Clients that have the image open.
-pub(crate) fn watchers(workflow: &mut Workflow, header: &Place) -> Result<Vec<Watcher>, Stop> {
-    let ops = || vec![OsdOp::new(OpCode::LIST_WATCHERS)];
-    let reply = workflow.read("asking who has the image open", header, ops)?;
-    let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;
-    Ok(listing.entries)
-}
-
-/// Clients that have the image open.
-pub(crate) async fn watchers_async(steps: &Steps, header: &Place) -> Result<Vec<Watcher>, Error> {
+pub(crate) async fn watchers(steps: &Steps, header: &Place) -> Result<Vec<Watcher>, Error> {
     let ops = vec![OsdOp::new(OpCode::LIST_WATCHERS)];
     let reply = steps.read_step("asking who has the image open", header, ops).await?;
     let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;

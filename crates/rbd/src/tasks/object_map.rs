@@ -1,8 +1,8 @@
 //! Rebuild and check of object maps.
 
-use super::tell_watchers_async;
+use super::tell_watchers;
 use crate::header::{self, Header};
-use crate::lock::with_lock_async;
+use crate::lock::with_lock;
 use crate::object_map::{self, MapFindings};
 use crate::snapshot;
 use crate::task::Task;
@@ -12,7 +12,7 @@ use rados::Steps;
 /// Rebuilds the object map of an image or of a snapshot from its objects, and marks it valid.
 pub fn rebuild_object_map(image: ImageSpec, snapshot: Option<String>) -> Task<()> {
     Task::perform(async move |steps| {
-        as_owner(&steps, &image, snapshot.as_deref(), object_map::rebuild_async).await
+        as_owner(&steps, &image, snapshot.as_deref(), object_map::rebuild).await
     })
 }
 
@@ -37,22 +37,22 @@ async fn as_owner<T>(
     snapshot: Option<&str>,
     work: impl AsyncFn(&Steps, &Header) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let header = header::read_async(steps, image).await?;
+    let header = header::read(steps, image).await?;
     header.features.check_writable(&image.to_string())?;
     if !header.features.contains(Features::OBJECT_MAP) {
         return Err(Error::refused(format!("{image} lacks the feature object-map")));
     }
-    with_lock_async(steps, header, async |steps, header| {
+    with_lock(steps, header, async |steps, header| {
         let outcome = match snapshot {
             None => work(steps, header).await?,
             Some(name) => {
-                let snap = snapshot::find_async(steps, header, name).await?.id;
-                let shown = header::read_at_async(steps, image, header.id.clone(), snap).await?;
+                let snap = snapshot::find(steps, header, name).await?.id;
+                let shown = header::read_at(steps, image, header.id.clone(), snap).await?;
                 work(steps, &shown).await?
             }
         };
         // Flags may have changed.
-        tell_watchers_async(steps, &header.place()).await?;
+        tell_watchers(steps, &header.place()).await?;
         Ok(outcome)
     })
     .await

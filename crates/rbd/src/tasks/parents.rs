@@ -1,16 +1,15 @@
 //! The link between a clone and its parent snapshot: kept in the clone's header, and either in the header of
 //! the parent (format 2) or in the object `rbd_children` of the clone's pool (format 1).
 
-use super::snapshots::{discard, discard_async};
-use super::{tell_watchers, tell_watchers_async};
+use super::snapshots::discard;
+use super::tell_watchers;
 use crate::Error;
 use crate::calls;
 use crate::header::{self, Header, Parent, ParentInfo};
-use crate::lock::{with_lock, with_lock_async};
+use crate::lock::with_lock;
 use crate::names::ImageSpec;
 use crate::snapshot::{self, Snapshot};
 use crate::steps::NamedSteps;
-use crate::workflow::{Stop, Workflow};
 use bytes::Bytes;
 use rados::{Place, Steps};
 use types::{ChildSpec, Errno, ParentSpec, SnapId};
@@ -34,21 +33,7 @@ fn child_spec(child: &ImageSpec, id: &str) -> ChildSpec {
 }
 
 /// The format in which a clone is linked, by its header.
-pub(super) fn clone_format(workflow: &mut Workflow, header: &Header) -> Result<CloneFormat, Stop> {
-    let ops = || vec![calls::get_operation_features()];
-    let reply = workflow.read("reading the format of the clone", &header.place(), ops)?;
-    let features: u64 = calls::output(&reply, 0, "the operation features")?;
-    Ok(match features & calls::CLONE_CHILD {
-        0 => CloneFormat::One,
-        _ => CloneFormat::Two,
-    })
-}
-
-/// The format in which a clone is linked, by its header.
-pub(super) async fn clone_format_async(
-    steps: &Steps,
-    header: &Header,
-) -> Result<CloneFormat, Error> {
+pub(super) async fn clone_format(steps: &Steps, header: &Header) -> Result<CloneFormat, Error> {
     let ops = vec![calls::get_operation_features()];
     let reply = steps.read_step("reading the format of the clone", &header.place(), ops).await?;
     let features: u64 = calls::output(&reply, 0, "the operation features")?;
@@ -112,7 +97,7 @@ pub(super) async fn attach(
             steps
                 .write_step("naming the clone in the parent's header", &parent.place(), ops)
                 .await?;
-            tell_watchers_async(steps, &parent.place()).await
+            tell_watchers(steps, &parent.place()).await
         }
     }
 }
@@ -143,36 +128,7 @@ async fn attach_old(
 
 /// Removes the registration of a clone; a missing one is no error. A snapshot in the trash is removed with
 /// its last clone.
-pub(super) fn leave(
-    workflow: &mut Workflow,
-    child: &ImageSpec,
-    id: &str,
-    parent: &Parent,
-    format: CloneFormat,
-) -> Result<(), Stop> {
-    let outcome = match format {
-        CloneFormat::One => {
-            let of = (parent.pool.0, parent.image.as_str(), parent.snapshot);
-            let ops = || vec![calls::remove_old_child(of, id)];
-            workflow.try_write(&child.pool.children(), ops)?
-        }
-        CloneFormat::Two => {
-            let ops = || vec![calls::detach_child(parent.snapshot, &child_spec(child, id))];
-            workflow.try_write(&parent.pool().header(&parent.image), ops)?
-        }
-    };
-    match (outcome, format) {
-        (Ok(_), CloneFormat::Two) => tidy_up(workflow, parent),
-        (Ok(_) | Err(Errno::NOENT), _) => Ok(()),
-        (Err(errno), _) => {
-            Err(Error::cluster(format!("telling the parent of {child}"), errno).into())
-        }
-    }
-}
-
-/// Removes the registration of a clone; a missing one is no error. A snapshot in the trash is removed with
-/// its last clone.
-pub(super) async fn leave_async(
+pub(super) async fn leave(
     steps: &Steps,
     child: &ImageSpec,
     id: &str,
@@ -191,53 +147,27 @@ pub(super) async fn leave_async(
         }
     };
     match (outcome, format) {
-        (Ok(_), CloneFormat::Two) => tidy_up_async(steps, parent).await,
+        (Ok(_), CloneFormat::Two) => tidy_up(steps, parent).await,
         (Ok(_) | Err(Errno::NOENT), _) => Ok(()),
         (Err(errno), _) => Err(Error::cluster(format!("telling the parent of {child}"), errno)),
     }
 }
 
-fn tidy_up(workflow: &mut Workflow, parent: &Parent) -> Result<(), Stop> {
+async fn tidy_up(steps: &Steps, parent: &Parent) -> Result<(), Error> {
     let pool = parent.pool();
     let spec = ImageSpec { pool, name: format!("(id {})", parent.image) };
-    let header = match header::read_with_id(workflow, &spec, parent.image.clone()) {
-        Err(Stop::Failed(error)) if error.errno() == Errno::NOENT => return Ok(()),
-        outcome => outcome?,
-    };
-    if find_unused(workflow, &header, parent)?.is_none() {
-        return tell_watchers(workflow, &header.place());
-    }
-    let outcome = match header.features.check_writable(&spec.to_string()) {
-        Ok(()) => {
-            with_lock(workflow, header, |workflow, header| remove_unused(workflow, header, parent))
-        }
-        Err(error) => Err(error.into()),
-    };
-    match outcome {
-        // The registration is removed, which is what the caller wants.
-        Err(Stop::Failed(error)) => {
-            tracing::warn!(%error, "a snapshot without a name or clones stays");
-            Ok(())
-        }
-        outcome => outcome,
-    }
-}
-
-async fn tidy_up_async(steps: &Steps, parent: &Parent) -> Result<(), Error> {
-    let pool = parent.pool();
-    let spec = ImageSpec { pool, name: format!("(id {})", parent.image) };
-    let header = match header::read_with_id_async(steps, &spec, parent.image.clone()).await {
+    let header = match header::read_with_id(steps, &spec, parent.image.clone()).await {
         Err(error) if error.errno() == Errno::NOENT => return Ok(()),
         outcome => outcome?,
     };
-    if find_unused_async(steps, &header, parent).await?.is_none() {
-        return tell_watchers_async(steps, &header.place()).await;
+    if find_unused(steps, &header, parent).await?.is_none() {
+        return tell_watchers(steps, &header.place()).await;
     }
     let outcome = async {
         header.features.check_writable(&spec.to_string())?;
         let remove =
-            async |steps: &Steps, header: &Header| remove_unused_async(steps, header, parent).await;
-        with_lock_async(steps, header, remove).await
+            async |steps: &Steps, header: &Header| remove_unused(steps, header, parent).await;
+        with_lock(steps, header, remove).await
     };
     if let Err(error) = outcome.await {
         // The registration is removed, which is what the caller wants.
@@ -247,43 +177,26 @@ async fn tidy_up_async(steps: &Steps, parent: &Parent) -> Result<(), Error> {
 }
 
 /// The parent's snapshot, if it is in the trash and has no clones any more.
-fn find_unused(
-    workflow: &mut Workflow,
-    header: &Header,
-    parent: &Parent,
-) -> Result<Option<Snapshot>, Stop> {
-    let found = snapshot::read_one(workflow, header, parent.snapshot)?;
-    Ok(found.filter(Snapshot::is_left_over))
-}
-
-/// The parent's snapshot, if it is in the trash and has no clones any more.
-async fn find_unused_async(
+async fn find_unused(
     steps: &Steps,
     header: &Header,
     parent: &Parent,
 ) -> Result<Option<Snapshot>, Error> {
-    let found = snapshot::read_one_async(steps, header, parent.snapshot).await?;
+    let found = snapshot::read_one(steps, header, parent.snapshot).await?;
     Ok(found.filter(Snapshot::is_left_over))
 }
 
-fn remove_unused(workflow: &mut Workflow, header: &Header, parent: &Parent) -> Result<(), Stop> {
-    if let Some(snapshot) = find_unused(workflow, header, parent)? {
-        discard(workflow, header, &snapshot)?;
+async fn remove_unused(steps: &Steps, header: &Header, parent: &Parent) -> Result<(), Error> {
+    if let Some(snapshot) = find_unused(steps, header, parent).await? {
+        discard(steps, header, &snapshot).await?;
     }
-    tell_watchers(workflow, &header.place())
-}
-
-async fn remove_unused_async(steps: &Steps, header: &Header, parent: &Parent) -> Result<(), Error> {
-    if let Some(snapshot) = find_unused_async(steps, header, parent).await? {
-        discard_async(steps, header, &snapshot).await?;
-    }
-    tell_watchers_async(steps, &header.place()).await
+    tell_watchers(steps, &header.place()).await
 }
 
 /// Detaches the image from its parent; with deep-flatten its snapshots as well.
 pub(super) async fn become_independent(steps: &Steps, header: &Header) -> Result<(), Error> {
     let Some(parent) = &header.parent else { return Ok(()) };
-    let format = clone_format_async(steps, header).await?;
+    let format = clone_format(steps, header).await?;
     // The clone's side comes first, so that an interruption leaves no link to a removed parent.
     match steps.write(&header.place(), vec![calls::detach_parent()]).await {
         Ok(_) | Err(Errno::NOENT) => {}
@@ -292,38 +205,15 @@ pub(super) async fn become_independent(steps: &Steps, header: &Header) -> Result
             return Err(Error::cluster(text, errno));
         }
     }
-    let all = snapshot::read_all_async(steps, header).await?;
+    let all = snapshot::read_all(steps, header).await?;
     if all.iter().all(|snapshot| snapshot.parent_overlap.is_none()) {
-        leave_async(steps, &header.spec, &header.id, parent, format).await?;
+        leave(steps, &header.spec, &header.id, parent, format).await?;
     }
-    tell_watchers_async(steps, &header.place()).await
+    tell_watchers(steps, &header.place()).await
 }
 
 /// The parent that the image leaves if it loses a snapshot, when nothing else shows the parent.
-pub(super) fn left_with(
-    workflow: &mut Workflow,
-    header: &Header,
-    snapshot: &Snapshot,
-) -> Result<Option<(Parent, CloneFormat)>, Stop> {
-    let Some(overlap) = snapshot.parent_overlap.filter(|_| header.parent.is_none()) else {
-        return Ok(None);
-    };
-    let all = snapshot::read_all(workflow, header)?;
-    let mut others = all.iter().filter(|other| other.id != snapshot.id);
-    if others.any(|other| other.parent_overlap.is_some()) {
-        return Ok(None);
-    }
-    let reply =
-        workflow.read("reading the parent", &header.place(), || vec![calls::get_parent()])?;
-    let spec: ParentSpec = calls::output(&reply, 0, "the parent")?;
-    match header::parent_of(spec, overlap)? {
-        Some(parent) => Ok(Some((parent, clone_format(workflow, header)?))),
-        None => Ok(None),
-    }
-}
-
-/// The parent that the image leaves if it loses a snapshot, when nothing else shows the parent.
-pub(super) async fn left_with_async(
+pub(super) async fn left_with(
     steps: &Steps,
     header: &Header,
     snapshot: &Snapshot,
@@ -331,7 +221,7 @@ pub(super) async fn left_with_async(
     let Some(overlap) = snapshot.parent_overlap.filter(|_| header.parent.is_none()) else {
         return Ok(None);
     };
-    let all = snapshot::read_all_async(steps, header).await?;
+    let all = snapshot::read_all(steps, header).await?;
     let mut others = all.iter().filter(|other| other.id != snapshot.id);
     if others.any(|other| other.parent_overlap.is_some()) {
         return Ok(None);
@@ -340,7 +230,7 @@ pub(super) async fn left_with_async(
         steps.read_step("reading the parent", &header.place(), vec![calls::get_parent()]).await?;
     let spec: ParentSpec = calls::output(&reply, 0, "the parent")?;
     match header::parent_of(spec, overlap)? {
-        Some(parent) => Ok(Some((parent, clone_format_async(steps, header).await?))),
+        Some(parent) => Ok(Some((parent, clone_format(steps, header).await?))),
         None => Ok(None),
     }
 }

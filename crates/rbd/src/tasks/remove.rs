@@ -1,13 +1,13 @@
 //! Removal of an image with its data.
 
-use super::{parents, watchers_async};
+use super::{parents, watchers};
 use crate::calls::{TrashEntry, TrashState};
 use crate::header::{self, Header};
-use crate::lock::{identify_async, with_lock_async};
+use crate::lock::{identify, with_lock};
 use crate::snapshot::{self, Purpose, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::workflow::write_operation;
 use crate::{Error, ImageSpec, Pool, calls, object_map};
 use rados::{Place, Steps, WatchId};
 use types::{EntityType, Errno, UTime};
@@ -18,12 +18,12 @@ use wire::watch::Watcher;
 /// so that the removal can be repeated.
 pub fn remove(spec: ImageSpec) -> Task<()> {
     Task::perform(async move |steps| {
-        let id = header::find_id_async(&steps, &spec).await?;
+        let id = header::find_id(&steps, &spec).await?;
         let header = removable_header(&steps, &spec, &id).await?;
         remove_content(&steps, &spec, &id, header).await?;
         let directory = vec![calls::directory_remove(&spec.name, &id)];
         tolerate(steps.write(&spec.pool.directory(), directory).await, "the directory")?;
-        remove_object_async(&steps, &spec.pool.id_object(&spec.name)).await
+        remove_object(&steps, &spec.pool.id_object(&spec.name)).await
     })
 }
 
@@ -87,20 +87,20 @@ async fn remove_content(
     header: Option<Header>,
 ) -> Result<(), Error> {
     let Some(header) = header else { return Ok(()) };
-    let header = with_lock_async(steps, header, async |steps, header| {
+    let header = with_lock(steps, header, async |steps, header| {
         // Clients may have opened the image while the lock was waited for.
         check(steps, header).await?;
         remove_data(steps, header).await.map(|()| header.clone())
     })
     .await?;
-    leave_parent_async(steps, &header).await?;
-    remove_object_async(steps, &spec.pool.object_map(id)).await?;
-    remove_object_async(steps, &spec.pool.header(id)).await
+    leave_parent(steps, &header).await?;
+    remove_object(steps, &spec.pool.object_map(id)).await?;
+    remove_object(steps, &spec.pool.header(id)).await
 }
 
 /// Removes the data with the lock held, so that no late write of a crashed client follows.
 async fn remove_data(steps: &Steps, header: &Header) -> Result<(), Error> {
-    let map = object_map::open_async(steps, header).await?;
+    let map = object_map::open(steps, header).await?;
     steps
         .for_each_step("removing data", 0..header.objects(), |object| {
             let may_exist = map.as_ref().is_none_or(|map| map.may_exist(object));
@@ -109,16 +109,10 @@ async fn remove_data(steps: &Steps, header: &Header) -> Result<(), Error> {
         .await
 }
 
-fn leave_parent(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
+async fn leave_parent(steps: &Steps, header: &Header) -> Result<(), Error> {
     let Some(parent) = &header.parent else { return Ok(()) };
-    let format = parents::clone_format(workflow, header)?;
-    parents::leave(workflow, &header.spec, &header.id, parent, format)
-}
-
-async fn leave_parent_async(steps: &Steps, header: &Header) -> Result<(), Error> {
-    let Some(parent) = &header.parent else { return Ok(()) };
-    let format = parents::clone_format_async(steps, header).await?;
-    parents::leave_async(steps, &header.spec, &header.id, parent, format).await
+    let format = parents::clone_format(steps, header).await?;
+    parents::leave(steps, &header.spec, &header.id, parent, format).await
 }
 
 /// `None` if an earlier removal has removed the header.
@@ -130,7 +124,7 @@ async fn removable_header(
     if let Err(Errno::NOENT) = steps.read(&spec.pool.header(id), vec![OsdOp::stat()]).await {
         return Ok(None);
     }
-    let header = header::read_with_id_async(steps, spec, id.to_owned()).await?;
+    let header = header::read_with_id(steps, spec, id.to_owned()).await?;
     check(steps, &header).await?;
     Ok(Some(header))
 }
@@ -152,11 +146,11 @@ async fn check(steps: &Steps, header: &Header) -> Result<(), Error> {
 }
 
 async fn other_watcher(steps: &Steps, header: &Header) -> Result<Option<Watcher>, Error> {
-    let all = watchers_async(steps, &header.place()).await?;
+    let all = watchers(steps, &header.place()).await?;
     if all.is_empty() {
         return Ok(None);
     }
-    let me = identify_async(steps).await?;
+    let me = identify(steps).await?;
     let is_own = |watcher: &Watcher| {
         let is_me = watcher.name.kind == EntityType::CLIENT && watcher.name.number == me as i64;
         is_me && steps.has_watch(WatchId(watcher.cookie))
@@ -166,7 +160,7 @@ async fn other_watcher(steps: &Steps, header: &Header) -> Result<Option<Watcher>
 
 async fn has_snapshots(steps: &Steps, header: &Header) -> Result<Error, Error> {
     let image = &header.spec;
-    let all = snapshot::read_all_async(steps, header).await?;
+    let all = snapshot::read_all(steps, header).await?;
     let is_kept = |snapshot: &Snapshot| {
         matches!(snapshot.purpose, Purpose::Trash(_)) && !snapshot.is_left_over()
     };
@@ -180,21 +174,18 @@ async fn has_snapshots(steps: &Steps, header: &Header) -> Result<Error, Error> {
 }
 
 /// Removes everything but the name of an image without users and snapshots.
-pub(super) fn remove_unused(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    workflow.sweep("removing data", 0..header.objects(), |object| {
-        Some(write_operation(header.data_place(object), vec![OsdOp::remove()]))
-    })?;
-    leave_parent(workflow, header)?;
-    remove_object(workflow, &header.spec.pool.object_map(&header.id))?;
-    remove_object(workflow, &header.place())
+pub(super) async fn remove_unused(steps: &Steps, header: &Header) -> Result<(), Error> {
+    steps
+        .for_each_step("removing data", 0..header.objects(), |object| {
+            Some(write_operation(header.data_place(object), vec![OsdOp::remove()]))
+        })
+        .await?;
+    leave_parent(steps, header).await?;
+    remove_object(steps, &header.spec.pool.object_map(&header.id)).await?;
+    remove_object(steps, &header.place()).await
 }
 
-pub(super) fn remove_object(workflow: &mut Workflow, place: &Place) -> Result<(), Stop> {
-    let name = String::from_utf8_lossy(&place.object).into_owned();
-    Ok(tolerate(workflow.try_write(place, || vec![OsdOp::remove()])?, &name)?)
-}
-
-pub(super) async fn remove_object_async(steps: &Steps, place: &Place) -> Result<(), Error> {
+pub(super) async fn remove_object(steps: &Steps, place: &Place) -> Result<(), Error> {
     let name = String::from_utf8_lossy(&place.object).into_owned();
     tolerate(steps.write(place, vec![OsdOp::remove()]).await, &name)
 }

@@ -1,9 +1,9 @@
 //! Resizing of an image.
 
 use super::clone::{copy_up_before_shrinking, must_copy_up};
-use super::tell_watchers_async;
+use super::tell_watchers;
 use crate::header::{self, Header};
-use crate::lock::with_lock_async;
+use crate::lock::with_lock;
 use crate::object_map::{self, ObjectMap, State};
 use crate::steps::NamedSteps;
 use crate::task::Task;
@@ -17,7 +17,7 @@ use wire::OsdOp;
 /// a later growth must show zeros.
 pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
     Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &spec).await?;
+        let header = header::read(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
         if size < header.size {
             check_shrinking(&header, may_shrink)?;
@@ -27,7 +27,7 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         }
         copy_up_before_shrinking(&steps, &spec, &header, size).await?;
         let is_copied_up = must_copy_up(&header, size);
-        with_lock_async(&steps, header, async |steps, header| {
+        with_lock(&steps, header, async |steps, header| {
             if size < header.size {
                 // The image may have grown while the lock was requested.
                 check_shrinking(header, may_shrink)?;
@@ -68,7 +68,7 @@ pub(super) async fn resize_to(steps: &Steps, header: &Header, size: u64) -> Resu
         return Ok(());
     }
     let (old, new) = (header.objects(), header.layout.objects(size));
-    let mut map = object_map::open_async(steps, header).await?;
+    let mut map = object_map::open(steps, header).await?;
     if new > old {
         object_map::resize(steps, header, &mut map, new).await?;
     }
@@ -79,8 +79,8 @@ pub(super) async fn resize_to(steps: &Steps, header: &Header, size: u64) -> Resu
     if new < old {
         object_map::resize(steps, header, &mut map, new).await?;
     }
-    object_map::close_async(steps, header).await?;
-    tell_watchers_async(steps, &header.place()).await
+    object_map::close(steps, header).await?;
+    tell_watchers(steps, &header.place()).await
 }
 
 /// Trims with the object map: objects are marked pending before they are removed, and truncated ones as

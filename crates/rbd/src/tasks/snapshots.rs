@@ -2,16 +2,16 @@
 
 use super::clone::copy_up_before_shrinking;
 use super::resize::resize_to;
-use super::{parents, tell_watchers_async};
+use super::{parents, tell_watchers};
 use crate::header::{self, Header};
-use crate::lock::with_lock_async;
+use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::workflow::write_operation;
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use engine::Duration;
-use rados::{ClusterRequest, ClusterResponse, PoolRequest, Steps};
+use rados::{PoolRequest, Steps};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
@@ -26,8 +26,8 @@ const TIMEOUTS_MAX: usize = 2;
 /// All snapshots, the oldest first, with those in the trash.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
     Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &image).await?;
-        snapshot::read_all_async(&steps, &header).await
+        let header = header::read(&steps, &image).await?;
+        snapshot::read_all(&steps, &header).await
     })
 }
 
@@ -45,7 +45,7 @@ pub fn take_snapshot(image: ImageSpec, name: String) -> Task<()> {
 pub(super) async fn take_as_owner(steps: &Steps, header: &Header, name: &str) -> Result<(), Error> {
     check_name(name)?;
     take(steps, header, name).await?;
-    tell_watchers_async(steps, &header.place()).await
+    tell_watchers(steps, &header.place()).await
 }
 
 fn check_name(name: &str) -> Result<(), Error> {
@@ -61,9 +61,9 @@ async fn change_image<T>(
     image: &ImageSpec,
     change: impl AsyncFnOnce(&Steps, &Header) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let header = header::read_async(steps, image).await?;
+    let header = header::read(steps, image).await?;
     header.features.check_writable(&image.to_string())?;
-    with_lock_async(steps, header, change).await
+    with_lock(steps, header, change).await
 }
 
 async fn take(steps: &Steps, header: &Header, name: &str) -> Result<(), Error> {
@@ -80,7 +80,7 @@ async fn take(steps: &Steps, header: &Header, name: &str) -> Result<(), Error> {
             let text = format!("{what} (it may still be taken: `image snap ls` shows it then)");
             return Err(Error::cluster(text, errno));
         }
-        let _ = give_up_number_async(steps, header.data_pool(), id).await;
+        let _ = give_up_number(steps, header.data_pool(), id).await;
         match errno {
             Errno::STALE => {}
             Errno::EXIST => {
@@ -111,7 +111,7 @@ fn is_refusal(errno: Errno) -> bool {
 
 /// Allocates a snapshot id in the pool that holds the data.
 async fn new_number(steps: &Steps, pool: PoolId) -> Result<SnapId, Error> {
-    let answer = ask_monitor_async(steps, || PoolRequest::take_snapshot(pool)).await;
+    let answer = ask_monitor(steps, || PoolRequest::take_snapshot(pool)).await;
     let what = "getting a number for a snapshot";
     match answer {
         Ok(Some(snap)) => Ok(snap),
@@ -125,45 +125,13 @@ async fn new_number(steps: &Steps, pool: PoolId) -> Result<SnapId, Error> {
 }
 
 /// Deletes a snapshot id, so that OSDs trim its clones.
-fn give_up_number(
-    workflow: &mut Workflow,
-    pool: PoolId,
-    id: SnapId,
-) -> Result<ClusterResponse, Stop> {
-    ask_monitor(workflow, || PoolRequest::remove_snapshot(pool, id))
-}
-
-/// Deletes a snapshot id, so that OSDs trim its clones.
-async fn give_up_number_async(
-    steps: &Steps,
-    pool: PoolId,
-    id: SnapId,
-) -> Result<Option<SnapId>, Errno> {
-    ask_monitor_async(steps, || PoolRequest::remove_snapshot(pool, id)).await
-}
-
-/// Sends a request to the monitor, again while its store fails. It may then be executed twice, which is
-/// harmless for allocating and deleting ids.
-fn ask_monitor(
-    workflow: &mut Workflow,
-    request: impl Fn() -> PoolRequest,
-) -> Result<ClusterResponse, Stop> {
-    let (mut answer, mut timeouts) = (Err(Errno::IO), 0);
-    for _ in 0..ATTEMPTS_MAX {
-        answer = workflow.request(|| ClusterRequest::Pool(request()))?;
-        match answer {
-            Err(Errno::IO | Errno::AGAIN) => {}
-            Err(Errno::TIMEDOUT) if timeouts < TIMEOUTS_MAX => timeouts += 1,
-            _ => break,
-        }
-        workflow.delay(PAUSE)?;
-    }
-    Ok(answer)
+async fn give_up_number(steps: &Steps, pool: PoolId, id: SnapId) -> Result<Option<SnapId>, Errno> {
+    ask_monitor(steps, || PoolRequest::remove_snapshot(pool, id)).await
 }
 
 /// Sends a request to the monitor, again while its store fails. It may then be executed twice, which is
 /// harmless for allocating and deleting ids. Returns the new snapshot id, if one was asked for.
-async fn ask_monitor_async(
+async fn ask_monitor(
     steps: &Steps,
     request: impl Fn() -> PoolRequest,
 ) -> Result<Option<SnapId>, Errno> {
@@ -201,11 +169,11 @@ pub(super) async fn remove_as_owner(
 
 /// The snapshot of that name, or what an interrupted removal has left of it.
 async fn find_removable(steps: &Steps, header: &Header, name: &str) -> Result<Snapshot, Error> {
-    let error = match snapshot::find_async(steps, header, name).await {
+    let error = match snapshot::find(steps, header, name).await {
         Err(error) if error.errno() == Errno::NOENT => error,
         outcome => return outcome,
     };
-    let mut all = snapshot::read_all_async(steps, header).await?.into_iter();
+    let mut all = snapshot::read_all(steps, header).await?.into_iter();
     let left = all.find(|snapshot| snapshot.is_left_over() && snapshot.user_name() == name);
     left.ok_or(error)
 }
@@ -222,48 +190,24 @@ async fn remove_one(steps: &Steps, header: &Header, snapshot: &Snapshot) -> Resu
         Ok(_) | Err(Errno::EXIST) => {}
         Err(errno) => return Err(Error::cluster(format!("removing {full_name}"), errno)),
     }
-    match snapshot::read_one_async(steps, header, snapshot.id).await? {
-        Some(now) if now.children == 0 => discard_async(steps, header, &now).await?,
+    match snapshot::read_one(steps, header, snapshot.id).await? {
+        Some(now) if now.children == 0 => discard(steps, header, &now).await?,
         _ => {}
     }
-    tell_watchers_async(steps, &header.place()).await
+    tell_watchers(steps, &header.place()).await
 }
 
 /// Removes a snapshot without clones. Its data goes first: while the header lists the snapshot, the removal
 /// can be repeated.
-pub(super) fn discard(
-    workflow: &mut Workflow,
-    header: &Header,
-    snapshot: &Snapshot,
-) -> Result<(), Stop> {
-    let left = parents::left_with(workflow, header, snapshot)?;
-    object_map::snapshot_removed(workflow, header, snapshot.id)?;
-    let what = format!("removing the snapshot {}@{}", header.spec, snapshot.user_name());
-    match give_up_number(workflow, header.data_pool(), snapshot.id)? {
-        Ok(_) | Err(Errno::NOENT) => {}
-        // The header is the only record of the id that holds the space.
-        Err(errno) => return Err(Error::cluster(what, errno).into()),
-    }
-    workflow.write(&what, &header.place(), || vec![calls::remove_snapshot(snapshot.id)])?;
-    match left {
-        Some((parent, format)) => {
-            parents::leave(workflow, &header.spec, &header.id, &parent, format)
-        }
-        None => Ok(()),
-    }
-}
-
-/// Removes a snapshot without clones. Its data goes first: while the header lists the snapshot, the removal
-/// can be repeated.
-pub(super) async fn discard_async(
+pub(super) async fn discard(
     steps: &Steps,
     header: &Header,
     snapshot: &Snapshot,
 ) -> Result<(), Error> {
-    let left = parents::left_with_async(steps, header, snapshot).await?;
-    object_map::snapshot_removed_async(steps, header, snapshot.id).await?;
+    let left = parents::left_with(steps, header, snapshot).await?;
+    object_map::snapshot_removed(steps, header, snapshot.id).await?;
     let what = format!("removing the snapshot {}@{}", header.spec, snapshot.user_name());
-    match give_up_number_async(steps, header.data_pool(), snapshot.id).await {
+    match give_up_number(steps, header.data_pool(), snapshot.id).await {
         Ok(_) | Err(Errno::NOENT) => {}
         // The header is the only record of the id that holds the space.
         Err(errno) => return Err(Error::cluster(what, errno)),
@@ -272,7 +216,7 @@ pub(super) async fn discard_async(
     match left {
         Some((parent, format)) => {
             // The parent may lose a snapshot by this, and leave a parent of its own.
-            let left = parents::leave_async(steps, &header.spec, &header.id, &parent, format);
+            let left = parents::leave(steps, &header.spec, &header.id, &parent, format);
             Box::pin(left).await
         }
         None => Ok(()),
@@ -293,7 +237,7 @@ pub fn purge_snapshots(image: ImageSpec) -> Task<Purged> {
 }
 
 async fn purge(steps: &Steps, header: &Header) -> Result<Purged, Error> {
-    let mut all = snapshot::read_all_async(steps, header).await?;
+    let mut all = snapshot::read_all(steps, header).await?;
     all.retain(|snapshot| snapshot.purpose == Purpose::User || snapshot.is_left_over());
     let mut purged = Purged::default();
     for snapshot in all {
@@ -311,10 +255,10 @@ pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
     Task::perform(async move |steps| {
         check_name(&new)?;
         change_image(&steps, &image, async |steps, header| {
-            let snapshot = snapshot::find_async(steps, header, &old).await?;
+            let snapshot = snapshot::find(steps, header, &old).await?;
             let ops = vec![calls::rename_snapshot(snapshot.id, &new)];
             match steps.write(&header.place(), ops).await {
-                Ok(_) => tell_watchers_async(steps, &header.place()).await,
+                Ok(_) => tell_watchers(steps, &header.place()).await,
                 Err(Errno::EXIST) => {
                     let text = format!("there is already a snapshot {image}@{new}");
                     Err(Error::cluster(text, Errno::EXIST))
@@ -333,7 +277,7 @@ pub fn protect_snapshot(image: ImageSpec, name: String) -> Task<()> {
             if !header.features.contains(Features::LAYERING) {
                 return Err(Error::refused(format!("{image} lacks the feature layering")));
             }
-            let snapshot = snapshot::find_async(steps, header, &name).await?;
+            let snapshot = snapshot::find(steps, header, &name).await?;
             if snapshot.is_protected() {
                 return Err(Error::refused(format!("{image}@{name} is protected already")));
             }
@@ -352,7 +296,7 @@ async fn set_protection(
     let what = format!("changing the protection of {}@{}", header.spec, snapshot.name);
     let ops = vec![calls::set_protection(snapshot.id, protection)];
     steps.write_step(&what, &header.place(), ops).await?;
-    tell_watchers_async(steps, &header.place()).await
+    tell_watchers(steps, &header.place()).await
 }
 
 /// `pools` lists all pools: clones of format 1 are registered in their own pools only.
@@ -372,7 +316,7 @@ async fn unprotect(
     pools: &[Pool],
 ) -> Result<(), Error> {
     let full_name = format!("{}@{name}", header.spec);
-    let snapshot = snapshot::find_async(steps, header, name).await?;
+    let snapshot = snapshot::find(steps, header, name).await?;
     if !snapshot.is_protected() {
         return Err(Error::refused(format!("{full_name} is not protected")));
     }
@@ -405,11 +349,11 @@ async fn pool_with_clones(
 /// Rolls the image back to a snapshot. Clients that have it open see objects change one by one.
 pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
     Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &image).await?;
-        let snapshot = snapshot::find_async(&steps, &header, &name).await?;
+        let header = header::read(&steps, &image).await?;
+        let snapshot = snapshot::find(&steps, &header, &name).await?;
         copy_up_before_shrinking(&steps, &image, &header, snapshot.size).await?;
         change_image(&steps, &image, async |steps, header| {
-            let snapshot = snapshot::find_async(steps, header, &name).await?;
+            let snapshot = snapshot::find(steps, header, &name).await?;
             resize_to(steps, header, snapshot.size).await?;
             let header = Header { size: snapshot.size, ..header.clone() };
             object_map::rolling_back(steps, &header).await?;
@@ -422,7 +366,7 @@ pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
                 })
                 .await?;
             object_map::rolled_back(steps, &header, snapshot.id).await?;
-            tell_watchers_async(steps, &header.place()).await
+            tell_watchers(steps, &header.place()).await
         })
         .await
     })
