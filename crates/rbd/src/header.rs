@@ -208,7 +208,7 @@ pub(crate) async fn with_ancestors(
             Err(error) if error.errno() == Errno::NOENT && tries < READS_MAX => {
                 tries += 1;
             }
-            Err(stop) => return Err(stop),
+            Err(error) => return Err(error),
         }
     }
 }

@@ -6,7 +6,6 @@
 
 use crate::calls;
 use crate::header::Header;
-use crate::workflow::write_operation;
 use bytes::Bytes;
 use rados::{Operation, OperationReply, Progress, Steps};
 use std::cell::Cell;
@@ -78,7 +77,7 @@ impl Plan {
             SnapId(0) => OsdOp::create(true),
             seq => calls::assert_newer_snapshots(seq),
         };
-        let mut operation = write_operation(self.target.data_place(number), vec![guard, op]);
+        let mut operation = Operation::write(self.target.data_place(number), vec![guard, op]);
         operation.snap_context = write.knows.clone();
         match steps.operate(operation).await {
             // Another client, or an earlier attempt, has written it.

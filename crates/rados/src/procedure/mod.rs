@@ -76,8 +76,8 @@ impl<T> Procedure<T> {
         self.outcome.take()
     }
 
-    /// Progress of the step in progress, if it performs one operation for each of many numbers, hosts an engine
-    /// that knows its own, or counts it itself.
+    /// Progress of the step in progress, if it performs one operation for each of many numbers, hosts an
+    /// engine that knows its own, or counts it itself.
     pub fn progress(&self) -> Option<Progress> {
         self.board.borrow().progress()
     }

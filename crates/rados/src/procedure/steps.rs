@@ -16,7 +16,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use types::{Epoch, Errno, SnapId};
 use wire::OsdOp;
-use wire::op::request_flags;
 use wire::watch::NotifyResult;
 
 /// Handle with which the function of a procedure performs its steps. A reply of another kind than the request
@@ -54,7 +53,7 @@ impl Steps {
     }
 
     pub async fn operate(&self, operation: Operation) -> Result<OperationReply, Errno> {
-        self.request(ClusterRequest::Operate(operation)).await.and_then(operation_reply)
+        self.request(ClusterRequest::Operate(operation)).await.and_then(Reply::into_operation)
     }
 
     /// Performs operations that only read.
@@ -62,12 +61,9 @@ impl Steps {
         self.operate(Operation::new(place.clone(), ops)).await
     }
 
-    /// Performs operations of which some write, or call class methods that write. They return no outputs, and
-    /// fail on a full pool instead of waiting for space.
+    /// Performs operations of which some write, see [`Operation::write`].
     pub async fn write(&self, place: &Place, ops: Vec<OsdOp>) -> Result<OperationReply, Errno> {
-        let mut operation = Operation::new(place.clone(), ops);
-        operation.flags |= request_flags::WRITE | request_flags::FULL_TRY;
-        self.operate(operation).await
+        self.operate(Operation::write(place.clone(), ops)).await
     }
 
     /// Registers a watch. The procedure acknowledges its notifications until the procedure is dropped.
@@ -151,7 +147,7 @@ impl Steps {
             }
             many.wait_for_replies().await;
             for (number, answer) in many.arrived.drain(..) {
-                let replied = reply(number, answer.and_then(operation_reply));
+                let replied = reply(number, answer.and_then(Reply::into_operation));
                 outcome = outcome.and(replied);
             }
             if outcome.is_err() {
@@ -212,13 +208,6 @@ impl Steps {
         let key = self.board.borrow_mut().open_guest(engine.clone());
         let _stay = Stay { board: &self.board, key };
         poll_fn(|_| turn(&mut engine.borrow_mut()).map_or(Poll::Pending, Poll::Ready)).await
-    }
-}
-
-fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
-    match reply {
-        Reply::Operation(reply) => Ok(reply),
-        _ => Err(Errno::IO),
     }
 }
 

@@ -149,7 +149,7 @@ impl Image {
         let HeaderWatch::Watching(watch) = self.watch else { return };
         let header = self.header.clone();
         let rest = std::mem::take(&mut self.lock.has_yielded).then_some(REST_AFTER_YIELD);
-        self.change_lock(Change::Acquiring(Task::perform(async move |steps| {
+        self.change_lock(Change::Acquiring(Task::new(async move |steps| {
             if let Some(rest) = rest {
                 steps.wait(rest).await;
             }
@@ -164,7 +164,7 @@ impl Image {
         let Some(me) = self.lock.held else { return };
         let header = self.header.clone();
         self.set_map(None);
-        self.change_lock(Change::Releasing(Task::perform(async move |steps| {
+        self.change_lock(Change::Releasing(Task::new(async move |steps| {
             object_map::close(&steps, &header).await?;
             lock::release(&steps, &header, WatchId(me.handle)).await?;
             steps.send(lock::notification(&header, Notification::ReleasedLock(me)));
@@ -181,7 +181,7 @@ impl Image {
             return;
         }
         let (header, old) = (self.header.clone(), WatchId(me.handle));
-        let task = Task::perform(async move |steps| lock::renew(&steps, &header, old, watch).await);
+        let task = Task::new(async move |steps| lock::renew(&steps, &header, old, watch).await);
         self.change_lock(Change::Renewing(Renewal { task, watch, is_draining }));
     }
 
@@ -352,7 +352,7 @@ impl Image {
     /// Performs maintenance; requests wait, and no other client writes.
     fn work(&mut self, request: ProxiedRequest) {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
-        let task = Task::perform(async move |steps| {
+        let task = Task::new(async move |steps| {
             crate::tasks::maintain(&steps, &header, &request.action).await?;
             read_as_owner(&steps, &header, me).await
         });

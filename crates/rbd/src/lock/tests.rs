@@ -35,7 +35,7 @@ fn a_failed_release_of_the_lock_changes_no_outcome() {
     for outcome in [Ok(5), Err(Error::refused("no"))] {
         let expected = outcome.clone();
         let told = run_without_release(|header| {
-            Task::perform(async move |steps| with_lock(&steps, header, async |_, _| outcome).await)
+            Task::new(async move |steps| with_lock(&steps, header, async |_, _| outcome).await)
         });
         assert_eq!(told, expected);
     }

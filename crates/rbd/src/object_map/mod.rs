@@ -23,7 +23,6 @@ use crate::calls::output;
 use crate::header::Header;
 use crate::lock::{self, LockIdentity};
 use crate::steps::NamedSteps;
-use crate::workflow::write_operation;
 use crate::{Error, Features};
 use rados::{Operation, Place, Steps};
 use std::ops::Range;
@@ -61,12 +60,12 @@ pub(crate) fn update(
 }
 
 fn owned(header: &Header, op: OsdOp) -> Operation {
-    write_operation(header.map_place(), vec![lock::assert_locked(&LockIdentity::NONE), op])
+    Operation::write(header.map_place(), vec![lock::assert_locked(&LockIdentity::NONE), op])
 }
 
 /// Marks the map invalid in the header.
 pub(crate) fn invalidate(header: &Header) -> Operation {
-    write_operation(header.place(), vec![calls::set_flags(invalid_flags(header), SnapId::HEAD)])
+    Operation::write(header.place(), vec![calls::set_flags(invalid_flags(header), SnapId::HEAD)])
 }
 
 fn invalid_flags(header: &Header) -> u64 {

@@ -8,7 +8,6 @@ use super::{
 use crate::calls::{get_flags, output};
 use crate::header::Header;
 use crate::steps::NamedSteps;
-use crate::workflow::write_operation;
 use crate::{Error, Features};
 use rados::{Operation, Place, Steps};
 use types::SnapId;
@@ -65,7 +64,7 @@ pub(crate) fn update_snapshot(
         true => State::Exists,
         false => State::Clean,
     };
-    write_operation(place(header, snap), vec![calls::update(object..object + 1, state, None)])
+    Operation::write(place(header, snap), vec![calls::update(object..object + 1, state, None)])
 }
 
 /// Copies a map; true on success.

@@ -26,7 +26,7 @@ pub struct Child {
 /// Lists the clones of an image, or of one of its snapshots. `pools` names all pools and namespaces of the
 /// cluster.
 pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) -> Task<Vec<Child>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::read(&steps, &image).await?;
         let snapshots = match &snapshot {
             Some(name) => vec![snapshot::find(&steps, &header, name).await?],

@@ -72,7 +72,7 @@ impl CloneSpec {
 
 /// Creates an image that shows a snapshot's data until it is written.
 pub fn clone_image(spec: CloneSpec) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let parent = header::read(&steps, &spec.parent).await?;
         let snapshot = snapshot::find(&steps, &parent, &spec.snapshot).await?;
         spec.check(&parent, &snapshot)?;
@@ -117,7 +117,7 @@ async fn copy_metadata(steps: &Steps, parent: &Header, child: &Place) -> Result<
 
 /// Copies all of the parent's data that a clone shows into the clone, and detaches it.
 pub fn flatten(image: ImageSpec) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header =
             header::with_ancestors(&steps, async || header::read(&steps, &image).await).await?;
         header.features.check_writable(&image.to_string())?;

@@ -64,7 +64,7 @@ impl CreateSpec {
 }
 
 pub fn create(spec: CreateSpec) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         make_image(&steps, &spec, async |_| Ok(()), async |_| Ok(())).await
     })
 }

@@ -17,7 +17,7 @@ const REMOVABLE: Features = Features(MUTABLE.0 | Features::DEEP_FLATTEN.0);
 /// Enables or disables features. A new object map is empty and marked invalid; [`crate::rebuild_object_map`]
 /// fills it.
 pub fn change_features(spec: ImageSpec, features: Features, is_on: bool) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::read(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
         with_lock(&steps, header, async |steps, header| match is_on {

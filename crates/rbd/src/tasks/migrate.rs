@@ -33,7 +33,7 @@ pub enum Migration {
 /// `image` names the target, or what the source was called. `pools` lists all pools, and the namespaces in
 /// which a source may lie in the trash.
 pub fn migrate(image: ImageSpec, action: Migration, pools: Vec<Pool>) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let found = find(&steps, &image, &pools).await?;
         match action {
             Migration::Execute => execute(&steps, found).await,
@@ -86,7 +86,7 @@ async fn find(steps: &Steps, image: &ImageSpec, pools: &[Pool]) -> Result<Move, 
                 None => Err(error),
             }
         }
-        Err(stop) => Err(stop),
+        Err(error) => Err(error),
     }
 }
 
@@ -347,7 +347,7 @@ async fn header_name_is(steps: &Steps, image: &ImageSpec, id: &str) -> Result<bo
     match header::find_id(steps, image).await {
         Ok(found) => Ok(found == id),
         Err(error) if error.errno() == Errno::NOENT => Ok(false),
-        Err(stop) => Err(stop),
+        Err(error) => Err(error),
     }
 }
 

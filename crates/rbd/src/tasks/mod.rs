@@ -57,7 +57,7 @@ const LIST_PAGE: u64 = 1024;
 
 /// Reads the header for reading and writing an image.
 pub fn open(spec: ImageSpec) -> Task<Header> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header =
             header::with_ancestors(&steps, async || header::read(&steps, &spec).await).await?;
         header.features.check_readable(&spec.to_string())?;
@@ -67,7 +67,7 @@ pub fn open(spec: ImageSpec) -> Task<Header> {
 
 /// Reads the header for reading a snapshot of an image.
 pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::with_ancestors(&steps, async || {
             at_snapshot(&steps, &spec, &name).await.map(|(header, _)| header)
         })
@@ -90,7 +90,7 @@ async fn at_snapshot(
 /// Reads the header of an open image again by its id, since it may have been renamed.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         header::with_ancestors(&steps, async || {
             header::read_with_id(&steps, &spec, id.clone()).await
         })
@@ -103,7 +103,7 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
 /// flatten creates objects and may remove the parent.
 pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
     let shows_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
-    Task::perform(async move |steps| match header.has_map() && !shows_parent {
+    Task::new(async move |steps| match header.has_map() && !shows_parent {
         true => Ok(crate::object_map::load(&steps, &header).await.ok()),
         false => Ok(None),
     })
@@ -111,7 +111,7 @@ pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
 
 /// Reads the header of an image, or of one of its snapshots, with details for display.
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let (header, snapshot) = match &snapshot {
             None => (header::read(&steps, &spec).await?, None),
             Some(name) => at_snapshot(&steps, &spec, name)
@@ -132,7 +132,7 @@ pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
 
 /// Names of all images of a pool or namespace, in order.
 pub fn list(pool: Pool) -> Task<Vec<String>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let mut names: Vec<String> = Vec::new();
         loop {
             let after = names.last().cloned().unwrap_or_default();
@@ -155,7 +155,7 @@ pub fn list(pool: Pool) -> Task<Vec<String>> {
 
 /// Names of images by id; `None` for an id without image.
 pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<String>>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let mut names = BTreeMap::new();
         for id in &ids {
             let ops = vec![calls::directory_name(id)];
@@ -173,7 +173,7 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
 }
 
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let id = header::find_id(&steps, &old).await?;
         let target = ImageSpec { pool: old.pool.clone(), name: new.clone() };
         create::claim_name(&steps, &target, &id).await?;

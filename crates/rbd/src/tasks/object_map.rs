@@ -11,14 +11,14 @@ use rados::Steps;
 
 /// Rebuilds the object map of an image or of a snapshot from its objects, and marks it valid.
 pub fn rebuild_object_map(image: ImageSpec, snapshot: Option<String>) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         as_owner(&steps, &image, snapshot.as_deref(), object_map::rebuild).await
     })
 }
 
 /// Compares the object map of an image or of a snapshot with the objects; marks it invalid if it is wrong.
 pub fn check_object_map(image: ImageSpec, snapshot: Option<String>) -> Task<MapFindings> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         as_owner(&steps, &image, snapshot.as_deref(), async |steps, shown| match shown.has_map() {
             true => object_map::check(steps, shown).await,
             false => Err(Error::refused(format!(

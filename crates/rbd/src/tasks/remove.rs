@@ -7,9 +7,8 @@ use crate::lock::{identify, with_lock};
 use crate::snapshot::{self, Purpose, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::write_operation;
 use crate::{Error, ImageSpec, Pool, calls, object_map};
-use rados::{Place, Steps, WatchId};
+use rados::{Operation, Place, Steps, WatchId};
 use types::{EntityType, Errno, UTime};
 use wire::OsdOp;
 use wire::watch::Watcher;
@@ -17,7 +16,7 @@ use wire::watch::Watcher;
 /// Removes an image. Parts that an earlier, interrupted removal has removed are skipped; the name goes last,
 /// so that the removal can be repeated.
 pub fn remove(spec: ImageSpec) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let id = header::find_id(&steps, &spec).await?;
         let header = removable_header(&steps, &spec, &id).await?;
         remove_content(&steps, &spec, &id, header).await?;
@@ -29,7 +28,7 @@ pub fn remove(spec: ImageSpec) -> Task<()> {
 
 /// Removes an image from the trash, if its deferment has ended.
 pub fn remove_from_trash(pool: Pool, id: String, now: UTime) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let trash = pool.trash();
         let entry: TrashEntry = match steps.read(&trash, vec![calls::trash_get(&id)]).await {
             Ok(reply) => calls::output(&reply, 0, "the entry in the trash")?,
@@ -104,7 +103,7 @@ async fn remove_data(steps: &Steps, header: &Header) -> Result<(), Error> {
     steps
         .for_each_step("removing data", 0..header.objects(), |object| {
             let may_exist = map.as_ref().is_none_or(|map| map.may_exist(object));
-            may_exist.then(|| write_operation(header.data_place(object), vec![OsdOp::remove()]))
+            may_exist.then(|| Operation::write(header.data_place(object), vec![OsdOp::remove()]))
         })
         .await
 }
@@ -177,7 +176,7 @@ async fn has_snapshots(steps: &Steps, header: &Header) -> Result<Error, Error> {
 pub(super) async fn remove_unused(steps: &Steps, header: &Header) -> Result<(), Error> {
     steps
         .for_each_step("removing data", 0..header.objects(), |object| {
-            Some(write_operation(header.data_place(object), vec![OsdOp::remove()]))
+            Some(Operation::write(header.data_place(object), vec![OsdOp::remove()]))
         })
         .await?;
     leave_parent(steps, header).await?;

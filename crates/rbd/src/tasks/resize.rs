@@ -7,16 +7,15 @@ use crate::lock::with_lock;
 use crate::object_map::{self, ObjectMap, State};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::write_operation;
 use crate::{Error, ImageSpec, calls};
-use rados::Steps;
+use rados::{Operation, Steps};
 use types::Errno;
 use wire::OsdOp;
 
 /// Resizes an image. A shrink, which loses data, needs `may_shrink`. Data goes before the size changes, since
 /// a later growth must show zeros.
 pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::read(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
         if size < header.size {
@@ -134,7 +133,7 @@ async fn trim(
                 0 => OsdOp::remove(),
                 length => OsdOp::truncate(length),
             };
-            let mut operation = write_operation(header.data_place(object), vec![op]);
+            let mut operation = Operation::write(header.data_place(object), vec![op]);
             operation.snap_context = header.snap_context.clone();
             Some(operation)
         })

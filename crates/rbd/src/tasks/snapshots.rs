@@ -8,10 +8,9 @@ use crate::lock::with_lock;
 use crate::snapshot::{self, Protection, Purpose, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::write_operation;
 use crate::{Error, Features, ImageSpec, Pool, calls, object_map};
 use engine::Duration;
-use rados::{PoolRequest, Steps};
+use rados::{Operation, PoolRequest, Steps};
 use types::{Errno, PoolId, SnapId};
 use wire::OsdOp;
 
@@ -25,7 +24,7 @@ const TIMEOUTS_MAX: usize = 2;
 
 /// All snapshots, the oldest first, with those in the trash.
 pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::read(&steps, &image).await?;
         snapshot::read_all(&steps, &header).await
     })
@@ -33,7 +32,7 @@ pub fn snapshots(image: ImageSpec) -> Task<Vec<Snapshot>> {
 
 /// Takes a snapshot. Writes in flight may be part of it or not.
 pub fn take_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         check_name(&name)?;
         change_image(&steps, &image, async |steps, header| {
             take_as_owner(steps, header, &name).await
@@ -150,7 +149,7 @@ async fn ask_monitor(
 
 /// Removes a snapshot. One with clones of format 2 moves to the trash and goes with its last clone.
 pub fn remove_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         change_image(&steps, &image, async |steps, header| {
             remove_as_owner(steps, header, &name).await
         })
@@ -233,7 +232,7 @@ pub struct Purged {
 
 /// Removes all unprotected snapshots of users, and the remains of interrupted removals.
 pub fn purge_snapshots(image: ImageSpec) -> Task<Purged> {
-    Task::perform(async move |steps| change_image(&steps, &image, purge).await)
+    Task::new(async move |steps| change_image(&steps, &image, purge).await)
 }
 
 async fn purge(steps: &Steps, header: &Header) -> Result<Purged, Error> {
@@ -252,7 +251,7 @@ async fn purge(steps: &Steps, header: &Header) -> Result<Purged, Error> {
 }
 
 pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         check_name(&new)?;
         change_image(&steps, &image, async |steps, header| {
             let snapshot = snapshot::find(steps, header, &old).await?;
@@ -272,7 +271,7 @@ pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
 
 /// Protects a snapshot from removal; clones of format 1 need that.
 pub fn protect_snapshot(image: ImageSpec, name: String) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         change_image(&steps, &image, async |steps, header| {
             if !header.features.contains(Features::LAYERING) {
                 return Err(Error::refused(format!("{image} lacks the feature layering")));
@@ -301,7 +300,7 @@ async fn set_protection(
 
 /// `pools` lists all pools: clones of format 1 are registered in their own pools only.
 pub fn unprotect_snapshot(image: ImageSpec, name: String, pools: Vec<Pool>) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         change_image(&steps, &image, async |steps, header| {
             unprotect(steps, header, &name, &pools).await
         })
@@ -348,7 +347,7 @@ async fn pool_with_clones(
 
 /// Rolls the image back to a snapshot. Clients that have it open see objects change one by one.
 pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::read(&steps, &image).await?;
         let snapshot = snapshot::find(&steps, &header, &name).await?;
         copy_up_before_shrinking(&steps, &image, &header, snapshot.size).await?;
@@ -360,7 +359,7 @@ pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
             steps
                 .for_each_step("going back to the snapshot", 0..header.objects(), |object| {
                     let ops = vec![OsdOp::roll_back(snapshot.id)];
-                    let mut operation = write_operation(header.data_place(object), ops);
+                    let mut operation = Operation::write(header.data_place(object), ops);
                     operation.snap_context = header.snap_context.clone();
                     Some(operation)
                 })

@@ -36,7 +36,7 @@ pub(super) async fn entries(
 
 /// Ids of images that users moved to the trash and whose deferment has ended.
 pub fn expired(pool: Pool, now: UTime) -> Task<Vec<String>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let all = entries(&steps, &pool).await?.into_iter();
         Ok(all.filter(|(_, entry)| entry.is_expired(now)).map(|(id, _)| id).collect())
     })
@@ -44,7 +44,7 @@ pub fn expired(pool: Pool, now: UTime) -> Task<Vec<String>> {
 
 /// Namespaces of a pool, without the default one.
 pub fn namespaces(pool: Pool) -> Task<Vec<String>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let mut all: Vec<String> = Vec::new();
         loop {
             let last = all.last().cloned().unwrap_or_default();

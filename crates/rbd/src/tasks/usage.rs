@@ -16,7 +16,7 @@ pub struct Usage {
 
 /// With an object map this takes one request; without, one for each object.
 pub fn usage(spec: ImageSpec) -> Task<Usage> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header = header::read(&steps, &spec).await?;
         let map = match header.has_map() {
             true => object_map::load(&steps, &header).await.ok(),
