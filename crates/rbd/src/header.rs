@@ -152,20 +152,17 @@ pub(crate) async fn read_at(
     snap: SnapId,
 ) -> Result<Header, Error> {
     let place = spec.pool.header(&id);
-    let reply = steps
-        .read_step(&format!("reading the header of {spec}"), &place, {
-            vec![
-                calls::get_size(snap),
-                calls::get_features(false),
-                calls::get_flags(snap),
-                calls::get_object_prefix(),
-                calls::get_data_pool(),
-                calls::get_snap_context(),
-                calls::get_parent(),
-                calls::get_parent_overlap(snap),
-            ]
-        })
-        .await?;
+    let ops = vec![
+        calls::get_size(snap),
+        calls::get_features(false),
+        calls::get_flags(snap),
+        calls::get_object_prefix(),
+        calls::get_data_pool(),
+        calls::get_snap_context(),
+        calls::get_parent(),
+        calls::get_parent_overlap(snap),
+    ];
+    let reply = steps.read_step(&format!("reading the header of {spec}"), &place, ops).await?;
     let (order, size): (u8, u64) = calls::output(&reply, 0, "the size")?;
     let (features, _): (u64, u64) = calls::output(&reply, 1, "the features")?;
     let data_pool: i64 = calls::output(&reply, 4, "the data pool")?;

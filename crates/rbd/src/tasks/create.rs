@@ -118,14 +118,9 @@ async fn make_header(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
     let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
     let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
     let features = spec.features().0;
-    steps
-        .write_step("making the header", &pool.header(&spec.id), {
-            vec![
-                OsdOp::create(true),
-                calls::create(spec.size, spec.order, features, &prefix, data_pool),
-            ]
-        })
-        .await
+    let create = calls::create(spec.size, spec.order, features, &prefix, data_pool);
+    let ops = vec![OsdOp::create(true), create];
+    steps.write_step("making the header", &pool.header(&spec.id), ops).await
 }
 
 async fn complete(
