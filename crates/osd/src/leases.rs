@@ -12,7 +12,7 @@
 //! the primary tells how long that is, and the replica counts from when it sent the grant to which
 //! the primary refers.
 
-use crate::request::Request;
+use crate::operations::request::Request;
 use crate::{Osd, limits};
 use codec::{Reader, Writer};
 use engine::{Duration, Message, Time};
@@ -44,6 +44,31 @@ pub(crate) struct Leases {
     due: Option<Time>,
     /// Groups with reads that wait for a lease.
     waiting: BTreeSet<PgId>,
+}
+
+/// The lease of one group, if this OSD is its primary.
+#[derive(Debug)]
+pub(crate) struct GroupLease {
+    /// Its end as last checked.
+    readable_until: Time,
+}
+
+impl GroupLease {
+    /// Whether it was seen to be held until after this time.
+    pub fn is_known(&self, now: Time) -> bool {
+        now < self.readable_until
+    }
+
+    /// It must be checked again before the next read.
+    pub fn forget(&mut self) {
+        self.readable_until = Time::ZERO;
+    }
+}
+
+impl Default for GroupLease {
+    fn default() -> Self {
+        GroupLease { readable_until: Time::ZERO }
+    }
 }
 
 impl Leases {
@@ -89,15 +114,15 @@ impl Osd {
     /// Whether this OSD, as the primary of the group, may answer a read now.
     pub(crate) fn may_read(&mut self, now: Time, pg: PgId) -> bool {
         self.leases.is_used = true;
-        let own = self.config.id;
-        let Some(group) = self.groups.get_mut(&pg) else { return false };
-        if now < group.readable_until {
+        let own = self.env.config.id;
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
+        if now < group.lease.readable_until {
             return true;
         }
         let acting = group.pg.members().acting.iter().copied();
         let held = self.leases.held_by(acting.filter(|osd| *osd != own));
         // Checked often enough that leases are renewed before they end, as long as there are reads.
-        group.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
+        group.lease.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
         now < held
     }
 
@@ -105,7 +130,7 @@ impl Osd {
     /// that map: this OSD may no longer be a member. One from before the interval rests on leases
     /// of earlier members; the present ones may have granted none.
     fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
-        let Some(group) = self.groups.get(&pg).map(|group| &group.pg) else { return false };
+        let Some(group) = self.groups.by_id.get(&pg).map(|group| &group.pg) else { return false };
         let lent = group.members().primary.and_then(|primary| self.leases.lent.get(&primary));
         let epochs = group.interval()..=self.epoch();
         lent.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
@@ -118,8 +143,8 @@ impl Osd {
         if !self.may_read_as_replica(now, pg) {
             return false;
         }
-        let Some(group) = self.groups.get_mut(&pg) else { return false };
-        let Some(context) = group.objects.get_mut(object) else { return false };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
+        let Some(context) = group.queues.objects.get_mut(object) else { return false };
         let serves = group.pg.can_serve_read(object)
             && group.pg.is_unchanged_since(object, context.valid_through);
         if serves {
@@ -134,8 +159,8 @@ impl Osd {
         self.mark_begun(pg, object, key);
         self.unload(key);
         self.unload_behind(pg, object, key);
-        let group = self.groups.get_mut(&pg).expect("the caller has it");
-        group.unleased.push(key);
+        let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
+        group.queues.unleased.push(key);
         let is_first = self.leases.waiting.is_empty();
         self.leases.waiting.insert(pg);
         if is_first {
@@ -147,8 +172,8 @@ impl Osd {
     fn ask_for_promises(&mut self, now: Time) {
         self.leases.is_used = false;
         self.leases.due = Some(now + limits::READ_LEASE_RENEWAL);
-        let own = self.config.id;
-        let groups = self.groups.values().filter(|group| group.pg.is_primary());
+        let own = self.env.config.id;
+        let groups = self.groups.by_id.values().filter(|group| group.pg.is_primary());
         let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
         let members: BTreeSet<OsdId> = members.filter(|osd| *osd != own).collect();
         let held = self.leases.held_by(members.iter().copied());
@@ -171,7 +196,7 @@ impl Osd {
     }
 
     fn life_of(&self, osd: OsdId) -> Epoch {
-        self.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
+        self.maps.map().osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
     }
 
     /// Renews the leases if there were reads or some wait, and ends waits that are over.
@@ -180,8 +205,9 @@ impl Osd {
             return;
         }
         self.leases.due = None;
-        let groups = &self.groups;
-        let waits = |pg: &PgId| groups.get(pg).is_some_and(|group| !group.unleased.is_empty());
+        let groups = &self.groups.by_id;
+        let waits =
+            |pg: &PgId| groups.get(pg).is_some_and(|group| !group.queues.unleased.is_empty());
         self.leases.waiting.retain(waits);
         if self.leases.is_used || !self.leases.waiting.is_empty() {
             self.ask_for_promises(now);
@@ -249,15 +275,15 @@ impl Osd {
 
     fn resume_reads(&mut self, now: Time) {
         for pg in self.leases.waiting.clone() {
-            if self.groups.contains_key(&pg) && !self.may_read(now, pg) {
+            if self.groups.by_id.contains_key(&pg) && !self.may_read(now, pg) {
                 continue;
             }
             self.leases.waiting.remove(&pg);
-            let Some(group) = self.groups.get_mut(&pg) else { continue };
-            for key in std::mem::take(&mut group.unleased) {
+            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
+            for key in std::mem::take(&mut group.queues.unleased) {
                 // If it restarted meanwhile, it is in the queue of its object.
                 let waits = |request: &Request| request.pg == pg && request.waits_outside();
-                if self.requests.get(key).is_some_and(waits) {
+                if self.operations.get(key).is_some_and(waits) {
                     self.go_on(now, key);
                 }
             }
@@ -266,10 +292,11 @@ impl Osd {
 
     /// Wakes groups that waited for the end of leases of prior intervals.
     pub(crate) fn end_waits(&mut self, now: Time) {
-        while let Some((until, pg)) = self.waits.first().copied().filter(|(until, _)| *until <= now)
+        while let Some((until, pg)) =
+            self.groups.waits.first().copied().filter(|(until, _)| *until <= now)
         {
-            self.waits.remove(&(until, pg));
-            let Some(group) = self.groups.get_mut(&pg) else { continue };
+            self.groups.waits.remove(&(until, pg));
+            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
             group.tell_time(&self.leases, now);
             group.pg.time_passed();
             self.pump_group(now, pg);

@@ -16,61 +16,31 @@
 //!   because its session ends.
 //! * Nothing depends on the order of a hash map.
 
-mod admission;
-mod authentication;
-mod bench;
-mod budget;
-mod candidates;
 mod commands;
-mod complaints;
 mod config;
-mod connecting;
-mod copying;
-mod dumps;
-mod early;
+mod env;
 pub mod execute;
-mod failed_disk;
-mod group_commands;
-mod group_states;
 mod groups;
-mod healing;
-mod heartbeat;
-mod images;
-mod inflight;
+mod heartbeats;
+mod inbox;
 mod leases;
 mod limits;
-mod listing;
-mod lost;
-mod maps_history;
-mod monitor;
-mod objects;
+mod maps;
 mod operations;
-mod options;
 mod osd;
-mod peers;
-mod placement;
-mod placing;
+mod outbox;
 mod recovery;
-mod replies;
 mod report;
-mod request;
-mod requests;
-mod reservations;
-mod reshaping;
 mod scrub;
-mod session;
-mod snapshots;
-mod snaptrim;
-mod storage;
-mod stored_maps;
-mod turns;
-mod waits;
+mod sessions;
+mod tokens;
+mod trim;
 mod watches;
 
+pub use crate::maps::stored::{stored_map, stored_map_request};
 pub use config::{Budgets, Config, Sizes, VERSION};
-pub use options::{BenchLimits, Options};
+pub use env::{BenchLimits, Options};
 pub use osd::Osd;
-pub use stored_maps::{stored_map, stored_map_request};
 
 #[cfg(test)]
 mod cluster_tests;

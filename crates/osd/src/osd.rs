@@ -1,265 +1,151 @@
 //! The state of the daemon, and the dispatch of its inputs.
 
-use crate::authentication::Handshake;
-use crate::bench::Bench;
-use crate::budget::Budget;
-use crate::candidates::Candidates;
-use crate::complaints::Repairs;
+mod dispatch;
+mod failed_disk;
+
+use crate::commands::Commands;
 use crate::config::Config;
-use crate::connecting::Proof;
-use crate::copying::Copies;
-use crate::early;
-use crate::group_states::StateTimes;
-use crate::groups::Group;
-use crate::heartbeat::Heartbeats;
-use crate::images::ImageCounts;
-use crate::inflight::Inflight;
+use crate::env::{Env, Options, Stage};
+use crate::groups::Groups;
+use crate::heartbeats::Heartbeats;
+use crate::inbox::Inbox;
 use crate::leases::{self, Leases};
-use crate::lost::LostCommands;
-use crate::maps_history::MapsHistory;
-use crate::monitor::MonitorLink;
+use crate::maps::Maps;
 use crate::operations::Operations;
-use crate::options::Options;
-use crate::peers::Peers;
-use crate::placement::Placed;
-use crate::placing::Placing;
-use crate::recovery::Scheduler;
-use crate::report::Reporting;
-use crate::requests::Requests;
-use crate::reservations::Reservations;
-use crate::reshaping::Reshaping;
+use crate::outbox::Outbox;
+use crate::recovery::Recovery;
+use crate::report::Report;
+use crate::report::usage::DiskUsage;
 use crate::scrub::Scrubs;
-use crate::session::Session;
-use crate::snaptrim::Trims;
-use crate::storage::Pending;
-use crate::stored_maps::StoredMaps;
-use crate::watches::Notifications;
-use auth::{Entropy, RotatingSecrets};
+use crate::sessions::accepting::Accepting;
+use crate::sessions::clients::{Clients, Session};
+use crate::sessions::monitor::MonitorLink;
+use crate::sessions::peers::Peers;
+use crate::tokens::Token;
+use crate::trim::Trims;
+use crate::watches::Watches;
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
-use maps::{OsdMap, SnapIntervals};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use stdx::Slab;
+use maps::OsdMap;
+use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
-use types::{Epoch, OsdId, PgId, PoolId};
+use types::{Epoch, OsdId};
 use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
-
-/// Life cycle of the OSD since its start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Lists its collections, then reads the logs of its groups.
-    Loading,
-    /// Asks the monitor to mark it up.
-    Booting,
-    /// The map says that it is up: it serves requests.
-    Up,
-    /// The disk has failed: no request is served any more, until the next start.
-    Failed,
-}
 
 /// The OSD daemon. Its host drives it through [`Daemon`]; inputs are handled one at a time, and
 /// outputs polled until there are none.
 #[derive(Debug)]
 pub struct Osd {
-    pub(crate) config: Config,
-    /// Facts about the machine for the metadata (`ceph osd metadata`).
-    pub(crate) host_facts: BTreeMap<String, String>,
-    /// The configuration: set in the monitor's database, and set at this OSD alone.
-    pub(crate) running: wire::options::Running,
-    /// The options that follow from `running`.
-    pub(crate) options: Options,
-    pub(crate) entropy: Entropy,
-    pub(crate) stage: Stage,
-    /// The error that stopped the disk.
-    pub(crate) failure: Option<String>,
-    pub(crate) map: OsdMap,
-    pub(crate) candidates: Candidates,
-    pub(crate) placed: Placed,
-    pub(crate) placing: Placing,
-    pub(crate) stored_maps: StoredMaps,
-    pub(crate) history: MapsHistory,
-    pub(crate) secrets: RotatingSecrets,
-    pub(crate) handshakes: BTreeMap<ConnId, Handshake>,
-    /// Authorizers of sessions that this OSD is opening.
-    pub(crate) proofs: BTreeMap<ConnId, Proof>,
-    pub(crate) sessions: BTreeMap<ConnId, Session>,
-    pub(crate) monitor: MonitorLink,
+    pub(crate) env: Env,
+    pub(crate) outbox: Outbox,
+    pub(crate) maps: Maps,
+    pub(crate) inbox: Inbox,
+    pub(crate) clients: Clients,
     pub(crate) peers: Peers,
+    pub(crate) monitor: MonitorLink,
+    pub(crate) accepting: Accepting,
     pub(crate) heartbeats: Heartbeats,
-    /// Boxed: a node of the tree has room for eleven, and a group takes 3 kB.
-    pub(crate) groups: BTreeMap<PgId, Box<Group>>,
-    /// Requests in progress; the key of one is the ticket of its write.
-    pub(crate) requests: Requests,
-    /// All groups below this one have been read from the store.
-    pub(crate) loaded_below: PgId,
-    /// Requests to the store, by token.
-    pub(crate) storage: Slab<Pending>,
-    /// Inputs that wait for a newer map.
-    pub(crate) early: early::Waiting,
-    /// Memory that requests have reserved.
-    pub(crate) budget: Budget,
-    /// Number and message bytes of clients' requests in progress.
-    pub(crate) inflight: Inflight,
-    pub(crate) copies: Copies,
-    pub(crate) notifications: Notifications,
-    pub(crate) reporting: Reporting,
-    pub(crate) images: ImageCounts,
+    pub(crate) groups: Groups,
     pub(crate) operations: Operations,
-    pub(crate) state_times: StateTimes,
-    pub(crate) bench: Option<Box<Bench>>,
+    pub(crate) watches: Watches,
     pub(crate) leases: Leases,
-    /// When to check again whether read leases of prior intervals have expired, by group.
-    pub(crate) waits: BTreeSet<(Time, PgId)>,
-    pub(crate) scheduler: Scheduler,
-    pub(crate) reservations: Reservations,
-    pub(crate) reshaping: Reshaping,
-    /// Groups that need something of the monitor (`up_thru`, `pg_temp`), noted during the present
-    /// input.
-    pub(crate) asking: BTreeSet<PgId>,
-    /// When to retry work that waits for space or for a map that the monitor has not made yet.
-    pub(crate) retry_due: Option<Time>,
-    pub(crate) scrubs: Scrubs,
-    pub(crate) repairs: Repairs,
-    pub(crate) trims: Trims,
-    pub(crate) lost: LostCommands,
-    /// Removed snapshots of each pool, according to the maps so far.
-    pub(crate) removed_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// Time of the present input.
-    pub(crate) now: Time,
-    pub(crate) next_tick: Time,
-    pub(crate) next_conn: u64,
-    /// Serial number of the latest group, so that completions for a removed one are recognised.
-    pub(crate) group_serial: u64,
-    pub(crate) outputs: VecDeque<Output<store::Request>>,
+    pub(crate) recovery: Recovery,
+    pub(crate) scrub: Scrubs,
+    pub(crate) trim: Trims,
+    pub(crate) usage: DiskUsage,
+    pub(crate) report: Report,
+    pub(crate) commands: Commands,
 }
 
 impl Osd {
     /// Sets the facts that `ceph osd metadata` shows of this OSD's machine.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
-        self.host_facts = facts;
+        self.env.host_facts = facts;
     }
 
     /// An OSD that has asked its store for its collections. `seed` must come from the system's
     /// random source, except in simulations and tests.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
-            map: OsdMap::new(config.fsid),
-            candidates: Candidates::default(),
-            placed: Placed::default(),
-            placing: Placing::default(),
-            stored_maps: StoredMaps::default(),
-            config,
-            host_facts: BTreeMap::new(),
-            running: wire::options::Running::default(),
-            options: Options::default(),
-            entropy: Entropy::from_seed(seed),
-            stage: Stage::Loading,
-            failure: None,
-            history: MapsHistory::default(),
-            secrets: RotatingSecrets::default(),
-            handshakes: BTreeMap::new(),
-            proofs: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            monitor: MonitorLink::default(),
+            outbox: Outbox::default(),
+            maps: Maps::new(config.fsid),
+            inbox: Inbox::default(),
+            clients: Clients::default(),
             peers: Peers::default(),
+            monitor: MonitorLink::default(),
+            accepting: Accepting::new(seed),
             heartbeats: Heartbeats::default(),
-            groups: BTreeMap::new(),
-            requests: Requests::default(),
-            loaded_below: PgId::default(),
-            storage: Slab::new(),
-            early: early::Waiting::default(),
-            budget: Budget::default(),
-            inflight: Inflight::default(),
-            copies: Copies::default(),
-            notifications: Notifications::default(),
-            reporting: Reporting::default(),
-            images: ImageCounts::default(),
+            groups: Groups::default(),
             operations: Operations::default(),
-            state_times: StateTimes::default(),
-            bench: None,
+            watches: Watches::default(),
             leases: Leases::default(),
-            waits: BTreeSet::new(),
-            scheduler: Scheduler::default(),
-            reservations: Reservations::default(),
-            reshaping: Reshaping::default(),
-            asking: BTreeSet::new(),
-            retry_due: None,
-            scrubs: Scrubs::default(),
-            repairs: Repairs::default(),
-            trims: Trims::default(),
-            lost: LostCommands::default(),
-            removed_snaps: BTreeMap::new(),
-            now: Time::ZERO,
-            next_tick: Time::ZERO,
-            next_conn: 1,
-            group_serial: 0,
-            outputs: VecDeque::new(),
+            recovery: Recovery::default(),
+            scrub: Scrubs::default(),
+            trim: Trims::default(),
+            usage: DiskUsage::default(),
+            report: Report::default(),
+            commands: Commands::default(),
+            env: Env::new(config),
         };
-        osd.ask_store(Pending::Collections, RequestKind::Collections);
+        osd.outbox.ask(Token::Collections, RequestKind::Collections);
         osd
     }
 
     pub fn id(&self) -> OsdId {
-        self.config.id
+        self.env.config.id
     }
 
     /// The newest map that the OSD has applied.
     pub fn map(&self) -> &OsdMap {
-        &self.map
+        self.maps.map()
     }
 
     /// Whether the OSD serves requests: a map that it has applied says that it is up.
     pub fn is_up(&self) -> bool {
-        self.stage == Stage::Up
+        self.env.stage == Stage::Up
     }
 
     /// The options in effect.
     pub fn options(&self) -> &Options {
-        &self.options
+        &self.env.options
     }
 
     /// The copies of groups on this OSD, ascending by id.
     pub fn groups(&self) -> impl Iterator<Item = &pg::Pg> {
-        self.groups.values().map(|group| &group.pg)
+        self.groups.by_id.values().map(|group| &group.pg)
     }
 
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
-        self.groups.values().for_each(|group| group.check_invariants());
-        self.requests.check_invariants();
-        let is_due = self.groups.values().any(|group| group.pg.is_store_due());
-        assert!(self.placing.is_on() || !is_due, "intervals are stored");
+        self.groups.by_id.values().for_each(|group| group.check_invariants());
+        self.operations.check_invariants();
+        let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
+        assert!(self.maps.is_telling() || !is_due, "intervals are stored");
         self.check_budgets();
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
-        self.map.epoch
+        self.maps.map().epoch
     }
 
     /// Queues a message for a session.
     pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
-        self.outputs.push_back(Output::Send { conn, message });
-    }
-
-    /// An id for a session that this OSD opens.
-    pub(crate) fn new_conn(&mut self) -> ConnId {
-        self.next_conn += 1;
-        ConnId(self.next_conn - 1)
+        self.outbox.send(conn, message);
     }
 
     /// Work that inputs only note, done once at the end of each input.
     pub(crate) fn finish_input(&mut self, now: Time) {
-        if self.stage == Stage::Failed || self.placing.is_on() {
+        if self.env.stage == Stage::Failed || self.maps.is_telling() {
             return;
         }
         self.grant_memory(now);
-        if !self.scheduler.is_idle() {
+        if !self.recovery.is_idle() {
             self.schedule_recovery(now);
         }
-        if !self.asking.is_empty() {
+        if !self.groups.asking.is_empty() {
             self.ask_monitor(now);
         }
     }
@@ -268,7 +154,7 @@ impl Osd {
     /// be lost: as when a session breaks, the members begin a new interval.
     pub(crate) fn end_session(&mut self, now: Time, conn: ConnId, error: &codec::DecodeError) {
         tracing::warn!(?conn, %error, "a message does not decode; its session ends");
-        self.outputs.push_back(Output::Close { conn });
+        self.outbox.push(Output::Close { conn });
         if self.monitor.is(conn) {
             return self.monitor_closed(now);
         }
@@ -277,7 +163,7 @@ impl Osd {
     }
 
     fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
-        if self.stage == Stage::Failed {
+        if self.env.stage == Stage::Failed {
             return self.dispatch_failed(conn, &message);
         }
         match message.kind {
@@ -310,7 +196,7 @@ impl Osd {
                 self.take_secrets(now, &RotatingSecretsMessage::decode(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
-                self.take_config(now, &wire::Config::decode(&message)?);
+                self.env.handle_config(&wire::Config::decode(&message)?);
             }
             Heartbeat::KIND => self.take_heartbeat(now, conn, &Heartbeat::decode(&message)?),
             AuthReply::KIND if self.monitor.is(conn) => {
@@ -327,17 +213,17 @@ impl Osd {
     }
 }
 
-/// Handlers of inputs, called when no input is held before them (`placing.rs`).
+/// Handlers of inputs, called when no input is held before them (`inbox/mod.rs`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.handshakes.remove(&conn);
+        self.accepting.opened(conn);
         if self.monitor.is(conn) {
             self.monitor_opened(now);
         } else if conn.is_accepted() {
-            self.sessions.insert(conn, Session::new(peer));
+            self.clients.insert(conn, Session::new(peer));
             self.throttle(conn);
         } else if let Some(osd) = self.peers.of(conn) {
-            self.sessions.insert(conn, Session::to_osd(peer, osd));
+            self.clients.insert(conn, Session::to_osd(peer, osd));
         }
     }
 
@@ -348,8 +234,7 @@ impl Osd {
     }
 
     pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
-        self.handshakes.remove(&conn);
-        self.proofs.remove(&conn);
+        self.accepting.closed(conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
         } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {
@@ -368,50 +253,50 @@ impl Daemon for Osd {
     type Completion = Completion;
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.now = now;
+        self.env.now = now;
         self.judge(now, conn, request);
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.now = now;
+        self.env.now = now;
         self.prove(now, conn, step)
     }
 
     fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.now = now;
+        self.env.now = now;
         self.refused(conn);
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.now = now;
+        self.env.now = now;
         self.hold_opened(now, conn, peer);
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.now = now;
+        self.env.now = now;
         self.hold_message_input(now, conn, message);
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.now = now;
+        self.env.now = now;
         self.hold_closed(now, conn);
     }
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
-        self.now = now;
+        self.env.now = now;
         self.hold_completion(now, completion);
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
-        if self.placing.is_on() {
+        self.env.now = now;
+        if self.maps.is_telling() {
             self.heartbeat_if_due(now);
         }
         if self.place_turn(now) {
             return;
         }
         self.monitor_timeout(now);
-        if self.stage == Stage::Failed {
+        if self.env.stage == Stage::Failed {
             return self.report_if_due(now);
         }
         self.retry_if_due(now);
@@ -427,27 +312,31 @@ impl Daemon for Osd {
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {
-        self.outputs.pop_front()
+        self.outbox.poll()
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         if self.is_behind() {
-            return Some(self.now);
+            return Some(self.env.now);
         }
-        if self.stage == Stage::Failed {
-            let due = [self.monitor.next_attempt(), self.reporting.due()];
+        if self.env.stage == Stage::Failed {
+            let due = [self.monitor.next_attempt(), self.report.due()];
             return due.into_iter().flatten().min();
         }
-        let tick = self.notifications.is_ticking().then_some(self.next_tick);
-        let due = [self.monitor.next_attempt(), self.reporting.due(), self.retry_due, tick];
-        let waits = self.waits.first().map(|(until, _)| *until);
+        let due = [
+            self.monitor.next_attempt(),
+            self.report.due(),
+            self.groups.retry_due,
+            self.watches.due(),
+        ];
+        let waits = self.groups.waits.first().map(|(until, _)| *until);
         let due = due.into_iter().chain([
-            self.scheduler.due(),
+            self.recovery.due(),
             self.leases.due(),
-            self.scrubs.due,
-            self.trims.due,
+            self.scrub.due(),
+            self.trim.due(),
             self.heartbeats.due(),
-            self.copies.due(),
+            self.operations.copies_due(),
             waits,
         ]);
         due.flatten().min()

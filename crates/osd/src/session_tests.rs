@@ -130,7 +130,7 @@ fn an_osd_reports_for_duty_when_it_can_tell_whom_to_let_in() {
 fn an_osd_whose_boot_is_not_granted_turns_to_another_monitor_if_there_is_one() {
     for (monitors, left) in [(1, 0), (2, 1)] {
         let mut lone = Lone::with(MemStore::new(), true);
-        lone.osd.config.monitors = vec![Default::default(); monitors];
+        lone.osd.env.config.monitors = vec![Default::default(); monitors];
         lone.publish(|increment| {
             increment.new_state.insert(OsdId(0), maps::OsdState::UP);
         });
@@ -621,14 +621,14 @@ fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     for number in 0..4 * GROUPS {
         lone.send(conn, &format!("object{number}"), append(1), 0);
     }
-    assert_eq!(lone.osd.requests.len(), 4 * GROUPS as usize);
-    let before = lone.osd.requests.looked_at();
+    assert_eq!(lone.osd.operations.len(), 4 * GROUPS as usize);
+    let before = lone.osd.operations.looked_at();
     // All groups begin an interval, because their pool has changed.
     pool.min_size = 1;
     pool.size = 3;
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     assert_eq!(lone.replies.len(), 4 * GROUPS as usize);
-    let looked_at = lone.osd.requests.looked_at() - before;
+    let looked_at = lone.osd.operations.looked_at() - before;
     assert!(looked_at <= 16 * GROUPS as usize, "{looked_at} requests");
 }
 
@@ -649,8 +649,8 @@ fn each_step_of_trimming_looks_at_few_groups_however_many_have_something_to_trim
     let snaps: maps::SnapIntervals = [types::SnapId(1)].into_iter().collect();
     lone.publish(|increment| drop(increment.new_removed_snaps.insert(POOL, snaps)));
     lone.wait(10);
-    assert!(lone.osd.groups.values().all(|group| group.left_to_trim() == 0));
-    let looked_at = lone.osd.trims.looked_at;
+    assert!(lone.osd.groups.by_id.values().all(|group| group.left_to_trim() == 0));
+    let looked_at = lone.osd.trim.looked_at();
     assert!(looked_at <= 4 * GROUPS as usize, "{looked_at} looks");
 }
 
@@ -672,10 +672,10 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     assert!(lone.is_active() && !lone.osd.is_behind());
     // All groups begin an interval. Inputs are held meanwhile, and handled then.
     pool.size = 2;
-    let before = lone.osd.placing.turns;
+    let before = lone.osd.maps.turns();
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     let tid = lone.send(conn, "object", append(1), 0);
-    assert!(lone.osd.placing.is_on() && lone.replies.is_empty());
+    assert!(lone.osd.maps.is_telling() && lone.replies.is_empty());
     let beat = wire::internal::Heartbeat { is_answer: false, stamp: 7, epoch: lone.map.epoch };
     lone.deliver(conn, beat.encode(SUPPORTED));
     assert_eq!(lone.beats, 1, "a heartbeat is answered");
@@ -685,9 +685,9 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
     let verdict = lone.authenticate(start(METHOD_CEPHX, authorizer.payload().to_vec()));
     assert!(matches!(verdict, AuthVerdict::More { .. }), "others are let in");
-    assert!(lone.osd.placing.is_on());
+    assert!(lone.osd.maps.is_telling());
     lone.wait(2);
-    assert!(lone.osd.placing.turns - before >= 4);
+    assert!(lone.osd.maps.turns() - before >= 4);
     assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));
 }
 

@@ -39,7 +39,7 @@ enum Stage {
     Storing,
 }
 
-/// The backfill of a group: as primary, of one target after the other; as target, the reservation.
+/// The backfill of a group by its primary, of one target after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Backfill {
     targets: VecDeque<OsdId>,
@@ -56,8 +56,6 @@ pub(crate) struct Backfill {
     removals: BTreeSet<HObject>,
     /// Objects that were written since the page began to be read.
     touched: BTreeSet<HObject>,
-    /// The primary for which this copy, as a target, has a reservation or waits for one.
-    asked_by: Option<OsdId>,
 }
 
 /// Objects and their versions from `position` on, as far as they are read.
@@ -150,130 +148,133 @@ impl PartialOrd for Stage {
 impl Pg {
     /// Whether a write may have to be withheld from some participants.
     pub(crate) fn is_filling(&self) -> bool {
-        self.backfill.is_needed()
+        self.agreed.backfill.is_needed()
     }
 
     /// Whether the backfill target was sent the object, and its stored progress does not cover it yet.
     pub(crate) fn is_being_filled_in(&self, object: &HObject) -> bool {
-        let Some(target) = self.backfill.target() else { return false };
-        let info = self.peers.get(&target).and_then(|peer| peer.info.as_ref());
-        *object < self.backfill.started
+        let Some(target) = self.agreed.backfill.target() else { return false };
+        let info = self.primary.peers.get(&target).and_then(|peer| peer.info.as_ref());
+        *object < self.agreed.backfill.started
             && info.is_some_and(|info| *object >= info.last_backfill)
-            && !self.backfill.pending.contains(object)
+            && !self.agreed.backfill.pending.contains(object)
     }
 
     /// Notes a write to `object`, and to its clones in `also`. Returns the participants that get only the log
     /// entries.
     pub(crate) fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<OsdId> {
         let objects = || also.iter().map(|entry| &entry.object).chain([object]);
-        objects().for_each(|object| self.backfill.note_write(object));
-        if *object < self.backfill.started && self.backfill.is_pending(object) {
-            self.backfill.pending.extend(objects().cloned());
+        objects().for_each(|object| self.agreed.backfill.note_write(object));
+        if *object < self.agreed.backfill.started && self.agreed.backfill.is_pending(object) {
+            self.agreed.backfill.pending.extend(objects().cloned());
         }
         let skips = |osd: &OsdId| {
-            let info = self.peers.get(osd).and_then(|peer| peer.info.as_ref());
+            let info = self.primary.peers.get(osd).and_then(|peer| peer.info.as_ref());
             let last_backfill = info.map(|info| &info.last_backfill);
             last_backfill.is_some_and(|last_backfill| {
-                !last_backfill.max && !self.backfill.wants_write(*osd, object, last_backfill)
+                !last_backfill.max && !self.agreed.backfill.wants_write(*osd, object, last_backfill)
             })
         };
-        self.participants.iter().copied().filter(skips).collect()
+        self.agreed.participants.iter().copied().filter(skips).collect()
     }
 
     /// Takes the next step of backfill, except for pushing objects.
     pub(crate) fn go_on_filling(&mut self) {
-        let is_settled = matches!(self.state, State::Active | State::Inactive);
-        if !is_settled || !self.backfill.is_needed() {
+        let is_settled = matches!(self.state(), State::Active | State::Inactive);
+        if !is_settled || !self.agreed.backfill.is_needed() {
             return;
         }
-        match self.backfill.stage {
+        match self.agreed.backfill.stage {
             // Log-based recovery comes first.
             Stage::Idle if self.is_whole() => {
-                self.backfill.stage = Stage::Reserving;
-                self.outputs.push_back(Output::Reserve(None));
+                self.agreed.backfill.stage = Stage::Reserving;
+                self.core.outputs.push_back(Output::Reserve(None));
             }
-            Stage::Pushing if self.backfill.pending.is_empty() => self.store_progress(),
+            Stage::Pushing if self.agreed.backfill.pending.is_empty() => self.store_progress(),
             _ => {}
         }
     }
 
     /// The OSD's decision on a reservation that [`Output::Reserve`] requested; `primary` as there.
     pub fn reserved(&mut self, primary: Option<OsdId>, granted: bool) {
-        match (primary, self.backfill.targets.front().copied()) {
-            (Some(primary), _) if self.backfill.asked_by == Some(primary) => {
-                self.backfill.asked_by = self.backfill.asked_by.filter(|_| granted);
-                self.send(primary, &Body::Reserved(granted));
+        match (primary, self.agreed.backfill.targets.front().copied()) {
+            (Some(primary), _) if self.role.is_backfilled_by(primary) => {
+                if !granted {
+                    self.role.drop_reservation();
+                }
+                self.core.send(primary, &Body::Reserved(granted));
             }
-            (None, Some(target)) if self.backfill.stage == Stage::Reserving => match granted {
-                true => self.send(target, &Body::Reserve),
-                false => self.backfill.stage = Stage::Refused,
+            (None, Some(target)) if self.agreed.backfill.stage == Stage::Reserving => match granted
+            {
+                true => self.core.send(target, &Body::Reserve),
+                false => self.agreed.backfill.stage = Stage::Refused,
             },
             // The reservation is not needed any more.
-            _ => self.outputs.push_back(Output::Release),
+            _ => self.core.outputs.push_back(Output::Release),
         }
     }
 
     /// As target: the primary asks for a reservation.
     pub(crate) fn asked_to_reserve(&mut self, from: OsdId) {
-        if self.state == State::ReplicaActive {
-            self.backfill.asked_by = Some(from);
-            self.outputs.push_back(Output::Reserve(Some(from)));
+        if let Some(backfilled_by) = self.role.reservation() {
+            *backfilled_by = Some(from);
+            self.core.outputs.push_back(Output::Reserve(Some(from)));
         }
     }
 
     /// As target: the primary gives the reservation back.
     pub(crate) fn told_to_release(&mut self) {
-        self.backfill.asked_by = None;
-        self.outputs.push_back(Output::Release);
+        self.role.drop_reservation();
+        self.core.outputs.push_back(Output::Release);
     }
 
     /// The target's answer: its reservation, or later that it cannot list its objects.
     pub(crate) fn told_reserved(&mut self, from: OsdId, granted: bool) {
-        if self.backfill.targets.front() != Some(&from) {
+        if self.agreed.backfill.targets.front() != Some(&from) {
             return;
         }
-        let stage = match (self.backfill.stage, granted) {
+        let stage = match (self.agreed.backfill.stage, granted) {
             (Stage::Reserving, true) => Stage::Comparing,
             (Stage::Reserving, false) => Stage::Refused,
             // The target cannot list its objects.
             (Stage::Comparing, false) => Stage::Failed,
             _ => return,
         };
-        self.backfill.stage = stage;
+        self.agreed.backfill.stage = stage;
         if !granted {
-            self.sources.forget_own_scan();
-            return self.outputs.push_back(Output::Release);
+            self.core.transfers.stop_own_listing();
+            return self.core.outputs.push_back(Output::Release);
         }
-        let info = self.peers.get(&from).and_then(|peer| peer.info.as_ref());
+        let info = self.primary.peers.get(&from).and_then(|peer| peer.info.as_ref());
         let last_backfill = info.map(|info| info.last_backfill.clone()).unwrap_or_default();
-        let first = HObject::hash_start(self.id.pool, 0);
+        let first = HObject::hash_start(self.core.own.id.pool, 0);
         self.compare_page(last_backfill.max(first));
     }
 
     /// The target's store cannot list its objects: the primary retries the backfill later.
     pub(crate) fn cannot_list(&mut self, primary: OsdId) {
-        if self.backfill.asked_by == Some(primary) {
+        if self.role.is_backfilled_by(primary) {
             self.told_to_release();
-            self.send(primary, &Body::Reserved(false));
+            self.core.send(primary, &Body::Reserved(false));
         }
     }
 
     /// The primary's store cannot list its objects.
     pub(crate) fn stop_comparing(&mut self) {
-        let Some(target) = self.backfill.target() else { return };
-        if self.backfill.stage == Stage::Comparing {
-            self.backfill.stage = Stage::Failed;
-            self.send(target, &Body::Release);
-            self.outputs.push_back(Output::Release);
+        let Some(target) = self.agreed.backfill.target() else { return };
+        if self.agreed.backfill.stage == Stage::Comparing {
+            self.agreed.backfill.stage = Stage::Failed;
+            self.core.send(target, &Body::Release);
+            self.core.outputs.push_back(Output::Release);
         }
     }
 
     /// The state of backfill; `None` if no member needs it.
     pub fn backfill_state(&self) -> Option<BackfillState> {
-        if !self.backfill.is_needed() {
+        if !self.agreed.backfill.is_needed() {
             return None;
         }
-        Some(match self.backfill.stage {
+        Some(match self.agreed.backfill.stage {
             Stage::Idle | Stage::Reserving | Stage::Failed => BackfillState::Waiting,
             Stage::Refused => BackfillState::TooFull,
             _ => BackfillState::Running,
@@ -282,44 +283,55 @@ impl Pg {
 
     /// Members that need backfill, with their progress.
     pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
-        let info = |osd: &OsdId| self.peers.get(osd).and_then(|peer| peer.info.as_ref());
-        self.backfill.targets.iter().filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
+        let info = |osd: &OsdId| self.primary.peers.get(osd).and_then(|peer| peer.info.as_ref());
+        self.agreed
+            .backfill
+            .targets
+            .iter()
+            .filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
     }
 
     fn compare_page(&mut self, position: HObject) {
-        let Some(target) = self.backfill.targets.front().copied() else { return };
-        let in_flight = self.log.above(self.committed).filter(|entry| entry.changes_object());
+        let Some(target) = self.agreed.backfill.targets.front().copied() else { return };
+        let in_flight = self
+            .core
+            .copy
+            .log
+            .above(self.core.copy.committed)
+            .filter(|entry| entry.changes_object());
         let touched = in_flight.map(|entry| entry.object.clone());
         let touched = touched.filter(|object| *object >= position).collect();
-        let backfill = &mut self.backfill;
+        let backfill = &mut self.agreed.backfill;
         backfill.stage = Stage::Comparing;
         backfill.started = position.clone();
         backfill.position = position.clone();
         (backfill.own, backfill.theirs) = (Page::default(), Page::default());
         backfill.touched = touched;
-        self.send(target, &Body::List(position.clone()));
-        self.scan(None, position);
+        self.core.send(target, &Body::List(position.clone()));
+        self.core.scan(None, position);
     }
 
     /// Takes a page of our own objects.
     pub(crate) fn scanned_own(&mut self, objects: Vec<(HObject, EVersion)>, next: Option<HObject>) {
-        if self.backfill.stage == Stage::Comparing {
-            self.backfill.own.add(objects, next);
+        if self.agreed.backfill.stage == Stage::Comparing {
+            self.agreed.backfill.own.add(objects, next);
             self.compare();
         }
     }
 
     /// Takes a page of the target's objects.
     pub(crate) fn told_listing(&mut self, from: OsdId, listing: Listing) {
-        if self.backfill.stage == Stage::Comparing && self.backfill.targets.front() == Some(&from) {
-            self.backfill.theirs.add(listing.objects, listing.next);
+        if self.agreed.backfill.stage == Stage::Comparing
+            && self.agreed.backfill.targets.front() == Some(&from)
+        {
+            self.agreed.backfill.theirs.add(listing.objects, listing.next);
             self.compare();
         }
     }
 
     /// Compares the page once both sides are read. It ends where the shorter side does.
     fn compare(&mut self) {
-        let backfill = &mut self.backfill;
+        let backfill = &mut self.agreed.backfill;
         let (Some(own_end), Some(their_end)) = (&backfill.own.end, &backfill.theirs.end) else {
             return;
         };
@@ -330,7 +342,7 @@ impl Pg {
             // The first object has more clones than a page.
             return self.read_on(read, own_goes_on, they_go_on);
         }
-        let backfill = &mut self.backfill;
+        let backfill = &mut self.agreed.backfill;
         let mut own = std::mem::take(&mut backfill.own.objects);
         let mut theirs = std::mem::take(&mut backfill.theirs.objects);
         own.split_off(&end);
@@ -340,7 +352,7 @@ impl Pg {
             touched.into_iter().filter(|object| *object < end).collect();
         // Objects that the primary lacks, or knows to be bad, are pushed once it has recovered them,
         // whatever the target has in their place.
-        let lacked = self.missing.range_from(&backfill.position);
+        let lacked = self.core.copy.missing.range_from(&backfill.position);
         pending.extend(lacked.take_while(|object| **object < end).cloned());
         for (object, version) in own {
             let theirs = theirs.remove(&object);
@@ -357,78 +369,86 @@ impl Pg {
     }
 
     fn read_on(&mut self, from: HObject, own: bool, theirs: bool) {
-        let Some(target) = self.backfill.target() else { return };
+        let Some(target) = self.agreed.backfill.target() else { return };
         if own {
-            self.backfill.own.end = None;
+            self.agreed.backfill.own.end = None;
         }
         if theirs {
-            self.backfill.theirs.end = None;
-            self.send(target, &Body::List(from.clone()));
+            self.agreed.backfill.theirs.end = None;
+            self.core.send(target, &Body::List(from.clone()));
         }
         if own {
-            self.scan(None, from);
+            self.core.scan(None, from);
         }
     }
 
     /// Begins to push an object of the page; false if none can be pushed now.
     pub(crate) fn backfill_next(&mut self) -> bool {
-        let Some(target) = self.backfill.target() else { return false };
-        if self.backfill.stage != Stage::Pushing {
+        let Some(target) = self.agreed.backfill.target() else { return false };
+        if self.agreed.backfill.stage != Stage::Pushing {
             return false;
         }
-        let idle = self.backfill.pending.iter().filter(|object| !self.recovery.is_active(object));
+        let idle = self
+            .agreed
+            .backfill
+            .pending
+            .iter()
+            .filter(|object| !self.serving.recovery.is_active(object));
         let candidates: Vec<HObject> = idle.take(16).cloned().collect();
         candidates.iter().any(|object| self.push_to(object, vec![target]))
     }
 
     /// The whole page is pushed: the target removes surplus objects, and stores its progress.
     fn store_progress(&mut self) {
-        let Some(target) = self.backfill.target() else { return };
-        let removals = std::mem::take(&mut self.backfill.removals).into_iter().collect();
-        self.backfill.stage = Stage::Storing;
-        self.send(target, &Body::Backfill(self.backfill.started.clone(), removals));
+        let Some(target) = self.agreed.backfill.target() else { return };
+        let removals = std::mem::take(&mut self.agreed.backfill.removals).into_iter().collect();
+        self.agreed.backfill.stage = Stage::Storing;
+        self.core.send(target, &Body::Backfill(self.agreed.backfill.started.clone(), removals));
     }
 
     /// As the target: everything before `through` is stored here, and these objects are surplus.
     pub(crate) fn told_to_backfill(&mut self, through: HObject, removed: Vec<HObject>) {
-        if self.state != State::ReplicaActive || self.info.is_complete() {
+        if self.state() != State::ReplicaActive || self.core.copy.info.is_complete() {
             return;
         }
-        let mut transaction = self.transaction(removed.len() + 1);
+        let mut transaction = self.core.transaction(removed.len() + 1);
         for object in removed {
-            transaction.push(self.collection, Change::Remove { object });
+            transaction.push(self.core.own.collection, Change::Remove { object });
         }
-        self.info.last_backfill = through;
-        self.update_last_complete();
-        self.set_info(&mut transaction);
-        self.commit(Tag::Backfilled(self.interval), transaction);
+        self.core.copy.info.last_backfill = through;
+        self.core.update_last_complete();
+        self.core.set_info(&mut transaction);
+        self.core.commit(Tag::Backfilled(self.core.placement.interval), transaction);
     }
 
     /// As target: the progress is durable.
     pub(crate) fn stored_backfill(&mut self, interval: Epoch) {
-        if interval == self.interval && self.state == State::ReplicaActive {
-            let primary = self.members.primary.expect("it told us how far we are");
-            self.send(primary, &Body::Backfilled(self.info.last_backfill.clone()));
+        if interval == self.core.placement.interval && self.state() == State::ReplicaActive {
+            let primary = self.core.placement.members.primary.expect("it told us how far we are");
+            self.core.send(primary, &Body::Backfilled(self.core.copy.info.last_backfill.clone()));
         }
     }
 
     /// The target has stored its progress: goes on with the next page, or the next target.
     pub(crate) fn told_backfilled(&mut self, from: OsdId, through: HObject) {
-        if self.backfill.stage != Stage::Storing || self.backfill.target() != Some(from) {
+        if self.agreed.backfill.stage != Stage::Storing
+            || self.agreed.backfill.target() != Some(from)
+        {
             return;
         }
         if let Some(info) = self.peer_mut(from).info.as_mut() {
             info.last_backfill = through.clone();
         }
         // A write may have recreated an object that was to be removed.
-        match (self.backfill.pending.is_empty(), through.max) {
-            (false, _) => self.backfill.stage = Stage::Pushing,
+        match (self.agreed.backfill.pending.is_empty(), through.max) {
+            (false, _) => self.agreed.backfill.stage = Stage::Pushing,
             (true, false) => return self.compare_page(through),
             (true, true) => {
-                self.send(from, &Body::Release);
-                self.outputs.push_back(Output::Release);
-                let targets: Vec<OsdId> = self.backfill.targets.iter().skip(1).copied().collect();
-                self.backfill.set_targets(&targets);
+                self.core.send(from, &Body::Release);
+                self.core.outputs.push_back(Output::Release);
+                let targets: Vec<OsdId> =
+                    self.agreed.backfill.targets.iter().skip(1).copied().collect();
+                self.agreed.backfill.set_targets(&targets);
             }
         }
         self.go_on_recovering();
@@ -436,10 +456,11 @@ impl Pg {
 
     /// Ends the backfill of an interval, as primary or as target, and its reservations.
     pub(crate) fn end_backfill(&mut self) {
-        if self.backfill.stage != Stage::Idle || self.backfill.asked_by.is_some() {
-            self.outputs.push_back(Output::Release);
+        let was_reserved = self.role.drop_reservation();
+        if self.agreed.backfill.stage != Stage::Idle || was_reserved {
+            self.core.outputs.push_back(Output::Release);
         }
-        self.backfill = Backfill::default();
+        self.agreed.backfill = Backfill::default();
     }
 }
 

@@ -1,3 +1,228 @@
 //! The parts of a copy that do not depend on its role in the group.
 
+pub(crate) mod persist;
 pub(crate) mod steps;
+
+use crate::intervals::PastIntervals;
+use crate::leases::Readers;
+use crate::message::{Body, Header};
+use crate::scrub::Order;
+use crate::transfers::Transfers;
+use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use engine::{Message, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::{Collection, RequestKind, StoreError};
+use types::{EVersion, Epoch, HObject, OsdId, PgId};
+
+/// Identifies a request to the store in its completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tag {
+    /// A page of the group's meta object.
+    Load,
+    /// The store accepts transactions again after a refused one ([`RequestKind::Resume`]).
+    Resumed,
+    /// A write with its log entry: its version and interval.
+    Write(EVersion, Epoch),
+    /// A change of this copy's own state whose completion triggers nothing.
+    Progress,
+    /// The info and log of an activation, in an interval.
+    Activated(Epoch),
+    /// A piece of an object from another OSD, by job.
+    Received(u64),
+    /// The `last_backfill` of a backfill target, in an interval.
+    Backfilled(Epoch),
+    /// The removal of the collection.
+    Removed,
+    /// A step of splitting or merging the copy.
+    Reshaped,
+    /// A page of the clone index of a copy that is split, or that is merged into this one.
+    Index,
+    /// A read for another member, by job.
+    Source(u64),
+    /// The names of a listing, by job.
+    ScanPage(u64),
+    /// The version of one object of a listing, by job and index.
+    ScanObject(u64, usize),
+}
+
+impl Tag {
+    /// Whether the request is a transaction, whose completion is counted.
+    pub fn is_commit(self) -> bool {
+        use Tag::*;
+        match self {
+            Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
+            Removed | Reshaped => true,
+            Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
+        }
+    }
+}
+
+/// Effects for the OSD to carry out, in order.
+#[derive(Debug)]
+pub enum Output {
+    /// Send a message to another OSD.
+    Send { to: OsdId, message: Message },
+    /// Submit a request to the store; its outcome goes to [`crate::Pg::handle_completion`] with the tag.
+    Storage { tag: Tag, kind: RequestKind },
+    /// The write with this ticket is durable on all participants.
+    Committed { ticket: u64 },
+    /// Our own store refused the write with this ticket. Other members may have stored it, so the log of
+    /// the next interval decides whether it happened.
+    Refused { ticket: u64, error: StoreError },
+    /// The interval ends: nothing is served, and the outcome of these writes is unknown. Their requests
+    /// must be tried again when the group is active.
+    Interrupted {
+        tickets: Vec<u64>,
+        /// The members stay the same, so clients will not resend.
+        members_stay: bool,
+    },
+    /// Requests are served from now on.
+    Activated,
+    /// The group is clean: all copies are complete and on their up set.
+    Clean,
+    /// The object is recovered, lost, or may be tried again: requests that wait for it can continue.
+    Recovered { object: HObject },
+    /// Ask the monitor for [`crate::Pg::wanted_acting`] and [`crate::Pg::wanted_up_thru`].
+    WantsMap,
+    /// The group needs a newer map although no OSD went up or down. See [`crate::Pg::wants_interval`].
+    WantsInterval,
+    /// Call [`crate::Pg::time_passed`] at this time.
+    WaitUntil(Time),
+    /// Request a local reservation for backfill, as primary (`None`) or as target of this primary;
+    /// answer with [`crate::Pg::reserved`].
+    Reserve(Option<OsdId>),
+    /// Cancel or give back the reservation.
+    Release,
+    /// The copy is removed from the store; forget this group.
+    Removed,
+    /// All transactions are completed: [`crate::Pg::divide`] or [`crate::Pg::merge_from`] can be called.
+    Quiet,
+    /// The store has split or merged the copy: call [`crate::Pg::take_shape`] on it and its parts.
+    Reshaped,
+    /// The store failed, and never will split or merge the copy.
+    ReshapeFailed,
+}
+
+/// The state of a copy besides its role.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub own: Own,
+    pub copy: LocalCopy,
+    pub placement: Placement,
+    pub leases: Promises,
+    pub line: StoreLine,
+    pub room: Room,
+    pub transfers: Transfers,
+    /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
+    pub is_premerge: bool,
+    pub outputs: VecDeque<Output>,
+}
+
+/// The identity of a copy, and its names in the store. Never changes.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub id: PgId,
+    pub whoami: OsdId,
+    pub collection: Collection,
+    pub meta: HObject,
+    pub sizes: Sizes,
+}
+
+/// The stored state of the copy besides its objects, and how far all members have it.
+#[derive(Debug, Default)]
+pub(crate) struct LocalCopy {
+    /// Set if the collection exists, or its creation was submitted.
+    pub created: bool,
+    pub info: PgInfo,
+    pub log: PgLog,
+    pub missing: Missing,
+    /// Intervals since the group was last clean.
+    pub past: PastIntervals,
+    /// Set if `past` has all of them.
+    pub knows_past: bool,
+    /// An administrator's scrub order that is not carried out yet. Members tell it to a new primary.
+    pub scrub_order: Option<Order>,
+    /// All writes up to here are durable on all members. Not stored.
+    pub committed: EVersion,
+}
+
+/// The group's place in the newest map.
+#[derive(Debug, Default)]
+pub(crate) struct Placement {
+    pub epoch: Epoch,
+    /// The first epoch of the present interval; zero before the first map.
+    pub interval: Epoch,
+    pub members: Members,
+    /// The OSDs of the newest map; `None` before the first map.
+    pub osds: Option<Arc<Osds>>,
+    /// Whether this OSD is up in its present incarnation.
+    pub is_up: bool,
+}
+
+/// Read leases. See [`crate::Pg::set_time`].
+#[derive(Debug, Default)]
+pub(crate) struct Promises {
+    /// The present time.
+    pub now: Time,
+    /// Until when the read lease holds that this OSD granted to the present primary.
+    pub promised: Time,
+    /// Leases of earlier intervals.
+    pub readers: Readers,
+}
+
+/// The copy's transactions in the store.
+#[derive(Debug, Default)]
+pub(crate) struct StoreLine {
+    /// Transactions that the store has not completed, including the due one of `is_store_due`.
+    pub commits_pending: usize,
+    /// Set if the interval must be stored ([`crate::Pg::store_interval`]).
+    pub is_store_due: bool,
+}
+
+/// Disk space and refusals in the present interval.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// Set while our own disk is nearly full.
+    pub is_short: bool,
+    /// The interval in which a member's store refused a transaction: that interval is aborted.
+    pub stalled_in: Option<Epoch>,
+}
+
+impl Core {
+    /// A group of which this OSD has no copy.
+    pub fn new(id: PgId, whoami: OsdId) -> Self {
+        Core {
+            own: Own::new(id, whoami),
+            copy: LocalCopy::default(),
+            placement: Placement::default(),
+            leases: Promises::default(),
+            line: StoreLine::default(),
+            room: Room::default(),
+            transfers: Transfers::default(),
+            is_premerge: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The header of a message that is sent now.
+    pub fn header(&self) -> Header {
+        Header { pg: self.own.id, epoch: self.placement.epoch, interval: self.placement.interval }
+    }
+
+    pub fn send(&mut self, to: OsdId, body: &Body) {
+        let message = body.encode(&self.header());
+        self.outputs.push_back(Output::Send { to, message });
+    }
+
+    pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
+        self.outputs.push_back(Output::Storage { tag, kind });
+    }
+}
+
+impl Own {
+    fn new(id: PgId, whoami: OsdId) -> Self {
+        let (collection, meta) = (Collection(id), crate::meta_object(id));
+        Own { id, whoami, collection, meta, sizes: Sizes::default() }
+    }
+}

@@ -45,22 +45,22 @@ mod object_info;
 mod osds;
 mod peering;
 mod peers;
-mod persist;
-mod receive;
 mod recovery;
 mod replicate;
 mod reshape;
+mod role;
 pub mod scrub;
 mod search;
 mod sizes;
 pub mod snaps;
-mod source;
 pub mod split;
 mod stall;
 mod state;
+mod transfers;
 mod view;
 
 pub use backfill::BackfillState;
+pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
@@ -76,7 +76,7 @@ pub use osds::{OsdStatus, Osds};
 pub use replicate::{AlsoWritten, Write};
 pub use reshape::MergedVersions;
 pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
-pub use state::{MapChange, Output, Pg, State, Tag};
+pub use state::{MapChange, Pg, State};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! Loading of info, log and missing set from the store.
 
+use crate::core::persist::StoredIntervals;
 use crate::missing::Item;
-use crate::persist::StoredIntervals;
+use crate::role::{Loading, Role};
 use crate::scrub::{STAMPS_KEY, Stamps};
 use crate::snaps::is_index_key;
 use crate::{DupBatch, LogEntry, Pg, PgInfo, PgLog, State, Tag, info};
@@ -16,32 +17,32 @@ impl Pg {
     /// The copy in an existing collection. Ready when [`Pg::is_loaded`]; maps may be passed before.
     pub fn load(id: PgId, whoami: OsdId) -> Self {
         let mut pg = Pg::new(id, whoami);
-        pg.created = true;
-        pg.state = State::Loading;
+        pg.core.copy.created = true;
+        pg.role = Role::Loading(Loading::default());
         pg.load_page(None);
         pg
     }
 
     pub fn is_loaded(&self) -> bool {
-        self.state != State::Loading
+        self.state() != State::Loading
     }
 
     /// Requests the page of pairs after a key.
     pub(crate) fn load_page(&mut self, after: Option<Bytes>) {
         let kind = RequestKind::OmapList {
-            collection: self.collection,
-            object: self.meta.clone(),
+            collection: self.core.own.collection,
+            object: self.core.own.meta.clone(),
             after,
             prefix: Bytes::new(),
             entries_max: PAGE_ENTRIES_MAX,
             bytes_max: PAGE_BYTES_MAX,
         };
-        self.ask_store(Tag::Load, kind);
+        self.core.ask_store(Tag::Load, kind);
     }
 
     /// Takes a page of pairs.
     pub(crate) fn loaded(&mut self, outcome: Result<Outcome, StoreError>) {
-        if self.state != State::Loading {
+        if self.state() != State::Loading {
             return; // removed meanwhile
         }
         let page = match outcome {
@@ -50,7 +51,7 @@ impl Pg {
             Err(StoreError::NoObject { .. }) => Default::default(),
             // The creation of the collection was refused.
             Err(StoreError::NoCollection(_)) => {
-                self.created = false;
+                self.core.copy.created = false;
                 Default::default()
             }
             Ok(other) => unreachable!("an omap page was answered by {other:?}"),
@@ -59,8 +60,8 @@ impl Pg {
         let last = page.pairs.last_key_value().map(|(key, _)| key.clone());
         for (key, value) in page.pairs {
             if let Err(error) = self.load_pair(&key, &value) {
-                tracing::error!(pg = %self.id, %error, "the stored log is damaged");
-                self.state = State::Failed;
+                tracing::error!(pg = %self.core.own.id, %error, "the stored log is damaged");
+                self.role = Role::Failed { asked_by: None };
                 return;
             }
         }
@@ -75,48 +76,54 @@ impl Pg {
     /// Loads one pair. The info sorts before log and dups.
     fn load_pair(&mut self, key: &Bytes, value: &Bytes) -> codec::Result<()> {
         if *key == info::INFO_KEY {
-            self.info = codec::decode_all::<PgInfo>("group info", value)?;
-            self.log = PgLog::new(self.info.log_tail, []);
+            self.core.copy.info = codec::decode_all::<PgInfo>("group info", value)?;
+            self.core.copy.log = PgLog::new(self.core.copy.info.log_tail, []);
         } else if *key == info::INTERVALS_KEY {
             let stored: StoredIntervals = codec::decode_all("intervals", value)?;
             // A copy that is reloaded has seen later maps.
-            if self.interval == Epoch(0) {
-                self.past = stored.past;
-                (self.interval, self.members) = (stored.first, stored.members);
+            if self.core.placement.interval == Epoch(0) {
+                self.core.copy.past = stored.past;
+                (self.core.placement.interval, self.core.placement.members) =
+                    (stored.first, stored.members);
             }
-            self.knows_past = true;
+            self.core.copy.knows_past = true;
         } else if let Some(through) = info::decode_dups_key(key) {
             let (batch, dups) = DupBatch::decode(through, value)?;
             // Batches above the head are left from an interrupted merge or reset, and will be stored again.
             // Batches above the tail are valid: a log that was extended at its tail overlaps them.
-            if through <= self.info.last_update {
-                self.log.dups_mut().push(batch, &dups);
+            if through <= self.core.copy.info.last_update {
+                self.core.copy.log.dups_mut().push(batch, &dups);
             }
         } else if info::is_log_key(key) {
             self.load_entry(codec::decode_all("log entry", value)?);
         } else if *key == STAMPS_KEY {
             // Damaged stamps do not fail the group.
             let stamps = codec::decode_all::<Stamps>("scrub stamps", value);
-            self.scrub_order = self.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
+            self.core.copy.scrub_order =
+                self.core.copy.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
         } else if let Some(object) = info::decode_missing_key(key)? {
             let item: Item = codec::decode_all("missing item", value)?;
-            self.missing.add(object, item);
+            self.core.copy.missing.add(object, item);
         }
         Ok(())
     }
 
     fn load_entry(&mut self, entry: LogEntry) {
-        if entry.version > self.info.log_tail {
-            self.log.push(entry);
+        if entry.version > self.core.copy.info.log_tail {
+            self.core.copy.log.push(entry);
         }
     }
 
     fn finish_load(&mut self) {
-        self.update_last_complete();
-        self.committed = self.info.log_tail;
-        self.state = State::Stray;
-        if self.epoch.0 > 0 {
-            self.join_interval();
+        self.core.update_last_complete();
+        self.core.copy.committed = self.core.copy.info.log_tail;
+        if self.is_reshaping() {
+            return self.stand_still();
+        }
+        if let Role::Loading(loading) = std::mem::take(&mut self.role)
+            && self.core.placement.epoch.0 > 0
+        {
+            self.join_interval(loading.asked_by);
         }
     }
 }

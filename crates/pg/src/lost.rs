@@ -62,7 +62,7 @@ impl Pg {
     /// Counts unfound objects, by examining at most `looks` missing ones. Exact if there are no more;
     /// otherwise the result of the last round, or of this one if that is higher already.
     pub fn count_unfound(&mut self, looks: usize) -> u64 {
-        let mut count = std::mem::take(&mut self.recovery.unfound_count);
+        let mut count = std::mem::take(&mut self.primary.unfound);
         let next = {
             let mut rest = self.lacking_from(count.next.as_ref());
             let seen = rest.by_ref().take(looks.max(1));
@@ -76,13 +76,13 @@ impl Pg {
             count.known = std::mem::take(&mut count.so_far);
         }
         let known = count.known.max(count.so_far);
-        self.recovery.unfound_count = count;
+        self.primary.unfound = count;
         known
     }
 
     /// Whether objects are unfound: as far as counted, or among the first that are missing.
     pub fn has_unfound(&self) -> bool {
-        let UnfoundCount { so_far, known, .. } = self.recovery.unfound_count;
+        let UnfoundCount { so_far, known, .. } = self.primary.unfound;
         let mut first = self.lacking_from(None).take(GLANCE).peekable();
         let is_known = first.peek().is_some() && so_far.max(known) > 0;
         is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
@@ -95,11 +95,12 @@ impl Pg {
     ) -> impl Iterator<Item = (Kind, &HObject, EVersion)> {
         let of = |kind| from.filter(|(of, _)| *of == kind).map(|(_, object)| object);
         let is_behind = of(Kind::Unreadable).is_some();
-        let missing = (!is_behind).then(|| self.missing.items_from(of(Kind::Missing)));
+        let missing = (!is_behind).then(|| self.core.copy.missing.items_from(of(Kind::Missing)));
         let missing = missing.into_iter().flatten();
         let missing = missing.map(|(object, item)| (Kind::Missing, object, item.need));
         let start = of(Kind::Unreadable).map_or(Bound::Unbounded, Bound::Included);
-        let unreadable = self.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
+        let unreadable =
+            self.serving.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
         missing.chain(unreadable.map(|(object, need)| (Kind::Unreadable, object, *need)))
     }
 
@@ -112,25 +113,26 @@ impl Pg {
 
     /// The needed and the stored version of an unfound object.
     pub fn unfound_item(&self, object: &HObject) -> Item {
-        let unreadable = || self.recovery.unreadable.get(object);
+        let unreadable = || self.serving.recovery.unreadable.get(object);
         let own = || unreadable().map(|need| Item { need: *need, have: EVersion::ZERO });
-        self.missing.get(object).or_else(own).unwrap_or_default()
+        self.core.copy.missing.get(object).or_else(own).unwrap_or_default()
     }
 
     /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
     pub fn is_unfound(&self, object: &HObject) -> bool {
-        let is_here = !self.missing.contains(object) && !self.is_unreadable(object);
+        let is_here = !self.core.copy.missing.contains(object) && !self.is_unreadable(object);
         !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
     }
 
     /// Whether our own copy could not be read, and is not in the missing set.
     pub fn is_unreadable(&self, object: &HObject) -> bool {
-        !self.recovery.unreadable.is_empty() && self.recovery.unreadable.contains_key(object)
+        !self.serving.recovery.unreadable.is_empty()
+            && self.serving.recovery.unreadable.contains_key(object)
     }
 
     /// Whether the object is unfound, and all OSDs that may have it were probed.
     pub fn is_lost(&self, object: &HObject) -> bool {
-        self.state == State::Active
+        self.state() == State::Active
             && !self.is_in_work(object)
             && !self.is_being_filled_in(object)
             && self.is_unfound(object)
@@ -141,14 +143,14 @@ impl Pg {
     /// The needed version of a lost object that is missing on a member. `None` if all members have at least a
     /// damaged copy, to which writes can be applied.
     pub fn lost_version(&self, object: &HObject) -> Option<EVersion> {
-        let is_owed = self.missing.contains(object) || self.is_missing_on_members(object);
+        let is_owed = self.core.copy.missing.contains(object) || self.is_missing_on_members(object);
         (is_owed && self.is_lost(object)).then(|| self.unfound_item(object).need)
     }
 
     /// Whether a reachable copy has an older version.
     pub fn has_older(&self, object: &HObject) -> bool {
-        let members = self.peers.values().filter_map(|peer| peer.missing.get(object));
-        let mut items = members.chain(self.missing.get(object));
+        let members = self.primary.peers.values().filter_map(|peer| peer.missing.get(object));
+        let mut items = members.chain(self.core.copy.missing.get(object));
         items.any(|item| item.have > EVersion::ZERO && item.have < item.need)
     }
 
@@ -159,18 +161,18 @@ impl Pg {
 
     /// The OSDs that may have unfound objects, besides this primary.
     pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
-        let Some(osds) = &self.osds else { return BTreeMap::new() };
+        let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
         let mut holders = BTreeSet::new();
-        for interval in self.past.iter() {
+        for interval in self.core.copy.past.iter() {
             let took_part = interval.acting.iter().chain(&interval.up).copied();
             // In a gap, any OSD may have taken part.
             let anybody = osds.iter().map(|(osd, _)| osd).filter(|_| interval.is_gap);
             let all = took_part.chain(anybody);
             holders.extend(all.filter(|osd| !osds.is_lost(*osd, interval.first)));
         }
-        holders.extend(self.members.all().chain(self.peers.keys().copied()));
-        holders.remove(&self.whoami);
-        let probe = |osd: OsdId| match self.peers.get(&osd) {
+        holders.extend(self.core.placement.members.all().chain(self.primary.peers.keys().copied()));
+        holders.remove(&self.core.own.whoami);
+        let probe = |osd: OsdId| match self.primary.peers.get(&osd) {
             _ if !osds.is_up(osd) => Probe::Down,
             Some(peer) if peer.info.is_none() || peer.is_missing_known => Probe::Probed,
             // It is asked for each object.
@@ -183,37 +185,41 @@ impl Pg {
     /// Our own copy of the object, of this version, cannot be read. Returns whether requests for it should
     /// wait because another copy may turn up.
     pub fn cannot_read(&mut self, object: &HObject, version: EVersion) -> bool {
-        if self.state != State::Active || self.is_resting || self.has_write_in_flight(object) {
+        if self.state() != State::Active
+            || self.core.is_premerge
+            || self.has_write_in_flight(object)
+        {
             return false;
         }
-        let is_new = self.recovery.unreadable.insert(object.clone(), version).is_none();
+        let is_new = self.serving.recovery.unreadable.insert(object.clone(), version).is_none();
         self.look_for_unfound_object(object);
         let is_lost = self.is_lost(object);
         if is_lost && is_new && !self.is_missing_on_members(object) {
             // This is the only copy, and no member misses it: it stays, to be read as far as possible.
-            self.recovery.unreadable.remove(object);
+            self.serving.recovery.unreadable.remove(object);
             return false;
         }
-        tracing::error!(pg = %self.id, %object, "no copy within reach can be read");
-        self.is_clean = false;
-        self.recovery.look_anew();
+        tracing::error!(pg = %self.core.own.id, %object, "no copy within reach can be read");
+        self.serving.is_clean = false;
+        self.serving.recovery.look_anew();
         !is_lost
     }
 
     /// Has all copies that could not be read read once more.
     pub fn ask_again(&mut self) {
-        if !matches!(self.state, State::Active | State::Inactive) {
+        if !matches!(self.state(), State::Active | State::Inactive) {
             return;
         }
-        for (osd, object) in std::mem::take(&mut self.recovery.spared) {
-            if self.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(&object)) {
-                self.recovery.members_missing -= usize::from(self.participants.contains(&osd));
+        for (osd, object) in std::mem::take(&mut self.serving.recovery.spared) {
+            if self.primary.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(&object)) {
+                self.serving.recovery.members_missing -=
+                    usize::from(self.agreed.participants.contains(&osd));
             }
         }
-        for object in std::mem::take(&mut self.recovery.unreadable).into_keys() {
-            self.outputs.push_back(Output::Recovered { object });
+        for object in std::mem::take(&mut self.serving.recovery.unreadable).into_keys() {
+            self.core.outputs.push_back(Output::Recovered { object });
         }
-        self.recovery.retry();
+        self.serving.recovery.retry();
         self.look_for_unfound();
         self.go_on_recovering();
     }
@@ -221,14 +227,14 @@ impl Pg {
     /// A write replaces or removes the object, so it is not missing any more. Returns whether it was in our
     /// own missing set.
     pub(crate) fn forget_lost(&mut self, object: &HObject) -> bool {
-        let was_missing = self.missing.remove(object);
+        let was_missing = self.core.copy.missing.remove(object);
         if was_missing {
-            self.receiving.forget(object);
-            self.update_last_complete();
+            self.core.transfers.stop_receiving(object);
+            self.core.update_last_complete();
         }
-        let was_unreadable = self.recovery.unreadable.remove(object).is_some();
+        let was_unreadable = self.serving.recovery.unreadable.remove(object).is_some();
         if was_missing || was_unreadable {
-            self.recovery.wanted.remove(object);
+            self.serving.recovery.wanted.remove(object);
             self.deleted_unrecovered(object);
         }
         was_missing
@@ -236,27 +242,31 @@ impl Pg {
 
     /// Wakes requests that wait for objects that turned out to be lost.
     pub(crate) fn tell_lost(&mut self) {
-        if self.state != State::Active || self.recovery.wanted.is_empty() || !self.all_probed() {
+        if self.state() != State::Active
+            || self.serving.recovery.wanted.is_empty()
+            || !self.all_probed()
+        {
             return;
         }
-        let wanted = self.recovery.wanted.iter();
+        let wanted = self.serving.recovery.wanted.iter();
         let lost: Vec<HObject> = wanted.filter(|object| self.is_lost(object)).cloned().collect();
         for object in lost {
-            self.recovery.wanted.remove(&object);
-            self.outputs.push_back(Output::Recovered { object });
+            self.serving.recovery.wanted.remove(&object);
+            self.core.outputs.push_back(Output::Recovered { object });
         }
     }
 
     /// OSDs came up: queries those that may have unfound objects. The missing set is searched only if there
     /// is an OSD to query.
     pub(crate) fn look_for_unfound(&mut self) {
-        let is_nothing_missing = self.missing.is_empty() && self.recovery.unreadable.is_empty();
+        let is_nothing_missing =
+            self.core.copy.missing.is_empty() && self.serving.recovery.unreadable.is_empty();
         if is_nothing_missing {
             return;
         }
         let unknown = self.unasked();
         if !unknown.is_empty() && self.unfound().next().is_some() {
-            unknown.into_iter().for_each(|osd| self.send(osd, &Body::Query));
+            unknown.into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
         }
         self.tell_lost();
     }
@@ -264,7 +274,7 @@ impl Pg {
     /// Queries OSDs if the object is unfound now.
     pub(crate) fn look_for_unfound_object(&mut self, object: &HObject) {
         if self.is_unfound(object) {
-            self.unasked().into_iter().for_each(|osd| self.send(osd, &Body::Query));
+            self.unasked().into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
             self.tell_lost();
         }
     }
@@ -272,7 +282,7 @@ impl Pg {
     /// OSDs that may have unfound objects, and were not queried in this interval.
     fn unasked(&self) -> Vec<OsdId> {
         let is_unasked = |(osd, probe): &(OsdId, Probe)| {
-            *probe == Probe::Querying && !self.peers.contains_key(osd)
+            *probe == Probe::Querying && !self.primary.peers.contains_key(osd)
         };
         self.may_have_unfound().into_iter().filter(is_unasked).map(|(osd, _)| osd).collect()
     }

@@ -33,6 +33,11 @@ impl Participants {
         Some(MemberIndex(u8::try_from(index).expect("participants are at most 64")))
     }
 
+    /// The members besides this one, in order.
+    pub fn without(&self, osd: OsdId) -> Vec<OsdId> {
+        self.0.iter().copied().filter(|member| *member != osd).collect()
+    }
+
     /// The members of a set, in order.
     pub fn select(&self, set: MemberSet) -> impl Iterator<Item = OsdId> + '_ {
         let all = (0..).map(MemberIndex).zip(&self.0);

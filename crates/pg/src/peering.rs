@@ -13,4 +13,3 @@ mod follow;
 mod get_info;
 mod get_log;
 mod interval;
-mod steps;

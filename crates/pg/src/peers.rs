@@ -46,11 +46,12 @@ impl Peer {
 impl Pg {
     /// The infos of all known copies, with an empty one for each member that has no copy.
     pub(crate) fn infos<'a>(&'a self, empty: &'a PgInfo) -> Infos<'a> {
-        let mut infos: Infos<'a> = BTreeMap::from([(self.whoami, &self.info)]);
-        for (osd, peer) in &self.peers {
+        let mut infos: Infos<'a> = BTreeMap::from([(self.core.own.whoami, &self.core.copy.info)]);
+        let members = &self.core.placement.members;
+        for (osd, peer) in &self.primary.peers {
             match &peer.info {
                 Some(info) => drop(infos.insert(*osd, info)),
-                None if self.members.is_member(*osd) => drop(infos.insert(*osd, empty)),
+                None if members.is_member(*osd) => drop(infos.insert(*osd, empty)),
                 None => {}
             }
         }
@@ -58,6 +59,6 @@ impl Pg {
     }
 
     pub(crate) fn peer_mut(&mut self, osd: OsdId) -> &mut Peer {
-        self.peers.entry(osd).or_default()
+        self.primary.peers.entry(osd).or_default()
     }
 }

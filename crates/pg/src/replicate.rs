@@ -56,7 +56,10 @@ const INFO_LEN_USUAL: usize = 96;
 impl Pg {
     /// The version that the next write will get.
     pub fn next_version(&self) -> EVersion {
-        EVersion { epoch: self.epoch, version: self.info.last_update.version + 1 }
+        EVersion {
+            epoch: self.core.placement.epoch,
+            version: self.core.copy.info.last_update.version + 1,
+        }
     }
 
     /// Orders a write after all others, stores and replicates it, and returns its version. Panics unless
@@ -79,35 +82,41 @@ impl Pg {
             result,
             returns,
         };
-        let trim = self.log.trim_target(&self.sizes, self.committed).unwrap_or_default();
+        let trim = self
+            .core
+            .copy
+            .log
+            .trim_target(&self.core.own.sizes, self.core.copy.committed)
+            .unwrap_or_default();
         let was_whole = self.is_whole();
         let found = if was_whole { Vec::new() } else { self.supersede(&entry, &also) };
-        self.info.last_update = version;
-        if self.missing.is_empty() {
-            self.info.last_complete = version;
+        self.core.copy.info.last_update = version;
+        if self.core.copy.missing.is_empty() {
+            self.core.copy.info.last_complete = version;
         }
-        self.info.last_user_version = self.info.last_user_version.max(user_version);
-        self.info.count(write.objects, write.clones, write.bytes);
+        self.core.copy.info.last_user_version =
+            self.core.copy.info.last_user_version.max(user_version);
+        self.core.copy.info.count(write.objects, write.clones, write.bytes);
         if trim != EVersion::ZERO {
-            self.info.log_tail = trim;
+            self.core.copy.info.log_tail = trim;
         }
         let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + 2) };
-        changes.into_iter().for_each(|change| transaction.push(self.collection, change));
+        changes.into_iter().for_each(|change| transaction.push(self.core.own.collection, change));
         let mut replicate = Replicate {
             entry: codec::encode_with_capacity(&entry, ENTRY_LEN_USUAL),
-            info: codec::encode_with_capacity(&self.info, INFO_LEN_USUAL),
+            info: codec::encode_with_capacity(&self.core.copy.info, INFO_LEN_USUAL),
             also: also.iter().map(codec::encode_to_bytes).collect(),
-            committed: self.committed,
+            committed: self.core.copy.committed,
             trim,
             transaction,
         };
         self.send_to_replicas(&mut replicate, &entry, &also);
         // The others remove their own items.
-        found.into_iter().for_each(|key| self.unset_missing(&mut replicate.transaction, key));
+        found.into_iter().for_each(|key| self.core.unset_missing(&mut replicate.transaction, key));
         self.append(&mut replicate, entry, also);
-        let waiting = MemberSet::all(&self.participants);
-        self.in_flight.push_back(InFlight { version, ticket, waiting });
-        self.commit(Tag::Write(version, self.interval), replicate.transaction);
+        let waiting = MemberSet::all(&self.agreed.participants);
+        self.serving.in_flight.push_back(InFlight { version, ticket, waiting });
+        self.core.commit(Tag::Write(version, self.core.placement.interval), replicate.transaction);
         if !was_whole && self.is_whole() {
             // The write superseded the last missing object.
             self.go_on_recovering();
@@ -145,18 +154,18 @@ impl Pg {
     }
 
     fn send_to_replicas(&mut self, replicate: &mut Replicate, entry: &LogEntry, also: &[LogEntry]) {
-        if self.participants.len() < 2 {
+        if self.agreed.participants.len() < 2 {
             return;
         }
         let mut skipping = BTreeSet::new();
         if self.is_filling() && entry.changes_object() {
             skipping = self.note_write(&entry.object, also);
         }
-        let message = replicate.encode(&self.header());
-        for index in 0..self.participants.len() {
-            let to = self.participants[index];
-            if to != self.whoami && !skipping.contains(&to) {
-                self.outputs.push_back(Output::Send { to, message: message.clone() });
+        let message = replicate.encode(&self.core.header());
+        for index in 0..self.agreed.participants.len() {
+            let to = self.agreed.participants[index];
+            if to != self.core.own.whoami && !skipping.contains(&to) {
+                self.core.outputs.push_back(Output::Send { to, message: message.clone() });
             }
         }
         if !skipping.is_empty() {
@@ -167,10 +176,10 @@ impl Pg {
     /// Sends the log entry alone, to backfill targets that have not reached the object.
     fn send_entry(&mut self, replicate: &mut Replicate, skipping: &BTreeSet<OsdId>) {
         let transaction = std::mem::take(&mut replicate.transaction);
-        let message = replicate.encode(&self.header());
+        let message = replicate.encode(&self.core.header());
         replicate.transaction = transaction;
         for to in skipping {
-            self.outputs.push_back(Output::Send { to: *to, message: message.clone() });
+            self.core.outputs.push_back(Output::Send { to: *to, message: message.clone() });
         }
     }
 
@@ -182,22 +191,22 @@ impl Pg {
         ]);
         for (also, encoded) in also.into_iter().zip(&replicate.also) {
             pairs.insert(info::log_key(also.version), encoded.clone());
-            self.log.push(also);
+            self.core.copy.log.push(also);
         }
-        self.log.push(entry);
+        self.core.copy.log.push(entry);
         if replicate.trim != EVersion::ZERO {
-            let trimmed = self.log.trim(replicate.trim);
-            self.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
+            let trimmed = self.core.copy.log.trim(replicate.trim);
+            self.core.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
             let (first, _) = info::log_keys();
             let beyond = EVersion { version: replicate.trim.version + 1, ..replicate.trim };
-            self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
+            self.core.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
         }
-        self.set_meta(&mut replicate.transaction, pairs);
+        self.core.set_meta(&mut replicate.transaction, pairs);
     }
 
     /// As replica: appends a write to the log, and stores it.
     pub(crate) fn told_to_replicate(&mut self, mut write: Replicate) {
-        if self.state != State::ReplicaActive {
+        if self.state() != State::ReplicaActive {
             return;
         }
         let decoded = |encoded: &Bytes| codec::decode_all::<LogEntry>("log entry", encoded);
@@ -208,28 +217,29 @@ impl Pg {
         ) else {
             return self.refuse_gap("a write of the primary does not decode");
         };
-        if entry.version <= self.log.head() {
+        if entry.version <= self.core.copy.log.head() {
             return;
         }
-        let versions = [self.log.head()].into_iter().chain(also.iter().map(|also| also.version));
+        let versions =
+            [self.core.copy.log.head()].into_iter().chain(also.iter().map(|also| also.version));
         if !versions.chain([entry.version]).is_sorted_by(|before, after| after.follows(*before)) {
             return self.refuse_gap("a write of the primary does not follow the one before it");
         }
         let version = entry.version;
         let changed = also.iter().chain([&entry]).filter(|entry| entry.changes_object());
-        changed.for_each(|entry| self.receiving.forget(&entry.object));
-        self.committed = self.committed.max(write.committed);
+        changed.for_each(|entry| self.core.transfers.stop_receiving(&entry.object));
+        self.core.copy.committed = self.core.copy.committed.max(write.committed);
         // This copy's tail may be above the primary's, or below it.
-        let tail = self.log.tail().max(write.trim);
-        let is_own = self.missing.is_empty() && self.info.is_complete();
+        let tail = self.core.copy.log.tail().max(write.trim);
+        let is_own = self.core.copy.missing.is_empty() && self.core.copy.info.is_complete();
         if is_own && info.log_tail == tail && info.last_complete == version {
-            self.info = info;
+            self.core.copy.info = info;
         } else {
             info.log_tail = tail;
             self.adopt_info(&mut write, info, &entry, &also);
         }
         self.append(&mut write, entry, also);
-        self.commit(Tag::Write(version, self.interval), write.transaction);
+        self.core.commit(Tag::Write(version, self.core.placement.interval), write.transaction);
     }
 
     /// Takes over the primary's info, except for the fields that are this copy's own.
@@ -240,28 +250,29 @@ impl Pg {
         entry: &LogEntry,
         also: &[LogEntry],
     ) {
-        let last_backfill = std::mem::take(&mut self.info.last_backfill);
-        let last_complete = self.info.last_complete;
-        self.info = PgInfo { last_backfill, last_complete, ..info };
+        let last_backfill = std::mem::take(&mut self.core.copy.info.last_backfill);
+        let last_complete = self.core.copy.info.last_complete;
+        self.core.copy.info = PgInfo { last_backfill, last_complete, ..info };
         for changed in also.iter().chain([entry]).filter(|entry| entry.changes_object()) {
-            self.overwrite_missing(&mut write.transaction, &changed.object);
+            self.core.overwrite_missing(&mut write.transaction, &changed.object);
         }
-        if self.missing.is_empty() {
-            self.info.last_complete = entry.version;
+        if self.core.copy.missing.is_empty() {
+            self.core.copy.info.last_complete = entry.version;
         }
-        write.info = codec::encode_to_bytes(&self.info);
+        write.info = codec::encode_to_bytes(&self.core.copy.info);
     }
 
     /// A write is durable here: counts it, or tells the primary.
     pub(crate) fn stored_write(&mut self, version: EVersion, interval: Epoch) {
-        if interval != self.interval {
+        if interval != self.core.placement.interval {
             return;
         }
-        match self.state {
-            State::Active => self.told_replicated(self.whoami, version),
+        match self.state() {
+            State::Active => self.told_replicated(self.core.own.whoami, version),
             State::ReplicaActive => {
-                let primary = self.members.primary.expect("an active group has a primary");
-                self.send(primary, &Body::Replicated(version));
+                let primary =
+                    self.core.placement.members.primary.expect("an active group has a primary");
+                self.core.send(primary, &Body::Replicated(version));
             }
             _ => {}
         }
@@ -269,19 +280,20 @@ impl Pg {
 
     /// A member has stored all writes up to `version`: it applies them without gaps.
     pub(crate) fn told_replicated(&mut self, from: OsdId, version: EVersion) {
-        let Some(member) = self.participants.index_of(from) else { return };
-        if version > self.info.last_update {
-            tracing::error!(pg = %self.id, %from, ?version, "a member confirms what was not written");
+        let Some(member) = self.agreed.participants.index_of(from) else { return };
+        if version > self.core.copy.info.last_update {
+            tracing::error!(pg = %self.core.own.id, %from, ?version, "a member confirms what was not written");
             return;
         }
-        for write in self.in_flight.iter_mut().take_while(|write| write.version <= version) {
+        for write in self.serving.in_flight.iter_mut().take_while(|write| write.version <= version)
+        {
             write.waiting.remove(member);
         }
-        while self.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
-            let write = self.in_flight.pop_front().expect("there is a front");
-            self.committed = write.version;
-            self.recovery.unstick();
-            self.outputs.push_back(Output::Committed { ticket: write.ticket });
+        while self.serving.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
+            let write = self.serving.in_flight.pop_front().expect("there is a front");
+            self.core.copy.committed = write.version;
+            self.serving.recovery.unstick();
+            self.core.outputs.push_back(Output::Committed { ticket: write.ticket });
         }
     }
 }

@@ -72,13 +72,13 @@ pub(crate) struct Step {
 impl Pg {
     /// The next objects to examine.
     pub(crate) fn search_step(&self) -> Step {
-        let search = &self.recovery.search;
+        let search = &self.serving.recovery.search;
         let mut step = Step::default();
         if search.is_over {
             return step;
         }
         let first = search.place.as_ref().map_or(WANTED, |place| place.list);
-        for list in first..OF_PARTICIPANTS + self.participants.len() {
+        for list in first..OF_PARTICIPANTS + self.agreed.participants.len() {
             let after = search.place.as_ref().filter(|place| place.list == list);
             self.take_from_list(list, after.map(|place| &place.after), &mut step.candidates);
             if step.candidates.len() == LOOKED_AT_MAX {
@@ -108,18 +108,21 @@ impl Pg {
         };
         match list {
             WANTED => {
-                let objects = self.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
+                let objects =
+                    self.serving.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
                 candidates.extend(objects.take(left).map(add));
             }
-            OWN => candidates.extend(self.missing.by_need_after(after).take(left).map(add)),
+            OWN => {
+                candidates.extend(self.core.copy.missing.by_need_after(after).take(left).map(add))
+            }
             UNREADABLE => {
-                let objects = self.recovery.unreadable.range::<HObject, _>(behind);
+                let objects = self.serving.recovery.unreadable.range::<HObject, _>(behind);
                 candidates
                     .extend(objects.map(|(object, _)| unversioned(object)).take(left).map(add));
             }
             _ => {
-                let osd = self.participants.get(list - OF_PARTICIPANTS);
-                let Some(peer) = osd.and_then(|osd| self.peers.get(osd)) else { return };
+                let osd = self.agreed.participants.get(list - OF_PARTICIPANTS);
+                let Some(peer) = osd.and_then(|osd| self.primary.peers.get(osd)) else { return };
                 candidates.extend(peer.missing.by_need_after(after).take(left).map(add));
             }
         }

@@ -12,146 +12,142 @@
 
 use crate::members::MemberSet;
 use crate::message::{Body, Header};
+use crate::role::{FollowerStage, Loading, Role, Stage};
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
-use types::{Epoch, OsdId};
-
-/// Disk space and refusals in the present interval.
-#[derive(Debug, Default)]
-pub(crate) struct Room {
-    /// Set while our own disk is nearly full.
-    is_short: bool,
-    /// The acting members whose disks are nearly full.
-    short_members: MemberSet,
-    /// The interval in which a member's store refused a transaction: that interval is aborted.
-    pub stalled_in: Option<Epoch>,
-    /// A query that arrived while the copy was loading or refused.
-    pub asked_meanwhile: Option<(OsdId, Header)>,
-}
-
-impl Room {
-    pub fn begin_interval(&mut self) {
-        self.short_members = MemberSet::default();
-        self.stalled_in = None;
-    }
-}
+use types::OsdId;
 
 impl Pg {
     /// Whether a write may add to the group: no acting member's disk is nearly full.
     pub fn has_room(&self) -> bool {
-        !self.room.is_short && self.room.short_members.is_empty()
+        !self.core.room.is_short && self.agreed.short.is_empty()
     }
 
     /// Sets whether this OSD's disk has room, as opposed to being nearly full.
     pub fn set_room(&mut self, has_room: bool) {
-        if self.room.is_short == has_room {
-            self.room.is_short = !has_room;
+        if self.core.room.is_short == has_room {
+            self.core.room.is_short = !has_room;
             self.announce_room();
         }
     }
 
     /// As replica: tells the primary whether our disk has room.
     pub(crate) fn announce_room(&mut self) {
-        if self.state == State::ReplicaActive {
-            let primary = self.members.primary.expect("an active group has a primary");
-            self.send(primary, &Body::Room(!self.room.is_short));
+        if self.state() == State::ReplicaActive {
+            let primary =
+                self.core.placement.members.primary.expect("an active group has a primary");
+            self.core.send(primary, &Body::Room(!self.core.room.is_short));
         }
+    }
+
+    /// Forgets refusals, and which members' disks are nearly full.
+    pub(crate) fn begin_interval(&mut self) {
+        self.agreed.short = MemberSet::default();
+        self.core.room.stalled_in = None;
     }
 
     /// A member's disk has room, or not.
     pub(crate) fn told_room(&mut self, from: OsdId, has_room: bool) {
         // Backfill targets do not count, see [`Pg::has_room`].
-        let Some(member) = self.participants.index_of(from) else { return };
-        if !self.members.acting.contains(&from) {
+        let Some(member) = self.agreed.participants.index_of(from) else { return };
+        if !self.core.placement.members.acting.contains(&from) {
             return;
         }
         match has_room {
-            true => self.room.short_members.remove(member),
-            false => self.room.short_members.insert(member),
+            true => self.agreed.short.remove(member),
+            false => self.agreed.short.insert(member),
         }
     }
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
-        self.members.primary == Some(self.whoami) && self.room.stalled_in == Some(self.interval)
+        self.core.placement.members.primary == Some(self.core.own.whoami)
+            && self.core.room.stalled_in == Some(self.core.placement.interval)
     }
 
     /// The store refused a transaction.
     pub(crate) fn refused(&mut self, tag: Tag, error: StoreError) {
-        if matches!(self.state, State::Failed | State::Refused) {
+        if matches!(self.state(), State::Failed | State::Refused) {
             return;
         }
-        tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the store refuses a write");
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
         if let Some(ticket) = self.ticket_of(tag) {
-            self.outputs.push_back(Output::Refused { ticket, error });
+            self.core.outputs.push_back(Output::Refused { ticket, error });
         }
-        self.state = State::Refused;
         self.cease();
-        if let Some(primary) = self.members.primary
-            && primary != self.whoami
+        let loading = match std::mem::take(&mut self.role) {
+            Role::SplitMerge(stopped) => Loading { asked_by: None, split_merge: Some(stopped) },
+            Role::Loading(loading) => loading,
+            _ => Loading::default(),
+        };
+        self.role = Role::Refused(loading);
+        if let Some(primary) = self.core.placement.members.primary
+            && primary != self.core.own.whoami
         {
-            self.send(primary, &Body::Stalled);
+            self.core.send(primary, &Body::Stalled);
         }
     }
 
     fn ticket_of(&self, tag: Tag) -> Option<u64> {
         let Tag::Write(version, interval) = tag else { return None };
-        let writes = self.in_flight.iter().filter(|_| interval == self.interval);
+        let writes =
+            self.serving.in_flight.iter().filter(|_| interval == self.core.placement.interval);
         writes.filter(|write| write.version == version).map(|write| write.ticket).next()
     }
 
     /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
     /// so this copy takes no further ones: peering in the next interval lets it recover them.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
-        tracing::error!(pg = %self.id, osd = %self.whoami, head = ?self.log.head(), "{what}: the members will meet again");
-        self.state = State::Stalled;
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
         self.cease();
-        if let Some(primary) = self.members.primary {
-            self.send(primary, &Body::Stalled);
+        self.role = Role::follower(FollowerStage::Stalled);
+        if let Some(primary) = self.core.placement.members.primary {
+            self.core.send(primary, &Body::Stalled);
         }
     }
 
     /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
     pub(crate) fn told_stalled(&mut self, from: OsdId) {
-        if !self.is_primary() || matches!(self.state, State::Refused | State::Failed) {
+        if !self.is_primary() || matches!(self.state(), State::Refused | State::Failed) {
             return;
         }
-        if self.members.is_member(from) {
-            self.state = State::Stalled;
+        if self.core.placement.members.is_member(from) {
             self.cease();
+            self.role = Role::Primary(Stage::Stalled);
         } else {
             self.forget_helper(from);
         }
     }
 
     fn cease(&mut self) {
-        self.room.stalled_in = Some(self.interval);
+        self.core.room.stalled_in = Some(self.core.placement.interval);
         self.forget_peers();
         self.interrupt_writes(true);
-        self.outputs.push_back(Output::WantsInterval);
+        self.core.outputs.push_back(Output::WantsInterval);
     }
 
     /// Drops the state in memory, and loads the copy from disk.
     pub(crate) fn read_again(&mut self) {
-        self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
-        self.state = State::Loading;
-        self.info = PgInfo::default();
-        self.log = PgLog::default();
-        self.missing.clear();
+        self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
+        if let Role::Refused(loading) = std::mem::take(&mut self.role) {
+            self.role = Role::Loading(loading);
+        }
+        self.core.copy.info = PgInfo::default();
+        self.core.copy.log = PgLog::default();
+        self.core.copy.missing.clear();
         self.load_page(None);
     }
 
-    /// The stored state is known (again): takes part in the present interval.
-    pub(crate) fn join_interval(&mut self) {
-        if self.reshaping.is_some() {
-            return self.stand_still();
-        }
-        let is_member = self.members.is_member(self.whoami);
-        match self.room.stalled_in == Some(self.interval) && is_member {
-            true => self.state = State::Stalled,
+    /// The stored state is known (again): takes part in the present interval. `asked_by` is a query that
+    /// came before.
+    pub(crate) fn join_interval(&mut self, asked_by: Option<(OsdId, Header)>) {
+        let is_member = self.core.placement.members.is_member(self.core.own.whoami);
+        match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
+            true if self.is_primary() => self.role = Role::Primary(Stage::Stalled),
+            true => self.role = Role::follower(FollowerStage::Stalled),
             false => self.start_interval(false),
         }
-        if let Some((from, header)) = self.room.asked_meanwhile.take() {
+        if let Some((from, header)) = asked_by {
             self.queried(from, &header);
         }
     }

@@ -1,24 +1,14 @@
 //! The copy of a group on this OSD: its state, and the dispatch of messages and completions.
 
-use crate::backfill::Backfill;
-use crate::intervals::PastIntervals;
-use crate::leases::Readers;
-use crate::members::Participants;
-use crate::message::{Body, Header};
-use crate::peers::Peer;
-use crate::receive::Receiving;
-use crate::recovery::Recovery;
-use crate::replicate::InFlight;
-use crate::reshape::{Held, Reshaping};
+use crate::core::{Core, Output, Tag};
+use crate::message::{Body, Header, Push};
+use crate::role::{Agreed, Primary, Role, Serving};
 use crate::scrub::Order;
-use crate::source::Sources;
-use crate::stall::Room;
-use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
-use engine::{Message, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::transfers::{Ended, Receiver};
+use crate::{Osds, Sizes};
 use std::sync::Arc;
-use store::{Collection, Outcome, RequestKind, StoreError};
-use types::{EVersion, Epoch, HObject, OsdId, PgId};
+use store::{Outcome, StoreError};
+use types::{Epoch, HObject, OsdId, PgId};
 
 /// The state of a copy. The primary's states follow [`State::GetInfo`] in the order of peering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,95 +53,6 @@ pub enum State {
     Failed,
 }
 
-/// Identifies a request to the store in its completion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tag {
-    /// A page of the group's meta object.
-    Load,
-    /// The store accepts transactions again after a refused one ([`RequestKind::Resume`]).
-    Resumed,
-    /// A write with its log entry: its version and interval.
-    Write(EVersion, Epoch),
-    /// A change of this copy's own state whose completion triggers nothing.
-    Progress,
-    /// The info and log of an activation, in an interval.
-    Activated(Epoch),
-    /// A piece of an object from another OSD, by job.
-    Received(u64),
-    /// The `last_backfill` of a backfill target, in an interval.
-    Backfilled(Epoch),
-    /// The removal of the collection.
-    Removed,
-    /// A step of splitting or merging the copy.
-    Reshaped,
-    /// A page of the clone index of a copy that is split, or that is merged into this one.
-    Index,
-    /// A read for another member, by job.
-    Source(u64),
-    /// The names of a listing, by job.
-    ScanPage(u64),
-    /// The version of one object of a listing, by job and index.
-    ScanObject(u64, usize),
-}
-
-impl Tag {
-    /// Whether the request is a transaction, whose completion is counted.
-    pub fn is_commit(self) -> bool {
-        use Tag::*;
-        match self {
-            Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
-            Removed | Reshaped => true,
-            Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
-        }
-    }
-}
-
-/// Effects for the OSD to carry out, in order.
-#[derive(Debug)]
-pub enum Output {
-    /// Send a message to another OSD.
-    Send { to: OsdId, message: Message },
-    /// Submit a request to the store; its outcome goes to [`Pg::handle_completion`] with the tag.
-    Storage { tag: Tag, kind: RequestKind },
-    /// The write with this ticket is durable on all participants.
-    Committed { ticket: u64 },
-    /// Our own store refused the write with this ticket. Other members may have stored it, so the log of
-    /// the next interval decides whether it happened.
-    Refused { ticket: u64, error: StoreError },
-    /// The interval ends: nothing is served, and the outcome of these writes is unknown. Their requests
-    /// must be tried again when the group is active.
-    Interrupted {
-        tickets: Vec<u64>,
-        /// The members stay the same, so clients will not resend.
-        members_stay: bool,
-    },
-    /// Requests are served from now on.
-    Activated,
-    /// The group is clean: all copies are complete and on their up set.
-    Clean,
-    /// The object is recovered, lost, or may be tried again: requests that wait for it can continue.
-    Recovered { object: HObject },
-    /// Ask the monitor for [`Pg::wanted_acting`] and [`Pg::wanted_up_thru`].
-    WantsMap,
-    /// The group needs a newer map although no OSD went up or down. See [`Pg::wants_interval`].
-    WantsInterval,
-    /// Call [`Pg::time_passed`] at this time.
-    WaitUntil(Time),
-    /// Request a local reservation for backfill, as primary (`None`) or as target of this primary;
-    /// answer with [`Pg::reserved`].
-    Reserve(Option<OsdId>),
-    /// Cancel or give back the reservation.
-    Release,
-    /// The copy is removed from the store; forget this group.
-    Removed,
-    /// All transactions are completed: [`Pg::divide`] or [`Pg::merge_from`] can be called.
-    Quiet,
-    /// The store has split or merged the copy: call [`Pg::take_shape`] on it and its parts.
-    Reshaped,
-    /// The store failed, and never will split or merge the copy.
-    ReshapeFailed,
-}
-
 /// The part of a map that a group depends on.
 #[derive(Debug, Clone)]
 pub struct MapChange {
@@ -169,164 +70,64 @@ pub struct MapChange {
 /// [`Pg::poll_output`].
 #[derive(Debug)]
 pub struct Pg {
-    pub(crate) id: PgId,
-    pub(crate) whoami: OsdId,
-    pub(crate) collection: Collection,
-    pub(crate) meta: HObject,
-    pub(crate) state: State,
-    pub(crate) sizes: Sizes,
-    /// Set if the collection exists, or its creation was submitted.
-    pub(crate) created: bool,
-    pub(crate) info: PgInfo,
-    pub(crate) log: PgLog,
-    /// The missing set; stored.
-    pub(crate) missing: Missing,
-    /// Intervals since the group was last clean; stored.
-    pub(crate) past: PastIntervals,
-    /// Set if `past` has all of them.
-    pub(crate) knows_past: bool,
-
-    pub(crate) epoch: Epoch,
-    pub(crate) interval: Epoch,
-    pub(crate) members: Members,
-    /// The OSDs of the newest map; `None` before the first map.
-    pub(crate) osds: Option<Arc<Osds>>,
-    pub(crate) is_up: bool,
-
-    /// The present time, and until when the read lease holds that this OSD granted to the present
-    /// primary. See [`Pg::set_time`].
-    pub(crate) now: Time,
-    pub(crate) promised: Time,
-    pub(crate) readers: Readers,
-
-    /// Writes that are not durable on all participants, oldest first.
-    pub(crate) in_flight: VecDeque<InFlight>,
-    /// All writes up to here are durable on all members.
-    pub(crate) committed: EVersion,
-    /// Transactions that the store has not completed, including the due one of `is_store_due`.
-    pub(crate) commits_pending: usize,
-    /// Set if the interval must be stored ([`Pg::store_interval`]).
-    pub(crate) is_store_due: bool,
-
-    /// The infos and missing sets of other OSDs, as told in this interval.
-    pub(crate) peers: BTreeMap<OsdId, Peer>,
-    /// Members that take part in writes: the acting set and backfill targets.
-    pub(crate) participants: Participants,
-    /// OSDs whose answers the present state waits for.
-    pub(crate) waiting: BTreeSet<OsdId>,
-    /// Down OSDs without which peering cannot proceed.
-    pub(crate) blocked_by: BTreeSet<OsdId>,
-    /// OSDs that were queried in this interval.
-    pub(crate) asked: BTreeSet<OsdId>,
-    /// The OSD with the authoritative log.
-    pub(crate) authority: Option<OsdId>,
-    /// The acting set to ask the monitor for; empty means the up set.
-    pub(crate) wanted: Option<Vec<OsdId>>,
-    /// The primary that queried this copy while transactions were in flight.
-    pub(crate) asked_by: Option<OsdId>,
-    pub(crate) is_clean: bool,
-    pub(crate) recovery: Recovery,
-    pub(crate) backfill: Backfill,
-    pub(crate) receiving: Receiving,
-    pub(crate) sources: Sources,
-    pub(crate) room: Room,
-    /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
-    pub(crate) is_resting: bool,
-    /// An administrator's scrub order that is not carried out yet. Members tell it to a new primary.
-    pub(crate) scrub_order: Option<Order>,
-    pub(crate) reshaping: Option<Reshaping>,
-    pub(crate) held: Held,
-    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) core: Core,
+    pub(crate) role: Role,
+    pub(crate) primary: Primary,
+    pub(crate) agreed: Agreed,
+    pub(crate) serving: Serving,
 }
 
 impl Pg {
     /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
         Pg {
-            id,
-            whoami,
-            collection: Collection(id),
-            meta: crate::meta_object(id),
-            state: State::Stray,
-            sizes: Sizes::default(),
-            created: false,
-            info: PgInfo::default(),
-            log: PgLog::default(),
-            missing: Missing::default(),
-            past: PastIntervals::default(),
-            knows_past: false,
-            epoch: Epoch(0),
-            interval: Epoch(0),
-            members: Members::default(),
-            osds: None,
-            is_up: false,
-            now: Time::ZERO,
-            promised: Time::ZERO,
-            readers: Readers::default(),
-            in_flight: VecDeque::new(),
-            committed: EVersion::ZERO,
-            commits_pending: 0,
-            is_store_due: false,
-            peers: BTreeMap::new(),
-            participants: Participants::default(),
-            waiting: BTreeSet::new(),
-            blocked_by: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            authority: None,
-            wanted: None,
-            asked_by: None,
-            is_clean: false,
-            recovery: Recovery::default(),
-            backfill: Backfill::default(),
-            receiving: Receiving::default(),
-            sources: Sources::default(),
-            room: Room::default(),
-            is_resting: false,
-            scrub_order: None,
-            reshaping: None,
-            held: Held::default(),
-            outputs: VecDeque::new(),
+            core: Core::new(id, whoami),
+            role: Role::default(),
+            primary: Primary::default(),
+            agreed: Agreed::default(),
+            serving: Serving::default(),
         }
     }
 
     /// Replaces the default bounds. Call before anything else.
-    pub fn with_sizes(self, sizes: Sizes) -> Self {
-        Pg { sizes, ..self }
+    pub fn with_sizes(mut self, sizes: Sizes) -> Self {
+        self.core.own.sizes = sizes;
+        self
     }
 
     /// The next effect to carry out. Drain after every other call.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.core.outputs.pop_front()
     }
 
     /// Frees the memory of drained outputs. After a map every group has outputs, and with very many groups
     /// that is much memory; in service few groups have outputs, and reuse it.
     pub fn release_outputs(&mut self) {
-        self.outputs.shrink_to_fit();
+        self.core.outputs.shrink_to_fit();
     }
 
     /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch.
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
-        match self.state {
-            State::Failed => return,
-            State::Reshaping => return self.held.push(from, header, body),
-            State::Loading | State::Refused => {
+        match &mut self.role {
+            Role::Failed { .. } => return,
+            Role::SplitMerge(stopped) => return stopped.hold(from, header, body),
+            Role::Loading(loading) | Role::Refused(loading) => {
                 if body == Body::Query {
-                    self.room.asked_meanwhile = Some((from, *header));
+                    loading.asked_by = Some((from, *header));
                 }
                 return;
             }
-            _ => {}
+            Role::Follower(_) | Role::Primary(_) => {}
         }
         match body {
             Body::Query => self.queried(from, header),
             // Maps are applied one by one, so a sender at this epoch has seen the present interval begin.
-            _ if header.epoch < self.interval => {}
+            _ if header.epoch < self.core.placement.interval => {}
             Body::Info(notice) => self.told_info(from, notice),
             Body::Log(part) => self.told_log(from, *part),
             Body::Activated => self.told_activated(from),
             Body::Replicated(version) => self.told_replicated(from, version),
-            Body::Push(push) => self.pushed(from, *push),
+            Body::Push(push) => self.handle_push(from, *push),
             Body::Pushed(object, next, has_room) => self.told_pushed(from, &object, next, has_room),
             Body::Listing(listing) => self.told_listing(from, listing),
             Body::Backfilled(through) => self.told_backfilled(from, through),
@@ -334,13 +135,13 @@ impl Pg {
             Body::Room(has_room) => self.told_room(from, has_room),
             Body::Stalled => self.told_stalled(from),
             Body::Unreadable(object) => self.told_unreadable(from, &object),
-            _ if self.members.primary != Some(from) => {}
+            _ if self.core.placement.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
             Body::Activate(activation) => self.told_to_activate(*activation),
             Body::History(history) => self.told_history(&history),
             Body::Replicate(write) => self.told_to_replicate(*write),
-            Body::Pull(object, cursor) => self.pulled(from, object, cursor),
-            Body::List(start) => self.asked_to_list(from, start),
+            Body::Pull(object, cursor) => self.core.push_piece(from, object, cursor),
+            Body::List(start) => self.core.handle_list(from, start),
             Body::Damaged(object, version) => self.told_damaged(&object, version),
             Body::Backfill(through, removed) => self.told_to_backfill(through, removed),
             Body::Reserve => self.asked_to_reserve(from),
@@ -352,12 +153,13 @@ impl Pg {
     /// Handles the outcome of an [`Output::Storage`], by its tag.
     pub fn handle_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         if tag.is_commit() {
-            self.commits_pending -= 1;
+            self.core.line.commits_pending -= 1;
         }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
             (Tag::Received(job), Err(StoreError::NoSpace { .. } | StoreError::TooLarge { .. })) => {
-                self.piece_refused(job)
+                let ended = self.core.piece_refused(job, self.receiver());
+                self.transfer_ended(ended);
             }
             (Tag::Reshaped, Err(StoreError::NoSpace { .. })) => self.shape_refused(),
             (Tag::Reshaped, Err(error)) => self.fail(&error),
@@ -371,12 +173,12 @@ impl Pg {
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
         }
-        if self.commits_pending == 0 {
+        if self.core.line.commits_pending == 0 {
             self.drained();
         }
         // `Removed` is always the final output. The group may have been recreated meanwhile.
-        if is_removed && self.state == State::Stray && !self.created {
-            self.outputs.push_back(Output::Removed);
+        if is_removed && self.state() == State::Stray && !self.core.copy.created {
+            self.core.outputs.push_back(Output::Removed);
         }
     }
 
@@ -388,76 +190,139 @@ impl Pg {
             Tag::Activated(interval) => self.stored_activated(interval),
             Tag::Reshaped => self.take_step(),
             Tag::Index => self.index_read(outcome),
-            Tag::Received(job) => self.stored_piece(job),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
-            Tag::Source(job) => self.source_read(job, outcome),
-            Tag::ScanPage(job) => self.scan_page(job, outcome),
-            Tag::ScanObject(job, index) => self.scan_object(job, index, outcome),
+            Tag::Received(_) | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..) => {
+                let ended = self.advance_transfer(tag, outcome);
+                self.transfer_ended(ended);
+            }
         }
+    }
+
+    /// Continues a transfer after its request to the store.
+    fn advance_transfer(
+        &mut self,
+        tag: Tag,
+        outcome: Result<Outcome, StoreError>,
+    ) -> Option<Ended> {
+        match tag {
+            Tag::Received(job) => self.core.stored_piece(job, self.receiver()),
+            Tag::Source(job) => {
+                let is_primary = self.is_primary();
+                let is_missing = |osd: OsdId, object: &HObject| {
+                    self.primary.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
+                };
+                let is_owed = |osd, object: &_| is_primary && is_missing(osd, object);
+                self.core.source_read(job, outcome, is_owed)
+            }
+            Tag::ScanPage(job) => self.core.scan_page(job, outcome),
+            Tag::ScanObject(job, index) => self.core.scan_object(job, index, outcome),
+            _ => unreachable!("{tag:?} is no transfer"),
+        }
+    }
+
+    /// Goes on with what a transfer was for.
+    fn transfer_ended(&mut self, ended: Option<Ended>) {
+        match ended {
+            None => {}
+            Some(Ended::Fetched { object, was_missing }) => self.fetched(&object, was_missing),
+            Some(Ended::NotFetched { object, from }) => self.not_fetched(&object, from, false),
+            Some(Ended::Read { to, push }) => {
+                self.note_sent(to, &push.object, push.next.as_ref());
+                self.core.send(to, &Body::Push(push));
+            }
+            Some(Ended::Unreadable { object, to, version }) => {
+                self.source_failed(object, to, version);
+            }
+            Some(Ended::Listed { objects, next }) => self.scanned_own(objects, next),
+            Some(Ended::NotListed { to: Some(primary) }) => self.cannot_list(primary),
+            Some(Ended::NotListed { to: None }) => self.stop_comparing(),
+        }
+    }
+
+    /// The role in which this copy receives objects.
+    fn receiver(&self) -> Receiver {
+        match self.state() {
+            State::ReplicaActive => Receiver::Replica,
+            _ => Receiver::Primary,
+        }
+    }
+
+    /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
+    fn handle_push(&mut self, from: OsdId, push: Push) {
+        let is_expected = match self.state() {
+            State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
+            State::ReplicaActive => self.core.placement.members.primary == Some(from),
+            _ => false,
+        };
+        if !is_expected {
+            return;
+        }
+        if self.is_primary() && push.cursor.is_start() && !self.core.is_what_is_needed(&push) {
+            let (pg, object) = (self.core.own.id, push.object);
+            tracing::error!(%pg, %from, %object, "it has another version");
+            return self.not_fetched(&object, from, true);
+        }
+        self.core.receive(from, push, self.receiver());
     }
 
     /// The store failed: the outcome of every pending transaction is unknown here.
     pub(crate) fn fail(&mut self, error: &StoreError) {
-        if self.state != State::Failed {
-            tracing::error!(pg = %self.id, osd = %self.whoami, %error, "the copy is out of service");
-            self.state = State::Failed;
+        if self.state() != State::Failed {
+            tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
             self.interrupt_writes(false);
             self.end_backfill();
-            if self.reshaping.is_some() {
-                self.outputs.push_back(Output::ReshapeFailed);
+            let was_reshaping = self.is_reshaping();
+            self.role = Role::Failed { asked_by: self.role.take_query() };
+            if was_reshaping {
+                self.core.outputs.push_back(Output::ReshapeFailed);
             }
         }
     }
 
     /// Ends all writes in flight, with an unknown outcome.
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
-        let tickets = self.in_flight.drain(..).map(|write| write.ticket).collect();
-        self.outputs.push_back(Output::Interrupted { tickets, members_stay });
+        let tickets = self.serving.in_flight.drain(..).map(|write| write.ticket).collect();
+        self.core.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
     /// Begins or ends premerge. Meanwhile the group takes no writes, and nothing of it is repaired: a repair
     /// would change the version that was reported, or make a copy incomplete.
     pub fn rest(&mut self, rests: bool) {
-        self.is_resting = rests;
+        self.core.is_premerge = rests;
     }
 
     /// The scrub order that is not carried out yet.
     pub fn scrub_order(&self) -> Option<Order> {
-        self.scrub_order
+        self.core.copy.scrub_order
     }
 
     /// Sets the scrub order that this copy tells to later primaries. The OSD stores it.
     pub fn set_scrub_order(&mut self, order: Option<Order>) {
-        self.scrub_order = order;
-    }
-
-    /// The header of a message that is sent now.
-    pub(crate) fn header(&self) -> Header {
-        Header { pg: self.id, epoch: self.epoch, interval: self.interval }
-    }
-
-    pub(crate) fn send(&mut self, to: OsdId, body: &Body) {
-        let message = body.encode(&self.header());
-        self.outputs.push_back(Output::Send { to, message });
-    }
-
-    pub(crate) fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
-        self.outputs.push_back(Output::Storage { tag, kind });
+        self.core.copy.scrub_order = order;
     }
 
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
-        assert_eq!(self.log.tail(), self.info.log_tail, "the info knows the log's tail");
-        assert!(self.committed <= self.log.head() || !self.is_active());
+        assert_eq!(
+            self.core.copy.log.tail(),
+            self.core.copy.info.log_tail,
+            "the info knows the log's tail"
+        );
+        assert!(self.core.copy.committed <= self.core.copy.log.head() || !self.is_active());
         if self.is_active() {
-            assert!(self.is_primary() && self.info.is_complete());
-            assert_eq!(self.log.head(), self.info.last_update);
+            assert!(self.is_primary() && self.core.copy.info.is_complete());
+            assert_eq!(self.core.copy.log.head(), self.core.copy.info.last_update);
         }
         // While the copy is loaded, its info is there before its missing set.
-        let is_read = self.state != State::Loading;
-        if is_read && self.missing.is_empty() && self.info.is_complete() {
-            assert_eq!(self.info.last_complete, self.info.last_update, "{:?}", self.state);
+        let is_read = self.state() != State::Loading;
+        if is_read && self.core.copy.missing.is_empty() && self.core.copy.info.is_complete() {
+            assert_eq!(
+                self.core.copy.info.last_complete,
+                self.core.copy.info.last_update,
+                "{:?}",
+                self.state()
+            );
         }
-        assert!(self.in_flight.iter().is_sorted_by_key(|write| write.version));
+        assert!(self.serving.in_flight.iter().is_sorted_by_key(|write| write.version));
     }
 }

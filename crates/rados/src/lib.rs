@@ -46,7 +46,7 @@ pub use operation::{
     CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, PoolRequest,
     Reply,
 };
-pub use procedure::{Procedure, Steps};
+pub use procedure::{HostedEngine, Procedure, Steps};
 pub use request::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, RequestSource,
 };

@@ -47,6 +47,13 @@ impl Operation {
         Operation { place, ops, snap: SnapId::HEAD, snap_context, flags: 0 }
     }
 
+    /// Operations of which some write, or call class methods that write. They return no outputs, and fail on
+    /// a full pool instead of waiting for space.
+    pub fn write(place: Place, ops: Vec<OsdOp>) -> Self {
+        let flags = request_flags::WRITE | request_flags::FULL_TRY;
+        Operation { flags, ..Operation::new(place, ops) }
+    }
+
     /// All flags of the request.
     pub(crate) fn request_flags(&self) -> u32 {
         let of_op = |op: &OsdOp| match op.code {
@@ -128,6 +135,16 @@ pub enum Reply {
     Watching(WatchId),
     /// Result of [`crate::Client::notify`]; names the watchers that did not answer in time.
     Notified(NotifyResult),
+}
+
+impl Reply {
+    /// The reply to operations on an object; [`Errno::IO`] if this is another kind of reply.
+    pub fn into_operation(self) -> Result<OperationReply, Errno> {
+        match self {
+            Reply::Operation(reply) => Ok(reply),
+            _ => Err(Errno::IO),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,7 +4,6 @@ use crate::calls;
 use crate::names::{ImageSpec, Pool, data_object, text};
 use crate::snapshot::Snapshot;
 use crate::steps::NamedSteps;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, Layout};
 use rados::{Place, Steps};
 use std::sync::Arc;
@@ -112,35 +111,15 @@ impl Header {
 }
 
 /// Resolves an image's name to its id.
-pub(crate) fn find_id(workflow: &mut Workflow, spec: &ImageSpec) -> Result<String, Stop> {
-    match workflow.try_read(&spec.pool.id_object(&spec.name), || vec![calls::get_id()])? {
-        Ok(reply) => Ok(text(calls::output(&reply, 0, "the id")?, "the id")?),
-        Err(Errno::NOENT) => Err(no_image(workflow, spec)?.into()),
-        Err(errno) => Err(Error::cluster(format!("looking for {spec}"), errno).into()),
-    }
-}
-
-/// Resolves an image's name to its id.
-pub(crate) async fn find_id_async(steps: &Steps, spec: &ImageSpec) -> Result<String, Error> {
+pub(crate) async fn find_id(steps: &Steps, spec: &ImageSpec) -> Result<String, Error> {
     match steps.read(&spec.pool.id_object(&spec.name), vec![calls::get_id()]).await {
         Ok(reply) => Ok(text(calls::output(&reply, 0, "the id")?, "the id")?),
-        Err(Errno::NOENT) => Err(no_image_async(steps, spec).await?),
+        Err(Errno::NOENT) => Err(no_image(steps, spec).await?),
         Err(errno) => Err(Error::cluster(format!("looking for {spec}"), errno)),
     }
 }
 
-fn no_image(workflow: &mut Workflow, spec: &ImageSpec) -> Result<Error, Stop> {
-    let old = workflow.try_read(&spec.pool.old_header(&spec.name), || vec![wire::OsdOp::stat()])?;
-    Ok(match old {
-        Ok(_) => Error::refused(format!(
-            "{spec} has the old format 1; `rbd migration` or `rbd export` and `rbd import` bring it \
-             into format 2"
-        )),
-        Err(_) => Error::missing(format!("there is no image {spec}")),
-    })
-}
-
-async fn no_image_async(steps: &Steps, spec: &ImageSpec) -> Result<Error, Error> {
+async fn no_image(steps: &Steps, spec: &ImageSpec) -> Result<Error, Error> {
     let old = steps.read(&spec.pool.old_header(&spec.name), vec![wire::OsdOp::stat()]).await;
     Ok(match old {
         Ok(_) => Error::refused(format!(
@@ -152,53 +131,38 @@ async fn no_image_async(steps: &Steps, spec: &ImageSpec) -> Result<Error, Error>
 }
 
 /// Reads the header of an image.
-pub(crate) fn read(workflow: &mut Workflow, spec: &ImageSpec) -> Result<Header, Stop> {
-    let id = find_id(workflow, spec)?;
-    read_with_id(workflow, spec, id)
+pub(crate) async fn read(steps: &Steps, spec: &ImageSpec) -> Result<Header, Error> {
+    let id = find_id(steps, spec).await?;
+    read_with_id(steps, spec, id).await
 }
 
-/// Reads the header of an image.
-pub(crate) async fn read_async(steps: &Steps, spec: &ImageSpec) -> Result<Header, Error> {
-    let id = find_id_async(steps, spec).await?;
-    read_with_id_async(steps, spec, id).await
-}
-
-pub(crate) fn read_with_id(
-    workflow: &mut Workflow,
-    spec: &ImageSpec,
-    id: String,
-) -> Result<Header, Stop> {
-    read_at(workflow, spec, id, SnapId::HEAD)
-}
-
-pub(crate) async fn read_with_id_async(
+pub(crate) async fn read_with_id(
     steps: &Steps,
     spec: &ImageSpec,
     id: String,
 ) -> Result<Header, Error> {
-    read_at_async(steps, spec, id, SnapId::HEAD).await
+    read_at(steps, spec, id, SnapId::HEAD).await
 }
 
 /// Reads the header as of a snapshot.
-pub(crate) fn read_at(
-    workflow: &mut Workflow,
+pub(crate) async fn read_at(
+    steps: &Steps,
     spec: &ImageSpec,
     id: String,
     snap: SnapId,
-) -> Result<Header, Stop> {
+) -> Result<Header, Error> {
     let place = spec.pool.header(&id);
-    let reply = workflow.read(&format!("reading the header of {spec}"), &place, || {
-        vec![
-            calls::get_size(snap),
-            calls::get_features(false),
-            calls::get_flags(snap),
-            calls::get_object_prefix(),
-            calls::get_data_pool(),
-            calls::get_snap_context(),
-            calls::get_parent(),
-            calls::get_parent_overlap(snap),
-        ]
-    })?;
+    let ops = vec![
+        calls::get_size(snap),
+        calls::get_features(false),
+        calls::get_flags(snap),
+        calls::get_object_prefix(),
+        calls::get_data_pool(),
+        calls::get_snap_context(),
+        calls::get_parent(),
+        calls::get_parent_overlap(snap),
+    ];
+    let reply = steps.read_step(&format!("reading the header of {spec}"), &place, ops).await?;
     let (order, size): (u8, u64) = calls::output(&reply, 0, "the size")?;
     let (features, _): (u64, u64) = calls::output(&reply, 1, "the features")?;
     let data_pool: i64 = calls::output(&reply, 4, "the data pool")?;
@@ -206,54 +170,7 @@ pub(crate) fn read_at(
     let parent: ParentSpec = calls::output(&reply, 6, "the parent")?;
     let overlap: Option<u64> = calls::output(&reply, 7, "the overlap")?;
     let features = Features(features);
-    let layout = read_layout(workflow, &place, features, order)?;
-    Ok(Header {
-        spec: spec.clone(),
-        id,
-        size,
-        order,
-        features,
-        flags: calls::output(&reply, 2, "the flags")?,
-        data_prefix: text(calls::output(&reply, 3, "the prefix")?, "the prefix")?,
-        data_pool: (data_pool >= 0).then_some(PoolId(data_pool)),
-        layout,
-        snap_context: SnapContext { seq, snaps },
-        snap,
-        ancestors: Arc::new([]),
-        parent: overlap.map(|overlap| parent_of(parent, overlap)).transpose()?.flatten(),
-    })
-}
-
-/// Reads the header as of a snapshot.
-pub(crate) async fn read_at_async(
-    steps: &Steps,
-    spec: &ImageSpec,
-    id: String,
-    snap: SnapId,
-) -> Result<Header, Error> {
-    let place = spec.pool.header(&id);
-    let reply = steps
-        .read_step(&format!("reading the header of {spec}"), &place, {
-            vec![
-                calls::get_size(snap),
-                calls::get_features(false),
-                calls::get_flags(snap),
-                calls::get_object_prefix(),
-                calls::get_data_pool(),
-                calls::get_snap_context(),
-                calls::get_parent(),
-                calls::get_parent_overlap(snap),
-            ]
-        })
-        .await?;
-    let (order, size): (u8, u64) = calls::output(&reply, 0, "the size")?;
-    let (features, _): (u64, u64) = calls::output(&reply, 1, "the features")?;
-    let data_pool: i64 = calls::output(&reply, 4, "the data pool")?;
-    let (seq, snaps) = calls::output(&reply, 5, "the snapshots")?;
-    let parent: ParentSpec = calls::output(&reply, 6, "the parent")?;
-    let overlap: Option<u64> = calls::output(&reply, 7, "the overlap")?;
-    let features = Features(features);
-    let layout = read_layout_async(steps, &place, features, order).await?;
+    let layout = read_layout(steps, &place, features, order).await?;
     Ok(Header {
         spec: spec.clone(),
         id,
@@ -273,36 +190,14 @@ pub(crate) async fn read_at_async(
 
 /// Reads the ancestors as well. If one is missing the header is read again, because a flatten may have run
 /// meanwhile.
-pub(crate) fn with_ancestors(
-    workflow: &mut Workflow,
-    read: impl Fn(&mut Workflow) -> Result<Header, Stop>,
-) -> Result<Header, Stop> {
-    let mut tries = 0;
-    loop {
-        let mut header = read(workflow)?;
-        match ancestors(workflow, &header) {
-            Ok(ancestors) => {
-                header.ancestors = ancestors.into();
-                return Ok(header);
-            }
-            Err(Stop::Failed(error)) if error.errno() == Errno::NOENT && tries < READS_MAX => {
-                tries += 1;
-            }
-            Err(stop) => return Err(stop),
-        }
-    }
-}
-
-/// Reads the ancestors as well. If one is missing the header is read again, because a flatten may have run
-/// meanwhile.
-pub(crate) async fn with_ancestors_async(
+pub(crate) async fn with_ancestors(
     steps: &Steps,
     read: impl AsyncFn() -> Result<Header, Error>,
 ) -> Result<Header, Error> {
     let mut tries = 0;
     loop {
         let mut header = read().await?;
-        match ancestors_async(steps, &header).await {
+        match ancestors(steps, &header).await {
             Ok(ancestors) => {
                 header.ancestors = ancestors.into();
                 return Ok(header);
@@ -310,30 +205,12 @@ pub(crate) async fn with_ancestors_async(
             Err(error) if error.errno() == Errno::NOENT && tries < READS_MAX => {
                 tries += 1;
             }
-            Err(stop) => return Err(stop),
+            Err(error) => return Err(error),
         }
     }
 }
 
-fn ancestors(workflow: &mut Workflow, header: &Header) -> Result<Vec<Header>, Stop> {
-    let mut ancestors: Vec<Header> = Vec::new();
-    let mut next = header.parent.clone();
-    while let Some(parent) = next.filter(|parent| parent.overlap > 0) {
-        if ancestors.len() >= ANCESTORS_MAX {
-            let text =
-                format!("{} has more than {ANCESTORS_MAX} generations of parents", header.spec);
-            return Err(Error::refused(text).into());
-        }
-        let spec = ImageSpec { pool: parent.pool(), name: format!("(id {})", parent.image) };
-        let ancestor = read_at(workflow, &spec, parent.image, parent.snapshot)?;
-        ancestor.features.check_readable(&spec.to_string())?;
-        next = ancestor.parent.clone();
-        ancestors.push(ancestor);
-    }
-    Ok(ancestors)
-}
-
-async fn ancestors_async(steps: &Steps, header: &Header) -> Result<Vec<Header>, Error> {
+async fn ancestors(steps: &Steps, header: &Header) -> Result<Vec<Header>, Error> {
     let mut ancestors: Vec<Header> = Vec::new();
     let mut next = header.parent.clone();
     while let Some(parent) = next.filter(|parent| parent.overlap > 0) {
@@ -343,7 +220,7 @@ async fn ancestors_async(steps: &Steps, header: &Header) -> Result<Vec<Header>, 
             return Err(Error::refused(text));
         }
         let spec = ImageSpec { pool: parent.pool(), name: format!("(id {})", parent.image) };
-        let ancestor = read_at_async(steps, &spec, parent.image, parent.snapshot).await?;
+        let ancestor = read_at(steps, &spec, parent.image, parent.snapshot).await?;
         ancestor.features.check_readable(&spec.to_string())?;
         next = ancestor.parent.clone();
         ancestors.push(ancestor);
@@ -364,31 +241,7 @@ pub(crate) fn parent_of(spec: ParentSpec, overlap: u64) -> Result<Option<Parent>
     }))
 }
 
-fn read_layout(
-    workflow: &mut Workflow,
-    place: &Place,
-    features: Features,
-    order: u8,
-) -> Result<Layout, Stop> {
-    let layout = match features.contains(Features::STRIPING) {
-        false => Layout::plain(order),
-        true => {
-            let ops = || vec![calls::get_stripe_unit_count()];
-            let reply = workflow.read("reading the striping", place, ops)?;
-            let (unit, count) = calls::output(&reply, 0, "the striping")?;
-            Layout::new(order, unit, count)
-        }
-    };
-    let usable = layout.filter(|_| ORDERS.contains(&order));
-    usable.ok_or_else(|| {
-        Error::refused(format!(
-            "objects of 2^{order} bytes, striped as they are, are not understood"
-        ))
-        .into()
-    })
-}
-
-async fn read_layout_async(
+async fn read_layout(
     steps: &Steps,
     place: &Place,
     features: Features,

@@ -21,7 +21,6 @@
 mod calls;
 mod error;
 mod features;
-mod gather;
 mod header;
 mod image;
 mod layout;
@@ -38,7 +37,6 @@ mod task;
 mod tasks;
 mod transfer;
 mod work;
-mod workflow;
 
 pub use error::Error;
 pub use features::{Features, InvalidFeature};

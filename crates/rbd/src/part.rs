@@ -6,20 +6,16 @@ use rados::Part;
 pub(crate) const TASK: Part = Part::STEP;
 /// The response is dropped.
 pub(crate) const DROPPED: Part = Part::DROPPED;
-/// One operation of a gather step.
-pub(crate) const GATHER: Part = own(0);
-/// One object of an image that is being migrated.
-pub(crate) const TRANSFER: Part = own(1);
 /// The exclusive lock of an image.
-pub(crate) const LOCK: Part = own(2);
+pub(crate) const LOCK: Part = own(0);
 /// An access to one object of an image.
-pub(crate) const ACCESS: Part = own(3);
+pub(crate) const ACCESS: Part = own(1);
 /// An update of an image's object map.
-pub(crate) const MAP: Part = own(4);
+pub(crate) const MAP: Part = own(2);
 /// An update of the object maps of snapshots.
-pub(crate) const SNAPSHOT_MAPS: Part = own(5);
-pub(crate) const WATCH: Part = own(6);
-pub(crate) const UNWATCH: Part = own(7);
+pub(crate) const SNAPSHOT_MAPS: Part = own(3);
+pub(crate) const WATCH: Part = own(4);
+pub(crate) const UNWATCH: Part = own(5);
 
 const fn own(number: u8) -> Part {
     Part(Part::FIRST_OWN + number)

@@ -3,7 +3,6 @@
 use crate::header::Header;
 use crate::names::text;
 use crate::steps::NamedSteps;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, calls};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result as Decoded, Writer};
@@ -162,27 +161,10 @@ pub(crate) fn name(reply: &OperationReply) -> Result<String, Error> {
 }
 
 /// Reads all snapshots of an image, the oldest first.
-pub(crate) fn read_all(workflow: &mut Workflow, header: &Header) -> Result<Vec<Snapshot>, Stop> {
+pub(crate) async fn read_all(steps: &Steps, header: &Header) -> Result<Vec<Snapshot>, Error> {
     let mut ids = header.snap_context.snaps.clone();
     for _ in 0..READS_MAX {
-        match read_pages(workflow, header, &ids)? {
-            Ok(snapshots) => return Ok(snapshots),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(failure(header, errno).into()),
-        }
-        let ops = || vec![calls::get_snap_context()];
-        let reply = workflow.read("reading the snapshots", &header.place(), ops)?;
-        let (_, newer): (u64, Vec<SnapId>) = calls::output(&reply, 0, "the snapshots")?;
-        ids = newer;
-    }
-    Err(failure(header, Errno::AGAIN).into())
-}
-
-/// Reads all snapshots of an image, the oldest first.
-pub(crate) async fn read_all_async(steps: &Steps, header: &Header) -> Result<Vec<Snapshot>, Error> {
-    let mut ids = header.snap_context.snaps.clone();
-    for _ in 0..READS_MAX {
-        match read_pages_async(steps, header, &ids).await? {
+        match read_pages(steps, header, &ids).await? {
             Ok(snapshots) => return Ok(snapshots),
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(failure(header, errno)),
@@ -199,27 +181,7 @@ fn failure(header: &Header, errno: Errno) -> Error {
     Error::cluster(format!("reading the snapshots of {}", header.spec), errno)
 }
 
-fn read_pages(
-    workflow: &mut Workflow,
-    header: &Header,
-    ids: &[SnapId],
-) -> Result<Result<Vec<Snapshot>, Errno>, Stop> {
-    let mut snapshots = Vec::with_capacity(ids.len());
-    for page in ids.chunks(PAGE) {
-        let ops = || page.iter().flat_map(|id| Snapshot::ops(*id)).collect();
-        let reply = match workflow.try_read(&header.place(), ops)? {
-            Ok(reply) => reply,
-            Err(errno) => return Ok(Err(errno)),
-        };
-        for number in 0..page.len() {
-            snapshots.push(Snapshot::from_outputs(&reply, 3 * number)?);
-        }
-    }
-    snapshots.reverse();
-    Ok(Ok(snapshots))
-}
-
-async fn read_pages_async(
+async fn read_pages(
     steps: &Steps,
     header: &Header,
     ids: &[SnapId],
@@ -240,34 +202,21 @@ async fn read_pages_async(
 }
 
 /// Reads one snapshot; `None` if it does not exist any more.
-pub(crate) fn read_one(
-    workflow: &mut Workflow,
+pub(crate) async fn read_one(
+    steps: &Steps,
     header: &Header,
     id: SnapId,
-) -> Result<Option<Snapshot>, Stop> {
-    match workflow.try_read(&header.place(), || Snapshot::ops(id).into())? {
+) -> Result<Option<Snapshot>, Error> {
+    match steps.read(&header.place(), Snapshot::ops(id).into()).await {
         Ok(reply) => Ok(Some(Snapshot::from_outputs(&reply, 0)?)),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(failure(header, errno).into()),
+        Err(errno) => Err(failure(header, errno)),
     }
 }
 
 /// Finds a user's snapshot by name.
-pub(crate) fn find(workflow: &mut Workflow, header: &Header, name: &str) -> Result<Snapshot, Stop> {
-    let mut all = read_all(workflow, header)?.into_iter();
-    let found = all.find(|snapshot| snapshot.purpose == Purpose::User && snapshot.name == name);
-    found.ok_or_else(|| {
-        Error::cluster(format!("there is no snapshot {}@{name}", header.spec), Errno::NOENT).into()
-    })
-}
-
-/// Finds a user's snapshot by name.
-pub(crate) async fn find_async(
-    steps: &Steps,
-    header: &Header,
-    name: &str,
-) -> Result<Snapshot, Error> {
-    let mut all = read_all_async(steps, header).await?.into_iter();
+pub(crate) async fn find(steps: &Steps, header: &Header, name: &str) -> Result<Snapshot, Error> {
+    let mut all = read_all(steps, header).await?.into_iter();
     let found = all.find(|snapshot| snapshot.purpose == Purpose::User && snapshot.name == name);
     found.ok_or_else(|| {
         Error::cluster(format!("there is no snapshot {}@{name}", header.spec), Errno::NOENT)

@@ -1,91 +1,62 @@
 //! Tasks: operations on images that run once, in several steps.
 
-use crate::workflow::{Stop, Workflow, WorkflowRun};
 use crate::{Error, RequestSource, notify};
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Procedure, Progress, Steps, WatchEvent,
 };
 use std::fmt;
 
-/// An operation on an image that runs once, in several steps.
-pub struct Task<T>(Form<T>);
+/// Bound of the state of one procedure. A part of a larger one is boxed.
+const PROCEDURE_BYTES_MAX: usize = 16 << 10;
 
-/// Both ways to write the function of a task.
-enum Form<T> {
-    Workflow(WorkflowRun<T>),
-    Procedure(Procedure<Result<T, Error>>),
-}
+/// An operation on an image that runs once, in several steps.
+pub struct Task<T>(Procedure<Result<T, Error>>);
 
 impl<T> Task<T> {
-    pub(crate) fn new(function: impl Fn(&mut Workflow) -> Result<T, Stop> + 'static) -> Self {
-        Task(Form::Workflow(WorkflowRun::new(function)))
-    }
-
-    pub(crate) fn perform<F>(run: impl FnOnce(Steps) -> F) -> Self
+    /// Makes a task and runs it until it waits.
+    pub(crate) fn new<F>(run: impl FnOnce(Steps) -> F) -> Self
     where
         F: Future<Output = Result<T, Error>> + 'static,
     {
-        Task(Form::Procedure(Procedure::new(run)))
+        const { assert!(size_of::<F>() <= PROCEDURE_BYTES_MAX) };
+        Task(Procedure::new(run))
     }
 
     /// Returns the outcome once, when the task is over.
     pub fn poll_outcome(&mut self) -> Option<Result<T, Error>> {
-        match &mut self.0 {
-            Form::Workflow(run) => run.poll_outcome(),
-            Form::Procedure(procedure) => procedure.poll_outcome(),
-        }
+        self.0.poll_outcome()
     }
 
     /// Ends a delay early.
     pub(crate) fn end_delay(&mut self) {
-        match &mut self.0 {
-            Form::Workflow(run) => run.end_delay(),
-            Form::Procedure(procedure) => procedure.end_delay(),
-        }
+        self.0.end_delay();
     }
 
     /// Handles an event of a watch; false if the watch is not this task's. Other clients get an
     /// acknowledgement, and a request for the lock is answered that it will be released soon.
     pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
-        match &mut self.0 {
-            Form::Workflow(run) => run.handle_watch_event(event),
-            Form::Procedure(procedure) => {
-                procedure.handle_watch_event(event, |payload| notify::release_pending(payload))
-            }
-        }
+        self.0.handle_watch_event(event, |payload| notify::release_pending(payload))
     }
 
     /// Progress, of tasks that take long.
     pub fn progress(&self) -> Option<Progress> {
-        match &self.0 {
-            Form::Workflow(run) => run.progress(),
-            Form::Procedure(procedure) => procedure.progress(),
-        }
+        self.0.progress()
     }
 }
 
 impl<T> RequestSource for Task<T> {
     fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
-        match &mut self.0 {
-            Form::Workflow(run) => run.poll_request(),
-            Form::Procedure(procedure) => procedure.poll_request(),
-        }
+        self.0.poll_request()
     }
 
     fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
-        match &mut self.0 {
-            Form::Workflow(run) => run.handle_response(id, answer),
-            Form::Procedure(procedure) => procedure.handle_response(id, answer),
-        }
+        self.0.handle_response(id, answer);
     }
 }
 
 impl<T> fmt::Debug for Task<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Form::Workflow(run) => write!(f, "Task({run:?})"),
-            Form::Procedure(procedure) => write!(f, "Task({procedure:?})"),
-        }
+        write!(f, "Task({:?})", self.0)
     }
 }
 
@@ -93,28 +64,33 @@ impl<T> fmt::Debug for Task<T> {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use rados::{Place, Reply, WatchId};
+    use engine::Duration;
+    use rados::{Operation, Place, Reply, WatchId};
     use types::{Errno, PoolId};
     use wire::OsdOp;
 
+    const DELAY: Duration = Duration::from_secs(1);
+
     #[test]
-    fn a_task_of_either_form_asks_the_same() {
+    fn a_task_answers_at_its_watch_and_goes_on_when_its_delay_is_ended() {
         let place = Place::new(PoolId(1), Bytes::from_static(b"a"));
-        let other = place.clone();
-        let by_workflow = Task::new(move |workflow| {
-            let _ = workflow.request(|| ClusterRequest::Watch(place.clone()))?;
-            workflow.delay(engine::Duration::from_secs(1))?;
-            workflow.write("writing", &place, || vec![OsdOp::remove()])
-        });
-        let by_procedure = Task::perform(async move |steps| {
-            let _ = steps.watch(other.clone()).await;
-            steps.wait(engine::Duration::from_secs(1)).await;
-            let written = steps.write(&other, vec![OsdOp::remove()]).await;
+        let watched = place.clone();
+        let task = Task::new(async move |steps| {
+            let _ = steps.watch(watched.clone()).await;
+            steps.wait(DELAY).await;
+            let written = steps.write(&watched, vec![OsdOp::remove()]).await;
             written.map(|_| ()).map_err(|errno| Error::cluster("writing", errno))
         });
-        let [(first, outcome), other] = [by_workflow, by_procedure].map(requests);
+        let (requests, outcome) = requests(task);
         assert_eq!(outcome, Err(Error::cluster("writing", Errno::PERM)));
-        assert_eq!((first, outcome), other);
+        let (watch, notify_id, reply) = (WatchId(5), 1, Bytes::new());
+        let expected = [
+            ClusterRequest::Watch(place.clone()),
+            ClusterRequest::Wait(DELAY),
+            ClusterRequest::Acknowledge { watch, notify_id, reply },
+            ClusterRequest::Operate(Operation::write(place, vec![OsdOp::remove()])),
+        ];
+        assert_eq!(requests, expected);
     }
 
     /// Requests of a task whose watch is notified, whose delay is ended, and whose write is refused.

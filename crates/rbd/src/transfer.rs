@@ -4,16 +4,11 @@
 //! the other is read and written with the snapshot context that the original write had. Each write asserts
 //! that it was not done before, so that an interrupted copy can continue, and copy-ups by clients do no harm.
 
-use crate::Error;
 use crate::calls;
 use crate::header::Header;
-use crate::part;
-use crate::workflow::{Stop, Workflow, operation_reply, write_operation};
 use bytes::Bytes;
-use rados::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Progress, Reply,
-};
-use std::collections::BTreeMap;
+use rados::{Operation, OperationReply, Progress, Steps};
+use std::cell::Cell;
 use types::{Errno, SnapId};
 use wire::op::OpCode;
 use wire::snapshots::SnapListing;
@@ -41,131 +36,62 @@ struct Write {
     knows: SnapContext,
 }
 
-#[derive(Debug)]
-enum Stage {
-    /// Lists the versions of the source's object, then of the target's.
-    Source,
-    Target,
-    Reading,
-    Writing,
-}
-
-#[derive(Debug)]
-struct Object {
-    stage: Stage,
-    /// Versions still to be written, the oldest last.
-    writes: Vec<Write>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Transfer {
-    plan: Plan,
-    next: u64,
-    active: BTreeMap<u64, Object>,
-    requests: Vec<(u64, Operation)>,
-    error: Option<Errno>,
-}
-
-impl Transfer {
-    fn new(plan: Plan) -> Self {
-        let (active, requests) = (BTreeMap::new(), Vec::new());
-        let mut transfer = Transfer { plan, next: 0, active, requests, error: None };
-        transfer.begin();
-        transfer
-    }
-
-    pub fn progress(&self) -> Progress {
-        Progress { done: self.next - self.active.len() as u64, total: self.plan.objects }
-    }
-
-    fn begin(&mut self) {
-        while self.active.len() < IN_FLIGHT_MAX
-            && self.next < self.plan.objects
-            && self.error.is_none()
-        {
-            let number = self.next;
-            self.next += 1;
-            self.active.insert(number, Object { stage: Stage::Source, writes: Vec::new() });
-            self.requests.push((number, listing(&self.plan.source, number)));
-        }
-    }
-
-    pub fn handle_response(&mut self, number: u64, answer: ClusterResponse) {
-        let Some(mut object) = self.active.remove(&number) else { return };
-        match self.advance(number, &mut object, answer.and_then(operation_reply)) {
-            Ok(Some(operation)) => {
-                self.requests.push((number, operation));
-                self.active.insert(number, object);
-            }
-            Ok(None) => {}
-            Err(errno) => drop(self.error.get_or_insert(errno)),
-        }
-        self.begin();
-    }
-
-    /// The next request for an object, if there is one.
-    fn advance(
-        &self,
-        number: u64,
-        object: &mut Object,
-        reply: Result<OperationReply, Errno>,
-    ) -> Result<Option<Operation>, Errno> {
-        match object.stage {
-            Stage::Source => {
-                let Some(listed) = listed(reply)? else { return Ok(None) };
-                object.writes = writes(&listed, &self.plan.snaps);
-                object.writes.reverse();
-                object.stage = Stage::Target;
-                Ok(Some(listing(&self.plan.target, number)))
-            }
-            Stage::Target => {
-                let listed = listed(reply)?.filter(|listed| !listed.clones.is_empty());
-                let is_done = |write: &Write| {
-                    listed.as_ref().is_some_and(|listed| write.knows.seq <= listed.seq)
-                };
-                object.writes.retain(|write| !is_done(write));
-                self.next_write(number, object)
-            }
-            Stage::Reading => {
-                let output = reply?.ops.into_iter().next().map(|op| op.output);
-                let data = without_trailing_zeros(output.unwrap_or_default());
-                let write = object.writes.pop().ok_or(Errno::IO)?;
-                object.stage = Stage::Writing;
-                Ok(Some(self.write(number, &write, OsdOp::write_full(data))))
-            }
-            Stage::Writing => match reply {
-                // Another client, or an earlier attempt, has written it.
-                Ok(_) | Err(Errno::EXIST | Errno::RANGE | Errno::NOENT) => {
-                    self.next_write(number, object)
-                }
-                Err(errno) => Err(errno),
-            },
-        }
-    }
-
-    fn next_write(&self, number: u64, object: &mut Object) -> Result<Option<Operation>, Errno> {
-        let Some(write) = object.writes.last() else { return Ok(None) };
-        let Some(snap) = write.from else {
-            let write = object.writes.pop().ok_or(Errno::IO)?;
-            object.stage = Stage::Writing;
-            return Ok(Some(self.write(number, &write, OsdOp::remove())));
+impl Plan {
+    /// Copies all objects of an image that is being migrated. After an error no more are begun.
+    pub async fn transfer(&self, steps: &Steps) -> Result<(), Errno> {
+        let total = self.objects;
+        let done = Cell::new(0);
+        let copy = async |number| {
+            let outcome = self.copy(steps, number).await;
+            done.set(done.get() + 1);
+            steps.note_progress(Some(Progress { done: done.get(), total }));
+            outcome
         };
-        object.stage = Stage::Reading;
-        let source = &self.plan.source;
-        let ops = vec![OsdOp::read(0, source.layout.object_size())];
-        let mut operation = Operation::new(source.data_place(number), ops);
-        operation.snap = snap;
-        Ok(Some(operation))
+        steps.note_progress(Some(Progress { done: 0, total }));
+        let outcome = steps.each(IN_FLIGHT_MAX, 0..total, copy).await;
+        steps.note_progress(None);
+        outcome
     }
 
-    fn write(&self, number: u64, write: &Write, op: OsdOp) -> Operation {
+    async fn copy(&self, steps: &Steps, number: u64) -> Result<(), Errno> {
+        let source = listed(steps.operate(listing(&self.source, number)).await)?;
+        let Some(source) = source else { return Ok(()) };
+        let target = listed(steps.operate(listing(&self.target, number)).await)?;
+        let target = target.filter(|listed| !listed.clones.is_empty());
+        let is_done =
+            |write: &Write| target.as_ref().is_some_and(|listed| write.knows.seq <= listed.seq);
+        for write in writes(&source, &self.snaps) {
+            if !is_done(&write) {
+                self.copy_version(steps, number, &write).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_version(&self, steps: &Steps, number: u64, write: &Write) -> Result<(), Errno> {
+        let op = match write.from {
+            Some(snap) => OsdOp::write_full(self.read(steps, number, snap).await?),
+            None => OsdOp::remove(),
+        };
         let guard = match write.knows.seq {
             SnapId(0) => OsdOp::create(true),
             seq => calls::assert_newer_snapshots(seq),
         };
-        let mut operation = write_operation(self.plan.target.data_place(number), vec![guard, op]);
+        let mut operation = Operation::write(self.target.data_place(number), vec![guard, op]);
         operation.snap_context = write.knows.clone();
-        operation
+        match steps.operate(operation).await {
+            // Another client, or an earlier attempt, has written it.
+            Ok(_) | Err(Errno::EXIST | Errno::RANGE | Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    async fn read(&self, steps: &Steps, number: u64, snap: SnapId) -> Result<Bytes, Errno> {
+        let ops = vec![OsdOp::read(0, self.source.layout.object_size())];
+        let mut operation = Operation::new(self.source.data_place(number), ops);
+        operation.snap = snap;
+        let output = steps.operate(operation).await?.ops.into_iter().next().map(|op| op.output);
+        Ok(without_trailing_zeros(output.unwrap_or_default()))
     }
 }
 
@@ -221,31 +147,6 @@ fn writes(listed: &SnapListing, snaps: &[(SnapId, SnapId)]) -> Vec<Write> {
 fn without_trailing_zeros(data: Bytes) -> Bytes {
     let length = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     data.slice(..length)
-}
-
-impl Workflow {
-    /// Copies all objects of an image that is being migrated.
-    pub fn transfer(&mut self, step: &str, plan: impl FnOnce() -> Plan) -> Result<(), Stop> {
-        if let Some(answer) = self.recorded() {
-            return answer.map(|_| ()).map_err(|errno| Error::cluster(step, errno).into());
-        }
-        let transfer = self.transfer.take();
-        let mut transfer = transfer.unwrap_or_else(|| Box::new(Transfer::new(plan())));
-        for (number, operation) in std::mem::take(&mut transfer.requests) {
-            self.push_request(
-                ClusterRequestId { part: part::TRANSFER, number },
-                ClusterRequest::Operate(operation),
-            );
-        }
-        if !transfer.active.is_empty() {
-            self.transfer = Some(transfer);
-            return Err(Stop::Waiting);
-        }
-        let done = Reply::Operation(OperationReply::default());
-        self.record(transfer.error.map_or(Ok(done), Err));
-        let _ = self.recorded();
-        transfer.error.map_or(Ok(()), |errno| Err(Error::cluster(step, errno).into()))
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Workflow steps that perform many requests on an open image, some at a time.
+//! Steps that perform many requests on an open image, some at a time.
 
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Header, Image, ImageEvent, Request, RequestSource};
 use rados::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, OperationReply, Progress, Reply, WatchEvent,
+    ClusterRequest, ClusterRequestId, ClusterResponse, HostedEngine, Progress, Steps, WatchEvent,
 };
 use std::ops::Range;
 
@@ -26,21 +25,9 @@ impl Work {
         Work { image, numbers, total, error: None, is_closing: false, is_closed: false }
     }
 
-    pub fn progress(&self) -> Progress {
+    pub fn done(&self) -> Progress {
         let left = self.numbers.end.saturating_sub(self.numbers.start);
         Progress { done: self.total - left, total: self.total }
-    }
-
-    pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
-        self.image.poll_request()
-    }
-
-    pub fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
-        self.image.handle_response(id, answer);
-    }
-
-    pub fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
-        self.image.handle_watch_event(event)
     }
 
     /// True when all requests have completed.
@@ -76,34 +63,40 @@ impl Work {
     }
 }
 
-impl Workflow {
-    /// Performs one request for each number on an image that is opened for this step, with watch and lock.
-    pub fn work(
-        &mut self,
-        step: &str,
-        header: &Header,
-        numbers: Range<u64>,
-        request: impl Fn(u64, &Header) -> Option<Request>,
-    ) -> Result<(), Stop> {
-        if let Some(answer) = self.recorded() {
-            return answer.map(|_| ()).map_err(|errno| Error::cluster(step, errno).into());
-        }
-        let mut work = match self.work.take() {
-            Some(work) => work,
-            None => Box::new(Work::new(Image::new(header.clone(), true)?, numbers)),
-        };
-        if !work.pump(&request) {
-            self.work = Some(work);
-            return Err(Stop::Waiting);
-        }
-        let outcome = match &work.error {
-            None => Ok(Reply::Operation(OperationReply::default())),
-            Some(error) => Err(error.errno()),
-        };
-        self.record(outcome);
-        let _ = self.recorded();
-        work.error.map_or(Ok(()), |error| Err(error.into()))
+impl RequestSource for Work {
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
+        self.image.poll_request()
     }
+
+    fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
+        self.image.handle_response(id, answer);
+    }
+}
+
+impl HostedEngine for Work {
+    fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
+        self.image.handle_watch_event(event)
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Some(self.done())
+    }
+}
+
+/// Performs one request, or none, for each number on an image that is opened for this step, with watch and
+/// lock.
+pub(crate) async fn work(
+    steps: &Steps,
+    header: &Header,
+    numbers: Range<u64>,
+    request: impl Fn(u64, &Header) -> Option<Request>,
+) -> Result<(), Error> {
+    let work = Work::new(Image::new(header.clone(), true)?, numbers);
+    let turn = |work: &mut Work| {
+        let outcome = |error: Option<Error>| error.map_or(Ok(()), Err);
+        work.pump(&request).then(|| outcome(work.error.take()))
+    };
+    steps.host(work, turn).await
 }
 
 impl std::fmt::Debug for Work {

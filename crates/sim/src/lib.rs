@@ -21,6 +21,7 @@ pub mod control_trials;
 pub mod digest;
 pub mod faults;
 pub mod history;
+pub mod kept;
 pub mod model;
 pub mod network;
 pub mod process;

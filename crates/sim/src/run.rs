@@ -200,7 +200,7 @@ fn is_scrubbed(scenario: &Scenario) -> bool {
 }
 
 /// Waits until all confirmed removals of snapshots are complete.
-fn purge(world: &mut World) -> Result<(), String> {
+pub(crate) fn purge(world: &mut World) -> Result<(), String> {
     match world.run_until(LIVENESS_LIMIT, |world| snapshots::are_purged(world)) {
         true => Ok(()),
         false => {
@@ -210,7 +210,7 @@ fn purge(world: &mut World) -> Result<(), String> {
     }
 }
 
-fn become_clean(world: &mut World) -> Result<(), String> {
+pub(crate) fn become_clean(world: &mut World) -> Result<(), String> {
     if !world.run_until(LIVENESS_LIMIT, |world| world.in_flight() == 0) {
         return Err(unanswered(world));
     }
@@ -356,7 +356,7 @@ fn await_commands(world: &mut World) -> Result<(), String> {
 }
 
 /// Gives every OSD its normal weight again.
-fn restore(world: &mut World) -> Result<(), String> {
+pub(crate) fn restore(world: &mut World) -> Result<(), String> {
     let removed = world.removed();
     let all = world.cast.osds.len() - usize::from(removed.is_some());
     if !world.run_until(BOOT_LIMIT, |world| map(world).is_some_and(|map| map.up_count() == all)) {
@@ -412,7 +412,7 @@ fn map(world: &World) -> Option<&OsdMap> {
 }
 
 /// Deep-scrubs all groups. Damage with another copy is repaired, and no error may remain.
-fn scrub(world: &mut World) -> Result<(), String> {
+pub(crate) fn scrub(world: &mut World) -> Result<(), String> {
     for _ in 0..SCRUB_ROUNDS_MAX {
         let groups = steady_groups(world);
         if scrub_all(world, &groups)? {
@@ -479,7 +479,7 @@ fn primaries(world: &World) -> impl Iterator<Item = (PgId, Option<Stamps>, bool)
     world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::scrubs))
 }
 
-fn boot(world: &mut World) -> Result<(), String> {
+pub(crate) fn boot(world: &mut World) -> Result<(), String> {
     let spares = world.cast.spares.clone();
     let nodes = (0..world.nodes.len()).filter(|node| !spares.contains(node));
     nodes.for_each(|node| world.start(node));
@@ -669,7 +669,7 @@ fn ask_to_look(
 }
 
 /// Waits until all copies have the acknowledged data, and disks have no background work.
-fn fall_silent(world: &mut World) {
+pub(crate) fn fall_silent(world: &mut World) {
     world.run_until(QUIET, |_| false);
     world.run_until(DISKS_LIMIT, |world| quiet::check(world).is_ok());
 }

@@ -661,6 +661,13 @@ impl World {
         })
     }
 
+    pub fn osds_mut(&mut self) -> impl Iterator<Item = &mut OsdProcess> {
+        self.nodes.iter_mut().filter_map(|node| match &mut node.body {
+            Body::Osd(osd) => Some(&mut **osd),
+            _ => None,
+        })
+    }
+
     pub fn monitor(&self) -> &MonitorProcess {
         match &self.nodes[self.cast.monitors[0]].body {
             Body::Monitor(monitor) => monitor,

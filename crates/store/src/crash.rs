@@ -80,6 +80,8 @@ pub struct CrashStore {
     reads_submitted: u64,
     completions: VecDeque<Completion>,
     is_dead: bool,
+    /// Objects of which the next change fails with `Corrupt`, once.
+    unchangeable: BTreeSet<(Collection, HObject)>,
     /// Number of reads before one fails.
     reads_to_failure: Option<u64>,
 }
@@ -114,6 +116,7 @@ impl CrashStore {
             durable: options.capacity.map_or_else(MemStore::new, MemStore::with_capacity),
             options,
             damaged: BTreeSet::new(),
+            unchangeable: BTreeSet::new(),
             commits: VecDeque::new(),
             reads: BTreeMap::new(),
             reads_submitted: 0,
@@ -230,6 +233,12 @@ impl CrashStore {
         self.damaged.remove(&(collection, object.clone()));
     }
 
+    /// Refuses the next change of an object with `Corrupt`, as a store does that cannot read a block which
+    /// the change covers in part.
+    pub fn refuse_change(&mut self, collection: Collection, object: &HObject) {
+        self.unchangeable.insert((collection, object.clone()));
+    }
+
     /// True if any object is damaged.
     pub fn is_damaged(&self) -> bool {
         !self.damaged.is_empty()
@@ -257,7 +266,10 @@ impl CrashStore {
         let outcome = match refusals > 0 && self.prng.chance(refusals, 1_000_000) {
             _ if self.is_dead => Err(StoreError::Device(DEAD.to_owned())),
             true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
-            false => self.durable.apply(&transaction).map(|()| Outcome::Committed),
+            false => match self.take_unchangeable(&transaction) {
+                Some(object) => Err(StoreError::Corrupt { object, offset: 0, length: 1 }),
+                None => self.durable.apply(&transaction).map(|()| Outcome::Committed),
+            },
         };
         if is_append && outcome.is_err() {
             self.durable.close_behind(&transaction);
@@ -266,6 +278,14 @@ impl CrashStore {
             self.mend(&transaction);
         }
         self.completions.push_back(Completion { token, outcome });
+    }
+
+    fn take_unchangeable(&mut self, transaction: &Transaction) -> Option<HObject> {
+        let changes = transaction.changes.iter();
+        let objects = changes.filter_map(|(at, change)| Some((*at, change.object()?.clone())));
+        let met = objects.into_iter().find(|place| self.unchangeable.contains(place))?;
+        self.unchangeable.remove(&met);
+        Some(met.1)
     }
 
     fn answer_first(&mut self) {

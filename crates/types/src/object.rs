@@ -48,6 +48,11 @@ impl HObject {
         HObject { snap, ..self.clone() }
     }
 
+    /// The head of an object, for itself and for all its clones.
+    pub fn head_of(&self) -> Self {
+        self.at(SnapId::HEAD)
+    }
+
     /// True for a clone, false for the head.
     pub fn is_clone(&self) -> bool {
         self.snap < SnapId::HEAD && !self.max && !self.name.is_empty()

@@ -271,6 +271,20 @@ fn a_read_that_meets_damage_is_answered_from_another_copy() {
     }
 }
 
+/// A store cannot change a block in part if it cannot read it.
+#[test]
+fn a_write_that_no_member_took_for_damage_is_executed_on_another_copy() {
+    for seed in 50..56 {
+        let mut world = world_with_objects(seed, 3);
+        let members = [vec![world.primary_of("object1")], world.replicas_of("object1")].concat();
+        members.into_iter().for_each(|osd| world.refuse_change(osd, "object1"));
+        assert_eq!(world.call("object1", vec![OsdOp::append(payload(" more"))]).result, 0);
+        let reply = world.call("object1", vec![OsdOp::read(0, 0)]);
+        assert_eq!(reply.ops[0].output, payload("object1 more"));
+        world.finish();
+    }
+}
+
 /// Checks the repaired copies by OSD, as all primaries reported them, against `damaged`; and the
 /// cluster log.
 fn assert_told(world: &World, damaged: &BTreeMap<OsdId, u64>, found_by: &str) {

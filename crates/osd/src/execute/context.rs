@@ -1,6 +1,7 @@
 //! The state of one execution, and its outcome.
 
-use super::{Answer, Input, Need, ObjectState, cost};
+use super::input::Input;
+use super::view::{Answer, Need, ObjectState};
 use bytes::Bytes;
 use pg::snaps::{Extents, SNAPSET_ATTR, SnapSet};
 use pg::{AlsoWritten, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey};
@@ -176,7 +177,7 @@ impl<'a> Context<'a> {
             Some(answer) => Ok(answer),
             None => {
                 if !self.needs.contains(&need) {
-                    self.count(cost::estimate(&need));
+                    self.count(need.estimate());
                     self.needs.push(need);
                 }
                 Err(Stop::Missing)

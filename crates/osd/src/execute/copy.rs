@@ -1,8 +1,8 @@
 //! Copies of whole objects: reading pieces (`COPY_GET`), and becoming a copy (`COPY_FROM`).
 
 use super::context::{AttrDelta, Context, Stop};
-use super::cost::pairs_cost;
-use super::{Answer, CopiedObject, CopyRequest, Need};
+use super::view::pairs_cost;
+use super::view::{Answer, CopiedObject, CopyRequest, Need};
 use crate::limits;
 use bytes::Bytes;
 use codec::{Reader, Writer};

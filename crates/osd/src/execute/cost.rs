@@ -6,13 +6,7 @@
 //! large output is built any more, and the caller gets the sum.
 
 use super::context::{Context, Stop};
-use super::{Answer, CopiedObject, Loaded, Need};
-use crate::limits;
-use bytes::Bytes;
-use std::collections::BTreeMap;
-
-/// Bytes that a decoded pair or key takes besides its content.
-pub(super) const ENTRY_COST: u64 = 128;
+use super::view::ENTRY_COST;
 
 impl Context<'_> {
     /// Adds memory in bytes.
@@ -44,58 +38,5 @@ impl Context<'_> {
         let count = input.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
         self.count((input.len() as u64 / 4).min(count.into()) * ENTRY_COST);
         self.check_allowance()
-    }
-}
-
-/// The maximum or usual size of a need, in bytes.
-pub(super) fn estimate(need: &Need) -> u64 {
-    match need {
-        Need::Data { length, .. } => *length,
-        Need::OmapHeader => limits::OMAP_VALUE_USUAL,
-        Need::OmapGet { keys } => keys.len() as u64 * limits::OMAP_VALUE_USUAL,
-        Need::OmapList { entries_max, bytes_max, .. } => {
-            *bytes_max as u64 + *entries_max as u64 * ENTRY_COST
-        }
-        Need::Copy(_) => limits::COPY_CHUNK_MAX,
-        Need::Clone(_) => 0,
-    }
-}
-
-pub(super) fn pairs_cost(pairs: &BTreeMap<Bytes, Bytes>) -> u64 {
-    pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64 + ENTRY_COST).sum()
-}
-
-impl Answer {
-    /// Bytes that it holds.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Answer::Data(read) => read.data.len() as u64,
-            Answer::OmapHeader(header) => header.len() as u64,
-            Answer::OmapPairs(pairs) => pairs_cost(pairs),
-            Answer::OmapPage(page) => pairs_cost(&page.pairs),
-            Answer::Copied(copied) => copied.bytes(),
-            Answer::Clone(_) | Answer::Failed(_) => 0,
-        }
-    }
-}
-
-impl CopiedObject {
-    /// Bytes that it holds so far.
-    pub fn bytes(&self) -> u64 {
-        let data: u64 = self.data.iter().map(|data| data.len() as u64).sum();
-        data + self.omap_header.len() as u64 + pairs_cost(&self.omap) + pairs_cost(&self.xattrs)
-    }
-}
-
-impl Loaded {
-    /// Bytes of all answers.
-    pub fn cost(&self) -> u64 {
-        self.answers().map(Answer::bytes).sum()
-    }
-
-    /// Bytes of the answers whose length was known before they were loaded.
-    pub fn bytes(&self) -> u64 {
-        let is_exact = |answer: &&Answer| matches!(answer, Answer::Data(_) | Answer::Copied(_));
-        self.answers().filter(is_exact).map(Answer::bytes).sum()
     }
 }

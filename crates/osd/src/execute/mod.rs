@@ -16,6 +16,7 @@ mod class;
 mod context;
 mod copy;
 mod cost;
+mod input;
 mod omap;
 mod read;
 mod snaps;
@@ -29,44 +30,15 @@ mod xxhash;
 
 pub use context::{AttrDelta, CloneChanges, Effect, Execution, StatDelta};
 pub(crate) use copy::copy_source;
-pub use snaps::Snapshots;
+pub use input::{Input, Snapshots};
 pub use trim::{Trim, trim};
 pub use view::{Answer, CopiedObject, CopyRequest, Loaded, Need, ObjectState};
 pub(crate) use write::repeated_extent;
 
-use crate::limits;
-use classes::Caller;
 use context::{Context, Stop};
-use pg::WatcherKey;
-use types::{EVersion, Errno, HObject, SnapId, UTime};
+use types::{Errno, SnapId};
 use wire::OsdOp;
 use wire::op::{OpCode, op_flags};
-
-/// All inputs of an execution.
-#[derive(Clone, Copy)]
-pub struct Input<'a> {
-    pub object: &'a HObject,
-    pub ops: &'a [OsdOp],
-    /// Whether any operation may write: then absence of the object is no error by itself.
-    pub may_write: bool,
-    pub state: &'a ObjectState,
-    pub loaded: &'a Loaded,
-    pub caller: &'a Caller,
-    pub now: UTime,
-    /// The client's time of the request, which becomes the object's mtime.
-    pub mtime: UTime,
-    /// The version for the next change, and the newest user version in the placement group.
-    pub version: EVersion,
-    pub last_user_version: u64,
-    /// The snapshots that a write must preserve, and that reads and rollbacks refer to.
-    pub snapshots: Snapshots<'a>,
-    /// The first free id for a notification.
-    pub notify_id: u64,
-    /// Bytes of memory that it may take.
-    pub allowance: u64,
-    /// Whether a watcher's session is connected.
-    pub is_connected: &'a dyn Fn(&WatcherKey) -> bool,
-}
 
 /// `EOLDSNAPC`
 const OLD_SNAP_CONTEXT: Errno = Errno(85);
@@ -210,15 +182,6 @@ impl Context<'_> {
 /// Operations that do not modify the object for users, or that set a user version themselves.
 fn sets_user_version_itself(code: OpCode) -> bool {
     matches!(code, OpCode::WATCH | OpCode::COPY_FROM | OpCode::COPY_FROM2 | OpCode::UNDIRTY)
-}
-
-/// Refuses extents beyond the maximum object size.
-fn check_extent(offset: u64, length: u64) -> Result<(), Errno> {
-    let max = limits::OBJECT_SIZE_MAX;
-    if offset >= max || length > max || offset + length > max {
-        return Err(Errno::FBIG);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Operations on the omap.
 
 use super::context::{Context, Stop};
-use super::cost::{ENTRY_COST, pairs_cost};
-use super::{Answer, Need};
+use super::view::{Answer, Need};
+use super::view::{ENTRY_COST, pairs_cost};
 use crate::limits;
 use bytes::Bytes;
 use codec::{Reader, Writer};

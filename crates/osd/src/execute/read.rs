@@ -1,7 +1,7 @@
 //! Operations that read data or metadata of the object.
 
 use super::context::{Context, Stop};
-use super::{Answer, Need};
+use super::view::{Answer, Need};
 use bytes::Bytes;
 use codec::Writer;
 use types::Errno;

@@ -1,8 +1,7 @@
 //! Snapshots in execution: preserving the object before it changes, listing its clones, and rollback.
 
 use super::context::{AttrDelta, CloneChanges, Context, Stop};
-use super::{Answer, Need, ObjectState};
-use maps::SnapIntervals;
+use super::view::{Answer, Need, ObjectState};
 use pg::snaps::{At, Extents, SNAPSET_ATTR, SnapSet};
 use pg::{AlsoWritten, EntryKind, INFO_ATTR, ObjectInfo, user_attr};
 use std::collections::BTreeMap;
@@ -10,30 +9,6 @@ use store::Change;
 use types::{EVersion, Errno, SnapId};
 use wire::OsdOp;
 use wire::snapshots::{CloneInfo, SnapListing};
-
-/// Snapshots as they apply to a request.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Snapshots<'a> {
-    /// The newest snapshot that the writer knows of, and those to preserve, newest first.
-    pub seq: SnapId,
-    pub snaps: &'a [SnapId],
-    /// The write must fail if the object knows of a newer snapshot.
-    pub is_ordered: bool,
-    /// Snapshots of the pool whose removal has begun.
-    pub removed: Option<&'a SnapIntervals>,
-}
-
-impl Snapshots<'_> {
-    /// The place of an object's state at a snapshot.
-    pub fn find(&self, set: Option<&SnapSet>, snap: SnapId) -> At {
-        match set.map_or(At::Head, |set| set.at(snap)) {
-            At::Clone(_) if self.removed.is_some_and(|removed| removed.contains(snap)) => {
-                At::Nowhere
-            }
-            at => at,
-        }
-    }
-}
 
 impl Context<'_> {
     pub(super) fn list_snaps(&mut self) -> Result<i32, Stop> {

@@ -4,15 +4,17 @@ mod snapshots;
 mod tmap;
 
 use super::*;
-use crate::objects::state_of;
+use crate::limits;
+use crate::operations::objects::state_of;
 use bytes::Bytes;
+use classes::Caller;
 use codec::Writer;
 use maps::SnapIntervals;
 use pg::meta_object;
 use std::collections::BTreeMap;
 use store::mem::MemStore;
 use store::{Change, Collection, ObjectMeta, Outcome, RequestKind, Transaction};
-use types::{EntityType, ParticipantName, PgId, PoolId};
+use types::{EVersion, EntityType, HObject, ParticipantName, PgId, PoolId, UTime};
 use wire::op::{checksum_kind, compare, watch_op};
 use wire::osd_op::{Extent, WatchArguments};
 

@@ -7,7 +7,7 @@
 //! ```
 
 use super::context::{Context, Stop};
-use super::cost::ENTRY_COST;
+use super::view::ENTRY_COST;
 use bytes::Bytes;
 use codec::{DecodeError, Reader};
 use std::collections::BTreeMap;

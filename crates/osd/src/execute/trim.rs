@@ -1,7 +1,7 @@
 //! Removal of trimmed snapshots from an object's clones, and of clones that have no snapshot left.
 
-use super::ObjectState;
 use super::context::{CloneChanges, Execution, StatDelta};
+use super::view::ObjectState;
 use maps::SnapIntervals;
 use pg::snaps::{SNAPSET_ATTR, SnapSet};
 use pg::{AlsoWritten, EntryKind, INFO_ATTR, ObjectInfo};

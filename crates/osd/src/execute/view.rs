@@ -1,11 +1,15 @@
 //! The view of an execution: the object's state, and the parts loaded from the store.
 
+use crate::limits;
 use bytes::Bytes;
 use pg::ObjectInfo;
 use pg::snaps::SnapSet;
 use std::collections::BTreeMap;
 use store::{OmapPage, ReadData};
 use types::{HObject, SnapId, UTime};
+
+/// Bytes that a decoded pair or key takes besides its content.
+pub(super) const ENTRY_COST: u64 = 128;
 
 /// An object's state after all earlier writes. In memory while requests use it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -99,6 +103,17 @@ impl Loaded {
         self.answers.iter().map(|(_, answer)| answer)
     }
 
+    /// Bytes of all answers.
+    pub fn cost(&self) -> u64 {
+        self.answers().map(Answer::bytes).sum()
+    }
+
+    /// Bytes of the answers whose length was known before they were loaded.
+    pub fn bytes(&self) -> u64 {
+        let is_exact = |answer: &&Answer| matches!(answer, Answer::Data(_) | Answer::Copied(_));
+        self.answers().filter(is_exact).map(Answer::bytes).sum()
+    }
+
     pub fn clear(&mut self) {
         self.answers.clear();
     }
@@ -106,4 +121,46 @@ impl Loaded {
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
+}
+
+impl Need {
+    /// Its maximum or usual size in bytes.
+    pub(super) fn estimate(&self) -> u64 {
+        match self {
+            Need::Data { length, .. } => *length,
+            Need::OmapHeader => limits::OMAP_VALUE_USUAL,
+            Need::OmapGet { keys } => keys.len() as u64 * limits::OMAP_VALUE_USUAL,
+            Need::OmapList { entries_max, bytes_max, .. } => {
+                *bytes_max as u64 + *entries_max as u64 * ENTRY_COST
+            }
+            Need::Copy(_) => limits::COPY_CHUNK_MAX,
+            Need::Clone(_) => 0,
+        }
+    }
+}
+
+impl Answer {
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Answer::Data(read) => read.data.len() as u64,
+            Answer::OmapHeader(header) => header.len() as u64,
+            Answer::OmapPairs(pairs) => pairs_cost(pairs),
+            Answer::OmapPage(page) => pairs_cost(&page.pairs),
+            Answer::Copied(copied) => copied.bytes(),
+            Answer::Clone(_) | Answer::Failed(_) => 0,
+        }
+    }
+}
+
+impl CopiedObject {
+    /// Bytes that it holds so far.
+    pub fn bytes(&self) -> u64 {
+        let data: u64 = self.data.iter().map(|data| data.len() as u64).sum();
+        data + self.omap_header.len() as u64 + pairs_cost(&self.omap) + pairs_cost(&self.xattrs)
+    }
+}
+
+pub(super) fn pairs_cost(pairs: &BTreeMap<Bytes, Bytes>) -> u64 {
+    pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64 + ENTRY_COST).sum()
 }

@@ -1,8 +1,8 @@
 //! Operations that change data, and create or remove the object.
 
-use super::check_extent;
 use super::context::{AttrDelta, Context, Effect, Stop};
 use super::read::normalized;
+use crate::limits;
 use bytes::{Bytes, BytesMut};
 use codec::Reader;
 use pg::{AllocHint, ObjectInfo};
@@ -222,4 +222,13 @@ impl Context<'_> {
         };
         self.touch()
     }
+}
+
+/// Refuses extents beyond the maximum object size.
+fn check_extent(offset: u64, length: u64) -> Result<(), Errno> {
+    let max = limits::OBJECT_SIZE_MAX;
+    if offset >= max || length > max || offset + length > max {
+        return Err(Errno::FBIG);
+    }
+    Ok(())
 }

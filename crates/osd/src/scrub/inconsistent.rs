@@ -24,10 +24,10 @@ impl Osd {
     /// Replies with a page of findings. `ENOENT` if no scrub has ended in this interval, `EAGAIN`
     /// as the result if the client's pages are of an earlier one.
     pub(crate) fn list_inconsistent(&mut self, key: u64) -> std::result::Result<(), Errno> {
-        let request = self.requests.get(key).expect("the caller has it");
+        let request = self.operations.get(key).expect("the caller has it");
         let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
         let arguments = decode_arguments(&mut Reader::new(&op.input)).map_err(|_| Errno::INVAL)?;
-        let group = &self.groups[&request.pg];
+        let group = &self.groups.by_id[&request.pg];
         let interval = group.pg.interval();
         let scrub = &group.scrub;
         if scrub.findings_of != Some(interval) || scrub.running.is_some() {

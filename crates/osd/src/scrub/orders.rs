@@ -25,7 +25,7 @@ impl Osd {
         let level = if asked.deep { Level::Deep } else { Level::Light };
         let order = Order { level, repair: asked.repair, at: now.wall() };
         let pgs: Vec<PgId> = match asked.pgs.is_empty() {
-            true => self.groups.keys().copied().collect(),
+            true => self.groups.by_id.keys().copied().collect(),
             false => asked.pgs.clone(),
         };
         for pg in pgs {
@@ -34,12 +34,12 @@ impl Osd {
     }
 
     fn order_scrub(&mut self, now: Time, pg: PgId, order: Order) {
-        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         if group.pg.is_primary() {
             let waiting = group.scrub.order;
             group.scrub.order = Some(waiting.map_or(order, |waiting| order.with(waiting)));
             group.scrub.not_before = None;
-            self.scrubs.due = Some(now);
+            self.scrub.due = Some(now);
             self.keep_order(now, pg);
         }
         self.read_unfound_again(now, pg, order.repair);
@@ -48,7 +48,7 @@ impl Osd {
     /// Looks for unfound objects again on a repair order. A group with unfound objects is not
     /// clean, so it is not scrubbed; but copies that could not be read may be readable now.
     fn read_unfound_again(&mut self, now: Time, pg: PgId, repair: bool) {
-        let group = self.groups.get_mut(&pg).filter(|group| group.pg.is_primary() && repair);
+        let group = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_primary() && repair);
         if let Some(group) = group {
             group.pg.ask_again();
             self.pump_group(now, pg);
@@ -59,7 +59,8 @@ impl Osd {
     /// active. An order that an earlier primary took came with the members' infos. A new order is
     /// merged with one that waits, so that a scrub does not replace a repair.
     pub(crate) fn keep_order(&mut self, now: Time, pg: PgId) {
-        let Some(group) = self.groups.get_mut(&pg).filter(|group| group.pg.is_active()) else {
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_active())
+        else {
             return;
         };
         let Some(stamps) = group.scrub.stamps else { return };
@@ -71,7 +72,7 @@ impl Osd {
         let order = fresh.or(known);
         group.pg.set_scrub_order(order);
         if order.is_some() {
-            self.scrubs.due = Some(now);
+            self.scrub.due = Some(now);
             self.publish_stamps(pg, stamps);
         }
     }

@@ -1,10 +1,10 @@
 //! The schedule of scrubs.
 
-use super::{Running, ScrubTag};
+use super::Running;
 use crate::Osd;
+use crate::env::Stage;
 use crate::groups::Group;
-use crate::osd::Stage;
-use crate::storage::Pending;
+use crate::tokens::{ScrubTag, Token};
 use engine::{Duration, Time};
 use maps::{OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
 use pg::scrub::{Forbidden, Intervals, Level, STAMPS_KEY, Stamps};
@@ -31,25 +31,25 @@ struct Candidate {
 impl Osd {
     /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
     pub(crate) fn scrub_if_due(&mut self, now: Time) {
-        if self.stage != Stage::Up {
+        if self.env.stage != Stage::Up {
             // Groups that become active cause the next check.
-            self.scrubs.due = None;
+            self.scrub.due = None;
             return;
         }
-        if self.scrubs.due.is_none_or(|due| now < due) {
+        if self.scrub.due.is_none_or(|due| now < due) {
             return;
         }
-        self.scrubs.due = Some(now + LOOK_INTERVAL);
+        self.scrub.due = Some(now + LOOK_INTERVAL);
         self.drop_dead_scrubs(now);
         self.load_stamps(now);
-        while self.scrubs.own.len() < self.options.max_scrubs.max(1) {
+        while self.scrub.own.len() < self.env.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.get(&pg).and_then(|group| group.wanted_scrub());
+            let order = self.groups.by_id.get(&pg).and_then(|group| group.wanted_scrub());
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
         }
-        let resting = self.groups.values().filter_map(|group| group.scrub.not_before);
+        let resting = self.groups.by_id.values().filter_map(|group| group.scrub.not_before);
         let first = resting.filter(|not_before| *not_before > now).min();
-        self.scrubs.due = self.scrubs.due.into_iter().chain(first).min();
+        self.scrub.due = self.scrub.due.into_iter().chain(first).min();
     }
 
     /// Next scrubs of the groups whose primary this OSD is (`dump_scrubs`).
@@ -60,7 +60,8 @@ impl Osd {
             let is_forced = group.wanted_scrub().is_some();
             let due = stamps.due(*pg, since, &intervals, forbidden).map(|(due, _)| due);
             let due = if is_forced { Some(UTime::ZERO) } else { due };
-            let most = self.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
+            let most =
+                self.env.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
             let deadline = stamps.last.seconds.saturating_add(most);
             Some(json!({
                 "pgid": pg.to_string(),
@@ -69,13 +70,13 @@ impl Osd {
                 "forced": is_forced,
             }))
         };
-        let groups = self.groups.iter().map(|(pg, group)| (pg, &**group));
+        let groups = self.groups.by_id.iter().map(|(pg, group)| (pg, &**group));
         let primaries = groups.filter(|(_, group)| group.pg.is_primary());
         Value::from(primaries.filter_map(row).collect::<Vec<_>>())
     }
 
     fn next_scrub(&self, now: Time) -> Option<Candidate> {
-        let groups = self.groups.iter().filter(|(_, group)| {
+        let groups = self.groups.by_id.iter().filter(|(_, group)| {
             let scrub = &group.scrub;
             group.pg.is_primary()
                 && group.pg.is_clean()
@@ -97,16 +98,16 @@ impl Osd {
     fn scrub_rules(&self, pg: PgId) -> (Intervals, Forbidden) {
         let seconds = |duration: Duration| duration.as_secs().min(u64::from(u32::MAX)) as u32;
         let mut intervals = Intervals {
-            light: seconds(self.options.scrub_min_interval),
-            deep: seconds(self.options.deep_scrub_interval),
+            light: seconds(self.env.options.scrub_min_interval),
+            deep: seconds(self.env.options.deep_scrub_interval),
             ..Intervals::default()
         };
-        let flags = self.map.flags;
+        let flags = self.maps.map().flags;
         let mut forbidden = Forbidden {
             light: flags.contains(OsdMapFlags::NOSCRUB),
             deep: flags.contains(OsdMapFlags::NODEEP_SCRUB),
         };
-        if let Some(pool) = self.map.pool(pg.pool) {
+        if let Some(pool) = self.maps.map().pool(pg.pool) {
             forbidden.light |= pool.flags.contains(PoolFlags::NOSCRUB);
             forbidden.deep |= pool.flags.contains(PoolFlags::NODEEP_SCRUB);
             let option = |name: &str| match pool.options.0.get(&PoolOption::from_name(name)?) {
@@ -121,7 +122,7 @@ impl Osd {
 
     /// Reads the scrub stamps of groups whose primary this OSD has become.
     fn load_stamps(&mut self, now: Time) {
-        let unknown = self.groups.iter_mut().filter(|(_, group)| {
+        let unknown = self.groups.by_id.iter_mut().filter(|(_, group)| {
             group.pg.is_primary() && group.pg.is_active() && group.scrub.stamps.is_none()
         });
         let mut asks = Vec::new();
@@ -137,7 +138,7 @@ impl Osd {
                 object: pg::meta_object(pg),
                 keys: vec![STAMPS_KEY],
             };
-            self.ask_store(Pending::Scrub { pg, serial, tag: ScrubTag::LoadStamps }, kind);
+            self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::LoadStamps }, kind);
         }
     }
 
@@ -148,7 +149,7 @@ impl Osd {
         pg: PgId,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         group.scrub.is_loading = false;
         let stored = match outcome {
             Ok(Outcome::OmapPairs(pairs)) => pairs.get(&STAMPS_KEY).cloned(),
@@ -159,16 +160,16 @@ impl Osd {
         let stamps = stamps.and_then(Result::ok).unwrap_or_default();
         group.scrub.stamps.get_or_insert(stamps);
         if stamps.errors.total() > 0 {
-            self.reporting.request(now);
+            self.report.request(now);
         }
         self.keep_order(now, pg);
     }
 
     /// Schedules an aborted round again, with the objects it had to check.
     pub(super) fn retry_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
-        let Some(group) = self.groups.get_mut(&pg) else { return };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         // Spread, so that aborted rounds do not collide again.
-        let again = now + RETRY + RETRY_STEP * (self.scrubs.rounds % RETRY_STEPS) as u32;
+        let again = now + RETRY + RETRY_STEP * (self.scrub.rounds % RETRY_STEPS) as u32;
         let scrub = &mut group.scrub;
         scrub.not_before = Some(again);
         if group.pg.is_primary() {

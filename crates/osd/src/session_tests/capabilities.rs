@@ -3,7 +3,8 @@
 
 use super::lone::{Lone, POOL};
 use super::{append, failed};
-use crate::{commands, group_commands, leases};
+use crate::commands::groups as group_commands;
+use crate::{commands, leases};
 use bytes::Bytes;
 use engine::Message;
 use types::features::SUPPORTED;

@@ -320,20 +320,20 @@ impl Lone {
 
     /// The tids of requests for pieces of copies that are in flight.
     pub fn copy_questions(&self) -> Vec<u64> {
-        self.osd.copies.questions()
+        self.osd.operations.copies_asked()
     }
 
     /// Evicts all object contexts, as happens to idle ones.
     pub fn forget_objects(&mut self) {
         self.osd.discard_watches(PG);
-        let group = self.osd.groups.get_mut(&PG).expect("there is one");
-        group.objects.clear();
-        group.cached.clear();
+        let group = self.osd.groups.by_id.get_mut(&PG).expect("there is one");
+        group.queues.objects.clear();
+        group.queues.cached.clear();
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.
     pub fn in_flight(&self) -> (usize, usize) {
-        (self.osd.inflight.requests, self.osd.inflight.bytes)
+        self.osd.clients.in_flight()
     }
 
     /// Bytes of reads that the store has not answered.

@@ -1,10 +1,11 @@
 //! Replica and Stray: copies that are not the primary's.
 
 use super::get_log::log_of;
+use crate::core::persist::dups_pair;
 use crate::core::steps::{log_pair, next_step};
 use crate::merge;
 use crate::message::Activation;
-use crate::persist::dups_pair;
+use crate::role::{FollowerStage, Role};
 use crate::{Dups, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use store::{Change, RequestKind, Transaction};
 use types::{EVersion, HObject};
@@ -12,34 +13,41 @@ use types::{EVersion, HObject};
 impl Pg {
     /// Follows the primary's log; the answer is sent when that is durable.
     pub(crate) fn told_to_activate(&mut self, activation: Activation) {
-        if self.state != State::Replica {
+        if self.state() != State::Replica {
             return;
         }
         let Activation { is_reset, info, intervals, tail, entries, dups } = activation;
         let Some(theirs) = log_of(tail, &entries, info.last_update) else {
-            tracing::error!(pg = %self.id, "the log to follow contradicts its info");
+            tracing::error!(pg = %self.core.own.id, "the log to follow contradicts its info");
             return;
         };
         let merged = match is_reset {
             true => None,
-            false => merge::merge(&self.log, &self.missing, &self.info.last_backfill, &theirs),
+            false => merge::merge(
+                &self.core.copy.log,
+                &self.core.copy.missing,
+                &self.core.copy.info.last_backfill,
+                &theirs,
+            ),
         };
         if !is_reset && merged.is_none() {
-            tracing::error!(pg = %self.id, "the log to follow does not overlap with ours");
+            tracing::error!(pg = %self.core.own.id, "the log to follow does not overlap with ours");
             return;
         }
-        self.state = State::ReplicaActive;
-        self.committed = info.last_update;
-        self.past = intervals;
-        self.knows_past = true;
-        let tag = Tag::Activated(self.interval);
+        if let Role::Follower(follower) = &mut self.role {
+            follower.stage = FollowerStage::Active { backfilled_by: None };
+        }
+        self.core.copy.committed = info.last_update;
+        self.core.copy.past = intervals;
+        self.core.copy.knows_past = true;
+        let tag = Tag::Activated(self.core.placement.interval);
         match merged {
             Some(merged) => {
-                let last_backfill = self.info.last_backfill.clone();
-                self.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
+                let last_backfill = self.core.copy.info.last_backfill.clone();
+                self.core.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
             }
             None => {
-                self.info = PgInfo { last_backfill: HObject::default(), ..info };
+                self.core.copy.info = PgInfo { last_backfill: HObject::default(), ..info };
                 self.begin_anew(theirs.with_dups(dups), tag);
             }
         }
@@ -54,97 +62,97 @@ impl Pg {
     /// The content of its missing objects is removed: it may be bad in spite of its version.
     fn begin_anew(&mut self, log: PgLog, tag: Tag) {
         let mut transaction = self.replace_dups(log.dups());
-        self.remove_meta(&mut transaction, info::log_keys());
-        self.log = log;
-        let missing = std::mem::take(&mut self.missing);
-        self.info.log_tail = self.log.tail();
-        self.update_last_complete();
-        let entries: Vec<_> = self.log.entries().map(log_pair).collect();
+        self.core.remove_meta(&mut transaction, info::log_keys());
+        self.core.copy.log = log;
+        let missing = std::mem::take(&mut self.core.copy.missing);
+        self.core.copy.info.log_tail = self.core.copy.log.tail();
+        self.core.update_last_complete();
+        let entries: Vec<_> = self.core.copy.log.entries().map(log_pair).collect();
         let (mut stored, mut pairs) = (0, entries.into_iter().peekable());
         while let Some(mut some) = next_step(&mut pairs) {
             stored += some.len();
             if pairs.peek().is_some() {
                 some.insert(info::INFO_KEY, codec::encode_to_bytes(&self.info_through(stored)));
             }
-            self.set_meta(&mut transaction, some);
+            self.core.set_meta(&mut transaction, some);
             if pairs.peek().is_some() {
-                self.commit(Tag::Progress, std::mem::take(&mut transaction));
+                self.core.commit(Tag::Progress, std::mem::take(&mut transaction));
             }
         }
         // Not before it is durable that nothing is backfilled.
-        for mut removal in self.remove_missing(&missing) {
+        for mut removal in self.core.remove_missing(&missing) {
             transaction.changes.append(&mut removal.changes);
-            self.set_info(&mut transaction);
-            self.commit(Tag::Progress, std::mem::take(&mut transaction));
+            self.core.set_info(&mut transaction);
+            self.core.commit(Tag::Progress, std::mem::take(&mut transaction));
         }
-        self.remove_meta(&mut transaction, info::missing_keys());
-        self.set_info_and_intervals(&mut transaction);
-        self.commit(tag, transaction);
+        self.core.remove_meta(&mut transaction, info::missing_keys());
+        self.core.set_info_and_intervals(&mut transaction);
+        self.core.commit(tag, transaction);
     }
 
     /// The info of the reset copy while it has only so many entries of the log.
     fn info_through(&self, entries: usize) -> PgInfo {
-        let newest = self.log.entries().nth(entries - 1).map(|entry| entry.version);
-        let last_update = newest.unwrap_or(self.log.tail());
-        PgInfo { last_update, last_complete: last_update, ..self.info.clone() }
+        let newest = self.core.copy.log.entries().nth(entries - 1).map(|entry| entry.version);
+        let last_update = newest.unwrap_or(self.core.copy.log.tail());
+        PgInfo { last_update, last_complete: last_update, ..self.core.copy.info.clone() }
     }
 
     /// Stores new dups in place of the old ones. Most are stored in transactions of their own before the log
     /// is replaced: it does no harm to remember more requests than the log that is still there. The returned
     /// transaction removes all other batches, and must be submitted with the log.
     fn replace_dups(&mut self, dups: &Dups) -> Transaction {
-        let mut transaction = self.transaction(5);
+        let mut transaction = self.core.transaction(5);
         let mut pairs = dups.batches().map(dups_pair).peekable();
         while let Some(some) = next_step(&mut pairs) {
-            self.set_meta(&mut transaction, some);
-            self.commit(Tag::Progress, std::mem::take(&mut transaction));
+            self.core.set_meta(&mut transaction, some);
+            self.core.commit(Tag::Progress, std::mem::take(&mut transaction));
         }
         let (mut first, end) = info::dups_keys();
         for batch in dups.batches() {
-            self.remove_meta(&mut transaction, (first, info::dups_key(batch.through)));
+            self.core.remove_meta(&mut transaction, (first, info::dups_key(batch.through)));
             first = info::dups_key_behind(batch.through);
         }
-        self.remove_meta(&mut transaction, (first, end));
+        self.core.remove_meta(&mut transaction, (first, end));
         transaction
     }
 
     /// Takes over the primary's history.
     pub(crate) fn told_history(&mut self, history: &PgHistory) {
-        if self.state != State::ReplicaActive {
+        if self.state() != State::ReplicaActive {
             return;
         }
-        self.info.history.merge(history);
-        self.past.trim(self.info.history.last_epoch_clean);
-        self.store_info_and_intervals(Tag::Progress);
+        self.core.copy.info.history.merge(history);
+        self.core.copy.past.trim(self.core.copy.info.history.last_epoch_clean);
+        self.core.store_info_and_intervals(Tag::Progress);
     }
 
     /// The primary does not need this stray copy.
     pub(crate) fn told_to_remove(&mut self) {
-        if self.state == State::Stray {
+        if self.state() == State::Stray {
             self.remove();
         }
     }
 
     /// Removes this copy and its data from the store; [`crate::Output::Removed`] follows.
     pub fn remove(&mut self) {
-        if self.state == State::Refused {
-            self.ask_store(Tag::Resumed, RequestKind::Resume(self.collection));
+        if self.state() == State::Refused {
+            self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
         }
-        self.state = State::Stray;
         self.forget_peers();
+        self.role = Role::default();
         let mut transaction = Transaction::new();
-        transaction.push(self.collection, Change::RemoveCollection);
-        self.created = false;
-        if std::mem::take(&mut self.is_store_due) {
-            self.commits_pending -= 1;
+        transaction.push(self.core.own.collection, Change::RemoveCollection);
+        self.core.copy.created = false;
+        if std::mem::take(&mut self.core.line.is_store_due) {
+            self.core.line.commits_pending -= 1;
         }
-        self.knows_past = false;
-        self.scrub_order = None;
-        self.info = PgInfo::default();
-        self.log = PgLog::default();
-        self.missing.clear();
-        self.past.clear();
-        self.committed = EVersion::ZERO;
-        self.commit(Tag::Removed, transaction);
+        self.core.copy.knows_past = false;
+        self.core.copy.scrub_order = None;
+        self.core.copy.info = PgInfo::default();
+        self.core.copy.log = PgLog::default();
+        self.core.copy.missing.clear();
+        self.core.copy.past.clear();
+        self.core.copy.committed = EVersion::ZERO;
+        self.core.commit(Tag::Removed, transaction);
     }
 }

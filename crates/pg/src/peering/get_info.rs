@@ -9,6 +9,7 @@ use crate::choice::{self, Choice};
 use crate::intervals::may_have_unknown;
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Header, Notice};
+use crate::role::{Role, Stage};
 use crate::{Output, Pg, PgInfo, State};
 use std::collections::BTreeSet;
 use types::OsdId;
@@ -16,39 +17,39 @@ use types::OsdId;
 impl Pg {
     /// Begins peering: queries the prior set.
     pub(crate) fn ask_everyone(&mut self) {
-        self.state = State::GetInfo;
-        self.peers.clear();
-        self.waiting.clear();
-        self.asked.clear();
-        self.wanted = None;
+        self.role = Role::Primary(Stage::GetInfo);
+        self.primary.peers.clear();
+        self.primary.waiting.clear();
+        self.primary.asked.clear();
+        self.primary.wanted = None;
         self.ask_prior_set();
         self.choose_authority();
     }
 
     /// The prior set: all OSDs that may have a copy that matters, up or down.
     fn prior_set(&self) -> BTreeSet<OsdId> {
-        let mut prior: BTreeSet<OsdId> = self.members.all().collect();
-        match (self.knows_past, &self.osds) {
+        let mut prior: BTreeSet<OsdId> = self.core.placement.members.all().collect();
+        match (self.core.copy.knows_past, &self.core.placement.osds) {
             (false, Some(osds)) => prior.extend(osds.iter().map(|(osd, _)| osd)),
-            _ => prior.extend(self.past.participants()),
+            _ => prior.extend(self.core.copy.past.participants()),
         }
-        prior.remove(&self.whoami);
+        prior.remove(&self.core.own.whoami);
         prior
     }
 
     fn is_osd_up(&self, osd: OsdId) -> bool {
-        self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
+        self.core.placement.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }
 
     /// Queries OSDs of the prior set that were not queried yet, and waits no longer for those outside of it.
     fn ask_prior_set(&mut self) {
         let mut prior = self.prior_set();
         prior.retain(|osd| self.is_osd_up(*osd));
-        self.waiting.retain(|osd| prior.contains(osd));
+        self.primary.waiting.retain(|osd| prior.contains(osd));
         for osd in prior {
-            if self.asked.insert(osd) {
-                self.send(osd, &Body::Query);
-                self.waiting.insert(osd);
+            if self.primary.asked.insert(osd) {
+                self.core.send(osd, &Body::Query);
+                self.primary.waiting.insert(osd);
             }
         }
     }
@@ -58,7 +59,7 @@ impl Pg {
         if !self.is_primary() {
             return;
         }
-        match self.state {
+        match self.state() {
             State::GetInfo
             | State::GetLog
             | State::GetMissing
@@ -79,51 +80,58 @@ impl Pg {
     /// Whether a queried OSD went down, another one came up, or one was marked lost.
     fn prior_set_changed(&self) -> bool {
         let prior = self.prior_set();
-        let came = prior.iter().any(|osd| self.is_osd_up(*osd) && !self.asked.contains(osd));
-        let left = self.asked.iter().any(|osd| !self.is_osd_up(*osd));
-        came || left || !self.blocked_by.is_empty() && self.find_blocking() != self.blocked_by
+        let came =
+            prior.iter().any(|osd| self.is_osd_up(*osd) && !self.primary.asked.contains(osd));
+        let left = self.primary.asked.iter().any(|osd| !self.is_osd_up(*osd));
+        came || left
+            || !self.primary.blocked_by.is_empty()
+                && self.find_blocking() != self.primary.blocked_by
     }
 
     fn find_blocking(&self) -> BTreeSet<OsdId> {
-        let Some(osds) = &self.osds else { return BTreeSet::new() };
-        match self.knows_past {
+        let Some(osds) = &self.core.placement.osds else { return BTreeSet::new() };
+        match self.core.copy.knows_past {
             true => {
-                let started = self.info.history.last_epoch_started;
-                self.past.blocked_by(osds, self.members.min_size, started)
+                let started = self.core.copy.info.history.last_epoch_started;
+                self.core.copy.past.blocked_by(osds, self.core.placement.members.min_size, started)
             }
-            false => may_have_unknown(osds, &self.members).into_iter().collect(),
+            false => may_have_unknown(osds, &self.core.placement.members).into_iter().collect(),
         }
     }
 
     /// Handles the primary's query; it is answered when no transaction is pending.
     pub(crate) fn queried(&mut self, from: OsdId, header: &Header) {
-        if header.epoch < self.interval || self.members.primary != Some(from) {
+        if header.epoch < self.core.placement.interval
+            || self.core.placement.members.primary != Some(from)
+        {
             return;
         }
-        if header.interval > self.interval {
-            self.interval = header.interval;
+        if header.interval > self.core.placement.interval {
+            self.core.placement.interval = header.interval;
             self.start_interval(false);
         }
-        self.asked_by = Some(from);
-        if self.commits_pending == 0 {
+        if let Role::Follower(follower) = &mut self.role {
+            follower.asked_by = Some(from);
+        }
+        if self.core.line.commits_pending == 0 {
             self.drained();
         }
     }
 
     /// Answers a query.
     pub(crate) fn tell_info(&mut self, primary: OsdId) {
-        let notice = self.created.then(|| {
-            let missing = self.missing.len() as u64;
-            let (info, intervals) = (self.info.clone(), self.past.clone());
-            let (promises, scrub_order) = (self.promises(), self.scrub_order);
+        let notice = self.core.copy.created.then(|| {
+            let missing = self.core.copy.missing.len() as u64;
+            let (info, intervals) = (self.core.copy.info.clone(), self.core.copy.past.clone());
+            let (promises, scrub_order) = (self.promises(), self.core.copy.scrub_order);
             Box::new(Notice { info, missing, intervals, promises, scrub_order })
         });
-        self.send(primary, &Body::Info(notice));
+        self.core.send(primary, &Body::Info(notice));
     }
 
     /// Takes the answer to a query, or an unasked info.
     pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
-        let is_known = self.peers.get(&from).is_some_and(|peer| peer.info.is_some());
+        let is_known = self.primary.peers.get(&from).is_some_and(|peer| peer.info.is_some());
         // The answer of an OSD that is down by now is dropped: it is queried again when it is up.
         if !self.is_primary() || is_known || !self.is_osd_up(from) {
             return;
@@ -131,21 +139,21 @@ impl Pg {
         if let Some(notice) = &notice {
             self.learn(notice);
             self.learn_promises(&notice.promises);
-            let orders = [self.scrub_order, notice.scrub_order];
-            self.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
+            let orders = [self.core.copy.scrub_order, notice.scrub_order];
+            self.core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
         }
         let peer = self.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
         peer.info = notice.map(|notice| notice.info);
-        self.asked.insert(from);
-        match self.state {
+        self.primary.asked.insert(from);
+        match self.state() {
             State::GetInfo => {
-                self.waiting.remove(&from);
+                self.primary.waiting.remove(&from);
                 self.ask_prior_set();
                 self.choose_authority();
             }
             State::Down | State::Incomplete | State::WaitActingChange => {
-                self.state = State::GetInfo;
+                self.role = Role::Primary(Stage::GetInfo);
                 self.ask_prior_set();
                 self.choose_authority();
             }
@@ -160,74 +168,79 @@ impl Pg {
 
     /// Takes over the history and past intervals of another copy.
     fn learn(&mut self, notice: &Notice) {
-        self.info.history.merge(&notice.info.history);
-        if !self.knows_past {
-            self.knows_past = true;
-            self.past = notice.intervals.clone();
+        self.core.copy.info.history.merge(&notice.info.history);
+        if !self.core.copy.knows_past {
+            self.core.copy.knows_past = true;
+            self.core.copy.past = notice.intervals.clone();
         }
-        self.past.trim(self.info.history.last_epoch_clean);
+        self.core.copy.past.trim(self.core.copy.info.history.last_epoch_clean);
     }
 
     /// When all have answered: chooses the authoritative log and the acting set.
     pub(crate) fn choose_authority(&mut self) {
-        if self.state != State::GetInfo || !self.waiting.is_empty() || self.commits_pending > 0 {
+        if self.state() != State::GetInfo
+            || !self.primary.waiting.is_empty()
+            || self.core.line.commits_pending > 0
+        {
             return;
         }
-        self.blocked_by = self.find_blocking();
-        if !self.blocked_by.is_empty() {
-            tracing::warn!(pg = %self.id, who = ?self.blocked_by, "waits for OSDs that are down");
-            self.state = State::Down;
+        self.primary.blocked_by = self.find_blocking();
+        if !self.primary.blocked_by.is_empty() {
+            tracing::warn!(pg = %self.core.own.id, who = ?self.primary.blocked_by, "waits for OSDs that are down");
+            self.role = Role::Primary(Stage::Down);
             return;
         }
-        if let Err(error) = self.members.check() {
+        if let Err(error) = self.core.placement.members.check() {
             return self.refuse_members(error);
         }
         let Some((best, choice)) = self.choose() else {
-            tracing::warn!(pg = %self.id, "no copy within reach is filled in and new enough");
-            self.state = State::Incomplete;
+            tracing::warn!(pg = %self.core.own.id, "no copy within reach is filled in and new enough");
+            self.role = Role::Primary(Stage::Incomplete);
             return;
         };
         if self.wants_other_members(&choice) {
-            self.state = State::WaitActingChange;
+            self.role = Role::Primary(Stage::WaitActingChange);
             return;
         }
-        let targets = choice.backfill.iter().filter(|osd| **osd != self.whoami);
-        let participants = self.members.acting.iter().chain(targets).copied();
+        let targets = choice.backfill.iter().filter(|osd| **osd != self.core.own.whoami);
+        let participants = self.core.placement.members.acting.iter().chain(targets).copied();
         match Participants::new(participants) {
-            Ok(participants) => self.participants = participants,
+            Ok(participants) => self.agreed.participants = participants,
             Err(error) => return self.refuse_members(error),
         }
-        self.backfill.set_targets(&choice.backfill);
+        self.agreed.backfill.set_targets(&choice.backfill);
         self.follow(best);
     }
 
     /// The map gives the group more members than it can have: it waits for another map.
     fn refuse_members(&mut self, error: TooManyMembers) {
-        tracing::error!(pg = %self.id, %error, "the group cannot be served");
-        self.state = State::Incomplete;
+        tracing::error!(pg = %self.core.own.id, %error, "the group cannot be served");
+        self.role = Role::Primary(Stage::Incomplete);
     }
 
     /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.
     pub(crate) fn choose(&self) -> Option<(OsdId, Choice)> {
         let empty = PgInfo::default();
         let infos = self.infos(&empty);
-        let best = choice::find_best_info(&infos, self.whoami)?;
-        Some((best, choice::choose_acting(best, &infos, &self.members)))
+        let best = choice::find_best_info(&infos, self.core.own.whoami)?;
+        Some((best, choice::choose_acting(best, &infos, &self.core.placement.members)))
     }
 
     /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
     pub(crate) fn wants_other_members(&mut self, choice: &Choice) -> bool {
         let Choice { acting, .. } = choice;
-        let (members, is_up_set) = (&self.members, *acting == self.members.up);
+        let (members, is_up_set) =
+            (&self.core.placement.members, *acting == self.core.placement.members.up);
         let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
-        let serves = self.members.primary.is_some_and(|primary| acting.contains(&primary));
+        let serves =
+            self.core.placement.members.primary.is_some_and(|primary| acting.contains(&primary));
         if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
         {
-            self.wanted = None;
+            self.primary.wanted = None;
             return false;
         }
-        self.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
-        self.outputs.push_back(Output::WantsMap);
+        self.primary.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
+        self.core.outputs.push_back(Output::WantsMap);
         true
     }
 }

@@ -6,8 +6,9 @@
 //! whose objects come later, so a merged copy gets the pairs of the others before their objects.
 
 use crate::core::steps::STEP_BYTES_MAX;
+use crate::role::Role;
 use crate::snaps::{INDEX_PREFIX, decode_index_key, index_range};
-use crate::{Pg, State, Tag};
+use crate::{Pg, Tag};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Change, Collection, Hashes, OmapPage, Outcome, RequestKind, StoreError, Transaction};
@@ -110,8 +111,9 @@ impl Index {
 impl Pg {
     /// Requests the next page; false if there is none.
     pub(super) fn reads_index(&mut self) -> bool {
-        let index = self.reshaping.as_ref().and_then(|reshaping| reshaping.index.as_ref());
-        let next = index.and_then(|index| index.next((self.collection, &self.meta)));
+        let index = self.progress().and_then(|progress| progress.index.as_ref());
+        let next =
+            index.and_then(|index| index.next((self.core.own.collection, &self.core.own.meta)));
         let Some((collection, object, after)) = next else { return false };
         let kind = RequestKind::OmapList {
             collection,
@@ -121,7 +123,7 @@ impl Pg {
             entries_max: PAGE_ENTRIES_MAX,
             bytes_max: STEP_BYTES_MAX,
         };
-        self.ask_store(Tag::Index, kind);
+        self.core.ask_store(Tag::Index, kind);
         true
     }
 
@@ -134,40 +136,38 @@ impl Pg {
             Ok(other) => unreachable!("an omap page was answered by {other:?}"),
             Err(error) => return self.fail(&error),
         };
-        let Some(reshaping) = self.reshaping.as_mut().filter(|_| self.state == State::Reshaping)
-        else {
-            return;
-        };
+        let Role::SplitMerge(stopped) = &mut self.role else { return };
+        let Some(progress) = &mut stopped.progress else { return };
         let mut step = Transaction::new();
-        match &mut reshaping.index {
+        match &mut progress.index {
             None => return,
             Some(Index::Gathered(gathering)) => {
                 if !gathering.advance(&page) {
-                    reshaping.index = None;
+                    progress.index = None;
                 }
                 if !page.pairs.is_empty() {
-                    let (object, pairs) = (self.meta.clone(), page.pairs);
-                    step.push(self.collection, Change::OmapSet { object, pairs });
+                    let (object, pairs) = (self.core.own.meta.clone(), page.pairs);
+                    step.push(self.core.own.collection, Change::OmapSet { object, pairs });
                 }
             }
             Some(Index::Dealt(dealing)) => {
                 for (object, pairs) in dealing.deal(&page) {
-                    step.push(self.collection, Change::OmapSet { object, pairs });
+                    step.push(self.core.own.collection, Change::OmapSet { object, pairs });
                 }
                 if !page.more {
                     let ranges = dealing.ranges();
-                    reshaping.index = None;
-                    let last = reshaping.steps.back_mut().expect("the last step waits");
+                    progress.index = None;
+                    let last = progress.steps.back_mut().expect("the last step waits");
                     for (first, end) in ranges {
-                        let object = self.meta.clone();
+                        let object = self.core.own.meta.clone();
                         let change = Change::OmapRemoveRange { object, first, last: end };
-                        last.push(self.collection, change);
+                        last.push(self.core.own.collection, change);
                     }
                 }
             }
         }
         if !step.is_empty() {
-            reshaping.steps.push_front(step);
+            progress.steps.push_front(step);
         }
         self.take_step();
     }

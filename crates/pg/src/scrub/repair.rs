@@ -29,49 +29,49 @@ impl Pg {
     }
 
     fn may_repair(&self, object: &HObject) -> bool {
-        self.state == State::Active && !self.is_resting && !self.is_in_work(object)
+        self.state() == State::Active && !self.core.is_premerge && !self.is_in_work(object)
     }
 
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
     /// version. False if that is not possible now.
     pub fn distrust(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
-        let is_own = bad.contains(&self.whoami);
+        let is_own = bad.contains(&self.core.own.whoami);
         let has_source = !is_own || self.has_other_source(object, version, bad);
         if !self.may_repair(object) || !has_source {
             return false;
         }
-        tracing::warn!(pg = %self.id, %object, ?bad, "copies are bad and will be replaced");
+        tracing::warn!(pg = %self.core.own.id, %object, ?bad, "copies are bad and will be replaced");
         let item = Item { need: version, have: EVersion::ZERO };
-        let whoami = self.whoami;
+        let whoami = self.core.own.whoami;
         for osd in bad.iter().copied().filter(|osd| *osd != whoami) {
             self.miss_on_member(osd, object, item);
-            self.send(osd, &Body::Damaged(object.clone(), version));
+            self.core.send(osd, &Body::Damaged(object.clone(), version));
         }
         if is_own {
             self.miss_own(object, version);
         }
-        self.is_clean = false;
+        self.serving.is_clean = false;
         self.want_object(object);
         true
     }
 
     /// The primary says that this copy of the object is bad.
     pub(crate) fn told_damaged(&mut self, object: &HObject, version: EVersion) {
-        if self.state == State::ReplicaActive {
+        if self.state() == State::ReplicaActive {
             self.miss_own(object, version);
         }
     }
 
     /// Adds an object to our own missing set, in this version, and stores that.
     pub(crate) fn miss_own(&mut self, object: &HObject, version: EVersion) {
-        self.recovery.unreadable.remove(object);
-        self.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
-        self.update_last_complete();
-        let mut pairs = BTreeMap::from([self.info_pair()]);
-        pairs.extend(self.missing.pair(object));
-        let mut transaction = self.transaction(1);
-        self.set_meta(&mut transaction, pairs);
-        self.commit(Tag::Progress, transaction);
+        self.serving.recovery.unreadable.remove(object);
+        self.core.copy.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
+        self.core.update_last_complete();
+        let mut pairs = BTreeMap::from([self.core.info_pair()]);
+        pairs.extend(self.core.copy.missing.pair(object));
+        let mut transaction = self.core.transaction(1);
+        self.core.set_meta(&mut transaction, pairs);
+        self.core.commit(Tag::Progress, transaction);
     }
 
     /// Removes an object that should not exist, by a write on all members; whether that was begun.
@@ -93,26 +93,26 @@ impl Pg {
     /// This OSD cannot read an object that it was to send to another one.
     pub(crate) fn source_failed(&mut self, object: HObject, to: OsdId, version: Option<EVersion>) {
         if !self.is_primary() {
-            return self.send(to, &Body::Unreadable(object));
+            return self.core.send(to, &Body::Unreadable(object));
         }
         let need = version.unwrap_or_else(|| self.logged_version(&object));
         let targets = self.give_up_pushing(&object);
         // Other reads of it are not needed any more.
-        self.sources.forget(&object);
+        self.core.transfers.stop_sending(&object);
         for target in targets {
             // A backfill target gets it like an object that it misses.
-            let known = self.peers.get(&target).and_then(|peer| peer.missing.get(&object));
+            let known = self.primary.peers.get(&target).and_then(|peer| peer.missing.get(&object));
             let item = known.unwrap_or(Item { need, have: EVersion::ZERO });
             self.miss_on_member(target, &object, item);
         }
         match self.has_other_source(&object, need, &[]) {
             true => {
                 self.miss_own(&object, need);
-                self.is_clean = false;
+                self.serving.is_clean = false;
                 self.want_object(&object);
             }
             false => {
-                tracing::error!(pg = %self.id, %object, "no copy within reach can be read");
+                tracing::error!(pg = %self.core.own.id, %object, "no copy within reach can be read");
                 self.give_up(object, need);
             }
         }
@@ -122,17 +122,17 @@ impl Pg {
     pub(crate) fn told_unreadable(&mut self, from: OsdId, object: &HObject) {
         if self.pulled_from(object) == Some(from) {
             // It may be the only copy, and readable later: its OSD marks it missing only when it is replaced.
-            self.recovery.spared.insert((from, object.clone()));
+            self.serving.recovery.spared.insert((from, object.clone()));
             self.not_fetched(object, from, true);
         }
     }
 
     /// A copy that could not be read is about to be replaced: its OSD is told that it is bad.
     pub(crate) fn condemn(&mut self, osd: OsdId, object: &HObject) {
-        if self.recovery.spared.remove(&(osd, object.clone())) {
-            let version = self.peers.get(&osd).and_then(|peer| peer.missing.need(object));
+        if self.serving.recovery.spared.remove(&(osd, object.clone())) {
+            let version = self.primary.peers.get(&osd).and_then(|peer| peer.missing.need(object));
             let version = version.unwrap_or_else(|| self.logged_version(object));
-            self.send(osd, &Body::Damaged(object.clone(), version));
+            self.core.send(osd, &Body::Damaged(object.clone(), version));
         }
     }
 }

@@ -63,10 +63,10 @@ fn requests_are_known_although_the_log_was_made_longer_at_its_end() {
     world.write_many(1500);
     for node in &mut world.nodes {
         let mut copy = node.stored(PG);
-        copy.info.log_tail = EVersion::new(20, 1);
-        let mut transaction = copy.transaction(1);
-        copy.set_info_and_intervals(&mut transaction);
-        copy.commit(crate::state::Tag::Progress, transaction);
+        copy.core.copy.info.log_tail = EVersion::new(20, 1);
+        let mut transaction = copy.core.transaction(1);
+        copy.core.set_info_and_intervals(&mut transaction);
+        copy.core.commit(crate::Tag::Progress, transaction);
         while let Some(crate::Output::Storage { kind, .. }) = copy.poll_output() {
             node.ask_store(kind).unwrap();
         }

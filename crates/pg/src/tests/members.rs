@@ -216,7 +216,7 @@ fn a_write_whose_entries_do_not_follow_each_other_is_not_taken() {
             trim: EVersion::ZERO,
             transaction: Transaction::new(),
         };
-        let header = pg.header();
+        let header = pg.core.header();
         pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
         assert_eq!((pg.log().head(), pg.state()), (head, crate::State::Stalled));
     }

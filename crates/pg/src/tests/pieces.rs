@@ -367,7 +367,7 @@ fn piece(version: u32, offset: u64) -> Body {
 fn answers(pieces: &[(u32, u64)]) -> (Vec<Option<u64>>, World) {
     let mut world = World::new(2);
     world.run_script("size 2\n map 20 0 1\n run");
-    let header = world.nodes[0].pg.header();
+    let header = world.nodes[0].pg.core.header();
     let mut wanted = Vec::new();
     for (version, offset) in pieces {
         let node = world.node(OsdId(1));

@@ -208,13 +208,13 @@ fn a_merged_copy_knows_of_the_clones_of_both() {
         let node = world.node(OsdId(osd));
         let part = node.part.as_mut().unwrap();
         for (pg, snap, count) in [(&mut node.pg, 7, 1), (part, 9, 700)] {
-            pg.info.clones = count;
+            pg.core.copy.info.clones = count;
             let clone = |number| object(&format!("clone{number}")).at(SnapId(snap));
             let keys = (0..count).map(|number| index_key(SnapId(snap), &clone(number)));
             let pairs: BTreeMap<Bytes, Bytes> = keys.map(|key| (key, Bytes::new())).collect();
             expected.extend(pairs.keys().filter(|_| osd == 0).cloned());
             let mut transaction = Transaction::new();
-            pg.set_meta(&mut transaction, pairs);
+            pg.core.set_meta(&mut transaction, pairs);
             let done = node.store.execute(RequestKind::Commit(transaction));
             done.unwrap();
         }

@@ -562,7 +562,7 @@ impl World {
             {
                 node.pg.recover_next();
             }
-            if !node.pg.outputs.is_empty() {
+            if !node.pg.core.outputs.is_empty() {
                 return self.drain();
             }
         }

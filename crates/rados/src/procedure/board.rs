@@ -1,12 +1,15 @@
 //! State that a procedure and its steps share: pending requests, and the steps that wait for responses.
 
+use super::guest::{Guest, HostedEngine};
 use super::window::Window;
 use crate::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, OperationReply, Part, Progress,
     Reply, WatchId,
 };
+use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::rc::Rc;
 
 /// A step that waits for one response.
 #[derive(Debug)]
@@ -19,16 +22,20 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// The largest number given to a request or a window.
+    /// The largest number given to a request, a window or an engine.
     last: u64,
     requests: VecDeque<(ClusterRequestId, ClusterRequest)>,
     /// Steps by the number of their request.
     open: BTreeMap<u64, Waiting>,
     /// Steps that perform many operations.
     windows: BTreeMap<u64, Window>,
+    /// Engines that steps host.
+    guests: BTreeMap<u64, Guest>,
     /// Watches that steps have registered, also those that ended.
     watches: Vec<WatchId>,
     label: &'static str,
+    /// Progress that a step counts itself.
+    progress: Option<Progress>,
 }
 
 impl Board {
@@ -96,8 +103,32 @@ impl Board {
         }
     }
 
+    pub fn open_guest(&mut self, engine: Rc<RefCell<dyn HostedEngine>>) -> u64 {
+        let key = self.next_number();
+        self.guests.insert(key, Guest::new(engine));
+        key
+    }
+
+    pub fn close_guest(&mut self, key: u64) {
+        self.guests.remove(&key);
+    }
+
+    /// The engines that steps host, for a moment each.
+    pub fn guests(&self) -> impl Iterator<Item = RefMut<'_, dyn HostedEngine + 'static>> {
+        self.guests.values().map(|guest| guest.engine.borrow_mut())
+    }
+
+    /// The next request of a step, or, if there is none, of a hosted engine.
     pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
-        self.requests.pop_front()
+        if let Some(request) = self.requests.pop_front() {
+            return Some(request);
+        }
+        let last = &mut self.last;
+        let mut number = || {
+            *last += 1;
+            *last
+        };
+        self.guests.values_mut().find_map(|guest| guest.poll_request(&mut number))
     }
 
     /// True if a step can go on with the response. Late and dropped responses answer no step.
@@ -107,6 +138,10 @@ impl Board {
         }
         if let Some(window) = self.windows.values_mut().find(|window| window.awaits(id.number)) {
             return window.handle_response(id.number, answer);
+        }
+        if let Some(guest) = self.guests.values_mut().find(|guest| guest.awaits(id.number)) {
+            guest.handle_response(id.number, answer);
+            return true;
         }
         let Some(waiting) = self.open.get_mut(&id.number) else { return false };
         if let Ok(Reply::Watching(watch)) = answer {
@@ -134,7 +169,12 @@ impl Board {
     }
 
     pub fn progress(&self) -> Option<Progress> {
-        self.windows.values().next().map(Window::progress)
+        let window = self.windows.values().next().map(Window::progress);
+        self.progress.or(window).or_else(|| self.guests().find_map(|engine| engine.progress()))
+    }
+
+    pub fn note_progress(&mut self, progress: Option<Progress>) {
+        self.progress = progress;
     }
 
     pub fn set_label(&mut self, label: &'static str) {
@@ -145,10 +185,12 @@ impl Board {
         self.label
     }
 
-    /// True if the response to some request is outstanding.
+    /// True if the response to some request is outstanding, or an engine is hosted, which has its own.
     pub fn waits(&self) -> bool {
         let is_unanswered = |waiting: &Waiting| waiting.answer.is_none();
-        self.open.values().any(is_unanswered) || self.windows.values().any(Window::is_busy)
+        self.open.values().any(is_unanswered)
+            || self.windows.values().any(Window::is_busy)
+            || !self.guests.is_empty()
     }
 
     fn awaits(&self, number: u64) -> bool {
@@ -160,7 +202,7 @@ impl Board {
         for (id, _) in self.requests.iter().filter(|(id, _)| id.part == Part::STEP) {
             assert!(self.awaits(id.number), "no step waits for the pending request {id:?}");
         }
-        for number in self.open.keys().chain(self.windows.keys()) {
+        for number in self.open.keys().chain(self.windows.keys()).chain(self.guests.keys()) {
             assert!(*number <= self.last, "the number {number} was not given out");
         }
         for window in self.windows.values() {

@@ -19,11 +19,13 @@
 //! Criterion: code that asks and waits is a procedure; code that is told, at any time, is a state machine.
 
 mod board;
+mod guest;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod window;
 
+pub use guest::HostedEngine;
 pub use steps::Steps;
 
 use crate::{
@@ -74,7 +76,8 @@ impl<T> Procedure<T> {
         self.outcome.take()
     }
 
-    /// Progress of the step in progress, if it performs one operation for each of many numbers.
+    /// Progress of the step in progress, if it performs one operation for each of many numbers, hosts an
+    /// engine that knows its own, or counts it itself.
     pub fn progress(&self) -> Option<Progress> {
         self.board.borrow().progress()
     }
@@ -87,14 +90,18 @@ impl<T> Procedure<T> {
         }
     }
 
-    /// Handles an event of a watch; false if no step of this procedure has registered the watch. A
-    /// notification is acknowledged with the reply that `answer` makes of its payload.
+    /// Handles an event of a watch; false if neither a step of this procedure nor an engine that it hosts has
+    /// registered the watch. A step's notification is acknowledged with the reply that `answer` makes of its
+    /// payload.
     pub fn handle_watch_event(
         &mut self,
         event: &WatchEvent,
         answer: impl FnOnce(&Bytes) -> Bytes,
     ) -> bool {
         let mut board = self.board.borrow_mut();
+        if board.guests().any(|mut engine| engine.handle_watch_event(event)) {
+            return true;
+        }
         match event {
             WatchEvent::Notified { watch, notify_id, payload, .. } if board.has_watch(*watch) => {
                 let (watch, notify_id, reply) = (*watch, *notify_id, answer(payload));

@@ -1,9 +1,10 @@
 //! Steps of procedures: requests, and what groups them.
 
 use super::board::Board;
+use super::guest::HostedEngine;
 use crate::{
     ClusterRequest, ClusterResponse, CommandOutput, Operation, OperationReply, Place, PoolRequest,
-    Reply, WatchId,
+    Progress, Reply, WatchId,
 };
 use bytes::Bytes;
 use engine::Duration;
@@ -15,7 +16,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use types::{Epoch, Errno, SnapId};
 use wire::OsdOp;
-use wire::op::request_flags;
 use wire::watch::NotifyResult;
 
 /// Handle with which the function of a procedure performs its steps. A reply of another kind than the request
@@ -47,8 +47,13 @@ impl Steps {
         self.board.borrow_mut().set_label(step);
     }
 
+    /// Notes the progress of a step that counts it itself, or its end.
+    pub fn note_progress(&self, progress: Option<Progress>) {
+        self.board.borrow_mut().note_progress(progress);
+    }
+
     pub async fn operate(&self, operation: Operation) -> Result<OperationReply, Errno> {
-        self.request(ClusterRequest::Operate(operation)).await.and_then(operation_reply)
+        self.request(ClusterRequest::Operate(operation)).await.and_then(Reply::into_operation)
     }
 
     /// Performs operations that only read.
@@ -56,12 +61,9 @@ impl Steps {
         self.operate(Operation::new(place.clone(), ops)).await
     }
 
-    /// Performs operations of which some write, or call class methods that write. They return no outputs, and
-    /// fail on a full pool instead of waiting for space.
+    /// Performs operations of which some write, see [`Operation::write`].
     pub async fn write(&self, place: &Place, ops: Vec<OsdOp>) -> Result<OperationReply, Errno> {
-        let mut operation = Operation::new(place.clone(), ops);
-        operation.flags |= request_flags::WRITE | request_flags::FULL_TRY;
-        self.operate(operation).await
+        self.operate(Operation::write(place.clone(), ops)).await
     }
 
     /// Registers a watch. The procedure acknowledges its notifications until the procedure is dropped.
@@ -145,7 +147,7 @@ impl Steps {
             }
             many.wait_for_replies().await;
             for (number, answer) in many.arrived.drain(..) {
-                let replied = reply(number, answer.and_then(operation_reply));
+                let replied = reply(number, answer.and_then(Reply::into_operation));
                 outcome = outcome.and(replied);
             }
             if outcome.is_err() {
@@ -194,12 +196,18 @@ impl Steps {
         .await;
         outcome
     }
-}
 
-fn operation_reply(reply: Reply) -> Result<OperationReply, Errno> {
-    match reply {
-        Reply::Operation(reply) => Ok(reply),
-        _ => Err(Errno::IO),
+    /// Performs another engine as one step. Its requests pass through the procedure. `turn` runs first, and
+    /// again after each response, until there is an outcome.
+    pub async fn host<E: HostedEngine + 'static, R>(
+        &self,
+        engine: E,
+        mut turn: impl FnMut(&mut E) -> Option<R>,
+    ) -> R {
+        let engine = Rc::new(RefCell::new(engine));
+        let key = self.board.borrow_mut().open_guest(engine.clone());
+        let _stay = Stay { board: &self.board, key };
+        poll_fn(|_| turn(&mut engine.borrow_mut()).map_or(Poll::Pending, Poll::Ready)).await
     }
 }
 
@@ -220,6 +228,18 @@ impl Future for Answer<'_> {
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
         self.board.borrow_mut().abandon(self.number);
+    }
+}
+
+/// The time for which a step hosts an engine.
+struct Stay<'a> {
+    board: &'a RefCell<Board>,
+    key: u64,
+}
+
+impl Drop for Stay<'_> {
+    fn drop(&mut self) {
+        self.board.borrow_mut().close_guest(self.key);
     }
 }
 

@@ -62,6 +62,74 @@ fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
+/// Asks for two objects, and watches a third one.
+#[derive(Default)]
+struct Pair {
+    asked: u64,
+    answers: Vec<(u64, ClusterResponse)>,
+    watch: Option<WatchId>,
+}
+
+impl RequestSource for Pair {
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
+        let request = match self.asked {
+            0 => ClusterRequest::Watch(place("w")),
+            number @ 1..=2 => ClusterRequest::Operate(operation(number)),
+            _ => return None,
+        };
+        self.asked += 1;
+        // The procedure's own numbers must not be taken for these.
+        Some((ClusterRequestId { part: Part(9), number: self.asked }, request))
+    }
+
+    fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
+        assert_eq!(id.part, Part(9));
+        match answer {
+            Ok(Reply::Watching(watch)) => self.watch = Some(watch),
+            answer => self.answers.push((id.number, answer)),
+        }
+    }
+}
+
+impl HostedEngine for Pair {
+    fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
+        matches!(event, WatchEvent::Lost { watch, .. } if Some(*watch) == self.watch)
+    }
+
+    fn progress(&self) -> Option<Progress> {
+        Some(Progress { done: self.answers.len() as u64, total: 2 })
+    }
+}
+
+#[test]
+fn a_hosted_engine_gets_the_answers_to_its_own_requests() {
+    let mut procedure = Procedure::new(|steps| async move {
+        let _ = steps.read(&place("a"), stat()).await;
+        let answers = steps
+            .host(Pair::default(), |pair| match pair.answers.len() {
+                2 => Some(std::mem::take(&mut pair.answers)),
+                _ => None,
+            })
+            .await;
+        let _ = steps.read(&place("b"), stat()).await;
+        answers
+    });
+    let mut polled = Polled::default();
+    assert_eq!(polled.poll(&mut procedure), ["a"]);
+    polled.answer(&mut procedure, "a", done());
+    assert_eq!(polled.poll(&mut procedure), ["watch w", "1", "2"]);
+    polled.answer(&mut procedure, "watch w", Ok(Reply::Watching(WatchId(4))));
+    let lost = |watch| WatchEvent::Lost { watch: WatchId(watch), error: Errno::NOTCONN };
+    assert!(procedure.handle_watch_event(&lost(4), Bytes::clone));
+    assert!(!procedure.handle_watch_event(&lost(5), Bytes::clone));
+    polled.answer(&mut procedure, "2", Err(Errno::PERM));
+    assert_eq!(procedure.progress(), Some(Progress { done: 1, total: 2 }));
+    polled.answer(&mut procedure, "1", done());
+    assert_eq!((polled.poll(&mut procedure), procedure.progress()), (vec!["b".to_owned()], None));
+    polled.answer(&mut procedure, "b", done());
+    assert_eq!(procedure.poll_outcome(), Some(vec![(3, Err(Errno::PERM)), (2, done())]));
+}
+
 #[test]
 fn each_step_is_asked_once_and_the_outcome_told_once() {
     let mut procedure = Procedure::new(|steps| async move {

@@ -4,10 +4,9 @@ use super::Image;
 use super::assemble::AccessResult;
 use super::parent::ObjectRange;
 use crate::part;
-use crate::workflow::operation_reply;
 use crate::{Error, Header};
 use bytes::Bytes;
-use rados::{ClusterRequest, ClusterResponse, Operation, OperationReply};
+use rados::{ClusterRequest, ClusterResponse, Operation, OperationReply, Reply};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::Errno;
@@ -220,7 +219,7 @@ impl Image {
 
     pub(super) fn access_answered(&mut self, key: u64, answer: ClusterResponse) {
         let Some(access) = self.accesses.get(key) else { return };
-        let answer = answer.and_then(operation_reply);
+        let answer = answer.and_then(Reply::into_operation);
         match access.stage {
             Stage::Guarded | Stage::CopyingUp | Stage::CopyingUpFirst => {
                 self.write_answered(key, answer);

@@ -11,11 +11,10 @@ use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId, Respo
 use crate::object_map::{self, ObjectMap};
 use crate::part;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, RequestSource};
 use bytes::Bytes;
 use engine::Duration;
-use rados::{ClusterRequestId, ClusterResponse, WatchId};
+use rados::{ClusterRequestId, ClusterResponse, Steps, WatchId};
 use std::collections::VecDeque;
 use types::Errno;
 
@@ -150,13 +149,13 @@ impl Image {
         let HeaderWatch::Watching(watch) = self.watch else { return };
         let header = self.header.clone();
         let rest = std::mem::take(&mut self.lock.has_yielded).then_some(REST_AFTER_YIELD);
-        self.change_lock(Change::Acquiring(Task::new(move |workflow| {
+        self.change_lock(Change::Acquiring(Task::new(async move |steps| {
             if let Some(rest) = rest {
-                workflow.delay(rest)?;
+                steps.wait(rest).await;
             }
-            match lock::attempt(workflow, &header, watch)? {
+            match lock::attempt(&steps, &header, watch).await? {
                 Attempt::NotYet => Ok(Acquisition::NotYet),
-                Attempt::Taken(me) => read_or_release(workflow, &header, me),
+                Attempt::Taken(me) => read_or_release(&steps, &header, me).await,
             }
         })));
     }
@@ -165,10 +164,10 @@ impl Image {
         let Some(me) = self.lock.held else { return };
         let header = self.header.clone();
         self.set_map(None);
-        self.change_lock(Change::Releasing(Task::new(move |workflow| {
-            object_map::close(workflow, &header)?;
-            lock::release(workflow, &header, WatchId(me.handle))?;
-            workflow.send(|| lock::notification(&header, Notification::ReleasedLock(me)));
+        self.change_lock(Change::Releasing(Task::new(async move |steps| {
+            object_map::close(&steps, &header).await?;
+            lock::release(&steps, &header, WatchId(me.handle)).await?;
+            steps.send(lock::notification(&header, Notification::ReleasedLock(me)));
             Ok(())
         })));
     }
@@ -182,7 +181,7 @@ impl Image {
             return;
         }
         let (header, old) = (self.header.clone(), WatchId(me.handle));
-        let task = Task::new(move |workflow| lock::renew(workflow, &header, old, watch));
+        let task = Task::new(async move |steps| lock::renew(&steps, &header, old, watch).await);
         self.change_lock(Change::Renewing(Renewal { task, watch, is_draining }));
     }
 
@@ -353,9 +352,9 @@ impl Image {
     /// Performs maintenance; requests wait, and no other client writes.
     fn work(&mut self, request: ProxiedRequest) {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
-        let task = Task::new(move |workflow| {
-            crate::tasks::maintain(workflow, &header, &request.action)?;
-            read_as_owner(workflow, &header, me)
+        let task = Task::new(async move |steps| {
+            crate::tasks::maintain(&steps, &header, &request.action).await?;
+            read_as_owner(&steps, &header, me).await
         });
         self.change_lock(Change::Working(task, request.id));
         // A task that was refused has completed already.
@@ -456,31 +455,26 @@ impl Image {
 }
 
 /// Reads the image as the previous owner left it; releases the lock again if that fails.
-fn read_or_release(
-    workflow: &mut Workflow,
+async fn read_or_release(
+    steps: &Steps,
     header: &Header,
     me: ClientId,
-) -> Result<Acquisition, Stop> {
-    let outcome = read_as_owner(workflow, header, me);
-    if let Err(Stop::Failed(_)) = &outcome {
+) -> Result<Acquisition, Error> {
+    let outcome = read_as_owner(steps, header, me).await;
+    if outcome.is_err() {
         // The first error is the one worth reporting.
-        if let Err(Stop::Waiting) = lock::release(workflow, header, WatchId(me.handle)) {
-            return Err(Stop::Waiting);
-        }
-        workflow.send(|| lock::notification(header, Notification::ReleasedLock(me)));
+        let _ = lock::release(steps, header, WatchId(me.handle)).await;
+        steps.send(lock::notification(header, Notification::ReleasedLock(me)));
     }
     outcome
 }
 
-fn read_as_owner(
-    workflow: &mut Workflow,
-    header: &Header,
-    me: ClientId,
-) -> Result<Acquisition, Stop> {
-    let header = header::with_ancestors(workflow, |workflow| {
-        header::read_with_id(workflow, &header.spec, header.id.clone())
-    })?;
-    let map = object_map::open(workflow, &header)?;
+async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<Acquisition, Error> {
+    let header = header::with_ancestors(steps, async || {
+        header::read_with_id(steps, &header.spec, header.id.clone()).await
+    })
+    .await?;
+    let map = object_map::open(steps, &header).await?;
     Ok(Acquisition::Acquired(me, Box::new(header), map))
 }
 

@@ -4,11 +4,10 @@ use super::*;
 use crate::memory::{Cluster, OBJECT, spec};
 use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId};
 use crate::object_map::State;
-use crate::workflow::write_operation;
 use crate::{Features, Piece, remove, remove_snapshot, resize, roll_back, take_snapshot};
 use crate::{MapFindings, check_object_map, open_snapshot, rebuild_object_map};
 use proptest::prelude::*;
-use rados::WatchEvent;
+use rados::{Operation, WatchEvent};
 use types::{Errno, SnapId};
 use wire::OsdOp;
 
@@ -133,7 +132,7 @@ fn a_map_that_cannot_be_kept_up_becomes_invalid() {
     let mut cluster = cluster();
     let mut image = open(&mut cluster);
     let map = cluster.header("a").map_place();
-    let broken = write_operation(map, vec![OsdOp::write_full("no map".into())]);
+    let broken = Operation::write(map, vec![OsdOp::write_full("no map".into())]);
     cluster.answer(crate::ClusterRequest::Operate(broken)).unwrap().unwrap();
     write(&mut cluster, &mut image, 0..2);
     assert!(!cluster.header("a").has_map() && cluster.names("rbd_data").len() == 2);
@@ -152,7 +151,7 @@ fn a_map_that_cannot_be_kept_up_becomes_invalid() {
 fn a_map_that_is_too_short_is_not_used() {
     let mut cluster = cluster();
     let header = cluster.header("a");
-    let short = write_operation(header.map_place(), vec![crate::object_map::calls::resize(2)]);
+    let short = Operation::write(header.map_place(), vec![crate::object_map::calls::resize(2)]);
     cluster.answer(crate::ClusterRequest::Operate(short)).unwrap().unwrap();
     let mut image = open(&mut cluster);
     write(&mut cluster, &mut image, 0..3);
@@ -324,7 +323,7 @@ fn a_map_that_hides_an_object_becomes_invalid() {
     let lie = |cluster: &mut Cluster, objects, state| {
         let ops = vec![crate::object_map::calls::update(objects, state, None)];
         cluster
-            .answer(crate::ClusterRequest::Operate(write_operation(place.clone(), ops)))
+            .answer(crate::ClusterRequest::Operate(Operation::write(place.clone(), ops)))
             .unwrap()
             .unwrap();
         cluster.run(check_object_map(spec("a"), None)).unwrap()

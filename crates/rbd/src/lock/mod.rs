@@ -5,16 +5,18 @@
 //! refuse its requests that are still on their way.
 
 mod calls;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use calls::{LockIdentity, assert_locked, lock, unlock};
 
 use crate::header::{self, Header};
 use crate::notify::{ClientId, Notification, Response};
-use crate::workflow::{Stop, Workflow};
+use crate::steps::NamedSteps;
 use crate::{Error, Features, tasks};
 use calls::{Holder, LockInfo};
 use engine::Duration;
-use rados::{ClusterRequest, Place, Reply, WatchId};
+use rados::{ClusterRequest, Place, Reply, Steps, WatchId};
 use types::{EntityType, Errno};
 
 /// Delay between attempts after the owner agreed to release the lock.
@@ -33,24 +35,24 @@ pub(crate) enum Attempt {
 }
 
 /// Makes one attempt to acquire the lock from its current owner.
-pub(crate) fn attempt(
-    workflow: &mut Workflow,
+pub(crate) async fn attempt(
+    steps: &Steps,
     header: &Header,
     watch: WatchId,
-) -> Result<Attempt, Stop> {
-    let me = ClientId { global_id: identify(workflow)?, handle: watch.0 };
+) -> Result<Attempt, Error> {
+    let me = ClientId { global_id: identify(steps).await?, handle: watch.0 };
     let place = header.place();
     let identity = LockIdentity::of_watch(watch.0);
-    match workflow.try_write(&place, || vec![lock(&identity)])? {
+    match steps.write(&place, vec![lock(&identity)]).await {
         // An earlier attempt, whose response was dropped, may have acquired it.
         Ok(_) | Err(Errno::EXIST) => return Ok(Attempt::Taken(me)),
         Err(Errno::BUSY) => {}
-        Err(errno) => return Err(failed(header, "taking the lock", errno).into()),
+        Err(errno) => return Err(failed(header, "taking the lock", errno)),
     }
-    if let Some(holder) = holder(workflow, header, &place)? {
-        match is_alive(workflow, &place, &holder)? {
-            true => ask_for_it(workflow, header, me)?,
-            false => take_away(workflow, header, &holder, me)?,
+    if let Some(holder) = holder(steps, header, &place).await? {
+        match is_alive(steps, &place, &holder).await? {
+            true => ask_for_it(steps, header, me).await?,
+            false => take_away(steps, header, &holder, me).await?,
         }
     }
     Ok(Attempt::NotYet)
@@ -72,21 +74,19 @@ pub(crate) fn blocklisted(header: &Header) -> Error {
     Error::cluster(text, Errno::BLOCKLISTED)
 }
 
-pub(crate) fn identify(workflow: &mut Workflow) -> Result<u64, Stop> {
-    match workflow.request(|| ClusterRequest::Identify)? {
-        Ok(Reply::Identity { global_id }) => Ok(global_id),
-        _ => Err(Error::cluster("asking for this client's number", Errno::IO).into()),
-    }
+pub(crate) async fn identify(steps: &Steps) -> Result<u64, Error> {
+    let identity = steps.identify().await;
+    identity.map_err(|_| Error::cluster("asking for this client's number", Errno::IO))
 }
 
-fn look_at_lock(workflow: &mut Workflow, place: &Place) -> Result<LockInfo, Stop> {
-    let reply = workflow.read("asking who has the lock", place, || vec![calls::get_info()])?;
-    Ok(crate::calls::output(&reply, 0, "the lock")?)
+async fn look_at_lock(steps: &Steps, place: &Place) -> Result<LockInfo, Error> {
+    let reply = steps.read_step("asking who has the lock", place, vec![calls::get_info()]).await?;
+    crate::calls::output(&reply, 0, "the lock")
 }
 
 /// The current owner; an error if the lock is not one that its owner releases on request.
-fn holder(workflow: &mut Workflow, header: &Header, place: &Place) -> Result<Option<Holder>, Stop> {
-    let info = look_at_lock(workflow, place)?;
+async fn holder(steps: &Steps, header: &Header, place: &Place) -> Result<Option<Holder>, Error> {
+    let info = look_at_lock(steps, place).await?;
     let internal = LockIdentity::of_watch(0).tag.as_bytes();
     let is_ours = info.is_exclusive && info.tag == internal;
     match info.holders.into_iter().next() {
@@ -99,13 +99,13 @@ fn holder(workflow: &mut Workflow, header: &Header, place: &Place) -> Result<Opt
                  lock away",
                 holder.name, holder.addr, holder.cookie
             );
-            Err(Error::cluster(text, Errno::BUSY).into())
+            Err(Error::cluster(text, Errno::BUSY))
         }
     }
 }
 
-fn is_alive(workflow: &mut Workflow, place: &Place, holder: &Holder) -> Result<bool, Stop> {
-    let watchers = tasks::watchers(workflow, place)?;
+async fn is_alive(steps: &Steps, place: &Place, holder: &Holder) -> Result<bool, Error> {
+    let watchers = tasks::watchers(steps, place).await?;
     let is_his = |watcher: &wire::watch::Watcher| {
         let (at, his) = (watcher.addr, holder.addr);
         Some(watcher.cookie) == holder.watch() && (at.socket, at.nonce) == (his.socket, his.nonce)
@@ -114,12 +114,12 @@ fn is_alive(workflow: &mut Workflow, place: &Place, holder: &Holder) -> Result<b
 }
 
 /// Asks the owner to release the lock; fails if it answers that it keeps it.
-fn ask_for_it(workflow: &mut Workflow, header: &Header, me: ClientId) -> Result<(), Stop> {
+async fn ask_for_it(steps: &Steps, header: &Header, me: ClientId) -> Result<(), Error> {
     let request = Notification::RequestLock { from: me, force: false };
-    let answer = workflow.request(|| notification(header, request))?;
+    let answer = steps.request(notification(header, request)).await;
     let replies = match answer {
         Ok(Reply::Notified(result)) => result.replies,
-        Err(Errno::BLOCKLISTED) => return Err(blocklisted(header).into()),
+        Err(Errno::BLOCKLISTED) => return Err(blocklisted(header)),
         _ => Default::default(),
     };
     let responses = replies.values().filter(|reply| !reply.is_empty());
@@ -127,9 +127,10 @@ fn ask_for_it(workflow: &mut Workflow, header: &Header, me: ClientId) -> Result<
     let responses: Vec<Response> = responses.collect();
     if responses.iter().any(|Response(result)| *result == Errno::ROFS.negative()) {
         let text = format!("{} is used by a client that keeps its exclusive lock", header.spec);
-        return Err(Error::cluster(text, Errno::ROFS).into());
+        return Err(Error::cluster(text, Errno::ROFS));
     }
-    workflow.delay(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED })
+    steps.wait(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED }).await;
+    Ok(())
 }
 
 pub(crate) fn notification(header: &Header, notification: Notification) -> ClusterRequest {
@@ -137,47 +138,47 @@ pub(crate) fn notification(header: &Header, notification: Notification) -> Clust
 }
 
 /// Breaks the lock of an owner that does not watch any more.
-fn take_away(
-    workflow: &mut Workflow,
+async fn take_away(
+    steps: &Steps,
     header: &Header,
     holder: &Holder,
     me: ClientId,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let place = header.place();
     // A later owner watches.
-    if !look_at_lock(workflow, &place)?.holders.contains(holder) {
+    if !look_at_lock(steps, &place).await?.holders.contains(holder) {
         return Ok(());
     }
     // The lock is our own, from a watch that ended: our earlier requests stay in order with later ones.
     let is_own =
         holder.name.kind == EntityType::CLIENT && holder.name.number == me.global_id as i64;
-    if !is_own && !blocklist(workflow, header, holder)? {
+    if !is_own && !blocklist(steps, header, holder).await? {
         return Ok(());
     }
-    match workflow.try_write(&place, || vec![calls::break_lock(holder)])? {
+    match steps.write(&place, vec![calls::break_lock(holder)]).await {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(failed(header, "breaking the lock", errno).into()),
+        Err(errno) => Err(failed(header, "breaking the lock", errno)),
     }
 }
 
 /// Blocklists the owner; true once that is done and this client has the map that says so.
-fn blocklist(workflow: &mut Workflow, header: &Header, holder: &Holder) -> Result<bool, Stop> {
+async fn blocklist(steps: &Steps, header: &Header, holder: &Holder) -> Result<bool, Error> {
     let addr = match holder.addr.socket {
         Some(socket) => format!("{socket}/{}", holder.addr.nonce),
-        None => return Err(failed(header, "breaking the lock", Errno::INVAL).into()),
+        None => return Err(failed(header, "breaking the lock", Errno::INVAL)),
     };
     let command = format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"{addr}"}}"#);
-    let result = match workflow.request(|| ClusterRequest::Command(command))? {
-        Ok(Reply::Command(output)) if output.result >= 0 => Ok(()),
-        Ok(Reply::Command(output)) => Err(Errno(output.result.saturating_neg())),
-        Ok(_) => Err(Errno::IO),
+    let result = match steps.command(command).await {
+        Ok(output) if output.result >= 0 => Ok(()),
+        Ok(output) => Err(Errno(output.result.saturating_neg())),
         Err(errno) => Err(errno),
     };
     match result {
         Ok(()) => {}
         // The control store is out of reach, perhaps for a moment.
         Err(Errno::IO | Errno::AGAIN | Errno::TIMEDOUT) => {
-            return workflow.delay(REST_ASKED).map(|()| false);
+            steps.wait(REST_ASKED).await;
+            return Ok(false);
         }
         Err(errno) => {
             let step = format!(
@@ -185,54 +186,50 @@ fn blocklist(workflow: &mut Workflow, header: &Header, holder: &Holder) -> Resul
                  blocklist add`",
                 header.spec
             );
-            return Err(Error::cluster(step, errno).into());
+            return Err(Error::cluster(step, errno));
         }
     }
     // Later requests carry this epoch, so that OSDs learn of the blocklist entry before they execute them.
-    match workflow.request(|| ClusterRequest::NewestMap)? {
+    match steps.newest_map().await {
         Ok(_) => Ok(true),
-        Err(errno) => Err(failed(header, "breaking the lock", errno).into()),
+        Err(errno) => Err(failed(header, "breaking the lock", errno)),
     }
 }
 
 /// Releases the lock; afterwards it is not ours in any case.
-pub(crate) fn release(
-    workflow: &mut Workflow,
-    header: &Header,
-    watch: WatchId,
-) -> Result<(), Stop> {
+pub(crate) async fn release(steps: &Steps, header: &Header, watch: WatchId) -> Result<(), Error> {
     let identity = LockIdentity::of_watch(watch.0);
-    match workflow.try_write(&header.place(), || vec![unlock(&identity)])? {
+    match steps.write(&header.place(), vec![unlock(&identity)]).await {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(failed(header, "giving up the lock", errno).into()),
+        Err(errno) => Err(failed(header, "giving up the lock", errno)),
     }
 }
 
 /// Changes the cookie of a lock that is held to another watch; false if it is not held any more.
-pub(crate) fn renew(
-    workflow: &mut Workflow,
+pub(crate) async fn renew(
+    steps: &Steps,
     header: &Header,
     old: WatchId,
     new: WatchId,
-) -> Result<bool, Stop> {
+) -> Result<bool, Error> {
     let (old, new) = (LockIdentity::of_watch(old.0), LockIdentity::of_watch(new.0));
-    match workflow.try_write(&header.place(), || vec![calls::set_cookie(&old, &new)])? {
+    match steps.write(&header.place(), vec![calls::set_cookie(&old, &new)]).await {
         Ok(_) => Ok(true),
         Err(Errno::BUSY | Errno::NOENT) => Ok(false),
-        Err(errno) => Err(failed(header, "renewing the lock", errno).into()),
+        Err(errno) => Err(failed(header, "renewing the lock", errno)),
     }
 }
 
 /// Takes over a lock that follows the image's lock (an object map's) from its previous owner.
-pub(crate) fn take_over(workflow: &mut Workflow, place: &Place) -> Result<Result<(), Errno>, Stop> {
+pub(crate) async fn take_over(steps: &Steps, place: &Place) -> Result<Result<(), Errno>, Error> {
     loop {
-        match workflow.try_write(place, || vec![lock(&LockIdentity::NONE)])? {
+        match steps.write(place, vec![lock(&LockIdentity::NONE)]).await {
             Ok(_) | Err(Errno::EXIST) => return Ok(Ok(())),
             Err(Errno::BUSY) => {}
             Err(errno) => return Ok(Err(errno)),
         }
-        for holder in look_at_lock(workflow, place)?.holders {
-            match workflow.try_write(place, || vec![calls::break_lock(&holder)])? {
+        for holder in look_at_lock(steps, place).await?.holders {
+            match steps.write(place, vec![calls::break_lock(&holder)]).await {
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Ok(Err(errno)),
             }
@@ -240,57 +237,58 @@ pub(crate) fn take_over(workflow: &mut Workflow, place: &Place) -> Result<Result
     }
 }
 
-/// Runs a function as owner of the image's lock, if the image has that feature.
-pub(crate) fn with_lock<T>(
-    workflow: &mut Workflow,
+/// A lock that could not be released is taken from this client once its watch is unregistered.
+fn warn_of_release(header: &Header, error: &Error) {
+    let image = &header.spec;
+    tracing::warn!(%image, %error, "the exclusive lock was not released and waits to be broken");
+}
+
+/// Runs a function as owner of the image's lock, if the image has that feature. The outcome is the
+/// function's, also if the lock cannot be released.
+pub(crate) async fn with_lock<T>(
+    steps: &Steps,
     header: Header,
-    work: impl FnOnce(&mut Workflow, &Header) -> Result<T, Stop>,
-) -> Result<T, Stop> {
+    work: impl AsyncFnOnce(&Steps, &Header) -> Result<T, Error>,
+) -> Result<T, Error> {
     if !header.features.contains(Features::EXCLUSIVE_LOCK) {
-        return work(workflow, &header);
+        return work(steps, &header).await;
     }
-    let watch = match workflow.request(|| ClusterRequest::Watch(header.place()))? {
-        Ok(Reply::Watching(watch)) => watch,
-        Ok(_) => return Err(failed(&header, "watching the header", Errno::IO).into()),
-        Err(errno) => return Err(failed(&header, "watching the header", errno).into()),
-    };
-    let outcome = match take(workflow, &header, watch) {
-        Ok(me) => {
-            let outcome = work_as_owner(workflow, &header, me, work);
-            if !matches!(outcome, Err(Stop::Waiting)) {
-                release(workflow, &header, watch)?;
-                workflow.send(|| notification(&header, Notification::ReleasedLock(me)));
-            }
-            outcome
+    let watch = steps.watch(header.place()).await;
+    let watch = watch.map_err(|errno| failed(&header, "watching the header", errno))?;
+    let outcome = async {
+        let me = take(steps, &header, watch).await?;
+        let outcome = work_as_owner(steps, &header, me, work).await;
+        match release(steps, &header, watch).await {
+            Ok(()) => steps.send(notification(&header, Notification::ReleasedLock(me))),
+            Err(error) => warn_of_release(&header, &error),
         }
-        Err(stop) => Err(stop),
-    };
-    if !matches!(outcome, Err(Stop::Waiting)) {
-        // A watch that is not unregistered times out.
-        let _ = workflow.request(|| ClusterRequest::Unwatch(watch))?;
+        outcome
     }
+    .await;
+    // A watch that is not unregistered times out.
+    let _ = steps.unwatch(watch).await;
     outcome
 }
 
-fn work_as_owner<T>(
-    workflow: &mut Workflow,
+async fn work_as_owner<T>(
+    steps: &Steps,
     header: &Header,
     me: ClientId,
-    work: impl FnOnce(&mut Workflow, &Header) -> Result<T, Stop>,
-) -> Result<T, Stop> {
-    workflow.send(|| notification(header, Notification::AcquiredLock(me)));
+    work: impl AsyncFnOnce(&Steps, &Header) -> Result<T, Error>,
+) -> Result<T, Error> {
+    steps.send(notification(header, Notification::AcquiredLock(me)));
     // The header is read again: the previous owner may have changed it.
-    let header = header::read_with_id(workflow, &header.spec, header.id.clone())?;
-    work(workflow, &header)
+    let header = header::read_with_id(steps, &header.spec, header.id.clone()).await?;
+    work(steps, &header).await
 }
 
-fn take(workflow: &mut Workflow, header: &Header, watch: WatchId) -> Result<ClientId, Stop> {
+async fn take(steps: &Steps, header: &Header, watch: WatchId) -> Result<ClientId, Error> {
     for _ in 0..TRIES_MAX {
-        if let Attempt::Taken(me) = attempt(workflow, header, watch)? {
+        if let Attempt::Taken(me) = attempt(steps, header, watch).await? {
             return Ok(me);
         }
     }
     let text =
         format!("the client that has the exclusive lock of {} does not give it up", header.spec);
-    Err(Error::cluster(text, Errno::TIMEDOUT).into())
+    Err(Error::cluster(text, Errno::TIMEDOUT))
 }

@@ -4,9 +4,9 @@ use super::{ObjectMap, State, calls, close, load, owned, snapshots};
 use crate::calls::output;
 use crate::header::Header;
 use crate::lock;
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::steps::NamedSteps;
 use crate::{Error, Features};
-use rados::{Operation, OperationReply};
+use rados::{Operation, OperationReply, Steps};
 use types::{Errno, SnapId};
 use wire::OsdOp;
 use wire::op::OpCode;
@@ -38,11 +38,11 @@ pub struct MapFindings {
 }
 
 /// States of all objects of an image, or of the snapshot that the header shows. The caller excludes writers.
-fn examine(workflow: &mut Workflow, shown: &Header) -> Result<ObjectMap, Stop> {
+async fn examine(steps: &Steps, shown: &Header) -> Result<ObjectMap, Error> {
     let image = &shown.spec;
     if shown.objects() > OBJECTS_MAX {
         let text = format!("{image} has more objects than an object map can have, {OBJECTS_MAX}");
-        return Err(Error::refused(text).into());
+        return Err(Error::refused(text));
     }
     let older = shown.snap_context.snaps.iter().copied().filter(|snap| *snap < shown.snap);
     let before = older.max().filter(|_| shown.features.contains(Features::FAST_DIFF));
@@ -50,9 +50,14 @@ fn examine(workflow: &mut Workflow, shown: &Header) -> Result<ObjectMap, Stop> {
         let ops = vec![OsdOp::new(OpCode::LIST_SNAPS)];
         Operation { snap: SnapId::DIR, ..Operation::new(shown.data_place(object), ops) }
     };
-    let state = |answer| state(answer, shown.snap, before).map(|state| state as u8);
+    let mut states = vec![0; shown.objects() as usize];
+    let note = |object, answer| {
+        states[object as usize] = state(answer, shown.snap, before)? as u8;
+        Ok(())
+    };
+    let looked = steps.for_each(0..shown.objects(), |object| Some(list(object)), note).await;
     let step = format!("looking at the objects of {image}");
-    let states = workflow.gather(&step, 0..shown.objects(), list, state)?;
+    looked.map_err(|errno| Error::cluster(step, errno))?;
     Ok(ObjectMap::from_states(&states))
 }
 
@@ -84,45 +89,44 @@ fn version_at(listing: &SnapListing, snap: SnapId) -> Option<SnapId> {
 }
 
 /// Rebuilds the map of the image or snapshot that the header shows. The caller holds the image's lock.
-pub(crate) fn rebuild(workflow: &mut Workflow, shown: &Header) -> Result<(), Stop> {
-    let map = examine(workflow, shown)?;
+pub(crate) async fn rebuild(steps: &Steps, shown: &Header) -> Result<(), Error> {
+    let map = examine(steps, shown).await?;
     let place = shown.map_place();
     let step = format!("saving the object map of {}", shown.spec);
     match shown.snap {
         SnapId::HEAD => {
-            lock::take_over(workflow, &place)?.map_err(|errno| Error::cluster(&step, errno))?;
-            workflow.write(&step, &place, || owned(shown, calls::save(&map)).ops)?;
+            lock::take_over(steps, &place).await?.map_err(|errno| Error::cluster(&step, errno))?;
+            steps.write_step(&step, &place, owned(shown, calls::save(&map)).ops).await?;
         }
-        _ => workflow
-            .write(&step, &place, || write_operation(place.clone(), vec![calls::save(&map)]).ops)?,
+        _ => steps.write_step(&step, &place, vec![calls::save(&map)]).await?,
     }
-    let ops = || vec![calls::clear_flags(shown.snap)];
-    workflow.write("marking the object map as valid", &shown.place(), ops)?;
+    let ops = vec![calls::clear_flags(shown.snap)];
+    steps.write_step("marking the object map as valid", &shown.place(), ops).await?;
     match shown.snap {
-        SnapId::HEAD => close(workflow, shown),
+        SnapId::HEAD => close(steps, shown).await,
         _ => Ok(()),
     }
 }
 
 /// Compares the map of the image or snapshot that the header shows with the objects. The caller holds the
 /// image's lock.
-pub(crate) fn check(workflow: &mut Workflow, shown: &Header) -> Result<MapFindings, Stop> {
-    let said = match load(workflow, shown)? {
+pub(crate) async fn check(steps: &Steps, shown: &Header) -> Result<MapFindings, Error> {
+    let said = match load(steps, shown).await {
         Ok(map) => map,
         Err(errno) => {
-            snapshots::mark_invalid(workflow, shown, shown.snap)?;
+            snapshots::mark_invalid(steps, shown, shown.snap).await?;
             let step = format!(
                 "reading the object map of {}, which is marked as invalid now (`image object-map \
                  rebuild` makes it anew)",
                 shown.spec
             );
-            return Err(Error::cluster(step, errno).into());
+            return Err(Error::cluster(step, errno));
         }
     };
-    let is = examine(workflow, shown)?;
+    let is = examine(steps, shown).await?;
     let findings = compare(&said, &is);
     if findings.wrong > 0 {
-        snapshots::mark_invalid(workflow, shown, shown.snap)?;
+        snapshots::mark_invalid(steps, shown, shown.snap).await?;
     }
     Ok(findings)
 }

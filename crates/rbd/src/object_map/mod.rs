@@ -22,7 +22,7 @@ pub use states::{ObjectMap, State};
 use crate::calls::output;
 use crate::header::Header;
 use crate::lock::{self, LockIdentity};
-use crate::workflow::{Stop, Workflow, write_operation};
+use crate::steps::NamedSteps;
 use crate::{Error, Features};
 use rados::{Operation, Place, Steps};
 use std::ops::Range;
@@ -60,12 +60,12 @@ pub(crate) fn update(
 }
 
 fn owned(header: &Header, op: OsdOp) -> Operation {
-    write_operation(header.map_place(), vec![lock::assert_locked(&LockIdentity::NONE), op])
+    Operation::write(header.map_place(), vec![lock::assert_locked(&LockIdentity::NONE), op])
 }
 
 /// Marks the map invalid in the header.
 pub(crate) fn invalidate(header: &Header) -> Operation {
-    write_operation(header.place(), vec![calls::set_flags(invalid_flags(header), SnapId::HEAD)])
+    Operation::write(header.place(), vec![calls::set_flags(invalid_flags(header), SnapId::HEAD)])
 }
 
 fn invalid_flags(header: &Header) -> u64 {
@@ -77,117 +77,95 @@ fn invalid_flags(header: &Header) -> u64 {
 
 /// Takes the map over from the previous owner of the image's lock, and reads it. `None` if there is no valid
 /// map, or if it had to be marked invalid.
-pub(crate) fn open(workflow: &mut Workflow, header: &Header) -> Result<Option<ObjectMap>, Stop> {
+pub(crate) async fn open(steps: &Steps, header: &Header) -> Result<Option<ObjectMap>, Error> {
     if !header.has_map() {
         return Ok(None);
     }
-    let map = match lock::take_over(workflow, &header.map_place())? {
-        Ok(()) => load(workflow, header)?,
+    let map = match lock::take_over(steps, &header.map_place()).await? {
+        Ok(()) => load(steps, header).await,
         Err(errno) => Err(errno),
     };
     match map {
         Ok(map) => Ok(Some(map)),
-        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header).into()),
+        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header)),
         Err(errno) => {
             let image = &header.spec;
             tracing::warn!(%image, %errno, "the object map cannot be used and becomes invalid");
-            mark_invalid(workflow, header)?;
+            mark_invalid(steps, header).await?;
             Ok(None)
         }
     }
 }
 
 /// Reads the map without owning it.
-pub(crate) fn load(
-    workflow: &mut Workflow,
-    header: &Header,
-) -> Result<Result<ObjectMap, Errno>, Stop> {
-    load_from(workflow, &header.map_place(), header.objects())
+pub(crate) async fn load(steps: &Steps, header: &Header) -> Result<ObjectMap, Errno> {
+    load_from(steps, &header.map_place(), header.objects()).await
 }
 
-/// Reads the map without owning it.
-pub(crate) async fn load_async(steps: &Steps, header: &Header) -> Result<ObjectMap, Errno> {
-    load_from_async(steps, &header.map_place(), header.objects()).await
-}
-
-fn load_from(
-    workflow: &mut Workflow,
-    place: &Place,
-    objects: u64,
-) -> Result<Result<ObjectMap, Errno>, Stop> {
-    let reply = workflow.try_read(place, || vec![calls::load()])?;
-    Ok(reply.and_then(|reply| {
-        let map: ObjectMap = output(&reply, 0, "the object map").map_err(|_| Errno::INVAL)?;
-        // A resize that was interrupted leaves a map that is too long.
-        if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
-    }))
-}
-
-async fn load_from_async(steps: &Steps, place: &Place, objects: u64) -> Result<ObjectMap, Errno> {
+async fn load_from(steps: &Steps, place: &Place, objects: u64) -> Result<ObjectMap, Errno> {
     let reply = steps.read(place, vec![calls::load()]).await?;
     let map: ObjectMap = output(&reply, 0, "the object map").map_err(|_| Errno::INVAL)?;
     // A resize that was interrupted leaves a map that is too long.
     if map.len() >= objects { Ok(map) } else { Err(Errno::RANGE) }
 }
 
-fn mark_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    let ops = || invalidate(header).ops;
-    workflow.write("marking the object map as invalid", &header.place(), ops)
+async fn mark_invalid(steps: &Steps, header: &Header) -> Result<(), Error> {
+    let ops = invalidate(header).ops;
+    steps.write_step("marking the object map as invalid", &header.place(), ops).await
 }
 
 /// Releases the map. A failure is left to the next owner.
-pub(crate) fn close(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
+pub(crate) async fn close(steps: &Steps, header: &Header) -> Result<(), Error> {
     if header.features.contains(Features::OBJECT_MAP) {
-        let _ =
-            workflow.try_write(&header.map_place(), || vec![lock::unlock(&LockIdentity::NONE)])?;
+        let _ = steps.write(&header.map_place(), vec![lock::unlock(&LockIdentity::NONE)]).await;
     }
     Ok(())
 }
 
 /// Applies a change by a task that owns the map; marks the map invalid if the change fails.
-fn keep(
-    workflow: &mut Workflow,
+async fn keep(
+    steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
     operation: impl FnOnce() -> Operation,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if map.is_none() {
         return Ok(());
     }
-    match workflow.try_write(&header.map_place(), || operation().ops)? {
+    match steps.write(&header.map_place(), operation().ops).await {
         Ok(_) => Ok(()),
-        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header).into()),
+        Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header)),
         Err(errno) if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
-            Err(Error::cluster("keeping up the object map", errno).into())
+            Err(Error::cluster("keeping up the object map", errno))
         }
         Err(_) => {
             *map = None;
-            mark_invalid(workflow, header)
+            mark_invalid(steps, header).await
         }
     }
 }
 
 /// Sets the number of objects.
-pub(crate) fn resize(
-    workflow: &mut Workflow,
+pub(crate) async fn resize(
+    steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
     objects: u64,
-) -> Result<(), Stop> {
-    keep(workflow, header, map, || owned(header, calls::resize(objects)))
+) -> Result<(), Error> {
+    keep(steps, header, map, || owned(header, calls::resize(objects))).await
 }
 
 /// Changes all objects that are in one state to another.
-pub(crate) fn update_all(
-    workflow: &mut Workflow,
+pub(crate) async fn update_all(
+    steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
     objects: Range<u64>,
     new: State,
     old: Option<State>,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     match objects.is_empty() {
         true => Ok(()),
-        false => keep(workflow, header, map, || update(header, objects, new, old)),
+        false => keep(steps, header, map, || update(header, objects, new, old)).await,
     }
 }

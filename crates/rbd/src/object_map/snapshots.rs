@@ -5,11 +5,11 @@ use super::{
     MAP_INVALID, ObjectMap, State, calls, close, invalid_flags, keep, load_from, open, owned,
     update_all,
 };
-use crate::Features;
 use crate::calls::{get_flags, output};
 use crate::header::Header;
-use crate::workflow::{Stop, Workflow, write_operation};
-use rados::{Operation, Place};
+use crate::steps::NamedSteps;
+use crate::{Error, Features};
+use rados::{Operation, Place, Steps};
 use types::SnapId;
 use wire::OsdOp;
 
@@ -23,33 +23,33 @@ fn place(header: &Header, snap: SnapId) -> Place {
     }
 }
 
-pub(super) fn mark_invalid(
-    workflow: &mut Workflow,
+pub(super) async fn mark_invalid(
+    steps: &Steps,
     header: &Header,
     snap: SnapId,
-) -> Result<(), Stop> {
-    let ops = || vec![calls::set_flags(invalid_flags(header), snap)];
-    workflow.write("marking an object map as invalid", &header.place(), ops)
+) -> Result<(), Error> {
+    let ops = vec![calls::set_flags(invalid_flags(header), snap)];
+    steps.write_step("marking an object map as invalid", &header.place(), ops).await
 }
 
 /// Gives the newest snapshot, which the header already lists, a copy of the image's map; then marks the
 /// image's existing objects clean.
-pub(crate) fn snapshot_taken(
-    workflow: &mut Workflow,
+pub(crate) async fn snapshot_taken(
+    steps: &Steps,
     header: &Header,
     snap: SnapId,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if !header.has_map() {
         return Ok(());
     }
-    let mut map = open(workflow, header)?;
-    if map.is_none() || !copy(workflow, header, SnapId::HEAD, snap)? {
-        mark_invalid(workflow, header, snap)?;
+    let mut map = open(steps, header).await?;
+    if map.is_none() || !copy(steps, header, SnapId::HEAD, snap).await? {
+        mark_invalid(steps, header, snap).await?;
     }
     if header.features.contains(Features::FAST_DIFF) {
-        keep(workflow, header, &mut map, || owned(header, calls::add_snapshot()))?;
+        keep(steps, header, &mut map, || owned(header, calls::add_snapshot())).await?;
     }
-    close(workflow, header)
+    close(steps, header).await
 }
 
 /// Records that a copy-up has created an object below all snapshots of a clone. In all but the oldest
@@ -64,118 +64,117 @@ pub(crate) fn update_snapshot(
         true => State::Exists,
         false => State::Clean,
     };
-    write_operation(place(header, snap), vec![calls::update(object..object + 1, state, None)])
+    Operation::write(place(header, snap), vec![calls::update(object..object + 1, state, None)])
 }
 
 /// Copies a map; true on success.
-fn copy(workflow: &mut Workflow, header: &Header, from: SnapId, to: SnapId) -> Result<bool, Stop> {
-    let read = || vec![OsdOp::read(0, LENGTH_MAX)];
-    let Ok(reply) = workflow.try_read(&place(header, from), read)? else { return Ok(false) };
+async fn copy(steps: &Steps, header: &Header, from: SnapId, to: SnapId) -> Result<bool, Error> {
+    let read = vec![OsdOp::read(0, LENGTH_MAX)];
+    let Ok(reply) = steps.read(&place(header, from), read).await else { return Ok(false) };
     let data = reply.ops.into_iter().next().map(|op| op.output).unwrap_or_default();
-    let written = workflow.try_write(&place(header, to), || vec![OsdOp::write_full(data)])?;
+    let written = steps.write(&place(header, to), vec![OsdOp::write_full(data)]).await;
     Ok(written.is_ok())
 }
 
 /// Removes a snapshot's map. Objects written before it count as written before the next snapshot.
-pub(crate) fn snapshot_removed(
-    workflow: &mut Workflow,
+pub(crate) async fn snapshot_removed(
+    steps: &Steps,
     header: &Header,
     snap: SnapId,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if !header.features.contains(Features::OBJECT_MAP) {
         return Ok(());
     }
     if header.features.contains(Features::FAST_DIFF) {
-        hand_down(workflow, header, snap)?;
+        hand_down(steps, header, snap).await?;
     }
     // A missing map is as good as removed, and one that stays is never looked up.
-    workflow.try_write(&place(header, snap), || vec![OsdOp::remove()]).map(|_| ())
+    let _ = steps.write(&place(header, snap), vec![OsdOp::remove()]).await;
+    Ok(())
 }
 
 /// `None` if the map is invalid.
-fn load_snapshot(
-    workflow: &mut Workflow,
+async fn load_snapshot(
+    steps: &Steps,
     header: &Header,
     snap: SnapId,
-) -> Result<Option<ObjectMap>, Stop> {
+) -> Result<Option<ObjectMap>, Error> {
     let what = "reading the flags of a snapshot";
-    let reply = workflow.read(what, &header.place(), || vec![get_flags(snap)])?;
+    let reply = steps.read_step(what, &header.place(), vec![get_flags(snap)]).await?;
     let flags: u64 = output(&reply, 0, "the flags of a snapshot")?;
     match flags & MAP_INVALID {
-        0 => Ok(load_from(workflow, &place(header, snap), 0)?.ok()),
+        0 => Ok(load_from(steps, &place(header, snap), 0).await.ok()),
         _ => Ok(None),
     }
 }
 
-fn hand_down(workflow: &mut Workflow, header: &Header, snap: SnapId) -> Result<(), Stop> {
+async fn hand_down(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
     let newer = header.snap_context.snaps.iter().filter(|other| **other > snap);
     let heir = newer.min().copied();
-    let Some(removed) = load_snapshot(workflow, header, snap)? else {
-        return mark_invalid(workflow, header, heir.unwrap_or(SnapId::HEAD));
+    let Some(removed) = load_snapshot(steps, header, snap).await? else {
+        return mark_invalid(steps, header, heir.unwrap_or(SnapId::HEAD)).await;
     };
     match heir {
         Some(heir) => {
-            let ops = || vec![calls::remove_snapshot(&removed)];
-            match workflow.try_write(&place(header, heir), ops)? {
+            let ops = vec![calls::remove_snapshot(&removed)];
+            match steps.write(&place(header, heir), ops).await {
                 Ok(_) => Ok(()),
-                Err(_) => mark_invalid(workflow, header, heir),
+                Err(_) => mark_invalid(steps, header, heir).await,
             }
         }
         None => {
-            let mut map = open(workflow, header)?;
-            keep(workflow, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))?;
-            close(workflow, header)
+            let mut map = open(steps, header).await?;
+            keep(steps, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))
+                .await?;
+            close(steps, header).await
         }
     }
 }
 
 /// Marks the maps of the image and of all its snapshots invalid.
-pub(crate) fn mark_all_invalid(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
+pub(crate) async fn mark_all_invalid(steps: &Steps, header: &Header) -> Result<(), Error> {
     for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
-        mark_invalid(workflow, header, snap)?;
+        mark_invalid(steps, header, snap).await?;
     }
     Ok(())
 }
 
 /// Creates empty maps for an image that gets the feature.
-pub(crate) fn make_empty(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    mark_all_invalid(workflow, header)?;
-    let ops = || vec![calls::resize(header.objects())];
+pub(crate) async fn make_empty(steps: &Steps, header: &Header) -> Result<(), Error> {
+    mark_all_invalid(steps, header).await?;
+    let ops = vec![calls::resize(header.objects())];
     // A map left by an interrupted attempt will do.
-    workflow.try_write(&header.map_place(), ops).map(|_| ())
+    let _ = steps.write(&header.map_place(), ops).await;
+    Ok(())
 }
 
 /// Removes the maps of an image that has lost the feature.
-pub(crate) fn remove_all(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
+pub(crate) async fn remove_all(steps: &Steps, header: &Header) -> Result<(), Error> {
     for snap in header.snap_context.snaps.iter().copied().chain([SnapId::HEAD]) {
-        let _ = workflow.try_write(&place(header, snap), || vec![OsdOp::remove()])?;
-        let ops = || vec![calls::clear_flags(snap)];
-        workflow.write("clearing flags", &header.place(), ops)?;
+        let _ = steps.write(&place(header, snap), vec![OsdOp::remove()]).await;
+        let ops = vec![calls::clear_flags(snap)];
+        steps.write_step("clearing flags", &header.place(), ops).await?;
     }
     Ok(())
 }
 
 /// Called before a rollback, in which any object may come to exist.
-pub(crate) fn rolling_back(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    let mut map = open(workflow, header)?;
-    update_all(workflow, header, &mut map, 0..header.objects(), State::Exists, None)
+pub(crate) async fn rolling_back(steps: &Steps, header: &Header) -> Result<(), Error> {
+    let mut map = open(steps, header).await?;
+    update_all(steps, header, &mut map, 0..header.objects(), State::Exists, None).await
 }
 
 /// Called after a rollback, when the existing objects are known again.
-pub(crate) fn rolled_back(
-    workflow: &mut Workflow,
-    header: &Header,
-    snap: SnapId,
-) -> Result<(), Stop> {
+pub(crate) async fn rolled_back(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
     if !header.has_map() {
         return Ok(());
     }
-    let map = load_snapshot(workflow, header, snap)?;
+    let map = load_snapshot(steps, header, snap).await?;
     if let Some(map) = map.filter(|map| map.len() >= header.objects()) {
         // The difference from the newest snapshot is not known.
         let map = map.without_clean();
         let mut owner = Some(map.clone());
-        keep(workflow, header, &mut owner, || owned(header, calls::save(&map)))?;
+        keep(steps, header, &mut owner, || owned(header, calls::save(&map))).await?;
     }
-    close(workflow, header)
+    close(steps, header).await
 }

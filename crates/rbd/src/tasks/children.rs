@@ -6,7 +6,6 @@ use crate::header::{self, Header};
 use crate::names::{ImageSpec, Pool, text};
 use crate::snapshot::{self, Snapshot};
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use bytes::Bytes;
 use rados::Steps;
 use std::collections::BTreeSet;
@@ -27,11 +26,11 @@ pub struct Child {
 /// Lists the clones of an image, or of one of its snapshots. `pools` names all pools and namespaces of the
 /// cluster.
 pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) -> Task<Vec<Child>> {
-    Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &image).await?;
+    Task::new(async move |steps| {
+        let header = header::read(&steps, &image).await?;
         let snapshots = match &snapshot {
-            Some(name) => vec![snapshot::find_async(&steps, &header, name).await?],
-            None => snapshot::read_all_async(&steps, &header).await?,
+            Some(name) => vec![snapshot::find(&steps, &header, name).await?],
+            None => snapshot::read_all(&steps, &header).await?,
         };
         let mut children = Vec::new();
         for snapshot in &snapshots {
@@ -53,7 +52,7 @@ async fn children_of(
 ) -> Result<Vec<(Pool, String)>, Error> {
     let mut children = new_children(steps, header, snapshot.id).await?;
     for pool in pools.iter().filter(|_| snapshot.is_protected()) {
-        let ids = old_children_async(steps, header, snapshot.id, pool).await?;
+        let ids = old_children(steps, header, snapshot.id, pool).await?;
         children.extend(ids.into_iter().map(|id| (pool.clone(), id)));
     }
     Ok(children)
@@ -80,26 +79,7 @@ async fn new_children(
 }
 
 /// Ids of the clones of format 1 in a pool.
-pub(super) fn old_children(
-    workflow: &mut Workflow,
-    header: &Header,
-    snap: SnapId,
-    pool: &Pool,
-) -> Result<Vec<String>, Stop> {
-    let parent = (header.spec.pool.id.0, header.id.as_str(), snap);
-    match workflow.try_read(&pool.children(), || vec![calls::get_old_children(parent)])? {
-        Ok(reply) => {
-            let ids: BTreeSet<Bytes> = calls::output(&reply, 0, "the clones")?;
-            let ids = ids.into_iter().map(|id| text(id, "a clone's id"));
-            Ok(ids.collect::<Result<_, Error>>()?)
-        }
-        Err(Errno::NOENT) => Ok(Vec::new()),
-        Err(errno) => Err(Error::cluster(format!("asking for clones in {pool}"), errno).into()),
-    }
-}
-
-/// Ids of the clones of format 1 in a pool.
-pub(super) async fn old_children_async(
+pub(super) async fn old_children(
     steps: &Steps,
     header: &Header,
     snap: SnapId,

@@ -5,11 +5,12 @@ use super::parents::{self, CloneFormat};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot::{self, Snapshot};
+use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
+use crate::work::work;
 use crate::{Error, Features, ImageSpec, Request, calls};
 use bytes::Bytes;
-use rados::Place;
+use rados::{Place, Steps};
 use std::collections::BTreeMap;
 use types::PoolId;
 
@@ -71,75 +72,73 @@ impl CloneSpec {
 
 /// Creates an image that shows a snapshot's data until it is written.
 pub fn clone_image(spec: CloneSpec) -> Task<()> {
-    Task::new(move |workflow| {
-        let parent = header::read(workflow, &spec.parent)?;
-        let snapshot = snapshot::find(workflow, &parent, &spec.snapshot)?;
+    Task::new(async move |steps| {
+        let parent = header::read(&steps, &spec.parent).await?;
+        let snapshot = snapshot::find(&steps, &parent, &spec.snapshot).await?;
         spec.check(&parent, &snapshot)?;
         let child = spec.child(&parent, &snapshot);
         let (image, id, format) = (&spec.image, &spec.id, spec.format);
         let place = image.pool.header(id);
         let link =
-            |workflow: &mut Workflow| parents::link(workflow, &parent, &snapshot, &place, format);
-        let furnish = |workflow: &mut Workflow| {
-            parents::attach(workflow, &parent, snapshot.id, image, id, format)?;
-            copy_metadata(workflow, &parent, &place)
+            async |steps: &Steps| parents::link(steps, &parent, &snapshot, &place, format).await;
+        let furnish = async |steps: &Steps| {
+            parents::attach(steps, &parent, snapshot.id, image, id, format).await?;
+            copy_metadata(steps, &parent, &place).await
         };
-        match make_image(workflow, &child, link, furnish) {
-            Err(Stop::Failed(error)) => {
-                let of = header::Parent {
-                    pool: parent.spec.pool.id,
-                    namespace: parent.spec.pool.namespace.clone(),
-                    image: parent.id.clone(),
-                    snapshot: snapshot.id,
-                    overlap: snapshot.size,
-                };
-                // Errors of the rollback are dropped: the first error is the one worth reporting.
-                match parents::leave(workflow, image, id, &of, format) {
-                    Err(Stop::Waiting) => Err(Stop::Waiting),
-                    _ => Err(error.into()),
-                }
-            }
-            outcome => outcome,
+        let outcome = make_image(&steps, &child, link, furnish).await;
+        if outcome.is_err() {
+            let of = header::Parent {
+                pool: parent.spec.pool.id,
+                namespace: parent.spec.pool.namespace.clone(),
+                image: parent.id.clone(),
+                snapshot: snapshot.id,
+                overlap: snapshot.size,
+            };
+            // Errors of the rollback are dropped: the first error is the one worth reporting.
+            let _ = parents::leave(&steps, image, id, &of, format).await;
         }
+        outcome
     })
 }
 
 /// Copies the metadata of the parent (its settings, for example) to the clone.
-fn copy_metadata(workflow: &mut Workflow, parent: &Header, child: &Place) -> Result<(), Stop> {
+async fn copy_metadata(steps: &Steps, parent: &Header, child: &Place) -> Result<(), Error> {
     let mut last = Bytes::new();
     loop {
-        let ops = || vec![calls::list_metadata(&last, METADATA_PAGE)];
-        let reply = workflow.read("reading the parent's metadata", &parent.place(), ops)?;
+        let ops = vec![calls::list_metadata(&last, METADATA_PAGE)];
+        let reply = steps.read_step("reading the parent's metadata", &parent.place(), ops).await?;
         let page: BTreeMap<Bytes, Bytes> = calls::output(&reply, 0, "the metadata")?;
         let Some(newest) = page.last_key_value().map(|(key, _)| key.clone()) else { return Ok(()) };
-        let ops = || vec![calls::set_metadata(&page)];
-        workflow.write("copying the parent's metadata", child, ops)?;
+        let ops = vec![calls::set_metadata(&page)];
+        steps.write_step("copying the parent's metadata", child, ops).await?;
         last = newest;
     }
 }
 
 /// Copies all of the parent's data that a clone shows into the clone, and detaches it.
 pub fn flatten(image: ImageSpec) -> Task<()> {
-    Task::new(move |workflow| {
-        let header = header::with_ancestors(workflow, |workflow| header::read(workflow, &image))?;
+    Task::new(async move |steps| {
+        let header =
+            header::with_ancestors(&steps, async || header::read(&steps, &image).await).await?;
         header.features.check_writable(&image.to_string())?;
         let Some(parent) = &header.parent else {
-            return Err(Error::refused(format!("{image} is no clone")).into());
+            return Err(Error::refused(format!("{image} is no clone")));
         };
-        copy_up(workflow, &header, 0, parent.overlap)?;
-        with_lock(workflow, header, parents::become_independent)
+        copy_up(&steps, &header, 0, parent.overlap).await?;
+        with_lock(&steps, header, parents::become_independent).await
     })
 }
 
 /// Copies the parent's data of all objects that a range touches.
-fn copy_up(workflow: &mut Workflow, header: &Header, start: u64, end: u64) -> Result<(), Stop> {
+async fn copy_up(steps: &Steps, header: &Header, start: u64, end: u64) -> Result<(), Error> {
     let chunk = header.layout.object_size() * header.layout.stripe_count();
     let chunks = start / chunk..end.div_ceil(chunk);
-    workflow.work("copying what the parent has", header, chunks, |number, header| {
+    work(steps, header, chunks, |number, header| {
         let offset = number * chunk;
         let length = chunk.min(header.size.saturating_sub(offset));
         (length > 0).then_some(Request::CopyUp { offset, length })
     })
+    .await
 }
 
 /// True if a shrink to that size reduces the overlap with the parent while snapshots keep theirs. Their share
@@ -149,16 +148,16 @@ pub(super) fn must_copy_up(header: &Header, size: u64) -> bool {
     size < overlap && !header.snap_context.snaps.is_empty()
 }
 
-pub(super) fn copy_up_before_shrinking(
-    workflow: &mut Workflow,
+pub(super) async fn copy_up_before_shrinking(
+    steps: &Steps,
     image: &ImageSpec,
     header: &Header,
     size: u64,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if !must_copy_up(header, size) {
         return Ok(());
     }
-    let header = header::with_ancestors(workflow, |workflow| header::read(workflow, image))?;
+    let header = header::with_ancestors(steps, async || header::read(steps, image).await).await?;
     let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
-    copy_up(workflow, &header, size, overlap)
+    copy_up(steps, &header, size, overlap).await
 }

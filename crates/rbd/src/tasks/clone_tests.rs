@@ -125,7 +125,7 @@ fn a_clone_gets_its_parents_metadata() {
     let pairs: BTreeMap<Bytes, Bytes> =
         (0..100).map(|number| (format!("key{number}").into(), "value".into())).collect();
     let place = cluster.header("a").place();
-    let set = crate::workflow::write_operation(place, vec![crate::calls::set_metadata(&pairs)]);
+    let set = rados::Operation::write(place, vec![crate::calls::set_metadata(&pairs)]);
     cluster.answer(ClusterRequest::Operate(set)).unwrap().unwrap();
     cluster.run(clone_image(clone_spec("a", "s", "c"))).unwrap();
     let list = vec![crate::calls::list_metadata(b"", 1000)];

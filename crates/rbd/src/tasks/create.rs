@@ -1,8 +1,8 @@
 //! Creation of an image.
 
 use crate::names::data_prefix;
+use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Layout, calls, object_map};
 use rados::Steps;
 use types::{Errno, PoolId};
@@ -64,57 +64,45 @@ impl CreateSpec {
 }
 
 pub fn create(spec: CreateSpec) -> Task<()> {
-    Task::new(move |workflow| make_image(workflow, &spec, |_| Ok(()), |_| Ok(())))
+    Task::new(async move |steps| {
+        make_image(&steps, &spec, async |_| Ok(()), async |_| Ok(())).await
+    })
 }
 
 /// Creates an image, or a clone if `link` names a parent. A client that resolves the name finds a complete
 /// header, and the object map. Of two clients that create the same name one fails to claim it; a later
 /// failure releases the claim. The directory lists the image last.
-pub(super) fn make_image(
-    workflow: &mut Workflow,
-    spec: &CreateSpec,
-    link: impl FnOnce(&mut Workflow) -> Result<(), Stop>,
-    furnish: impl FnOnce(&mut Workflow) -> Result<(), Stop>,
-) -> Result<(), Stop> {
-    spec.check()?;
-    make_header(workflow, spec)?;
-    let made = complete(workflow, spec, link);
-    match made.and_then(|()| claim_name(workflow, &spec.image, &spec.id)) {
-        Err(Stop::Failed(error)) => {
-            clean_up(workflow, spec)?;
-            return Err(error.into());
-        }
-        outcome => outcome?,
-    }
-    match furnish(workflow).and_then(|()| enter(workflow, spec)) {
-        Err(Stop::Failed(error)) => {
-            clean_up(workflow, spec)?;
-            let remove = || vec![OsdOp::remove()];
-            let _ = workflow.try_write(&spec.image.pool.id_object(&spec.image.name), remove)?;
-            Err(error.into())
-        }
-        outcome => outcome,
-    }
-}
-
-/// Binds a name to an id; fails if the name is bound already.
-pub(super) fn claim_name(workflow: &mut Workflow, image: &ImageSpec, id: &str) -> Result<(), Stop> {
-    let ops = || vec![OsdOp::create(true), calls::set_id(id)];
-    match workflow.try_write(&image.pool.id_object(&image.name), ops)? {
-        Ok(_) => Ok(()),
-        Err(Errno::EXIST) => {
-            Err(Error::cluster(format!("there is already an image {image}"), Errno::EXIST).into())
-        }
-        Err(errno) => Err(Error::cluster(format!("claiming the name {image}"), errno).into()),
-    }
-}
-
-/// Binds a name to an id; fails if the name is bound already.
-pub(super) async fn claim_name_async(
+pub(super) async fn make_image(
     steps: &Steps,
-    image: &ImageSpec,
-    id: &str,
+    spec: &CreateSpec,
+    link: impl AsyncFnOnce(&Steps) -> Result<(), Error>,
+    furnish: impl AsyncFnOnce(&Steps) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    spec.check()?;
+    make_header(steps, spec).await?;
+    let claimed = async {
+        complete(steps, spec, link).await?;
+        claim_name(steps, &spec.image, &spec.id).await
+    };
+    if let Err(error) = claimed.await {
+        clean_up(steps, spec).await;
+        return Err(error);
+    }
+    let entered = async {
+        furnish(steps).await?;
+        enter(steps, spec).await
+    };
+    let outcome = entered.await;
+    if outcome.is_err() {
+        clean_up(steps, spec).await;
+        let remove = vec![OsdOp::remove()];
+        let _ = steps.write(&spec.image.pool.id_object(&spec.image.name), remove).await;
+    }
+    outcome
+}
+
+/// Binds a name to an id; fails if the name is bound already.
+pub(super) async fn claim_name(steps: &Steps, image: &ImageSpec, id: &str) -> Result<(), Error> {
     let ops = vec![OsdOp::create(true), calls::set_id(id)];
     match steps.write(&image.pool.id_object(&image.name), ops).await {
         Ok(_) => Ok(()),
@@ -125,48 +113,43 @@ pub(super) async fn claim_name_async(
     }
 }
 
-fn make_header(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
+async fn make_header(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
     let pool = &spec.image.pool;
     let prefix = data_prefix(pool.id, &spec.id, spec.data_pool.is_some());
     let data_pool = spec.data_pool.map_or(-1, |pool| pool.0);
     let features = spec.features().0;
-    workflow.write("making the header", &pool.header(&spec.id), || {
-        vec![
-            OsdOp::create(true),
-            calls::create(spec.size, spec.order, features, &prefix, data_pool),
-        ]
-    })
+    let create = calls::create(spec.size, spec.order, features, &prefix, data_pool);
+    let ops = vec![OsdOp::create(true), create];
+    steps.write_step("making the header", &pool.header(&spec.id), ops).await
 }
 
-fn complete(
-    workflow: &mut Workflow,
+async fn complete(
+    steps: &Steps,
     spec: &CreateSpec,
-    link: impl FnOnce(&mut Workflow) -> Result<(), Stop>,
-) -> Result<(), Stop> {
+    link: impl AsyncFnOnce(&Steps) -> Result<(), Error>,
+) -> Result<(), Error> {
     let pool = &spec.image.pool;
     if let Some((unit, count)) = spec.striping {
         // This is an operation of its own, since a class need not see what the same operation vector has
         // created.
-        let ops = || vec![calls::set_stripe_unit_count(unit, count)];
-        workflow.write("setting the striping", &pool.header(&spec.id), ops)?;
+        let ops = vec![calls::set_stripe_unit_count(unit, count)];
+        steps.write_step("setting the striping", &pool.header(&spec.id), ops).await?;
     }
     if spec.features().contains(Features::OBJECT_MAP) {
-        let ops = || vec![object_map::calls::resize(spec.objects())];
-        workflow.write("making the object map", &pool.object_map(&spec.id), ops)?;
+        let ops = vec![object_map::calls::resize(spec.objects())];
+        steps.write_step("making the object map", &pool.object_map(&spec.id), ops).await?;
     }
-    link(workflow)
+    link(steps).await
 }
 
-fn enter(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
-    let ops = || vec![calls::directory_add(&spec.image.name, &spec.id)];
-    workflow.write("adding the image to the directory", &spec.image.pool.directory(), ops)
+async fn enter(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
+    let ops = vec![calls::directory_add(&spec.image.name, &spec.id)];
+    steps.write_step("adding the image to the directory", &spec.image.pool.directory(), ops).await
 }
 
 /// Removes what was created before the name was claimed; errors of the removal are dropped.
-fn clean_up(workflow: &mut Workflow, spec: &CreateSpec) -> Result<(), Stop> {
+async fn clean_up(steps: &Steps, spec: &CreateSpec) {
     let pool = &spec.image.pool;
-    let remove = || vec![OsdOp::remove()];
-    let _ = workflow.try_write(&pool.object_map(&spec.id), remove)?;
-    let _ = workflow.try_write(&pool.header(&spec.id), remove)?;
-    Ok(())
+    let _ = steps.write(&pool.object_map(&spec.id), vec![OsdOp::remove()]).await;
+    let _ = steps.write(&pool.header(&spec.id), vec![OsdOp::remove()]).await;
 }

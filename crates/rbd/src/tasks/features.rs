@@ -3,9 +3,10 @@
 use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
+use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, calls, object_map};
+use rados::Steps;
 
 /// Features that this client can enable and disable.
 const MUTABLE: Features =
@@ -16,13 +17,14 @@ const REMOVABLE: Features = Features(MUTABLE.0 | Features::DEEP_FLATTEN.0);
 /// Enables or disables features. A new object map is empty and marked invalid; [`crate::rebuild_object_map`]
 /// fills it.
 pub fn change_features(spec: ImageSpec, features: Features, is_on: bool) -> Task<()> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &spec)?;
+    Task::new(async move |steps| {
+        let header = header::read(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
-        with_lock(workflow, header, |workflow, header| match is_on {
-            true => enable(workflow, header, features),
-            false => disable(workflow, header, features),
+        with_lock(&steps, header, async |steps, header| match is_on {
+            true => enable(steps, header, features).await,
+            false => disable(steps, header, features).await,
         })
+        .await
     })
 }
 
@@ -33,7 +35,7 @@ fn check(features: Features, can: Features, what: &str) -> Result<(), Error> {
     }
 }
 
-fn enable(workflow: &mut Workflow, header: &Header, wanted: Features) -> Result<(), Stop> {
+async fn enable(steps: &Steps, header: &Header, wanted: Features) -> Result<(), Error> {
     check(wanted, MUTABLE, "given to an image")?;
     let new = wanted.without(header.features);
     let after = header.features.with(new);
@@ -44,14 +46,14 @@ fn enable(workflow: &mut Workflow, header: &Header, wanted: Features) -> Result<
     // The flags are set first, so that no client uses a map that is not filled yet.
     let header = Header { features: after, ..header.clone() };
     if new.contains(Features::OBJECT_MAP) {
-        object_map::make_empty(workflow, &header)?;
+        object_map::make_empty(steps, &header).await?;
     } else if new.contains(Features::FAST_DIFF) {
-        object_map::mark_all_invalid(workflow, &header)?;
+        object_map::mark_all_invalid(steps, &header).await?;
     }
-    set(workflow, &header, new, new)
+    set(steps, &header, new, new).await
 }
 
-fn disable(workflow: &mut Workflow, header: &Header, unwanted: Features) -> Result<(), Stop> {
+async fn disable(steps: &Steps, header: &Header, unwanted: Features) -> Result<(), Error> {
     check(unwanted, REMOVABLE, "taken away")?;
     let unwanted = match unwanted.contains(Features::OBJECT_MAP) {
         true => unwanted.with(Features::FAST_DIFF),
@@ -62,20 +64,15 @@ fn disable(workflow: &mut Workflow, header: &Header, unwanted: Features) -> Resu
     if gone == Features::NONE {
         return Ok(());
     }
-    set(workflow, header, Features::NONE, gone)?;
+    set(steps, header, Features::NONE, gone).await?;
     if gone.contains(Features::OBJECT_MAP) {
-        object_map::remove_all(workflow, header)?;
+        object_map::remove_all(steps, header).await?;
     }
     Ok(())
 }
 
-fn set(
-    workflow: &mut Workflow,
-    header: &Header,
-    new: Features,
-    mask: Features,
-) -> Result<(), Stop> {
-    let ops = || vec![calls::set_features(new.0, mask.0)];
-    workflow.write("changing the features", &header.place(), ops)?;
-    tell_watchers(workflow, &header.place())
+async fn set(steps: &Steps, header: &Header, new: Features, mask: Features) -> Result<(), Error> {
+    let ops = vec![calls::set_features(new.0, mask.0)];
+    steps.write_step("changing the features", &header.place(), ops).await?;
+    tell_watchers(steps, &header.place()).await
 }

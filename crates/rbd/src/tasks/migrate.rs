@@ -10,11 +10,12 @@ use crate::calls::{self, MigrationState, TrashEntry};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::snapshot;
+use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::transfer::Plan;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Features, ImageSpec, Pool, object_map};
 use bytes::Bytes;
+use rados::Steps;
 use types::{Errno, MigrationSpec, PoolId, SnapId};
 use wire::OsdOp;
 
@@ -32,12 +33,12 @@ pub enum Migration {
 /// `image` names the target, or what the source was called. `pools` lists all pools, and the namespaces in
 /// which a source may lie in the trash.
 pub fn migrate(image: ImageSpec, action: Migration, pools: Vec<Pool>) -> Task<()> {
-    Task::new(move |workflow| {
-        let found = find(workflow, &image, &pools)?;
+    Task::new(async move |steps| {
+        let found = find(&steps, &image, &pools).await?;
         match action {
-            Migration::Execute => execute(workflow, found),
-            Migration::Commit => commit(workflow, found),
-            Migration::Abort => abort(workflow, found),
+            Migration::Execute => execute(&steps, found).await,
+            Migration::Commit => commit(&steps, found).await,
+            Migration::Abort => abort(&steps, found).await,
         }
     })
 }
@@ -56,69 +57,72 @@ struct Move {
     target_id: String,
 }
 
-fn find(workflow: &mut Workflow, image: &ImageSpec, pools: &[Pool]) -> Result<Move, Stop> {
-    match header::find_id(workflow, image) {
-        Ok(id) => match migration_of(workflow, &image.pool, &id)? {
-            Some(spec) if spec.is_destination() => from_target(workflow, image, id, spec, pools),
+async fn find(steps: &Steps, image: &ImageSpec, pools: &[Pool]) -> Result<Move, Error> {
+    match header::find_id(steps, image).await {
+        Ok(id) => match migration_of(steps, &image.pool, &id).await? {
+            Some(spec) if spec.is_destination() => from_target(steps, image, id, spec, pools).await,
             // Only the last step of the abort is left.
             Some(spec) => {
                 let entry = TrashEntry::moving(&image.name);
-                from_source(workflow, (image.pool.clone(), id, entry, spec), pools)
+                from_source(steps, (image.pool.clone(), id, entry, spec), pools).await
             }
-            None => search(workflow, pools, |_, _, _, spec| spec.image == id.as_bytes())?
-                .map_or_else(
-                    || Err(not_moving(image)),
-                    |found| from_source(workflow, found, pools),
-                ),
+            None => {
+                let is_meant = |_: &Pool, _: &str, _: &TrashEntry, spec: &MigrationSpec| {
+                    spec.image == id.as_bytes()
+                };
+                match search(steps, pools, is_meant).await? {
+                    Some(found) => from_source(steps, found, pools).await,
+                    None => Err(not_moving(image)),
+                }
+            }
         },
-        Err(Stop::Failed(error)) if error.errno() == Errno::NOENT => {
+        Err(error) if error.errno() == Errno::NOENT => {
             let is_meant = |pool: &Pool, _: &str, entry: &TrashEntry, spec: &MigrationSpec| {
                 let was = pool == &image.pool && entry.name == image.name;
                 was || spec.pool == image.pool.id.0 && spec.image_name == image.name.as_bytes()
             };
-            match search(workflow, pools, is_meant)? {
-                Some(found) => from_source(workflow, found, pools),
-                None => Err(error.into()),
+            match search(steps, pools, is_meant).await? {
+                Some(found) => from_source(steps, found, pools).await,
+                None => Err(error),
             }
         }
-        Err(stop) => Err(stop),
+        Err(error) => Err(error),
     }
 }
 
-fn not_moving(image: &ImageSpec) -> Stop {
+fn not_moving(image: &ImageSpec) -> Error {
     Error::refused(format!("{image} is not being moved; `rbd migration prepare` begins that"))
-        .into()
 }
 
-fn foreground(image: &ImageSpec, why: &str) -> Stop {
-    Error::refused(format!("{why}: use `rbd migration` for {image} instead of a task")).into()
+fn foreground(image: &ImageSpec, why: &str) -> Error {
+    Error::refused(format!("{why}: use `rbd migration` for {image} instead of a task"))
 }
 
 /// The migration spec of a header; `None` also if there is no header.
-fn migration_of(
-    workflow: &mut Workflow,
+async fn migration_of(
+    steps: &Steps,
     pool: &Pool,
     id: &str,
-) -> Result<Option<MigrationSpec>, Stop> {
-    match workflow.try_read(&pool.header(id), || vec![calls::get_migration()])? {
+) -> Result<Option<MigrationSpec>, Error> {
+    match steps.read(&pool.header(id), vec![calls::get_migration()]).await {
         Ok(reply) => Ok(Some(calls::output(&reply, 0, "the migration")?)),
         Err(Errno::INVAL | Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::cluster("reading the migration", errno).into()),
+        Err(errno) => Err(Error::cluster("reading the migration", errno)),
     }
 }
 
 type TrashedSource = (Pool, String, TrashEntry, MigrationSpec);
 
 /// Finds the source in the trash.
-fn search(
-    workflow: &mut Workflow,
+async fn search(
+    steps: &Steps,
     pools: &[Pool],
     is_meant: impl Fn(&Pool, &str, &TrashEntry, &MigrationSpec) -> bool,
-) -> Result<Option<TrashedSource>, Stop> {
+) -> Result<Option<TrashedSource>, Error> {
     for pool in pools {
-        let entries = trash::entries(workflow, pool)?.into_iter();
+        let entries = trash::entries(steps, pool).await?.into_iter();
         for (id, entry) in entries.filter(|(_, entry)| entry.is_moving()) {
-            let Some(spec) = migration_of(workflow, pool, &id)? else { continue };
+            let Some(spec) = migration_of(steps, pool, &id).await? else { continue };
             if is_meant(pool, &id, &entry, &spec) {
                 return Ok(Some((pool.clone(), id, entry, spec)));
             }
@@ -137,48 +141,44 @@ fn pool_of(spec: &MigrationSpec, pools: &[Pool]) -> Pool {
     Pool { id: PoolId(spec.pool), name, namespace: text(&spec.namespace) }
 }
 
-fn from_target(
-    workflow: &mut Workflow,
+async fn from_target(
+    steps: &Steps,
     image: &ImageSpec,
     target_id: String,
     spec: MigrationSpec,
     pools: &[Pool],
-) -> Result<Move, Stop> {
+) -> Result<Move, Error> {
     if !spec.source.is_empty() || spec.pool < 0 || spec.image.is_empty() {
         return Err(foreground(image, "its source is no image of this cluster in format 2"));
     }
     let (source_pool, source_id) = (pool_of(&spec, pools), text(&spec.image));
     let source_name = text(&spec.image_name);
-    let target = Some(unmarked(header::read_with_id(workflow, image, target_id.clone())?));
+    let target = Some(unmarked(header::read_with_id(steps, image, target_id.clone()).await?));
     let source_spec = ImageSpec { pool: source_pool.clone(), name: source_name.clone() };
-    let source = existing(workflow, &source_spec, &source_id)?;
+    let source = existing(steps, &source_spec, &source_id).await?;
     let target_image = image.clone();
     Ok(Move { spec, source, source_pool, source_id, source_name, target, target_image, target_id })
 }
 
-fn from_source(
-    workflow: &mut Workflow,
-    found: TrashedSource,
-    pools: &[Pool],
-) -> Result<Move, Stop> {
+async fn from_source(steps: &Steps, found: TrashedSource, pools: &[Pool]) -> Result<Move, Error> {
     let (source_pool, source_id, entry, spec) = found;
     let source_spec = ImageSpec { pool: source_pool.clone(), name: entry.name.clone() };
-    let source = existing(workflow, &source_spec, &source_id)?;
+    let source = existing(steps, &source_spec, &source_id).await?;
     let target_image = ImageSpec { pool: pool_of(&spec, pools), name: text(&spec.image_name) };
     let target_id = text(&spec.image);
-    let target = existing(workflow, &target_image, &target_id)?;
+    let target = existing(steps, &target_image, &target_id).await?;
     // The target's spec decides as long as the target exists.
-    let told = migration_of(workflow, &target_image.pool, &target_id)?;
+    let told = migration_of(steps, &target_image.pool, &target_id).await?;
     let spec = told.unwrap_or(spec);
     let source_name = entry.name;
     Ok(Move { spec, source, source_pool, source_id, source_name, target, target_image, target_id })
 }
 
-fn existing(workflow: &mut Workflow, image: &ImageSpec, id: &str) -> Result<Option<Header>, Stop> {
-    match workflow.try_read(&image.pool.header(id), || vec![OsdOp::stat()])? {
-        Ok(_) => Ok(Some(unmarked(header::read_with_id(workflow, image, id.to_owned())?))),
+async fn existing(steps: &Steps, image: &ImageSpec, id: &str) -> Result<Option<Header>, Error> {
+    match steps.read(&image.pool.header(id), vec![OsdOp::stat()]).await {
+        Ok(_) => Ok(Some(unmarked(header::read_with_id(steps, image, id.to_owned()).await?))),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::cluster(format!("looking for {image}"), errno).into()),
+        Err(errno) => Err(Error::cluster(format!("looking for {image}"), errno)),
     }
 }
 
@@ -188,21 +188,19 @@ fn unmarked(header: Header) -> Header {
 }
 
 impl Move {
-    fn set_state(&self, workflow: &mut Workflow, state: MigrationState) -> Result<(), Stop> {
+    async fn set_state(&self, steps: &Steps, state: MigrationState) -> Result<(), Error> {
         for header in self.source.iter().chain(&self.target) {
-            let ops = || vec![calls::set_migration_state(state)];
-            workflow.write("noting how far the migration is", &header.place(), ops)?;
+            let ops = vec![calls::set_migration_state(state)];
+            steps.write_step("noting how far the migration is", &header.place(), ops).await?;
         }
         Ok(())
     }
 
     /// Checks that the action is possible in the current state.
-    fn check(&self) -> Result<(&Header, &Header), Stop> {
+    fn check(&self) -> Result<(&Header, &Header), Error> {
         let image = &self.target_image;
         let (Some(source), Some(target)) = (&self.source, &self.target) else {
-            return Err(
-                Error::refused(format!("{image} lacks its other end; `abort` undoes it")).into()
-            );
+            return Err(Error::refused(format!("{image} lacks its other end; `abort` undoes it")));
         };
         let kept = source.features.check_writable(&source.spec.to_string());
         kept.and_then(|()| target.features.check_writable(&image.to_string()))?;
@@ -228,53 +226,52 @@ impl Move {
     }
 }
 
-fn execute(workflow: &mut Workflow, found: Move) -> Result<(), Stop> {
+async fn execute(steps: &Steps, found: Move) -> Result<(), Error> {
     let (source, target) = found.check()?;
     match MigrationState(found.spec.state) {
-        MigrationState::EXECUTED => return make_maps(workflow, target),
+        MigrationState::EXECUTED => return make_maps(steps, target).await,
         MigrationState::PREPARED | MigrationState::EXECUTING => {}
         _ => return Err(not_ready(&found, "prepared")),
     }
-    found.set_state(workflow, MigrationState::EXECUTING)?;
+    found.set_state(steps, MigrationState::EXECUTING).await?;
     if target.features.contains(Features::OBJECT_MAP) {
         // A client that has the target open would take copied objects for absent.
-        object_map::mark_all_invalid(workflow, target)?;
-        tell_watchers(workflow, &target.place())?;
+        object_map::mark_all_invalid(steps, target).await?;
+        tell_watchers(steps, &target.place()).await?;
     }
-    let sizes = snapshot::read_all(workflow, source)?.into_iter().map(|snapshot| snapshot.size);
+    let sizes = snapshot::read_all(steps, source).await?.into_iter().map(|snapshot| snapshot.size);
     let largest = sizes.chain([source.size]).max().unwrap_or_default();
-    let plan = || {
-        let (snaps, objects) = (found.snaps(target), source.layout.objects(largest));
-        Plan { source: source.clone(), target: target.clone(), snaps, objects }
-    };
-    workflow.transfer("copying the image", plan)?;
-    found.set_state(workflow, MigrationState::EXECUTED)?;
-    tell_watchers(workflow, &target.place())?;
-    make_maps(workflow, target)
+    let (snaps, objects) = (found.snaps(target), source.layout.objects(largest));
+    let plan = Plan { source: source.clone(), target: target.clone(), snaps, objects };
+    plan.transfer(steps).await.map_err(|errno| Error::cluster("copying the image", errno))?;
+    found.set_state(steps, MigrationState::EXECUTED).await?;
+    tell_watchers(steps, &target.place()).await?;
+    make_maps(steps, target).await
 }
 
-fn not_ready(found: &Move, wanted: &str) -> Stop {
-    Error::refused(format!("the migration of {} is not {wanted}", found.target_image)).into()
+fn not_ready(found: &Move, wanted: &str) -> Error {
+    Error::refused(format!("the migration of {} is not {wanted}", found.target_image))
 }
 
 /// Creates the object maps, unless an earlier attempt did. Without maps the image is complete, only slower.
-fn make_maps(workflow: &mut Workflow, target: &Header) -> Result<(), Stop> {
-    let target = unmarked(header::read_with_id(workflow, &target.spec, target.id.clone())?);
+async fn make_maps(steps: &Steps, target: &Header) -> Result<(), Error> {
+    let target = unmarked(header::read_with_id(steps, &target.spec, target.id.clone()).await?);
     if target.has_map() || !target.features.contains(Features::OBJECT_MAP) {
         return Ok(());
     }
-    with_lock(workflow, target, |workflow, header| {
+    with_lock(steps, target, async |steps, header| {
         let header = unmarked(header.clone());
         for snap in &header.snap_context.snaps {
-            let shown = header::read_at(workflow, &header.spec, header.id.clone(), *snap)?;
-            object_map::rebuild(workflow, &unmarked(shown))?;
+            let shown = header::read_at(steps, &header.spec, header.id.clone(), *snap).await?;
+            object_map::rebuild(steps, &unmarked(shown)).await?;
         }
-        object_map::rebuild(workflow, &header)?;
-        tell_watchers(workflow, &header.place())
+        object_map::rebuild(steps, &header).await?;
+        tell_watchers(steps, &header.place()).await
     })
+    .await
 }
 
-fn commit(workflow: &mut Workflow, found: Move) -> Result<(), Stop> {
+async fn commit(steps: &Steps, found: Move) -> Result<(), Error> {
     if MigrationState(found.spec.state) != MigrationState::EXECUTED {
         return Err(not_ready(&found, "executed"));
     }
@@ -282,92 +279,90 @@ fn commit(workflow: &mut Workflow, found: Move) -> Result<(), Stop> {
     if found.spec.mirroring {
         return Err(foreground(&found.target_image, "it is to be mirrored again"));
     }
-    forget_migration(workflow, target)?;
+    forget_migration(steps, target).await?;
     if let Some(source) = &found.source {
-        remove_image(workflow, source)?;
+        remove_image(steps, source).await?;
     }
-    let ops = || vec![calls::trash_remove(&found.source_id)];
-    tolerate(workflow.try_write(&found.source_pool.trash(), ops)?, "the trash")
+    let ops = vec![calls::trash_remove(&found.source_id)];
+    tolerate(steps.write(&found.source_pool.trash(), ops).await, "the trash")
 }
 
-fn forget_migration(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    match workflow.try_write(&header.place(), || vec![calls::remove_migration()])? {
-        Ok(_) | Err(Errno::NOENT | Errno::INVAL) => tell_watchers(workflow, &header.place()),
+async fn forget_migration(steps: &Steps, header: &Header) -> Result<(), Error> {
+    match steps.write(&header.place(), vec![calls::remove_migration()]).await {
+        Ok(_) | Err(Errno::NOENT | Errno::INVAL) => tell_watchers(steps, &header.place()).await,
         Err(errno) => {
             let step = format!("ending the migration of {}", header.spec);
-            Err(Error::cluster(step, errno).into())
+            Err(Error::cluster(step, errno))
         }
     }
 }
 
 /// Removes an image with its snapshots. It is not in use, so its lock is free; it keeps the feature bit until
 /// it is gone.
-fn remove_image(workflow: &mut Workflow, header: &Header) -> Result<(), Stop> {
-    let all = snapshot::read_all(workflow, header)?;
+async fn remove_image(steps: &Steps, header: &Header) -> Result<(), Error> {
+    let all = snapshot::read_all(steps, header).await?;
     if let Some(needed) =
         all.iter().find(|snapshot| snapshot.children > 0 || snapshot.is_protected())
     {
         let (image, name) = (&header.spec, needed.user_name());
         let text = format!("{image}@{name} has clones, or is protected");
-        return Err(Error::refused(text).into());
+        return Err(Error::refused(text));
     }
     let maps = Features::OBJECT_MAP.with(Features::FAST_DIFF);
     let mut bare = Header { features: header.features.without(maps), ..header.clone() };
     for snapshot in &all {
-        snapshots::discard(workflow, &bare, snapshot)?;
-        remove_object(workflow, &bare.spec.pool.snapshot_map(&bare.id, snapshot.id))?;
+        snapshots::discard(steps, &bare, snapshot).await?;
+        remove_object(steps, &bare.spec.pool.snapshot_map(&bare.id, snapshot.id)).await?;
     }
     bare.snap_context.snaps.clear();
-    remove_unused(workflow, &bare)
+    remove_unused(steps, &bare).await
 }
 
-fn abort(workflow: &mut Workflow, found: Move) -> Result<(), Stop> {
+async fn abort(steps: &Steps, found: Move) -> Result<(), Error> {
     let image = &found.target_image;
     if found.spec.mirroring {
         return Err(foreground(image, "its source is to be mirrored again"));
     }
     let Some(source) = &found.source else {
-        return Err(
-            Error::refused(format!("the source of {image} is gone; `commit` ends it")).into()
-        );
+        return Err(Error::refused(format!("the source of {image} is gone; `commit` ends it")));
     };
     if let Some(target) = &found.target {
-        if let Some(watcher) = watchers(workflow, &target.place())?.first() {
+        if let Some(watcher) = watchers(steps, &target.place()).await?.first() {
             let text = format!("{image} is in use by a client at {}", watcher.addr);
-            return Err(Error::refused(text).into());
+            return Err(Error::refused(text));
         }
-        found.set_state(workflow, MigrationState::ABORTING)?;
-        remove_image(workflow, target)?;
+        found.set_state(steps, MigrationState::ABORTING).await?;
+        remove_image(steps, target).await?;
     }
     let (pool, name) = (&image.pool, &image.name);
-    let ops = || vec![calls::directory_remove(name, &found.target_id)];
-    tolerate(workflow.try_write(&pool.directory(), ops)?, "the directory")?;
-    if header_name_is(workflow, image, &found.target_id)? {
-        remove_object(workflow, &pool.id_object(name))?;
+    let ops = vec![calls::directory_remove(name, &found.target_id)];
+    tolerate(steps.write(&pool.directory(), ops).await, "the directory")?;
+    if header_name_is(steps, image, &found.target_id).await? {
+        remove_object(steps, &pool.id_object(name)).await?;
     }
-    restore(workflow, &found, source)
+    restore(steps, &found, source).await
 }
 
-fn header_name_is(workflow: &mut Workflow, image: &ImageSpec, id: &str) -> Result<bool, Stop> {
-    match header::find_id(workflow, image) {
+async fn header_name_is(steps: &Steps, image: &ImageSpec, id: &str) -> Result<bool, Error> {
+    match header::find_id(steps, image).await {
         Ok(found) => Ok(found == id),
-        Err(Stop::Failed(error)) if error.errno() == Errno::NOENT => Ok(false),
-        Err(stop) => Err(stop),
+        Err(error) if error.errno() == Errno::NOENT => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
 /// Gives the source its name back.
-fn restore(workflow: &mut Workflow, found: &Move, source: &Header) -> Result<(), Stop> {
+async fn restore(steps: &Steps, found: &Move, source: &Header) -> Result<(), Error> {
     let (pool, id) = (&found.source_pool, &found.source_id);
     let image = ImageSpec { pool: pool.clone(), name: found.source_name.clone() };
-    if !header_name_is(workflow, &image, id)? {
-        create::claim_name(workflow, &image, id)?;
+    if !header_name_is(steps, &image, id).await? {
+        create::claim_name(steps, &image, id).await?;
     }
-    match workflow.try_write(&pool.directory(), || vec![calls::directory_add(&image.name, id)])? {
+    match steps.write(&pool.directory(), vec![calls::directory_add(&image.name, id)]).await {
         Ok(_) | Err(Errno::EXIST | Errno::BADF) => {}
-        Err(errno) => return Err(Error::cluster(format!("naming {image} again"), errno).into()),
+        Err(errno) => return Err(Error::cluster(format!("naming {image} again"), errno)),
     }
     // The entry is removed before the image is usable, since images in the trash may be purged.
-    tolerate(workflow.try_write(&pool.trash(), || vec![calls::trash_remove(id)])?, "the trash")?;
-    forget_migration(workflow, source)
+    tolerate(steps.write(&pool.trash(), vec![calls::trash_remove(id)]).await, "the trash")?;
+    forget_migration(steps, source).await
 }

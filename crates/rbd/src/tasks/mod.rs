@@ -42,11 +42,10 @@ use crate::notify::Maintenance;
 use crate::snapshot::{self, Snapshot};
 use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, ObjectMap, notify};
 use bytes::Bytes;
 use rados::Place;
-use rados::{ClusterRequest, Steps};
+use rados::Steps;
 use std::collections::BTreeMap;
 use types::Errno;
 use wire::OsdOp;
@@ -58,10 +57,9 @@ const LIST_PAGE: u64 = 1024;
 
 /// Reads the header for reading and writing an image.
 pub fn open(spec: ImageSpec) -> Task<Header> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let header =
-            header::with_ancestors_async(&steps, async || header::read_async(&steps, &spec).await)
-                .await?;
+            header::with_ancestors(&steps, async || header::read(&steps, &spec).await).await?;
         header.features.check_readable(&spec.to_string())?;
         Ok(header)
     })
@@ -69,8 +67,8 @@ pub fn open(spec: ImageSpec) -> Task<Header> {
 
 /// Reads the header for reading a snapshot of an image.
 pub fn open_snapshot(spec: ImageSpec, name: String) -> Task<Header> {
-    Task::perform(async move |steps| {
-        let header = header::with_ancestors_async(&steps, async || {
+    Task::new(async move |steps| {
+        let header = header::with_ancestors(&steps, async || {
             at_snapshot(&steps, &spec, &name).await.map(|(header, _)| header)
         })
         .await?;
@@ -84,17 +82,17 @@ async fn at_snapshot(
     spec: &ImageSpec,
     name: &str,
 ) -> Result<(Header, Snapshot), Error> {
-    let head = header::read_async(steps, spec).await?;
-    let snapshot = snapshot::find_async(steps, &head, name).await?;
-    Ok((header::read_at_async(steps, spec, head.id, snapshot.id).await?, snapshot))
+    let head = header::read(steps, spec).await?;
+    let snapshot = snapshot::find(steps, &head, name).await?;
+    Ok((header::read_at(steps, spec, head.id, snapshot.id).await?, snapshot))
 }
 
 /// Reads the header of an open image again by its id, since it may have been renamed.
 pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
     let id = id.to_owned();
-    Task::perform(async move |steps| {
-        header::with_ancestors_async(&steps, async || {
-            header::read_with_id_async(&steps, &spec, id.clone()).await
+    Task::new(async move |steps| {
+        header::with_ancestors(&steps, async || {
+            header::read_with_id(&steps, &spec, id.clone()).await
         })
         .await
     })
@@ -105,17 +103,17 @@ pub(crate) fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
 /// flatten creates objects and may remove the parent.
 pub fn object_map(header: Header) -> Task<Option<ObjectMap>> {
     let shows_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
-    Task::perform(async move |steps| match header.has_map() && !shows_parent {
-        true => Ok(crate::object_map::load_async(&steps, &header).await.ok()),
+    Task::new(async move |steps| match header.has_map() && !shows_parent {
+        true => Ok(crate::object_map::load(&steps, &header).await.ok()),
         false => Ok(None),
     })
 }
 
 /// Reads the header of an image, or of one of its snapshots, with details for display.
 pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let (header, snapshot) = match &snapshot {
-            None => (header::read_async(&steps, &spec).await?, None),
+            None => (header::read(&steps, &spec).await?, None),
             Some(name) => at_snapshot(&steps, &spec, name)
                 .await
                 .map(|(header, found)| (header, Some(found)))?,
@@ -134,7 +132,7 @@ pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
 
 /// Names of all images of a pool or namespace, in order.
 pub fn list(pool: Pool) -> Task<Vec<String>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let mut names: Vec<String> = Vec::new();
         loop {
             let after = names.last().cloned().unwrap_or_default();
@@ -157,7 +155,7 @@ pub fn list(pool: Pool) -> Task<Vec<String>> {
 
 /// Names of images by id; `None` for an id without image.
 pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<String>>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let mut names = BTreeMap::new();
         for id in &ids {
             let ops = vec![calls::directory_name(id)];
@@ -175,50 +173,43 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
 }
 
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
-    Task::perform(async move |steps| {
-        let id = header::find_id_async(&steps, &old).await?;
+    Task::new(async move |steps| {
+        let id = header::find_id(&steps, &old).await?;
         let target = ImageSpec { pool: old.pool.clone(), name: new.clone() };
-        create::claim_name_async(&steps, &target, &id).await?;
+        create::claim_name(&steps, &target, &id).await?;
         let ops = vec![calls::directory_rename(&old.name, &new, &id)];
         steps.write_step("renaming in the directory", &old.pool.directory(), ops).await?;
         let ops = vec![OsdOp::remove()];
         steps.write_step("removing the old name", &old.pool.id_object(&old.name), ops).await?;
-        tell_watchers_async(&steps, &old.pool.header(&id)).await
+        tell_watchers(&steps, &old.pool.header(&id)).await
     })
 }
 
 /// Maintenance by the owner of the lock for another client. The header may predate that client's changes.
-pub(crate) fn maintain(
-    workflow: &mut Workflow,
+pub(crate) async fn maintain(
+    steps: &Steps,
     header: &Header,
     what: &Maintenance,
-) -> Result<(), Stop> {
-    let header = header::read_with_id(workflow, &header.spec, header.id.clone())?;
+) -> Result<(), Error> {
+    let header = header::read_with_id(steps, &header.spec, header.id.clone()).await?;
     match what {
         Maintenance::Resize { size, may_shrink } => {
-            resize::resize_as_owner(workflow, &header, *size, *may_shrink)
+            resize::resize_as_owner(steps, &header, *size, *may_shrink).await
         }
-        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(workflow, &header, name),
-        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(workflow, &header, name),
+        Maintenance::TakeSnapshot(name) => snapshots::take_as_owner(steps, &header, name).await,
+        Maintenance::RemoveSnapshot(name) => snapshots::remove_as_owner(steps, &header, name).await,
     }
 }
 
-/// Makes the clients that have the image open read its header again. A timeout is no error: the change is
-/// done.
-fn tell_watchers(workflow: &mut Workflow, header: &Place) -> Result<(), Stop> {
-    let ask = || ClusterRequest::Notify { place: header.clone(), payload: notify::header_update() };
-    workflow.request(ask).map(|_| ())
-}
-
-async fn tell_watchers_async(steps: &Steps, header: &Place) -> Result<(), Error> {
+async fn tell_watchers(steps: &Steps, header: &Place) -> Result<(), Error> {
     let _ = steps.notify(header.clone(), notify::header_update()).await;
     Ok(())
 }
 
 /// Clients that have the image open.
-pub(crate) fn watchers(workflow: &mut Workflow, header: &Place) -> Result<Vec<Watcher>, Stop> {
-    let ops = || vec![OsdOp::new(OpCode::LIST_WATCHERS)];
-    let reply = workflow.read("asking who has the image open", header, ops)?;
+pub(crate) async fn watchers(steps: &Steps, header: &Place) -> Result<Vec<Watcher>, Error> {
+    let ops = vec![OsdOp::new(OpCode::LIST_WATCHERS)];
+    let reply = steps.read_step("asking who has the image open", header, ops).await?;
     let listing: WatcherListing = calls::output(&reply, 0, "the list of watchers")?;
     Ok(listing.entries)
 }

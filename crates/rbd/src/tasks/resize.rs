@@ -5,17 +5,18 @@ use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::object_map::{self, ObjectMap, State};
+use crate::steps::NamedSteps;
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow, write_operation};
 use crate::{Error, ImageSpec, calls};
+use rados::{Operation, Steps};
 use types::Errno;
 use wire::OsdOp;
 
 /// Resizes an image. A shrink, which loses data, needs `may_shrink`. Data goes before the size changes, since
 /// a later growth must show zeros.
 pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
-    Task::new(move |workflow| {
-        let header = header::read(workflow, &spec)?;
+    Task::new(async move |steps| {
+        let header = header::read(&steps, &spec).await?;
         header.features.check_writable(&spec.to_string())?;
         if size < header.size {
             check_shrinking(&header, may_shrink)?;
@@ -23,29 +24,30 @@ pub fn resize(spec: ImageSpec, size: u64, may_shrink: bool) -> Task<()> {
         if size == header.size {
             return Ok(());
         }
-        copy_up_before_shrinking(workflow, &spec, &header, size)?;
+        copy_up_before_shrinking(&steps, &spec, &header, size).await?;
         let is_copied_up = must_copy_up(&header, size);
-        with_lock(workflow, header, |workflow, header| {
+        with_lock(&steps, header, async |steps, header| {
             if size < header.size {
                 // The image may have grown while the lock was requested.
                 check_shrinking(header, may_shrink)?;
             }
             if !is_copied_up && must_copy_up(header, size) {
                 let text = format!("{spec} got a snapshot meanwhile; resize it again");
-                return Err(Error::cluster(text, Errno::AGAIN).into());
+                return Err(Error::cluster(text, Errno::AGAIN));
             }
-            resize_to(workflow, header, size)
+            resize_to(steps, header, size).await
         })
+        .await
     })
 }
 
 /// Resizes as owner of the lock, for another client.
-pub(super) fn resize_as_owner(
-    workflow: &mut Workflow,
+pub(super) async fn resize_as_owner(
+    steps: &Steps,
     header: &Header,
     size: u64,
     may_shrink: bool,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     if size < header.size {
         check_shrinking(header, may_shrink)?;
     }
@@ -55,46 +57,46 @@ pub(super) fn resize_as_owner(
              asks, once this one has given up the lock",
             header.spec
         );
-        return Err(Error::cluster(text, Errno::NOTSUPP).into());
+        return Err(Error::cluster(text, Errno::NOTSUPP));
     }
-    resize_to(workflow, header, size)
+    resize_to(steps, header, size).await
 }
 
-pub(super) fn resize_to(workflow: &mut Workflow, header: &Header, size: u64) -> Result<(), Stop> {
+pub(super) async fn resize_to(steps: &Steps, header: &Header, size: u64) -> Result<(), Error> {
     if size == header.size {
         return Ok(());
     }
     let (old, new) = (header.objects(), header.layout.objects(size));
-    let mut map = object_map::open(workflow, header)?;
+    let mut map = object_map::open(steps, header).await?;
     if new > old {
-        object_map::resize(workflow, header, &mut map, new)?;
+        object_map::resize(steps, header, &mut map, new).await?;
     }
     if size < header.size {
-        trim_with_map(workflow, header, &mut map, size)?;
+        trim_with_map(steps, header, &mut map, size).await?;
     }
-    workflow.write("setting the size", &header.place(), || vec![calls::set_size(size)])?;
+    steps.write_step("setting the size", &header.place(), vec![calls::set_size(size)]).await?;
     if new < old {
-        object_map::resize(workflow, header, &mut map, new)?;
+        object_map::resize(steps, header, &mut map, new).await?;
     }
-    object_map::close(workflow, header)?;
-    tell_watchers(workflow, &header.place())
+    object_map::close(steps, header).await?;
+    tell_watchers(steps, &header.place()).await
 }
 
 /// Trims with the object map: objects are marked pending before they are removed, and truncated ones as
 /// written.
-fn trim_with_map(
-    workflow: &mut Workflow,
+async fn trim_with_map(
+    steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
     size: u64,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let gone = header.layout.objects(size)..header.objects();
     let cut = first_to_trim(header, size)..gone.start;
     let exists = Some(State::Exists);
-    object_map::update_all(workflow, header, map, cut, State::Exists, exists)?;
-    object_map::update_all(workflow, header, map, gone.clone(), State::Pending, None)?;
-    trim(workflow, header, map.as_ref(), size)?;
-    object_map::update_all(workflow, header, map, gone, State::Nonexistent, Some(State::Pending))
+    object_map::update_all(steps, header, map, cut, State::Exists, exists).await?;
+    object_map::update_all(steps, header, map, gone.clone(), State::Pending, None).await?;
+    trim(steps, header, map.as_ref(), size).await?;
+    object_map::update_all(steps, header, map, gone, State::Nonexistent, Some(State::Pending)).await
 }
 
 /// With striping, all objects of the last set may reach over the end.
@@ -114,24 +116,26 @@ fn check_shrinking(header: &Header, may_shrink: bool) -> Result<(), Error> {
 }
 
 /// Removes objects behind the new end and truncates those that reach over it.
-fn trim(
-    workflow: &mut Workflow,
+async fn trim(
+    steps: &Steps,
     header: &Header,
     map: Option<&ObjectMap>,
     size: u64,
-) -> Result<(), Stop> {
+) -> Result<(), Error> {
     let layout = header.layout;
     let objects = first_to_trim(header, size)..header.objects();
-    workflow.sweep("removing data behind the new end", objects, |object| {
-        if map.is_some_and(|map| !map.may_exist(object)) {
-            return None;
-        }
-        let op = match layout.object_length(object, size) {
-            0 => OsdOp::remove(),
-            length => OsdOp::truncate(length),
-        };
-        let mut operation = write_operation(header.data_place(object), vec![op]);
-        operation.snap_context = header.snap_context.clone();
-        Some(operation)
-    })
+    steps
+        .for_each_step("removing data behind the new end", objects, |object| {
+            if map.is_some_and(|map| !map.may_exist(object)) {
+                return None;
+            }
+            let op = match layout.object_length(object, size) {
+                0 => OsdOp::remove(),
+                length => OsdOp::truncate(length),
+            };
+            let mut operation = Operation::write(header.data_place(object), vec![op]);
+            operation.snap_context = header.snap_context.clone();
+            Some(operation)
+        })
+        .await
 }

@@ -2,7 +2,6 @@
 
 use crate::calls::{self, TrashEntry};
 use crate::task::Task;
-use crate::workflow::{Stop, Workflow};
 use crate::{Error, Pool};
 use rados::Steps;
 use std::collections::BTreeMap;
@@ -12,32 +11,7 @@ use types::{Errno, UTime};
 const PAGE: u64 = 1024;
 
 /// All entries of the trash, by id.
-pub(super) fn entries(
-    workflow: &mut Workflow,
-    pool: &Pool,
-) -> Result<BTreeMap<String, TrashEntry>, Stop> {
-    let mut entries: BTreeMap<String, TrashEntry> = BTreeMap::new();
-    loop {
-        let last = entries.last_key_value().map(|(id, _)| id.clone()).unwrap_or_default();
-        let page: BTreeMap<String, TrashEntry> = match workflow
-            .try_read(&pool.trash(), || vec![calls::trash_list(&last, PAGE)])?
-        {
-            Ok(reply) => calls::output(&reply, 0, "the trash")?,
-            Err(Errno::NOENT) => BTreeMap::new(),
-            Err(errno) => {
-                return Err(Error::cluster(format!("reading the trash of {pool}"), errno).into());
-            }
-        };
-        let is_last = (page.len() as u64) < PAGE;
-        entries.extend(page);
-        if is_last {
-            return Ok(entries);
-        }
-    }
-}
-
-/// All entries of the trash, by id.
-pub(super) async fn entries_async(
+pub(super) async fn entries(
     steps: &Steps,
     pool: &Pool,
 ) -> Result<BTreeMap<String, TrashEntry>, Error> {
@@ -62,15 +36,15 @@ pub(super) async fn entries_async(
 
 /// Ids of images that users moved to the trash and whose deferment has ended.
 pub fn expired(pool: Pool, now: UTime) -> Task<Vec<String>> {
-    Task::perform(async move |steps| {
-        let all = entries_async(&steps, &pool).await?.into_iter();
+    Task::new(async move |steps| {
+        let all = entries(&steps, &pool).await?.into_iter();
         Ok(all.filter(|(_, entry)| entry.is_expired(now)).map(|(id, _)| id).collect())
     })
 }
 
 /// Namespaces of a pool, without the default one.
 pub fn namespaces(pool: Pool) -> Task<Vec<String>> {
-    Task::perform(async move |steps| {
+    Task::new(async move |steps| {
         let mut all: Vec<String> = Vec::new();
         loop {
             let last = all.last().cloned().unwrap_or_default();

@@ -16,10 +16,10 @@ pub struct Usage {
 
 /// With an object map this takes one request; without, one for each object.
 pub fn usage(spec: ImageSpec) -> Task<Usage> {
-    Task::perform(async move |steps| {
-        let header = header::read_async(&steps, &spec).await?;
+    Task::new(async move |steps| {
+        let header = header::read(&steps, &spec).await?;
         let map = match header.has_map() {
-            true => object_map::load_async(&steps, &header).await.ok(),
+            true => object_map::load(&steps, &header).await.ok(),
             false => None,
         };
         let objects = match map {

@@ -4,8 +4,9 @@
 //!
 //! A request whose client died may have taken effect at any time after it was sent, or never. Steps that do
 //! not change the object are ordered as soon as they fit: moving such a step to the front of the remaining
-//! ones never excludes an order. So the search branches only for requests without a response, and tries orders
-//! with few of those first: most never took effect, and their number decides how many orders there are.
+//! ones never excludes an order. So the search branches only for requests without a response, and tries
+//! orders with few of those first: most never took effect, and their number decides how many orders there
+//! are.
 
 use super::media::is_void;
 use crate::history::Entry;

@@ -2,13 +2,14 @@
 
 use super::Disk;
 use crate::stores::BlockShape;
-use block::device::{BLOCK, Device};
-use block::disk::{Driver, Faults, FaultyDisk, ReadFault};
+use block::device::{BLOCK, Device, Io, IoId};
+use block::disk::{Driver, Faults, FaultyDisk, ReadFault, View};
 use block::superblock::all_slots;
 use block::{BlockStore, StoreFailure};
+use bytes::Bytes;
 use engine::{Storage, Time};
 use std::collections::VecDeque;
-use stdx::Prng;
+use stdx::{AlignedBuffer, Prng};
 use store::{Completion, ObjectStore, Request};
 
 /// One in so many crashes takes the process only: devices keep their caches.
@@ -18,6 +19,7 @@ const ROT_ONE_IN: u64 = 3;
 /// The store's invariants are checked after one in so many turns.
 const CHECK_ONE_IN: u64 = 200;
 const OWNER: &[u8] = b"simulated";
+const DEVICES: [Device; 2] = [Device::Main, Device::Fast];
 
 pub struct BlockDisk {
     shape: BlockShape,
@@ -125,6 +127,36 @@ impl BlockDisk {
         let mut driver = Driver::new(store, self.disk.durable_image(), now);
         driver.run_until_ready();
         driver
+    }
+
+    /// Blocks with content as a power loss now would leave them, without the zeros at their ends.
+    pub fn durable_blocks(&self) -> Vec<(u8, u64, Bytes)> {
+        let image = self.disk.durable_image();
+        let mut blocks = Vec::new();
+        for (number, device) in
+            DEVICES.into_iter().enumerate().filter(|(_, device)| image.has_device(*device))
+        {
+            for block in image.written_blocks(device) {
+                let content = image.read_now(device, block, 1, View::Durable);
+                let len = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+                if len > 0 {
+                    blocks.push((number as u8, block, content.slice(..len)));
+                }
+            }
+        }
+        blocks
+    }
+
+    /// Replaces the content of all devices.
+    pub fn replace_blocks(&mut self, blocks: &[(u8, u64, Bytes)]) {
+        self.disk = FaultyDisk::new(self.prng.next_u64(), self.shape.disk.clone());
+        let write = |(device, block, content): &(u8, u64, Bytes)| {
+            let whole = AlignedBuffer::gathered([content], BLOCK);
+            let (id, device) = (IoId(0), DEVICES[usize::from(*device)]);
+            Io::Write { id, device, block: *block, data: vec![Bytes::from(whole)], durable: true }
+        };
+        self.disk.perform(blocks.iter().map(write).collect());
+        self.store = self.open();
     }
 
     fn open(&self) -> BlockStore {

@@ -12,6 +12,7 @@
 
 use super::Disk;
 use crate::cluster::MON_NAMES;
+use bytes::Bytes;
 use engine::{Duration, Storage, Time};
 use mon::control::{CommitError, Completion, LeaseError, MemControl, Request, Transaction};
 use mon::{HighWater, HighWaterGauge};
@@ -114,6 +115,20 @@ impl SharedControl {
         let maps = self.backup.as_ref().map(|backup| backup.range(MAPS)).unwrap_or_default();
         let newest = maps.last().and_then(|entry| entry.key.strip_prefix(MAPS)?.parse().ok());
         Epoch(newest.unwrap_or(0))
+    }
+
+    /// All keys with their values, but for the leader's, which ends with its lease.
+    pub fn pairs(&self) -> Vec<(String, Bytes)> {
+        let entries = self.control.range("").into_iter().filter(|entry| entry.key != LEADER);
+        entries.map(|entry| (entry.key, entry.value)).collect()
+    }
+
+    /// Replaces all content. No monitor may be running.
+    pub fn replace(&mut self, pairs: Vec<(String, Bytes)>) {
+        let mut all = Transaction::default();
+        pairs.into_iter().for_each(|(key, value)| all.put(key, value));
+        self.control = MemControl::new();
+        self.control.commit(&all).expect("an empty store has no conflict");
     }
 
     /// Discards all changes since the backup. No monitor may be running.

@@ -4,6 +4,7 @@ use super::Disk;
 use super::block_disk::BlockDisk;
 use super::contents::{self, Contents};
 use crate::stores::StoreKind;
+use bytes::Bytes;
 use engine::{Storage, Time};
 use store::crash::CrashStore;
 use store::{Completion, ObjectStore, Request};
@@ -44,6 +45,22 @@ impl StoreDisk {
                 Ok(Contents { store: store.durable().clone(), ..Contents::default() })
             }
             Store::Block(disk) => contents::read(&mut disk.recovered(now)),
+        }
+    }
+
+    /// Blocks of a block store as a power loss now would leave them: device, number, and content without the
+    /// zeros at its end.
+    pub fn durable_blocks(&self) -> Vec<(u8, u64, Bytes)> {
+        match &self.store {
+            Store::Crash(_) => Vec::new(),
+            Store::Block(disk) => disk.durable_blocks(),
+        }
+    }
+
+    /// Replaces the content of a block store. Its OSD may not run.
+    pub fn replace_blocks(&mut self, blocks: &[(u8, u64, Bytes)]) {
+        if let Store::Block(disk) = &mut self.store {
+            disk.replace_blocks(blocks);
         }
     }
 

@@ -16,6 +16,12 @@ impl World {
         self.machine(osd).store.fail_read(0);
     }
 
+    /// Makes a store refuse the next change of an object for damage.
+    pub fn refuse_change(&mut self, osd: OsdId, name: &str) {
+        let (pg, object) = self.object(name);
+        self.machine(osd).store.refuse_change(Collection(pg), &object);
+    }
+
     pub fn damage(&mut self, osd: OsdId, name: &str) {
         let (pg, object) = self.object(name);
         self.machine(osd).store.damage(Collection(pg), &object);

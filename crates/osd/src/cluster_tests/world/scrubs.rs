@@ -13,7 +13,7 @@ impl World {
         let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         for machine in &mut self.machines {
             if let Some(osd) = &mut machine.osd {
-                osd.take_config(self.now, &wire::Config { options: options.clone() });
+                osd.env.handle_config(&wire::Config { options: options.clone() });
             }
         }
     }
@@ -42,7 +42,7 @@ impl World {
     pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
-        osd.groups[&pg].scrub.stamps.unwrap_or_default()
+        osd.groups.by_id[&pg].scrub.stamps().unwrap_or_default()
     }
 
     /// The durable scrub stamps on the disk of an OSD.
@@ -65,14 +65,16 @@ impl World {
     /// Scrub stamps of each copy.
     pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        osds.flat_map(|osd| osd.groups.values().filter_map(|group| group.scrub.stamps)).collect()
+        osds.flat_map(|osd| osd.groups.by_id.values().filter_map(|group| group.scrub.stamps()))
+            .collect()
     }
 
     /// Scrub stamps of the primaries.
     pub fn primary_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
-        groups.map(|group| group.scrub.stamps.unwrap_or_default()).collect()
+        let groups =
+            osds.flat_map(|osd| osd.groups.by_id.values().filter(|group| group.pg.is_primary()));
+        groups.map(|group| group.scrub.stamps().unwrap_or_default()).collect()
     }
 
     /// Number of copies of groups with an order that was not carried out.
@@ -85,7 +87,8 @@ impl World {
     /// Errors that were found and not repaired, in all groups.
     pub fn scrub_errors(&self) -> u64 {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        let groups = osds.flat_map(|osd| osd.groups.values().filter(|group| group.pg.is_primary()));
-        groups.map(|group| group.scrub.stamps.map_or(0, |stamps| stamps.errors.total())).sum()
+        let groups =
+            osds.flat_map(|osd| osd.groups.by_id.values().filter(|group| group.pg.is_primary()));
+        groups.map(|group| group.scrub.stamps().map_or(0, |stamps| stamps.errors.total())).sum()
     }
 }

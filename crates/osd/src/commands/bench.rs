@@ -1,0 +1,218 @@
+//! `ceph tell osd.N bench`: measures how fast this OSD's store writes.
+//!
+//! Blocks are written, each durably, into a few objects of the OSD's own collection, repeatedly,
+//! with a bounded number of bytes in flight; then the objects are removed. Objects left by a crash
+//! are removed by the next benchmark.
+
+use crate::Osd;
+use crate::commands::answer::Sentence;
+use crate::env::BenchLimits;
+use crate::env::Stage;
+use crate::maps::stored::{self, OWN_POOL};
+use crate::tokens::Token;
+use bytes::Bytes;
+use engine::{ConnId, Time};
+use serde_json::json;
+use store::{Change, Outcome, RequestKind, StoreError, Transaction};
+use types::{Errno, HObject};
+
+const COUNT_DEFAULT: i64 = 1 << 30;
+const BLOCK_DEFAULT: i64 = 4 << 20;
+/// Number of objects that are written, and bytes they may take together.
+const OBJECTS_MAX: u64 = 64;
+const SPACE_MAX: u64 = 64 << 20;
+/// Blocks in flight, and their bytes together unless a single one is larger.
+const IN_FLIGHT_MAX: u64 = 16;
+const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
+/// Below this size a block counts as small.
+const LARGE: u64 = 1 << 20;
+
+/// The running benchmark.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    conn: ConnId,
+    tid: u64,
+    block: Bytes,
+    count: u64,
+    objects: u64,
+    /// Bytes submitted to the store, and bytes that are durable.
+    submitted: u64,
+    written: u64,
+    in_flight: u64,
+    started: Time,
+    /// The time of its end or its error, once all is written.
+    outcome: Option<Result<Time, StoreError>>,
+}
+
+/// Count and block size in bytes, unless they exceed [`BenchLimits`].
+fn judge(count: i64, block: i64, limits: &BenchLimits) -> Result<(u64, u64), Sentence> {
+    let refuse = |text: String| Err(Sentence::new(Errno::INVAL, text));
+    let (Ok(count @ 1..), Ok(block @ 1..)) = (u64::try_from(count), u64::try_from(block)) else {
+        return refuse("count and size must be greater than zero".to_owned());
+    };
+    if block > limits.block_max {
+        let most = limits.block_max;
+        return refuse(format!(
+            "block 'size' values are capped at {most} bytes: \
+             raise 'osd_bench_max_block_size' at your own risk"
+        ));
+    }
+    let (most, option) = match block < LARGE {
+        true => (block.saturating_mul(limits.small_iops), "osd_bench_small_size_max_iops"),
+        false => (limits.large_throughput, "osd_bench_large_size_max_throughput"),
+    };
+    let most = most.saturating_mul(limits.seconds);
+    if count > most {
+        return refuse(format!(
+            "'count' values greater than {most} for a block size of {block} bytes are not allowed, \
+             as they may take more than {} s: see '{option}' and 'osd_bench_duration'",
+            limits.seconds
+        ));
+    }
+    Ok((count, block))
+}
+
+fn object(number: u64) -> HObject {
+    HObject::head(OWN_POOL, Bytes::new(), Bytes::new(), format!("bench.{number}").into(), 0)
+}
+
+impl Osd {
+    /// Begins a benchmark. The reply follows at its end, unless it is refused here.
+    pub(crate) fn begin_bench(
+        &mut self,
+        conn: ConnId,
+        tid: u64,
+        count: Option<i64>,
+        block: Option<i64>,
+    ) -> Result<(), Sentence> {
+        let (count, block) = (count.unwrap_or(COUNT_DEFAULT), block.unwrap_or(BLOCK_DEFAULT));
+        let (count, block) = judge(count, block, &self.env.options.bench)?;
+        if self.env.stage != Stage::Up {
+            return Err(Sentence::new(Errno::AGAIN, "the OSD is not up"));
+        }
+        if self.commands.bench.is_some() {
+            return Err(Sentence::new(Errno::BUSY, "another benchmark is running"));
+        }
+        let objects = (SPACE_MAX / block).clamp(1, OBJECTS_MAX).min(count.div_ceil(block));
+        // Twice, as overwritten data stays until its successor is durable.
+        let space = 2 * objects * block;
+        if self.usage.is_backfill_full() || self.usage.usage().bytes_available < space {
+            return Err(Sentence::new(Errno::NOSPC, "too little is free for a benchmark"));
+        }
+        let pattern = (0..block).map(|index| (index ^ index >> 8) as u8).collect::<Vec<u8>>();
+        self.commands.bench = Some(Box::new(Bench {
+            conn,
+            tid,
+            block: pattern.into(),
+            count,
+            objects,
+            submitted: 0,
+            written: 0,
+            in_flight: 0,
+            started: self.env.now,
+            outcome: None,
+        }));
+        self.pump_bench();
+        Ok(())
+    }
+
+    fn pump_bench(&mut self) {
+        while let Some(bench) = &mut self.commands.bench {
+            let block = bench.block.len() as u64;
+            let most = (IN_FLIGHT_BYTES_MAX / block).clamp(1, IN_FLIGHT_MAX);
+            if bench.outcome.is_some() || bench.submitted == bench.count || bench.in_flight >= most
+            {
+                return;
+            }
+            let length = block.min(bench.count - bench.submitted);
+            let object = object(bench.submitted / block % bench.objects);
+            let data = bench.block.slice(..length as usize);
+            bench.submitted += length;
+            bench.in_flight += 1;
+            let mut transaction = Transaction::new();
+            transaction.push(stored::collection(), Change::Write { object, offset: 0, data });
+            self.usage.begin_commit(length);
+            self.outbox.ask(Token::Bench { bytes: length }, RequestKind::Commit(transaction));
+        }
+    }
+
+    /// Handles a durable block, or the end of the final removal.
+    pub(crate) fn bench_stored(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        self.usage.end_commit(bytes);
+        let Some(bench) = &mut self.commands.bench else { return };
+        bench.in_flight -= 1;
+        if bytes == 0 {
+            return self.end_bench();
+        }
+        match outcome {
+            Ok(_) => bench.written += bytes,
+            Err(error) => bench.outcome = Some(Err(error)),
+        }
+        if bench.written == bench.count {
+            bench.outcome = Some(Ok(now));
+        }
+        match bench.outcome.is_some() && bench.in_flight == 0 {
+            true => self.tidy_bench(),
+            false => self.pump_bench(),
+        }
+    }
+
+    fn tidy_bench(&mut self) {
+        let Some(bench) = &mut self.commands.bench else { return };
+        bench.in_flight += 1;
+        let mut transaction = Transaction::new();
+        for number in 0..OBJECTS_MAX {
+            let object = object(number);
+            transaction.push(stored::collection(), Change::Remove { object });
+        }
+        self.outbox.ask(Token::Bench { bytes: 0 }, RequestKind::Commit(transaction));
+    }
+
+    fn end_bench(&mut self) {
+        let Some(bench) = self.commands.bench.take() else { return };
+        let answer = match bench.outcome.expect("it ends when all is written") {
+            Err(StoreError::NoSpace { .. }) => {
+                Err(Sentence::new(Errno::NOSPC, "the store became full"))
+            }
+            Err(error) => Err(Sentence::new(Errno::IO, format!("the store failed: {error}"))),
+            Ok(end) => {
+                // Simulated stores may take no time.
+                let seconds = end.since(bench.started).as_secs_f64().max(1e-6);
+                let rate = bench.written as f64 / seconds;
+                Ok(json!({
+                    "bytes_written": bench.written,
+                    "blocksize": bench.block.len(),
+                    "elapsed_sec": seconds,
+                    "bytes_per_sec": rate,
+                    "iops": rate / bench.block.len() as f64,
+                })
+                .into())
+            }
+        };
+        self.tell(bench.conn, bench.tid, answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn what_would_take_too_long_is_refused() {
+        let limits = Options::default().bench;
+        let is_fine = |count, block| judge(count, block, &limits).is_ok();
+        assert!(is_fine(COUNT_DEFAULT, BLOCK_DEFAULT) && is_fine(1 << 20, 64 << 10));
+        assert!(is_fine(12_288_000, 4096) && !is_fine(12_288_001, 4096));
+        assert!(!is_fine(1 << 20, 1) && !is_fine(1 << 30, (64 << 20) + 1));
+        assert!(is_fine(3_145_728_000, 1 << 20) && !is_fine(3_145_728_001, 1 << 20));
+        for (count, block) in [(0, 4096), (-1, 4096), (4096, 0), (4096, -1), (i64::MAX, i64::MAX)] {
+            assert!(!is_fine(count, block), "{count} {block}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Output of commands that show the state of this OSD.
+
+use crate::Osd;
+use crate::operations::queues::Counters;
+use crate::report::op_history::PerfBase;
+use engine::Duration;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// Round trip in milliseconds below which `dump_osd_network` shows none by default.
+const NETWORK_THRESHOLD_MS: i64 = 1000;
+
+/// Names of Ceph's memory pools; only those with an equivalent here have values.
+const MEMPOOLS: [&str; 30] = [
+    "bloom_filter",
+    "bluestore_alloc",
+    "bluestore_cache_data",
+    "bluestore_cache_onode",
+    "bluestore_cache_meta",
+    "bluestore_cache_other",
+    "bluestore_cache_buffer",
+    "bluestore_extent",
+    "bluestore_blob",
+    "bluestore_shared_blob",
+    "bluestore_inline_bl",
+    "bluestore_fsck",
+    "bluestore_txc",
+    "bluestore_writing_deferred",
+    "bluestore_writing",
+    "bluefs",
+    "bluefs_file_reader",
+    "bluefs_file_writer",
+    "buffer_anon",
+    "buffer_meta",
+    "osd",
+    "osd_mapbl",
+    "osd_pglog",
+    "osdmap",
+    "osdmap_mapping",
+    "pgmap",
+    "mds_co",
+    "unittest_1",
+    "unittest_2",
+    "ec_extent_cache",
+];
+
+impl Osd {
+    /// The output of `status`.
+    pub(crate) fn status(&self) -> Value {
+        let own =
+            self.maps.map().osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
+        let oldest = self.maps.oldest_increment().unwrap_or(self.epoch()).0;
+        json!({
+            "cluster_fsid": self.env.config.fsid.to_string(),
+            "osd_fsid": own,
+            "whoami": self.id().0,
+            "state": if self.is_up() { "active" } else { "booting" },
+            "oldest_map": oldest,
+            "cluster_osdmap_trim_lower_bound": oldest,
+            "newest_map": self.epoch().0,
+            "num_pgs": self.groups.by_id.len(),
+        })
+    }
+
+    fn counted(&self) -> PerfBase {
+        let mut sum = Counters::default();
+        for group in self.groups.by_id.values() {
+            sum.reads += group.counters.reads;
+            sum.read_bytes += group.counters.read_bytes;
+            sum.writes += group.counters.writes;
+            sum.write_bytes += group.counters.write_bytes;
+        }
+        let (reads, writes) = self.report.latencies();
+        PerfBase { counters: sum, reads, writes }
+    }
+
+    /// Resets the counters of `perf dump`. Statistics for the monitor are not affected.
+    pub(crate) fn perf_reset(&mut self, name: &str) {
+        if matches!(name, "all" | "osd") {
+            let counted = self.counted();
+            self.report.reset_perf(counted);
+        }
+    }
+
+    fn perf(&self) -> Vec<(&'static str, Value)> {
+        let (counted, base) = (self.counted(), self.report.perf_base());
+        let (sum, from) = (counted.counters, base.counters);
+        // The counts of groups that have left this OSD are gone.
+        let since = |sum: u64, from: u64| sum.saturating_sub(from);
+        let reads = since(sum.reads, from.reads);
+        let writes = since(sum.writes, from.writes);
+        let (read_latency, write_latency) =
+            (counted.reads.since(base.reads), counted.writes.since(base.writes));
+        let members = |is: &dyn Fn(&pg::Pg) -> bool| {
+            self.groups.by_id.values().filter(|group| is(&group.pg)).count()
+        };
+        let usage = self.usage.usage();
+        vec![
+            ("op_wip", json!(self.operations.len())),
+            ("op", json!(reads + writes)),
+            ("op_in_bytes", json!(since(sum.write_bytes, from.write_bytes))),
+            ("op_out_bytes", json!(since(sum.read_bytes, from.read_bytes))),
+            ("op_latency", read_latency.and(write_latency).json()),
+            ("op_r", json!(reads)),
+            ("op_r_out_bytes", json!(since(sum.read_bytes, from.read_bytes))),
+            ("op_r_latency", read_latency.json()),
+            ("op_w", json!(writes)),
+            ("op_w_in_bytes", json!(since(sum.write_bytes, from.write_bytes))),
+            ("op_w_latency", write_latency.json()),
+            ("numpg", json!(self.groups.by_id.len())),
+            ("numpg_primary", json!(members(&pg::Pg::is_primary))),
+            ("numpg_replica", json!(members(&|pg| !pg.is_primary() && is_acting(pg, self.id())))),
+            ("numpg_stray", json!(members(&|pg| !is_acting(pg, self.id())))),
+            ("stat_bytes", json!(usage.bytes_total)),
+            ("stat_bytes_used", json!(usage.bytes_used)),
+            ("stat_bytes_avail", json!(usage.bytes_available)),
+        ]
+    }
+
+    /// The output of `perf dump`, limited to a logger and a counter if given.
+    pub(crate) fn perf_dump(&self, logger: Option<&str>, counter: Option<&str>) -> Value {
+        if logger.is_some_and(|logger| logger != "osd") {
+            return json!({});
+        }
+        let counters = self.perf().into_iter();
+        let counters = counters.filter(|(name, _)| counter.is_none_or(|wanted| wanted == *name));
+        let counters = counters.map(|(name, value)| (name.to_owned(), value));
+        json!({ "osd": counters.collect::<Map<_, _>>() })
+    }
+
+    /// The output of `perf schema`.
+    pub(crate) fn perf_schema(&self) -> Value {
+        let row = |(name, value): (&str, Value)| {
+            let (kind, metric, shape) = match name {
+                _ if value.is_object() => (5, "gauge", "real-integer-pair"),
+                "op_wip" => (2, "gauge", "integer"),
+                _ if name.starts_with("numpg") || name.starts_with("stat_") => {
+                    (2, "gauge", "integer")
+                }
+                _ => (10, "counter", "integer"),
+            };
+            let units = if name.contains("bytes") { "bytes" } else { "none" };
+            let row = json!({
+                "type": kind,
+                "metric_type": metric,
+                "value_type": shape,
+                "description": name.replace('_', " "),
+                "nick": "",
+                "priority": 5,
+                "units": units,
+            });
+            (name.to_owned(), row)
+        };
+        json!({ "osd": self.perf().into_iter().map(row).collect::<Map<_, _>>() })
+    }
+
+    pub(crate) fn dump_watchers(&self) -> Value {
+        let mut found = Vec::new();
+        for group in self.groups.by_id.values() {
+            for (object, key, watch) in group.watches.iter() {
+                let session = watch.conn().and_then(|conn| self.clients.get(conn));
+                let addr = session.map(|session| session.addr()).unwrap_or_default();
+                found.push(json!({
+                    "namespace": String::from_utf8_lossy(&object.namespace),
+                    "object": String::from_utf8_lossy(&object.name),
+                    "entity_name": {
+                        "type": key.name.kind.to_string(),
+                        "num": key.name.number,
+                    },
+                    "cookie": key.cookie,
+                    "timeout": watch.timeout().as_secs(),
+                    "entity_addr": {
+                        "type": addr_kind(addr.kind),
+                        "addr": addr.socket.map(|socket| socket.to_string()).unwrap_or_default(),
+                        "nonce": addr.nonce,
+                    },
+                }));
+            }
+        }
+        Value::from(found)
+    }
+
+    pub(crate) fn dump_blocklist(&self) -> Value {
+        let row = |(addr, until): (&types::EntityAddr, &types::UTime)| {
+            let (addr, until) = (addr.to_string(), until.to_iso());
+            json!({ "entity_addr": addr, "expire_time": until })
+        };
+        Value::from(self.maps.map().blocklist.iter().map(row).collect::<Vec<_>>())
+    }
+
+    pub(crate) fn dump_scrub_reservations(&self) -> Value {
+        json!({
+            "scrubs_local": self.scrub.own_count(),
+            "scrubs_remote": self.scrub.helped_count(),
+            "osd_max_scrubs": self.env.options.max_scrubs,
+        })
+    }
+
+    /// The output of `dump_osd_network`: partners with a round trip of at least so many
+    /// milliseconds.
+    pub(crate) fn dump_network(&self, least_ms: Option<i64>) -> Value {
+        let threshold = least_ms.unwrap_or(NETWORK_THRESHOLD_MS);
+        let least = Duration::from_millis(u64::try_from(threshold).unwrap_or(0));
+        let slow = self.heartbeats.round_trips().filter(|(_, time)| *time >= least);
+        let entry = |(osd, time): (types::OsdId, Duration)| {
+            let milliseconds = time.as_secs_f64() * 1e3;
+            json!({
+                "stale": false,
+                "from osd": self.id().0,
+                "to osd": osd.0,
+                "interface": "front",
+                "average": { "1min": milliseconds, "5min": milliseconds, "15min": milliseconds },
+                "last": milliseconds,
+            })
+        };
+        json!({ "threshold": threshold, "entries": slow.map(entry).collect::<Vec<_>>() })
+    }
+
+    pub(crate) fn dump_mempools(&self) -> Value {
+        let entries: usize = self.groups.by_id.values().map(|group| group.pg.log().len()).sum();
+        let objects: usize =
+            self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
+        let mut pools = Map::new();
+        let (mut items, mut bytes) = (0, 0);
+        for name in MEMPOOLS {
+            let (count, size) = match name {
+                "buffer_anon" => self.clients.in_flight(),
+                "osd_pglog" => (entries, entries * size_of::<pg::LogEntry>()),
+                "osd" => (objects, objects * size_of::<crate::operations::object::ObjectContext>()),
+                _ => (0, 0),
+            };
+            items += count;
+            bytes += size;
+            pools.insert(name.to_owned(), json!({ "items": count, "bytes": size }));
+        }
+        json!({ "mempool": { "by_pool": pools, "total": { "items": items, "bytes": bytes } } })
+    }
+
+    /// The output of `get_mapped_pools`.
+    pub(crate) fn mapped_pools(&self) -> Value {
+        let pools: BTreeSet<_> = self.groups.by_id.keys().map(|pg| pg.pool.0).collect();
+        json!(pools)
+    }
+
+    /// Evicts the contexts of idle objects.
+    pub(crate) fn drop_caches(&mut self) {
+        for group in self.groups.by_id.values_mut() {
+            let watches = &group.watches;
+            group
+                .queues
+                .objects
+                .retain(|object, context| !context.is_idle() || watches.contains(object));
+            let objects = &group.queues.objects;
+            group.queues.cached.retain(|object| objects.contains_key(object));
+        }
+    }
+}
+
+fn addr_kind(kind: types::AddrType) -> &'static str {
+    match kind {
+        types::AddrType::None => "none",
+        types::AddrType::Legacy => "v1",
+        types::AddrType::Msgr2 => "v2",
+        types::AddrType::Any => "any",
+        types::AddrType::Cidr => "cidr",
+    }
+}
+
+fn is_acting(pg: &pg::Pg, osd: types::OsdId) -> bool {
+    pg.members().acting.contains(&osd)
+}

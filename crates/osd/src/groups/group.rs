@@ -1,0 +1,158 @@
+//! A placement group with its state in the OSD: object contexts, waiting requests, watches.
+
+use crate::Osd;
+use crate::groups::states::GroupStates;
+use crate::leases::{GroupLease, Leases};
+use crate::operations::queues::{Counters, GroupQueues};
+use crate::operations::snapshots::PoolSnapshots;
+use crate::recovery::scheduler::GroupRecovery;
+use crate::report::GroupReport;
+use crate::scrub::GroupScrub;
+use crate::tokens::Token;
+use crate::trim::GroupTrim;
+use crate::watches::GroupWatches;
+use engine::Time;
+use pg::{Output, Pg};
+use store::RequestKind;
+use types::{Epoch, HObject, PgId};
+
+/// A placement group of this OSD.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub pg: Pg,
+    /// Identifies this instance of the group in completions of the store.
+    pub serial: u64,
+    /// The epoch since which this OSD is the primary.
+    pub primary_since: Option<Epoch>,
+    /// Whether the map announces a merge of the group, and whether it therefore takes no more
+    /// requests (premerge).
+    pub is_merging: bool,
+    pub rests: bool,
+    pub states: GroupStates,
+    pub queues: GroupQueues,
+    pub snapshots: PoolSnapshots,
+    pub counters: Counters,
+    pub watches: GroupWatches,
+    pub lease: GroupLease,
+    pub recovery: GroupRecovery,
+    pub scrub: GroupScrub,
+    pub trim: GroupTrim,
+    pub report: GroupReport,
+}
+
+impl Group {
+    /// A group without requests; `serial` must differ from that of all earlier groups.
+    pub fn new(pg: Pg, serial: u64) -> Self {
+        Group {
+            pg,
+            serial,
+            primary_since: None,
+            is_merging: false,
+            rests: false,
+            states: GroupStates::default(),
+            queues: GroupQueues::default(),
+            snapshots: PoolSnapshots::default(),
+            counters: Counters::default(),
+            watches: GroupWatches::default(),
+            lease: GroupLease::default(),
+            recovery: GroupRecovery::default(),
+            scrub: GroupScrub::default(),
+            trim: GroupTrim::default(),
+            report: GroupReport::default(),
+        }
+    }
+
+    /// Whether the group takes no more requests: it is about to be merged, and was clean since the
+    /// map said so.
+    pub fn must_rest(&mut self) -> bool {
+        self.rests |= self.is_merging && self.pg.is_clean();
+        self.pg.rest(self.rests);
+        self.rests
+    }
+
+    /// Ends the premerge state.
+    pub fn resume(&mut self) {
+        self.rests = false;
+        self.pg.rest(false);
+    }
+
+    /// Whether the group takes no more requests and has none in progress.
+    pub fn is_at_rest(&mut self) -> bool {
+        self.must_rest() && self.pg.is_settled() && self.queues.are_idle()
+    }
+
+    /// Tells the group the time and the lease that its primary holds. Must precede every input that
+    /// may end an interval or begin to serve one; while the group serves, it needs no time.
+    pub fn tell_time(&mut self, leases: &Leases, now: Time) {
+        let primary = self.pg.members().primary;
+        let promised = match primary {
+            None => Time::ZERO,
+            Some(_) if self.pg.is_primary() => leases.lent_until(),
+            Some(primary) => leases.promised_to(primary),
+        };
+        self.pg.set_time(now, promised);
+    }
+
+    /// Panics if the group or its object contexts contradict themselves.
+    pub fn check_invariants(&self) {
+        self.pg.check_invariants();
+        self.queues.check_invariants();
+    }
+}
+
+impl Osd {
+    /// Performs the outputs of a group until it has none.
+    pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
+        while let Some(group) = self.groups.by_id.get_mut(&pg) {
+            let Some(output) = group.pg.poll_output() else {
+                if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
+                    self.groups.state_times.add(past);
+                }
+                if group.recovery.is_outdated(&group.pg) {
+                    self.note_recovery(pg);
+                }
+                return;
+            };
+            let serial = group.serial;
+            match output {
+                Output::Send { to, message } => self.send_to_osd(to, message),
+                Output::Storage { tag, kind } => {
+                    let bytes = match &kind {
+                        RequestKind::Commit(transaction) | RequestKind::Append(transaction) => {
+                            transaction.bytes_added()
+                        }
+                        _ => 0,
+                    };
+                    self.usage.begin_commit(bytes);
+                    self.outbox.ask(Token::Group { pg, serial, tag, bytes }, kind);
+                }
+                Output::Committed { ticket } => self.committed(now, pg, ticket),
+                Output::Refused { ticket, error } => self.refused_write(ticket, &error),
+                Output::Interrupted { tickets, members_stay } => {
+                    self.interrupted(now, pg, &tickets, members_stay);
+                }
+                Output::Activated => self.activated(now, pg),
+                Output::Clean => self.report.request_soon(now),
+                Output::Recovered { object } => self.recovered(now, pg, &HObject::head_of(&object)),
+                Output::WantsMap => drop(self.groups.asking.insert(pg)),
+                Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
+                Output::WantsInterval => self.want_interval(now),
+                Output::Reserve(primary) => self.reserve(now, pg, primary),
+                Output::Release => self.release(now, pg),
+                Output::Removed => self.forget_group(now, pg),
+                Output::Quiet => self.stands_still(now, pg),
+                Output::Reshaped => self.reshaped(now, pg, true),
+                Output::ReshapeFailed => self.reshaped(now, pg, false),
+            }
+        }
+    }
+
+    /// Forgets a group whose collection is removed.
+    pub(crate) fn forget_group(&mut self, now: Time, pg: PgId) {
+        self.drop_requests(now, pg);
+        self.release(now, pg);
+        if let Some(group) = self.groups.by_id.remove(&pg) {
+            self.recovery.forget(pg, &group.recovery);
+        }
+    }
+}

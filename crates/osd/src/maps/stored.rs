@@ -1,0 +1,188 @@
+//! The OSD's map in its store.
+//!
+//! An OSD that starts must learn which members its groups had while it was down: writes may have
+//! been accepted in any of these intervals. So it stores its map and continues from there with the
+//! increments of the monitor. The map lies in a collection of its own, which belongs to no group: a
+//! full map, and the increments since.
+//!
+//! A map is stored after the changes that groups store because of it. So the stored state of groups
+//! is never older than the stored map.
+
+use super::Maps;
+use super::removed_snaps::note_removed;
+use crate::Osd;
+use crate::tokens::Token;
+use bytes::Bytes;
+use engine::Time;
+use maps::{Incremental, OsdMap};
+use std::collections::BTreeMap;
+use store::{Change, Collection, OmapPage, Outcome, RequestKind, StoreError, Transaction};
+use types::features::SUPPORTED;
+use types::{Epoch, HObject, PgId, PoolId};
+
+/// The id of no real pool.
+pub(crate) const OWN_POOL: PoolId = PoolId(-1);
+const FULL_KEY: Bytes = Bytes::from_static(b"full");
+/// Removed snapshots of pools, up to the full map.
+const REMOVED_KEY: Bytes = Bytes::from_static(b"removed");
+const INCREMENT_PREFIX: u8 = b'i';
+const INCREMENT_PREFIX_END: u8 = INCREMENT_PREFIX + 1;
+/// Increments beside one full map, beyond which a new full map is stored.
+const INCREMENTS_MAX: usize = 64;
+const PAGE_ENTRIES_MAX: usize = 2 * INCREMENTS_MAX;
+const PAGE_BYTES_MAX: usize = 64 << 20;
+
+/// State of the stored map.
+#[derive(Debug, Default)]
+pub(crate) struct StoredMaps {
+    exists: bool,
+    is_loading: bool,
+    /// Increments beside the full map; `None` if a full map must be stored next.
+    increments: Option<usize>,
+    /// The increments since the map that was stored last.
+    latest: Vec<(Epoch, Bytes)>,
+}
+
+impl StoredMaps {
+    /// Notes an increment that was applied and led to `epoch`.
+    pub fn note(&mut self, epoch: Epoch, increment: Bytes) {
+        self.latest.push((epoch, increment));
+    }
+
+    /// Notes that the map was replaced by a full one.
+    pub fn note_replaced(&mut self) {
+        self.latest.clear();
+        self.increments = None;
+    }
+}
+
+/// The collection that holds the map.
+pub(crate) fn collection() -> Collection {
+    Collection(PgId { pool: OWN_POOL, seed: 0 })
+}
+
+fn object() -> HObject {
+    let name = Bytes::from_static(b"osdmap");
+    HObject::head(OWN_POOL, Bytes::new(), Bytes::new(), name, 0)
+}
+
+fn increment_key(epoch: Epoch) -> Bytes {
+    let mut key = vec![INCREMENT_PREFIX];
+    key.extend_from_slice(&epoch.0.to_be_bytes());
+    key.into()
+}
+
+impl Maps {
+    /// Whether the stored map has not been read yet.
+    pub fn is_loading(&self) -> bool {
+        self.stored.is_loading
+    }
+
+    /// The store refused a map: the next one is stored in full.
+    pub fn store_failed(&mut self) {
+        self.stored.increments = None;
+    }
+}
+
+impl Osd {
+    /// Stores the map, as increments since the last one if there are few.
+    pub(crate) fn store_map(&mut self) {
+        let (collection, object) = (collection(), object());
+        let mut transaction = Transaction::new();
+        if !std::mem::replace(&mut self.maps.stored.exists, true) {
+            transaction.push(collection, Change::CreateCollection);
+        }
+        let stored = &mut self.maps.stored;
+        let latest = std::mem::take(&mut stored.latest);
+        let count = stored.increments.map(|count| count + latest.len());
+        let pairs = match count.filter(|count| !latest.is_empty() && *count <= INCREMENTS_MAX) {
+            Some(count) => {
+                stored.increments = Some(count);
+                latest.into_iter().map(|(epoch, map)| (increment_key(epoch), map)).collect()
+            }
+            None => {
+                stored.increments = Some(0);
+                let first = Bytes::from_static(&[INCREMENT_PREFIX]);
+                let last = Bytes::from_static(&[INCREMENT_PREFIX_END]);
+                let object = object.clone();
+                transaction.push(collection, Change::Touch { object: object.clone() });
+                transaction.push(collection, Change::OmapRemoveRange { object, first, last });
+                let removed = codec::encode_to_bytes(&self.maps.removed_snaps);
+                BTreeMap::from([
+                    (FULL_KEY, self.maps.map.to_bytes(SUPPORTED)),
+                    (REMOVED_KEY, removed),
+                ])
+            }
+        };
+        transaction.push(collection, Change::OmapSet { object, pairs });
+        self.outbox.ask(Token::MapStored, RequestKind::Commit(transaction));
+    }
+
+    /// Loads the stored map; loading of the OSD ends only after it.
+    pub(crate) fn load_map(&mut self) {
+        self.maps.stored.exists = true;
+        self.maps.stored.is_loading = true;
+        self.outbox.ask(Token::MapLoaded, stored_map_request());
+    }
+
+    /// Handles the loaded map. If it is damaged, the OSD starts without a map.
+    pub(crate) fn map_loaded(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
+        match outcome {
+            Ok(Outcome::OmapPage(page)) => self.take_stored_map(page),
+            Err(StoreError::NoObject { .. }) => {}
+            other => tracing::error!(osd = %self.env.config.id, ?other, "the map cannot be read"),
+        }
+        self.maps.stored.is_loading = false;
+        self.finish_loading(now);
+    }
+
+    fn take_stored_map(&mut self, page: OmapPage) {
+        let removed = page.pairs.get(&REMOVED_KEY);
+        let removed = removed.map(|removed| codec::decode_all("removed snapshots", removed));
+        let mut removed = removed.and_then(Result::ok).unwrap_or_default();
+        match walk_stored_map(&page, |map| note_removed(&mut removed, map)) {
+            Ok(Some(map)) => (self.maps.map, self.maps.removed_snaps) = (map, removed),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(osd = %self.env.config.id, %error, "the stored map is damaged");
+            }
+        }
+    }
+}
+
+/// The request that reads the map of an OSD from its store.
+pub fn stored_map_request() -> RequestKind {
+    RequestKind::OmapList {
+        collection: collection(),
+        object: object(),
+        after: None,
+        prefix: Bytes::new(),
+        entries_max: PAGE_ENTRIES_MAX,
+        bytes_max: PAGE_BYTES_MAX,
+    }
+}
+
+/// The newest map in the answer to [`stored_map_request`]; `None` if there is none.
+pub fn stored_map(page: &OmapPage) -> codec::Result<Option<OsdMap>> {
+    walk_stored_map(page, |_| {})
+}
+
+/// Likewise; calls `look` with each map on the way.
+fn walk_stored_map(
+    page: &OmapPage,
+    mut look: impl FnMut(&OsdMap),
+) -> codec::Result<Option<OsdMap>> {
+    let Some(full) = page.pairs.get(&FULL_KEY) else { return Ok(None) };
+    let mut map = codec::decode_all::<OsdMap>("stored map", full)?;
+    look(&map);
+    let increments = page.pairs.iter().filter(|(key, _)| key[0] == INCREMENT_PREFIX);
+    for (_, increment) in increments {
+        let increment = codec::decode_all::<Incremental>("stored increment", increment);
+        let Ok(increment) = increment.map_err(drop) else { break };
+        if increment.epoch != map.epoch.next() || map.apply(&increment).is_err() {
+            break;
+        }
+        look(&map);
+    }
+    Ok(Some(map))
+}

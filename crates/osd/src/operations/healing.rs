@@ -1,0 +1,155 @@
+//! Reads of damaged objects: the object is recovered from another member, and its readers wait.
+
+use crate::Osd;
+use crate::execute::Need;
+use crate::operations::objects::store_request;
+use crate::operations::request::Request;
+use crate::report::repairs::FoundBy;
+use crate::tokens::Token;
+use engine::Time;
+use pg::snaps::At;
+use types::{Errno, HObject, PgId};
+
+impl Osd {
+    /// Repeats a failed read once per request, so that a transient error does not make this OSD
+    /// give up copy after copy. True if it does.
+    pub(crate) fn read_again(&mut self, key: u64, attempt: u32, need: &Need) -> bool {
+        let is_first = |request: &&mut Request| request.attempt == attempt && !request.is_reread;
+        let Some(request) = self.operations.requests.get_mut(key).filter(is_first) else {
+            return false;
+        };
+        request.is_reread = true;
+        let object = match request.at {
+            Some(At::Clone(id)) => HObject::head_of(request.object()).at(id),
+            _ => HObject::head_of(request.object()),
+        };
+        let Some(kind) = store_request(request.pg, object, need) else { return false };
+        self.outbox.ask(Token::Need { request: key, attempt, need: need.clone() }, kind);
+        true
+    }
+
+    /// Handles a failed read of a request's object: true if the request restarts when the object is
+    /// recovered.
+    pub(crate) fn heal(&mut self, now: Time, key: u64, attempt: u32) -> bool {
+        let Some(request) = self.operations.requests.get(key) else { return true };
+        if request.attempt != attempt {
+            return true;
+        }
+        let (pg, head, at) = (request.pg, HObject::head_of(request.object()), request.at);
+        let whoami = self.env.config.id;
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_primary())
+        else {
+            return false;
+        };
+        let Some(context) = group.queues.objects.get(&head) else { return false };
+        let Some(state) = context.state.as_ref() else { return false };
+        // The cached state of the clone may be of another one by now.
+        let (object, version) = match at {
+            Some(At::Clone(id)) => {
+                let clone = state.snaps.as_deref().and_then(|set| set.clone_of(id));
+                (head.at(id), clone.map(|clone| clone.version))
+            }
+            _ => (head.clone(), Some(state.info.version)),
+        };
+        let Some(version) = version else { return false };
+        if !group.pg.missing().contains(&object) {
+            if group.pg.distrust(&object, version, &[whoami]) {
+                group.scrub.count_repair();
+                self.note_repair(pg, FoundBy::Read, &[whoami]);
+            } else if !group.pg.cannot_read(&object, version) {
+                self.pump_group(now, pg);
+                return false;
+            }
+        }
+        tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
+        self.restart_readers(pg, &head);
+        self.pump_group(now, pg);
+        self.pump_object(now, pg, &head);
+        true
+    }
+
+    /// Replaces the own copy of an object that the store could not change for damage: true if there is
+    /// another copy, and the write waits for it.
+    pub(crate) fn heal_refused(
+        &mut self,
+        pg: PgId,
+        object: &HObject,
+        key: u64,
+        errno: Errno,
+    ) -> bool {
+        let whoami = self.env.config.id;
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|_| errno == Errno::IO) else {
+            return false;
+        };
+        let state = group.queues.objects.get(object).and_then(|context| context.state.as_ref());
+        let Some(version) = state.map(|state| state.info.version) else { return false };
+        if !group.pg.distrust(object, version, &[whoami]) {
+            return false;
+        }
+        tracing::error!(%pg, %object, "a write met damage; the object comes from another copy");
+        group.scrub.count_repair();
+        self.note_repair(pg, FoundBy::Read, &[whoami]);
+        let request = self.operations.requests.get_mut(key).expect("the caller has it");
+        request.refused.as_mut().expect("its store refused it").is_healed = true;
+        true
+    }
+
+    /// Resumes the requests for an object that was recovered, or turned out to be lost.
+    pub(crate) fn recovered(&mut self, now: Time, pg: PgId, object: &HObject) {
+        if let Some(context) = self.context_mut(pg, object) {
+            // The assumed state of a lost object may be wrong.
+            context.forget_state();
+            self.pump_object(now, pg, object);
+        }
+    }
+
+    /// Handles an object whose metadata cannot be read, so that even its version is unknown: true
+    /// if it is recovered from another copy, and its requests wait.
+    pub(crate) fn heal_state(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
+        let whoami = self.env.config.id;
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_primary())
+        else {
+            return false;
+        };
+        // A lost object has no other copy.
+        if group.pg.is_lost(object) {
+            return false;
+        }
+        // It is being recovered already, or waits for a member that is down: its requests continue
+        // when it is there. Loading it earlier would fail again and again.
+        if group.pg.missing().contains(object) {
+            return true;
+        }
+        let version = group.pg.logged_version(object);
+        if !group.pg.distrust(object, version, &[whoami]) && !group.pg.cannot_read(object, version)
+        {
+            return false;
+        }
+        self.pump_group(now, pg);
+        self.pump_object(now, pg, object);
+        true
+    }
+
+    /// Restarts the requests that are reading an object which is about to be replaced, before those
+    /// in its queue.
+    fn restart_readers(&mut self, pg: PgId, object: &HObject) {
+        let is_reader =
+            |request: &Request| request.is_marked && HObject::head_of(request.object()) == *object;
+        let readers =
+            self.operations.requests.of_group(pg).filter(|(_, request)| is_reader(request));
+        let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        keys.sort_unstable_by_key(|key| {
+            self.operations.requests.get(*key).map(|request| request.tid)
+        });
+        for key in keys.iter().rev() {
+            self.start_over(*key);
+            let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
+            let Some(context) = group.queues.objects.get_mut(object) else { continue };
+            context.queue.push_front(*key);
+            context.readers.clear();
+            context.has_writer = false;
+            (context.copier, context.is_parked) = (None, false);
+        }
+    }
+}

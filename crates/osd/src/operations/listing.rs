@@ -1,0 +1,243 @@
+//! Listing of a group's objects (`PGNLS`, and the older `PGLS`).
+
+use crate::Osd;
+use crate::limits;
+use crate::operations::objects::state_of;
+use crate::operations::request::{Page, Request};
+use crate::tokens::Token;
+use bytes::Bytes;
+use codec::{Reader, Writer};
+use maps::Pool;
+use std::collections::BTreeSet;
+use store::{Collection, Outcome, RequestKind, StoreError};
+use types::{Errno, HObject, PgId, SnapId};
+use wire::OsdOp;
+use wire::listing::{ListedObject, PgListing};
+use wire::op::OpCode;
+
+/// The namespace by which a client requests all namespaces (`LIBRADOS_ALL_NSPACES`).
+pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
+
+impl Osd {
+    /// Runs a request for a listing.
+    pub(crate) fn list(&mut self, key: u64) {
+        if let Err(errno) = self.try_list(key) {
+            self.reply_error(key, errno);
+        }
+    }
+
+    fn try_list(&mut self, key: u64) -> Result<(), Errno> {
+        if !self.reserve_memory(key, limits::LISTING_COST)? {
+            return Ok(());
+        }
+        let request = self.operations.requests.get(key).expect("the caller has it");
+        // Clients send one operation at a time.
+        let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
+        match op.code {
+            OpCode::PGNLS | OpCode::PGLS => {}
+            OpCode::SCRUBLS => return self.list_inconsistent(key),
+            OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER => {
+                return Err(Errno::NOTSUPP);
+            }
+            _ => return Err(Errno::INVAL),
+        }
+        if request.message.object.snap != SnapId::HEAD {
+            return Err(Errno::INVAL);
+        }
+        let pool = self.maps.map().pool(request.pg.pool).ok_or(Errno::NOENT)?;
+        let (start, end) = range_of(request.pg, pool.pg_num);
+        let cursor: HObject = Reader::new(&op.input).value().map_err(|_| Errno::INVAL)?;
+        let is_beginning = cursor.name.is_empty() && cursor.hash == 0 && !cursor.max;
+        let from = match is_beginning {
+            true => start,
+            false if cursor < start || !cursor.max && cursor >= end => return Err(Errno::INVAL),
+            false => cursor,
+        };
+        let entries_max = entries_max(op) as usize;
+        let (collection, attempt) = (Collection(request.pg), request.attempt);
+        let kind = RequestKind::List { collection, from, entries_max };
+        self.outbox.ask(Token::Listing { request: key, attempt }, kind);
+        Ok(())
+    }
+
+    /// Handles a page of names from the store.
+    pub(crate) fn listed(&mut self, key: u64, attempt: u32, outcome: Result<Outcome, StoreError>) {
+        let Some(request) = self.operations.requests.get(key).filter(|r| r.attempt == attempt)
+        else {
+            return;
+        };
+        let (objects, next) = match outcome {
+            Ok(Outcome::List(objects, next)) => (objects, next),
+            Err(StoreError::NoCollection(_)) => (Vec::new(), None),
+            other => {
+                tracing::error!(?other, "objects cannot be listed");
+                return self.reply_error(key, Errno::IO);
+            }
+        };
+        let objects = self.with_missing(request, objects, next.as_ref());
+        // After a split, the count of clones of a part is an estimate.
+        let has_clones = self.groups.by_id.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0)
+            || self.maps.map().pool(request.pg.pool).is_some_and(Pool::may_have_clones);
+        let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
+        if doubtful.is_empty() {
+            return self.finish_listing(key, objects, next);
+        }
+        let request = self.operations.requests.get_mut(key).expect("it was just there");
+        request.outstanding = doubtful.len();
+        let collection = Collection(request.pg);
+        let page = Page { objects, next, whiteouts: BTreeSet::new() };
+        request.page = Some(Box::new(page));
+        for object in doubtful {
+            let token = Token::Listed { request: key, attempt, object: object.clone() };
+            self.outbox.ask(token, RequestKind::Meta { collection, object });
+        }
+    }
+
+    /// Handles the metadata of a head that may be a whiteout: an object that only keeps its clones.
+    pub(crate) fn listed_object(
+        &mut self,
+        key: u64,
+        attempt: u32,
+        object: &HObject,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let request = self.operations.requests.get_mut(key).filter(|r| r.attempt == attempt);
+        let Some(request) = request else { return };
+        let Some(page) = &mut request.page else { return };
+        let state = match outcome {
+            Ok(Outcome::Meta(Some(meta))) => state_of(&meta),
+            _ => None,
+        };
+        if state.is_some_and(|state| !state.exists) {
+            page.whiteouts.insert(object.clone());
+        }
+        request.outstanding -= 1;
+        if request.outstanding > 0 {
+            return;
+        }
+        let Page { mut objects, next, whiteouts } = *request.page.take().expect("it was there");
+        objects.retain(|object| !whiteouts.contains(object));
+        self.finish_listing(key, objects, next);
+    }
+
+    fn finish_listing(&mut self, key: u64, objects: Vec<HObject>, next: Option<HObject>) {
+        let Some(request) = self.operations.requests.get(key) else { return };
+        let namespace = &request.message.object.namespace;
+        let wanted = |object: &&HObject| {
+            !pg::is_meta_object(object)
+                && object.snap == SnapId::HEAD
+                && (*namespace == ALL_NAMESPACES || object.namespace == *namespace)
+        };
+        let objects: Vec<&HObject> = objects.iter().filter(wanted).collect();
+        let is_last = next.is_none();
+        let pg_num = self.maps.map().pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
+        let handle = next.unwrap_or_else(|| range_of(request.pg, pg_num).1);
+        let is_new = request.message.ops[0].code == OpCode::PGNLS;
+        let output = match is_new {
+            true => encode_listing(&objects, handle),
+            false => encode_old_listing(&objects, if is_last { HObject::max() } else { handle }),
+        };
+        self.reply_listing(key, i32::from(is_last), output);
+    }
+
+    /// Adds the objects that the log knows and the store does not have yet to the page.
+    fn with_missing(
+        &self,
+        request: &Request,
+        mut objects: Vec<HObject>,
+        next: Option<&HObject>,
+    ) -> Vec<HObject> {
+        let missing = self.groups.by_id.get(&request.pg).map(|group| group.pg.missing());
+        let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return objects };
+        let Some(pool) = self.maps.map().pool(request.pg.pool) else { return objects };
+        let start = range_of(request.pg, pool.pg_num).0;
+        let cursor = Reader::new(&request.message.ops[0].input).value::<HObject>();
+        let from = cursor.map_or(start.clone(), |cursor| cursor.max(start));
+        let until = |object: &&HObject| next.is_none_or(|next| *object < next);
+        objects.extend(missing.range_from(&from).take_while(until).cloned());
+        objects.sort_unstable();
+        objects.dedup();
+        objects
+    }
+
+    /// Replies with an encoded listing; `result` is 1 at its end.
+    pub(crate) fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {
+        let Some(request) = self.operations.requests.get(key) else { return };
+        let info = self.groups.by_id[&request.pg].pg.info();
+        let (version, user_version) = (info.last_update, info.last_user_version);
+        let mut execution = crate::execute::Execution { result, ..Default::default() };
+        execution.outputs.push((0, output));
+        execution.info.user_version = user_version;
+        self.reply_written(key, &execution, version);
+    }
+}
+
+/// The heads that follow their clones, and so may be whiteouts.
+fn doubtful(objects: &[HObject]) -> Vec<HObject> {
+    let clones_before = |index: usize| match index.checked_sub(1) {
+        None => true,
+        Some(before) => objects[before].is_of_family(&objects[index]),
+    };
+    let heads = objects.iter().enumerate().filter(|(_, object)| object.snap == SnapId::HEAD);
+    let heads = heads.filter(|(index, head)| !pg::is_meta_object(head) && clones_before(*index));
+    heads.map(|(_, head)| head.clone()).collect()
+}
+
+fn entries_max(op: &OsdOp) -> u64 {
+    op.list_arguments().0.clamp(1, limits::LISTING_ENTRIES_MAX)
+}
+
+fn encode_listing(objects: &[&HObject], handle: HObject) -> Bytes {
+    let entry = |object: &&HObject| ListedObject {
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        key: object.key.clone(),
+    };
+    let entries = objects.iter().map(entry).collect();
+    codec::encode_to_bytes(&PgListing { handle, entries })
+}
+
+/// `pg_ls_response_t`
+fn encode_old_listing(objects: &[&HObject], handle: HObject) -> Bytes {
+    let mut w = Writer::new();
+    w.u8(1);
+    w.value(&handle);
+    w.list(objects, |w, object| {
+        w.blob(&object.name);
+        w.blob(&object.key);
+    });
+    w.into_bytes()
+}
+
+/// The first object that a group may hold, and the first one after all of its objects: in listing
+/// order a group is one range, because that order reverses the bits of the hash.
+fn range_of(pg: PgId, pg_num: u32) -> (HObject, HObject) {
+    let start = HObject::hash_start(pg.pool, pg.seed);
+    let (_, last) = pg::split::hashes_of(pg.seed, pg_num).reversed();
+    let end = match last.checked_add(1) {
+        Some(end) => {
+            HObject { snap: SnapId::HEAD, ..HObject::hash_start(pg.pool, end.reverse_bits()) }
+        }
+        None => HObject::max(),
+    };
+    (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PoolId;
+
+    #[test]
+    fn the_ranges_of_all_groups_follow_each_other() {
+        for pg_num in [1, 2, 3, 8, 12, 100] {
+            let pgs = (0..pg_num).map(|seed| PgId { pool: PoolId(1), seed });
+            let mut ranges: Vec<_> = pgs.map(|pg| range_of(pg, pg_num)).collect();
+            ranges.sort();
+            for pair in ranges.windows(2) {
+                assert_eq!(pair[0].1.hash, pair[1].0.hash, "of {pg_num}");
+            }
+            assert!(ranges.last().unwrap().1.max);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The context of an object with requests: its state in memory, its queue, and the rules by which a
+//! request may run on it.
+
+use crate::execute::ObjectState;
+use crate::operations::request::Request;
+use crate::operations::snapshots::PoolSnapshots;
+use pg::Pg;
+use std::collections::VecDeque;
+use types::{EVersion, HObject, SnapId};
+
+/// An object with requests in progress or recent ones.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectContext {
+    /// The state that the writes in flight will leave; `None` until loaded.
+    pub state: Option<ObjectState>,
+    pub is_loading: bool,
+    /// On a replica: the version of the group's log up to which `state` is current.
+    pub valid_through: EVersion,
+    /// Reads that have begun and are not answered, in order of arrival. No write begins meanwhile.
+    pub readers: Vec<u64>,
+    /// A write is loading; no other request begins meanwhile.
+    pub has_writer: bool,
+    /// That write, if it is a copy; and whether it is complete except for readers of this object.
+    pub copier: Option<u64>,
+    pub is_parked: bool,
+    pub writes_in_flight: usize,
+    /// The object existed when this context was created, and was removed since.
+    pub is_removed: bool,
+    /// Requests in order of arrival.
+    pub queue: VecDeque<u64>,
+    /// The clone that was read last, with its state.
+    pub clone: Option<(SnapId, Box<ObjectState>)>,
+}
+
+/// Whether a request may run on an object that is being recovered or cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Runs,
+    /// Waits until the object is recovered.
+    Waits,
+    /// Fails, because the object is lost.
+    Fails,
+}
+
+/// Outcome of an attempt to run a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is done with its object, or its write is in flight.
+    Ran,
+    /// It waits for loads, for memory, for a lease, or for its turn to be answered.
+    Begun,
+    /// It must wait until the writes in flight are durable, or until a clone is recovered.
+    Blocked,
+}
+
+impl ObjectContext {
+    /// Whether nothing is left of the object after the request, as far as is known.
+    pub fn vanishes(&self, request: &Request, snapshots: &PoolSnapshots) -> bool {
+        let has_snaps = || match &self.state {
+            None => false,
+            Some(state) => state.snaps.is_some() || snapshots.has_any(request),
+        };
+        request.only_deletes() && !has_snaps()
+    }
+
+    /// Whether a request depends on no state of the object, as far as is known. Writing new data keeps
+    /// xattrs, omap and watches, so there must be none, or the request must remove the object first.
+    fn is_replaced_by(&self, request: &Request) -> bool {
+        let is_bare = |state: &ObjectState| {
+            !state.is_guess
+                && state.xattrs.is_empty()
+                && !state.info.has_omap
+                && state.info.watchers.is_empty()
+        };
+        request.replaces_object()
+            && (request.removes_first() || self.state.as_ref().is_none_or(is_bare))
+    }
+
+    /// Whether no request needs the context.
+    pub fn is_idle(&self) -> bool {
+        !self.is_loading
+            && self.readers.is_empty()
+            && !self.has_writer
+            && self.writes_in_flight == 0
+            && self.queue.is_empty()
+    }
+
+    /// Whether a request may run, as far as recovery of its object is concerned.
+    pub fn fate(
+        &self,
+        pg: &Pg,
+        snapshots: &PoolSnapshots,
+        object: &HObject,
+        request: &Request,
+    ) -> Fate {
+        if pg.is_whole()
+            || !pg.is_primary()
+            || !pg.is_blocked(object, request.may_write(), self.vanishes(request, snapshots))
+        {
+            return Fate::Runs;
+        }
+        match pg.is_lost(object) {
+            false => Fate::Waits,
+            true if self.is_replaced_by(request) || request.asks_of_clones() => Fate::Runs,
+            true => Fate::Fails,
+        }
+    }
+
+    /// Forgets the state of an object that may have been read wrong, unless requests rely on it.
+    pub fn forget_state(&mut self) {
+        if self.writes_in_flight == 0 && !self.has_writer && self.readers.is_empty() {
+            self.state = None;
+            self.clone = None;
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Sessions with clients and other OSDs.
+
+use crate::sessions::throttle::Inflight;
+use auth::{AuthCaps, OsdCaps};
+use engine::{ConnId, Peer};
+use pg::WatcherKey;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
+
+/// All sessions with clients and other OSDs.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    pub(super) sessions: BTreeMap<ConnId, Session>,
+    /// Number and message bytes of clients' requests in progress.
+    pub(super) inflight: Inflight,
+    next_conn: u64,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Clients { sessions: BTreeMap::new(), inflight: Inflight::default(), next_conn: 1 }
+    }
+}
+
+impl Clients {
+    pub fn get(&self, conn: ConnId) -> Option<&Session> {
+        self.sessions.get(&conn)
+    }
+
+    pub fn get_mut(&mut self, conn: ConnId) -> Option<&mut Session> {
+        self.sessions.get_mut(&conn)
+    }
+
+    pub fn contains(&self, conn: ConnId) -> bool {
+        self.sessions.contains_key(&conn)
+    }
+
+    /// Adds a session that was just opened.
+    pub fn insert(&mut self, conn: ConnId, session: Session) {
+        self.sessions.insert(conn, session);
+    }
+
+    /// Takes out a session that has ended.
+    pub fn remove(&mut self, conn: ConnId) -> Option<Session> {
+        self.sessions.remove(&conn)
+    }
+
+    /// Takes out all sessions.
+    pub fn take_all(&mut self) -> impl Iterator<Item = ConnId> + use<> {
+        std::mem::take(&mut self.sessions).into_keys()
+    }
+
+    /// Number and message bytes of clients' requests in progress.
+    pub fn in_flight(&self) -> (usize, usize) {
+        (self.inflight.requests, self.inflight.bytes)
+    }
+
+    /// An id for a session that this OSD opens.
+    pub fn new_conn(&mut self) -> ConnId {
+        self.next_conn += 1;
+        ConnId(self.next_conn - 1)
+    }
+}
+
+/// One session with a client or another OSD.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub peer: Peer,
+    /// The OSD at the other end, if it proved to be one.
+    pub osd: Option<OsdId>,
+    pub caps: OsdCaps,
+    /// The newest map that the peer is known to have.
+    map_epoch: Epoch,
+    /// Number and message bytes of its requests in progress.
+    pub(super) requests: usize,
+    pub(super) bytes: usize,
+    /// Back-pressure: the host does not read from it.
+    pub(super) paused: bool,
+    /// The newest map epoch of a group message from this peer, if it is an OSD.
+    pub(super) groups_epoch: Option<Epoch>,
+    /// Watches that are connected by this session.
+    watches: BTreeSet<(PgId, HObject, WatcherKey)>,
+}
+
+impl Session {
+    /// A session that the peer opened. Other OSDs may do everything; a client's capabilities come
+    /// from its ticket.
+    pub fn new(peer: Peer) -> Self {
+        let osd = osd_of(&peer);
+        let caps = if osd.is_some() { OsdCaps::allow_all() } else { caps_of(&peer) };
+        Session {
+            peer,
+            osd,
+            caps,
+            map_epoch: Epoch(0),
+            requests: 0,
+            bytes: 0,
+            paused: false,
+            groups_epoch: None,
+            watches: BTreeSet::new(),
+        }
+    }
+
+    /// A session that this OSD opened to another one. The peer may send requests over it, too.
+    pub fn to_osd(peer: Peer, osd: OsdId) -> Self {
+        Session { osd: Some(osd), caps: OsdCaps::allow_all(), ..Session::new(peer) }
+    }
+
+    /// Notes that the peer knows a map. The newest that it knows, if it is a client and lacks later
+    /// ones up to `newest`: the caller sends them.
+    pub fn note_map(&mut self, known: Epoch, newest: Epoch) -> Option<Epoch> {
+        self.map_epoch = self.map_epoch.max(known);
+        if self.map_epoch >= newest || self.osd.is_some() {
+            return None;
+        }
+        Some(std::mem::replace(&mut self.map_epoch, newest))
+    }
+
+    /// Notes a watch that is connected by this session.
+    pub fn connect(&mut self, pg: PgId, object: HObject, key: WatcherKey) {
+        self.watches.insert((pg, object, key));
+    }
+
+    /// Forgets a watch that has ended, or is connected by another session.
+    pub fn disconnect(&mut self, pg: PgId, object: HObject, key: WatcherKey) {
+        self.watches.remove(&(pg, object, key));
+    }
+
+    /// The watches that lose their session.
+    pub fn into_watches(self) -> BTreeSet<(PgId, HObject, WatcherKey)> {
+        self.watches
+    }
+
+    /// The address under which watches and locks of this peer are registered.
+    pub fn addr(&self) -> EntityAddr {
+        self.peer.addrs.0.first().copied().unwrap_or(self.peer.seen_addr)
+    }
+}
+
+/// The OSD that the peer claims to be, if its authenticated name says so too.
+fn osd_of(peer: &Peer) -> Option<OsdId> {
+    let is_claimed = peer.participant.kind == EntityType::OSD;
+    let number = i32::try_from(peer.participant.number).ok().filter(|_| is_claimed)?;
+    (peer.name == EntityName::osd(number)).then_some(OsdId(number))
+}
+
+fn caps_of(peer: &Peer) -> OsdCaps {
+    let Ok(caps) = codec::decode_all::<AuthCaps>("caps", &peer.caps) else {
+        return OsdCaps::default();
+    };
+    if caps.allow_all {
+        return OsdCaps::allow_all();
+    }
+    OsdCaps::parse(&caps.text).unwrap_or_else(|error| {
+        tracing::warn!(name = %peer.name, %error, "capabilities cannot be understood");
+        OsdCaps::default()
+    })
+}

@@ -1,0 +1,121 @@
+//! The end of watches whose clients are silent or blocklisted.
+
+use crate::operations::request::{Origin, Request};
+use crate::{Osd, limits};
+use classes::Caller;
+use engine::Time;
+use pg::WatcherKey;
+use types::{Errno, HObject, PgId, RequestId};
+use wire::op::watch_op;
+use wire::osd_op::WatchArguments;
+use wire::{OsdOp, OsdRequest, ShardPgId};
+
+impl Osd {
+    /// Ends notifications and watches whose time is up.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if !self.watches.is_ticking() || now < self.watches.next_tick {
+            return;
+        }
+        self.watches.next_tick = now + limits::TICK;
+        let active = &self.watches.active;
+        let late = active.iter().filter(|(_, notification)| notification.deadline <= now);
+        let late: Vec<u64> = late.map(|(notify_id, _)| *notify_id).collect();
+        for notify_id in late {
+            self.complete_notification(notify_id, Errno::TIMEDOUT.negative());
+        }
+        let mut ended = Vec::new();
+        for (pg, group) in &mut self.groups.by_id {
+            let active = group.pg.is_active();
+            let watches = group.watches.by_object.iter_mut().filter(|_| active);
+            for (object, watches) in watches {
+                for (key, watch) in watches {
+                    if watch.deadline.is_some_and(|deadline| deadline <= now) {
+                        // Should the removal be lost, it is tried again.
+                        watch.deadline = Some(now + watch.timeout);
+                        ended.push((*pg, object.clone(), *key));
+                    }
+                }
+            }
+        }
+        for (pg, object, key) in ended {
+            self.remove_watcher(now, pg, object, key);
+        }
+    }
+
+    /// Ends watches of blocklisted clients immediately: the client that fenced them takes over what
+    /// they held.
+    pub(crate) fn end_blocklisted_watches(&mut self, now: Time) {
+        if self.maps.map().blocklist.is_empty() && self.maps.map().range_blocklist.is_empty() {
+            return;
+        }
+        let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
+        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(now, pg));
+    }
+
+    /// Likewise for the watches of one group, if it is active.
+    pub(crate) fn end_blocklisted_watches_of(&mut self, now: Time, pg: PgId) {
+        let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_active()) else {
+            return;
+        };
+        let watches = group.watches.by_object.iter().flat_map(|(object, watches)| {
+            watches.iter().map(move |(key, watch)| (object.clone(), *key, watch.addr))
+        });
+        let ended = watches.filter(|(.., addr)| self.maps.map().is_blocklisted(addr));
+        let ended: Vec<_> = ended.collect();
+        for (object, key, _) in ended {
+            self.remove_watcher(now, pg, object, key);
+        }
+    }
+
+    /// Likewise for an object that was just loaded, before its waiting requests run.
+    pub(super) fn end_blocklisted_watches_first(&mut self, pg: PgId, object: &HObject) {
+        let Some(watches) =
+            self.groups.by_id.get(&pg).and_then(|group| group.watches.by_object.get(object))
+        else {
+            return;
+        };
+        let ended = watches.iter().filter(|(_, watch)| self.maps.map().is_blocklisted(&watch.addr));
+        let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
+        for key in ended {
+            let removal = self.removal(pg, object.clone(), key);
+            self.operations.assign(removal, pg);
+            let request = self.operations.get_mut(removal).expect("it was just made");
+            request.nature.may_write = true;
+            let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
+            if let Some(context) = group.queues.objects.get_mut(object) {
+                context.queue.push_front(removal);
+            }
+        }
+    }
+
+    /// Removes a watcher from its object, by a request of our own.
+    pub(super) fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
+        let request = self.removal(pg, object, key);
+        self.admit(now, request);
+    }
+
+    /// A request that removes a watcher; not admitted yet.
+    fn removal(&mut self, pg: PgId, object: HObject, key: WatcherKey) -> u64 {
+        let op = WatchArguments {
+            cookie: key.cookie,
+            op: watch_op::UNWATCH,
+            ..WatchArguments::default()
+        };
+        let request = RequestId { name: key.name, ..RequestId::default() };
+        let caller = Caller { request, ..Caller::default() };
+        let message = OsdRequest {
+            pg: ShardPgId::replicated(PgId { pool: pg.pool, seed: object.hash }),
+            map_epoch: self.epoch(),
+            flags: 0,
+            request_id: request,
+            client_incarnation: 0,
+            mtime: types::UTime::ZERO,
+            object,
+            ops: vec![OsdOp::watch(op)],
+            snap_context: Default::default(),
+            retry_attempt: 0,
+            features: 0,
+        };
+        self.operations.insert(Request::new(Origin::WatchTimeout, message, 0, caller))
+    }
+}

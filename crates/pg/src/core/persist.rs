@@ -1,0 +1,150 @@
+//! The stored state of a copy besides its objects: info, intervals, log, dups, missing set.
+
+use super::{Core, Tag};
+use crate::intervals::{Members, PastIntervals};
+use crate::log::Trimmed;
+use crate::{DupBatch, Missing, PgInfo, PgLog, info};
+use bytes::Bytes;
+use codec::{Decode, Encode, Reader, Result, Writer};
+use std::collections::BTreeMap;
+use store::{Change, RequestKind, Transaction};
+use types::{EVersion, Epoch};
+
+/// Bytes; more than most infos and intervals take.
+const PAIR_CAPACITY: usize = 256;
+
+/// Value of [`info::INTERVALS_KEY`]: past intervals and the present one, with which the maps that the OSD
+/// missed while it was down are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct StoredIntervals {
+    pub past: PastIntervals,
+    /// Start of the present interval.
+    pub first: Epoch,
+    pub members: Members,
+}
+
+impl Encode for StoredIntervals {
+    fn encode(&self, w: &mut Writer) {
+        encode_intervals(w, &self.past, self.first, &self.members);
+    }
+}
+
+fn encode_intervals(w: &mut Writer, past: &PastIntervals, first: Epoch, members: &Members) {
+    w.value(past);
+    w.value(&first);
+    w.value(members);
+}
+
+impl Decode for StoredIntervals {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(StoredIntervals { past: r.value()?, first: r.value()?, members: r.value()? })
+    }
+}
+
+/// The stored key and value of a batch.
+pub(crate) fn dups_pair(batch: &DupBatch) -> (Bytes, Bytes) {
+    (info::dups_key(batch.through), batch.encoded().clone())
+}
+
+/// The newest log entry up to which no object is missing.
+pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EVersion {
+    match missing.oldest_need() {
+        None => info.last_update,
+        Some(need) => {
+            let before = log.entries().rev().find(|entry| entry.version < need);
+            before.map_or(log.tail().min(need), |entry| entry.version)
+        }
+    }
+}
+
+impl Core {
+    /// Submits a transaction.
+    pub fn commit(&mut self, tag: Tag, transaction: Transaction) {
+        self.line.commits_pending += 1;
+        let kind = match tag {
+            // No other transaction depends on a received piece, and none is submitted before a split
+            // or merge completes.
+            Tag::Received(_) | Tag::Reshaped => RequestKind::Commit(transaction),
+            _ => RequestKind::Append(transaction),
+        };
+        self.ask_store(tag, kind);
+    }
+
+    /// A transaction that begins by creating the collection if there is none yet.
+    pub fn transaction(&mut self, capacity: usize) -> Transaction {
+        let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
+        if !self.copy.created {
+            self.copy.created = true;
+            transaction.push(self.own.collection, Change::CreateCollection);
+        }
+        transaction
+    }
+
+    /// Adds pairs to the meta object.
+    pub fn set_meta(&self, transaction: &mut Transaction, pairs: BTreeMap<Bytes, Bytes>) {
+        let object = self.own.meta.clone();
+        transaction.push(self.own.collection, Change::OmapSet { object, pairs });
+    }
+
+    /// Removes the meta object's keys in a range (last exclusive).
+    pub fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
+        let (first, last) = keys;
+        let object = self.own.meta.clone();
+        transaction.push(self.own.collection, Change::OmapRemoveRange { object, first, last });
+    }
+
+    /// The stored key and value of the info.
+    pub fn info_pair(&self) -> (Bytes, Bytes) {
+        (info::INFO_KEY, codec::encode_with_capacity(&self.copy.info, PAIR_CAPACITY))
+    }
+
+    /// The stored key and value of the intervals.
+    pub fn intervals_pair(&self) -> (Bytes, Bytes) {
+        let mut w = Writer::with_capacity(PAIR_CAPACITY);
+        encode_intervals(&mut w, &self.copy.past, self.placement.interval, &self.placement.members);
+        (info::INTERVALS_KEY, w.into_bytes())
+    }
+
+    pub fn set_info(&self, transaction: &mut Transaction) {
+        self.set_meta(transaction, BTreeMap::from([self.info_pair()]));
+    }
+
+    pub fn set_info_and_intervals(&self, transaction: &mut Transaction) {
+        let pairs = BTreeMap::from([self.info_pair(), self.intervals_pair()]);
+        self.set_meta(transaction, pairs);
+    }
+
+    pub fn store_info_and_intervals(&mut self, tag: Tag) {
+        let mut transaction = self.transaction(1);
+        self.set_info_and_intervals(&mut transaction);
+        self.commit(tag, transaction);
+    }
+
+    /// Adds the changes that trimming made to the dups to a transaction and its `pairs`.
+    pub fn store_trimmed(
+        &self,
+        transaction: &mut Transaction,
+        pairs: &mut BTreeMap<Bytes, Bytes>,
+        trimmed: Trimmed,
+    ) {
+        let dups = self.copy.log.dups();
+        let batches = dups.batches().len();
+        pairs.extend(dups.batches().skip(batches - trimmed.remembered).map(dups_pair));
+        if let Some(through) = trimmed.forgotten {
+            let keys = (info::dups_keys().0, info::dups_key_behind(through));
+            self.remove_meta(transaction, keys);
+        }
+    }
+
+    /// Removes the item of an object that is no longer missing.
+    pub fn unset_missing(&self, transaction: &mut Transaction, key: Bytes) {
+        let (object, keys) = (self.own.meta.clone(), vec![key]);
+        transaction.push(self.own.collection, Change::OmapRemove { object, keys });
+    }
+
+    /// Recomputes `last_complete` from the missing set.
+    pub fn update_last_complete(&mut self) {
+        self.copy.info.last_complete =
+            last_complete(&self.copy.info, &self.copy.log, &self.copy.missing);
+    }
+}

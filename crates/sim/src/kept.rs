@@ -1,0 +1,279 @@
+//! Clusters that earlier versions left on their disks, to be opened by all later ones.
+//!
+//! [`make`] runs a fixed scenario until the stores hold most of what a store can hold: snapshots and clones,
+//! groups that were divided and merged, past intervals, and a copy that is being recovered. Then the power
+//! fails.
+//! [`open`] starts a cluster over what is left, and finds every object as it was.
+//!
+//! A directory of `tests/stores` is the work of one version and never changes; a version that changes a
+//! format adds its own.
+
+use crate::check::stores::{self as durable, Stores};
+use crate::check::{quiet, replicas};
+use crate::cluster::{self, POOL_ID};
+use crate::faults::{Fault, Kind};
+use crate::run;
+use crate::scenario::{FaultMix, Scenario};
+use crate::snapshots::Snapshots;
+use crate::stores::{BlockShape, StoreKind};
+use crate::workload::Reach;
+use crate::world::{World, set_pool_command};
+use block::disk::{DiskOptions, Unwritten};
+use bytes::Bytes;
+use codec::{Decode, DecodeError, Encode, Reader, Writer};
+use engine::Duration;
+use std::fmt::Write as _;
+use stdx::Prng;
+use store::Collection;
+use store::mem::MemObject;
+use types::{HObject, OsdId};
+
+/// All random decisions follow from it. Its clients use snapshots.
+const SEED: u64 = 20;
+const OSDS: usize = 3;
+const BLOCKS_PER_MIB: u64 = 256;
+const LOG_BLOCKS: u64 = 256;
+const MEMORY_BYTES: u64 = 4 << 20;
+/// Load before, between and after changes of the number of groups.
+const LOAD: Duration = Duration::from_secs(4);
+/// Groups are divided, then merged.
+const GROUPS: [&str; 2] = ["16", "12"];
+/// Load while one OSD is away.
+const DEGRADED_LOAD: Duration = Duration::from_secs(4);
+/// Time for requests without a response.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(120);
+const UP_WITHIN: Duration = Duration::from_secs(120);
+/// Longer than a cluster waits before it opens what an earlier run left: clocks never go back.
+const AWAY: Duration = Duration::from_secs(3_600);
+const CONTROL: &str = "control";
+const OBJECTS: &str = "objects.txt";
+/// The OSD whose copies lack the last changes.
+const LAGGARD: usize = 2;
+
+/// The state that one version left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Keys and values of the control store, without leases.
+    pub control: Pairs,
+    /// The devices of each OSD.
+    pub disks: Vec<Blocks>,
+    /// A line for each object of clients: group, name, snapshot, size, checksums of data and omap.
+    pub objects: String,
+}
+
+/// Keys and values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pairs(pub Vec<(String, Bytes)>);
+
+/// Blocks with content: the device (0 main, 1 fast), the number, and the bytes without the zeros at the end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Blocks(pub Vec<(u8, u64, Bytes)>);
+
+impl Encode for Pairs {
+    fn encode(&self, w: &mut Writer) {
+        self.0.encode(w);
+    }
+}
+
+impl Decode for Pairs {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        r.value().map(Pairs)
+    }
+}
+
+impl Encode for Blocks {
+    fn encode(&self, w: &mut Writer) {
+        w.list(&self.0, |w, (device, block, content)| {
+            w.u8(*device);
+            w.u64(*block);
+            w.value(content);
+        });
+    }
+}
+
+impl Decode for Blocks {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let block = |r: &mut Reader<'_>| Ok((r.u8("device")?, r.u64("block")?, r.value()?));
+        r.list("blocks", block).map(Blocks)
+    }
+}
+
+impl Kept {
+    /// File names and contents.
+    pub fn files(&self) -> Vec<(String, Bytes)> {
+        let disks = self.disks.iter().enumerate();
+        let disks =
+            disks.map(|(osd, blocks)| (format!("osd.{osd}"), codec::encode_to_bytes(blocks)));
+        let control = (String::from(CONTROL), codec::encode_to_bytes(&self.control));
+        let objects = (String::from(OBJECTS), Bytes::from(self.objects.clone()));
+        disks.chain([control, objects]).collect()
+    }
+
+    /// Reads what [`Kept::files`] named; `read` returns the content of a file.
+    pub fn read(read: impl Fn(&str) -> Result<Vec<u8>, String>) -> Result<Self, String> {
+        let decode_error = |error: DecodeError| error.to_string();
+        let disk = |osd: usize| {
+            codec::decode_all("blocks", &read(&format!("osd.{osd}"))?).map_err(decode_error)
+        };
+        let disks = (0..OSDS).map(disk).collect::<Result<_, String>>()?;
+        let control = codec::decode_all("pairs", &read(CONTROL)?).map_err(decode_error)?;
+        let objects = String::from_utf8(read(OBJECTS)?).map_err(|error| error.to_string())?;
+        Ok(Kept { control, disks, objects })
+    }
+}
+
+/// Runs the scenario and takes what is on the disks at the end. `Err` says which check failed.
+pub fn make() -> Result<Kept, String> {
+    let mut world = cluster::build(scenario(), false);
+    run::boot(&mut world)?;
+    world.set_busy(true);
+    for groups in GROUPS {
+        world.run_until(LOAD, |_| false);
+        run::command(&mut world, &set_pool_command(cluster::POOL, "pg_num", groups))?;
+    }
+    world.run_until(LOAD, |_| false);
+    world.heal();
+    run::restore(&mut world)?;
+    run::become_clean(&mut world)?;
+    run::purge(&mut world)?;
+    // Clones of snapshots that are removed from now on would go while later versions look.
+    world.snapshots = Snapshots::new(Prng::new(SEED), false);
+    let laggard = world.cast.osds[LAGGARD];
+    world.fault(Fault::Crash(vec![laggard]));
+    world.scenario.faults = FaultMix::default();
+    world.set_busy(true);
+    world.run_until(DEGRADED_LOAD, |_| false);
+    world.set_busy(false);
+    if !world.run_until(ANSWERED_WITHIN, |world| world.in_flight() == 0) {
+        return Err(String::from("requests are never answered"));
+    }
+    let objects = describe(&world, &durable::read(&world)?);
+    world.fault(Fault::Start(vec![laggard]));
+    if !world.run_until(UP_WITHIN, is_recovering) {
+        return Err(format!("nothing is recovered:\n{}", world.groups()));
+    }
+    let control = Pairs(world.control().borrow().pairs());
+    let disks = world.osds().map(|osd| Blocks(osd.hosted.disk.durable_blocks())).collect();
+    Ok(Kept { control, disks, objects })
+}
+
+/// Starts a cluster over what was kept, and compares every object once all copies are complete.
+pub fn open(kept: &Kept) -> Result<(), String> {
+    let mut world = cluster::build(scenario(), false);
+    world.control().borrow_mut().replace(kept.control.0.clone());
+    for (osd, blocks) in world.osds_mut().zip(&kept.disks) {
+        osd.hosted.disk.replace_blocks(&blocks.0);
+    }
+    world.run_until(AWAY, |_| false);
+    (0..world.nodes.len()).for_each(|node| world.start(node));
+    let are_up = |world: &mut World| world.newest_map().is_some_and(|map| map.up_count() == OSDS);
+    if !world.run_until(UP_WITHIN, are_up) {
+        return Err(String::from("not all OSDs come up"));
+    }
+    run::become_clean(&mut world)?;
+    run::scrub(&mut world)?;
+    run::fall_silent(&mut world);
+    quiet::check(&world)?;
+    let stores = durable::read(&world)?;
+    replicas::check(&world, &stores)?;
+    let found = describe(&world, &stores);
+    let wrong = kept.objects.lines().find(|line| !found.lines().any(|other| other == *line));
+    match wrong {
+        Some(line) => Err(format!("not found as it was left: {line}\nthere is:\n{found}")),
+        None if found != kept.objects => Err(format!("there is more than was left:\n{found}")),
+        None => Ok(()),
+    }
+}
+
+/// Three OSDs with block stores, one of which keeps log and metadata on a device of its own.
+fn scenario() -> Scenario {
+    let store = |fast_mib: u64| {
+        let (main_blocks, fast_blocks) = (16 * BLOCKS_PER_MIB, fast_mib * BLOCKS_PER_MIB);
+        let store = block::Options {
+            main_blocks,
+            fast_blocks,
+            memory: MEMORY_BYTES,
+            flush_main: true,
+            flush_fast: true,
+            discard: false,
+            deferred_blocks: 8,
+        };
+        let disk = DiskOptions {
+            main_blocks,
+            fast_blocks,
+            unwritten: Unwritten::Zeros,
+            ..DiskOptions::default()
+        };
+        let log_blocks = Some(LOG_BLOCKS);
+        StoreKind::Block(Box::new(BlockShape { store, disk, log_blocks, checkpoint_one_in: 40 }))
+    };
+    let drawn = Scenario::draw(SEED);
+    Scenario {
+        monitors: 1,
+        osds: OSDS,
+        spares: 0,
+        hosts: OSDS,
+        clients: 2,
+        size: 2,
+        min_size: 1,
+        pg_num: 8,
+        objects: 12,
+        reach: Reach::FAR,
+        is_tight: false,
+        is_wired: false,
+        uses_cephx: true,
+        think_us: 40_000,
+        in_flight_max: 4,
+        delay_us: (50, 1_000),
+        skew_ms_max: 0,
+        stores: vec![store(0), store(16), store(0)],
+        has_image: false,
+        image_sharers: 0,
+        lame: None,
+        rotten: None,
+        rotting: None,
+        troubled: None,
+        replaced: None,
+        leaver: None,
+        removed: None,
+        has_snapshots: true,
+        trials: Default::default(),
+        control: Default::default(),
+        stall: None,
+        faults: FaultMix {
+            interval_ms: 1_500,
+            weights: vec![(Kind::CrashOsd, 2), (Kind::Churn, 1)],
+            away_ms_max: 4_000,
+        },
+        ..drawn
+    }
+}
+
+/// Some copy has received objects that it lacked, and lacks others.
+fn is_recovering(world: &mut World) -> bool {
+    let osds = world.osds().filter_map(|osd| osd.hosted.daemon.as_ref());
+    osds.flat_map(osd::Osd::groups).any(|group| group.is_primary() && group.recovering() > 0)
+}
+
+/// Every object of clients as its primary has it.
+fn describe(world: &World, stores: &Stores) -> String {
+    let map = world.newest_map().expect("the monitor runs");
+    let groups = replicas::all_groups(map).into_iter().filter(|pg| pg.pool == POOL_ID);
+    let mut lines = String::new();
+    for pg in groups {
+        let primary: OsdId = map.pg_to_osds(pg).acting[0];
+        let objects = stores.of(primary).objects(Collection(pg));
+        for (name, object) in objects.filter(|(name, _)| !pg::is_meta_object(name)) {
+            writeln!(lines, "{pg} {}", line(name, object)).expect("a string has room");
+        }
+    }
+    lines
+}
+
+fn line(name: &HObject, object: &MemObject) -> String {
+    let data = object.data.read(0, object.data.size()).data;
+    let pairs = codec::encode_to_bytes(&(object.omap_header.clone(), object.omap.clone()));
+    let (data_crc, omap_crc) = (crc_fast::crc32_iscsi(&data), crc_fast::crc32_iscsi(&pairs));
+    let (text, snap, size) = (String::from_utf8_lossy(&name.name), name.snap.0, data.len());
+    format!("{text} snap {snap:x}: {size} bytes {data_crc:08x} omap {omap_crc:08x}")
+}

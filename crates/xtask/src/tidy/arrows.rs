@@ -1,0 +1,155 @@
+//! Dependencies of rooms: on other rooms, the outside world, libraries.
+
+use super::sources::Source;
+use crate::run::root;
+use anyhow::Result;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+/// Rooms that a room may use. Arrows point down: hosts, engines, formats, values.
+const ARROWS: [(&str, &[&str]); 27] = [
+    ("stdx", &[]),
+    ("codec", &["stdx"]),
+    ("types", &["codec"]),
+    ("engine", &["types"]),
+    ("crush", &["codec", "types"]),
+    ("maps", &["codec", "types", "crush", "stdx"]),
+    ("wire", &["codec", "types", "maps", "engine", "stdx"]),
+    ("auth", &["codec", "types", "stdx"]),
+    ("msgr", &["codec", "types", "engine", "wire", "auth", "stdx"]),
+    ("store", &["codec", "types", "engine", "stdx"]),
+    ("block", &["codec", "types", "engine", "store", "stdx"]),
+    ("classes", &["codec", "types"]),
+    ("pg", &["codec", "types", "engine", "store", "maps", "wire", "stdx"]),
+    (
+        "osd",
+        &["codec", "types", "engine", "store", "maps", "wire", "auth", "pg", "classes", "stdx"],
+    ),
+    ("mon", &["codec", "types", "engine", "maps", "wire", "auth", "crush", "stdx"]),
+    ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "msgr", "crush", "stdx"]),
+    ("rbd", &["codec", "types", "engine", "wire", "rados", "stdx"]),
+    ("nbd", &[]),
+    ("rt", &["engine", "types", "stdx"]),
+    ("host", &["types", "engine", "msgr", "rt", "stdx"]),
+    ("access", &["types", "engine", "auth", "rados", "rbd", "host", "rt", "stdx"]),
+    ("bench", &["codec", "types", "engine", "wire", "rados", "rbd", "access", "stdx"]),
+    ("files", &["codec", "types", "engine", "store", "stdx"]),
+    (
+        "sim",
+        &[
+            "codec", "types", "engine", "stdx", "crush", "maps", "wire", "auth", "msgr", "store",
+            "block", "pg", "osd", "mon", "rados", "rbd",
+        ],
+    ),
+    (
+        "sepiola",
+        &[
+            "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "files",
+            "block", "pg", "osd", "mon", "rados", "rbd", "nbd", "rt", "host", "access", "bench",
+            "stdx",
+        ],
+    ),
+    ("interop", &[]),
+    ("xtask", &[]),
+];
+
+/// Rooms whose logic must not touch the outside world, and words that would.
+const ENGINES: [&str; 18] = [
+    "stdx", "codec", "types", "engine", "crush", "maps", "wire", "auth", "msgr", "store", "block",
+    "classes", "pg", "osd", "mon", "rados", "rbd", "nbd",
+];
+const OUTSIDE: [(&str, &str); 11] = [
+    ("std::fs", "files belong to hosts"),
+    ("std::thread", "threads belong to hosts"),
+    ("std::env::var", "the environment belongs to hosts"),
+    ("TcpStream", "sockets belong to crate rt"),
+    ("Instant::now", "time is an argument"),
+    ("SystemTime::now", "time is an argument"),
+    ("RandomState", "iteration order must not depend on a random seed"),
+    ("async fn", "engines are driven by calls"),
+    ("std::task", "futures are polled by rados::Procedure alone"),
+    ("Waker", "futures are polled by rados::Procedure alone"),
+    ("impl Future for", "procedures await nothing but steps"),
+];
+/// Words of those that the files below a path may contain. Procedures over the cluster are `async` functions.
+const PROCEDURES: [(&str, &[&str]); 2] = [
+    ("crates/rados/src/procedure", &["async fn", "std::task", "Waker", "impl Future for"]),
+    ("crates/rbd/src", &["async fn"]),
+];
+
+/// Dependencies between rooms follow the table.
+pub(super) fn arrows() -> Result<Vec<String>> {
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
+    let rooms: BTreeSet<&str> = allowed.keys().copied().collect();
+    let mut findings = Vec::new();
+    for room in fs::read_dir(root().join("crates"))? {
+        let name = room?.file_name().to_string_lossy().into_owned();
+        let Some(may_use) = allowed.get(name.as_str()) else {
+            findings.push(format!("crates/{name}: not in the table of rooms in tidy.rs"));
+            continue;
+        };
+        let manifest = fs::read_to_string(root().join("crates").join(&name).join("Cargo.toml"))?;
+        let product = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for line in product.lines() {
+            let used = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if used != name && rooms.contains(used) && !may_use.contains(&used) {
+                findings.push(format!("crates/{name}: must not use {used}"));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+pub(super) fn outside_world(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let engines = sources.iter().filter(|source| ENGINES.contains(&source.room.as_str()));
+    for source in engines.filter(|source| !source.is_test()) {
+        for (word, why) in OUTSIDE.iter().filter(|(word, _)| !is_of_procedures(source, word)) {
+            let code = source.product().lines().filter(|line| !line.trim_start().starts_with("//"));
+            if code.into_iter().any(|line| line.contains(word)) {
+                findings.push(format!("{}: {word}: {why}", source.path.display()));
+            }
+        }
+    }
+    findings
+}
+
+fn is_of_procedures(source: &Source, word: &str) -> bool {
+    let is_meant =
+        |(below, words): &(&str, &[&str])| source.path.starts_with(below) && words.contains(&word);
+    PROCEDURES.iter().any(is_meant)
+}
+
+/// Each library has its line in docs/DEPENDENCIES.md.
+pub(super) fn dependencies_are_explained() -> Result<Vec<String>> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml"))?;
+    let explained = fs::read_to_string(root().join("docs/DEPENDENCIES.md"))?;
+    let libraries = manifest
+        .split("# libraries;")
+        .nth(1)
+        .and_then(|rest| rest.split("\n[").next())
+        .unwrap_or_default();
+    let names = libraries.lines().skip(1).filter_map(|line| line.split_once(" =")).map(|(n, _)| n);
+    Ok(names
+        .filter(|name| !explained.contains(&format!("`{name}`")))
+        .map(|name| format!("docs/DEPENDENCIES.md: say in one line why {name} is used"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_procedures_are_async() {
+        let found = |path: &str, text| {
+            let room = path.split('/').nth(1).unwrap().to_owned();
+            outside_world(&[Source { path: path.into(), room, text: String::from(text) }]).len()
+        };
+        assert_eq!(found("crates/pg/src/log.rs", "async fn read() {}"), 1);
+        assert_eq!(found("crates/rbd/src/header.rs", "async fn read() {}"), 0);
+        assert_eq!(found("crates/rbd/src/header.rs", "impl Future for Read {}"), 1);
+        assert_eq!(found("crates/rados/src/client.rs", "async fn read() {}"), 1);
+        assert_eq!(found("crates/rados/src/procedure/steps.rs", "use std::task::Waker;"), 0);
+    }
+}

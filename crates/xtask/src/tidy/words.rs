@@ -1,0 +1,178 @@
+//! Words: comments, names that were given up, paths in documents.
+
+use super::sources::{Source, documents, shown};
+use crate::run::root;
+use anyhow::Result;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Beginnings of comments without a subject: the subject of a sentence is the thing that acts.
+const PRONOUNS: [&str; 6] = ["Who", "Whoever", "What", "Whom", "Nobody", "Somebody"];
+/// Comment lines that begin with one of them. Lower it when possible.
+const PRONOUNS_MAX: usize = 0;
+
+/// Columns of a comment line.
+const COMMENT_COLUMNS: usize = 110;
+/// Comment lines that are longer. Lower it when possible.
+const LONG_COMMENTS_MAX: usize = 0;
+
+/// Names that were given up: the room (empty for all), the name, and its replacement.
+const FORMER_NAMES: [(&str, &str, &str); 33] = [
+    ("", "Errands", "RequestRouter"),
+    ("rbd", "Asker", "RequestSource"),
+    ("rbd", "Ask", "ClusterRequest"),
+    ("rbd", "Answer", "ClusterResponse"),
+    ("rbd", "AskId", "ClusterRequestId"),
+    ("rbd", "Crowd", "TestCluster"),
+    ("rbd", "Wish", "ProxiedRequest"),
+    ("rbd", "WishId", "ProxiedRequestId"),
+    ("rbd", "Guards", "ExistenceCache"),
+    ("rbd", "Badge", "LockIdentity"),
+    ("rbd", "MapKeeper", "ObjectMapState"),
+    ("rbd", "Found", "AccessResult"),
+    ("rados", "Asker", "EpochRequester"),
+    ("sepiola", "Asker", "CommandKey"),
+    ("sepiola", "Desk", "BlockingClient"),
+    ("sepiola", "Clerk", "ImageService"),
+    ("sepiola", "Parcel", "LocalMessage"),
+    ("sepiola", "Post", "Outbox"),
+    ("sim", "Weather", "NetworkFaults"),
+    ("sim", "Mischief", "InjectFault"),
+    ("sim", "Parcel", "LinkMessage"),
+    ("sim", "Told", "ClientEvent"),
+    ("sim", "Who", "RequestOrigin"),
+    ("block", "Homes", "DeferredWrites"),
+    ("block", "Landing", "InflightWrites"),
+    ("block", "Recent", "BlockCache"),
+    ("block", "Promise", "PendingAck"),
+    ("block", "Trial", "DryRun"),
+    ("block", "Room", "Admission"),
+    ("block", "Shard", "ExtentSegment"),
+    ("block", "SecondLook", "CrossReference"),
+    ("block", "Voids", "EmptyRanges"),
+    ("block", "told_durable", "recorded_durable"),
+];
+
+pub(super) fn headers(sources: &[Source]) -> Vec<String> {
+    let bare = sources.iter().filter(|source| !source.text.starts_with("//!"));
+    bare.map(|source| format!("{}: begin with what the module is (//!)", source.path.display()))
+        .collect()
+}
+
+/// Comments have subjects and fit the line, but for those that were there before.
+pub(super) fn comments(sources: &[Source]) -> Vec<String> {
+    let lines = || {
+        let lines_of =
+            |source: &'_ Source| source.text.lines().map(str::to_owned).collect::<Vec<_>>();
+        sources.iter().flat_map(lines_of)
+    };
+    let pronouns = lines().filter(|line| has_pronoun(line)).count();
+    let long = lines().filter(|line| is_long_comment(line)).count();
+    let mut findings = Vec::new();
+    if pronouns > PRONOUNS_MAX {
+        let words = PRONOUNS.join(", ");
+        findings.push(format!(
+            "{pronouns} comments begin with one of {words}; {PRONOUNS_MAX} may: name the thing that acts"
+        ));
+    }
+    if long > LONG_COMMENTS_MAX {
+        findings.push(format!(
+            "{long} comment lines have over {COMMENT_COLUMNS} columns; {LONG_COMMENTS_MAX} may"
+        ));
+    }
+    findings
+}
+
+/// The text of a line that is a comment.
+fn comment(line: &str) -> Option<&str> {
+    let text = line.trim_start().strip_prefix("//")?;
+    Some(text.strip_prefix(['/', '!']).unwrap_or(text).trim_start())
+}
+
+fn has_pronoun(line: &str) -> bool {
+    let first = comment(line).and_then(|text| text.split(|c: char| !c.is_alphanumeric()).next());
+    first.is_some_and(|word| PRONOUNS.contains(&word))
+}
+
+fn is_long_comment(line: &str) -> bool {
+    comment(line).is_some() && line.chars().count() > COMMENT_COLUMNS
+}
+
+/// Names that were given up do not come back.
+pub(super) fn former_names(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let checked = sources.iter().filter(|source| source.path != Path::new(file!()));
+    for source in checked {
+        let code = source.text.lines().filter(|line| comment(line).is_none());
+        let words: BTreeSet<&str> =
+            code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+        for (room, old, new) in FORMER_NAMES {
+            if (room.is_empty() || room == source.room) && words.contains(old) {
+                findings.push(format!("{}: {old} was given up: {new}", source.path.display()));
+            }
+        }
+    }
+    findings
+}
+
+/// Paths that the documents name in backquotes exist.
+pub(super) fn paths_in_docs() -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for document in documents()? {
+        let text = fs::read_to_string(&document)?;
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let is_path =
+                ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|p| quoted.starts_with(p));
+            let plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if is_path && plain && !root().join(quoted).exists() {
+                findings
+                    .push(format!("{}: names {quoted}, which does not exist", shown(&document)));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// No file names a path of a developer's machine.
+pub(super) fn machine_paths(sources: &[Source]) -> Result<Vec<String>> {
+    let words = [concat!("/wo", "rk/"), concat!("/ro", "ot/."), concat!("/ho", "me/")];
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for source in sources {
+        texts.push((source.path.display().to_string(), source.text.clone()));
+    }
+    for document in documents()? {
+        texts.push((shown(&document), fs::read_to_string(&document)?));
+    }
+    let found = texts.iter().filter(|(_, text)| words.iter().any(|word| text.contains(word)));
+    Ok(found.map(|(path, _)| format!("{path}: names a path of one machine")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(room: &str, text: &str) -> Source {
+        Source { path: "crates/a.rs".into(), room: room.to_owned(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn comments_without_a_subject_are_found() {
+        assert!(has_pronoun("    /// Who has the lock."));
+        assert!(has_pronoun("//! What is sent"));
+        assert!(has_pronoun("// Nobody: dropped"));
+        assert!(!has_pronoun("/// Whole objects."));
+        assert!(!has_pronoun("let what = 1; // What"));
+        assert!(is_long_comment(&format!("// {}", "x".repeat(COMMENT_COLUMNS))));
+        assert!(!is_long_comment(&"x".repeat(2 * COMMENT_COLUMNS)));
+    }
+
+    #[test]
+    fn former_names_are_refused_as_words_of_code_in_their_room() {
+        let found = |room, text| former_names(&[source(room, text)]).len();
+        assert_eq!(found("rbd", "use crate::Crowd;"), 1);
+        assert_eq!(found("rbd", "// Crowd\nstruct CrowdLeft;"), 0);
+        assert_eq!(found("pg", "struct Crowd;"), 0);
+        assert_eq!(found("pg", "struct Errands;"), 1);
+    }
+}
