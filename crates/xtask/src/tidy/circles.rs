@@ -19,7 +19,7 @@ const IN_CIRCLES_MAX: [(&str, usize); 20] = [
     ("host", 3),
     ("interop", 2),
     ("maps", 4),
-    ("mon", 91),
+    ("mon", 55),
     ("msgr", 5),
     ("osd", 38),
     ("pg", 17),
