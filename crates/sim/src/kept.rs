@@ -3,6 +3,7 @@
 //! [`make`] runs a fixed scenario until the stores hold most of what a store can hold: snapshots and clones,
 //! groups that were divided and merged, past intervals, and a copy that is being recovered. Then the power
 //! fails.
+//!
 //! [`open`] starts a cluster over what is left, and finds every object as it was.
 //!
 //! A directory of `tests/stores` is the work of one version and never changes; a version that changes a
@@ -12,6 +13,7 @@ use crate::check::stores::{self as durable, Stores};
 use crate::check::{quiet, replicas};
 use crate::cluster::{self, POOL_ID};
 use crate::faults::{Fault, Kind};
+use crate::process::DeviceBlock;
 use crate::run;
 use crate::scenario::{FaultMix, Scenario};
 use crate::snapshots::Snapshots;
@@ -20,7 +22,7 @@ use crate::workload::Reach;
 use crate::world::{World, set_pool_command};
 use block::disk::{DiskOptions, Unwritten};
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Encode, Reader, Writer};
+use codec::DecodeError;
 use engine::Duration;
 use std::fmt::Write as _;
 use stdx::Prng;
@@ -28,7 +30,8 @@ use store::Collection;
 use store::mem::MemObject;
 use types::{HObject, OsdId};
 
-/// All random decisions follow from it. Its clients use snapshots.
+/// All random decisions follow from it, also the ids and keys of the cluster: a version that draws those
+/// differently has to take them from the kept control store.
 const SEED: u64 = 20;
 const OSDS: usize = 3;
 const BLOCKS_PER_MIB: u64 = 256;
@@ -54,48 +57,11 @@ const LAGGARD: usize = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Keys and values of the control store, without leases.
-    pub control: Pairs,
+    pub control: Vec<(String, Bytes)>,
     /// The devices of each OSD.
-    pub disks: Vec<Blocks>,
+    pub disks: Vec<Vec<DeviceBlock>>,
     /// A line for each object of clients: group, name, snapshot, size, checksums of data and omap.
     pub objects: String,
-}
-
-/// Keys and values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pairs(pub Vec<(String, Bytes)>);
-
-/// Blocks with content: the device (0 main, 1 fast), the number, and the bytes without the zeros at the end.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Blocks(pub Vec<(u8, u64, Bytes)>);
-
-impl Encode for Pairs {
-    fn encode(&self, w: &mut Writer) {
-        self.0.encode(w);
-    }
-}
-
-impl Decode for Pairs {
-    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        r.value().map(Pairs)
-    }
-}
-
-impl Encode for Blocks {
-    fn encode(&self, w: &mut Writer) {
-        w.list(&self.0, |w, (device, block, content)| {
-            w.u8(*device);
-            w.u64(*block);
-            w.value(content);
-        });
-    }
-}
-
-impl Decode for Blocks {
-    fn decode(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let block = |r: &mut Reader<'_>| Ok((r.u8("device")?, r.u64("block")?, r.value()?));
-        r.list("blocks", block).map(Blocks)
-    }
 }
 
 impl Kept {
@@ -152,17 +118,17 @@ pub fn make() -> Result<Kept, String> {
     if !world.run_until(UP_WITHIN, is_recovering) {
         return Err(format!("nothing is recovered:\n{}", world.groups()));
     }
-    let control = Pairs(world.control().borrow().pairs());
-    let disks = world.osds().map(|osd| Blocks(osd.hosted.disk.durable_blocks())).collect();
+    let control = world.control().borrow().pairs();
+    let disks = world.osds().map(|osd| osd.hosted.disk.durable_blocks()).collect();
     Ok(Kept { control, disks, objects })
 }
 
 /// Starts a cluster over what was kept, and compares every object once all copies are complete.
 pub fn open(kept: &Kept) -> Result<(), String> {
     let mut world = cluster::build(scenario(), false);
-    world.control().borrow_mut().replace(kept.control.0.clone());
+    world.control().borrow_mut().replace(kept.control.clone());
     for (osd, blocks) in world.osds_mut().zip(&kept.disks) {
-        osd.hosted.disk.replace_blocks(&blocks.0);
+        osd.hosted.disk.replace_blocks(blocks);
     }
     world.run_until(AWAY, |_| false);
     (0..world.nodes.len()).for_each(|node| world.start(node));

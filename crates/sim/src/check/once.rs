@@ -7,6 +7,7 @@
 use super::media::is_void;
 use crate::history::{Entry, History, ObjectId};
 use bytes::Bytes;
+use engine::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Longer than the name of any payload, in bytes.
@@ -46,23 +47,34 @@ fn payloads(data: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// Checks the last read of an object that was only appended to. A read that did not find the object is no
-/// evidence; neither are earlier ones if no read after the last write could be answered.
+/// Checks that the last read of an object that was only appended to has what was acknowledged before it. If
+/// the object became unfound, no later read was answered.
 pub fn check_journal(history: &History, object: ObjectId) -> Result<(), String> {
-    let says = |entry: &&Entry| !is_void(entry) && entry.action.snapshot().is_none();
-    let last = history.of_object(object).filter(says).last();
-    let last = last.filter(|last| !last.action.is_write());
-    let Some(last) = last.and_then(|last| last.completed.as_ref()) else { return Ok(()) };
-    let seen = last.outcome.as_ref().ok().and_then(|seen| seen.data.clone());
-    check_content(history, object, &seen.unwrap_or_default())
+    let reads = |entry: &&Entry| !entry.action.is_write() && entry.action.snapshot().is_none();
+    let last = history.of_object(object).filter(reads).filter(|entry| !is_void(entry)).last();
+    let Some((last, completed)) = last.and_then(|last| Some((last, last.completed.as_ref()?)))
+    else {
+        return Ok(());
+    };
+    let seen = completed.outcome.as_ref().ok().and_then(|seen| seen.data.clone());
+    check_content(history, object, &seen.unwrap_or_default(), last.invoked)
 }
 
-/// `data` is the last content of an object that was only appended to.
-fn check_content(history: &History, object: ObjectId, data: &[u8]) -> Result<(), String> {
+/// `data` is the content of an object that was only appended to, as a read found it that was invoked at
+/// `read`.
+fn check_content(
+    history: &History,
+    object: ObjectId,
+    data: &[u8],
+    read: Time,
+) -> Result<(), String> {
     let found: BTreeMap<&[u8], usize> =
         payloads(data).map(|(position, id)| (id, position)).collect();
     let mut acknowledged: Vec<(usize, &Entry)> = Vec::new();
-    for entry in history.of_object(object).filter(|entry| entry.succeeded()) {
+    let is_before = |entry: &&Entry| {
+        entry.succeeded() && entry.completed.as_ref().is_some_and(|completed| completed.at <= read)
+    };
+    for entry in history.of_object(object).filter(is_before) {
         let Some(payload) = entry.action.payload() else { continue };
         match found.get(id(payload)) {
             Some(position) if data[*position..].starts_with(payload) => {
@@ -93,7 +105,6 @@ fn check_content(history: &History, object: ObjectId, data: &[u8]) -> Result<(),
 mod tests {
     use super::*;
     use crate::model::{Action, Observation};
-    use engine::Time;
     use types::{EVersion, Errno};
     use wire::SnapContext;
 
@@ -119,18 +130,28 @@ mod tests {
     #[test]
     fn acknowledged_payloads_must_be_there_in_order() {
         let history = history(&[(1, 2, "<1:a>"), (3, 0, "<2:b>"), (4, 5, "<3:c>")]);
-        assert!(check_content(&history, 0, b"<1:a><3:c>").is_ok());
-        assert!(check_content(&history, 0, b"<1:a><3:c><2:b>").is_ok());
-        assert!(check_content(&history, 0, b"<1:a><2:b>").unwrap_err().contains("lost"));
-        assert!(check_content(&history, 0, b"<3:c><1:a>").is_err());
+        assert!(check_content(&history, 0, b"<1:a><3:c>", Time(9)).is_ok());
+        assert!(check_content(&history, 0, b"<1:a><3:c><2:b>", Time(9)).is_ok());
+        assert!(check_content(&history, 0, b"<1:a><2:b>", Time(9)).unwrap_err().contains("lost"));
+        assert!(check_content(&history, 0, b"<3:c><1:a>", Time(9)).is_err());
     }
 
     #[test]
-    fn a_write_after_which_no_read_was_answered_is_no_evidence() {
-        let mut history = history(&[(1, 2, "<1:a>")]);
-        let look = history.invoke(Time(3), 1, 0, Action::Look, SnapContext::default());
-        history.complete(look, Time(4), Err(Errno::IO), EVersion::ZERO);
-        assert!(check_journal(&history, 0).is_ok());
+    fn the_last_read_that_was_answered_has_what_was_acknowledged_before_it() {
+        let mut history = history(&[(1, 2, "<1:a>"), (6, 7, "<2:b>")]);
+        let mut look = |at, seen: Result<&'static str, Errno>| {
+            let index = history.invoke(Time(at), 1, 0, Action::Look, SnapContext::default());
+            let seen = seen.map(|text| Observation {
+                data: Some(Bytes::from_static(text.as_bytes())),
+                ..Observation::default()
+            });
+            history.complete(index, Time(at + 1), seen, EVersion::ZERO);
+            check_journal(&history, 0)
+        };
+        assert!(look(3, Err(Errno::IO)).is_ok(), "nothing was read");
+        assert!(look(4, Ok("<1:a>")).is_ok());
+        assert!(look(8, Err(Errno::IO)).is_ok(), "the second one was acknowledged later");
+        assert!(look(9, Ok("<1:a>")).unwrap_err().contains("lost"));
     }
 
     #[test]

@@ -21,6 +21,9 @@ const CHECK_ONE_IN: u64 = 200;
 const OWNER: &[u8] = b"simulated";
 const DEVICES: [Device; 2] = [Device::Main, Device::Fast];
 
+/// A block with content: device (0 main, 1 fast), number, and content without the zeros at its end.
+pub type DeviceBlock = (u8, u64, Bytes);
+
 pub struct BlockDisk {
     shape: BlockShape,
     prng: Prng,
@@ -129,8 +132,8 @@ impl BlockDisk {
         driver
     }
 
-    /// Blocks with content as a power loss now would leave them, without the zeros at their ends.
-    pub fn durable_blocks(&self) -> Vec<(u8, u64, Bytes)> {
+    /// Blocks with content as a power loss now would leave them.
+    pub fn durable_blocks(&self) -> Vec<DeviceBlock> {
         let image = self.disk.durable_image();
         let mut blocks = Vec::new();
         for (number, device) in
@@ -148,9 +151,9 @@ impl BlockDisk {
     }
 
     /// Replaces the content of all devices.
-    pub fn replace_blocks(&mut self, blocks: &[(u8, u64, Bytes)]) {
+    pub fn replace_blocks(&mut self, blocks: &[DeviceBlock]) {
         self.disk = FaultyDisk::new(self.prng.next_u64(), self.shape.disk.clone());
-        let write = |(device, block, content): &(u8, u64, Bytes)| {
+        let write = |(device, block, content): &DeviceBlock| {
             let whole = AlignedBuffer::gathered([content], BLOCK);
             let (id, device) = (IoId(0), DEVICES[usize::from(*device)]);
             Io::Write { id, device, block: *block, data: vec![Bytes::from(whole)], durable: true }

@@ -14,6 +14,7 @@ mod monitor;
 mod osd;
 mod store_disk;
 
+pub use block_disk::DeviceBlock;
 pub use client::{ClientEvent, ClientProcess, Submitted};
 pub use contents::Contents;
 pub use control_disk::{ControlDisk, Shared, SharedControl};

@@ -1,10 +1,9 @@
 //! Disk of a simulated OSD: the reference store with delays and crashes, or the block store.
 
 use super::Disk;
-use super::block_disk::BlockDisk;
+use super::block_disk::{BlockDisk, DeviceBlock};
 use super::contents::{self, Contents};
 use crate::stores::StoreKind;
-use bytes::Bytes;
 use engine::{Storage, Time};
 use store::crash::CrashStore;
 use store::{Completion, ObjectStore, Request};
@@ -48,9 +47,8 @@ impl StoreDisk {
         }
     }
 
-    /// Blocks of a block store as a power loss now would leave them: device, number, and content without the
-    /// zeros at its end.
-    pub fn durable_blocks(&self) -> Vec<(u8, u64, Bytes)> {
+    /// Blocks of a block store as a power loss now would leave them.
+    pub fn durable_blocks(&self) -> Vec<DeviceBlock> {
         match &self.store {
             Store::Crash(_) => Vec::new(),
             Store::Block(disk) => disk.durable_blocks(),
@@ -58,7 +56,7 @@ impl StoreDisk {
     }
 
     /// Replaces the content of a block store. Its OSD may not run.
-    pub fn replace_blocks(&mut self, blocks: &[(u8, u64, Bytes)]) {
+    pub fn replace_blocks(&mut self, blocks: &[DeviceBlock]) {
         if let Store::Block(disk) = &mut self.store {
             disk.replace_blocks(blocks);
         }

@@ -2,6 +2,7 @@
 
 use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Bound for the lines of a product file.
 const FILE_LINES_MAX: usize = 1000;
@@ -55,11 +56,8 @@ const OPEN_TYPES: [(&str, &str, usize); 7] = [
 const RECORDS: [&str; 2] = ["wire", "maps"];
 
 pub(super) fn sizes(sources: &[Source]) -> Vec<String> {
-    let product: Vec<(&Source, usize)> = sources
-        .iter()
-        .filter(|source| !source.is_test())
-        .map(|source| (source, source.product().lines().count()))
-        .collect();
+    let product: Vec<(&Source, usize)> =
+        products(sources).map(|source| (source, source.product().lines().count())).collect();
     let mut findings: Vec<String> = product
         .iter()
         .filter(|(_, lines)| *lines > FILE_LINES_MAX)
@@ -161,7 +159,7 @@ fn bound(exceptions: &[(&str, &str, usize)], room: &str, name: &str, usual: usiz
 }
 
 /// The files that implement each type of a room, other than traits for it.
-fn implementations(sources: &[Source]) -> BTreeMap<(&str, &str), BTreeSet<&std::path::Path>> {
+fn implementations(sources: &[Source]) -> BTreeMap<(&str, &str), BTreeSet<&Path>> {
     let mut files: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for source in products(sources) {
         for name in source.product().lines().filter_map(implemented) {

@@ -18,9 +18,10 @@ const COMMENT_COLUMNS: usize = 110;
 const LONG_COMMENTS_MAX: usize = 0;
 
 /// Names that were given up: the room (empty for all), the name, and its replacement.
-const FORMER_NAMES: [(&str, &str, &str); 33] = [
+const FORMER_NAMES: [(&str, &str, &str); 34] = [
     ("", "Errands", "RequestRouter"),
     ("rbd", "Asker", "RequestSource"),
+    ("rbd", "Workflow", "Procedure"),
     ("rbd", "Ask", "ClusterRequest"),
     ("rbd", "Answer", "ClusterResponse"),
     ("rbd", "AskId", "ClusterRequestId"),
