@@ -2,9 +2,11 @@
 
 mod dispatch;
 mod failed_disk;
+mod routing;
 
 use crate::commands::Commands;
 use crate::config::Config;
+use crate::cx::cx;
 use crate::env::{Env, Options, Stage};
 use crate::groups::Groups;
 use crate::heartbeats::Heartbeats;
@@ -198,7 +200,10 @@ impl Osd {
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.env.handle_config(&wire::Config::decode(&message)?);
             }
-            Heartbeat::KIND => self.take_heartbeat(now, conn, &Heartbeat::decode(&message)?),
+            Heartbeat::KIND => {
+                let heartbeat = Heartbeat::decode(&message)?;
+                self.heartbeats.handle(cx!(self), &self.monitor, conn, &heartbeat);
+            }
             AuthReply::KIND if self.monitor.is(conn) => {
                 self.take_sealed_secrets(now, &AuthReply::decode(&message)?.payload);
             }
@@ -237,7 +242,7 @@ impl Osd {
         self.accepting.closed(conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
-        } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {
+        } else if conn.is_accepted() || !self.heartbeats.closed(cx!(self), conn) {
             self.forget_session(now, conn);
             self.peer_closed(now, conn);
         }
@@ -290,7 +295,7 @@ impl Daemon for Osd {
     fn handle_timeout(&mut self, now: Time) {
         self.env.now = now;
         if self.maps.is_telling() {
-            self.heartbeat_if_due(now);
+            self.heartbeat_if_due();
         }
         if self.place_turn(now) {
             return;
@@ -301,7 +306,7 @@ impl Daemon for Osd {
         }
         self.retry_if_due(now);
         self.tick(now);
-        self.heartbeat_if_due(now);
+        self.heartbeat_if_due();
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.retry_copies_if_due(now);

@@ -11,7 +11,7 @@ use engine::Time;
 use split_merge::Reshaping;
 use states::StateTimes;
 use std::collections::{BTreeMap, BTreeSet};
-use types::PgId;
+use types::{OsdId, PgId};
 
 /// All groups, and the work that is noted for several of them.
 #[derive(Debug, Default)]
@@ -31,4 +31,14 @@ pub(crate) struct Groups {
     pub asking: BTreeSet<PgId>,
     /// When to retry work that waits for space or for a map that the monitor has not made yet.
     pub retry_due: Option<Time>,
+}
+
+impl Groups {
+    /// The OSDs of the up and acting sets of all groups, some more than once.
+    pub fn members(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.by_id.values().flat_map(|group| {
+            let members = group.pg.members();
+            members.acting.iter().chain(&members.up).copied()
+        })
+    }
 }

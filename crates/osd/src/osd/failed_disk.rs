@@ -29,7 +29,7 @@ impl Osd {
         self.env.stage = Stage::Failed;
         self.env.failure = Some(error.to_string());
         self.leave_peers();
-        self.heartbeat_if_due(now);
+        self.heartbeat_if_due();
         for conn in self.clients.take_all() {
             self.outbox.push(Output::Close { conn });
         }

@@ -149,7 +149,12 @@ impl Osd {
             usage: usage_report(&self.usage.usage()),
             pgs: if is_serving { self.stats(now) } else { BTreeMap::new() },
             is_complete: is_serving,
-            health: self.heartbeat_health().into_iter().chain(self.failure_health()).collect(),
+            health: self
+                .heartbeats
+                .health(self.env.whoami())
+                .into_iter()
+                .chain(self.failure_health())
+                .collect(),
             images,
             images_ms,
             slow: self.slow_requests(now),

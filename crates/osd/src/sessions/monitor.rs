@@ -1,17 +1,18 @@
 //! The session with the monitor: boot, maps, secrets.
 
+use crate::cx::{Cx, cx};
 use crate::env::Stage;
 use crate::maps::current::Applied;
 use crate::{Osd, VERSION, limits};
 use auth::RotatingSecrets;
-use engine::{ConnId, ConnectTarget, Output, Policy, Time};
+use engine::{ConnId, ConnectTarget, Duration, Output, Policy, Time};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{EntityType, ParticipantName, PgId};
+use types::{EntityAddrVec, EntityType, OsdId, ParticipantName, PgId};
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, RotatingSecretsRequest};
 use wire::{
-    MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdMapMessage, OsdPgTemp, OsdSuperblock,
-    SubscribeItem,
+    MessageBody, MonSubscribe, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage, OsdPgTemp,
+    OsdSuperblock, SubscribeItem,
 };
 
 /// The session with a monitor, or when to open the next one.
@@ -43,6 +44,29 @@ impl MonitorLink {
     /// When [`Osd::monitor_timeout`] must be called next.
     pub fn next_attempt(&self) -> Option<Time> {
         self.next_attempt
+    }
+
+    /// Sends a failure report about `target`, or the withdrawal of one. `failed_for` is the time
+    /// since the last sign of life.
+    pub fn report_failure(
+        &self,
+        cx: &mut Cx<'_>,
+        target: OsdId,
+        target_addrs: EntityAddrVec,
+        flags: u8,
+        failed_for: Duration,
+    ) {
+        let Some(monitor) = self.conn() else { return };
+        let failure = OsdFailure {
+            version: cx.map.epoch.0.into(),
+            fsid: cx.env.config.fsid,
+            target,
+            target_addrs,
+            epoch: cx.map.epoch,
+            flags,
+            failed_for_seconds: i32::try_from(failed_for.as_secs()).unwrap_or(i32::MAX),
+        };
+        cx.out.send(monitor, failure.encode(SUPPORTED));
     }
 }
 
@@ -101,7 +125,7 @@ impl Osd {
         }
         self.report_all_broken();
         self.ask_again();
-        self.repeat_heartbeat_reports(now);
+        self.heartbeats.repeat_reports(cx!(self), &self.monitor);
         self.take_leave();
         self.report.request(now);
     }
@@ -118,7 +142,7 @@ impl Osd {
         // Other monitors are tried immediately; after none was reachable, there is a pause.
         let all = self.env.config.monitors.len();
         let wait = match failures + 1 < all {
-            true => engine::Duration::ZERO,
+            true => Duration::ZERO,
             false => limits::MONITOR_RETRY,
         };
         self.monitor = MonitorLink {
@@ -328,7 +352,7 @@ impl Osd {
             (Stage::Booting, true) => {
                 self.env.stage = Stage::Up;
                 self.forget_broken();
-                self.heartbeat_if_due(now);
+                self.heartbeat_if_due();
                 (self.monitor.next_attempt, self.monitor.ungranted) = (None, 0);
                 tracing::info!(osd = %self.env.config.id, epoch = %self.epoch(), "up");
             }

@@ -1,6 +1,7 @@
 //! Sessions with other OSDs. Two OSDs share one session for all messages of groups, whichever end
 //! opened it: a second session would be taken for a restart of its opener, and end the first.
 
+use crate::cx::cx;
 use crate::{Osd, leases};
 use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
 use pg::message::Body;
@@ -170,7 +171,7 @@ impl Osd {
     fn report_broken(&mut self, osd: OsdId) {
         let Some((_, addrs)) = self.peers.broken.get(&osd).cloned() else { return };
         let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
-        self.report_failure(osd, addrs, certain, Duration::ZERO);
+        self.monitor.report_failure(cx!(self), osd, addrs, certain, Duration::ZERO);
     }
 
     /// The OSD at the other end of a session, if it is one.
