@@ -158,7 +158,7 @@ impl Osd {
         tracing::warn!(?conn, %error, "a message does not decode; its session ends");
         self.outbox.push(Output::Close { conn });
         if self.monitor.is(conn) {
-            return self.monitor_closed(now);
+            return self.monitor.closed(cx!(self));
         }
         self.forget_session(now, conn);
         self.peer_closed(now, conn);
@@ -223,7 +223,8 @@ impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         self.accepting.opened(conn);
         if self.monitor.is(conn) {
-            self.monitor_opened(now);
+            self.monitor.opened(cx!(self));
+            self.report_again(now);
         } else if conn.is_accepted() {
             self.clients.insert(conn, Session::new(peer));
             self.throttle(conn);
@@ -241,7 +242,7 @@ impl Osd {
     pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
         self.accepting.closed(conn);
         if self.monitor.is(conn) {
-            self.monitor_closed(now);
+            self.monitor.closed(cx!(self));
         } else if conn.is_accepted() || !self.heartbeats.closed(cx!(self), conn) {
             self.forget_session(now, conn);
             self.peer_closed(now, conn);
@@ -300,7 +301,7 @@ impl Daemon for Osd {
         if self.place_turn(now) {
             return;
         }
-        self.monitor_timeout(now);
+        self.monitor.handle_timeout(cx!(self), &self.accepting);
         if self.env.stage == Stage::Failed {
             return self.report_if_due(now);
         }

@@ -10,6 +10,7 @@ use self::answer::{Arguments, Sentence, Told};
 use self::bench::Bench;
 use self::groups as group_commands;
 use self::lost::LostCommands;
+use crate::cx::cx;
 use crate::report::op_history::in_flight;
 use crate::report::usage::Injected;
 use crate::{Osd, VERSION};
@@ -232,7 +233,7 @@ impl Osd {
         match prefix {
             "perf reset" => self.perf_reset(text(arguments, "var")),
             "reset_pg_recovery_stats" => self.groups.state_times.reset(),
-            "get_latest_osdmap" => self.ask_for_maps(),
+            "get_latest_osdmap" => self.monitor.ask_for_maps(cx!(self)),
             "flush_pg_stats" => return Ok(json!(self.flush_stats()).into()),
             "cache drop" => self.drop_caches(),
             // The store writes checkpoints continuously, and its tree in place.

@@ -136,7 +136,7 @@ impl Osd {
                 Output::Recovered { object } => self.recovered(now, pg, &HObject::head_of(&object)),
                 Output::WantsMap => drop(self.groups.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
-                Output::WantsInterval => self.want_interval(now),
+                Output::WantsInterval => self.groups.retry_later(now),
                 Output::Reserve(primary) => self.reserve(now, pg, primary),
                 Output::Release => self.release(now, pg),
                 Output::Removed => self.forget_group(now, pg),

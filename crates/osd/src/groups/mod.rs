@@ -4,6 +4,7 @@ pub(crate) mod group;
 pub(crate) mod placement;
 pub(crate) mod split_merge;
 pub(crate) mod states;
+pub(crate) mod wants;
 
 pub(crate) use group::Group;
 
@@ -34,6 +35,11 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    /// The ids of all groups, ascending.
+    pub fn ids(&self) -> Vec<PgId> {
+        self.by_id.keys().copied().collect()
+    }
+
     /// The OSDs of the up and acting sets of all groups, some more than once.
     pub fn members(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.by_id.values().flat_map(|group| {

@@ -13,7 +13,7 @@ use types::{Epoch, OsdId, PgId};
 impl Osd {
     /// Starts the distribution of the map that was just applied.
     pub(crate) fn map_changed(&mut self, now: Time) {
-        self.check_own_state(now);
+        self.check_own_state();
         self.remove_groups_of_deleted_pools(now);
         self.begin_placing(now, Then::Map);
     }

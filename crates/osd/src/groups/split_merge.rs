@@ -6,6 +6,7 @@
 //! behind, and a group is never split during its split.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::groups::Group;
 use engine::Time;
 use maps::{OsdMap, stable_bits, stable_mod};
@@ -207,7 +208,7 @@ impl Osd {
         if self.groups.split_merge.jobs.is_empty() {
             self.store_map();
             if std::mem::take(&mut self.groups.split_merge.missed_maps) {
-                self.ask_for_maps();
+                self.monitor.ask_for_maps(cx!(self));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Requests to the store, and the dispatch of their completions.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::env::Stage;
 use crate::execute::{Answer, Need};
 use crate::groups::Group;
@@ -127,7 +128,7 @@ impl Osd {
 
     /// Connects to a monitor for the first time.
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
-        self.connect_to_monitor();
+        self.monitor.connect(cx!(self));
         self.report.request(now);
     }
 }

@@ -8,12 +8,12 @@
 //! errors although there are other copies.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::env::Stage;
 use engine::{ConnId, Message, Output, Time};
 use store::StoreError;
-use types::features::SUPPORTED;
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
-use wire::{AuthReply, Command, MessageBody, OsdMarkMeDown};
+use wire::{AuthReply, Command, MessageBody};
 
 /// The code of the health check.
 pub(crate) const CHECK: &str = "OSD_STORE_FAILED";
@@ -34,32 +34,15 @@ impl Osd {
             self.outbox.push(Output::Close { conn });
         }
         if was_loading {
-            self.connect_to_monitor();
+            self.monitor.connect(cx!(self));
         }
-        self.take_leave();
+        self.monitor.leave(cx!(self));
         self.report.request(now);
     }
 
     /// Whether the OSD is out of service until it is restarted.
     pub fn has_failed(&self) -> bool {
         self.env.stage == Stage::Failed
-    }
-
-    /// Asks to be marked down and dead: its leases need not be waited for.
-    pub(crate) fn take_leave(&mut self) {
-        let Some(conn) = self.monitor.conn().filter(|_| self.env.stage == Stage::Failed) else {
-            return;
-        };
-        let leave = OsdMarkMeDown {
-            version: self.epoch().0.into(),
-            fsid: self.env.config.fsid,
-            target: self.env.config.id,
-            target_addrs: self.env.config.addrs.clone(),
-            epoch: self.epoch(),
-            request_ack: false,
-            down_and_dead: true,
-        };
-        self.send(conn, leave.encode(SUPPORTED));
     }
 
     /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.

@@ -2,8 +2,13 @@
 
 use crate::Osd;
 use crate::cx::cx;
-use engine::{ConnId, Duration};
-use wire::OsdFailure;
+use crate::env::Stage;
+use crate::groups::wants::Wants;
+use crate::maps::current::Applied;
+use auth::RotatingSecrets;
+use engine::{ConnId, Duration, Time};
+use wire::internal::RotatingSecrets as RotatingSecretsMessage;
+use wire::{OsdFailure, OsdMapMessage};
 
 impl Osd {
     /// Pings the partners of this OSD, if due.
@@ -21,5 +26,90 @@ impl Osd {
         let Some((osd, addrs)) = tried else { return };
         let dead = OsdFailure::FAILED | OsdFailure::IMMEDIATE | OsdFailure::DEAD;
         self.monitor.report_failure(cx!(self), osd, addrs, dead, Duration::ZERO);
+    }
+
+    /// Repeats all reports to a monitor that may have none of them.
+    pub(crate) fn report_again(&mut self, now: Time) {
+        if self.env.stage == Stage::Booting {
+            self.monitor.boot(cx!(self), &self.accepting);
+        }
+        self.report_all_broken();
+        self.groups.ask_again();
+        self.heartbeats.repeat_reports(cx!(self), &self.monitor);
+        self.monitor.leave(cx!(self));
+        self.report.request(now);
+    }
+
+    /// Retries requests of groups that were not fulfilled in time.
+    pub(crate) fn retry_if_due(&mut self, now: Time) {
+        if !self.groups.begin_retry(now) {
+            return;
+        }
+        for pg in self.groups.ids() {
+            if self.groups.retry(now, pg) {
+                self.pump_group(now, pg);
+            }
+        }
+        self.ask_monitor(now);
+    }
+
+    /// Sends the requests of groups to the monitor.
+    pub(crate) fn ask_monitor(&mut self, now: Time) {
+        if let Some(Wants { up_thru, acting }) = self.groups.take_wants(now, self.epoch()) {
+            self.monitor.ask_for_intervals(cx!(self), up_thru, acting);
+        }
+    }
+
+    /// Takes rotating secrets that the monitor sent without encryption of their own.
+    pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
+        match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
+            Ok(secrets) => self.set_secrets(now, secrets),
+            Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
+        }
+    }
+
+    /// Replaces the rotating secrets. If they were missing, the OSD boots now.
+    pub(crate) fn set_secrets(&mut self, _now: Time, secrets: RotatingSecrets) {
+        let lacked = self.accepting.lacks_secrets(&self.env);
+        self.accepting.set_secrets(secrets);
+        if lacked && self.env.stage == Stage::Booting {
+            self.monitor.boot(cx!(self), &self.accepting);
+        }
+    }
+
+    /// Applies the next map of a message; false if there is none, or maps must be ignored.
+    pub(crate) fn apply_next(&mut self, message: &OsdMapMessage) -> bool {
+        let first = message.full.keys().chain(message.incrementals.keys()).min().copied();
+        let Some(first) = first.filter(|_| self.env.stage != Stage::Failed) else { return false };
+        if self.groups.split_merge.holds_maps() {
+            return false;
+        }
+        let applied = self.maps.apply_next(message, first);
+        if applied == Applied::Failed {
+            self.monitor.ask_for_full_map(cx!(self));
+        }
+        applied == Applied::Newer
+    }
+
+    /// Compares the state of this OSD in the map with its real one.
+    pub(crate) fn check_own_state(&mut self) {
+        let own = self.maps.map().osd(self.env.config.id).filter(|osd| osd.is_up());
+        let is_up = own.is_some_and(|osd| osd.client_addrs == self.env.config.addrs);
+        match (self.env.stage, is_up) {
+            (Stage::Booting, true) => {
+                self.env.stage = Stage::Up;
+                self.forget_broken();
+                self.heartbeat_if_due();
+                self.monitor.booted();
+                tracing::info!(osd = %self.env.config.id, epoch = %self.epoch(), "up");
+            }
+            (Stage::Up, false) => {
+                tracing::warn!(osd = %self.env.config.id, "marked down although alive; booting again");
+                self.leave_peers();
+                self.env.stage = Stage::Booting;
+                self.monitor.boot(cx!(self), &self.accepting);
+            }
+            _ => {}
+        }
     }
 }

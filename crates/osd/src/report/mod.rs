@@ -14,6 +14,7 @@ use self::image_traffic::ImageCounts;
 use self::op_history::{Latency, OpHistory, PerfBase};
 use self::repairs::Repairs;
 use self::schedule::Schedule;
+use crate::cx::cx;
 use crate::env::{Options, Stage};
 use crate::groups::Group;
 use crate::operations::request::Request;
@@ -133,7 +134,7 @@ impl Osd {
             self.usage.take_usage(usage);
         }
         // Repeated, in case the monitor has not got it.
-        self.take_leave();
+        self.monitor.leave(cx!(self));
         let is_serving = self.env.stage != Stage::Failed;
         if is_serving {
             self.check_room(now);

@@ -1,6 +1,7 @@
 //! Authentication of peers that connect, and the capabilities of their tickets.
 
 use crate::Osd;
+use crate::env::Env;
 use crate::sessions::connecting::Proof;
 use auth::{
     AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, Entropy, NoneAuthorizer,
@@ -55,6 +56,16 @@ impl Accepting {
     pub fn closed(&mut self, conn: ConnId) {
         self.handshakes.remove(&conn);
         self.proofs.remove(&conn);
+    }
+
+    /// Whether peers cannot be authenticated yet.
+    pub fn lacks_secrets(&self, env: &Env) -> bool {
+        !env.config.auth_none && self.secrets.is_empty()
+    }
+
+    /// Replaces the rotating secrets.
+    pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
+        self.secrets = secrets;
     }
 }
 
