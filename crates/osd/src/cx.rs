@@ -3,6 +3,7 @@
 use crate::env::Env;
 use crate::outbox::Outbox;
 use crate::sessions::clients::Clients;
+use engine::ConnId;
 use maps::OsdMap;
 
 /// The surroundings of a call: it has the state of no room but the sessions, which messages need.
@@ -11,6 +12,23 @@ pub(crate) struct Cx<'a> {
     pub map: &'a OsdMap,
     pub clients: &'a mut Clients,
     pub out: &'a mut Outbox,
+}
+
+impl Cx<'_> {
+    /// Charges a client's request to its session, and pauses sessions at their bounds.
+    pub fn charge(&mut self, conn: ConnId, bytes: usize) {
+        self.clients.charge(conn, bytes, &self.env.config.sizes.budgets, self.out);
+    }
+
+    /// Ends a charge and resumes sessions that may be read from again.
+    pub fn discharge(&mut self, conn: ConnId, bytes: usize) {
+        self.clients.discharge(conn, bytes, &self.env.config.sizes.budgets, self.out);
+    }
+
+    /// Pauses or resumes a session, if its load or that of all sessions demands it.
+    pub fn throttle(&mut self, conn: ConnId) {
+        self.clients.throttle(conn, &self.env.config.sizes.budgets, self.out);
+    }
 }
 
 /// The surroundings of a call into a room of an [`Osd`](crate::Osd), whose other fields stay free.

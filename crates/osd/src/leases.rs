@@ -12,6 +12,7 @@
 //! the primary tells how long that is, and the replica counts from when it sent the grant to which
 //! the primary refers.
 
+use crate::cx::cx;
 use crate::operations::request::Request;
 use crate::{Osd, limits};
 use codec::{Reader, Writer};
@@ -191,7 +192,7 @@ impl Osd {
             w.u64(now.0);
             w.u64(echo);
             w.u64(lent.as_nanos() as u64);
-            self.send_to_osd(member, Message::new(ASK, 1, 1, w.into_bytes()));
+            self.peers.send(cx!(self), member, Message::new(ASK, 1, 1, w.into_bytes()));
         }
     }
 
@@ -259,7 +260,7 @@ impl Osd {
         w.value(&self.epoch());
         w.u64(sent);
         w.u64(now.0);
-        self.send_to_osd(from, Message::new(PROMISE, 1, 1, w.into_bytes()));
+        self.peers.send(cx!(self), from, Message::new(PROMISE, 1, 1, w.into_bytes()));
     }
 
     /// A grant by a member with a newer map counts only with that map: the member may already serve a new

@@ -158,10 +158,10 @@ impl Osd {
         tracing::warn!(?conn, %error, "a message does not decode; its session ends");
         self.outbox.push(Output::Close { conn });
         if self.monitor.is(conn) {
-            return self.monitor.closed(cx!(self));
+            return self.monitor.closed(&self.env);
         }
         self.forget_session(now, conn);
-        self.peer_closed(now, conn);
+        self.peer_closed(conn);
     }
 
     fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
@@ -172,7 +172,7 @@ impl Osd {
             OsdRequest::KIND => self.take_request(now, conn, &message)?,
             OsdReply::KIND => self.take_reply(now, conn, &message)?,
             leases::ASK | leases::PROMISE => {
-                if let Some(from) = self.osd_of(conn) {
+                if let Some(from) = self.peers.at(&self.clients, conn) {
                     self.take_lease_message(now, from, &message)?;
                 }
             }
@@ -180,7 +180,7 @@ impl Osd {
                 self.take_group_message(now, conn, message)?
             }
             kind if pg::scrub::message::is_scrub_message(kind) => {
-                if let Some(from) = self.osd_of(conn) {
+                if let Some(from) = self.peers.at(&self.clients, conn) {
                     self.take_scrub_message(now, from, &message);
                 }
             }
@@ -227,7 +227,7 @@ impl Osd {
             self.report_again(now);
         } else if conn.is_accepted() {
             self.clients.insert(conn, Session::new(peer));
-            self.throttle(conn);
+            cx!(self).throttle(conn);
         } else if let Some(osd) = self.peers.of(conn) {
             self.clients.insert(conn, Session::to_osd(peer, osd));
         }
@@ -242,10 +242,10 @@ impl Osd {
     pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
         self.accepting.closed(conn);
         if self.monitor.is(conn) {
-            self.monitor.closed(cx!(self));
+            self.monitor.closed(&self.env);
         } else if conn.is_accepted() || !self.heartbeats.closed(cx!(self), conn) {
             self.forget_session(now, conn);
-            self.peer_closed(now, conn);
+            self.peer_closed(conn);
         }
     }
 

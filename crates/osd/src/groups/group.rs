@@ -1,6 +1,7 @@
 //! A placement group with its state in the OSD: object contexts, waiting requests, watches.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::groups::states::GroupStates;
 use crate::leases::{GroupLease, Leases};
 use crate::operations::queues::{Counters, GroupQueues};
@@ -115,7 +116,7 @@ impl Osd {
             };
             let serial = group.serial;
             match output {
-                Output::Send { to, message } => self.send_to_osd(to, message),
+                Output::Send { to, message } => self.peers.send(cx!(self), to, message),
                 Output::Storage { tag, kind } => {
                     let bytes = match &kind {
                         RequestKind::Commit(transaction) | RequestKind::Append(transaction) => {

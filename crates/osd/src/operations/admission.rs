@@ -1,6 +1,7 @@
 //! Admission of requests: from a message to a request in the queue of its object. All checks that
 //! do not depend on the object's state.
 
+use crate::cx::cx;
 use crate::execute::{copy_source, repeated_extent};
 use crate::operations::listing::ALL_NAMESPACES;
 use crate::operations::request::{Call, Class, Nature, Origin, Request, is_member};
@@ -33,13 +34,13 @@ impl Osd {
         let (addr, features) = (session.addr(), session.peer.features);
         let caller = Caller { request: id, addr, features };
         let map_epoch = request.map_epoch;
-        self.note_offered(conn, Some(map_epoch));
+        self.peers.note_offered(&mut self.clients, conn, Some(map_epoch));
         let origin = Origin::Client { conn };
         let mut request = Request::new(origin, request, message.tid, caller);
         (request.bytes, request.arrived) = (bytes, now);
         request.class = Class::of(&request, is_from_osd);
         let key = self.operations.requests.insert(request);
-        self.charge(conn, bytes);
+        cx!(self).charge(conn, bytes);
         self.share_map(conn, map_epoch);
         self.admit(now, key);
         Ok(())

@@ -1,5 +1,6 @@
 //! Reads of whole objects for `COPY_FROM`, from this OSD or another, as a client of the source's primary.
 
+use crate::cx::cx;
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::operations::request::{Origin, Request};
 use crate::{Osd, limits};
@@ -130,7 +131,7 @@ impl Osd {
                 self.admit(now, key);
             }
             Some(Target { osd, .. }) => {
-                self.send_to_osd(osd, request.encode(SUPPORTED).with_tid(id));
+                self.peers.send(cx!(self), osd, request.encode(SUPPORTED).with_tid(id));
             }
             None => {}
         }

@@ -1,6 +1,7 @@
 //! Replies to clients, and the end of requests.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::execute::Execution;
 use crate::operations::request::{Origin, Request};
 use engine::{ConnId, Message, Time};
@@ -14,7 +15,7 @@ impl Osd {
         let Some(mut request) = self.operations.requests.remove(key) else { return };
         self.operations.memory.release(&mut request);
         match request.origin {
-            Origin::Client { conn } => self.discharge(conn, request.bytes),
+            Origin::Client { conn } => cx!(self).discharge(conn, request.bytes),
             Origin::Copy { copy } => self.copy_interrupted(copy),
             Origin::WatchTimeout => {}
             Origin::SnapTrim { .. } => self.trim_ended(request.pg, false),
@@ -33,7 +34,7 @@ impl Osd {
                 let features = request.caller.features;
                 let message = reply.encode(features).with_tid(request.tid);
                 self.send(conn, message);
-                self.discharge(conn, request.bytes);
+                cx!(self).discharge(conn, request.bytes);
                 self.report.note_end(self.env.now, request, &self.env.options);
             }
             Origin::Copy { copy } => self.copy_replied(copy, reply),
@@ -106,7 +107,7 @@ impl Osd {
         conn: ConnId,
         message: &Message,
     ) -> codec::Result<()> {
-        if self.osd_of(conn).is_some() {
+        if self.peers.at(&self.clients, conn).is_some() {
             let reply = OsdReply::decode(message)?;
             self.copy_replied(message.tid, reply);
         }

@@ -5,8 +5,11 @@ use crate::cx::cx;
 use crate::env::Stage;
 use crate::groups::wants::Wants;
 use crate::maps::current::Applied;
+use crate::operations::request::{Class, Request};
 use auth::RotatingSecrets;
-use engine::{ConnId, Duration, Time};
+use engine::{ConnId, Duration, Message, Output, Time};
+use pg::message::Body;
+use types::OsdId;
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
 use wire::{OsdFailure, OsdMapMessage};
 
@@ -33,7 +36,7 @@ impl Osd {
         if self.env.stage == Stage::Booting {
             self.monitor.boot(cx!(self), &self.accepting);
         }
-        self.report_all_broken();
+        self.peers.report_all_broken(cx!(self), &self.monitor);
         self.groups.ask_again();
         self.heartbeats.repeat_reports(cx!(self), &self.monitor);
         self.monitor.leave(cx!(self));
@@ -98,7 +101,7 @@ impl Osd {
         match (self.env.stage, is_up) {
             (Stage::Booting, true) => {
                 self.env.stage = Stage::Up;
-                self.forget_broken();
+                self.peers.forget_broken();
                 self.heartbeat_if_due();
                 self.monitor.booted();
                 tracing::info!(osd = %self.env.config.id, epoch = %self.epoch(), "up");
@@ -111,5 +114,94 @@ impl Osd {
             }
             _ => {}
         }
+    }
+
+    /// A session has ended that may have led to another OSD.
+    pub(crate) fn peer_closed(&mut self, conn: ConnId) {
+        self.forget_early(conn);
+        if let Some(osd) = self.peers.closed(cx!(self), &self.monitor, conn) {
+            self.copies_interrupted(osd);
+        }
+    }
+
+    /// Ends sessions to OSDs that are down or have another address now.
+    pub(crate) fn peers_changed(&mut self) {
+        for osd in self.peers.gone(self.maps.map()) {
+            if let Some(conn) = self.peers.unlink(osd) {
+                self.close_peer(conn);
+            }
+        }
+        self.peers.forget_mended(self.maps.map());
+    }
+
+    /// Ends all sessions before this OSD boots again.
+    pub(crate) fn leave_peers(&mut self) {
+        self.peers.leave().for_each(|conn| self.close_peer(conn));
+    }
+
+    fn close_peer(&mut self, conn: ConnId) {
+        self.forget_early(conn);
+        self.outbox.push(Output::Close { conn });
+        self.peers.forget_offered(conn);
+        self.forget_session(self.env.now, conn);
+    }
+
+    /// Describes a bound that is exceeded by more than the one message that reached it. Only for
+    /// hosts that read nothing from a paused session.
+    pub fn excess(&self) -> Option<String> {
+        let budgets = &self.env.config.sizes.budgets;
+        // Pieces that other OSDs read are not bounded here.
+        let is_counted =
+            |request: &Request| request.is_of_client() && request.class != Class::Piece;
+        let requests = self.operations.checked().map(|(_, request)| request);
+        let sizes = requests.filter(|request| is_counted(request)).map(|request| request.bytes);
+        let sizes: Vec<usize> = sizes.chain(self.inbox.charged()).collect();
+        self.clients.excess(&sizes, budgets).or_else(|| self.inbox.excess(budgets))
+    }
+
+    /// Handles a group message. Fails if it does not decode, which ends the session.
+    pub(crate) fn take_group_message(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: Message,
+    ) -> codec::Result<()> {
+        match self.peers.group_sender(&mut self.clients, conn, &message) {
+            Some(from) => self.deliver_group_message(now, conn, from, message),
+            // Messages of a session that has ended meanwhile are dropped.
+            None => {
+                if self.clients.contains(conn) {
+                    tracing::warn!(?conn, "only OSDs may speak as members of a group");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Delivers a group message, or makes it wait for its map. Fails if it does not decode: its
+    /// sender never resends it.
+    pub(crate) fn deliver_group_message(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        from: OsdId,
+        message: Message,
+    ) -> codec::Result<()> {
+        let epoch = pg::message::sender_epoch(&message)?;
+        let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
+        let (header, body) = Body::decode(&message)?;
+        let Some(group) = self.groups.by_id.get_mut(&header.pg) else {
+            if body == Body::Query {
+                let nothing = Body::Info(None).encode(&header);
+                self.peers.send(cx!(self), from, nothing);
+            }
+            return Ok(());
+        };
+        if !group.pg.is_serving() {
+            group.tell_time(&self.leases, now);
+        }
+        group.pg.handle_message(from, &header, body);
+        self.pump_group(now, header.pg);
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Scrubs of other primaries, for which this OSD reads its copies.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::tokens::{ScrubTag, Token};
 use pg::message::Header;
 use pg::scrub::message::Body;
@@ -29,7 +30,7 @@ impl Osd {
     pub(super) fn send_scrub(&mut self, pg: PgId, to: OsdId, body: &Body) {
         let Some(group) = self.groups.by_id.get(&pg) else { return };
         let header = Header { pg, epoch: self.maps.map().epoch, interval: group.pg.interval() };
-        self.send_to_osd(to, body.encode(&header));
+        self.peers.send(cx!(self), to, body.encode(&header));
     }
 
     pub(super) fn promise_help(&mut self, pg: PgId, to: OsdId) {

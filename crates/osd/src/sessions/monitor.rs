@@ -1,7 +1,7 @@
 //! The session with the monitor: boot, subscriptions, failure reports.
 
 use crate::cx::Cx;
-use crate::env::Stage;
+use crate::env::{Env, Stage};
 use crate::sessions::accepting::Accepting;
 use crate::{VERSION, limits};
 use engine::{ConnId, ConnectTarget, Duration, Output, Policy, Time};
@@ -84,10 +84,10 @@ impl MonitorLink {
     }
 
     /// The session has ended, or could not be opened: the next monitor follows.
-    pub fn closed(&mut self, cx: &Cx<'_>) {
+    pub fn closed(&mut self, env: &Env) {
         let MonitorLink { rank, failures, .. } = *self;
         // Other monitors are tried immediately; after none was reachable, there is a pause.
-        let all = cx.env.config.monitors.len();
+        let all = env.config.monitors.len();
         let wait = match failures + 1 < all {
             true => Duration::ZERO,
             false => limits::MONITOR_RETRY,
@@ -95,7 +95,7 @@ impl MonitorLink {
         *self = MonitorLink {
             rank: rank + 1,
             failures: (failures + 1) % all.max(1),
-            next_attempt: Some(cx.env.now + wait),
+            next_attempt: Some(env.now + wait),
             ..MonitorLink::default()
         };
     }
@@ -116,7 +116,7 @@ impl MonitorLink {
                         "the monitor does not mark this OSD up; trying the next one"
                     );
                     cx.out.push(Output::Close { conn });
-                    return self.closed(cx);
+                    return self.closed(cx.env);
                 }
                 if accepting.lacks_secrets(cx.env) {
                     ask_for_secrets(cx, conn);

@@ -1,13 +1,14 @@
 //! Sessions with other OSDs. Two OSDs share one session for all messages of groups, whichever end
 //! opened it: a second session would be taken for a restart of its opener, and end the first.
 
-use crate::cx::cx;
-use crate::{Osd, leases};
-use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy, Time};
-use pg::message::Body;
+use super::clients::Clients;
+use super::monitor::MonitorLink;
+use crate::cx::Cx;
+use engine::{ConnId, ConnectTarget, Duration, Message, Output, Policy};
+use maps::OsdMap;
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
-use wire::{MessageBody, OsdFailure, OsdReply, OsdRequest};
+use wire::OsdFailure;
 
 /// The sessions with other OSDs.
 #[derive(Debug, Default)]
@@ -30,9 +31,9 @@ struct Link {
     carries_groups: bool,
 }
 
-/// Whether the sender repeats messages of this kind if they are lost.
-fn is_repeated(kind: u16) -> bool {
-    matches!(kind, OsdRequest::KIND | OsdReply::KIND | leases::ASK | leases::PROMISE)
+/// Whether the loss of a message of this kind is made up for by a new interval only.
+fn is_of_group(kind: u16) -> bool {
+    pg::message::is_pg_message(kind) || pg::scrub::message::is_scrub_message(kind)
 }
 
 impl Peers {
@@ -40,212 +41,172 @@ impl Peers {
     pub fn of(&self, conn: ConnId) -> Option<OsdId> {
         self.by_conn.get(&conn).copied()
     }
-}
 
-impl Peers {
     /// The OSD that a session of ours leads to, and the addresses to which it was opened.
     pub fn address_of(&self, conn: ConnId) -> Option<(OsdId, EntityAddrVec)> {
         let osd = self.of(conn)?;
         let link = self.links.get(&osd).filter(|link| link.conn == conn)?;
         Some((osd, link.addrs.clone()))
     }
-}
 
-impl Osd {
+    /// The OSD at the other end of a session, if it is one.
+    pub fn at(&self, clients: &Clients, conn: ConnId) -> Option<OsdId> {
+        self.of(conn).or_else(|| clients.get(conn)?.osd)
+    }
+
     /// Sends a message to another OSD as the map knows it. Dropped if that OSD is down or its
     /// session broke: then the interval ends.
-    pub(crate) fn send_to_osd(&mut self, to: OsdId, message: Message) {
-        if self.peers.broken.contains_key(&to) {
+    pub fn send(&mut self, cx: &mut Cx<'_>, to: OsdId, message: Message) {
+        if self.broken.contains_key(&to) {
             return;
         }
-        if !self.peers.links.contains_key(&to) && !self.connect_to_osd(to) {
+        if !self.links.contains_key(&to) && !self.connect(cx, to) {
             return;
         }
-        let link = self.peers.links.get_mut(&to).expect("it was just made");
-        link.carries_groups |= !is_repeated(message.kind);
-        let conn = link.conn;
-        self.send(conn, message);
+        let link = self.links.get_mut(&to).expect("it was just made");
+        link.carries_groups |= is_of_group(message.kind);
+        cx.out.send(link.conn, message);
     }
 
-    fn connect_to_osd(&mut self, to: OsdId) -> bool {
-        let Some(addrs) = self.maps.map().client_addrs(to).cloned() else { return false };
-        let conn = match self.offered_session(to, &addrs) {
+    fn connect(&mut self, cx: &mut Cx<'_>, to: OsdId) -> bool {
+        let Some(addrs) = cx.map.client_addrs(to).cloned() else { return false };
+        let conn = match self.offered_session(cx, to, &addrs) {
             Some(conn) => conn,
-            None => self.open_session(to, addrs.clone()),
+            None => open_session(cx, to, addrs.clone()),
         };
-        self.peers.links.insert(to, Link { conn, addrs, carries_groups: false });
-        self.peers.by_conn.insert(conn, to);
+        self.links.insert(to, Link { conn, addrs, carries_groups: false });
+        self.by_conn.insert(conn, to);
         true
-    }
-
-    fn open_session(&mut self, to: OsdId, addrs: EntityAddrVec) -> ConnId {
-        let conn = self.clients.new_conn();
-        let participant = ParticipantName::new(EntityType::OSD, to.0.into());
-        let target = ConnectTarget { participant, addrs, policy: Policy::Lossless };
-        self.outbox.push(Output::Connect { conn, target });
-        conn
     }
 
     /// The session that the OSD itself has opened, if it belongs to the present incarnations of
     /// both: when one restarts, only the opener gives up its sessions, and the other end does not
     /// learn of it.
-    fn offered_session(&self, osd: OsdId, addrs: &EntityAddrVec) -> Option<ConnId> {
-        let conn = *self.peers.offered.get(&osd)?;
-        let session = self.clients.sessions.get(&conn)?;
-        let up_from = |osd| self.maps.map().osd(osd).map_or(Epoch(0), |known| known.info.up_from);
-        let lives_began = up_from(osd).max(up_from(self.env.config.id));
+    fn offered_session(&self, cx: &Cx<'_>, osd: OsdId, addrs: &EntityAddrVec) -> Option<ConnId> {
+        let conn = *self.offered.get(&osd)?;
+        let session = cx.clients.get(conn)?;
+        let lives_began = up_from(cx.map, osd).max(up_from(cx.map, cx.env.whoami()));
         let is_present = session.groups_epoch >= Some(lives_began);
         (is_present && session.peer.addrs == *addrs).then_some(conn)
     }
 
-    fn close_peer(&mut self, conn: ConnId) {
-        self.forget_early(conn);
-        self.outbox.push(Output::Close { conn });
-        self.peers.offered.retain(|_, offered| *offered != conn);
-        self.forget_session(self.env.now, conn);
-    }
-
-    /// Ends sessions to OSDs that are down or have another address now.
-    pub(crate) fn peers_changed(&mut self) {
-        let map = self.maps.map();
-        let gone: Vec<OsdId> = self
-            .peers
-            .links
-            .iter()
-            .filter(|(osd, link)| map.client_addrs(**osd) != Some(&link.addrs))
-            .map(|(osd, _)| *osd)
-            .collect();
-        for osd in gone {
-            let Link { conn, .. } = self.peers.links.remove(&osd).expect("it was just listed");
-            self.peers.by_conn.remove(&conn);
-            self.close_peer(conn);
-        }
-        let map = self.maps.map();
-        let is_same = |osd: &OsdId, up_from: &Epoch, addrs: &EntityAddrVec| {
-            map.client_addrs(*osd) == Some(addrs)
-                && map.osd(*osd).is_some_and(|osd| osd.info.up_from == *up_from)
-        };
-        self.peers.broken.retain(|osd, (up_from, addrs)| is_same(osd, up_from, addrs));
-    }
-
-    /// Ends all sessions before this OSD boots again: messages sent before are void, and broken
-    /// sessions are no evidence against peers.
-    pub(crate) fn leave_peers(&mut self) {
-        let offered = std::mem::take(&mut self.peers.offered);
-        let peers = std::mem::replace(&mut self.peers, Peers { offered, ..Peers::default() });
-        peers.by_conn.into_keys().for_each(|conn| self.close_peer(conn));
-    }
-
-    /// A session with another OSD broke, and group messages may be lost that are never resent:
-    /// reports that OSD as failed, so that its groups begin new intervals.
-    pub(crate) fn peer_closed(&mut self, _now: Time, conn: ConnId) {
-        self.forget_early(conn);
-        self.peers.offered.retain(|_, offered| *offered != conn);
-        let Some(osd) = self.peers.by_conn.remove(&conn) else { return };
-        let Some(Link { addrs, carries_groups, .. }) = self.peers.links.remove(&osd) else {
-            return;
-        };
-        if !carries_groups {
-            // Another session of the same two may have taken its place.
-            tracing::debug!(own = %self.env.config.id, peer = %osd, "a session without groups has ended");
-            return self.copies_interrupted(osd);
-        }
-        tracing::warn!(own = %self.env.config.id, peer = %osd, "the session to another OSD broke");
-        let up_from = self.maps.map().osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
-        self.peers.broken.insert(osd, (up_from, addrs));
-        self.report_broken(osd);
-    }
-
-    /// Forgets broken sessions once this OSD has booted: all its groups begin new intervals, which
-    /// make up for lost messages. The monitor ignores reports of OSDs that are down.
-    pub(crate) fn forget_broken(&mut self) {
-        self.peers.broken.clear();
-    }
-
-    /// Repeats the reports of broken sessions to a monitor that may not have got them.
-    pub(crate) fn report_all_broken(&mut self) {
-        let broken: Vec<OsdId> = self.peers.broken.keys().copied().collect();
-        broken.into_iter().for_each(|osd| self.report_broken(osd));
-    }
-
-    fn report_broken(&mut self, osd: OsdId) {
-        let Some((_, addrs)) = self.peers.broken.get(&osd).cloned() else { return };
-        let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
-        self.monitor.report_failure(cx!(self), osd, addrs, certain, Duration::ZERO);
-    }
-
-    /// The OSD at the other end of a session, if it is one.
-    pub(crate) fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
-        if let Some(osd) = self.peers.by_conn.get(&conn) {
-            return Some(*osd);
-        }
-        self.clients.sessions.get(&conn)?.osd
-    }
-
-    /// Likewise for the sender of a group message; notes that the session carries these.
-    fn group_sender(&mut self, conn: ConnId, message: &Message) -> Option<OsdId> {
-        if let Some(osd) = self.peers.by_conn.get(&conn).copied() {
-            if let Some(link) = self.peers.links.get_mut(&osd) {
+    /// The sender of a group message, if it is an OSD; notes that the session carries these.
+    pub fn group_sender(
+        &mut self,
+        clients: &mut Clients,
+        conn: ConnId,
+        message: &Message,
+    ) -> Option<OsdId> {
+        if let Some(osd) = self.of(conn) {
+            if let Some(link) = self.links.get_mut(&osd) {
                 link.carries_groups = true;
             }
             return Some(osd);
         }
-        self.note_offered(conn, pg::message::sender_epoch(message).ok())
+        self.note_offered(clients, conn, pg::message::sender_epoch(message).ok())
     }
 
     /// Notes that another OSD sent a group message over a session that it has opened. It is
     /// answered over the same session, because a second one would replace it.
-    pub(crate) fn note_offered(&mut self, conn: ConnId, epoch: Option<Epoch>) -> Option<OsdId> {
-        let session = self.clients.sessions.get_mut(&conn).filter(|_| conn.is_accepted())?;
+    pub fn note_offered(
+        &mut self,
+        clients: &mut Clients,
+        conn: ConnId,
+        epoch: Option<Epoch>,
+    ) -> Option<OsdId> {
+        let session = clients.get_mut(conn).filter(|_| conn.is_accepted())?;
         let osd = session.osd?;
         session.groups_epoch = session.groups_epoch.max(epoch);
-        self.peers.offered.insert(osd, conn);
+        self.offered.insert(osd, conn);
         Some(osd)
     }
 
-    /// Handles a group message. Fails if it does not decode, which ends the session.
-    pub(crate) fn take_group_message(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        message: Message,
-    ) -> codec::Result<()> {
-        match self.group_sender(conn, &message) {
-            Some(from) => self.deliver_group_message(now, conn, from, message),
-            // Messages of a session that has ended meanwhile are dropped.
-            None => {
-                if self.clients.sessions.contains_key(&conn) {
-                    tracing::warn!(?conn, "only OSDs may speak as members of a group");
-                }
-                Ok(())
-            }
-        }
+    /// OSDs with a session that are down or have another address in this map.
+    pub fn gone(&self, map: &OsdMap) -> Vec<OsdId> {
+        let links = self.links.iter();
+        let gone = links.filter(|(osd, link)| map.client_addrs(**osd) != Some(&link.addrs));
+        gone.map(|(osd, _)| *osd).collect()
     }
 
-    /// Delivers a group message, or makes it wait for its map. Fails if it does not decode: its
-    /// sender never resends it.
-    pub(crate) fn deliver_group_message(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        from: OsdId,
-        message: Message,
-    ) -> codec::Result<()> {
-        let epoch = pg::message::sender_epoch(&message)?;
-        let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
-        let (header, body) = Body::decode(&message)?;
-        let Some(group) = self.groups.by_id.get_mut(&header.pg) else {
-            if body == Body::Query {
-                let nothing = Body::Info(None).encode(&header);
-                self.send_to_osd(from, nothing);
-            }
-            return Ok(());
-        };
-        if !group.pg.is_serving() {
-            group.tell_time(&self.leases, now);
-        }
-        group.pg.handle_message(from, &header, body);
-        self.pump_group(now, header.pg);
-        Ok(())
+    /// Forgets the session with an OSD. The caller closes it.
+    pub fn unlink(&mut self, osd: OsdId) -> Option<ConnId> {
+        let Link { conn, .. } = self.links.remove(&osd)?;
+        self.by_conn.remove(&conn);
+        Some(conn)
     }
+
+    /// Forgets a session that another OSD opened, because it is closed.
+    pub fn forget_offered(&mut self, conn: ConnId) {
+        self.offered.retain(|_, offered| *offered != conn);
+    }
+
+    /// Forgets broken sessions with OSDs that the map shows otherwise now.
+    pub fn forget_mended(&mut self, map: &OsdMap) {
+        let is_same = |osd: &OsdId, up_from: &Epoch, addrs: &EntityAddrVec| {
+            map.client_addrs(*osd) == Some(addrs)
+                && map.osd(*osd).is_some_and(|osd| osd.info.up_from == *up_from)
+        };
+        self.broken.retain(|osd, (up_from, addrs)| is_same(osd, up_from, addrs));
+    }
+
+    /// Forgets all sessions, which the caller closes, before this OSD boots again: messages sent
+    /// before are void, and broken sessions are no evidence against peers.
+    pub fn leave(&mut self) -> impl Iterator<Item = ConnId> + use<> {
+        let offered = std::mem::take(&mut self.offered);
+        std::mem::replace(self, Peers { offered, ..Peers::default() }).by_conn.into_keys()
+    }
+
+    /// A session has ended. If group messages may be lost that are never resent, the other OSD is
+    /// reported as failed, so that its groups begin new intervals. Otherwise, returns that OSD: it
+    /// must be asked again for pieces of copies.
+    pub fn closed(
+        &mut self,
+        cx: &mut Cx<'_>,
+        monitor: &MonitorLink,
+        conn: ConnId,
+    ) -> Option<OsdId> {
+        self.forget_offered(conn);
+        let osd = self.by_conn.remove(&conn)?;
+        let Link { addrs, carries_groups, .. } = self.links.remove(&osd)?;
+        let own = cx.env.whoami();
+        if !carries_groups {
+            // Another session of the same two may have taken its place.
+            tracing::debug!(%own, peer = %osd, "a session without groups has ended");
+            return Some(osd);
+        }
+        tracing::warn!(%own, peer = %osd, "the session to another OSD broke");
+        report_broken(cx, monitor, osd, &addrs);
+        self.broken.insert(osd, (up_from(cx.map, osd), addrs));
+        None
+    }
+
+    /// Forgets broken sessions once this OSD has booted: all its groups begin new intervals, which
+    /// make up for lost messages. The monitor ignores reports of OSDs that are down.
+    pub fn forget_broken(&mut self) {
+        self.broken.clear();
+    }
+
+    /// Repeats the reports of broken sessions to a monitor that may not have got them.
+    pub fn report_all_broken(&self, cx: &mut Cx<'_>, monitor: &MonitorLink) {
+        for (osd, (_, addrs)) in &self.broken {
+            report_broken(cx, monitor, *osd, addrs);
+        }
+    }
+}
+
+fn open_session(cx: &mut Cx<'_>, to: OsdId, addrs: EntityAddrVec) -> ConnId {
+    let conn = cx.clients.new_conn();
+    let participant = ParticipantName::new(EntityType::OSD, to.0.into());
+    let target = ConnectTarget { participant, addrs, policy: Policy::Lossless };
+    cx.out.push(Output::Connect { conn, target });
+    conn
+}
+
+fn report_broken(cx: &mut Cx<'_>, monitor: &MonitorLink, osd: OsdId, addrs: &EntityAddrVec) {
+    let certain = OsdFailure::FAILED | OsdFailure::IMMEDIATE;
+    monitor.report_failure(cx, osd, addrs.clone(), certain, Duration::ZERO);
+}
+
+fn up_from(map: &OsdMap, osd: OsdId) -> Epoch {
+    map.osd(osd).map_or(Epoch(0), |known| known.info.up_from)
 }
