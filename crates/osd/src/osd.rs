@@ -1,7 +1,6 @@
 //! The state of the daemon, and the dispatch of its inputs.
 
 mod dispatch;
-mod failed_disk;
 mod routing;
 
 use crate::commands::Commands;
@@ -209,7 +208,7 @@ impl Osd {
             }
             ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {
-                self.take_stats_ack(now, &StatsAck::decode(&message)?);
+                self.report.handle_ack(now, &StatsAck::decode(&message)?);
             }
             StatsAck::KIND | Ping::KIND | wire::LogAck::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
@@ -303,7 +302,7 @@ impl Daemon for Osd {
         }
         self.monitor.handle_timeout(cx!(self), &self.accepting);
         if self.env.stage == Stage::Failed {
-            return self.report_if_due(now);
+            return self.report_if_due();
         }
         self.retry_if_due(now);
         self.tick(now);
@@ -311,7 +310,7 @@ impl Daemon for Osd {
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.retry_copies_if_due(now);
-        self.report_if_due(now);
+        self.report_if_due();
         self.scrub_if_due(now);
         self.trim_if_due(now);
         self.finish_input(now);

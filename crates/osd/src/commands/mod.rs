@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use types::Errno;
 use types::features::SUPPORTED;
 use wire::options::RUNNING_COMMANDS;
-use wire::{Command, CommandReply, Log, MessageBody};
+use wire::{Command, CommandReply, MessageBody};
 
 /// Signature and help of each command, besides those of options and groups.
 pub(crate) const COMMANDS: &[(&str, &str)] = &[
@@ -234,7 +234,9 @@ impl Osd {
             "perf reset" => self.perf_reset(text(arguments, "var")),
             "reset_pg_recovery_stats" => self.groups.state_times.reset(),
             "get_latest_osdmap" => self.monitor.ask_for_maps(cx!(self)),
-            "flush_pg_stats" => return Ok(json!(self.flush_stats()).into()),
+            "flush_pg_stats" => {
+                return Ok(json!(self.report.flush(&self.env, self.maps.map())).into());
+            }
             "cache drop" => self.drop_caches(),
             // The store writes checkpoints continuously, and its tree in place.
             "compact" => {}
@@ -319,13 +321,10 @@ impl Osd {
             "error" => 4,
             _ => return Err(Sentence::new(Errno::INVAL, format!("unknown level '{level}'"))),
         };
-        let Some(monitor) = self.monitor.conn() else {
-            return Err(Sentence::new(Errno::AGAIN, "no monitor is reached at the moment"));
-        };
-        let entry = self.cluster_log_entry(self.env.now, severity, message);
-        let log = Log { version: 0, fsid: self.env.config.fsid, entries: vec![entry] };
-        self.send(monitor, log.encode(SUPPORTED));
-        Ok(())
+        match self.report.log(cx!(self), &self.monitor, severity, message) {
+            true => Ok(()),
+            false => Err(Sentence::new(Errno::AGAIN, "no monitor is reached at the moment")),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::leases::{GroupLease, Leases};
 use crate::operations::queues::{Counters, GroupQueues};
 use crate::operations::snapshots::PoolSnapshots;
 use crate::recovery::scheduler::GroupRecovery;
-use crate::report::GroupReport;
+use crate::report::group_state::GroupReport;
 use crate::scrub::GroupScrub;
 use crate::tokens::Token;
 use crate::trim::GroupTrim;

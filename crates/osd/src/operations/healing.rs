@@ -55,7 +55,7 @@ impl Osd {
         if !group.pg.missing().contains(&object) {
             if group.pg.distrust(&object, version, &[whoami]) {
                 group.scrub.count_repair();
-                self.note_repair(pg, FoundBy::Read, &[whoami]);
+                self.report.note_repair(self.maps.map(), pg, FoundBy::Read, &[whoami]);
             } else if !group.pg.cannot_read(&object, version) {
                 self.pump_group(now, pg);
                 return false;
@@ -88,7 +88,7 @@ impl Osd {
         }
         tracing::error!(%pg, %object, "a write met damage; the object comes from another copy");
         group.scrub.count_repair();
-        self.note_repair(pg, FoundBy::Read, &[whoami]);
+        self.report.note_repair(self.maps.map(), pg, FoundBy::Read, &[whoami]);
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         request.refused.as_mut().expect("its store refused it").is_healed = true;
         true

@@ -9,10 +9,12 @@ use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::objects::state_of;
 use crate::tokens::Token;
-use engine::Time;
+use engine::{ConnId, Message, Output, Time};
 use pg::Pg;
 use store::{Completion, Outcome, StoreError};
 use types::{Epoch, Errno};
+use wire::internal::RotatingSecrets as RotatingSecretsMessage;
+use wire::{AuthReply, Command, MessageBody};
 
 impl Osd {
     /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
@@ -130,6 +132,54 @@ impl Osd {
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.monitor.connect(cx!(self));
         self.report.request(now);
+    }
+
+    /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
+    ///
+    /// A store that failed to write can guarantee no durability any more (`store::StoreError::Device`).
+    /// So the OSD serves no requests from then on, asks the monitor to mark it down and dead, and
+    /// reports the cause until an administrator restarts it or replaces the disk. A failed read of data
+    /// is no such case: the object is recovered from another copy. A failed read of metadata is:
+    /// without the version that the object should have, it cannot be recovered, and clients would get
+    /// errors although there are other copies.
+    pub(crate) fn disk_failed(&mut self, now: Time, error: &StoreError) {
+        if self.env.stage == Stage::Failed {
+            return;
+        }
+        tracing::error!(osd = %self.env.config.id, %error, "out of service");
+        let was_loading = self.env.stage == Stage::Loading;
+        self.env.stage = Stage::Failed;
+        self.env.failure = Some(error.to_string());
+        self.leave_peers();
+        self.heartbeat_if_due();
+        for conn in self.clients.take_all() {
+            self.outbox.push(Output::Close { conn });
+        }
+        if was_loading {
+            self.monitor.connect(cx!(self));
+        }
+        self.monitor.leave(cx!(self));
+        self.report.request(now);
+    }
+
+    /// Whether the OSD is out of service until it is restarted.
+    pub fn has_failed(&self) -> bool {
+        self.env.stage == Stage::Failed
+    }
+
+    /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
+    pub(crate) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+        match message.kind {
+            Command::KIND => self.take_command(conn, message.tid, Command::decode(message)?),
+            RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
+                self.take_secrets(self.env.now, &RotatingSecretsMessage::decode(message)?);
+            }
+            AuthReply::KIND if self.monitor.is(conn) => {
+                self.take_sealed_secrets(self.env.now, &AuthReply::decode(message)?.payload);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 

@@ -6,9 +6,11 @@ use crate::env::Stage;
 use crate::groups::wants::Wants;
 use crate::maps::current::Applied;
 use crate::operations::request::{Class, Request};
+use crate::report::Subject;
 use auth::RotatingSecrets;
 use engine::{ConnId, Duration, Message, Output, Time};
 use pg::message::Body;
+use store::{Outcome, StoreError};
 use types::OsdId;
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
 use wire::{OsdFailure, OsdMapMessage};
@@ -203,5 +205,45 @@ impl Osd {
         group.pg.handle_message(from, &header, body);
         self.pump_group(now, header.pg);
         Ok(())
+    }
+
+    /// Begins a report, if one is due.
+    pub(crate) fn report_if_due(&mut self) {
+        self.report.begin_if_due(&self.env, &mut self.usage, &mut self.outbox);
+    }
+
+    /// Sends a report with the usage of the store.
+    pub(crate) fn usage_known(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
+        self.report.end_query();
+        if let Ok(Outcome::Usage(usage)) = outcome {
+            self.usage.take_usage(usage);
+        }
+        // Repeated, in case the monitor has not got it.
+        self.monitor.leave(cx!(self));
+        if self.env.stage != Stage::Failed {
+            self.check_room(now);
+            self.retry_recovery(now);
+        }
+        let subject = Subject {
+            groups: &mut self.groups,
+            operations: &self.operations,
+            leases: &self.leases,
+            heartbeats: &self.heartbeats,
+            usage: &mut self.usage,
+        };
+        self.report.send(cx!(self), &self.monitor, subject);
+    }
+
+    /// Tells the groups when the disk becomes full, and when it no longer is.
+    pub(crate) fn check_room(&mut self, now: Time) {
+        if self.usage.is_outdated() {
+            self.report.request(now);
+        }
+        let Some(is_full) = self.usage.take_change() else { return };
+        tracing::warn!(osd = %self.env.config.id, is_full, "the disk crosses the limit of fullness");
+        for pg in self.groups.ids() {
+            self.groups.by_id.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);
+            self.pump_group(now, pg);
+        }
     }
 }

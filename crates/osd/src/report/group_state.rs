@@ -1,7 +1,24 @@
 //! The state of a group in the terms of reports: bits, and copies that are short.
 
 use pg::{BackfillState, Pg, State};
+use types::UTime;
 use wire::internal::pg_state;
+
+/// State of one group according to the last report.
+#[derive(Debug, Default)]
+pub(crate) struct GroupReport {
+    /// Number of unfound objects.
+    pub(super) unfound: u64,
+    /// The state bits, and since when.
+    pub(super) reported: (u64, UTime),
+}
+
+impl GroupReport {
+    /// When the state of the group last changed, as far as reports showed it.
+    pub fn since(&self) -> UTime {
+        self.reported.1
+    }
+}
 
 /// Copies of objects that do not exist (degraded), and those that are on other OSDs than they
 /// should be (misplaced).

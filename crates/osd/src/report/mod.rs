@@ -6,24 +6,32 @@ pub(crate) mod image_traffic;
 pub(crate) mod op_history;
 pub(crate) mod repairs;
 pub(crate) mod schedule;
+mod slow;
 pub(crate) mod usage;
-pub(crate) mod waits;
 
 use self::group_state::{Shortage, blocked_by, shortage, state_bits};
 use self::image_traffic::ImageCounts;
 use self::op_history::{Latency, OpHistory, PerfBase};
 use self::repairs::Repairs;
 use self::schedule::Schedule;
-use crate::cx::cx;
-use crate::env::{Options, Stage};
-use crate::groups::Group;
+use self::slow::Waits;
+use self::usage::DiskUsage;
+use crate::cx::Cx;
+use crate::env::{Env, Options, Stage};
+use crate::groups::{Group, Groups};
+use crate::heartbeats::Heartbeats;
+use crate::leases::Leases;
+use crate::limits;
+use crate::operations::Operations;
 use crate::operations::request::Request;
+use crate::outbox::Outbox;
+use crate::sessions::monitor::MonitorLink;
 use crate::tokens::Token;
-use crate::{Osd, limits};
 use engine::{Duration, Time};
+use maps::OsdMap;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use store::{Outcome, RequestKind, StoreError, Usage};
+use store::{RequestKind, Usage};
 use types::features::SUPPORTED;
 use types::{Epoch, PgId, UTime};
 use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
@@ -32,6 +40,9 @@ use wire::{MessageBody, OsdReply};
 /// Duration that the first report of image traffic covers.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
 
+/// The code of the health check of a failed store.
+const FAILURE_CHECK: &str = "OSD_STORE_FAILED";
+
 /// State behind the reports to the monitor and the answers to administrators.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -39,22 +50,6 @@ pub(crate) struct Report {
     images: ImageCounts,
     history: OpHistory,
     repairs: Repairs,
-}
-
-/// State of one group according to the last report.
-#[derive(Debug, Default)]
-pub(crate) struct GroupReport {
-    /// Number of unfound objects.
-    unfound: u64,
-    /// The state bits, and since when.
-    reported: (u64, UTime),
-}
-
-impl GroupReport {
-    /// When the state of the group last changed, as far as reports showed it.
-    pub fn since(&self) -> UTime {
-        self.reported.1
-    }
 }
 
 impl Report {
@@ -117,93 +112,63 @@ impl Report {
     }
 }
 
-impl Osd {
+impl Report {
     /// Begins a report, if one is due: requests the usage of the store.
-    pub(crate) fn report_if_due(&mut self, now: Time) {
-        if self.report.schedule.due().is_some_and(|due| due <= now) {
-            self.report.schedule.begin(now);
-            self.usage.begin_query();
-            self.outbox.ask(Token::Usage, RequestKind::Usage);
+    pub fn begin_if_due(&mut self, env: &Env, usage: &mut DiskUsage, out: &mut Outbox) {
+        if self.schedule.due().is_some_and(|due| due <= env.now) {
+            self.schedule.begin(env.now);
+            usage.begin_query();
+            out.ask(Token::Usage, RequestKind::Usage);
         }
     }
 
-    /// Sends a report with the usage of the store.
-    pub(crate) fn usage_known(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
-        self.report.schedule.end_query();
-        if let Ok(Outcome::Usage(usage)) = outcome {
-            self.usage.take_usage(usage);
-        }
-        // Repeated, in case the monitor has not got it.
-        self.monitor.leave(cx!(self));
-        let is_serving = self.env.stage != Stage::Failed;
-        if is_serving {
-            self.check_room(now);
-            self.retry_recovery(now);
-        }
-        let Some(monitor) = self.monitor.conn() else { return };
-        let sequence = self.report.schedule.count();
-        let (images, images_ms) = self.report.images.take(now);
+    /// The store has told its usage, or has failed to: the next report may begin.
+    pub fn end_query(&mut self) {
+        self.schedule.end_query();
+    }
+
+    /// Sends the report, if a monitor is reached. A failed OSD reports no groups.
+    pub fn send(&mut self, cx: &mut Cx<'_>, monitor: &MonitorLink, mut of: Subject<'_>) {
+        let Some(conn) = monitor.conn() else { return };
+        let env = cx.env;
+        let is_serving = env.stage != Stage::Failed;
+        let sequence = self.schedule.count();
+        let (images, images_ms) = self.images.take(env.now);
         let report = StatsReport {
-            fsid: self.env.config.fsid,
-            osd: self.env.config.id,
-            map_epoch: self.epoch(),
-            usage: usage_report(&self.usage.usage()),
-            pgs: if is_serving { self.stats(now) } else { BTreeMap::new() },
+            fsid: env.config.fsid,
+            osd: env.whoami(),
+            map_epoch: cx.map.epoch,
+            usage: usage_report(&of.usage.usage()),
+            pgs: if is_serving { self.stats(cx, &mut of) } else { BTreeMap::new() },
             is_complete: is_serving,
-            health: self
-                .heartbeats
-                .health(self.env.whoami())
-                .into_iter()
-                .chain(self.failure_health())
-                .collect(),
+            health: of.heartbeats.health(env.whoami()).into_iter().chain(failure(env)).collect(),
             images,
             images_ms,
-            slow: self.slow_requests(now),
-            repaired_copies: self.report.repairs.copies(self.maps.map()),
+            slow: of.waits(env).slow_requests(),
+            repaired_copies: self.repairs.copies(cx.map),
         };
-        let tid = self.stat_sequence(sequence);
-        self.send(monitor, report.encode(SUPPORTED).with_tid(tid));
-        self.tell_cluster_log(now);
-        self.usage.count_injected();
-    }
-
-    /// The sequence number of a report; it continues to rise when the OSD restarts.
-    fn stat_sequence(&self, sequence: u64) -> u64 {
-        let up_from = self.maps.map().osd(self.id()).map_or(0, |osd| osd.info.up_from.0);
-        u64::from(up_from) << 32 | sequence & u64::from(u32::MAX)
+        let tid = stat_sequence(cx.env, cx.map, sequence);
+        cx.out.send(conn, report.encode(SUPPORTED).with_tid(tid));
+        self.log_waiting(cx, monitor);
+        of.usage.count_injected();
     }
 
     /// Reports now, and returns the sequence number of the report that includes the present state.
-    pub(crate) fn flush_stats(&mut self) -> u64 {
-        let sequence = self.report.schedule.flush(self.env.now);
-        self.stat_sequence(sequence)
+    pub fn flush(&mut self, env: &Env, map: &OsdMap) -> u64 {
+        stat_sequence(env, map, self.schedule.flush(env.now))
     }
 
     /// Counts the traffic of images if the monitor wants that. When this begins, the first report
     /// follows soon.
-    pub(crate) fn take_stats_ack(&mut self, now: Time, ack: &StatsAck) {
-        if ack.count_images > 0 && self.report.images.ask(now, ack.count_images) {
-            self.report.schedule.request(now + COUNTED_FOR);
+    pub fn handle_ack(&mut self, now: Time, ack: &StatsAck) {
+        if ack.count_images > 0 && self.images.ask(now, ack.count_images) {
+            self.schedule.request(now + COUNTED_FOR);
         }
     }
 
-    /// Tells the groups when the disk becomes full, and when it no longer is.
-    pub(crate) fn check_room(&mut self, now: Time) {
-        if self.usage.is_outdated() {
-            self.report.schedule.request(now);
-        }
-        let Some(is_full) = self.usage.take_change() else { return };
-        tracing::warn!(osd = %self.env.config.id, is_full, "the disk crosses the limit of fullness");
-        let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        for pg in pgs {
-            self.groups.by_id.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);
-            self.pump_group(now, pg);
-        }
-    }
-
-    fn stats(&mut self, now: Time) -> BTreeMap<PgId, PgStat> {
-        let (epoch, sequence) = (self.epoch(), self.report.schedule.sequence());
-        let primaries = self.groups.by_id.iter_mut().filter(|(_, group)| group.pg.is_primary());
+    fn stats(&self, cx: &Cx<'_>, of: &mut Subject<'_>) -> BTreeMap<PgId, PgStat> {
+        let (epoch, sequence) = (cx.map.epoch, self.schedule.sequence());
+        let primaries = of.groups.by_id.iter_mut().filter(|(_, group)| group.pg.is_primary());
         let mut primaries: Vec<(PgId, &mut Box<Group>)> =
             primaries.map(|(pg, group)| (*pg, group)).collect();
         let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
@@ -211,9 +176,41 @@ impl Osd {
         for (_, group) in &mut primaries {
             group.report.unfound = group.pg.count_unfound(looks);
         }
-        let stats = primaries.into_iter();
-        stats.map(|(pg, group)| (pg, stat(group, now.wall(), epoch, sequence))).collect()
+        let (stats, now) = (primaries.into_iter(), cx.env.now.wall());
+        stats.map(|(pg, group)| (pg, stat(group, now, epoch, sequence))).collect()
     }
+}
+
+/// The rooms that a report is about.
+pub(crate) struct Subject<'a> {
+    pub groups: &'a mut Groups,
+    pub operations: &'a Operations,
+    pub leases: &'a Leases,
+    pub heartbeats: &'a Heartbeats,
+    pub usage: &'a mut DiskUsage,
+}
+
+impl Subject<'_> {
+    fn waits<'a>(&'a self, env: &'a Env) -> Waits<'a> {
+        Waits { env, groups: self.groups, operations: self.operations, leases: self.leases }
+    }
+}
+
+/// The sequence number of a report; it continues to rise when the OSD restarts.
+fn stat_sequence(env: &Env, map: &OsdMap, sequence: u64) -> u64 {
+    let up_from = map.osd(env.whoami()).map_or(0, |osd| osd.info.up_from.0);
+    u64::from(up_from) << 32 | sequence & u64::from(u32::MAX)
+}
+
+/// Code and text of the health check of a failed OSD.
+fn failure(env: &Env) -> Option<(String, String)> {
+    let failure = env.failure.as_ref()?;
+    let id = env.whoami();
+    let text = format!(
+        "the store of osd.{id} failed, and the OSD is out of service ({failure}); look at its disk, \
+         then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
+    );
+    Some((FAILURE_CHECK.to_owned(), text))
 }
 
 fn usage_report(usage: &Usage) -> OsdUsage {

@@ -344,7 +344,7 @@ impl Osd {
         if repaired {
             group.scrub.repairs += 1;
             group.scrub.repaired.insert(object, level);
-            self.note_repair(pg, FoundBy::Scrub, &finding.bad);
+            self.report.note_repair(self.maps.map(), pg, FoundBy::Scrub, &finding.bad);
         } else {
             running.count += finding.count();
             if group.scrub.findings.len() < FINDINGS_MAX {
@@ -394,7 +394,7 @@ impl Osd {
         running.omaps.size.bytes += size.bytes;
         if is_large {
             running.omaps.large_objects += 1;
-            self.note_large_omap(pg, object, size);
+            self.report.note_large_omap(pg, object, size);
         }
     }
 

@@ -1,0 +1,113 @@
+//! Clients' requests that are not answered in time, and the causes for which they wait, in words:
+//! health reports that of the oldest one.
+
+use crate::env::Env;
+use crate::groups::{Group, Groups};
+use crate::leases::Leases;
+use crate::operations::Operations;
+use crate::operations::object::Fate;
+use crate::operations::request::{Origin, Request};
+use crate::report::group_state::state_bits;
+use types::{EVersion, HObject, OsdId};
+use wire::internal::{SlowRequests, pg_state};
+
+/// The rooms in which requests wait.
+pub(super) struct Waits<'a> {
+    pub env: &'a Env,
+    pub groups: &'a Groups,
+    pub operations: &'a Operations,
+    pub leases: &'a Leases,
+}
+
+impl Waits<'_> {
+    /// Clients' requests that are older than `osd_op_complaint_time` and not answered, with the
+    /// state of the oldest.
+    pub fn slow_requests(&self) -> SlowRequests {
+        let limit = self.env.options.op_complaint_time;
+        let mut slow = SlowRequests::default();
+        let mut oldest = None;
+        for (key, request) in self.operations.iter() {
+            let age = self.env.now.since(request.arrived);
+            if !matches!(request.origin, Origin::Client { .. }) || age < limit {
+                continue;
+            }
+            slow.count += 1;
+            let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+            if age >= slow.oldest_ms {
+                (slow.oldest_ms, slow.oldest_in) = (age, request.pg);
+                oldest = Some((key, request));
+            }
+        }
+        if let Some((key, request)) = oldest {
+            slow.state = self.state(key, request);
+        }
+        slow
+    }
+
+    /// `active+clean; it waits for osd.1 to store it`
+    fn state(&self, key: u64, request: &Request) -> String {
+        let group = self.groups.by_id.get(&request.pg);
+        let state = |group: &Group| pg_state::to_text(state_bits(&group.pg));
+        let state = group.map_or_else(|| "not here".to_owned(), |group| state(group));
+        match self.cause(key, request) {
+            None => state,
+            Some(cause) => format!("{state}; it {cause}"),
+        }
+    }
+
+    /// The cause for which a request waits while its group is active; the first that applies, in
+    /// the order of the table in `docs/internals/waits.md`.
+    fn cause(&self, key: u64, request: &Request) -> Option<String> {
+        let group = self.groups.by_id.get(&request.pg).filter(|group| group.pg.is_active())?;
+        let version = request.outcome.as_ref().map(|(_, version)| *version);
+        let cause = match version {
+            Some(version) => missing_acknowledgements(group, version),
+            None if group.queues.waiting.contains(&key) => {
+                "its group rests before it is merged".to_owned()
+            }
+            None if group.queues.unleased.contains(&key) => self.missing_promises(group),
+            None if self.operations.waits_for_memory(key) => {
+                "memory that other requests hold".to_owned()
+            }
+            None if self.operations.waits_for_copy(key) => "the object that it copies".to_owned(),
+            None if request.outstanding > 0 => "the disk of this OSD".to_owned(),
+            None => cause_at_object(group, key, request)?,
+        };
+        Some(format!("waits for {cause}"))
+    }
+
+    fn missing_promises(&self, group: &Group) -> String {
+        let (own, now) = (self.env.config.id, self.env.now);
+        let others = group.pg.members().acting.iter().copied().filter(|osd| *osd != own);
+        let silent: Vec<OsdId> = others.filter(|osd| !self.leases.is_held_by(*osd, now)).collect();
+        format!("promises of {}", names(&silent))
+    }
+}
+
+fn missing_acknowledgements(group: &Group, version: EVersion) -> String {
+    let members: Vec<OsdId> = group.pg.not_stored_by(version).collect();
+    match members.is_empty() {
+        true => "writes before it".to_owned(),
+        false => format!("{} to store it", names(&members)),
+    }
+}
+
+fn cause_at_object(group: &Group, key: u64, request: &Request) -> Option<String> {
+    let object = HObject::head_of(request.object());
+    let context = group.queues.objects.get(&object)?;
+    let place = context.queue.iter().position(|waiting| *waiting == key)?;
+    if place > 0 {
+        return Some("requests before it of the same object".to_owned());
+    }
+    let fate = context.fate(&group.pg, &group.snapshots, &object, request);
+    Some(match fate {
+        Fate::Waits if group.pg.is_unfound(&object) => "its object, which is unfound".to_owned(),
+        Fate::Waits => "its object, which is being recovered".to_owned(),
+        _ => "requests before it of the same object".to_owned(),
+    })
+}
+
+/// `osd.1 and osd.2`
+fn names(osds: &[OsdId]) -> String {
+    osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(" and ")
+}
