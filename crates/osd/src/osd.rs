@@ -188,7 +188,7 @@ impl Osd {
             }
             Command::KIND => {
                 let tid = message.tid;
-                self.take_command(conn, tid, Command::decode(&message)?);
+                self.take_command(conn, tid, &Command::decode(&message)?);
             }
             OsdMapMessage::KIND if self.monitor.is(conn) => {
                 self.take_maps(now, OsdMapMessage::decode(&message)?);

@@ -1,7 +1,12 @@
 //! Arguments and outcomes of commands.
 
+use crate::outbox::Outbox;
+use bytes::Bytes;
+use engine::ConnId;
 use serde_json::{Map, Value};
 use types::Errno;
+use types::features::SUPPORTED;
+use wire::{Command, CommandReply, MessageBody};
 
 /// Arguments of a command by name, with its `prefix`.
 pub(crate) type Arguments = Map<String, Value>;
@@ -11,19 +16,19 @@ pub(crate) type Arguments = Map<String, Value>;
 pub(crate) struct Sentence {
     pub errno: Errno,
     pub text: String,
-    /// The reply follows when the command is complete.
-    pub is_later: bool,
+}
+
+/// The session and the tid of a command, for its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub conn: ConnId,
+    pub tid: u64,
 }
 
 impl Sentence {
     /// A refusal.
     pub fn new(errno: Errno, text: impl Into<String>) -> Self {
-        Sentence { errno, text: text.into(), is_later: false }
-    }
-
-    /// No reply now; [`Osd::tell`] sends it later.
-    pub fn later() -> Self {
-        Sentence { errno: Errno(0), text: String::new(), is_later: true }
+        Sentence { errno, text: text.into() }
     }
 }
 
@@ -50,4 +55,66 @@ impl Told {
     pub fn nothing() -> Self {
         Told::Said(String::new())
     }
+}
+
+impl Asker {
+    /// Replies to the command.
+    pub fn tell(self, out: &mut Outbox, answer: Result<Told, Sentence>) {
+        let reply = |text, output| CommandReply { result: 0, text, output };
+        let reply = match answer {
+            Ok(Told::Json(value)) => reply(String::new(), printed(&value)),
+            Ok(Told::Plain(text)) => reply(String::new(), text.into()),
+            Ok(Told::Both(value, text)) => reply(text, printed(&value)),
+            Ok(Told::Said(text)) => reply(text, Bytes::new()),
+            Err(Sentence { errno, text }) => {
+                CommandReply { result: errno.negative(), text, output: Bytes::new() }
+            }
+        };
+        out.send(self.conn, reply.encode(SUPPORTED).with_tid(self.tid));
+    }
+}
+
+/// The prefix of a command, and its arguments.
+pub(crate) fn parse(command: &Command) -> Result<(String, Arguments), Sentence> {
+    let text = command.command.concat();
+    let Ok(Value::Object(arguments)) = serde_json::from_str(&text) else {
+        let text = format!("{text:?} is not a JSON object");
+        return Err(Sentence::new(Errno::INVAL, text));
+    };
+    let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
+    Ok((prefix.to_owned(), arguments))
+}
+
+/// A text; empty if it is missing.
+pub(crate) fn text<'a>(arguments: &'a Arguments, name: &str) -> &'a str {
+    arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number; clients also send it as text.
+pub(crate) fn integer(arguments: &Arguments, name: &str) -> Result<Option<i64>, Sentence> {
+    match arguments.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+            let refusal = || Sentence::new(Errno::INVAL, format!("{name} is no number: {value}"));
+            number.map(Some).ok_or_else(refusal)
+        }
+    }
+}
+
+/// A text, or the texts of a list.
+pub(crate) fn words(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(words)) => {
+            words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn printed(output: &Value) -> Bytes {
+    let mut text = serde_json::to_string_pretty(output).expect("values have no odd keys");
+    text.push('\n');
+    text.into()
 }

@@ -4,14 +4,14 @@
 //! with a bounded number of bytes in flight; then the objects are removed. Objects left by a crash
 //! are removed by the next benchmark.
 
-use crate::Osd;
-use crate::commands::answer::Sentence;
-use crate::env::BenchLimits;
-use crate::env::Stage;
+use crate::commands::answer::{Arguments, Asker, Sentence, Told, integer};
+use crate::env::{BenchLimits, Env, Stage};
 use crate::maps::stored::{self, OWN_POOL};
+use crate::outbox::Outbox;
+use crate::report::usage::DiskUsage;
 use crate::tokens::Token;
 use bytes::Bytes;
-use engine::{ConnId, Time};
+use engine::Time;
 use serde_json::json;
 use store::{Change, Outcome, RequestKind, StoreError, Transaction};
 use types::{Errno, HObject};
@@ -27,11 +27,15 @@ const IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 /// Below this size a block counts as small.
 const LARGE: u64 = 1 << 20;
 
-/// The running benchmark.
-#[derive(Debug)]
+/// The benchmark, while one is running.
+#[derive(Debug, Default)]
 pub(crate) struct Bench {
-    conn: ConnId,
-    tid: u64,
+    running: Option<Box<Running>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    asker: Asker,
     block: Bytes,
     count: u64,
     objects: u64,
@@ -76,125 +80,127 @@ fn object(number: u64) -> HObject {
     HObject::head(OWN_POOL, Bytes::new(), Bytes::new(), format!("bench.{number}").into(), 0)
 }
 
-impl Osd {
+impl Bench {
     /// Begins a benchmark. The reply follows at its end, unless it is refused here.
-    pub(crate) fn begin_bench(
+    pub fn begin(
         &mut self,
-        conn: ConnId,
-        tid: u64,
-        count: Option<i64>,
-        block: Option<i64>,
+        env: &Env,
+        usage: &mut DiskUsage,
+        out: &mut Outbox,
+        asker: Asker,
+        arguments: &Arguments,
     ) -> Result<(), Sentence> {
+        let (count, block) = (integer(arguments, "count")?, integer(arguments, "size")?);
         let (count, block) = (count.unwrap_or(COUNT_DEFAULT), block.unwrap_or(BLOCK_DEFAULT));
-        let (count, block) = judge(count, block, &self.env.options.bench)?;
-        if self.env.stage != Stage::Up {
+        let (count, block) = judge(count, block, &env.options.bench)?;
+        if env.stage != Stage::Up {
             return Err(Sentence::new(Errno::AGAIN, "the OSD is not up"));
         }
-        if self.commands.bench.is_some() {
+        if self.running.is_some() {
             return Err(Sentence::new(Errno::BUSY, "another benchmark is running"));
         }
         let objects = (SPACE_MAX / block).clamp(1, OBJECTS_MAX).min(count.div_ceil(block));
         // Twice, as overwritten data stays until its successor is durable.
         let space = 2 * objects * block;
-        if self.usage.is_backfill_full() || self.usage.usage().bytes_available < space {
+        if usage.is_backfill_full() || usage.usage().bytes_available < space {
             return Err(Sentence::new(Errno::NOSPC, "too little is free for a benchmark"));
         }
         let pattern = (0..block).map(|index| (index ^ index >> 8) as u8).collect::<Vec<u8>>();
-        self.commands.bench = Some(Box::new(Bench {
-            conn,
-            tid,
+        let mut running = Box::new(Running {
+            asker,
             block: pattern.into(),
             count,
             objects,
             submitted: 0,
             written: 0,
             in_flight: 0,
-            started: self.env.now,
+            started: env.now,
             outcome: None,
-        }));
-        self.pump_bench();
+        });
+        running.submit(usage, out);
+        self.running = Some(running);
         Ok(())
     }
 
-    fn pump_bench(&mut self) {
-        while let Some(bench) = &mut self.commands.bench {
-            let block = bench.block.len() as u64;
-            let most = (IN_FLIGHT_BYTES_MAX / block).clamp(1, IN_FLIGHT_MAX);
-            if bench.outcome.is_some() || bench.submitted == bench.count || bench.in_flight >= most
-            {
-                return;
-            }
-            let length = block.min(bench.count - bench.submitted);
-            let object = object(bench.submitted / block % bench.objects);
-            let data = bench.block.slice(..length as usize);
-            bench.submitted += length;
-            bench.in_flight += 1;
-            let mut transaction = Transaction::new();
-            transaction.push(stored::collection(), Change::Write { object, offset: 0, data });
-            self.usage.begin_commit(length);
-            self.outbox.ask(Token::Bench { bytes: length }, RequestKind::Commit(transaction));
-        }
-    }
-
-    /// Handles a durable block, or the end of the final removal.
-    pub(crate) fn bench_stored(
+    /// Handles a durable block of so many bytes, or the end of the final removal.
+    pub fn stored(
         &mut self,
         now: Time,
+        usage: &mut DiskUsage,
+        out: &mut Outbox,
         bytes: u64,
         outcome: Result<Outcome, StoreError>,
     ) {
-        self.usage.end_commit(bytes);
-        let Some(bench) = &mut self.commands.bench else { return };
-        bench.in_flight -= 1;
+        usage.end_commit(bytes);
+        let Some(running) = &mut self.running else { return };
+        running.in_flight -= 1;
         if bytes == 0 {
-            return self.end_bench();
+            let (asker, answer) = (running.asker, running.answer());
+            self.running = None;
+            return asker.tell(out, answer);
         }
         match outcome {
-            Ok(_) => bench.written += bytes,
-            Err(error) => bench.outcome = Some(Err(error)),
+            Ok(_) => running.written += bytes,
+            Err(error) => running.outcome = Some(Err(error)),
         }
-        if bench.written == bench.count {
-            bench.outcome = Some(Ok(now));
+        if running.written == running.count {
+            running.outcome = Some(Ok(now));
         }
-        match bench.outcome.is_some() && bench.in_flight == 0 {
-            true => self.tidy_bench(),
-            false => self.pump_bench(),
+        match running.outcome.is_some() && running.in_flight == 0 {
+            true => running.remove_objects(out),
+            false => running.submit(usage, out),
+        }
+    }
+}
+
+impl Running {
+    /// Writes as many blocks as may be in flight.
+    fn submit(&mut self, usage: &mut DiskUsage, out: &mut Outbox) {
+        let block = self.block.len() as u64;
+        let most = (IN_FLIGHT_BYTES_MAX / block).clamp(1, IN_FLIGHT_MAX);
+        while self.outcome.is_none() && self.submitted < self.count && self.in_flight < most {
+            let length = block.min(self.count - self.submitted);
+            let object = object(self.submitted / block % self.objects);
+            let data = self.block.slice(..length as usize);
+            self.submitted += length;
+            self.in_flight += 1;
+            let mut transaction = Transaction::new();
+            transaction.push(stored::collection(), Change::Write { object, offset: 0, data });
+            usage.begin_commit(length);
+            out.ask(Token::Bench { bytes: length }, RequestKind::Commit(transaction));
         }
     }
 
-    fn tidy_bench(&mut self) {
-        let Some(bench) = &mut self.commands.bench else { return };
-        bench.in_flight += 1;
+    fn remove_objects(&mut self, out: &mut Outbox) {
+        self.in_flight += 1;
         let mut transaction = Transaction::new();
         for number in 0..OBJECTS_MAX {
             let object = object(number);
             transaction.push(stored::collection(), Change::Remove { object });
         }
-        self.outbox.ask(Token::Bench { bytes: 0 }, RequestKind::Commit(transaction));
+        out.ask(Token::Bench { bytes: 0 }, RequestKind::Commit(transaction));
     }
 
-    fn end_bench(&mut self) {
-        let Some(bench) = self.commands.bench.take() else { return };
-        let answer = match bench.outcome.expect("it ends when all is written") {
+    fn answer(&self) -> Result<Told, Sentence> {
+        match self.outcome.as_ref().expect("it ends when all is written") {
             Err(StoreError::NoSpace { .. }) => {
                 Err(Sentence::new(Errno::NOSPC, "the store became full"))
             }
             Err(error) => Err(Sentence::new(Errno::IO, format!("the store failed: {error}"))),
             Ok(end) => {
                 // Simulated stores may take no time.
-                let seconds = end.since(bench.started).as_secs_f64().max(1e-6);
-                let rate = bench.written as f64 / seconds;
+                let seconds = end.since(self.started).as_secs_f64().max(1e-6);
+                let rate = self.written as f64 / seconds;
                 Ok(json!({
-                    "bytes_written": bench.written,
-                    "blocksize": bench.block.len(),
+                    "bytes_written": self.written,
+                    "blocksize": self.block.len(),
                     "elapsed_sec": seconds,
                     "bytes_per_sec": rate,
-                    "iops": rate / bench.block.len() as f64,
+                    "iops": rate / self.block.len() as f64,
                 })
                 .into())
             }
-        };
-        self.tell(bench.conn, bench.tid, answer);
+        }
     }
 }
 

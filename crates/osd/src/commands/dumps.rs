@@ -1,11 +1,21 @@
 //! Output of commands that show the state of this OSD.
 
-use crate::Osd;
+use crate::env::{Env, Stage};
+use crate::groups::Groups;
+use crate::heartbeats::Heartbeats;
+use crate::maps::Maps;
+use crate::operations::Operations;
 use crate::operations::queues::Counters;
+use crate::recovery::Recovery;
+use crate::report::Report;
 use crate::report::op_history::PerfBase;
+use crate::report::usage::DiskUsage;
+use crate::scrub::Scrubs;
+use crate::sessions::clients::Clients;
 use engine::Duration;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+use types::OsdId;
 
 /// Round trip in milliseconds below which `dump_osd_network` shows none by default.
 const NETWORK_THRESHOLD_MS: i64 = 1000;
@@ -44,25 +54,44 @@ const MEMPOOLS: [&str; 30] = [
     "ec_extent_cache",
 ];
 
-impl Osd {
+/// The rooms of an OSD, for commands that only show state.
+pub(crate) struct View<'a> {
+    pub env: &'a Env,
+    pub maps: &'a Maps,
+    pub clients: &'a Clients,
+    pub heartbeats: &'a Heartbeats,
+    pub groups: &'a Groups,
+    pub operations: &'a Operations,
+    pub scrub: &'a Scrubs,
+    pub recovery: &'a Recovery,
+    pub usage: &'a DiskUsage,
+    pub report: &'a mut Report,
+}
+
+impl View<'_> {
+    pub(super) fn id(&self) -> OsdId {
+        self.env.whoami()
+    }
+
     /// The output of `status`.
-    pub(crate) fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         let own =
             self.maps.map().osd(self.id()).map(|osd| osd.uuid.to_string()).unwrap_or_default();
-        let oldest = self.maps.oldest_increment().unwrap_or(self.epoch()).0;
+        let oldest = self.maps.oldest_increment().unwrap_or(self.maps.map().epoch).0;
         json!({
             "cluster_fsid": self.env.config.fsid.to_string(),
             "osd_fsid": own,
             "whoami": self.id().0,
-            "state": if self.is_up() { "active" } else { "booting" },
+            "state": if self.env.stage == Stage::Up { "active" } else { "booting" },
             "oldest_map": oldest,
             "cluster_osdmap_trim_lower_bound": oldest,
-            "newest_map": self.epoch().0,
+            "newest_map": self.maps.map().epoch.0,
             "num_pgs": self.groups.by_id.len(),
         })
     }
 
-    fn counted(&self) -> PerfBase {
+    /// The counters that `perf reset` resets. Statistics for the monitor are not affected.
+    pub fn counted(&self) -> PerfBase {
         let mut sum = Counters::default();
         for group in self.groups.by_id.values() {
             sum.reads += group.counters.reads;
@@ -72,14 +101,6 @@ impl Osd {
         }
         let (reads, writes) = self.report.latencies();
         PerfBase { counters: sum, reads, writes }
-    }
-
-    /// Resets the counters of `perf dump`. Statistics for the monitor are not affected.
-    pub(crate) fn perf_reset(&mut self, name: &str) {
-        if matches!(name, "all" | "osd") {
-            let counted = self.counted();
-            self.report.reset_perf(counted);
-        }
     }
 
     fn perf(&self) -> Vec<(&'static str, Value)> {
@@ -118,7 +139,7 @@ impl Osd {
     }
 
     /// The output of `perf dump`, limited to a logger and a counter if given.
-    pub(crate) fn perf_dump(&self, logger: Option<&str>, counter: Option<&str>) -> Value {
+    pub fn perf_dump(&self, logger: Option<&str>, counter: Option<&str>) -> Value {
         if logger.is_some_and(|logger| logger != "osd") {
             return json!({});
         }
@@ -129,7 +150,7 @@ impl Osd {
     }
 
     /// The output of `perf schema`.
-    pub(crate) fn perf_schema(&self) -> Value {
+    pub fn perf_schema(&self) -> Value {
         let row = |(name, value): (&str, Value)| {
             let (kind, metric, shape) = match name {
                 _ if value.is_object() => (5, "gauge", "real-integer-pair"),
@@ -154,7 +175,7 @@ impl Osd {
         json!({ "osd": self.perf().into_iter().map(row).collect::<Map<_, _>>() })
     }
 
-    pub(crate) fn dump_watchers(&self) -> Value {
+    pub fn dump_watchers(&self) -> Value {
         let mut found = Vec::new();
         for group in self.groups.by_id.values() {
             for (object, key, watch) in group.watches.iter() {
@@ -180,7 +201,7 @@ impl Osd {
         Value::from(found)
     }
 
-    pub(crate) fn dump_blocklist(&self) -> Value {
+    pub fn dump_blocklist(&self) -> Value {
         let row = |(addr, until): (&types::EntityAddr, &types::UTime)| {
             let (addr, until) = (addr.to_string(), until.to_iso());
             json!({ "entity_addr": addr, "expire_time": until })
@@ -188,7 +209,7 @@ impl Osd {
         Value::from(self.maps.map().blocklist.iter().map(row).collect::<Vec<_>>())
     }
 
-    pub(crate) fn dump_scrub_reservations(&self) -> Value {
+    pub fn dump_scrub_reservations(&self) -> Value {
         json!({
             "scrubs_local": self.scrub.own_count(),
             "scrubs_remote": self.scrub.helped_count(),
@@ -198,11 +219,11 @@ impl Osd {
 
     /// The output of `dump_osd_network`: partners with a round trip of at least so many
     /// milliseconds.
-    pub(crate) fn dump_network(&self, least_ms: Option<i64>) -> Value {
+    pub fn dump_network(&self, least_ms: Option<i64>) -> Value {
         let threshold = least_ms.unwrap_or(NETWORK_THRESHOLD_MS);
         let least = Duration::from_millis(u64::try_from(threshold).unwrap_or(0));
         let slow = self.heartbeats.round_trips().filter(|(_, time)| *time >= least);
-        let entry = |(osd, time): (types::OsdId, Duration)| {
+        let entry = |(osd, time): (OsdId, Duration)| {
             let milliseconds = time.as_secs_f64() * 1e3;
             json!({
                 "stale": false,
@@ -216,7 +237,7 @@ impl Osd {
         json!({ "threshold": threshold, "entries": slow.map(entry).collect::<Vec<_>>() })
     }
 
-    pub(crate) fn dump_mempools(&self) -> Value {
+    pub fn dump_mempools(&self) -> Value {
         let entries: usize = self.groups.by_id.values().map(|group| group.pg.log().len()).sum();
         let objects: usize =
             self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
@@ -237,22 +258,9 @@ impl Osd {
     }
 
     /// The output of `get_mapped_pools`.
-    pub(crate) fn mapped_pools(&self) -> Value {
+    pub fn mapped_pools(&self) -> Value {
         let pools: BTreeSet<_> = self.groups.by_id.keys().map(|pg| pg.pool.0).collect();
         json!(pools)
-    }
-
-    /// Evicts the contexts of idle objects.
-    pub(crate) fn drop_caches(&mut self) {
-        for group in self.groups.by_id.values_mut() {
-            let watches = &group.watches;
-            group
-                .queues
-                .objects
-                .retain(|object, context| !context.is_idle() || watches.contains(object));
-            let objects = &group.queues.objects;
-            group.queues.cached.retain(|object| objects.contains_key(object));
-        }
     }
 }
 
@@ -266,6 +274,6 @@ fn addr_kind(kind: types::AddrType) -> &'static str {
     }
 }
 
-fn is_acting(pg: &pg::Pg, osd: types::OsdId) -> bool {
+fn is_acting(pg: &pg::Pg, osd: OsdId) -> bool {
     pg.members().acting.contains(&osd)
 }

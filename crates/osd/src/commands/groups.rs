@@ -3,15 +3,13 @@
 //! They are sent to the primary of the group. The names and shapes of statistics are Ceph's,
 //! because scripts parse them; those that are not kept are missing.
 
-use crate::Osd;
-use crate::commands::answer::{Arguments, Sentence};
-use crate::groups::Group;
+use crate::commands::answer::{Arguments, Sentence, text};
 use crate::groups::states::state_name;
+use crate::groups::{Group, Groups};
 use crate::report::group_state::{shortage, state_bits};
-use engine::ConnId;
 use pg::{EntryKind, LogDup, LogEntry, PgInfo, Probe};
 use serde_json::{Map, Value, json};
-use types::{Errno, HObject, OsdId, PgId, SnapId};
+use types::{Epoch, Errno, HObject, OsdId, PgId, SnapId, Uuid};
 use wire::internal::{ScrubOrder, pg_state};
 
 /// Prefix, arguments after the group's id, and help.
@@ -34,137 +32,149 @@ pub(crate) const COMMANDS: [(&str, &[&str], &str); 7] = [
     ),
 ];
 
-impl Osd {
-    /// Whether the prefix is that of a group's command. The older form `pg <pgid> <command>` has
-    /// the command in an argument.
-    pub(crate) fn is_group_command(prefix: &str) -> bool {
-        prefix == "pg" || COMMANDS.iter().any(|(known, ..)| *known == prefix)
-    }
+/// A command to a group.
+#[derive(Debug)]
+pub(crate) enum GroupCommand {
+    Scrub(ScrubOrder, String),
+    /// `mark_unfound_lost`, with its mode.
+    GiveUp(String),
+    /// All others, by their name.
+    Show(String),
+}
 
-    /// Runs a command to a group. `asker` is the session and tid for a reply that follows later.
-    pub(crate) fn run_group_command(
-        &mut self,
-        prefix: &str,
-        arguments: &Arguments,
-        asker: (ConnId, u64),
-    ) -> Result<Value, Sentence> {
-        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
-        let prefix = if prefix == "pg" { text("cmd") } else { prefix };
-        let pg: PgId = text("pgid").parse().map_err(|()| {
-            Sentence::new(Errno::INVAL, format!("{:?} is not a placement group", text("pgid")))
-        })?;
-        let Some(group) = self.groups.by_id.get(&pg) else {
-            return Err(Sentence::new(Errno::NOENT, format!("i don't have pgid {pg}")));
-        };
-        if !group.pg.is_primary() {
-            return Err(Sentence::new(Errno::AGAIN, format!("not primary for pgid {pg}")));
-        }
-        let order = |deep, repair| {
-            let fsid = self.env.config.fsid;
-            (ScrubOrder { fsid, pgs: vec![pg], deep, repair }, format!("told pg {pg} to {prefix}"))
-        };
-        let (order, told) = match prefix {
-            "scrub" => order(false, false),
-            "deep-scrub" => order(true, false),
-            "repair" => order(true, true),
-            "mark_unfound_lost" => return self.mark_unfound_lost(pg, text("mulcmd"), asker),
-            _ => return self.answer_about_group(prefix, group),
-        };
-        self.take_scrub_order(self.env.now, &order);
-        Ok(json!(told))
-    }
+/// Whether the prefix is that of a group's command. The older form `pg <pgid> <command>` has the
+/// command in an argument.
+pub(crate) fn is_group_command(prefix: &str) -> bool {
+    prefix == "pg" || COMMANDS.iter().any(|(known, ..)| *known == prefix)
+}
 
-    fn answer_about_group(&self, prefix: &str, group: &Group) -> Result<Value, Sentence> {
-        match prefix {
-            "query" => Ok(self.query(group)),
-            "log" => Ok(log(group)),
-            "list_unfound" => Ok(unfound(group)),
-            other => Err(Sentence::new(Errno::INVAL, format!("no command {other:?} for a pg"))),
-        }
-    }
+/// The group that a command is for, and the command.
+pub(crate) fn parse(
+    prefix: &str,
+    arguments: &Arguments,
+    fsid: Uuid,
+) -> Result<(PgId, GroupCommand), Sentence> {
+    let prefix = if prefix == "pg" { text(arguments, "cmd") } else { prefix };
+    let pgid = text(arguments, "pgid");
+    let pg: PgId = pgid
+        .parse()
+        .map_err(|()| Sentence::new(Errno::INVAL, format!("{pgid:?} is not a placement group")))?;
+    let scrub = |deep, repair| {
+        let order = ScrubOrder { fsid, pgs: vec![pg], deep, repair };
+        GroupCommand::Scrub(order, format!("told pg {pg} to {prefix}"))
+    };
+    let command = match prefix {
+        "scrub" => scrub(false, false),
+        "deep-scrub" => scrub(true, false),
+        "repair" => scrub(true, true),
+        "mark_unfound_lost" => GroupCommand::GiveUp(text(arguments, "mulcmd").to_owned()),
+        _ => GroupCommand::Show(prefix.to_owned()),
+    };
+    Ok((pg, command))
+}
 
-    fn query(&self, group: &Group) -> Value {
-        let (pg, members) = (&group.pg, group.pg.members());
-        let state = pg_state::to_text(state_bits(pg));
-        let peers = pg.peers().filter_map(|(osd, info)| Some((osd, info?)));
-        let peer = |(osd, known): (OsdId, &PgInfo)| {
-            let mut peer = info(pg.id(), known);
-            peer.insert("peer".to_owned(), json!(osd.to_string()));
-            Value::Object(peer)
-        };
-        let mut own = info(pg.id(), pg.info());
-        own.insert("stats".to_owned(), self.stats_of(group, &state));
-        json!({
-            "snap_trimq": "[]",
-            "snap_trimq_len": 0,
-            "state": state,
-            "epoch": self.epoch().0,
-            "up": ids(&members.up),
-            "acting": ids(&members.acting),
-            "backfill_targets": pg.backfill_targets().map(|(osd, _)| osd.to_string()).collect::<Vec<_>>(),
-            "acting_recovery_backfill": members.all().map(|osd| osd.to_string()).collect::<Vec<_>>(),
-            "info": own,
-            "peer_info": peers.map(peer).collect::<Vec<_>>(),
-            "recovery_state": self.recovery_state(group),
-            "agent_state": {},
-        })
+/// The group, if this OSD is its primary.
+pub(crate) fn primary(groups: &Groups, pg: PgId) -> Result<&Group, Sentence> {
+    let Some(group) = groups.by_id.get(&pg) else {
+        return Err(Sentence::new(Errno::NOENT, format!("i don't have pgid {pg}")));
+    };
+    match group.pg.is_primary() {
+        true => Ok(group),
+        false => Err(Sentence::new(Errno::AGAIN, format!("not primary for pgid {pg}"))),
     }
+}
 
-    fn stats_of(&self, group: &Group, state: &str) -> Value {
-        let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
-        let shortage = shortage(pg);
-        let primary = pg.members().primary.map_or(-1, |osd| osd.0);
-        json!({
-            "version": info.last_update.to_string(),
-            "reported_epoch": self.epoch().0,
-            "state": state,
-            "last_change": group.report.since().to_iso(),
-            "log_start": info.log_tail.to_string(),
-            "ondisk_log_start": info.log_tail.to_string(),
-            "log_size": pg.log().len(),
-            "ondisk_log_size": pg.log().len(),
-            "stat_sum": {
-                "num_bytes": info.bytes,
-                "num_objects": info.objects,
-                "num_object_copies": info.objects * members.size as u64,
-                "num_objects_missing_on_primary": pg.missing().len(),
-                "num_objects_missing": pg.objects_missing(),
-                "num_objects_degraded": shortage.degraded,
-                "num_objects_misplaced": shortage.misplaced,
-                "num_objects_unfound": pg.unfound().count(),
-                "num_read": group.counters.reads,
-                "num_read_kb": group.counters.read_bytes >> 10,
-                "num_write": group.counters.writes,
-                "num_write_kb": group.counters.write_bytes >> 10,
-            },
-            "up": ids(&members.up),
-            "acting": ids(&members.acting),
-            "up_primary": members.up.first().map_or(-1, |osd| osd.0),
-            "acting_primary": primary,
-        })
+/// The answer to a command that only shows the state of a group. `epoch` is that of the map.
+pub(crate) fn show(name: &str, group: &Group, epoch: Epoch) -> Result<Value, Sentence> {
+    match name {
+        "query" => Ok(query(group, epoch)),
+        "log" => Ok(log(group)),
+        "list_unfound" => Ok(unfound(group)),
+        other => Err(Sentence::new(Errno::INVAL, format!("no command {other:?} for a pg"))),
     }
+}
 
-    fn recovery_state(&self, group: &Group) -> Value {
-        let pg = &group.pg;
-        let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
-        let mut state = json!({
-            "name": state_name(pg.state()),
-            "enter_time": group.report.since().to_iso(),
-            "interval": pg.interval().0,
-        });
-        if !waiting.is_empty() {
-            state["waiting_for"] = json!(waiting);
-        }
-        let blocked: Vec<String> = pg.blocked_by().map(|osd| osd.to_string()).collect();
-        if !blocked.is_empty() {
-            state["blocked"] = json!("peering is blocked due to down osds");
-            state["down_osds_we_would_probe"] = json!(blocked);
-        }
-        if pg.objects_missing() > 0 {
-            state["objects_missing"] = json!(pg.objects_missing());
-        }
-        json!([state])
+fn query(group: &Group, epoch: Epoch) -> Value {
+    let (pg, members) = (&group.pg, group.pg.members());
+    let state = pg_state::to_text(state_bits(pg));
+    let peers = pg.peers().filter_map(|(osd, info)| Some((osd, info?)));
+    let peer = |(osd, known): (OsdId, &PgInfo)| {
+        let mut peer = info(pg.id(), known);
+        peer.insert("peer".to_owned(), json!(osd.to_string()));
+        Value::Object(peer)
+    };
+    let mut own = info(pg.id(), pg.info());
+    own.insert("stats".to_owned(), stats_of(group, epoch, &state));
+    json!({
+        "snap_trimq": "[]",
+        "snap_trimq_len": 0,
+        "state": state,
+        "epoch": epoch.0,
+        "up": ids(&members.up),
+        "acting": ids(&members.acting),
+        "backfill_targets": pg.backfill_targets().map(|(osd, _)| osd.to_string()).collect::<Vec<_>>(),
+        "acting_recovery_backfill": members.all().map(|osd| osd.to_string()).collect::<Vec<_>>(),
+        "info": own,
+        "peer_info": peers.map(peer).collect::<Vec<_>>(),
+        "recovery_state": recovery_state(group),
+        "agent_state": {},
+    })
+}
+
+fn stats_of(group: &Group, epoch: Epoch, state: &str) -> Value {
+    let (pg, info, members) = (&group.pg, group.pg.info(), group.pg.members());
+    let shortage = shortage(pg);
+    let primary = pg.members().primary.map_or(-1, |osd| osd.0);
+    json!({
+        "version": info.last_update.to_string(),
+        "reported_epoch": epoch.0,
+        "state": state,
+        "last_change": group.report.since().to_iso(),
+        "log_start": info.log_tail.to_string(),
+        "ondisk_log_start": info.log_tail.to_string(),
+        "log_size": pg.log().len(),
+        "ondisk_log_size": pg.log().len(),
+        "stat_sum": {
+            "num_bytes": info.bytes,
+            "num_objects": info.objects,
+            "num_object_copies": info.objects * members.size as u64,
+            "num_objects_missing_on_primary": pg.missing().len(),
+            "num_objects_missing": pg.objects_missing(),
+            "num_objects_degraded": shortage.degraded,
+            "num_objects_misplaced": shortage.misplaced,
+            "num_objects_unfound": pg.unfound().count(),
+            "num_read": group.counters.reads,
+            "num_read_kb": group.counters.read_bytes >> 10,
+            "num_write": group.counters.writes,
+            "num_write_kb": group.counters.write_bytes >> 10,
+        },
+        "up": ids(&members.up),
+        "acting": ids(&members.acting),
+        "up_primary": members.up.first().map_or(-1, |osd| osd.0),
+        "acting_primary": primary,
+    })
+}
+
+fn recovery_state(group: &Group) -> Value {
+    let pg = &group.pg;
+    let waiting: Vec<String> = pg.waiting_for().map(|osd| osd.to_string()).collect();
+    let mut state = json!({
+        "name": state_name(pg.state()),
+        "enter_time": group.report.since().to_iso(),
+        "interval": pg.interval().0,
+    });
+    if !waiting.is_empty() {
+        state["waiting_for"] = json!(waiting);
     }
+    let blocked: Vec<String> = pg.blocked_by().map(|osd| osd.to_string()).collect();
+    if !blocked.is_empty() {
+        state["blocked"] = json!("peering is blocked due to down osds");
+        state["down_osds_we_would_probe"] = json!(blocked);
+    }
+    if pg.objects_missing() > 0 {
+        state["objects_missing"] = json!(pg.objects_missing());
+    }
+    json!([state])
 }
 
 fn ids(osds: &[OsdId]) -> Vec<i32> {

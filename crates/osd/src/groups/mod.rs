@@ -8,7 +8,9 @@ pub(crate) mod wants;
 
 pub(crate) use group::Group;
 
+use crate::scrub::GroupScrub;
 use engine::Time;
+use pg::Pg;
 use split_merge::Reshaping;
 use states::StateTimes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,24 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    /// All groups with the state of their scrubs, ascending by id.
+    pub fn scrubs(&self) -> impl Iterator<Item = (&Pg, &GroupScrub)> {
+        self.by_id.values().map(|group| (&group.pg, &group.scrub))
+    }
+
+    /// Evicts the contexts of idle objects.
+    pub fn drop_caches(&mut self) {
+        for group in self.by_id.values_mut() {
+            let watches = &group.watches;
+            group
+                .queues
+                .objects
+                .retain(|object, context| !context.is_idle() || watches.contains(object));
+            let objects = &group.queues.objects;
+            group.queues.cached.retain(|object| objects.contains_key(object));
+        }
+    }
+
     /// The ids of all groups, ascending.
     pub fn ids(&self) -> Vec<PgId> {
         self.by_id.keys().copied().collect()

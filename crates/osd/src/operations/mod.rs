@@ -5,6 +5,7 @@ mod copying;
 mod healing;
 mod interruption;
 pub(crate) mod listing;
+mod lost_object;
 mod memory;
 pub(crate) mod object;
 pub(crate) mod objects;

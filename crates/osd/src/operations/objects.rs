@@ -4,10 +4,10 @@
 //! that those before it will leave. A request that reads more than that state (data, omap), or that
 //! is answered without a write, waits until the writes before it are durable.
 
-use crate::commands::lost::{lost_state, remove_clone, replaced};
 use crate::execute::{
     Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
+use crate::operations::lost_object::{lost_state, remove_clone, replaced};
 use crate::operations::object::{Fate, ObjectContext, Progress};
 use crate::operations::request::{Class, Origin, Refusal, Request};
 use crate::operations::snapshots::index_clones;

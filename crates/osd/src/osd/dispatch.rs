@@ -71,7 +71,10 @@ impl Osd {
             Token::MapLoaded => self.map_loaded(now, outcome),
             Token::MapStored if outcome.is_err() => self.maps.store_failed(),
             Token::MapStored => {}
-            Token::Bench { bytes } => self.bench_stored(now, bytes, outcome),
+            Token::Bench { bytes } => {
+                let (usage, out) = (&mut self.usage, &mut self.outbox);
+                self.commands.bench.stored(now, usage, out, bytes, outcome);
+            }
             Token::Scrub { pg, serial, tag } => {
                 if self.groups.by_id.get(&pg).is_some_and(|group| group.serial == serial) {
                     self.scrub_completed(now, pg, tag, outcome);
@@ -170,7 +173,7 @@ impl Osd {
     /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
     pub(crate) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         match message.kind {
-            Command::KIND => self.take_command(conn, message.tid, Command::decode(message)?),
+            Command::KIND => self.take_command(conn, message.tid, &Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
                 self.take_secrets(self.env.now, &RotatingSecretsMessage::decode(message)?);
             }

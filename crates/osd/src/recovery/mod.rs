@@ -6,6 +6,7 @@ pub(crate) mod scheduler;
 use engine::Time;
 use reservations::Reservations;
 use scheduler::{GroupRecovery, Scheduler};
+use serde_json::Value;
 use types::PgId;
 
 /// Recovery and backfill of all groups.
@@ -19,6 +20,11 @@ impl Recovery {
     /// Whether no group has objects to recover.
     pub fn is_idle(&self) -> bool {
         self.scheduler.is_idle()
+    }
+
+    /// `dump_recovery_reservations`; `places` is `osd_max_backfills`.
+    pub fn dump(&self, places: usize) -> Value {
+        self.reservations.dump(places)
     }
 
     /// When recovery continues after a pause.

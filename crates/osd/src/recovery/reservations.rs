@@ -76,15 +76,17 @@ pub(crate) struct Reservations {
     targets: Places,
 }
 
-impl Osd {
-    pub(crate) fn dump_reservations(&self) -> Value {
-        let places = self.env.options.max_backfills;
+impl Reservations {
+    /// `dump_recovery_reservations`; `places` is `osd_max_backfills`.
+    pub fn dump(&self, places: usize) -> Value {
         json!({
-            "local_reservations": self.recovery.reservations.own.json(places),
-            "remote_reservations": self.recovery.reservations.targets.json(places),
+            "local_reservations": self.own.json(places),
+            "remote_reservations": self.targets.json(places),
         })
     }
+}
 
+impl Osd {
     /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
     /// informed by [`pg::Pg::reserved`].
     pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {

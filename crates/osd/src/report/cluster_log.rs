@@ -78,3 +78,14 @@ impl Report {
         }
     }
 }
+
+/// The severity of a level, `CLOG_*`.
+pub(crate) fn severity(level: &str) -> Option<u16> {
+    match level {
+        "debug" => Some(0),
+        "info" => Some(1),
+        "warning" => Some(WARNING),
+        "error" => Some(4),
+        _ => None,
+    }
+}

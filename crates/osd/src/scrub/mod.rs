@@ -11,7 +11,7 @@
 mod inconsistent;
 mod member;
 mod orders;
-mod schedule;
+pub(crate) mod schedule;
 
 use crate::Osd;
 use crate::report::repairs::FoundBy;
@@ -169,7 +169,7 @@ impl Osd {
         primaries.map(|(pg, group)| {
             let scrub = &group.scrub;
             let is_busy = scrub.running.is_some() || !scrub.repaired.is_empty();
-            let is_wanted = scrub.order.is_some() || group.wanted_scrub().is_some();
+            let is_wanted = scrub.order.is_some() || group.scrub.wanted(&group.pg).is_some();
             (*pg, scrub.stamps, is_busy || is_wanted)
         })
     }
@@ -427,7 +427,7 @@ impl Osd {
             return self.publish_stamps(pg, stamps);
         }
         let mut stamps = scrub.stamps.unwrap_or_default();
-        let next = group.wanted_scrub().filter(|order| Some(*order) != running.order);
+        let next = group.scrub.wanted(&group.pg).filter(|order| Some(*order) != running.order);
         // The clock of the primary that took the order may have been ahead of ours.
         let at = running.order.map_or(UTime::ZERO, |order| order.at);
         stamps.note(running.level(), at.max(now.wall()), running.count, running.omaps);

@@ -4,18 +4,19 @@
 //! next primary finds it there. Members that were down when it was done may report it at any time;
 //! the stamps decide whether it is still to be done.
 
+use super::GroupScrub;
 use crate::Osd;
-use crate::groups::Group;
 use engine::Time;
+use pg::Pg;
 use pg::scrub::{Level, Order};
 use types::PgId;
 use wire::internal::ScrubOrder;
 
-impl Group {
-    /// The order that is still to be done, if stamps and order are known.
-    pub(crate) fn wanted_scrub(&self) -> Option<Order> {
-        let stamps = self.scrub.stamps?;
-        self.pg.scrub_order().filter(|order| !stamps.has_done(order))
+impl GroupScrub {
+    /// The order of a group that is still to be done, if stamps and order are known.
+    pub fn wanted(&self, pg: &Pg) -> Option<Order> {
+        let stamps = self.stamps?;
+        pg.scrub_order().filter(|order| !stamps.has_done(order))
     }
 }
 
@@ -64,7 +65,7 @@ impl Osd {
             return;
         };
         let Some(stamps) = group.scrub.stamps else { return };
-        let known = group.wanted_scrub();
+        let known = group.scrub.wanted(&group.pg);
         let fresh = group.scrub.order.take().map(|order| {
             let order = known.map_or(order, |known| order.with(known));
             Order { at: stamps.after(order.at), ..order }

@@ -1,16 +1,16 @@
 //! The schedule of scrubs.
 
-use super::Running;
+use super::{GroupScrub, Running};
 use crate::Osd;
-use crate::env::Stage;
-use crate::groups::Group;
+use crate::env::{Env, Stage};
 use crate::tokens::{ScrubTag, Token};
 use engine::{Duration, Time};
-use maps::{OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
+use maps::{OsdMap, OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
+use pg::Pg;
 use pg::scrub::{Forbidden, Intervals, Level, STAMPS_KEY, Stamps};
 use serde_json::{Value, json};
 use store::{Collection, Outcome, RequestKind, StoreError};
-use types::{PgId, UTime};
+use types::{PgId, PoolId, UTime};
 
 /// How often the schedule is checked, if no event causes it earlier.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -44,35 +44,12 @@ impl Osd {
         self.load_stamps(now);
         while self.scrub.own.len() < self.env.options.max_scrubs.max(1) {
             let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.by_id.get(&pg).and_then(|group| group.wanted_scrub());
+            let order = self.groups.by_id.get(&pg).and_then(|group| group.scrub.wanted(&group.pg));
             self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
         }
         let resting = self.groups.by_id.values().filter_map(|group| group.scrub.not_before);
         let first = resting.filter(|not_before| *not_before > now).min();
         self.scrub.due = self.scrub.due.into_iter().chain(first).min();
-    }
-
-    /// Next scrubs of the groups whose primary this OSD is (`dump_scrubs`).
-    pub(crate) fn dump_scrubs(&self) -> Value {
-        let row = |(pg, group): (&PgId, &Group)| {
-            let (stamps, since) = (group.scrub.stamps?, group.scrub.since?);
-            let (intervals, forbidden) = self.scrub_rules(*pg);
-            let is_forced = group.wanted_scrub().is_some();
-            let due = stamps.due(*pg, since, &intervals, forbidden).map(|(due, _)| due);
-            let due = if is_forced { Some(UTime::ZERO) } else { due };
-            let most =
-                self.env.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
-            let deadline = stamps.last.seconds.saturating_add(most);
-            Some(json!({
-                "pgid": pg.to_string(),
-                "sched_time": due?.to_iso(),
-                "deadline": UTime { seconds: deadline, nanoseconds: 0 }.to_iso(),
-                "forced": is_forced,
-            }))
-        };
-        let groups = self.groups.by_id.iter().map(|(pg, group)| (pg, &**group));
-        let primaries = groups.filter(|(_, group)| group.pg.is_primary());
-        Value::from(primaries.filter_map(row).collect::<Vec<_>>())
     }
 
     fn next_scrub(&self, now: Time) -> Option<Candidate> {
@@ -85,39 +62,14 @@ impl Osd {
         });
         let candidates = groups.filter_map(|(pg, group)| {
             let scrub = &group.scrub;
-            if group.wanted_scrub().is_some() || !scrub.repaired.is_empty() {
+            if group.scrub.wanted(&group.pg).is_some() || !scrub.repaired.is_empty() {
                 return Some(Candidate { due: UTime::ZERO, pg: *pg, level: Level::Light });
             }
-            let (intervals, forbidden) = self.scrub_rules(*pg);
+            let (intervals, forbidden) = rules(&self.env, self.maps.map(), pg.pool);
             let (due, level) = scrub.stamps?.due(*pg, scrub.since?, &intervals, forbidden)?;
             (due <= now.wall()).then_some(Candidate { due, pg: *pg, level })
         });
         candidates.min()
-    }
-
-    fn scrub_rules(&self, pg: PgId) -> (Intervals, Forbidden) {
-        let seconds = |duration: Duration| duration.as_secs().min(u64::from(u32::MAX)) as u32;
-        let mut intervals = Intervals {
-            light: seconds(self.env.options.scrub_min_interval),
-            deep: seconds(self.env.options.deep_scrub_interval),
-            ..Intervals::default()
-        };
-        let flags = self.maps.map().flags;
-        let mut forbidden = Forbidden {
-            light: flags.contains(OsdMapFlags::NOSCRUB),
-            deep: flags.contains(OsdMapFlags::NODEEP_SCRUB),
-        };
-        if let Some(pool) = self.maps.map().pool(pg.pool) {
-            forbidden.light |= pool.flags.contains(PoolFlags::NOSCRUB);
-            forbidden.deep |= pool.flags.contains(PoolFlags::NODEEP_SCRUB);
-            let option = |name: &str| match pool.options.0.get(&PoolOption::from_name(name)?) {
-                Some(PoolOptionValue::Double(value)) if *value > 0.0 => Some(*value as u32),
-                _ => None,
-            };
-            intervals.light = option("scrub_min_interval").unwrap_or(intervals.light);
-            intervals.deep = option("deep_scrub_interval").unwrap_or(intervals.deep);
-        }
-        (intervals, forbidden)
     }
 
     /// Reads the scrub stamps of groups whose primary this OSD has become.
@@ -176,4 +128,55 @@ impl Osd {
             scrub.repaired.extend(running.recheck.clone());
         }
     }
+}
+
+/// Next scrubs of the groups whose primary this OSD is (`dump_scrubs`).
+pub(crate) fn dump<'a>(
+    env: &Env,
+    map: &OsdMap,
+    groups: impl Iterator<Item = (&'a Pg, &'a GroupScrub)>,
+) -> Value {
+    let row = |(pg, scrub): (&Pg, &GroupScrub)| {
+        let (stamps, since) = (scrub.stamps?, scrub.since?);
+        let (intervals, forbidden) = rules(env, map, pg.id().pool);
+        let is_forced = scrub.wanted(pg).is_some();
+        let due = stamps.due(pg.id(), since, &intervals, forbidden).map(|(due, _)| due);
+        let due = if is_forced { Some(UTime::ZERO) } else { due };
+        let most = env.options.scrub_max_interval.as_secs().min(u64::from(u32::MAX)) as u32;
+        let deadline = stamps.last.seconds.saturating_add(most);
+        Some(json!({
+            "pgid": pg.id().to_string(),
+            "sched_time": due?.to_iso(),
+            "deadline": UTime { seconds: deadline, nanoseconds: 0 }.to_iso(),
+            "forced": is_forced,
+        }))
+    };
+    let primaries = groups.filter(|(pg, _)| pg.is_primary());
+    Value::from(primaries.filter_map(row).collect::<Vec<_>>())
+}
+
+/// When the groups of a pool are scrubbed, and which scrubs the map forbids.
+fn rules(env: &Env, map: &OsdMap, id: PoolId) -> (Intervals, Forbidden) {
+    let seconds = |duration: Duration| duration.as_secs().min(u64::from(u32::MAX)) as u32;
+    let mut intervals = Intervals {
+        light: seconds(env.options.scrub_min_interval),
+        deep: seconds(env.options.deep_scrub_interval),
+        ..Intervals::default()
+    };
+    let flags = map.flags;
+    let mut forbidden = Forbidden {
+        light: flags.contains(OsdMapFlags::NOSCRUB),
+        deep: flags.contains(OsdMapFlags::NODEEP_SCRUB),
+    };
+    if let Some(pool) = map.pool(id) {
+        forbidden.light |= pool.flags.contains(PoolFlags::NOSCRUB);
+        forbidden.deep |= pool.flags.contains(PoolFlags::NODEEP_SCRUB);
+        let option = |name: &str| match pool.options.0.get(&PoolOption::from_name(name)?) {
+            Some(PoolOptionValue::Double(value)) if *value > 0.0 => Some(*value as u32),
+            _ => None,
+        };
+        intervals.light = option("scrub_min_interval").unwrap_or(intervals.light);
+        intervals.deep = option("deep_scrub_interval").unwrap_or(intervals.deep);
+    }
+    (intervals, forbidden)
 }

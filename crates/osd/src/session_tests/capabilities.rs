@@ -130,7 +130,7 @@ fn what_scrubs_found_is_for_those_who_may_read_the_whole_pool() {
 fn every_command_is_for_those_who_may_do_everything() {
     let mut lone = Lone::new();
     let conn = lone.client("allow rwx");
-    let own = commands::COMMANDS.iter().map(|(prefix, _)| *prefix);
+    let own = commands::table::COMMANDS.iter().map(|(prefix, _)| *prefix);
     let of_groups = group_commands::COMMANDS.iter().map(|(prefix, ..)| *prefix);
     for prefix in own.chain(of_groups).chain(["pg"]) {
         let reply = lone.command(conn, &format!(r#"{{"prefix": "{prefix}", "pgid": "1.0"}}"#));

@@ -2,7 +2,7 @@
 
 use super::lone::Lone;
 use super::{append, failed, read};
-use crate::commands::{COMMANDS, prefix_of};
+use crate::commands::table::{COMMANDS, prefix_of};
 use engine::ConnId;
 use serde_json::{Value, json};
 use types::Errno;

@@ -1,0 +1,106 @@
+//! Objects of which no copy is left: operations that are still possible.
+//!
+//! A lost object ([`pg::Pg::is_lost`]) cannot be read. But a request that removes it, or defines all of it
+//! anew, depends on no earlier state. (`write_full` does so only for an object that is known to have had
+//! neither xattrs nor an omap.) Such a request runs as if the object had been removed just before, in the
+//! same transaction, so that no remains of the damaged copies are left anywhere.
+//!
+//! This must not lose the list of clones that the head has. The list is known if this copy's
+//! metadata have the right version, or if the group has no clones.
+
+use crate::Osd;
+use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
+use maps::SnapIntervals;
+use pg::snaps::At;
+use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg};
+use store::Change;
+use types::{EVersion, Errno, HObject, PgId, SnapId};
+
+/// The state that can be assumed for a lost object, from what our own store has under its name.
+/// `EIO` if its clones are not known.
+pub(crate) fn lost_state(
+    stored: Result<ObjectState, Errno>,
+    need: EVersion,
+    has_clones: bool,
+) -> Result<ObjectState, Errno> {
+    match stored {
+        Ok(state) if state.info.version == need && need != EVersion::ZERO => Ok(state),
+        _ if has_clones => Err(Errno::IO),
+        _ => {
+            let info = ObjectInfo { version: need, ..ObjectInfo::default() };
+            Ok(ObjectState { exists: true, info, is_guess: true, ..ObjectState::default() })
+        }
+    }
+}
+
+/// Makes a write remove the remains of a lost object first. `is_removed_before` says that a removal
+/// was added in front of the client's operations.
+pub(crate) fn replaced(
+    mut execution: Box<Execution>,
+    object: &HObject,
+    is_removed_before: bool,
+) -> Box<Execution> {
+    if is_removed_before && !execution.outputs.is_empty() {
+        // The client did not send the added removal.
+        execution.outputs.remove(0);
+    }
+    let removal = Change::Remove { object: object.clone() };
+    if execution.modifies() && execution.changes.first() != Some(&removal) {
+        execution.changes.insert(0, removal);
+    }
+    execution
+}
+
+/// Removes a clone, and its entries in its head and the index.
+pub(crate) fn remove_clone(
+    object: &HObject,
+    head: &ObjectState,
+    clone: SnapId,
+    pg: &Pg,
+) -> Execution {
+    let known = head.snaps.as_deref().and_then(|set| set.clone_of(clone));
+    let version = pg.next_version();
+    if let Some(known) = known
+        && let Some(snap) = known.snaps.first().copied()
+    {
+        let mut removed = SnapIntervals::default();
+        known.snaps.iter().for_each(|snap| removed.insert(*snap));
+        return trim(&Trim { head: object, state: head, clone, snap, removed: &removed, version });
+    }
+    // The head does not list it.
+    let name = object.at(clone);
+    let prior_version = pg.unfound_item(&name).need;
+    let written = AlsoWritten { object: name.clone(), kind: EntryKind::Delete, prior_version };
+    Execution {
+        exists: head.exists,
+        info: head.info.clone(),
+        changes: vec![Change::Remove { object: name }],
+        delta: StatDelta { objects: -1, clones: -1, bytes: 0 },
+        clones: Some(Box::new(CloneChanges { written: vec![written], ..CloneChanges::default() })),
+        ..Execution::default()
+    }
+}
+
+impl Osd {
+    /// Whether an object is lost and not all members have a copy that could be written to.
+    pub(crate) fn is_given_up(&self, pg: PgId, object: &HObject) -> bool {
+        let group = self.groups.by_id.get(&pg);
+        group.is_some_and(|group| {
+            !group.pg.is_whole() && group.pg.is_primary() && group.pg.lost_version(object).is_some()
+        })
+    }
+
+    /// Whether a request needs the state of its lost head, not of one of its clones. Objects that
+    /// were not given up are read where they can be.
+    pub(crate) fn needs_lost_head(&self, key: u64) -> bool {
+        let Some(request) = self.operations.get(key) else { return false };
+        let is_given_up = self
+            .groups
+            .by_id
+            .get(&request.pg)
+            .is_some_and(|group| !group.pg.is_unreadable(&HObject::head_of(request.object())));
+        is_given_up
+            && !request.replaces_object()
+            && !matches!(request.at, Some(At::Clone(_) | At::Nowhere))
+    }
+}
