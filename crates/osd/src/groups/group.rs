@@ -2,13 +2,14 @@
 
 use crate::Osd;
 use crate::cx::cx;
+use crate::groups::premerge::Premerge;
 use crate::groups::states::GroupStates;
 use crate::leases::{GroupLease, Leases};
 use crate::operations::queues::{Counters, GroupQueues};
 use crate::operations::snapshots::PoolSnapshots;
 use crate::recovery::scheduler::GroupRecovery;
 use crate::report::group_state::GroupReport;
-use crate::scrub::GroupScrub;
+use crate::scrub::{GroupScrub, Scrubbed};
 use crate::tokens::Token;
 use crate::trim::GroupTrim;
 use crate::watches::GroupWatches;
@@ -25,10 +26,7 @@ pub(crate) struct Group {
     pub serial: u64,
     /// The epoch since which this OSD is the primary.
     pub primary_since: Option<Epoch>,
-    /// Whether the map announces a merge of the group, and whether it therefore takes no more
-    /// requests (premerge).
-    pub is_merging: bool,
-    pub rests: bool,
+    pub premerge: Premerge,
     pub states: GroupStates,
     pub queues: GroupQueues,
     pub snapshots: PoolSnapshots,
@@ -48,8 +46,7 @@ impl Group {
             pg,
             serial,
             primary_since: None,
-            is_merging: false,
-            rests: false,
+            premerge: Premerge::default(),
             states: GroupStates::default(),
             queues: GroupQueues::default(),
             snapshots: PoolSnapshots::default(),
@@ -66,20 +63,27 @@ impl Group {
     /// Whether the group takes no more requests: it is about to be merged, and was clean since the
     /// map said so.
     pub fn must_rest(&mut self) -> bool {
-        self.rests |= self.is_merging && self.pg.is_clean();
-        self.pg.rest(self.rests);
-        self.rests
+        self.premerge.must_rest(&mut self.pg)
     }
 
     /// Ends the premerge state.
     pub fn resume(&mut self) {
-        self.rests = false;
-        self.pg.rest(false);
+        self.premerge.resume(&mut self.pg);
     }
 
     /// Whether the group takes no more requests and has none in progress.
     pub fn is_at_rest(&mut self) -> bool {
         self.must_rest() && self.pg.is_settled() && self.queues.are_idle()
+    }
+
+    /// The parts that scrubs touch.
+    pub fn scrubbed(&mut self) -> Scrubbed<'_> {
+        Scrubbed {
+            serial: self.serial,
+            pg: &mut self.pg,
+            scrub: &mut self.scrub,
+            premerge: &mut self.premerge,
+        }
     }
 
     /// Tells the group the time and the lease that its primary holds. Must precede every input that

@@ -2,6 +2,7 @@
 
 pub(crate) mod group;
 pub(crate) mod placement;
+pub(crate) mod premerge;
 pub(crate) mod split_merge;
 pub(crate) mod states;
 pub(crate) mod wants;

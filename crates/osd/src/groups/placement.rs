@@ -122,10 +122,8 @@ impl Osd {
         let mut resumed = Vec::new();
         for (pg, group) in &mut self.groups.by_id {
             let pool = self.maps.map().pool(pg.pool);
-            group.is_merging = pool.is_some_and(|pool| pool.is_merging(pg.seed));
-            // An inactive one restarts or drops all waiting requests anyway.
-            if group.rests && !group.is_merging && group.pg.is_active() {
-                group.resume();
+            let is_merging = pool.is_some_and(|pool| pool.is_merging(pg.seed));
+            if group.premerge.announce(is_merging, &mut group.pg) {
                 resumed.push(*pg);
             }
         }

@@ -35,7 +35,13 @@ impl Osd {
         let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
         match op.code {
             OpCode::PGNLS | OpCode::PGLS => {}
-            OpCode::SCRUBLS => return self.list_inconsistent(key),
+            OpCode::SCRUBLS => {
+                let group = &self.groups.by_id[&request.pg];
+                let (scrub, interval) = (&group.scrub, group.pg.interval());
+                let (result, output) = scrub.list_inconsistent(interval, &op.input)?;
+                self.reply_listing(key, result, output);
+                return Ok(());
+            }
             OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER => {
                 return Err(Errno::NOTSUPP);
             }

@@ -573,7 +573,7 @@ impl Osd {
             context.writes_in_flight -= 1;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
-        if group.rests {
+        if group.premerge.rests() {
             self.report.request(now);
         }
         self.pump_object(now, pg, &object);

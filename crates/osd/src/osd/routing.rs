@@ -10,14 +10,19 @@ use crate::env::Stage;
 use crate::groups::wants::Wants;
 use crate::maps::current::Applied;
 use crate::operations::request::{Class, Request};
+use crate::report::repairs::FoundBy;
 use crate::report::{Subject, cluster_log};
+use crate::scrub::orders::order_of;
+use crate::scrub::{Found, schedule};
+use crate::tokens::ScrubTag;
 use auth::RotatingSecrets;
 use engine::{ConnId, Duration, Message, Output, Time};
 use pg::message::Body;
+use pg::scrub::{self, Level, Order, Stamps};
 use serde_json::json;
 use store::{Outcome, StoreError};
 use types::{Errno, HObject, OsdId, PgId};
-use wire::internal::RotatingSecrets as RotatingSecretsMessage;
+use wire::internal::{RotatingSecrets as RotatingSecretsMessage, ScrubOrder};
 use wire::{Command, OsdFailure, OsdMapMessage};
 
 impl Osd {
@@ -408,5 +413,132 @@ impl Osd {
         self.report.request(self.env.now);
         self.check_room(self.env.now);
         Ok(())
+    }
+
+    /// Groups whose primary this OSD is, each with its scrub stamps, if they are known, and whether
+    /// a scrub, a repair or a check of repaired objects is pending.
+    pub fn scrubs(&self) -> impl Iterator<Item = (PgId, Option<Stamps>, bool)> + '_ {
+        let primaries = self.groups.scrubs().filter(|(pg, _)| pg.is_primary());
+        primaries
+            .map(|(pg, scrub)| (pg.id(), scrub.stamps(), scrub.is_busy() || scrub.is_ordered(pg)))
+    }
+
+    /// Number of inconsistent objects that scrubs of this OSD as primary found since it started.
+    pub fn scrub_findings(&self) -> u64 {
+        self.scrub.findings()
+    }
+
+    /// Handles a message of a scrub from another member. Messages of other intervals are ignored.
+    pub(crate) fn take_scrub_message(&mut self, now: Time, from: OsdId, message: &Message) {
+        let (header, body) = match scrub::message::Body::decode(message) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                tracing::error!(%from, %error, "a scrub's message does not decode");
+                return;
+            }
+        };
+        if body == scrub::message::Body::Reserve {
+            let groups = &self.groups.by_id;
+            self.scrub.end_old_help(|pg| Some(groups.get(&pg)?.pg.interval()));
+        }
+        let Some(group) = self.groups.by_id.get_mut(&header.pg) else { return };
+        if header.interval != group.pg.interval() || !group.pg.members().acting.contains(&from) {
+            return;
+        }
+        let (cx, group) = (cx!(self), &mut group.scrubbed());
+        if self.scrub.handle_message(cx, &mut self.peers, group, from, body) {
+            self.pump_scrub(now, header.pg);
+        }
+    }
+
+    /// Handles a completion of the store for a scrub.
+    pub(crate) fn scrub_completed(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        tag: ScrubTag,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        let (cx, peers, group) = (cx!(self), &mut self.peers, &mut group.scrubbed());
+        let reports = self.report.schedule();
+        if self.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {
+            self.pump_scrub(now, pg);
+        }
+    }
+
+    /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
+    pub(crate) fn scrub_if_due(&mut self, now: Time) {
+        if !self.scrub.begin_look(&self.env) {
+            return;
+        }
+        for pg in self.scrub.take_own() {
+            if let Some(group) = self.groups.by_id.get_mut(&pg) {
+                self.scrub.keep_or_abort(cx!(self), &mut self.peers, &mut group.scrubbed());
+            }
+        }
+        for group in self.groups.by_id.values_mut() {
+            group.scrubbed().load_stamps(&self.env, &mut self.outbox);
+        }
+        while self.scrub.has_place(&self.env) {
+            let next = schedule::next(&self.env, self.maps.map(), self.groups.scrubs());
+            let Some((pg, level, order)) = next else { break };
+            self.begin_scrub(now, pg, level, order);
+        }
+        self.scrub.end_look(now, self.groups.scrubs());
+    }
+
+    /// Begins a scrub of a group whose primary this OSD is.
+    pub(crate) fn begin_scrub(&mut self, now: Time, pg: PgId, level: Level, order: Option<Order>) {
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        let reports = self.report.schedule();
+        self.scrub.begin(&self.env, reports, &mut group.scrubbed(), level, order);
+        self.pump_scrub(now, pg);
+    }
+
+    /// Performs the outputs of a round.
+    fn pump_scrub(&mut self, now: Time, pg: PgId) {
+        while let Some(group) = self.groups.by_id.get_mut(&pg) {
+            let (cx, peers, reports) = (cx!(self), &mut self.peers, self.report.schedule());
+            match self.scrub.advance(cx, peers, reports, &mut group.scrubbed()) {
+                None => return,
+                Some(Found::LargeOmap(object, size)) => {
+                    self.report.note_large_omap(pg, &object, size);
+                    continue;
+                }
+                Some(Found::Inconsistent) => {}
+                Some(Found::Repaired(object, bad)) => {
+                    if let Some(context) = group.queues.objects.get_mut(&object) {
+                        // It is loaded again when it is needed and has been recovered.
+                        context.forget_state();
+                    }
+                    self.report.note_repair(self.maps.map(), pg, FoundBy::Scrub, &bad);
+                }
+            }
+            self.pump_group(now, pg);
+        }
+    }
+
+    /// Takes an order for the named groups whose primary this OSD is, or for all if none is named.
+    pub(crate) fn take_scrub_order(&mut self, now: Time, asked: &ScrubOrder) {
+        let order = order_of(now, asked);
+        let pgs = if asked.pgs.is_empty() { self.groups.ids() } else { asked.pgs.clone() };
+        for pg in pgs {
+            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
+            self.scrub.order(cx!(self), &mut self.peers, &mut group.scrubbed(), order);
+            // A group with unfound objects is not clean, so it is not scrubbed; but copies that could not
+            // be read may be readable now.
+            if order.repair && group.pg.is_primary() {
+                group.pg.ask_again();
+                self.pump_group(now, pg);
+            }
+        }
+    }
+
+    /// Has the members of a group keep its scrub order.
+    pub(crate) fn keep_order(&mut self, _now: Time, pg: PgId) {
+        if let Some(group) = self.groups.by_id.get_mut(&pg) {
+            self.scrub.keep_order(cx!(self), &mut self.peers, &mut group.scrubbed());
+        }
     }
 }

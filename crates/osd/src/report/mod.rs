@@ -58,6 +58,11 @@ impl Report {
         self.schedule.due()
     }
 
+    /// When reports are sent, for rooms that request one.
+    pub fn schedule(&mut self) -> &mut Schedule {
+        &mut self.schedule
+    }
+
     /// Requests a report soon, because of a change.
     pub fn request(&mut self, now: Time) {
         self.schedule.request(now);

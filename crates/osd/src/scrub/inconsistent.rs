@@ -1,7 +1,7 @@
 //! The findings of the last scrub for clients (`rados list-inconsistent-obj` and
 //! `list-inconsistent-snapset`, the operation `SCRUBLS`).
 
-use crate::Osd;
+use super::state::GroupScrub;
 use bytes::Bytes;
 use codec::{Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -20,17 +20,16 @@ struct Arguments {
     entries_max: u64,
 }
 
-impl Osd {
-    /// Replies with a page of findings. `ENOENT` if no scrub has ended in this interval, `EAGAIN`
-    /// as the result if the client's pages are of an earlier one.
-    pub(crate) fn list_inconsistent(&mut self, key: u64) -> std::result::Result<(), Errno> {
-        let request = self.operations.get(key).expect("the caller has it");
-        let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
-        let arguments = decode_arguments(&mut Reader::new(&op.input)).map_err(|_| Errno::INVAL)?;
-        let group = &self.groups.by_id[&request.pg];
-        let interval = group.pg.interval();
-        let scrub = &group.scrub;
-        if scrub.findings_of != Some(interval) || scrub.running.is_some() {
+impl GroupScrub {
+    /// A page of findings, and the result of the operation. `ENOENT` if no scrub has ended in this
+    /// interval, `EAGAIN` as the result if the client's pages are of an earlier one.
+    pub fn list_inconsistent(
+        &self,
+        interval: Epoch,
+        arguments: &Bytes,
+    ) -> std::result::Result<(i32, Bytes), Errno> {
+        let arguments = decode_arguments(&mut Reader::new(arguments)).map_err(|_| Errno::INVAL)?;
+        if self.findings_of != Some(interval) || self.running.is_some() {
             return Err(Errno::NOENT);
         }
         let is_outdated = arguments.interval.0 != 0 && arguments.interval != interval;
@@ -39,15 +38,14 @@ impl Osd {
             arguments.after.0.is_empty() || place > arguments.after
         };
         let mut found = match arguments.wants_snapsets {
-            true => encoded(&scrub.snap_findings, is_after),
-            false => encoded(&scrub.findings, is_after),
+            true => encoded(&self.snap_findings, is_after),
+            false => encoded(&self.findings, is_after),
         };
         // In the order of the client's cursor: by name, namespace and snapshot.
         found.sort_by_key(|(name, _)| (name.name.clone(), name.namespace.clone(), name.snap.0));
-        found.truncate(if is_outdated {
-            0
-        } else {
-            arguments.entries_max.min(ENTRIES_MAX) as usize
+        found.truncate(match is_outdated {
+            true => 0,
+            false => arguments.entries_max.min(ENTRIES_MAX) as usize,
         });
         let mut w = Writer::new();
         w.versioned(1, 1, |w| {
@@ -55,8 +53,7 @@ impl Osd {
             w.list(&found, |w, (_, finding)| w.blob(finding));
         });
         let result = if is_outdated { Errno::AGAIN.negative() } else { 0 };
-        self.reply_listing(key, result, w.into_bytes());
-        Ok(())
+        Ok((result, w.into_bytes()))
     }
 }
 

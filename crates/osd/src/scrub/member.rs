@@ -1,48 +1,60 @@
-//! Scrubs of other primaries, for which this OSD reads its copies.
+//! Scrubs of other primaries, for which this OSD reads its copies; messages and storage of all scrubs.
 
-use crate::Osd;
-use crate::cx::cx;
+use super::state::Scrubbed;
+use crate::cx::Cx;
+use crate::outbox::Outbox;
+use crate::sessions::peers::Peers;
 use crate::tokens::{ScrubTag, Token};
+use bytes::Bytes;
 use pg::message::Header;
 use pg::scrub::message::Body;
-use types::{OsdId, PgId};
+use std::collections::BTreeMap;
+use store::{Change, Collection, RequestKind, Transaction};
+use types::OsdId;
 
-impl Osd {
+impl Scrubbed<'_> {
     /// Performs reads for the scrub of another primary, and sends the answer.
-    pub(super) fn pump_member(&mut self, pg: PgId) {
-        while let Some(group) = self.groups.by_id.get_mut(&pg) {
-            if let Some((tag, kind)) = group.scrub.member.poll_request() {
-                let serial = group.serial;
-                self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::Member(tag) }, kind);
+    pub(super) fn advance_member(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
+        loop {
+            if let Some((tag, kind)) = self.scrub.member.poll_request() {
+                self.ask(cx.out, ScrubTag::Member(tag), kind);
                 continue;
             }
-            let Some((number, mut map)) = group.scrub.member.poll_answer() else { return };
-            let Some((primary, interval)) = group.scrub.member_of else { return };
-            if interval == group.pg.interval() {
+            let Some((number, mut map)) = self.scrub.member.poll_answer() else { return };
+            let Some((primary, interval)) = self.scrub.member_of else { return };
+            if interval == self.pg.interval() {
                 if let Some(map) = &mut map {
-                    self.add_to_index(pg, std::mem::take(&mut map.unindexed));
+                    self.add_to_index(cx.out, std::mem::take(&mut map.unindexed));
                 }
-                self.send_scrub(pg, primary, &Body::Map(number, map));
+                self.send(cx, peers, primary, &Body::Map(number, map));
             }
         }
     }
 
-    pub(super) fn send_scrub(&mut self, pg: PgId, to: OsdId, body: &Body) {
-        let Some(group) = self.groups.by_id.get(&pg) else { return };
-        let header = Header { pg, epoch: self.maps.map().epoch, interval: group.pg.interval() };
-        self.peers.send(cx!(self), to, body.encode(&header));
+    /// Sends a message to another member.
+    pub(super) fn send(&self, cx: &mut Cx<'_>, peers: &mut Peers, to: OsdId, body: &Body) {
+        let (pg, interval) = (self.pg.id(), self.pg.interval());
+        let header = Header { pg, epoch: cx.map.epoch, interval };
+        peers.send(cx, to, body.encode(&header));
     }
 
-    pub(super) fn promise_help(&mut self, pg: PgId, to: OsdId) {
-        let groups = &self.groups.by_id;
-        self.scrub.helped.retain(|pg, interval| {
-            groups.get(pg).is_some_and(|group| group.pg.interval() == *interval)
-        });
-        let is_free = self.scrub.helped.len() < self.env.options.max_scrubs.max(1);
-        if is_free {
-            let interval = self.groups.by_id[&pg].pg.interval();
-            self.scrub.helped.insert(pg, interval);
+    /// Sends a request to the store.
+    pub(super) fn ask(&self, out: &mut Outbox, tag: ScrubTag, kind: RequestKind) {
+        out.ask(Token::Scrub { pg: self.pg.id(), serial: self.serial, tag }, kind);
+    }
+
+    /// Restores pairs of the index of clones that stored heads imply; outdated ones do no harm.
+    pub(super) fn add_to_index(&self, out: &mut Outbox, pairs: BTreeMap<Bytes, Bytes>) {
+        if !pairs.is_empty() {
+            self.set_pairs(out, ScrubTag::StoreIndex, pairs);
         }
-        self.send_scrub(pg, to, &Body::Reserved(is_free));
+    }
+
+    /// Stores pairs of the group's own object.
+    pub(super) fn set_pairs(&self, out: &mut Outbox, tag: ScrubTag, pairs: BTreeMap<Bytes, Bytes>) {
+        let pg = self.pg.id();
+        let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
+        let changes = vec![(Collection(pg), change)];
+        self.ask(out, tag, RequestKind::Commit(Transaction { changes }));
     }
 }

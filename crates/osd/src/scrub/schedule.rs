@@ -1,23 +1,13 @@
 //! The schedule of scrubs.
 
-use super::{GroupScrub, Running};
-use crate::Osd;
-use crate::env::{Env, Stage};
-use crate::tokens::{ScrubTag, Token};
-use engine::{Duration, Time};
+use super::state::GroupScrub;
+use crate::env::Env;
+use engine::Duration;
 use maps::{OsdMap, OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
 use pg::Pg;
-use pg::scrub::{Forbidden, Intervals, Level, STAMPS_KEY, Stamps};
+use pg::scrub::{Forbidden, Intervals, Level, Order};
 use serde_json::{Value, json};
-use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{PgId, PoolId, UTime};
-
-/// How often the schedule is checked, if no event causes it earlier.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Pause after an aborted round.
-const RETRY: Duration = Duration::from_secs(1);
-const RETRY_STEP: Duration = Duration::from_millis(300);
-const RETRY_STEPS: u64 = 7;
 
 /// A group that may be scrubbed, the most urgent first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,106 +18,29 @@ struct Candidate {
     level: Level,
 }
 
-impl Osd {
-    /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
-    pub(crate) fn scrub_if_due(&mut self, now: Time) {
-        if self.env.stage != Stage::Up {
-            // Groups that become active cause the next check.
-            self.scrub.due = None;
-            return;
-        }
-        if self.scrub.due.is_none_or(|due| now < due) {
-            return;
-        }
-        self.scrub.due = Some(now + LOOK_INTERVAL);
-        self.drop_dead_scrubs(now);
-        self.load_stamps(now);
-        while self.scrub.own.len() < self.env.options.max_scrubs.max(1) {
-            let Some(Candidate { pg, level, .. }) = self.next_scrub(now) else { break };
-            let order = self.groups.by_id.get(&pg).and_then(|group| group.scrub.wanted(&group.pg));
-            self.begin_scrub(now, pg, order.map_or(level, |order| order.level), order);
-        }
-        let resting = self.groups.by_id.values().filter_map(|group| group.scrub.not_before);
-        let first = resting.filter(|not_before| *not_before > now).min();
-        self.scrub.due = self.scrub.due.into_iter().chain(first).min();
-    }
-
-    fn next_scrub(&self, now: Time) -> Option<Candidate> {
-        let groups = self.groups.by_id.iter().filter(|(_, group)| {
-            let scrub = &group.scrub;
-            group.pg.is_primary()
-                && group.pg.is_clean()
-                && scrub.running.is_none()
-                && scrub.not_before.is_none_or(|not_before| not_before <= now)
-        });
-        let candidates = groups.filter_map(|(pg, group)| {
-            let scrub = &group.scrub;
-            if group.scrub.wanted(&group.pg).is_some() || !scrub.repaired.is_empty() {
-                return Some(Candidate { due: UTime::ZERO, pg: *pg, level: Level::Light });
+/// The group to scrub next, with the level and the order that it performs.
+pub(crate) fn next<'a>(
+    env: &Env,
+    map: &OsdMap,
+    groups: impl Iterator<Item = (&'a Pg, &'a GroupScrub)>,
+) -> Option<(PgId, Level, Option<Order>)> {
+    let is_ready = |scrub: &GroupScrub| {
+        scrub.running.is_none() && scrub.not_before.is_none_or(|time| time <= env.now)
+    };
+    let candidates = groups
+        .filter(|(pg, scrub)| pg.is_primary() && pg.is_clean() && is_ready(scrub))
+        .filter_map(|(pg, scrub)| {
+            let order = scrub.wanted(pg);
+            if order.is_some() || !scrub.repaired.is_empty() {
+                let level = Level::Light;
+                return Some((Candidate { due: UTime::ZERO, pg: pg.id(), level }, order));
             }
-            let (intervals, forbidden) = rules(&self.env, self.maps.map(), pg.pool);
-            let (due, level) = scrub.stamps?.due(*pg, scrub.since?, &intervals, forbidden)?;
-            (due <= now.wall()).then_some(Candidate { due, pg: *pg, level })
+            let (intervals, forbidden) = rules(env, map, pg.id().pool);
+            let (due, level) = scrub.stamps?.due(pg.id(), scrub.since?, &intervals, forbidden)?;
+            (due <= env.now.wall()).then_some((Candidate { due, pg: pg.id(), level }, None))
         });
-        candidates.min()
-    }
-
-    /// Reads the scrub stamps of groups whose primary this OSD has become.
-    fn load_stamps(&mut self, now: Time) {
-        let unknown = self.groups.by_id.iter_mut().filter(|(_, group)| {
-            group.pg.is_primary() && group.pg.is_active() && group.scrub.stamps.is_none()
-        });
-        let mut asks = Vec::new();
-        for (pg, group) in unknown {
-            group.scrub.since.get_or_insert(now.wall());
-            if !std::mem::replace(&mut group.scrub.is_loading, true) {
-                asks.push((*pg, group.serial));
-            }
-        }
-        for (pg, serial) in asks {
-            let kind = RequestKind::OmapGet {
-                collection: Collection(pg),
-                object: pg::meta_object(pg),
-                keys: vec![STAMPS_KEY],
-            };
-            self.outbox.ask(Token::Scrub { pg, serial, tag: ScrubTag::LoadStamps }, kind);
-        }
-    }
-
-    /// Handles loaded scrub stamps.
-    pub(super) fn stamps_loaded(
-        &mut self,
-        now: Time,
-        pg: PgId,
-        outcome: Result<Outcome, StoreError>,
-    ) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        group.scrub.is_loading = false;
-        let stored = match outcome {
-            Ok(Outcome::OmapPairs(pairs)) => pairs.get(&STAMPS_KEY).cloned(),
-            _ => None,
-        };
-        let stamps = stored.map(|stored| codec::decode_all::<Stamps>("scrub stamps", &stored));
-        // Damaged stamps count as missing: the group is scrubbed.
-        let stamps = stamps.and_then(Result::ok).unwrap_or_default();
-        group.scrub.stamps.get_or_insert(stamps);
-        if stamps.errors.total() > 0 {
-            self.report.request(now);
-        }
-        self.keep_order(now, pg);
-    }
-
-    /// Schedules an aborted round again, with the objects it had to check.
-    pub(super) fn retry_scrub(&mut self, now: Time, pg: PgId, running: &Running) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        // Spread, so that aborted rounds do not collide again.
-        let again = now + RETRY + RETRY_STEP * (self.scrub.rounds % RETRY_STEPS) as u32;
-        let scrub = &mut group.scrub;
-        scrub.not_before = Some(again);
-        if group.pg.is_primary() {
-            scrub.repaired.extend(running.recheck.clone());
-        }
-    }
+    let (Candidate { pg, level, .. }, order) = candidates.min_by(|a, b| a.0.cmp(&b.0))?;
+    Some((pg, order.map_or(level, |order| order.level), order))
 }
 
 /// Next scrubs of the groups whose primary this OSD is (`dump_scrubs`).
