@@ -143,7 +143,7 @@ impl Osd {
             return;
         }
         self.grant_memory(now);
-        if !self.recovery.is_idle() {
+        if !self.recovery.scheduler.is_idle() {
             self.schedule_recovery(now);
         }
         if !self.groups.asking.is_empty() {
@@ -336,7 +336,7 @@ impl Daemon for Osd {
         ];
         let waits = self.groups.waits.first().map(|(until, _)| *until);
         let due = due.into_iter().chain([
-            self.recovery.due(),
+            self.recovery.scheduler.due(),
             self.leases.due(),
             self.scrub.due(),
             self.trim.due(),

@@ -1,12 +1,9 @@
 //! `mark_unfound_lost`: gives up objects of which no copy is left.
 
 use crate::commands::answer::{Asker, Sentence, Told};
-use crate::operations::request::{Nature, Origin, Request};
-use classes::Caller;
 use pg::Pg;
 use std::collections::BTreeMap;
-use types::{Epoch, Errno, HObject, PgId, SnapId, UTime};
-use wire::{OsdOp, OsdRequest, ShardPgId};
+use types::{Errno, HObject, PgId, SnapId};
 
 /// Commands that gave objects up and are not answered, because that is not durable yet.
 #[derive(Debug, Default)]
@@ -96,32 +93,4 @@ pub(crate) fn lost_objects(pg: &Pg, mode: &str) -> Result<Vec<HObject>, Sentence
         unfound.into_iter().partition(|object| object.snap == SnapId::HEAD);
     objects.extend(clones);
     Ok(objects)
-}
-
-/// The request that removes a lost object, of the command with this number.
-pub(crate) fn removal(
-    pg: PgId,
-    object: &HObject,
-    command: u64,
-    epoch: Epoch,
-    mtime: UTime,
-) -> Request {
-    let is_head = object.snap == SnapId::HEAD;
-    let message = OsdRequest {
-        pg: ShardPgId::replicated(pg),
-        map_epoch: epoch,
-        flags: 0,
-        request_id: Default::default(),
-        client_incarnation: 0,
-        mtime,
-        object: HObject::head_of(object),
-        ops: if is_head { vec![OsdOp::remove()] } else { Vec::new() },
-        snap_context: Default::default(),
-        retry_attempt: 0,
-        features: 0,
-    };
-    let origin = Origin::Lost { clone: object.snap, command };
-    let mut request = Request::new(origin, message, 0, Caller::default());
-    request.nature = Nature { may_write: true, ..Nature::default() };
-    request
 }

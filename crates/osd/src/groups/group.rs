@@ -11,7 +11,7 @@ use crate::recovery::scheduler::GroupRecovery;
 use crate::report::group_state::GroupReport;
 use crate::scrub::{GroupScrub, Scrubbed};
 use crate::tokens::Token;
-use crate::trim::GroupTrim;
+use crate::trim::{GroupTrim, Trimmed};
 use crate::watches::GroupWatches;
 use engine::Time;
 use pg::{Output, Pg};
@@ -76,6 +76,16 @@ impl Group {
         self.must_rest() && self.pg.is_settled() && self.queues.are_idle()
     }
 
+    /// The parts that trimming touches.
+    pub fn trimmed(&mut self) -> Trimmed<'_> {
+        Trimmed {
+            pg: &self.pg,
+            trim: &mut self.trim,
+            queue: &self.snapshots.removed,
+            generation: self.queues.generation,
+        }
+    }
+
     /// The parts that scrubs touch.
     pub fn scrubbed(&mut self) -> Scrubbed<'_> {
         Scrubbed {
@@ -113,9 +123,7 @@ impl Osd {
                 if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
                     self.groups.state_times.add(past);
                 }
-                if group.recovery.is_outdated(&group.pg) {
-                    self.note_recovery(pg);
-                }
+                self.recovery.scheduler.update(&group.pg, &mut group.recovery);
                 return;
             };
             let serial = group.serial;
@@ -157,7 +165,7 @@ impl Osd {
         self.drop_requests(now, pg);
         self.release(now, pg);
         if let Some(group) = self.groups.by_id.remove(&pg) {
-            self.recovery.forget(pg, &group.recovery);
+            self.recovery.scheduler.forget(pg, &group.recovery);
         }
     }
 }

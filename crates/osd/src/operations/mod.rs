@@ -9,6 +9,7 @@ mod lost_object;
 mod memory;
 pub(crate) mod object;
 pub(crate) mod objects;
+pub(crate) mod own;
 pub(crate) mod queues;
 mod replies;
 pub(crate) mod request;
@@ -19,7 +20,7 @@ mod turns;
 use copying::Copies;
 use engine::Time;
 use memory::Memory;
-use request::Request;
+use request::{Origin, Request};
 use requests::Requests;
 use types::PgId;
 
@@ -56,6 +57,11 @@ impl Operations {
     /// The same for checks of invariants, whose visits are not counted.
     pub fn checked(&self) -> impl Iterator<Item = (u64, &Request)> {
         self.requests.checked()
+    }
+
+    /// Whether a client has a request in progress.
+    pub fn has_clients(&self) -> bool {
+        self.iter().any(|(_, request)| matches!(request.origin, Origin::Client { .. }))
     }
 
     /// Adds a request that is not admitted yet, and returns its key.

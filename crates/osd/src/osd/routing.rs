@@ -9,12 +9,14 @@ use crate::cx::cx;
 use crate::env::Stage;
 use crate::groups::wants::Wants;
 use crate::maps::current::Applied;
+use crate::operations::own;
 use crate::operations::request::{Class, Request};
 use crate::report::repairs::FoundBy;
 use crate::report::{Subject, cluster_log};
 use crate::scrub::orders::order_of;
 use crate::scrub::{Found, schedule};
 use crate::tokens::ScrubTag;
+use crate::trim::{LOOKED_AT_MAX, Listed};
 use auth::RotatingSecrets;
 use engine::{ConnId, Duration, Message, Output, Time};
 use pg::message::Body;
@@ -336,7 +338,7 @@ impl Osd {
         let command = self.commands.lost.begin(asker, pg, objects.len());
         for object in objects {
             tracing::warn!(%pg, %object, "nobody has the object, and it is given up as asked");
-            let removal = lost::removal(pg, object, command, epoch, now.wall());
+            let removal = own::giving_up(pg, object, command, epoch, now.wall());
             let request = self.operations.insert(removal);
             self.start(now, pg, request);
         }
@@ -384,7 +386,8 @@ impl Osd {
             "scrub_purged_snaps" => {}
             "debug kick_recovery_wq" => {
                 let delay = integer(arguments, "delay")?.unwrap_or(0);
-                self.kick_recovery(self.env.now);
+                self.recovery.scheduler.kick();
+                self.schedule_recovery(self.env.now);
                 let said =
                     format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
                 return Ok(Told::Said(said));
@@ -539,6 +542,123 @@ impl Osd {
     pub(crate) fn keep_order(&mut self, _now: Time, pg: PgId) {
         if let Some(group) = self.groups.by_id.get_mut(&pg) {
             self.scrub.keep_order(cx!(self), &mut self.peers, &mut group.scrubbed());
+        }
+    }
+
+    /// Queues a group that may have snapshots to trim.
+    pub(crate) fn note_trim(&mut self, now: Time, pg: PgId) {
+        if let Some(group) = self.groups.by_id.get_mut(&pg) {
+            self.trim.note(now, &mut group.trimmed());
+        }
+    }
+
+    /// Begins steps of trimming in groups that are due.
+    pub(crate) fn trim_if_due(&mut self, now: Time) {
+        let groups = &self.groups.by_id;
+        let is_busy = |pg| groups.get(&pg).is_some_and(|group| group.trim.is_busy());
+        if !self.trim.begin_look(now, self.maps.map(), is_busy) {
+            return;
+        }
+        for _ in 0..LOOKED_AT_MAX {
+            let Some(pg) = self.trim.next() else { break };
+            if let Some(group) = self.groups.by_id.get_mut(&pg) {
+                self.trim.begin_step(now, &mut self.outbox, &mut group.trimmed());
+            }
+        }
+        self.trim.end_look(now);
+    }
+
+    /// Handles a page of the index of clones: starts a request for each clone, or ends the step.
+    pub(crate) fn trim_listed(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        generation: u64,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let epoch = self.epoch();
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        if group.queues.generation != generation {
+            return;
+        }
+        match group.trim.listed(pg, outcome) {
+            Listed::Nothing => {}
+            Listed::Ended { has_failed } => self.end_trim_step(pg, has_failed),
+            Listed::Clones(clones) => {
+                for (snap, clone) in clones {
+                    let request = own::trimming(pg, snap, &clone, epoch);
+                    let request = self.operations.insert(request);
+                    self.start(now, pg, request);
+                }
+            }
+        }
+    }
+
+    /// Notes that one object of a step is done or has failed.
+    pub(crate) fn trim_ended(&mut self, pg: PgId, succeeded: bool) {
+        let group = self.groups.by_id.get_mut(&pg);
+        if let Some(has_failed) = group.and_then(|group| group.trim.ended(succeeded)) {
+            self.end_trim_step(pg, has_failed);
+        }
+    }
+
+    fn end_trim_step(&mut self, pg: PgId, has_failed: bool) {
+        let has_clients = self.operations.has_clients();
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        if self.trim.end_step(&self.env, &mut group.trimmed(), has_failed, has_clients) {
+            self.report.request(self.env.now);
+        }
+    }
+
+    /// Starts recovery of as many objects as the limit allows.
+    pub(crate) fn schedule_recovery(&mut self, now: Time) {
+        if !self.recovery.scheduler.begin_turn(now) {
+            return;
+        }
+        let mut fruitless = 0;
+        while let Some(pg) = self.recovery.scheduler.take_next(&self.env, self.operations.len()) {
+            let group = self.groups.by_id.get_mut(&pg).expect("only groups that exist are queued");
+            let started = group.pg.recover_next();
+            self.pump_group(now, pg);
+            if !self.recovery.scheduler.note_start(&self.env, started, &mut fruitless) {
+                return;
+            }
+        }
+    }
+
+    /// Retries recovery that lacked space or a reservation.
+    pub(crate) fn retry_recovery(&mut self, now: Time) {
+        let waiting = self.groups.by_id.iter().filter(|(_, group)| group.pg.wants_retry());
+        let waiting: Vec<PgId> = waiting.map(|(pg, _)| *pg).collect();
+        for pg in waiting {
+            self.groups.by_id.get_mut(&pg).expect("it was just there").pg.retry_recovery();
+            self.pump_group(now, pg);
+        }
+    }
+
+    /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
+    /// informed by [`pg::Pg::reserved`]. A disk that is too full refuses to be a target.
+    pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
+        if primary.is_some() && self.usage.is_backfill_full() {
+            let group = self.groups.by_id.get_mut(&pg).expect("it has just asked");
+            return group.pg.reserved(primary, false);
+        }
+        self.recovery.reservations.ask(pg, primary);
+        self.grant_reservations(now);
+    }
+
+    /// Releases all reservations of a group, and its requests for any.
+    pub(crate) fn release(&mut self, now: Time, pg: PgId) {
+        self.recovery.reservations.release(pg);
+        self.grant_reservations(now);
+    }
+
+    fn grant_reservations(&mut self, now: Time) {
+        let places = self.env.options.max_backfills;
+        while let Some((pg, primary)) = self.recovery.reservations.grant(places) {
+            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
+            group.pg.reserved(primary, true);
+            self.pump_group(now, pg);
         }
     }
 }

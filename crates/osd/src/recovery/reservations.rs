@@ -5,8 +5,6 @@
 //! a target's reservation waits for no other one, which excludes deadlock. A target whose disk is
 //! too full refuses.
 
-use crate::Osd;
-use engine::Time;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::FastMap;
@@ -84,40 +82,23 @@ impl Reservations {
             "remote_reservations": self.targets.json(places),
         })
     }
-}
 
-impl Osd {
-    /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
-    /// informed by [`pg::Pg::reserved`].
-    pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
-        if primary.is_some() && self.usage.is_backfill_full() {
-            let group = self.groups.by_id.get_mut(&pg).expect("it has just asked");
-            return group.pg.reserved(primary, false);
-        }
+    /// Requests a reservation for a group: a local one, or one for a remote `primary`.
+    pub fn ask(&mut self, pg: PgId, primary: Option<OsdId>) {
         match primary {
-            None => self.recovery.reservations.own.ask(pg, None),
-            Some(_) => self.recovery.reservations.targets.ask(pg, primary),
+            None => self.own.ask(pg, None),
+            Some(_) => self.targets.ask(pg, primary),
         }
-        self.grant_reservations(now);
     }
 
     /// Releases all reservations of a group, and its requests for any.
-    pub(crate) fn release(&mut self, now: Time, pg: PgId) {
-        self.recovery.reservations.own.release(pg);
-        self.recovery.reservations.targets.release(pg);
-        self.grant_reservations(now);
+    pub fn release(&mut self, pg: PgId) {
+        self.own.release(pg);
+        self.targets.release(pg);
     }
 
-    fn grant_reservations(&mut self, now: Time) {
-        let places = self.env.options.max_backfills;
-        loop {
-            let Reservations { own, targets } = &mut self.recovery.reservations;
-            let Some((pg, primary)) = own.grant(places).or_else(|| targets.grant(places)) else {
-                return;
-            };
-            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
-            group.pg.reserved(primary, true);
-            self.pump_group(now, pg);
-        }
+    /// Grants one reservation, if one is free: the group that gets it, and the primary it is for.
+    pub fn grant(&mut self, places: usize) -> Option<(PgId, Option<OsdId>)> {
+        self.own.grant(places).or_else(|| self.targets.grant(places))
     }
 }

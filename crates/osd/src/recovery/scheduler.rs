@@ -5,7 +5,8 @@
 //! `osd_recovery_max_active` are in progress; while clients have requests in progress, a quarter of
 //! that, and at least `osd_recovery_sleep` apart.
 
-use crate::{Osd, limits};
+use crate::env::Env;
+use crate::limits;
 use engine::Time;
 use pg::Pg;
 use std::collections::BTreeSet;
@@ -31,13 +32,6 @@ pub(crate) struct Scheduler {
 pub(crate) struct GroupRecovery {
     active: usize,
     is_wanted: bool,
-}
-
-impl GroupRecovery {
-    /// Whether the scheduler's values are outdated.
-    pub fn is_outdated(&self, pg: &Pg) -> bool {
-        pg.recovering() != self.active || pg.wants_recovery() != self.is_wanted
-    }
 }
 
 impl Scheduler {
@@ -69,73 +63,55 @@ impl Scheduler {
         self.queue.remove(&pg);
         self.active -= known.active;
     }
-}
 
-impl Osd {
     /// Ends the pause.
-    pub(crate) fn kick_recovery(&mut self, now: Time) {
-        self.recovery.scheduler.next_start = None;
-        self.schedule_recovery(now);
+    pub fn kick(&mut self) {
+        self.next_start = None;
     }
 
-    /// Updates the scheduler from the state of a group.
-    pub(crate) fn note_recovery(&mut self, pg: PgId) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        let active = group.pg.recovering();
-        if active != group.recovery.active {
-            self.recovery.scheduler.active =
-                self.recovery.scheduler.active + active - group.recovery.active;
-            group.recovery.active = active;
-        }
-        let wants = group.pg.wants_recovery();
-        if wants != group.recovery.is_wanted {
-            group.recovery.is_wanted = wants;
-            self.recovery.scheduler.note(pg, wants);
+    /// Takes over the values of a group.
+    pub fn update(&mut self, pg: &Pg, known: &mut GroupRecovery) {
+        let active = pg.recovering();
+        self.active = self.active + active - known.active;
+        known.active = active;
+        let wants = pg.wants_recovery();
+        if wants != known.is_wanted {
+            known.is_wanted = wants;
+            self.note(pg.id(), wants);
         }
     }
 
-    fn recovery_limit(&self) -> usize {
-        let limit = self.env.options.recovery_max_active;
-        match self.operations.len() {
-            0 => limit,
-            _ => limit.div_ceil(BUSY_SHARE),
-        }
+    /// Whether objects may be recovered now; ends a pause that is over.
+    pub fn begin_turn(&mut self, now: Time) -> bool {
+        let may_start = self.next_start.is_none_or(|next| next <= now);
+        self.next_start.take_if(|_| may_start);
+        may_start
     }
 
-    /// Starts recovery of as many objects as the limit allows.
-    pub(crate) fn schedule_recovery(&mut self, now: Time) {
-        if self.recovery.scheduler.next_start.is_some_and(|next| next > now) {
-            return;
-        }
-        self.recovery.scheduler.next_start = None;
-        let mut fruitless = 0;
-        while self.recovery.scheduler.active < self.recovery_limit() {
-            let Some(pg) = self.recovery.scheduler.next() else { return };
-            self.recovery.scheduler.last = Some(pg);
-            let group = self.groups.by_id.get_mut(&pg).expect("only groups that exist are queued");
-            let started = group.pg.recover_next();
-            self.pump_group(now, pg);
-            let pause = self.env.options.recovery_sleep;
-            if started && !pause.is_zero() {
-                self.recovery.scheduler.next_start = Some(now + pause);
-                return;
-            }
-            fruitless += usize::from(!started);
-            if fruitless == limits::FRUITLESS_SEARCHES_MAX {
-                // The others are searched in the next turn.
-                self.recovery.scheduler.next_start = Some(now);
-                return;
-            }
-        }
+    /// The next group to recover an object, as far as the limit allows, which is lower while there
+    /// are `requests` of clients in progress.
+    pub fn take_next(&mut self, env: &Env, requests: usize) -> Option<PgId> {
+        let limit = env.options.recovery_max_active;
+        let limit = if requests == 0 { limit } else { limit.div_ceil(BUSY_SHARE) };
+        let next = if self.active < limit { self.next() } else { None };
+        self.last = next.or(self.last);
+        next
     }
 
-    /// Retries recovery that lacked space or a reservation.
-    pub(crate) fn retry_recovery(&mut self, now: Time) {
-        let waiting = self.groups.by_id.iter().filter(|(_, group)| group.pg.wants_retry());
-        let waiting: Vec<PgId> = waiting.map(|(pg, _)| *pg).collect();
-        for pg in waiting {
-            self.groups.by_id.get_mut(&pg).expect("it was just there").pg.retry_recovery();
-            self.pump_group(now, pg);
+    /// Notes whether the group began to recover an object, after so many `fruitless` searches in
+    /// this turn. Returns whether the turn goes on.
+    pub fn note_start(&mut self, env: &Env, started: bool, fruitless: &mut usize) -> bool {
+        let pause = env.options.recovery_sleep;
+        if started && !pause.is_zero() {
+            self.next_start = Some(env.now + pause);
+            return false;
         }
+        *fruitless += usize::from(!started);
+        if *fruitless == limits::FRUITLESS_SEARCHES_MAX {
+            // The others are searched in the next turn.
+            self.next_start = Some(env.now);
+            return false;
+        }
+        true
     }
 }

@@ -232,7 +232,8 @@ fn usage_report(usage: &Usage) -> OsdUsage {
 
 fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
     let rests = if group.is_at_rest() { pg_state::PREMERGE } else { 0 };
-    let work = group.scrub.state_bits() | group.trim_state_bits();
+    let work = group.scrub.state_bits()
+        | group.trim.state_bits(group.pg.is_clean(), &group.snapshots.removed);
     let state = state_bits(&group.pg) | work | rests;
     if group.report.reported.0 != state {
         group.report.reported = (state, now);
@@ -273,7 +274,7 @@ fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
         omap_bytes: stamps.omaps.size.bytes,
         large_omaps: stamps.omaps.large_objects,
         repaired: group.scrub.repairs(),
-        snaptrim_queue: group.left_to_trim(),
+        snaptrim_queue: group.trim.left(&group.snapshots.removed),
         purged_snaps: group.trim.purged().intervals().collect(),
         ..PgStat::default()
     }

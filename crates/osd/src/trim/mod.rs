@@ -10,19 +10,17 @@
 //!
 //! No progress is stored: after a change of the primary, the index holds what is left.
 
-use crate::Osd;
-use crate::groups::Group;
-use crate::operations::request::{Nature, Origin, Request};
+use crate::env::Env;
+use crate::outbox::Outbox;
 use crate::tokens::Token;
-use classes::Caller;
 use engine::{Duration, Time};
-use maps::{OsdMapFlags, SnapIntervals};
+use maps::{OsdMap, OsdMapFlags, SnapIntervals};
+use pg::Pg;
 use pg::snaps::{decode_index_key, index_keys_of};
 use std::collections::BTreeSet;
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, PgId, SnapId};
 use wire::internal::pg_state::{SNAPTRIM, SNAPTRIM_WAIT};
-use wire::{OsdRequest, ShardPgId};
 
 /// Objects of one step.
 const STEP_OBJECTS: usize = 16;
@@ -30,7 +28,7 @@ const STEP_BYTES_MAX: usize = 64 << 10;
 /// Groups that an OSD trims at once (`osd_max_trimming_pgs`).
 const GROUPS_MAX: usize = 2;
 /// Groups that one turn examines.
-const LOOKED_AT_MAX: usize = 64;
+pub(crate) const LOOKED_AT_MAX: usize = 64;
 /// Pause before a group is tried again that cannot be trimmed now.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -61,6 +59,62 @@ impl GroupTrim {
         &self.purged
     }
 
+    /// Number of snapshots of the queue that are still to be trimmed here. What is purged is a part
+    /// of the queue.
+    pub fn left(&self, queue: &SnapIntervals) -> u64 {
+        queue.len().saturating_sub(self.purged.len())
+    }
+
+    fn next(&self, queue: &SnapIntervals) -> Option<SnapId> {
+        queue.first_not_in(&self.purged)
+    }
+
+    /// Whether a step is in progress.
+    pub fn is_busy(&self) -> bool {
+        self.step.is_some()
+    }
+
+    /// State bits of snapshot trimming.
+    pub fn state_bits(&self, is_clean: bool, queue: &SnapIntervals) -> u64 {
+        match (is_clean, &self.step) {
+            (true, Some(_)) => SNAPTRIM,
+            (true, None) if self.next(queue).is_some() => SNAPTRIM_WAIT,
+            _ => 0,
+        }
+    }
+
+    /// Handles a page of the index.
+    pub fn listed(&mut self, pg: PgId, outcome: Result<Outcome, StoreError>) -> Listed {
+        let Some(step) = &mut self.step else { return Listed::Nothing };
+        let keys = match outcome {
+            Ok(Outcome::OmapPage(page)) => page.pairs.into_keys(),
+            Err(StoreError::NoObject { .. }) => Default::default(),
+            other => {
+                tracing::error!(%pg, ?other, "the index of clones cannot be read");
+                return Listed::Ended { has_failed: true };
+            }
+        };
+        let clones: Vec<(SnapId, HObject)> =
+            keys.filter_map(|key| decode_index_key(&key)).collect();
+        if clones.is_empty() {
+            self.purged.insert(step.snap);
+            tracing::debug!(%pg, snap = step.snap.0, "nothing is left of a removed snapshot");
+            return Listed::Ended { has_failed: false };
+        }
+        step.left = Some(clones.len());
+        Listed::Clones(clones)
+    }
+
+    /// Notes that one object of a step is done or has failed. After the last one, returns whether
+    /// one has failed.
+    pub fn ended(&mut self, succeeded: bool) -> Option<bool> {
+        let step = self.step.as_mut()?;
+        let left = step.left.as_mut()?;
+        step.has_failed |= !succeeded;
+        *left -= 1;
+        (*left == 0).then_some(step.has_failed)
+    }
+
     /// Restarts, after a change of the members.
     pub fn begin_anew(&mut self) {
         *self = GroupTrim::default();
@@ -74,24 +128,24 @@ impl GroupTrim {
     }
 }
 
-impl Group {
-    /// Number of snapshots that are still to be trimmed here. `purged` is a part of the queue.
-    pub fn left_to_trim(&self) -> u64 {
-        self.snapshots.removed.len().saturating_sub(self.trim.purged.len())
-    }
+/// The outcome of reading a page of the index.
+pub(crate) enum Listed {
+    /// No step is in progress.
+    Nothing,
+    /// Clones to trim, each with the snapshot that it is to lose.
+    Clones(Vec<(SnapId, HObject)>),
+    /// The step ends.
+    Ended { has_failed: bool },
+}
 
-    fn next_to_trim(&self) -> Option<SnapId> {
-        self.snapshots.removed.first_not_in(&self.trim.purged)
-    }
-
-    /// State bits of snapshot trimming.
-    pub fn trim_state_bits(&self) -> u64 {
-        match (self.pg.is_clean(), &self.trim.step) {
-            (true, Some(_)) => SNAPTRIM,
-            (true, None) if self.next_to_trim().is_some() => SNAPTRIM_WAIT,
-            _ => 0,
-        }
-    }
+/// The parts of a group that trimming touches.
+pub(crate) struct Trimmed<'a> {
+    pub pg: &'a Pg,
+    pub trim: &'a mut GroupTrim,
+    /// Snapshots whose removal has begun.
+    pub queue: &'a SnapIntervals,
+    /// Changes with the members: the completion of an earlier read is ignored.
+    pub generation: u64,
 }
 
 /// The groups that have snapshots to trim.
@@ -134,7 +188,7 @@ impl Trims {
     }
 
     /// The next group to start a step, unless the limit is reached.
-    fn next(&mut self) -> Option<PgId> {
+    pub fn next(&mut self) -> Option<PgId> {
         if self.busy.len() >= GROUPS_MAX {
             return None;
         }
@@ -144,64 +198,48 @@ impl Trims {
         }
         self.queue.pop_first()
     }
-}
 
-impl Osd {
     /// Queues a group that may have snapshots to trim.
-    pub(crate) fn note_trim(&mut self, now: Time, pg: PgId) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+    pub fn note(&mut self, now: Time, group: &mut Trimmed<'_>) {
         group.trim.since = group.pg.info().last_update;
-        if group.pg.is_primary() && group.next_to_trim().is_some() {
-            self.trim.queue.insert(pg);
-            self.trim.look_at(now);
+        if group.pg.is_primary() && group.trim.next(group.queue).is_some() {
+            self.queue.insert(group.pg.id());
+            self.look_at(now);
         }
     }
 
-    /// Begins steps of groups that are due.
-    pub(crate) fn trim_if_due(&mut self, now: Time) {
-        if self.trim.due.is_none_or(|due| now < due) {
-            return;
+    /// Whether to begin steps of groups that are due; if so, [`Trims::begin_step`] begins each.
+    /// `is_busy` says whether a step of a group is in progress.
+    pub fn begin_look(&mut self, now: Time, map: &OsdMap, is_busy: impl Fn(PgId) -> bool) -> bool {
+        if self.due.is_none_or(|due| now < due) {
+            return false;
         }
-        self.trim.due = None;
+        self.due = None;
         // The map that clears the flag queues all groups again.
-        if self.maps.map().flags.contains(OsdMapFlags::NOSNAPTRIM) {
-            return;
+        if map.flags.contains(OsdMapFlags::NOSNAPTRIM) {
+            return false;
         }
-        self.trim.wake(now);
-        let groups = &self.groups.by_id;
+        self.wake(now);
         // A step is forgotten when the members change.
-        self.trim.busy.retain(|pg| groups.get(pg).is_some_and(|group| group.trim.step.is_some()));
-        for _ in 0..LOOKED_AT_MAX {
-            let Some(pg) = self.trim.next() else { break };
-            let group = self.groups.by_id.get(&pg).filter(|group| group.pg.is_primary());
-            // The end of its step queues it again.
-            let Some(group) = group else { continue };
-            if group.trim.step.is_some() || group.next_to_trim().is_none() {
-                continue;
-            }
-            let is_ready = group.pg.is_clean() && group.pg.committed() >= group.trim.since;
-            let again = if is_ready { group.trim.not_before } else { now + RETRY };
-            match again <= now {
-                true => self.begin_step(pg),
-                false => drop(self.trim.resting.insert((again, pg))),
-            }
-        }
-        if let Some((until, _)) = self.trim.resting.first() {
-            self.trim.look_at(*until);
-        }
-        let has_place = self.trim.busy.len() < GROUPS_MAX;
-        match self.trim.queue.is_empty() {
-            true => {}
-            false if has_place => self.trim.look_at(now),
-            // The end of a step triggers this, too, but not after a change of the members.
-            false => self.trim.look_at(now + RETRY),
-        }
+        self.busy.retain(|pg| is_busy(*pg));
+        true
     }
 
-    fn begin_step(&mut self, pg: PgId) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        let Some(snap) = group.next_to_trim() else { return };
-        self.trim.busy.insert(pg);
+    /// Begins a step of a group, or lets the group pause if it is not ready.
+    pub fn begin_step(&mut self, now: Time, out: &mut Outbox, group: &mut Trimmed<'_>) {
+        // The end of its step queues it again.
+        if !group.pg.is_primary() || group.trim.is_busy() {
+            return;
+        }
+        let Some(snap) = group.trim.next(group.queue) else { return };
+        let pg = group.pg.id();
+        let is_ready = group.pg.is_clean() && group.pg.committed() >= group.trim.since;
+        let again = if is_ready { group.trim.not_before } else { now + RETRY };
+        if again > now {
+            self.resting.insert((again, pg));
+            return;
+        }
+        self.busy.insert(pg);
         group.trim.step = Some(Step { snap, left: None, has_failed: false });
         let kind = RequestKind::OmapList {
             collection: Collection(pg),
@@ -211,95 +249,43 @@ impl Osd {
             entries_max: STEP_OBJECTS,
             bytes_max: STEP_BYTES_MAX,
         };
-        let generation = group.queues.generation;
-        self.outbox.ask(Token::Trim { pg, generation }, kind);
+        out.ask(Token::Trim { pg, generation: group.generation }, kind);
     }
 
-    /// Handles a page of the index: starts a request for each clone, or notes that the snapshot is purged.
-    pub(crate) fn trim_listed(
-        &mut self,
-        now: Time,
-        pg: PgId,
-        generation: u64,
-        outcome: Result<Outcome, StoreError>,
-    ) {
-        let group =
-            self.groups.by_id.get_mut(&pg).filter(|group| group.queues.generation == generation);
-        let Some(group) = group else { return };
-        let Some(step) = &mut group.trim.step else { return };
-        let keys = match outcome {
-            Ok(Outcome::OmapPage(page)) => page.pairs.into_keys(),
-            Err(StoreError::NoObject { .. }) => Default::default(),
-            other => {
-                tracing::error!(%pg, ?other, "the index of clones cannot be read");
-                return self.end_step(now, pg, true);
-            }
-        };
-        let clones: Vec<(SnapId, HObject)> =
-            keys.filter_map(|key| decode_index_key(&key)).collect();
-        if clones.is_empty() {
-            group.trim.purged.insert(step.snap);
-            tracing::debug!(%pg, snap = step.snap.0, "nothing is left of a removed snapshot");
-            return self.end_step(now, pg, false);
+    /// Ends a look: notes when the next one is due.
+    pub fn end_look(&mut self, now: Time) {
+        if let Some((until, _)) = self.resting.first() {
+            self.look_at(*until);
         }
-        step.left = Some(clones.len());
-        for (snap, clone) in clones {
-            let request = self.operations.insert(self.trim_request(pg, snap, &clone));
-            self.start(now, pg, request);
-        }
-    }
-
-    fn trim_request(&self, pg: PgId, snap: SnapId, clone: &HObject) -> Request {
-        let message = OsdRequest {
-            pg: ShardPgId::replicated(pg),
-            map_epoch: self.epoch(),
-            flags: 0,
-            request_id: Default::default(),
-            client_incarnation: 0,
-            mtime: Default::default(),
-            object: clone.at(SnapId::HEAD),
-            ops: Vec::new(),
-            snap_context: Default::default(),
-            retry_attempt: 0,
-            features: 0,
-        };
-        let origin = Origin::SnapTrim { snap, clone: clone.snap };
-        let mut request = Request::new(origin, message, 0, Caller::default());
-        request.nature = Nature { may_write: true, ..Nature::default() };
-        request
-    }
-
-    /// Notes that one object of a step is done or has failed.
-    pub(crate) fn trim_ended(&mut self, pg: PgId, succeeded: bool) {
-        let now = self.env.now;
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        let Some(step) = &mut group.trim.step else { return };
-        let Some(left) = &mut step.left else { return };
-        step.has_failed |= !succeeded;
-        *left -= 1;
-        if *left == 0 {
-            let has_failed = step.has_failed;
-            self.end_step(now, pg, has_failed);
+        let has_place = self.busy.len() < GROUPS_MAX;
+        match self.queue.is_empty() {
+            true => {}
+            false if has_place => self.look_at(now),
+            // The end of a step triggers this, too, but not after a change of the members.
+            false => self.look_at(now + RETRY),
         }
     }
 
     /// Ends a step. The next one begins immediately unless clients have requests in progress.
-    fn end_step(&mut self, now: Time, pg: PgId, has_failed: bool) {
-        let is_client = |request: &Request| matches!(request.origin, Origin::Client { .. });
-        let has_clients = self.operations.iter().any(|(_, request)| is_client(request));
+    /// Returns whether no snapshot is left to trim.
+    pub fn end_step(
+        &mut self,
+        env: &Env,
+        group: &mut Trimmed<'_>,
+        has_failed: bool,
+        has_clients: bool,
+    ) -> bool {
         let pause = match has_failed {
             true => RETRY,
-            false if has_clients => self.env.options.snap_trim_sleep,
+            false if has_clients => env.options.snap_trim_sleep,
             false => Duration::ZERO,
         };
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        let pg = group.pg.id();
         group.trim.step = None;
-        group.trim.not_before = now + pause;
-        self.trim.busy.remove(&pg);
-        self.trim.queue.insert(pg);
-        if group.next_to_trim().is_none() {
-            self.report.request(now);
-        }
-        self.trim.look_at(now + pause);
+        group.trim.not_before = env.now + pause;
+        self.busy.remove(&pg);
+        self.queue.insert(pg);
+        self.look_at(env.now + pause);
+        group.trim.next(group.queue).is_none()
     }
 }

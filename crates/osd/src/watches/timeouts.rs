@@ -1,14 +1,10 @@
 //! The end of watches whose clients are silent or blocklisted.
 
-use crate::operations::request::{Origin, Request};
+use crate::operations::own::unwatching;
 use crate::{Osd, limits};
-use classes::Caller;
 use engine::Time;
 use pg::WatcherKey;
-use types::{Errno, HObject, PgId, RequestId};
-use wire::op::watch_op;
-use wire::osd_op::WatchArguments;
-use wire::{OsdOp, OsdRequest, ShardPgId};
+use types::{Errno, HObject, PgId};
 
 impl Osd {
     /// Ends notifications and watches whose time is up.
@@ -77,7 +73,8 @@ impl Osd {
         let ended = watches.iter().filter(|(_, watch)| self.maps.map().is_blocklisted(&watch.addr));
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
         for key in ended {
-            let removal = self.removal(pg, object.clone(), key);
+            let removal = unwatching(pg, object.clone(), key, self.epoch());
+            let removal = self.operations.insert(removal);
             self.operations.assign(removal, pg);
             let request = self.operations.get_mut(removal).expect("it was just made");
             request.nature.may_write = true;
@@ -90,32 +87,8 @@ impl Osd {
 
     /// Removes a watcher from its object, by a request of our own.
     pub(super) fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
-        let request = self.removal(pg, object, key);
+        let request = unwatching(pg, object, key, self.epoch());
+        let request = self.operations.insert(request);
         self.admit(now, request);
-    }
-
-    /// A request that removes a watcher; not admitted yet.
-    fn removal(&mut self, pg: PgId, object: HObject, key: WatcherKey) -> u64 {
-        let op = WatchArguments {
-            cookie: key.cookie,
-            op: watch_op::UNWATCH,
-            ..WatchArguments::default()
-        };
-        let request = RequestId { name: key.name, ..RequestId::default() };
-        let caller = Caller { request, ..Caller::default() };
-        let message = OsdRequest {
-            pg: ShardPgId::replicated(PgId { pool: pg.pool, seed: object.hash }),
-            map_epoch: self.epoch(),
-            flags: 0,
-            request_id: request,
-            client_incarnation: 0,
-            mtime: types::UTime::ZERO,
-            object,
-            ops: vec![OsdOp::watch(op)],
-            snap_context: Default::default(),
-            retry_attempt: 0,
-            features: 0,
-        };
-        self.operations.insert(Request::new(Origin::WatchTimeout, message, 0, caller))
     }
 }

@@ -31,7 +31,7 @@ const SPREAD_TYPES: [(&str, &str, usize); 19] = [
     ("msgr", "Session", 6),
     ("osd", "Context", 13),
     ("osd", "Maps", 6),
-    ("osd", "Osd", 30),
+    ("osd", "Osd", 27),
     ("pg", "Core", 5),
     ("pg", "Pg", 19),
     ("rados", "Objecter", 4),
