@@ -674,7 +674,7 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     assert!(lone.is_active() && !lone.osd.is_behind());
     // All groups begin an interval. Inputs are held meanwhile, and handled then.
     pool.size = 2;
-    let before = lone.osd.maps.turns();
+    let before = lone.osd.maps.distribution.turns();
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     let tid = lone.send(conn, "object", append(1), 0);
     assert!(lone.osd.maps.is_telling() && lone.replies.is_empty());
@@ -689,7 +689,7 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     assert!(matches!(verdict, AuthVerdict::More { .. }), "others are let in");
     assert!(lone.osd.maps.is_telling());
     lone.wait(2);
-    assert!(lone.osd.maps.turns() - before >= 4);
+    assert!(lone.osd.maps.distribution.turns() - before >= 4);
     assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));
 }
 

@@ -4,7 +4,7 @@ use crate::Osd;
 use crate::env::Stage;
 use crate::groups::Group;
 use crate::maps::telling::{Job, Task, Telling, Then};
-use engine::{ConnId, Time};
+use engine::Time;
 use maps::{OsdMap, stable_bits};
 use pg::{MapChange, Members, OsdStatus, Osds};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Osd {
     /// All groups have handled the new map and stored their intervals.
     fn map_is_told(&mut self, now: Time) {
         if self.groups.split_merge.is_idle() {
-            self.store_map();
+            self.maps.store(&mut self.outbox);
         }
         self.heartbeats.choose_anew();
         self.resend_copies(now);
@@ -60,7 +60,7 @@ impl Osd {
         let (map, is_gap) = (self.maps.map(), self.maps.is_gap());
         let rest = Vec::from_iter(all).into_iter();
         let task = Task::Tell(Telling { osds: Arc::new(statuses(map)), is_gap });
-        self.maps.begin(Job { rest, task, then });
+        self.maps.distribution.begin(Job { rest, task, then });
         self.go_on_placing(now);
     }
 
@@ -106,7 +106,7 @@ impl Osd {
         self.take_pool_snapshots(self.env.now);
         self.pump_groups(now);
         self.peers_changed();
-        self.told(then);
+        self.maps.distribution.note_told(then);
     }
 
     /// Work that must wait until groups have stored the intervals that it began.
@@ -160,7 +160,7 @@ impl Osd {
         let was_due = group.pg.is_store_due();
         group.pg.handle_map(change, members);
         if group.pg.is_store_due() && !was_due {
-            self.maps.must_store(pg);
+            self.maps.distribution.must_store(pg);
         }
         if !group.pg.is_primary() {
             // No replica has the order, and it must not be repeated if this OSD becomes primary again.
@@ -173,17 +173,6 @@ impl Osd {
             let first = group.primary_since.is_none();
             group.primary_since = if first { up_from } else { Some(epoch) };
         }
-    }
-
-    /// Sends a client that is behind the maps that it lacks; clients rely on it. `known` is the
-    /// epoch of its request.
-    pub(crate) fn share_map(&mut self, conn: ConnId, known: Epoch) {
-        let newest = self.epoch();
-        let Some(session) = self.clients.get_mut(conn) else { return };
-        let Some(known) = session.note_map(known, newest) else { return };
-        let features = session.peer.features;
-        let message = self.maps.share(known, features);
-        self.send(conn, message);
     }
 }
 

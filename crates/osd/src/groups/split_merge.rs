@@ -206,7 +206,7 @@ impl Osd {
             group.pg.take_shape();
         }
         if self.groups.split_merge.jobs.is_empty() {
-            self.store_map();
+            self.maps.store(&mut self.outbox);
             if std::mem::take(&mut self.groups.split_merge.missed_maps) {
                 self.monitor.ask_for_maps(cx!(self));
             }

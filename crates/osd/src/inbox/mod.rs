@@ -91,7 +91,7 @@ impl Osd {
     /// Whether work is left for the next turn that must precede further inputs; the host should
     /// call at once.
     pub(crate) fn is_behind(&self) -> bool {
-        let is_empty = !self.maps.has_waiting() && self.inbox.waiting.is_empty();
+        let is_empty = !self.maps.distribution.has_waiting() && self.inbox.waiting.is_empty();
         self.maps.is_telling() || self.inbox.has_ready() || !is_empty
     }
 
@@ -135,7 +135,7 @@ impl Osd {
     /// Maps precede all other held inputs, as these seldom depend on an older map.
     fn hold_maps(&mut self, now: Time, conn: ConnId, message: &Message) {
         match OsdMapMessage::decode(message) {
-            Ok(maps) => self.maps.push(maps, message.len()),
+            Ok(maps) => self.maps.distribution.push_maps(maps, message.len()),
             Err(error) => self.end_session(now, conn, &error),
         }
         while self.holds_too_much() {
@@ -159,7 +159,7 @@ impl Osd {
     }
 
     fn holds_too_much(&self) -> bool {
-        let (maps, map_bytes) = self.maps.waiting();
+        let (maps, map_bytes) = self.maps.distribution.waiting();
         let (inputs, bytes) = (self.inbox.waiting.len() + maps, self.inbox.bytes + map_bytes);
         bytes > limits::HELD_BYTES_MAX || inputs > limits::HELD_INPUTS_MAX
     }
@@ -177,7 +177,10 @@ impl Osd {
 
     pub(crate) fn take_held(&mut self, now: Time) {
         for _ in 0..limits::HELD_INPUTS_PER_TURN {
-            if self.maps.is_telling() || self.inbox.early.is_ready() || self.maps.has_waiting() {
+            if self.maps.is_telling()
+                || self.inbox.early.is_ready()
+                || self.maps.distribution.has_waiting()
+            {
                 return;
             }
             let Some(input) = self.inbox.pop() else { return };

@@ -2,9 +2,8 @@
 
 use super::Maps;
 use bytes::Bytes;
-use maps::{Incremental, Mapping, OsdMap};
-use std::collections::BTreeSet;
-use types::{Epoch, OsdId, PgId};
+use maps::{Incremental, OsdMap};
+use types::Epoch;
 use wire::OsdMapMessage;
 
 /// The outcome of looking for a newer map in a message.
@@ -19,21 +18,6 @@ pub(crate) enum Applied {
 }
 
 impl Maps {
-    /// The newest map.
-    pub fn map(&self) -> &OsdMap {
-        &self.map
-    }
-
-    /// Lends the map to a function that changes other parts of the OSD; until it is returned, there
-    /// is an empty one in its place.
-    pub fn take_map(&mut self) -> OsdMap {
-        std::mem::take(&mut self.map)
-    }
-
-    pub fn return_map(&mut self, map: OsdMap) {
-        self.map = map;
-    }
-
     /// Applies the next map of a message whose oldest one is `first`.
     pub fn apply_next(&mut self, message: &OsdMapMessage, first: Epoch) -> Applied {
         let mut epoch = first.max(self.map.epoch.next());
@@ -82,26 +66,5 @@ impl Maps {
             tracing::error!(epoch = %increment.epoch, %error, "an increment does not fit the map");
         }
         applied.is_ok()
-    }
-
-    /// The groups that must handle the newest map: those that it may assign to this OSD, and
-    /// `others`.
-    pub fn groups_to_tell(
-        &mut self,
-        own: OsdId,
-        others: impl Iterator<Item = PgId>,
-    ) -> BTreeSet<PgId> {
-        self.candidates.update(&self.map, own);
-        self.candidates.with(others)
-    }
-
-    /// The up and acting set of a group under the map that the groups are told; `map` is that map.
-    pub fn mapping(&self, map: &OsdMap, pg: PgId) -> Mapping {
-        self.candidates.mapping(map, pg)
-    }
-
-    /// The oldest epoch from which clients can be sent increments.
-    pub fn oldest_increment(&self) -> Option<Epoch> {
-        self.history.oldest()
     }
 }

@@ -1,26 +1,37 @@
 //! Snapshots of each pool whose removal this OSD has learned of.
 
-use super::Maps;
+use bytes::Bytes;
 use maps::{OsdMap, SnapIntervals};
 use std::collections::BTreeMap;
 use types::PoolId;
 
-/// Adds the snapshots that a map removes to those known as removed.
-pub(super) fn note_removed(gone: &mut BTreeMap<PoolId, SnapIntervals>, map: &OsdMap) {
-    gone.retain(|pool, _| map.pools.contains_key(pool));
-    for (pool, removed) in &map.removed_snaps_queue {
-        gone.entry(*pool).or_default().union(removed);
-    }
+/// Removed snapshots of each pool, according to the maps so far.
+#[derive(Debug, Default)]
+pub(crate) struct RemovedSnaps {
+    by_pool: BTreeMap<PoolId, SnapIntervals>,
 }
 
-impl Maps {
-    /// Adds those that the newest map removes.
-    pub fn note_removed_snaps(&mut self) {
-        note_removed(&mut self.removed_snaps, &self.map);
+impl RemovedSnaps {
+    /// Adds the snapshots that a map removes.
+    pub fn note(&mut self, map: &OsdMap) {
+        self.by_pool.retain(|pool, _| map.pools.contains_key(pool));
+        for (pool, removed) in &map.removed_snaps_queue {
+            self.by_pool.entry(*pool).or_default().union(removed);
+        }
     }
 
     /// The removed snapshots of a pool; `None` if it never had any.
-    pub fn removed_snaps(&self, pool: PoolId) -> Option<&SnapIntervals> {
-        self.removed_snaps.get(&pool)
+    pub fn of(&self, pool: PoolId) -> Option<&SnapIntervals> {
+        self.by_pool.get(&pool)
+    }
+
+    pub(super) fn to_bytes(&self) -> Bytes {
+        codec::encode_to_bytes(&self.by_pool)
+    }
+
+    /// Empty if the bytes are damaged.
+    pub(super) fn from_bytes(bytes: &Bytes) -> Self {
+        let by_pool = codec::decode_all("removed snapshots", bytes).unwrap_or_default();
+        RemovedSnaps { by_pool }
     }
 }

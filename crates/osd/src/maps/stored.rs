@@ -8,17 +8,15 @@
 //! A map is stored after the changes that groups store because of it. So the stored state of groups
 //! is never older than the stored map.
 
-use super::Maps;
-use super::removed_snaps::note_removed;
-use crate::Osd;
+use super::removed_snaps::RemovedSnaps;
+use crate::outbox::Outbox;
 use crate::tokens::Token;
 use bytes::Bytes;
-use engine::Time;
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use store::{Change, Collection, OmapPage, Outcome, RequestKind, StoreError, Transaction};
 use types::features::SUPPORTED;
-use types::{Epoch, HObject, PgId, PoolId};
+use types::{Epoch, HObject, OsdId, PgId, PoolId};
 
 /// The id of no real pool.
 pub(crate) const OWN_POOL: PoolId = PoolId(-1);
@@ -44,6 +42,79 @@ pub(crate) struct StoredMaps {
 }
 
 impl StoredMaps {
+    /// Whether the stored map has not been read yet.
+    pub fn is_loading(&self) -> bool {
+        self.is_loading
+    }
+
+    /// The store refused a map: the next one is stored in full.
+    pub fn store_failed(&mut self) {
+        self.increments = None;
+    }
+
+    /// Stores the map, as increments since the last one if there are few.
+    pub fn store(&mut self, map: &OsdMap, removed: &RemovedSnaps, out: &mut Outbox) {
+        let (collection, object) = (collection(), object());
+        let mut transaction = Transaction::new();
+        if !std::mem::replace(&mut self.exists, true) {
+            transaction.push(collection, Change::CreateCollection);
+        }
+        let latest = std::mem::take(&mut self.latest);
+        let count = self.increments.map(|count| count + latest.len());
+        let pairs = match count.filter(|count| !latest.is_empty() && *count <= INCREMENTS_MAX) {
+            Some(count) => {
+                self.increments = Some(count);
+                latest.into_iter().map(|(epoch, map)| (increment_key(epoch), map)).collect()
+            }
+            None => {
+                self.increments = Some(0);
+                let first = Bytes::from_static(&[INCREMENT_PREFIX]);
+                let last = Bytes::from_static(&[INCREMENT_PREFIX_END]);
+                let object = object.clone();
+                transaction.push(collection, Change::Touch { object: object.clone() });
+                transaction.push(collection, Change::OmapRemoveRange { object, first, last });
+                let full = map.to_bytes(SUPPORTED);
+                BTreeMap::from([(FULL_KEY, full), (REMOVED_KEY, removed.to_bytes())])
+            }
+        };
+        transaction.push(collection, Change::OmapSet { object, pairs });
+        out.ask(Token::MapStored, RequestKind::Commit(transaction));
+    }
+
+    /// Loads the stored map; loading of the OSD ends only after it.
+    pub fn load(&mut self, out: &mut Outbox) {
+        self.exists = true;
+        self.is_loading = true;
+        out.ask(Token::MapLoaded, stored_map_request());
+    }
+
+    /// Handles the loaded map, with the snapshots that were removed before. `None` if none is
+    /// stored, or it is damaged: then the OSD starts without a map.
+    pub fn loaded(
+        &mut self,
+        whoami: OsdId,
+        outcome: Result<Outcome, StoreError>,
+    ) -> Option<(OsdMap, RemovedSnaps)> {
+        self.is_loading = false;
+        let page = match outcome {
+            Ok(Outcome::OmapPage(page)) => page,
+            Err(StoreError::NoObject { .. }) => return None,
+            other => {
+                tracing::error!(osd = %whoami, ?other, "the map cannot be read");
+                return None;
+            }
+        };
+        let removed = page.pairs.get(&REMOVED_KEY);
+        let mut removed = removed.map(RemovedSnaps::from_bytes).unwrap_or_default();
+        match walk_stored_map(&page, |map| removed.note(map)) {
+            Ok(map) => Some((map?, removed)),
+            Err(error) => {
+                tracing::error!(osd = %whoami, %error, "the stored map is damaged");
+                None
+            }
+        }
+    }
+
     /// Notes an increment that was applied and led to `epoch`.
     pub fn note(&mut self, epoch: Epoch, increment: Bytes) {
         self.latest.push((epoch, increment));
@@ -70,84 +141,6 @@ fn increment_key(epoch: Epoch) -> Bytes {
     let mut key = vec![INCREMENT_PREFIX];
     key.extend_from_slice(&epoch.0.to_be_bytes());
     key.into()
-}
-
-impl Maps {
-    /// Whether the stored map has not been read yet.
-    pub fn is_loading(&self) -> bool {
-        self.stored.is_loading
-    }
-
-    /// The store refused a map: the next one is stored in full.
-    pub fn store_failed(&mut self) {
-        self.stored.increments = None;
-    }
-}
-
-impl Osd {
-    /// Stores the map, as increments since the last one if there are few.
-    pub(crate) fn store_map(&mut self) {
-        let (collection, object) = (collection(), object());
-        let mut transaction = Transaction::new();
-        if !std::mem::replace(&mut self.maps.stored.exists, true) {
-            transaction.push(collection, Change::CreateCollection);
-        }
-        let stored = &mut self.maps.stored;
-        let latest = std::mem::take(&mut stored.latest);
-        let count = stored.increments.map(|count| count + latest.len());
-        let pairs = match count.filter(|count| !latest.is_empty() && *count <= INCREMENTS_MAX) {
-            Some(count) => {
-                stored.increments = Some(count);
-                latest.into_iter().map(|(epoch, map)| (increment_key(epoch), map)).collect()
-            }
-            None => {
-                stored.increments = Some(0);
-                let first = Bytes::from_static(&[INCREMENT_PREFIX]);
-                let last = Bytes::from_static(&[INCREMENT_PREFIX_END]);
-                let object = object.clone();
-                transaction.push(collection, Change::Touch { object: object.clone() });
-                transaction.push(collection, Change::OmapRemoveRange { object, first, last });
-                let removed = codec::encode_to_bytes(&self.maps.removed_snaps);
-                BTreeMap::from([
-                    (FULL_KEY, self.maps.map.to_bytes(SUPPORTED)),
-                    (REMOVED_KEY, removed),
-                ])
-            }
-        };
-        transaction.push(collection, Change::OmapSet { object, pairs });
-        self.outbox.ask(Token::MapStored, RequestKind::Commit(transaction));
-    }
-
-    /// Loads the stored map; loading of the OSD ends only after it.
-    pub(crate) fn load_map(&mut self) {
-        self.maps.stored.exists = true;
-        self.maps.stored.is_loading = true;
-        self.outbox.ask(Token::MapLoaded, stored_map_request());
-    }
-
-    /// Handles the loaded map. If it is damaged, the OSD starts without a map.
-    pub(crate) fn map_loaded(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
-        match outcome {
-            Ok(Outcome::OmapPage(page)) => self.take_stored_map(page),
-            Err(StoreError::NoObject { .. }) => {}
-            other => tracing::error!(osd = %self.env.config.id, ?other, "the map cannot be read"),
-        }
-        self.maps.stored.is_loading = false;
-        self.finish_loading(now);
-    }
-
-    fn take_stored_map(&mut self, page: OmapPage) {
-        let removed = page.pairs.get(&REMOVED_KEY);
-        let removed = removed.map(|removed| codec::decode_all("removed snapshots", removed));
-        let mut removed = removed.and_then(Result::ok).unwrap_or_default();
-        match walk_stored_map(&page, |map| note_removed(&mut removed, map)) {
-            Ok(Some(map)) => (self.maps.map, self.maps.removed_snaps) = (map, removed),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!(osd = %self.env.config.id, %error, "the stored map is damaged");
-            }
-        }
-    }
 }
 
 /// The request that reads the map of an OSD from its store.

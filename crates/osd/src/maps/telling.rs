@@ -9,9 +9,7 @@
 //! most of the earlier intervals ended before anything could happen in them. No input is handled in
 //! between, so the effect is that of a single map.
 
-use super::Maps;
-use crate::{Osd, limits};
-use engine::Time;
+use crate::limits;
 use maps::{Incremental, OsdMap};
 use pg::Osds;
 use std::collections::{BTreeSet, VecDeque};
@@ -60,8 +58,17 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    fn of(map: &OsdMap) -> Self {
+    pub fn of(map: &OsdMap) -> Self {
         Placed { epoch: map.epoch, pools: map.pools.keys().copied().collect() }
+    }
+
+    /// Whether maps were skipped between this one and the newest.
+    pub fn is_gap(&self, newest: Epoch) -> bool {
+        newest != self.epoch.next() && self.epoch != newest
+    }
+
+    pub fn contains(&self, pool: PoolId) -> bool {
+        self.pools.contains(&pool)
     }
 }
 
@@ -84,193 +91,102 @@ pub(crate) struct Distribution {
 
 impl Distribution {
     /// Starts a job. There must be none.
-    fn begin(&mut self, job: Job) {
+    pub fn begin(&mut self, job: Job) {
         assert!(self.job.is_none(), "maps are told one after the other");
         self.job = Some(job);
     }
 
+    /// Whether a job has been started and is not complete.
+    pub fn has_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Takes out the job for this turn; the caller starts it again with what is left of it.
+    pub fn take_job(&mut self) -> Option<Job> {
+        let job = self.job.take()?;
+        #[cfg(test)]
+        {
+            self.turns += 1;
+        }
+        Some(job)
+    }
+
     /// Whether groups have not handled the map, or have not stored the intervals that it began.
-    fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         self.job.is_some() || self.told.is_some()
     }
 
-    fn push_maps(&mut self, maps: OsdMapMessage, bytes: usize) {
+    /// All groups have handled the map.
+    pub fn note_told(&mut self, then: Then) {
+        self.maps_told += 1;
+        self.told = Some(then);
+    }
+
+    /// Whether all groups have handled the map, and those that must store intervals may begin.
+    pub fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Starts a job for the groups that must store the intervals that began.
+    pub fn begin_storing(&mut self) {
+        let Some(then) = self.told.take() else { return };
+        self.maps_told = 0;
+        let mut groups = std::mem::take(&mut self.unstored);
+        groups.sort_unstable();
+        groups.dedup();
+        self.begin(Job { rest: groups.into_iter(), task: Task::Store, then });
+    }
+
+    /// Notes a group that has begun an interval and must store it.
+    pub fn must_store(&mut self, pg: PgId) {
+        self.unstored.push(pg);
+    }
+
+    /// Whether groups handle the map of this epoch before they store the intervals of earlier ones:
+    /// it neither makes nor removes pools.
+    pub fn joins(&self, next: Epoch) -> bool {
+        let known = self.maps.iter().find_map(|(maps, _)| maps.incrementals.get(&next));
+        let Some(encoded) = known.filter(|_| self.maps_told < limits::MAPS_TOLD_MAX) else {
+            return false;
+        };
+        let increment = codec::decode_all::<Incremental>("increment", encoded);
+        let is_plain = |map: Incremental| map.new_pools.is_empty() && map.old_pools.is_empty();
+        increment.is_ok_and(is_plain)
+    }
+
+    /// Adds a message whose maps are applied behind those of earlier ones; `bytes` of it are counted
+    /// as held.
+    pub fn push_maps(&mut self, maps: OsdMapMessage, bytes: usize) {
         self.bytes += bytes;
         self.maps.push_back((maps, bytes));
     }
 
     /// The message with the next map, and its bytes.
-    fn pop_maps(&mut self) -> Option<(OsdMapMessage, usize)> {
+    pub fn pop_maps(&mut self) -> Option<(OsdMapMessage, usize)> {
         let (maps, bytes) = self.maps.pop_front()?;
         self.bytes -= bytes;
         Some((maps, bytes))
     }
 
     /// Puts a message back of which further maps may be applied.
-    fn put_back(&mut self, maps: OsdMapMessage, bytes: usize) {
+    pub fn put_back(&mut self, maps: OsdMapMessage, bytes: usize) {
         self.bytes += bytes;
         self.maps.push_front((maps, bytes));
-    }
-}
-
-impl Maps {
-    /// Starts a job for some groups. There must be none.
-    pub fn begin(&mut self, job: Job) {
-        self.distribution.begin(job);
-    }
-
-    /// Whether groups have not handled the map, or have not stored the intervals that it began.
-    pub fn is_telling(&self) -> bool {
-        self.distribution.is_on()
-    }
-
-    /// Notes a group that has begun an interval and must store it.
-    pub fn must_store(&mut self, pg: PgId) {
-        self.distribution.unstored.push(pg);
-    }
-
-    /// Adds a message whose maps are applied behind those of earlier ones; `bytes` of it are counted
-    /// as held.
-    pub fn push(&mut self, maps: OsdMapMessage, bytes: usize) {
-        self.distribution.push_maps(maps, bytes);
     }
 
     /// Whether messages wait with maps that are not applied.
     pub fn has_waiting(&self) -> bool {
-        !self.distribution.maps.is_empty()
+        !self.maps.is_empty()
     }
 
     /// Number and bytes of the messages with maps that are not applied.
     pub fn waiting(&self) -> (usize, usize) {
-        (self.distribution.maps.len(), self.distribution.bytes)
-    }
-
-    /// Whether maps were skipped between the one that the groups have handled and the newest.
-    pub fn is_gap(&self) -> bool {
-        let (newest, placed) = (self.map.epoch, self.placed.epoch);
-        newest != placed.next() && placed != newest
-    }
-
-    /// Whether the groups have handled no map with this pool.
-    pub fn is_new(&self, pool: PoolId) -> bool {
-        !self.placed.pools.contains(&pool)
-    }
-
-    /// All groups have handled the newest map.
-    pub fn note_placed(&mut self) {
-        self.placed = Placed::of(&self.map);
+        (self.maps.len(), self.bytes)
     }
 
     /// Number of turns that worked on groups.
     #[cfg(test)]
     pub fn turns(&self) -> usize {
-        self.distribution.turns
-    }
-}
-
-impl Osd {
-    /// One turn's share of the remaining work; true if groups have still not handled the map.
-    pub(crate) fn place_turn(&mut self, now: Time) -> bool {
-        if self.maps.is_telling() {
-            self.go_on_placing(now);
-            self.go_on_with_maps(now);
-        } else if self.inbox.has_ready() {
-            self.take_ready(now);
-        } else if !self.maps.distribution.maps.is_empty() {
-            self.go_on_with_maps(now);
-        } else {
-            self.take_held(now);
-        }
-        self.maps.is_telling()
-    }
-
-    /// Applies the maps one by one, so that no change of members is missed.
-    pub(crate) fn take_maps(&mut self, now: Time, maps: OsdMapMessage) {
-        self.maps.distribution.push_maps(maps, 0);
-        self.go_on_with_maps(now);
-    }
-
-    /// Begins to distribute the next map, or to store the intervals that earlier ones began, unless
-    /// a job is running.
-    pub(crate) fn go_on_with_maps(&mut self, now: Time) {
-        while self.maps.distribution.job.is_none() && !self.inbox.has_ready() {
-            if self.maps.distribution.told.is_some() && !self.next_map_joins() {
-                self.store_intervals(now);
-                continue;
-            }
-            let Some((maps, bytes)) = self.maps.distribution.pop_maps() else { return };
-            if self.apply_next(&maps) {
-                self.maps.distribution.put_back(maps, bytes);
-                self.map_changed(now);
-            }
-        }
-    }
-
-    /// Whether groups handle the next map before they store the intervals of earlier ones. A group
-    /// splits or merges only after it has stored all earlier intervals.
-    fn next_map_joins(&mut self) -> bool {
-        let next = self.epoch().next();
-        let known =
-            self.maps.distribution.maps.iter().find_map(|(maps, _)| maps.incrementals.get(&next));
-        let Some(encoded) =
-            known.filter(|_| self.maps.distribution.maps_told < limits::MAPS_TOLD_MAX)
-        else {
-            return false;
-        };
-        let increment = codec::decode_all::<Incremental>("increment", encoded);
-        let is_plain = |map: Incremental| map.new_pools.is_empty() && map.old_pools.is_empty();
-        self.groups.split_merge.is_idle() && increment.is_ok_and(is_plain)
-    }
-
-    /// All groups have handled the map.
-    pub(crate) fn told(&mut self, then: Then) {
-        self.maps.distribution.maps_told += 1;
-        self.maps.distribution.told = Some(then);
-    }
-
-    fn store_intervals(&mut self, now: Time) {
-        let Some(then) = self.maps.distribution.told.take() else { return };
-        self.maps.distribution.maps_told = 0;
-        let mut groups = std::mem::take(&mut self.maps.distribution.unstored);
-        groups.sort_unstable();
-        groups.dedup();
-        self.maps.distribution.begin(Job { rest: groups.into_iter(), task: Task::Store, then });
-        self.go_on_placing(now);
-    }
-
-    /// Performs one turn's share of the job.
-    pub(crate) fn go_on_placing(&mut self, now: Time) {
-        let Some(mut job) = self.maps.distribution.job.take() else { return };
-        #[cfg(test)]
-        {
-            self.maps.distribution.turns += 1;
-        }
-        let some: Vec<PgId> = job.rest.by_ref().take(self.env.config.sizes.groups_placed).collect();
-        match &job.task {
-            Task::Tell(telling) => self.tell_some(now, &some, telling),
-            Task::Store => self.store_some(now, &some),
-        }
-        match (job.rest.as_slice().is_empty(), &job.task) {
-            (false, _) => self.maps.distribution.job = Some(job),
-            (true, Task::Tell(_)) => self.told_all(now, job.then),
-            (true, Task::Store) => self.placed_all(now, job.then),
-        }
-    }
-
-    fn store_some(&mut self, now: Time, some: &[PgId]) {
-        for pg in some {
-            if let Some(group) = self.groups.by_id.get_mut(pg) {
-                group.pg.store_interval();
-                self.pump_and_release(now, *pg);
-            }
-        }
-    }
-
-    /// Performs the outputs of a group, as for all groups after a map, and frees the memory that they used.
-    pub(crate) fn pump_and_release(&mut self, now: Time, pg: PgId) {
-        self.pump_group(now, pg);
-        if let Some(group) = self.groups.by_id.get_mut(&pg) {
-            group.pg.release_outputs();
-        }
+        self.turns
     }
 }

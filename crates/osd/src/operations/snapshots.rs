@@ -99,7 +99,7 @@ impl Osd {
         for (id, pool) in &map.pools {
             let removed = map.removed_snaps_queue.get(id);
             let is_pool_mode = pool.flags.contains(PoolFlags::POOL_SNAPS);
-            let gone = self.maps.removed_snaps(*id);
+            let gone = self.maps.removed_snaps().of(*id);
             if is_pool_mode || gone.is_some() {
                 let snapshots = PoolSnapshots {
                     is_pool_mode,

@@ -68,7 +68,10 @@ impl Osd {
             }
             Token::Trim { pg, generation } => self.trim_listed(now, pg, generation, outcome),
             Token::Usage => self.usage_known(now, outcome),
-            Token::MapLoaded => self.map_loaded(now, outcome),
+            Token::MapLoaded => {
+                self.maps.loaded(self.env.whoami(), outcome);
+                self.finish_loading(now);
+            }
             Token::MapStored if outcome.is_err() => self.maps.store_failed(),
             Token::MapStored => {}
             Token::Bench { bytes } => {
@@ -94,7 +97,7 @@ impl Osd {
         self.leases.begin(now);
         for collection in collections {
             if collection == stored::collection() {
-                self.load_map();
+                self.maps.load(&mut self.outbox);
                 continue;
             }
             self.groups.last_serial += 1;

@@ -9,6 +9,7 @@ use crate::cx::cx;
 use crate::env::Stage;
 use crate::groups::wants::Wants;
 use crate::maps::current::Applied;
+use crate::maps::telling::Task;
 use crate::operations::own;
 use crate::operations::request::{Class, Request};
 use crate::report::repairs::FoundBy;
@@ -23,7 +24,7 @@ use pg::message::Body;
 use pg::scrub::{self, Level, Order, Stamps};
 use serde_json::json;
 use store::{Outcome, StoreError};
-use types::{Errno, HObject, OsdId, PgId};
+use types::{Epoch, Errno, HObject, OsdId, PgId};
 use wire::internal::{RotatingSecrets as RotatingSecretsMessage, ScrubOrder};
 use wire::{Command, OsdFailure, OsdMapMessage};
 
@@ -659,6 +660,88 @@ impl Osd {
             let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
             group.pg.reserved(primary, true);
             self.pump_group(now, pg);
+        }
+    }
+
+    /// Sends a client that is behind the maps that it lacks. `known` is the epoch of its request.
+    pub(crate) fn share_map(&mut self, conn: ConnId, known: Epoch) {
+        self.maps.share(&mut self.clients, &mut self.outbox, conn, known);
+    }
+
+    /// One turn's share of the remaining work; true if groups have still not handled the map.
+    pub(crate) fn place_turn(&mut self, now: Time) -> bool {
+        if self.maps.is_telling() {
+            self.go_on_placing(now);
+            self.go_on_with_maps(now);
+        } else if self.inbox.has_ready() {
+            self.take_ready(now);
+        } else if self.maps.distribution.has_waiting() {
+            self.go_on_with_maps(now);
+        } else {
+            self.take_held(now);
+        }
+        self.maps.is_telling()
+    }
+
+    /// Applies the maps one by one, so that no change of members is missed.
+    pub(crate) fn take_maps(&mut self, now: Time, maps: OsdMapMessage) {
+        self.maps.distribution.push_maps(maps, 0);
+        self.go_on_with_maps(now);
+    }
+
+    /// Begins to distribute the next map, or to store the intervals that earlier ones began, unless
+    /// a job is running.
+    pub(crate) fn go_on_with_maps(&mut self, now: Time) {
+        while !self.maps.distribution.has_job() && !self.inbox.has_ready() {
+            if self.maps.distribution.is_told() && !self.next_map_joins() {
+                self.maps.distribution.begin_storing();
+                self.go_on_placing(now);
+                continue;
+            }
+            let Some((maps, bytes)) = self.maps.distribution.pop_maps() else { return };
+            if self.apply_next(&maps) {
+                self.maps.distribution.put_back(maps, bytes);
+                self.map_changed(now);
+            }
+        }
+    }
+
+    /// Whether groups handle the next map before they store the intervals of earlier ones. A group
+    /// splits or merges only after it has stored all earlier intervals.
+    fn next_map_joins(&self) -> bool {
+        let next = self.epoch().next();
+        self.maps.distribution.joins(next) && self.groups.split_merge.is_idle()
+    }
+
+    /// Performs one turn's share of the job.
+    pub(crate) fn go_on_placing(&mut self, now: Time) {
+        let Some(mut job) = self.maps.distribution.take_job() else { return };
+        let some: Vec<PgId> = job.rest.by_ref().take(self.env.config.sizes.groups_placed).collect();
+        match &job.task {
+            Task::Tell(telling) => self.tell_some(now, &some, telling),
+            Task::Store => self.store_some(now, &some),
+        }
+        match (job.rest.as_slice().is_empty(), &job.task) {
+            (false, _) => self.maps.distribution.begin(job),
+            (true, Task::Tell(_)) => self.told_all(now, job.then),
+            (true, Task::Store) => self.placed_all(now, job.then),
+        }
+    }
+
+    fn store_some(&mut self, now: Time, some: &[PgId]) {
+        for pg in some {
+            if let Some(group) = self.groups.by_id.get_mut(pg) {
+                group.pg.store_interval();
+                self.pump_and_release(now, *pg);
+            }
+        }
+    }
+
+    /// Performs the outputs of a group, as for all groups after a map, and frees the memory that they used.
+    pub(crate) fn pump_and_release(&mut self, now: Time, pg: PgId) {
+        self.pump_group(now, pg);
+        if let Some(group) = self.groups.by_id.get_mut(&pg) {
+            group.pg.release_outputs();
         }
     }
 }
