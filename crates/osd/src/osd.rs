@@ -9,10 +9,13 @@ use crate::cx::cx;
 use crate::env::{Env, Options, Stage};
 use crate::groups::Groups;
 use crate::heartbeats::Heartbeats;
-use crate::inbox::Inbox;
+use crate::inbox::waiting_for_map::Early;
+use crate::inbox::{Inbox, Input};
 use crate::leases::{self, Leases};
+use crate::limits;
 use crate::maps::Maps;
 use crate::operations::Operations;
+use crate::operations::request::Origin;
 use crate::outbox::Outbox;
 use crate::recovery::Recovery;
 use crate::report::Report;
@@ -253,6 +256,195 @@ impl Osd {
     }
 }
 
+/// Inputs that are held while groups handle a map, or until their map has come.
+impl Osd {
+    /// Whether work is left for the next turn that must precede further inputs; the host should
+    /// call at once.
+    pub(crate) fn is_behind(&self) -> bool {
+        let is_empty = !self.maps.distribution.has_waiting() && !self.inbox.holds_any();
+        self.maps.is_telling() || self.inbox.has_ready() || !is_empty
+    }
+
+    /// Registers an accepted session immediately: if groups of this OSD send to that peer
+    /// meanwhile, they must use it, because a session of ours beside it would end it.
+    pub(crate) fn hold_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        match conn.is_accepted() {
+            true => self.take_opened(now, conn, peer),
+            false => self.hold(now, Input::Opened(conn, peer)),
+        }
+    }
+
+    /// Handles a message, or holds it while work remains for the groups.
+    pub(crate) fn hold_message_input(&mut self, now: Time, conn: ConnId, message: Message) {
+        if !self.is_behind() || self.is_urgent(conn, message.kind) {
+            self.take_message(now, conn, message);
+            return self.finish_input(now);
+        }
+        if message.kind == OsdMapMessage::KIND && self.monitor.is(conn) {
+            return self.hold_maps(now, conn, &message);
+        }
+        // Held messages, too, count for the throttle of their session.
+        if pg::message::is_pg_message(message.kind) {
+            if self.peers.of(conn).is_none() {
+                let epoch = pg::message::sender_epoch(&message).ok();
+                self.peers.note_offered(&mut self.clients, conn, epoch);
+            }
+            // Messages of a session that has ended are dropped later, and are not counted.
+            if self.clients.contains(conn) {
+                self.charge_group_message(conn, message.len());
+                return self.hold(now, Input::Group(conn, message));
+            }
+        }
+        if message.kind == OsdRequest::KIND && self.clients.contains(conn) {
+            cx!(self).charge(conn, message.len());
+            return self.hold(now, Input::Request(conn, message));
+        }
+        self.hold(now, Input::Message(conn, message));
+    }
+
+    /// Maps precede all other held inputs, as these seldom depend on an older map.
+    fn hold_maps(&mut self, now: Time, conn: ConnId, message: &Message) {
+        match OsdMapMessage::decode(message) {
+            Ok(maps) => self.maps.distribution.push_maps(maps, message.len()),
+            Err(error) => self.end_session(now, conn, &error),
+        }
+        while self.holds_too_much() {
+            self.place_turn(now);
+        }
+    }
+
+    /// Whether a message must not be held, as it changes no state of groups and others depend on it:
+    /// a heartbeat, or the secrets without which this OSD refuses sessions.
+    fn is_urgent(&self, conn: ConnId, kind: u16) -> bool {
+        let has_secrets = [RotatingSecretsMessage::KIND, AuthReply::KIND].contains(&kind);
+        kind == Heartbeat::KIND || has_secrets && self.monitor.is(conn)
+    }
+
+    fn holds_too_much(&self) -> bool {
+        let (maps, map_bytes) = self.maps.distribution.waiting();
+        let (inputs, bytes) = self.inbox.held();
+        bytes + map_bytes > limits::HELD_BYTES_MAX || inputs + maps > limits::HELD_INPUTS_MAX
+    }
+
+    fn hold(&mut self, now: Time, input: Input) {
+        if !self.is_behind() {
+            self.take_input(now, input);
+            return self.finish_input(now);
+        }
+        self.inbox.push(input);
+        while self.holds_too_much() {
+            self.place_turn(now);
+        }
+    }
+
+    /// Handles a bounded number of held inputs.
+    pub(crate) fn take_held(&mut self, now: Time) {
+        for _ in 0..limits::HELD_INPUTS_PER_TURN {
+            if self.maps.is_telling()
+                || self.inbox.has_ready()
+                || self.maps.distribution.has_waiting()
+            {
+                return;
+            }
+            let Some(input) = self.inbox.pop() else { return };
+            self.take_input(now, input);
+        }
+    }
+
+    fn take_input(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Opened(conn, peer) => self.take_opened(now, conn, peer),
+            Input::Message(conn, message) => self.take_message(now, conn, message),
+            Input::Request(conn, message) => {
+                self.clients.uncharge(conn, message.len());
+                self.take_message(now, conn, message);
+                cx!(self).throttle(conn);
+            }
+            Input::Group(conn, message) => {
+                self.inbox.early.uncharge(conn, message.len());
+                self.take_message(now, conn, message);
+                self.resume_member(conn);
+            }
+            Input::Closed(conn) => self.take_closed(now, conn),
+            Input::Completion(completion) => self.take_completion(now, completion),
+        }
+    }
+
+    /// The epoch to wait for, if an input of this epoch cannot be handled yet.
+    fn awaited(&self, epoch: Epoch) -> Option<Epoch> {
+        let is_early = epoch > self.epoch() || !self.is_up();
+        is_early.then(|| epoch.max(self.epoch().next()))
+    }
+
+    /// Makes a request wait if its epoch is not known yet; true if it waits.
+    pub(crate) fn await_map(&mut self, epoch: Epoch, key: u64) -> bool {
+        let awaited = self.awaited(epoch);
+        if let Some(awaited) = awaited {
+            self.inbox.early.push_request(awaited, key);
+        }
+        awaited.is_some()
+    }
+
+    /// Likewise for a group message; returns one that need not wait.
+    pub(crate) fn hold_message(
+        &mut self,
+        conn: ConnId,
+        from: OsdId,
+        epoch: Epoch,
+        message: Message,
+    ) -> Option<Message> {
+        let Some(awaited) = self.awaited(epoch) else { return Some(message) };
+        self.charge_group_message(conn, message.len());
+        self.inbox.early.push_message(awaited, conn, from, message);
+        None
+    }
+
+    /// Handles the inputs that waited for the present map.
+    pub(crate) fn take_early(&mut self, now: Time) {
+        self.inbox.early.make_ready(self.maps.map().epoch);
+        self.take_ready(now);
+    }
+
+    /// Handles a bounded number of them. Inputs that arrive meanwhile wait behind them.
+    pub(crate) fn take_ready(&mut self, now: Time) {
+        for _ in 0..limits::HELD_INPUTS_PER_TURN {
+            match self.inbox.early.pop_ready() {
+                None => return,
+                Some(Early::Request(key)) => self.admit(now, key),
+                Some(Early::Group { conn, from, message }) => {
+                    self.inbox.early.uncharge(conn, message.len());
+                    self.resume_member(conn);
+                    if let Err(error) = self.deliver_group_message(now, conn, from, message) {
+                        // Its other messages are forgotten with it.
+                        self.end_session(now, conn, &error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts a held group message of a session, and pauses the session at its bound.
+    fn charge_group_message(&mut self, conn: ConnId, bytes: usize) {
+        let budgets = &self.env.config.sizes.budgets;
+        self.inbox.early.charge(conn, bytes, budgets, &mut self.outbox);
+    }
+
+    /// Resumes a session with group messages that is below its bound.
+    fn resume_member(&mut self, conn: ConnId) {
+        let budgets = &self.env.config.sizes.budgets;
+        self.inbox.early.resume(conn, budgets, &mut self.outbox);
+    }
+
+    /// Forgets the waiting inputs of a session that has ended.
+    pub(crate) fn forget_early(&mut self, conn: ConnId) {
+        let requests = &self.operations;
+        let is_of =
+            |key| requests.get(key).map(|request| request.origin) == Some(Origin::Client { conn });
+        let gone = self.inbox.early.forget(conn, is_of);
+        gone.into_iter().for_each(|key| self.forget_request(key));
+    }
+}
+
 impl Daemon for Osd {
     type Request = store::Request;
     type Completion = Completion;
@@ -284,12 +476,12 @@ impl Daemon for Osd {
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
         self.env.now = now;
-        self.hold_closed(now, conn);
+        self.hold(now, Input::Closed(conn));
     }
 
     fn handle_completion(&mut self, now: Time, completion: Completion) {
         self.env.now = now;
-        self.hold_completion(now, completion);
+        self.hold(now, Input::Completion(completion));
     }
 
     fn handle_timeout(&mut self, now: Time) {

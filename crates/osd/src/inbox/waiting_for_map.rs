@@ -4,9 +4,9 @@
 //! bounded per session: a session beyond its bound is paused until the map has come. Nothing is
 //! dropped, because members do not resend; when a session ends, its waiting messages end with it.
 
-use crate::operations::request::Origin;
-use crate::{Budgets, Osd};
-use engine::{ConnId, Message, Output, Time};
+use crate::Budgets;
+use crate::outbox::Outbox;
+use engine::{ConnId, Message, Output};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Epoch, OsdId};
 
@@ -62,117 +62,82 @@ impl Waiting {
         self.all.len()
     }
 
-    /// Whether the map of some inputs has come.
-    pub fn is_ready(&self) -> bool {
-        !self.ready.is_empty()
-    }
-}
-
-impl Osd {
-    /// The epoch to wait for, if an input of this epoch cannot be handled yet.
-    fn awaited(&self, epoch: Epoch) -> Option<Epoch> {
-        let is_early = epoch > self.epoch() || !self.is_up();
-        is_early.then(|| epoch.max(self.epoch().next()))
+    /// Adds a request, by its key, that waits for a map.
+    pub fn push_request(&mut self, awaited: Epoch, key: u64) {
+        self.all.push((awaited, Early::Request(key)));
     }
 
-    /// Makes a request wait if its epoch is not known yet; true if it waits.
-    pub(crate) fn await_map(&mut self, epoch: Epoch, key: u64) -> bool {
-        let Some(awaited) = self.awaited(epoch) else { return false };
-        self.inbox.early.all.push((awaited, Early::Request(key)));
-        true
+    /// Adds a group message that waits for a map. It is counted for its session.
+    pub fn push_message(&mut self, awaited: Epoch, conn: ConnId, from: OsdId, message: Message) {
+        self.all.push((awaited, Early::Group { conn, from, message }));
     }
 
-    /// Likewise for a group message; returns one that need not wait.
-    pub(crate) fn hold_message(
-        &mut self,
-        conn: ConnId,
-        from: OsdId,
-        epoch: Epoch,
-        message: Message,
-    ) -> Option<Message> {
-        let Some(awaited) = self.awaited(epoch) else { return Some(message) };
-        self.charge_group_message(conn, message.len());
-        self.inbox.early.all.push((awaited, Early::Group { conn, from, message }));
-        None
-    }
-
-    /// Handles the inputs that waited for the present map.
-    pub(crate) fn take_early(&mut self, now: Time) {
-        let epoch = self.epoch();
-        let all = std::mem::take(&mut self.inbox.early.all);
+    /// Makes the inputs ready that waited for a map up to this epoch.
+    pub fn make_ready(&mut self, epoch: Epoch) {
+        let all = std::mem::take(&mut self.all);
         let (ready, early): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(awaited, _)| *awaited <= epoch);
-        self.inbox.early.all = early;
-        self.inbox.early.ready.extend(ready.into_iter().map(|(_, early)| early));
-        self.take_ready(now);
+        self.all = early;
+        self.ready.extend(ready.into_iter().map(|(_, early)| early));
     }
 
-    /// Handles a bounded number of them. Inputs that arrive meanwhile wait behind them
-    /// (`inbox/mod.rs`).
-    pub(crate) fn take_ready(&mut self, now: Time) {
-        for _ in 0..crate::limits::HELD_INPUTS_PER_TURN {
-            match self.inbox.early.ready.pop_front() {
-                None => return,
-                Some(Early::Request(key)) => self.admit(now, key),
-                Some(Early::Group { conn, from, message }) => {
-                    self.uncharge_group_message(conn, message.len());
-                    self.resume_member(conn);
-                    if let Err(error) = self.deliver_group_message(now, conn, from, message) {
-                        // Its other messages are forgotten with it.
-                        self.end_session(now, conn, &error);
-                    }
-                }
-            }
-        }
+    /// The next input whose map has come.
+    pub fn pop_ready(&mut self) -> Option<Early> {
+        self.ready.pop_front()
     }
 
     /// Counts a held group message of a session, and pauses the session at its bound.
-    pub(crate) fn charge_group_message(&mut self, conn: ConnId, bytes: usize) {
-        let held = self.inbox.early.sessions.entry(conn).or_default();
+    pub fn charge(&mut self, conn: ConnId, bytes: usize, budgets: &Budgets, out: &mut Outbox) {
+        let held = self.sessions.entry(conn).or_default();
         held.messages += 1;
         held.bytes += bytes;
-        if held.is_full(&self.env.config.sizes.budgets) && !held.is_paused {
+        if held.is_full(budgets) && !held.is_paused {
             held.is_paused = true;
             tracing::info!(?conn, messages = held.messages, "an OSD is ahead of our map and waits");
-            self.outbox.push(Output::Pause { conn, paused: true });
+            out.push(Output::Pause { conn, paused: true });
         }
     }
 
-    /// Counts a held message no more. Call [`Osd::resume_member`] once it is handled or held again.
-    pub(crate) fn uncharge_group_message(&mut self, conn: ConnId, bytes: usize) {
-        if let Some(held) = self.inbox.early.sessions.get_mut(&conn) {
+    /// Counts a held message no more. Call [`Waiting::resume`] once it is handled or held again.
+    pub fn uncharge(&mut self, conn: ConnId, bytes: usize) {
+        if let Some(held) = self.sessions.get_mut(&conn) {
             held.messages -= 1;
             held.bytes -= bytes;
         }
     }
 
-    pub(crate) fn resume_member(&mut self, conn: ConnId) {
-        let Some(held) = self.inbox.early.sessions.get_mut(&conn) else { return };
-        if held.is_paused && !held.is_full(&self.env.config.sizes.budgets) {
+    /// Resumes a session that is below its bound.
+    pub fn resume(&mut self, conn: ConnId, budgets: &Budgets, out: &mut Outbox) {
+        let Some(held) = self.sessions.get_mut(&conn) else { return };
+        if held.is_paused && !held.is_full(budgets) {
             held.is_paused = false;
-            self.outbox.push(Output::Pause { conn, paused: false });
+            out.push(Output::Pause { conn, paused: false });
         }
         if held.messages == 0 {
-            self.inbox.early.sessions.remove(&conn);
+            self.sessions.remove(&conn);
         }
     }
 
-    /// Forgets the waiting inputs of a session that has ended.
-    pub(crate) fn forget_early(&mut self, conn: ConnId) {
-        self.inbox.early.sessions.remove(&conn);
+    /// Forgets the waiting inputs of a session that has ended. `is_of` says whether a request is one
+    /// of that session; returns the keys of those.
+    pub fn forget(&mut self, conn: ConnId, is_of: impl Fn(u64) -> bool) -> Vec<u64> {
+        self.sessions.remove(&conn);
         let mut gone = Vec::new();
-        let requests = &self.operations;
         let mut stays = |early: &Early| match early {
             Early::Group { conn: of, .. } => *of != conn,
             Early::Request(key) => {
-                let origin = requests.get(*key).map(|request| request.origin);
-                let ends = origin == Some(Origin::Client { conn });
+                let ends = is_of(*key);
                 gone.extend(ends.then_some(*key));
                 !ends
             }
         };
-        self.inbox.early.all.retain(|(_, early)| stays(early));
-        self.inbox.early.ready.retain(stays);
-        gone.into_iter().for_each(|key| self.forget_request(key));
+        self.all.retain(|(_, early)| stays(early));
+        self.ready.retain(stays);
+        gone
+    }
+
+    /// Whether the map of some inputs has come.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 }

@@ -30,7 +30,7 @@ const SPREAD_TYPES: [(&str, &str, usize); 18] = [
     ("mon", "State", 5),
     ("msgr", "Session", 6),
     ("osd", "Context", 13),
-    ("osd", "Osd", 25),
+    ("osd", "Osd", 23),
     ("pg", "Core", 5),
     ("pg", "Pg", 19),
     ("rados", "Objecter", 4),
