@@ -1,6 +1,10 @@
-//! Requests to the store, and the dispatch of their completions.
+//! Messages, commands, and completions of the store, each passed to the rooms that it concerns.
 
 use crate::Osd;
+use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text, words};
+use crate::commands::dumps::View;
+use crate::commands::groups::{self as group_commands, GroupCommand};
+use crate::commands::{fullness, lost};
 use crate::cx::cx;
 use crate::env::Stage;
 use crate::execute::{Answer, Need};
@@ -8,11 +12,16 @@ use crate::groups::Group;
 use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::objects::state_of;
-use crate::tokens::Token;
+use crate::operations::own;
+use crate::report::cluster_log;
+use crate::tokens::{ScrubTag, Token};
+use auth::RotatingSecrets;
 use engine::{ConnId, Message, Output, Time};
-use pg::Pg;
+use pg::message::Body;
+use pg::{Pg, scrub};
+use serde_json::json;
 use store::{Completion, Outcome, StoreError};
-use types::{Epoch, Errno};
+use types::{Epoch, Errno, HObject, OsdId, PgId};
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
 use wire::{AuthReply, Command, MessageBody};
 
@@ -186,6 +195,267 @@ impl Osd {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Takes rotating secrets that the monitor sent without encryption of their own.
+    pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
+        match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
+            Ok(secrets) => self.set_secrets(now, secrets),
+            Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
+        }
+    }
+
+    /// Replaces the rotating secrets. If they were missing, the OSD boots now.
+    pub(crate) fn set_secrets(&mut self, _now: Time, secrets: RotatingSecrets) {
+        let lacked = self.accepting.lacks_secrets(&self.env);
+        self.accepting.set_secrets(secrets);
+        if lacked && self.env.stage == Stage::Booting {
+            self.monitor.boot(cx!(self), &self.accepting);
+        }
+    }
+
+    /// Handles a group message. Fails if it does not decode, which ends the session.
+    pub(crate) fn take_group_message(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: Message,
+    ) -> codec::Result<()> {
+        match self.peers.group_sender(&mut self.clients, conn, &message) {
+            Some(from) => self.deliver_group_message(now, conn, from, message),
+            // Messages of a session that has ended meanwhile are dropped.
+            None => {
+                if self.clients.contains(conn) {
+                    tracing::warn!(?conn, "only OSDs may speak as members of a group");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Delivers a group message, or makes it wait for its map. Fails if it does not decode: its
+    /// sender never resends it.
+    pub(crate) fn deliver_group_message(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        from: OsdId,
+        message: Message,
+    ) -> codec::Result<()> {
+        let epoch = pg::message::sender_epoch(&message)?;
+        let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
+        let (header, body) = Body::decode(&message)?;
+        let Some(group) = self.groups.by_id.get_mut(&header.pg) else {
+            if body == Body::Query {
+                let nothing = Body::Info(None).encode(&header);
+                self.peers.send(cx!(self), from, nothing);
+            }
+            return Ok(());
+        };
+        if !group.pg.is_serving() {
+            group.tell_time(&self.leases, now);
+        }
+        group.pg.handle_message(from, &header, body);
+        self.pump_group(now, header.pg);
+        Ok(())
+    }
+
+    fn view(&mut self) -> View<'_> {
+        View {
+            env: &self.env,
+            maps: &self.maps,
+            clients: &self.clients,
+            heartbeats: &self.heartbeats,
+            groups: &self.groups,
+            operations: &self.operations,
+            scrub: &self.scrub,
+            recovery: &self.recovery,
+            usage: &self.usage,
+            report: &mut self.report,
+        }
+    }
+
+    /// Runs a command. Only peers with all capabilities may run any.
+    pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: &Command) {
+        let Some(session) = self.clients.get(conn) else { return };
+        let asker = Asker { conn, tid };
+        let answer = match session.caps.allows_all() {
+            true => self.run_command(asker, command),
+            false => Err(Sentence::new(Errno::ACCES, "access denied")),
+        };
+        if let Some(answer) = answer.transpose() {
+            asker.tell(&mut self.outbox, answer);
+        }
+    }
+
+    /// `None` if the reply follows later.
+    fn run_command(&mut self, asker: Asker, command: &Command) -> Result<Option<Told>, Sentence> {
+        let (prefix, arguments) = answer::parse(command)?;
+        if let Some(answer) = self.env.running.command(&prefix, &arguments) {
+            self.env.apply_options();
+            let answer = answer.map_err(|(errno, text)| Sentence::new(errno, text));
+            return answer.map(|(value, text)| Some(Told::Both(value, text)));
+        }
+        if group_commands::is_group_command(&prefix) {
+            return self.run_group_command(asker, &prefix, &arguments);
+        }
+        if prefix == "bench" {
+            let (env, bench) = (&self.env, &mut self.commands.bench);
+            bench.begin(env, &mut self.usage, &mut self.outbox, asker, &arguments)?;
+            return Ok(None);
+        }
+        let told = self.view().show(&prefix, &arguments).map(Told::Json);
+        told.map_or_else(|| self.act(&prefix, &arguments), Ok).map(Some)
+    }
+
+    fn run_group_command(
+        &mut self,
+        asker: Asker,
+        prefix: &str,
+        arguments: &Arguments,
+    ) -> Result<Option<Told>, Sentence> {
+        let (pg, command) = group_commands::parse(prefix, arguments, self.env.config.fsid)?;
+        let group = group_commands::primary(&self.groups, pg)?;
+        match command {
+            GroupCommand::Scrub(order, told) => {
+                self.take_scrub_order(self.env.now, &order);
+                Ok(Some(json!(told).into()))
+            }
+            GroupCommand::GiveUp(mode) => {
+                let objects = lost::lost_objects(&group.pg, &mode)?;
+                self.give_up(asker, pg, &objects);
+                Ok(None)
+            }
+            GroupCommand::Show(name) => {
+                let shown = group_commands::show(&name, group, self.epoch())?;
+                Ok(Some(shown.into()))
+            }
+        }
+    }
+
+    /// Gives up lost objects. The reply follows when that is durable.
+    fn give_up(&mut self, asker: Asker, pg: PgId, objects: &[HObject]) {
+        let (epoch, now) = (self.epoch(), self.env.now);
+        let command = self.commands.lost.begin(asker, pg, objects.len());
+        for object in objects {
+            tracing::warn!(%pg, %object, "nobody has the object, and it is given up as asked");
+            let removal = own::giving_up(pg, object, command, epoch, now.wall());
+            let request = self.operations.insert(removal);
+            self.start(now, pg, request);
+        }
+    }
+
+    /// One object of a command that gave it up is gone on all members, or could not be removed.
+    pub(crate) fn lost_ended(&mut self, command: u64, result: i32) {
+        if let Some((asker, answer)) = self.commands.lost.ended(command, result)
+            && self.clients.contains(asker.conn)
+        {
+            asker.tell(&mut self.outbox, answer);
+        }
+    }
+
+    /// Commands that change state.
+    fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<Told, Sentence> {
+        match prefix {
+            "perf reset" => {
+                if matches!(text(arguments, "var"), "all" | "osd") {
+                    let counted = self.view().counted();
+                    self.report.reset_perf(counted);
+                }
+            }
+            "reset_pg_recovery_stats" => self.groups.state_times.reset(),
+            "get_latest_osdmap" => self.monitor.ask_for_maps(cx!(self)),
+            "flush_pg_stats" => {
+                return Ok(json!(self.report.flush(&self.env, self.maps.map())).into());
+            }
+            "cache drop" => self.groups.drop_caches(),
+            // The store writes checkpoints continuously, and its tree in place.
+            "compact" => {}
+            "heap" => return self.view().heap(text(arguments, "heapcmd")),
+            "injectfull" => self.inject_full(arguments)?,
+            "cluster_log" => {
+                let level = text(arguments, "level");
+                let unknown = || Sentence::new(Errno::INVAL, format!("unknown level '{level}'"));
+                let severity = cluster_log::severity(level).ok_or_else(unknown)?;
+                let message = words(arguments.get("message")).join(" ");
+                if !self.report.log(cx!(self), &self.monitor, severity, message) {
+                    let text = "no monitor is reached at the moment";
+                    return Err(Sentence::new(Errno::AGAIN, text));
+                }
+            }
+            // Each scrub of a group compares its clones with the removed snapshots.
+            "scrub_purged_snaps" => {}
+            "debug kick_recovery_wq" => {
+                let delay = integer(arguments, "delay")?.unwrap_or(0);
+                self.recovery.scheduler.kick();
+                self.schedule_recovery(self.env.now);
+                let said =
+                    format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
+                return Ok(Told::Said(said));
+            }
+            other => {
+                let text = format!(
+                    "osd.{} has no command {other:?}; see `ceph tell osd.{} help`",
+                    self.id(),
+                    self.id()
+                );
+                return Err(Sentence::new(Errno::INVAL, text));
+            }
+        }
+        Ok(match prefix {
+            "perf reset" => {
+                json!({ "success": format!("perf reset {}", text(arguments, "var")) }).into()
+            }
+            _ => Told::nothing(),
+        })
+    }
+
+    /// Makes the disk appear fuller than it is.
+    fn inject_full(&mut self, arguments: &Arguments) -> Result<(), Sentence> {
+        let level = fullness::level(arguments, self.maps.map())?;
+        self.usage.inject(level);
+        self.report.request(self.env.now);
+        self.check_room(self.env.now);
+        Ok(())
+    }
+
+    /// Handles a message of a scrub from another member. Messages of other intervals are ignored.
+    pub(crate) fn take_scrub_message(&mut self, now: Time, from: OsdId, message: &Message) {
+        let (header, body) = match scrub::message::Body::decode(message) {
+            Ok(decoded) => decoded,
+            Err(error) => {
+                tracing::error!(%from, %error, "a scrub's message does not decode");
+                return;
+            }
+        };
+        if body == scrub::message::Body::Reserve {
+            let groups = &self.groups.by_id;
+            self.scrub.end_old_help(|pg| Some(groups.get(&pg)?.pg.interval()));
+        }
+        let Some(group) = self.groups.by_id.get_mut(&header.pg) else { return };
+        if header.interval != group.pg.interval() || !group.pg.members().acting.contains(&from) {
+            return;
+        }
+        let (cx, group) = (cx!(self), &mut group.scrubbed());
+        if self.scrub.handle_message(cx, &mut self.peers, group, from, body) {
+            self.pump_scrub(now, header.pg);
+        }
+    }
+
+    /// Handles a completion of the store for a scrub.
+    pub(crate) fn scrub_completed(
+        &mut self,
+        now: Time,
+        pg: PgId,
+        tag: ScrubTag,
+        outcome: Result<Outcome, StoreError>,
+    ) {
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        let (cx, peers, group) = (cx!(self), &mut self.peers, &mut group.scrubbed());
+        let reports = self.report.schedule();
+        if self.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {
+            self.pump_scrub(now, pg);
+        }
     }
 }
 
