@@ -1,6 +1,7 @@
 //! `CHECKSUM`: checksums of stored data, without sending the data.
 
 use super::context::{Context, Stop};
+use super::read;
 use super::xxhash::{xxhash32, xxhash64};
 use bytes::Bytes;
 use codec::{Reader, Writer};
@@ -10,42 +11,40 @@ use wire::op::checksum_kind;
 
 const CHECKSUM_LEN_MAX: u64 = 8;
 
-impl Context<'_> {
-    pub(super) fn checksum(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let mut arguments = op.checksum_arguments();
-        let (size, chunk) = (self.info.size, u64::from(arguments.chunk_size));
-        let misaligned = |length: u64| chunk > 0 && !length.is_multiple_of(chunk);
-        if chunk > 0 && arguments.length == 0 || misaligned(arguments.length) {
-            return Err(Errno::INVAL.into());
-        }
-        if arguments.offset == 0 && arguments.length == 0 {
-            arguments.length = size; // the whole object
-        } else if arguments.offset >= size {
-            return Ok(0);
-        } else if arguments.offset.saturating_add(arguments.length) > size {
-            arguments.length = size - arguments.offset;
-            if misaligned(arguments.length) {
-                return Err(Errno::INVAL.into());
-            }
-        }
-        let kind = Kind::new(arguments.kind, &op.input)?;
-        // The checksums may be longer than the data.
-        self.count_built(arguments.length.checked_div(chunk).unwrap_or(1) * CHECKSUM_LEN_MAX);
-        let data = match arguments.length {
-            0 => Bytes::new(),
-            length => self.load_data(arguments.offset, length)?.data.clone(),
-        };
-        if data.len() as u64 != arguments.length {
-            return Err(Errno::INVAL.into());
-        }
-        self.check_allowance()?;
-        let chunk = if chunk > 0 { chunk as usize } else { data.len().max(1) };
-        let mut w = Writer::new();
-        w.count(data.len() / chunk);
-        data.chunks(chunk).for_each(|chunk| kind.encode(&mut w, chunk));
-        self.output = w.into_bytes();
-        Ok(0)
+pub(super) fn checksum(context: &mut Context<'_>, op: &OsdOp) -> Result<i32, Stop> {
+    let mut arguments = op.checksum_arguments();
+    let (size, chunk) = (context.info.size, u64::from(arguments.chunk_size));
+    let misaligned = |length: u64| chunk > 0 && !length.is_multiple_of(chunk);
+    if chunk > 0 && arguments.length == 0 || misaligned(arguments.length) {
+        return Err(Errno::INVAL.into());
     }
+    if arguments.offset == 0 && arguments.length == 0 {
+        arguments.length = size; // the whole object
+    } else if arguments.offset >= size {
+        return Ok(0);
+    } else if arguments.offset.saturating_add(arguments.length) > size {
+        arguments.length = size - arguments.offset;
+        if misaligned(arguments.length) {
+            return Err(Errno::INVAL.into());
+        }
+    }
+    let kind = Kind::new(arguments.kind, &op.input)?;
+    // The checksums may be longer than the data.
+    context.count_built(arguments.length.checked_div(chunk).unwrap_or(1) * CHECKSUM_LEN_MAX);
+    let data = match arguments.length {
+        0 => Bytes::new(),
+        length => read::load_data(context, arguments.offset, length)?.data.clone(),
+    };
+    if data.len() as u64 != arguments.length {
+        return Err(Errno::INVAL.into());
+    }
+    context.check_allowance()?;
+    let chunk = if chunk > 0 { chunk as usize } else { data.len().max(1) };
+    let mut w = Writer::new();
+    w.count(data.len() / chunk);
+    data.chunks(chunk).for_each(|chunk| kind.encode(&mut w, chunk));
+    context.output = w.into_bytes();
+    Ok(0)
 }
 
 /// A kind of checksum with its initial value.

@@ -2,36 +2,35 @@
 
 use super::context::{Context, Stop};
 use super::read::clipped;
+use super::{omap, read, write, xattr};
 use bytes::Bytes;
 use classes::{Caller, Failure, ObjectContext, OmapPage, Result as ClassResult};
 use std::collections::BTreeMap;
 use types::{EntityAddr, Errno, ParticipantName, SnapId, UTime};
 use wire::OsdOp;
 
-impl Context<'_> {
-    pub(super) fn call(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let (class, method, input) = op.call_input()?;
-        let method = classes::class(&class).and_then(|class| class.method(&method));
-        let Some(method) = method else { return Err(Errno::NOTSUPP.into()) };
-        self.user_modify |= method.flags.write;
-        let mut object = ClassObject { context: self, reads: 0, writes: 0 };
-        let mut output = Vec::new();
-        let outcome = (method.function)(&mut object, &input, &mut output);
-        let (reads, writes) = (object.reads, object.writes);
-        if outcome == Err(Failure::Missing) {
-            return Err(Stop::Missing);
-        }
-        // A method that does more than it is registered for is a defect, and its call fails.
-        if reads > 0 && !method.flags.read || writes > 0 && !method.flags.write {
-            return Err(Errno::IO.into());
-        }
-        self.count_built(output.len() as u64);
-        self.output = output.into();
-        outcome.map_err(|failure| match failure {
-            Failure::Errno(errno) => errno.into(),
-            Failure::Missing => Stop::Missing,
-        })
+pub(super) fn call(context: &mut Context<'_>, op: &OsdOp) -> Result<i32, Stop> {
+    let (class, method, input) = op.call_input()?;
+    let method = classes::class(&class).and_then(|class| class.method(&method));
+    let Some(method) = method else { return Err(Errno::NOTSUPP.into()) };
+    context.user_modify |= method.flags.write;
+    let mut object = ClassObject { context, reads: 0, writes: 0 };
+    let mut output = Vec::new();
+    let outcome = (method.function)(&mut object, &input, &mut output);
+    let (reads, writes) = (object.reads, object.writes);
+    if outcome == Err(Failure::Missing) {
+        return Err(Stop::Missing);
     }
+    // A method that does more than it is registered for is a defect, and its call fails.
+    if reads > 0 && !method.flags.read || writes > 0 && !method.flags.write {
+        return Err(Errno::IO.into());
+    }
+    context.count_built(output.len() as u64);
+    context.output = output.into();
+    outcome.map_err(|failure| match failure {
+        Failure::Errno(errno) => errno.into(),
+        Failure::Missing => Stop::Missing,
+    })
 }
 
 struct ClassObject<'c, 'a> {
@@ -80,7 +79,7 @@ impl ObjectContext for ClassObject<'_, '_> {
             length => {
                 // Methods decode what they read.
                 self.context.count(length);
-                let read = self.context.load_data(offset, length).map_err(failure)?;
+                let read = read::load_data(self.context, offset, length).map_err(failure)?;
                 self.context.check_allowance().map_err(failure)?;
                 Ok(read.data.clone())
             }
@@ -89,28 +88,28 @@ impl ObjectContext for ClassObject<'_, '_> {
 
     fn xattr(&mut self, name: &[u8]) -> ClassResult<Bytes> {
         self.reads += 1;
-        self.context.stored_xattr(name).cloned().map_err(failure)
+        xattr::stored_xattr(self.context, name).cloned().map_err(failure)
     }
 
     fn xattrs(&mut self) -> ClassResult<BTreeMap<Bytes, Bytes>> {
         self.reads += 1;
-        self.context.stored_xattrs().cloned().map_err(failure)
+        xattr::stored_xattrs(self.context).cloned().map_err(failure)
     }
 
     fn omap_header(&mut self) -> ClassResult<Bytes> {
         self.reads += 1;
-        self.context.stored_omap_header().map_err(failure)
+        omap::stored_omap_header(self.context).map_err(failure)
     }
 
     fn omap_value(&mut self, key: &Bytes) -> ClassResult<Option<Bytes>> {
         self.reads += 1;
-        let pairs = self.context.omap_pairs(vec![key.clone()]).map_err(failure)?;
+        let pairs = omap::omap_pairs(self.context, vec![key.clone()]).map_err(failure)?;
         Ok(pairs.and_then(|mut pairs| pairs.remove(key)))
     }
 
     fn omap_page(&mut self, after: &Bytes, prefix: &Bytes, entries: u64) -> ClassResult<OmapPage> {
         self.reads += 1;
-        let page = self.context.omap_page(after.clone(), prefix.clone(), entries);
+        let page = omap::omap_page(self.context, after.clone(), prefix.clone(), entries);
         let page = page.map_err(failure)?;
         Ok(page.map_or_else(OmapPage::default, |page| (page.pairs.clone(), page.more)))
     }
@@ -136,44 +135,44 @@ impl ObjectContext for ClassObject<'_, '_> {
     }
 
     fn remove(&mut self) -> ClassResult<()> {
-        let outcome = self.context.delete();
+        let outcome = write::delete(self.context);
         self.wrote(outcome)
     }
 
     fn write(&mut self, offset: u64, data: Bytes) -> ClassResult<()> {
         self.context.count(data.len() as u64);
-        let outcome = self.context.write_at(offset, data);
+        let outcome = write::write_at(self.context, offset, data);
         self.wrote(outcome)
     }
 
     fn write_full(&mut self, data: Bytes) -> ClassResult<()> {
         self.context.count(data.len() as u64);
-        let outcome = self.context.write_full(data);
+        let outcome = write::write_full(self.context, data);
         self.wrote(outcome)
     }
 
     fn truncate(&mut self, size: u64) -> ClassResult<()> {
-        let outcome = self.context.truncate(size);
+        let outcome = write::truncate(self.context, size);
         self.wrote(outcome)
     }
 
     fn set_xattr(&mut self, name: &[u8], value: Bytes) -> ClassResult<()> {
-        let outcome = self.context.set_xattr(name, value);
+        let outcome = xattr::set_xattr(self.context, name, value);
         self.wrote(outcome)
     }
 
     fn omap_set_header(&mut self, header: Bytes) -> ClassResult<()> {
-        let outcome = self.context.omap_set_header(header);
+        let outcome = omap::omap_set_header(self.context, header);
         self.wrote(outcome)
     }
 
     fn omap_set(&mut self, pairs: BTreeMap<Bytes, Bytes>) -> ClassResult<()> {
-        let outcome = self.context.omap_set(pairs);
+        let outcome = omap::omap_set(self.context, pairs);
         self.wrote(outcome)
     }
 
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> ClassResult<()> {
-        let outcome = self.context.omap_remove(keys);
+        let outcome = omap::omap_remove(self.context, keys);
         self.wrote(outcome)
     }
 }

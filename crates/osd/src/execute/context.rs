@@ -200,6 +200,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Whether an operation has changed the object, or counts as a change.
+    pub fn has_changed(&self) -> bool {
+        !self.changes.is_empty() || self.touched
+    }
+
     /// Ends the execution; a negative `result` drops all changes.
     pub fn finish(mut self, result: i32) -> Execution {
         let state = self.input.state;
@@ -214,12 +219,9 @@ impl<'a> Context<'a> {
             return execution;
         }
         execution.effects = std::mem::take(&mut self.effects);
-        if self.changes.is_empty() && !self.touched {
+        if !self.has_changed() {
             execution.info = state.info.clone();
             return execution;
-        }
-        if state.snaps.is_some() || self.input.snapshots.seq > SnapId(0) {
-            self.preserve();
         }
         execution.delta = self.delta();
         self.seal();

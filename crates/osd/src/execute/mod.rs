@@ -74,10 +74,14 @@ pub fn execute(input: &Input<'_>) -> Verdict {
         }
     }
     let cost = context.cost;
-    match context.needs.is_empty() && cost <= input.allowance {
-        true => Verdict::Done(Box::new(context.finish(result))),
-        false => Verdict::Missing { needs: std::mem::take(&mut context.needs), cost },
+    if !context.needs.is_empty() || cost > input.allowance {
+        return Verdict::Missing { needs: std::mem::take(&mut context.needs), cost };
     }
+    let has_snapshots = input.state.snaps.is_some() || input.snapshots.seq > SnapId(0);
+    if result >= 0 && context.has_changed() && has_snapshots {
+        snaps::preserve(&mut context);
+    }
+    Verdict::Done(Box::new(context.finish(result)))
 }
 
 /// The snapshot directory accepts only `LIST_SNAPS`, and clones accept no writes. `EOLDSNAPC` for
@@ -121,56 +125,56 @@ impl Context<'_> {
 
     fn dispatch(&mut self, op: &OsdOp) -> Result<i32, Stop> {
         match op.code {
-            OpCode::READ | OpCode::SYNC_READ => self.read(op),
-            OpCode::SPARSE_READ => self.sparse_read(op),
-            OpCode::MAPEXT => self.map_extents(op),
-            OpCode::STAT => self.stat(),
-            OpCode::CMPEXT => self.compare_extent(op),
-            OpCode::CHECKSUM => self.checksum(op),
-            OpCode::ASSERT_VER => self.assert_version(op),
-            OpCode::LIST_SNAPS => self.list_snaps(),
-            OpCode::LIST_WATCHERS => self.list_watchers(),
-            OpCode::NOTIFY => self.notify(op),
-            OpCode::NOTIFY_ACK => self.notify_ack(op),
-            OpCode::WATCH => self.watch(op),
+            OpCode::READ | OpCode::SYNC_READ => read::read(self, op),
+            OpCode::SPARSE_READ => read::sparse_read(self, op),
+            OpCode::MAPEXT => read::map_extents(self, op),
+            OpCode::STAT => read::stat(self),
+            OpCode::CMPEXT => read::compare_extent(self, op),
+            OpCode::CHECKSUM => checksum::checksum(self, op),
+            OpCode::ASSERT_VER => read::assert_version(self, op),
+            OpCode::LIST_SNAPS => snaps::list_snaps(self),
+            OpCode::LIST_WATCHERS => watch::list_watchers(self),
+            OpCode::NOTIFY => watch::notify(self, op),
+            OpCode::NOTIFY_ACK => watch::notify_ack(self, op),
+            OpCode::WATCH => watch::watch(self, op),
 
-            OpCode::WRITE => self.write_op(op),
-            OpCode::WRITEFULL => self.write_full_op(op),
-            OpCode::APPEND => self.append(op),
-            OpCode::WRITESAME => self.write_same(op),
-            OpCode::ZERO => self.zero(op),
-            OpCode::TRUNCATE | OpCode::TRIMTRUNC => self.truncate_op(op),
-            OpCode::CREATE => self.create_op(op),
-            OpCode::DELETE => self.delete(),
-            OpCode::ROLLBACK => self.roll_back(op),
+            OpCode::WRITE => write::write_op(self, op),
+            OpCode::WRITEFULL => write::write_full_op(self, op),
+            OpCode::APPEND => write::append(self, op),
+            OpCode::WRITESAME => write::write_same(self, op),
+            OpCode::ZERO => write::zero(self, op),
+            OpCode::TRUNCATE | OpCode::TRIMTRUNC => write::truncate_op(self, op),
+            OpCode::CREATE => write::create_op(self, op),
+            OpCode::DELETE => write::delete(self),
+            OpCode::ROLLBACK => snaps::roll_back(self, op),
             OpCode::STARTSYNC => self.touch(),
-            OpCode::TMAPUP => self.map_update(op),
-            OpCode::TMAPPUT => self.map_put(op),
-            OpCode::TMAPGET => self.map_get(),
-            OpCode::SETALLOCHINT => self.set_alloc_hint(op),
+            OpCode::TMAPUP => tmap::map_update(self, op),
+            OpCode::TMAPPUT => tmap::map_put(self, op),
+            OpCode::TMAPGET => tmap::map_get(self),
+            OpCode::SETALLOCHINT => write::set_alloc_hint(self, op),
 
-            OpCode::GETXATTR => self.xattr(op),
-            OpCode::GETXATTRS => self.xattrs(),
-            OpCode::CMPXATTR => self.compare_xattr(op),
-            OpCode::SETXATTR => self.set_xattr_op(op),
-            OpCode::RMXATTR => self.remove_xattr(op),
+            OpCode::GETXATTR => xattr::xattr(self, op),
+            OpCode::GETXATTRS => xattr::xattrs(self),
+            OpCode::CMPXATTR => xattr::compare_xattr(self, op),
+            OpCode::SETXATTR => xattr::set_xattr_op(self, op),
+            OpCode::RMXATTR => xattr::remove_xattr(self, op),
 
-            OpCode::OMAPGETKEYS => self.omap_keys(op),
-            OpCode::OMAPGETVALS => self.omap_values(op),
-            OpCode::OMAPGETHEADER => self.omap_header(),
-            OpCode::OMAPGETVALSBYKEYS => self.omap_values_by_keys(op),
-            OpCode::OMAP_CMP => self.omap_compare(op),
-            OpCode::OMAPSETVALS => self.omap_set_op(op),
-            OpCode::OMAPSETHEADER => self.omap_set_header(op.input.clone()),
-            OpCode::OMAPCLEAR => self.omap_clear(),
-            OpCode::OMAPRMKEYS => self.omap_remove_op(op),
-            OpCode::OMAPRMKEYRANGE => self.omap_remove_range(op),
+            OpCode::OMAPGETKEYS => omap::omap_keys(self, op),
+            OpCode::OMAPGETVALS => omap::omap_values(self, op),
+            OpCode::OMAPGETHEADER => omap::omap_header(self),
+            OpCode::OMAPGETVALSBYKEYS => omap::omap_values_by_keys(self, op),
+            OpCode::OMAP_CMP => omap::omap_compare(self, op),
+            OpCode::OMAPSETVALS => omap::omap_set_op(self, op),
+            OpCode::OMAPSETHEADER => omap::omap_set_header(self, op.input.clone()),
+            OpCode::OMAPCLEAR => omap::omap_clear(self),
+            OpCode::OMAPRMKEYS => omap::omap_remove_op(self, op),
+            OpCode::OMAPRMKEYRANGE => omap::omap_remove_range(self, op),
 
-            OpCode::CALL => self.call(op),
-            OpCode::COPY_GET => self.copy_get(op),
-            OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(op),
+            OpCode::CALL => class::call(self, op),
+            OpCode::COPY_GET => copy::copy_get(self, op),
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => copy::copy_from(self, op),
 
-            OpCode::ISDIRTY => self.is_dirty(),
+            OpCode::ISDIRTY => read::is_dirty(self),
             OpCode::CACHE_FLUSH | OpCode::CACHE_TRY_FLUSH | OpCode::CACHE_EVICT => {
                 Err(Errno::INVAL.into())
             }

@@ -8,6 +8,7 @@
 
 use super::context::{Context, Stop};
 use super::view::ENTRY_COST;
+use super::{read, write};
 use bytes::Bytes;
 use codec::{DecodeError, Reader};
 use std::collections::BTreeMap;
@@ -75,41 +76,39 @@ impl Map {
     }
 }
 
-impl Context<'_> {
-    /// The object's data; empty if it does not exist.
-    fn map_data(&mut self) -> Result<Bytes, Stop> {
-        match self.info.size {
-            _ if !self.exists => Ok(Bytes::new()),
-            0 => Ok(Bytes::new()),
-            length if length > LENGTH_MAX => Err(Errno::FBIG.into()),
-            length => {
-                // Counted for decoding and for encoding again.
-                self.count_built(length / ENTRY_LEN_MIN * ENTRY_COST + length);
-                let data = self.load_data(0, length)?.data.clone();
-                self.check_allowance()?;
-                Ok(data)
-            }
+/// The object's data; empty if it does not exist.
+fn map_data(context: &mut Context<'_>) -> Result<Bytes, Stop> {
+    match context.info.size {
+        _ if !context.exists => Ok(Bytes::new()),
+        0 => Ok(Bytes::new()),
+        length if length > LENGTH_MAX => Err(Errno::FBIG.into()),
+        length => {
+            // Counted for decoding and for encoding again.
+            context.count_built(length / ENTRY_LEN_MIN * ENTRY_COST + length);
+            let data = read::load_data(context, 0, length)?.data.clone();
+            context.check_allowance()?;
+            Ok(data)
         }
     }
+}
 
-    pub(super) fn map_get(&mut self) -> Result<i32, Stop> {
-        if !self.exists {
-            return Err(Errno::NOENT.into());
-        }
-        self.output = self.map_data()?;
-        Ok(0)
+pub(super) fn map_get(context: &mut Context<'_>) -> Result<i32, Stop> {
+    if !context.exists {
+        return Err(Errno::NOENT.into());
     }
+    context.output = map_data(context)?;
+    Ok(0)
+}
 
-    pub(super) fn map_put(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        self.count(op.input.len() as u64 / ENTRY_LEN_MIN * ENTRY_COST);
-        self.check_allowance()?;
-        let map = Map::decode(&op.input)?;
-        self.write_full(map.encode())
-    }
+pub(super) fn map_put(context: &mut Context<'_>, op: &OsdOp) -> Result<i32, Stop> {
+    context.count(op.input.len() as u64 / ENTRY_LEN_MIN * ENTRY_COST);
+    context.check_allowance()?;
+    let map = Map::decode(&op.input)?;
+    write::write_full(context, map.encode())
+}
 
-    pub(super) fn map_update(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let mut map = Map::decode(&self.map_data()?)?;
-        map.update(&op.input)?;
-        self.write_full(map.encode())
-    }
+pub(super) fn map_update(context: &mut Context<'_>, op: &OsdOp) -> Result<i32, Stop> {
+    let mut map = Map::decode(&map_data(context)?)?;
+    map.update(&op.input)?;
+    write::write_full(context, map.encode())
 }

@@ -11,99 +11,101 @@ use types::Errno;
 use wire::OsdOp;
 use wire::op::compare;
 
-impl<'a> Context<'a> {
-    /// An attribute as it was before the request.
-    pub(super) fn stored_xattr(&self, name: &[u8]) -> Result<&'a Bytes, Stop> {
-        if !self.input.state.exists {
-            return Err(Errno::NOENT.into());
+/// An attribute as it was before the request.
+pub(super) fn stored_xattr<'a>(context: &Context<'a>, name: &[u8]) -> Result<&'a Bytes, Stop> {
+    if !context.input.state.exists {
+        return Err(Errno::NOENT.into());
+    }
+    context.input.state.xattrs.get(name).ok_or(Errno::NODATA.into())
+}
+
+/// All attributes as they were before the request.
+pub(super) fn stored_xattrs<'a>(context: &Context<'a>) -> Result<&'a BTreeMap<Bytes, Bytes>, Stop> {
+    match context.input.state.exists {
+        true => Ok(&context.input.state.xattrs),
+        false => Err(Errno::NOENT.into()),
+    }
+}
+
+pub(super) fn xattr<'a>(context: &mut Context<'a>, op: &OsdOp) -> Result<i32, Stop> {
+    let (name, _) = op.xattr_input()?;
+    let value = stored_xattr(context, &name)?.clone();
+    context.count_shared(value.len() as u64);
+    context.output = value;
+    Ok(0)
+}
+
+pub(super) fn xattrs<'a>(context: &mut Context<'a>) -> Result<i32, Stop> {
+    let xattrs = stored_xattrs(context)?;
+    context.count_built(
+        xattrs.iter().map(|(name, value)| (name.len() + value.len() + 8) as u64).sum(),
+    );
+    context.check_allowance()?;
+    context.output = codec::encode_to_bytes(xattrs);
+    Ok(0)
+}
+
+/// Result 1 if the comparison holds; the given value is on the left.
+pub(super) fn compare_xattr<'a>(context: &mut Context<'a>, op: &OsdOp) -> Result<i32, Stop> {
+    let arguments = op.xattr_arguments();
+    let mut r = Reader::new(&op.input);
+    let name = r.take("attribute name", arguments.name_len as usize)?;
+    let stored = match stored_xattr(context, name) {
+        Ok(value) => value.clone(),
+        Err(stop) if stop == Stop::from(Errno::NODATA) => Bytes::new(),
+        Err(stop) => return Err(stop),
+    };
+    let holds = match arguments.compare_mode {
+        compare::MODE_STRING => {
+            let given = r.take("attribute value", arguments.value_len as usize)?;
+            compared(arguments.compare, given, &stored[..])?
         }
-        self.input.state.xattrs.get(name).ok_or(Errno::NODATA.into())
-    }
-
-    /// All attributes as they were before the request.
-    pub(super) fn stored_xattrs(&self) -> Result<&'a BTreeMap<Bytes, Bytes>, Stop> {
-        match self.input.state.exists {
-            true => Ok(&self.input.state.xattrs),
-            false => Err(Errno::NOENT.into()),
+        compare::MODE_U64 => {
+            compared(arguments.compare, r.u64("attribute value")?, decimal(&stored)?)?
         }
-    }
+        _ => return Err(Errno::INVAL.into()),
+    };
+    if holds { Ok(1) } else { Err(Errno::CANCELED.into()) }
+}
 
-    pub(super) fn xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let (name, _) = op.xattr_input()?;
-        let value = self.stored_xattr(&name)?.clone();
-        self.count_shared(value.len() as u64);
-        self.output = value;
-        Ok(0)
-    }
+pub(super) fn set_xattr_op<'a>(context: &mut Context<'a>, op: &OsdOp) -> Result<i32, Stop> {
+    let (name, value) = op.xattr_input()?;
+    set_xattr(context, &name, value)
+}
 
-    pub(super) fn xattrs(&mut self) -> Result<i32, Stop> {
-        let xattrs = self.stored_xattrs()?;
-        self.count_built(
-            xattrs.iter().map(|(name, value)| (name.len() + value.len() + 8) as u64).sum(),
-        );
-        self.check_allowance()?;
-        self.output = codec::encode_to_bytes(xattrs);
-        Ok(0)
+pub(super) fn set_xattr<'a>(
+    context: &mut Context<'a>,
+    name: &[u8],
+    value: Bytes,
+) -> Result<i32, Stop> {
+    if name.len() > limits::XATTR_NAME_LEN_MAX {
+        return Err(Errno::NAMETOOLONG.into());
     }
+    if name.is_empty() {
+        return Err(Errno::INVAL.into());
+    }
+    context.create();
+    context.touched = true;
+    let stored = user_attr(name);
+    context.attrs.push(AttrDelta::Set(stored.slice(1..), value.clone()));
+    context.stored_attrs.insert(stored, value);
+    Ok(0)
+}
 
-    /// Result 1 if the comparison holds; the given value is on the left.
-    pub(super) fn compare_xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let arguments = op.xattr_arguments();
-        let mut r = Reader::new(&op.input);
-        let name = r.take("attribute name", arguments.name_len as usize)?;
-        let stored = match self.stored_xattr(name) {
-            Ok(value) => value.clone(),
-            Err(stop) if stop == Stop::from(Errno::NODATA) => Bytes::new(),
-            Err(stop) => return Err(stop),
-        };
-        let holds = match arguments.compare_mode {
-            compare::MODE_STRING => {
-                let given = r.take("attribute value", arguments.value_len as usize)?;
-                compared(arguments.compare, given, &stored[..])?
-            }
-            compare::MODE_U64 => {
-                compared(arguments.compare, r.u64("attribute value")?, decimal(&stored)?)?
-            }
-            _ => return Err(Errno::INVAL.into()),
-        };
-        if holds { Ok(1) } else { Err(Errno::CANCELED.into()) }
+pub(super) fn remove_xattr<'a>(context: &mut Context<'a>, op: &OsdOp) -> Result<i32, Stop> {
+    let (name, _) = op.xattr_input()?;
+    if !context.exists {
+        return Err(Errno::NOENT.into());
     }
-
-    pub(super) fn set_xattr_op(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let (name, value) = op.xattr_input()?;
-        self.set_xattr(&name, value)
+    if name.is_empty() {
+        return Err(Errno::INVAL.into());
     }
-
-    pub(super) fn set_xattr(&mut self, name: &[u8], value: Bytes) -> Result<i32, Stop> {
-        if name.len() > limits::XATTR_NAME_LEN_MAX {
-            return Err(Errno::NAMETOOLONG.into());
-        }
-        if name.is_empty() {
-            return Err(Errno::INVAL.into());
-        }
-        self.create();
-        self.touched = true;
-        let stored = user_attr(name);
-        self.attrs.push(AttrDelta::Set(stored.slice(1..), value.clone()));
-        self.stored_attrs.insert(stored, value);
-        Ok(0)
-    }
-
-    pub(super) fn remove_xattr(&mut self, op: &OsdOp) -> Result<i32, Stop> {
-        let (name, _) = op.xattr_input()?;
-        if !self.exists {
-            return Err(Errno::NOENT.into());
-        }
-        if name.is_empty() {
-            return Err(Errno::INVAL.into());
-        }
-        let stored = user_attr(&name);
-        self.stored_attrs.remove(&stored);
-        self.attrs.push(AttrDelta::Remove(name));
-        let object = self.input.object.clone();
-        self.changes.push(Change::RemoveAttr { object, name: stored });
-        Ok(0)
-    }
+    let stored = user_attr(&name);
+    context.stored_attrs.remove(&stored);
+    context.attrs.push(AttrDelta::Remove(name));
+    let object = context.input.object.clone();
+    context.changes.push(Change::RemoveAttr { object, name: stored });
+    Ok(0)
 }
 
 fn compared<T: PartialOrd>(operator: u8, left: T, right: T) -> Result<bool, Stop> {

@@ -17,7 +17,7 @@ const LONG_FUNCTION_LINES: usize = 70;
 /// Files in which `impl` of one type may stand.
 const IMPL_FILES_MAX: usize = 3;
 /// Types with more. Lower the numbers when possible.
-const SPREAD_TYPES: [(&str, &str, usize); 18] = [
+const SPREAD_TYPES: [(&str, &str, usize); 17] = [
     ("block", "Mounted", 9),
     ("block", "Run", 4),
     ("crush", "CrushMap", 13),
@@ -29,7 +29,6 @@ const SPREAD_TYPES: [(&str, &str, usize); 18] = [
     ("mon", "Monitor", 27),
     ("mon", "State", 5),
     ("msgr", "Session", 6),
-    ("osd", "Context", 13),
     ("osd", "Osd", 23),
     ("pg", "Core", 5),
     ("pg", "Pg", 19),
