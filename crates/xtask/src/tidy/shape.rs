@@ -17,7 +17,7 @@ const LONG_FUNCTION_LINES: usize = 70;
 /// Files in which `impl` of one type may stand.
 const IMPL_FILES_MAX: usize = 3;
 /// Types with more. Lower the numbers when possible.
-const SPREAD_TYPES: [(&str, &str, usize); 19] = [
+const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("block", "Mounted", 9),
     ("block", "Run", 4),
     ("crush", "CrushMap", 13),
@@ -43,7 +43,7 @@ const SPREAD_TYPES: [(&str, &str, usize); 19] = [
 /// several files implement.
 const OPEN_FIELDS_MAX: usize = 20;
 /// Structures with more. Lower the numbers when possible.
-const OPEN_TYPES: [(&str, &str, usize); 7] = [
+const OPEN_TYPES: &[(&str, &str, usize)] = &[
     ("block", "Mounted", 29),
     ("mon", "Totals", 22),
     ("mon", "Monitor", 38),
@@ -130,7 +130,7 @@ pub(super) fn ownership(sources: &[Source]) -> Vec<String> {
     let implementations = implementations(sources);
     let mut findings = Vec::new();
     for ((room, name), files) in &implementations {
-        let max = bound(&SPREAD_TYPES, room, name, IMPL_FILES_MAX);
+        let max = bound(SPREAD_TYPES, room, name, IMPL_FILES_MAX);
         if files.len() > max {
             let count = files.len();
             findings.push(format!("crates/{room}: impl {name} stands in {count} files; {max} may"));
@@ -141,7 +141,7 @@ pub(super) fn ownership(sources: &[Source]) -> Vec<String> {
             let files = implementations.get(&(source.room.as_str(), name)).map_or(0, BTreeSet::len);
             let open =
                 if files > 1 { fields.len() } else { fields.iter().filter(|open| **open).count() };
-            let max = bound(&OPEN_TYPES, &source.room, name, OPEN_FIELDS_MAX);
+            let max = bound(OPEN_TYPES, &source.room, name, OPEN_FIELDS_MAX);
             if open > max {
                 let path = source.path.display();
                 findings
