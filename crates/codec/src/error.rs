@@ -2,6 +2,9 @@
 
 use thiserror::Error;
 
+/// The result of decoding; the error is a [`DecodeError`] unless named.
+pub type Result<T, E = DecodeError> = std::result::Result<T, E>;
+
 /// A decoding failure: the field that was being read, its offset, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{field} at byte {offset}: {kind}")]

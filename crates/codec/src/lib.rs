@@ -14,9 +14,7 @@ mod reader;
 mod traits;
 mod writer;
 
-pub use error::{DecodeError, DecodeErrorKind};
+pub use error::{DecodeError, DecodeErrorKind, Result};
 pub use reader::Reader;
 pub use traits::{Decode, Encode, decode_all, encode_to_bytes, encode_with_capacity};
 pub use writer::Writer;
-
-pub type Result<T, E = DecodeError> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
 //! A bounded cursor over received bytes.
 
-use crate::{Decode, DecodeError, DecodeErrorKind, Result};
+use crate::error::{DecodeError, DecodeErrorKind, Result};
 
 /// Reads Ceph primitives from a slice. Copying a `Reader` is cheap and remembers its place.
 #[derive(Debug, Clone, Copy)]
@@ -109,10 +109,6 @@ impl<'a> Reader<'a> {
         let at = *self;
         let raw = self.blob(field)?;
         String::from_utf8(raw.to_vec()).map_err(|_| at.error(field, DecodeErrorKind::NotUtf8))
-    }
-
-    pub fn value<T: Decode>(&mut self) -> Result<T> {
-        T::decode(self)
     }
 
     pub fn list<T>(

@@ -1,6 +1,8 @@
 //! `Encode` and `Decode`, and their meaning for primitives and containers.
 
-use crate::{Reader, Result, Writer};
+use crate::error::Result;
+use crate::reader::Reader;
+use crate::writer::Writer;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +14,20 @@ pub trait Encode {
 
 pub trait Decode: Sized {
     fn decode(r: &mut Reader<'_>) -> Result<Self>;
+}
+
+impl Reader<'_> {
+    /// The next value, in the encoding of its type.
+    pub fn value<T: Decode>(&mut self) -> Result<T> {
+        T::decode(self)
+    }
+}
+
+impl Writer {
+    /// Appends a value in the encoding of its type.
+    pub fn value<T: Encode + ?Sized>(&mut self, value: &T) {
+        value.encode(self);
+    }
 }
 
 /// Decodes a value that must fill `bytes` entirely.

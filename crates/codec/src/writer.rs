@@ -1,6 +1,5 @@
 //! An append-only buffer of Ceph primitives.
 
-use crate::Encode;
 use bytes::Bytes;
 
 /// Writes Ceph primitives. Lengths of versioned structures patch themselves.
@@ -83,10 +82,6 @@ impl Writer {
 
     pub fn string(&mut self, text: &str) {
         self.blob(text.as_bytes());
-    }
-
-    pub fn value<T: Encode + ?Sized>(&mut self, value: &T) {
-        value.encode(self);
     }
 
     pub fn list<T>(&mut self, items: &[T], mut element: impl FnMut(&mut Self, &T)) {
