@@ -16,5 +16,5 @@ mod writer;
 
 pub use error::{DecodeError, DecodeErrorKind, Result};
 pub use reader::Reader;
-pub use traits::{Decode, Encode, decode_all, encode_to_bytes, encode_with_capacity};
+pub use traits::{Decode, Encode, EncodeFor, decode_all, encode_to_bytes, encode_with_capacity};
 pub use writer::Writer;

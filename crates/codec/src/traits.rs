@@ -6,10 +6,15 @@ use crate::writer::Writer;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value with one encoding. Values whose encoding depends on the reader's features have
-/// methods of their own that take them.
+/// A value with one encoding. See [`EncodeFor`] for values that have several.
 pub trait Encode {
     fn encode(&self, w: &mut Writer);
+}
+
+/// A value whose encoding depends on the features of the peer that will read it (`CEPH_FEATURE_*`).
+pub trait EncodeFor {
+    /// Appends the value as a peer with these features expects it.
+    fn encode_for(&self, w: &mut Writer, features: u64);
 }
 
 pub trait Decode: Sized {

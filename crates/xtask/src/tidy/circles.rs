@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("auth", 7),
     ("block", 52),
-    ("crush", 5),
     ("files", 14),
     ("host", 3),
     ("mon", 55),

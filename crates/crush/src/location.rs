@@ -1,6 +1,6 @@
 //! Places in the tree, as commands give them: `root=default host=alpha`.
 
-use crate::map::is_valid_name;
+use crate::names::is_valid_name;
 use std::collections::BTreeMap;
 use std::fmt;
 use thiserror::Error;
