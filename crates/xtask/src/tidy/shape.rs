@@ -20,9 +20,6 @@ const IMPL_FILES_MAX: usize = 3;
 const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("block", "Mounted", 9),
     ("block", "Run", 4),
-    ("maps", "Incremental", 5),
-    ("maps", "OsdMap", 8),
-    ("maps", "Pool", 4),
     ("mon", "Group", 9),
     ("mon", "Monitor", 27),
     ("mon", "State", 5),
