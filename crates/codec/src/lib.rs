@@ -9,6 +9,8 @@
 //! * A [`Reader`] never reads outside its slice and never allocates more than the slice could hold.
 //! * Every [`DecodeError`] names the field and the offset at which decoding stopped.
 
+#![warn(missing_docs)]
+
 mod error;
 mod reader;
 mod traits;

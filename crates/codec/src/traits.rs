@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A value with one encoding. See [`EncodeFor`] for values that have several.
 pub trait Encode {
+    /// Appends the value.
     fn encode(&self, w: &mut Writer);
 }
 
@@ -17,7 +18,10 @@ pub trait EncodeFor {
     fn encode_for(&self, w: &mut Writer, features: u64);
 }
 
+/// A value that can be read from its encoding. Bytes come from peers and disks: a decoder panics on none,
+/// and bounds what it allocates by the bytes that are there.
 pub trait Decode: Sized {
+    /// Reads the value; on an error the reader's place is unspecified.
     fn decode(r: &mut Reader<'_>) -> Result<Self>;
 }
 
@@ -43,6 +47,7 @@ pub fn decode_all<T: Decode>(what: &'static str, bytes: &[u8]) -> Result<T> {
     Ok(value)
 }
 
+/// The encoding as bytes of their own.
 pub fn encode_to_bytes<T: Encode + ?Sized>(value: &T) -> Bytes {
     encode_with_capacity(value, 0)
 }
