@@ -8,6 +8,8 @@
 //!
 //! As in Ceph, reads see the object as it was before the operation, not what the method recorded.
 
+#![warn(missing_docs)]
+
 mod encoding;
 mod hello;
 mod journal;
@@ -26,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 impl Class {
+    /// The method of this name; `None` if the class has none.
     pub fn method(&self, name: &[u8]) -> Option<&'static Method> {
         METHODS.get(&(self.name.as_bytes(), name)).copied()
     }
@@ -45,6 +48,7 @@ static METHODS: LazyLock<Index> = LazyLock::new(|| {
 static CLASSES: &[Class] =
     &[rbd::CLASS, lock::CLASS, journal::CLASS, hello::CLASS, refcount::CLASS, version::CLASS];
 
+/// The class of this name; `None` if this build has none. Clients get EOPNOTSUPP then.
 pub fn class(name: &[u8]) -> Option<&'static Class> {
     CLASSES.iter().find(|class| class.name.as_bytes() == name)
 }
