@@ -4,6 +4,7 @@
 //! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
 //! * [`session`]: the ciphers of msgr2's secure mode.
 //! * [`keyring`]: keyring files.
+//! * [`METHOD_CEPHX`], [`MODE_SECURE`] and their like: numbers of methods and modes.
 //! * [`caps`]: the languages of capabilities, and the checks against them.
 //!
 //! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map: the messenger
@@ -13,6 +14,7 @@ pub mod caps;
 pub mod cephx;
 pub mod crypto;
 pub mod keyring;
+mod method;
 pub mod session;
 
 #[cfg(test)]
@@ -33,6 +35,7 @@ pub use cephx::{
 };
 pub use crypto::{CryptoError, CryptoKey, Entropy, KeyTextError, KeyType, KeyUsage, open, seal};
 pub use keyring::{Keyring, KeyringError};
+pub use method::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
 pub use session::{
     BLOCK_LENGTH, CONNECTION_SECRET_LENGTH, SessionCipher, SessionCiphers, SessionError, Side,
     TAG_LENGTH,

@@ -1,18 +1,15 @@
 //! The connecting side of authentication, to monitors and to OSDs.
 
 use crate::{Config, Credentials};
-use ::auth::{CephxClient, ClientAuthorizer, ClientError, Entropy, MonAuthRequest, NoneAuthorizer};
+use ::auth::{
+    CephxClient, ClientAuthorizer, ClientError, Entropy, METHOD_CEPHX, METHOD_NONE, MODE_CRC,
+    MODE_SECURE, MonAuthRequest, NoneAuthorizer,
+};
 use bytes::Bytes;
 use engine::{ConnId, ConnectingAnswer, Time};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use types::{EntityType, Errno, UTime};
-
-/// `CEPH_AUTH_NONE`, `CEPH_AUTH_CEPHX`
-const METHOD_NONE: u32 = 1;
-const METHOD_CEPHX: u32 = 2;
-const MODE_CRC: u32 = 1;
-const MODE_SECURE: u32 = 2;
 
 /// Reason why a session cannot be authenticated; the host closes it.
 #[derive(Debug, Error)]

@@ -3,9 +3,10 @@
 //! All monitors have the rotating secrets of their own service, so a monitor seals a ticket for itself. No
 //! other entity can have a ticket in the name of a monitor.
 
-use super::handshake::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
 use super::{AuthMode, Monitor};
-use auth::{ClientAuthorizer, ClientError, NoneAuthorizer};
+use auth::{
+    ClientAuthorizer, ClientError, METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE, NoneAuthorizer,
+};
 use bytes::Bytes;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use types::{EntityName, EntityType, Errno};

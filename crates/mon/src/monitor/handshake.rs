@@ -8,7 +8,8 @@ use crate::job::Job;
 use crate::sessions::Caps;
 use auth::{
     AuthorizeHandler, AuthorizeStep, Authorizer, CONNECTION_SECRET_LENGTH, CephxServer,
-    MonAuthRequest, NoneAuthorizer, RotatingSecrets, ServerContext,
+    METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE, MonAuthRequest, NoneAuthorizer,
+    RotatingSecrets, ServerContext,
 };
 use bytes::Bytes;
 use codec::Reader;
@@ -16,12 +17,6 @@ use engine::{AuthRequest, AuthVerdict, ConnId, Time};
 use std::time::Duration;
 use types::{EntityName, EntityType, Errno};
 
-/// `CEPH_AUTH_*`
-pub(super) const METHOD_NONE: u32 = 1;
-pub(super) const METHOD_CEPHX: u32 = 2;
-/// `CEPH_CON_MODE_*`
-pub(super) const MODE_CRC: u32 = 1;
-pub(super) const MODE_SECURE: u32 = 2;
 /// First bytes of payloads for services; those for monitors are greater.
 const AUTHORIZER_MODE_MAX: u8 = 9;
 /// Time in which a peer must authenticate.

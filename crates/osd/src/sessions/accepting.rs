@@ -3,20 +3,13 @@
 use crate::Osd;
 use crate::sessions::connecting::Proof;
 use auth::{
-    AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, Entropy, NoneAuthorizer,
-    RotatingSecrets,
+    AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, Entropy, METHOD_CEPHX,
+    METHOD_NONE, MODE_CRC, MODE_SECURE, NoneAuthorizer, RotatingSecrets,
 };
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnId, Output, Time};
 use std::collections::BTreeMap;
 use types::{EntityType, Errno};
-
-/// `CEPH_AUTH_*`
-pub(crate) const METHOD_NONE: u32 = 1;
-pub(crate) const METHOD_CEPHX: u32 = 2;
-/// `CEPH_CON_MODE_*`
-pub(crate) const MODE_CRC: u32 = 1;
-pub(crate) const MODE_SECURE: u32 = 2;
 
 /// A peer that has begun to authenticate.
 #[derive(Debug)]

@@ -5,8 +5,10 @@
 //! connect while no monitor is reachable.
 
 use crate::Osd;
-use crate::sessions::accepting::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
-use auth::{CephxClient, ClientAuthorizer, ClientError, MonAuthRequest, NoneAuthorizer};
+use auth::{
+    CephxClient, ClientAuthorizer, ClientError, METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE,
+    MonAuthRequest, NoneAuthorizer,
+};
 use bytes::Bytes;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Time};
 use thiserror::Error;
