@@ -2,6 +2,7 @@
 //!
 //! * [`crypto`]: keys and their ciphers.
 //! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
+//! * [`Connector`]: the proofs of an entity in all sessions that it opens.
 //! * [`session`]: the ciphers of msgr2's secure mode.
 //! * [`keyring`]: keyring files.
 //! * [`METHOD_CEPHX`], [`MODE_SECURE`] and their like: numbers of methods and modes.
@@ -12,6 +13,7 @@
 
 pub mod caps;
 pub mod cephx;
+mod connector;
 pub mod crypto;
 pub mod keyring;
 mod method;
@@ -33,6 +35,7 @@ pub use cephx::{
     SERVICES, ServerChallenge, ServerContext, ServerError, ServiceSecrets, ServiceTicket,
     ServiceTicketInfo, ServiceTicketRequest, TicketBlob,
 };
+pub use connector::{ConnectFailure, Connector, Identity, Towards};
 pub use crypto::{CryptoError, CryptoKey, Entropy, KeyTextError, KeyType, KeyUsage, open, seal};
 pub use keyring::{Keyring, KeyringError};
 pub use method::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
