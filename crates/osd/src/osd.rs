@@ -76,7 +76,7 @@ impl Osd {
             clients: Clients::default(),
             peers: Peers::default(),
             monitor: MonitorLink::default(),
-            accepting: Accepting::new(seed),
+            accepting: Accepting::new(&config, seed),
             heartbeats: Heartbeats::default(),
             groups: Groups::default(),
             operations: Operations::default(),

@@ -1,13 +1,14 @@
 //! Authentication of peers that connect, and the capabilities of their tickets.
 
-use crate::Osd;
-use crate::sessions::connecting::Proof;
+use super::connecting::connector;
+use crate::{Config, Osd};
 use auth::{
-    AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, Entropy, METHOD_CEPHX,
-    METHOD_NONE, MODE_CRC, MODE_SECURE, NoneAuthorizer, RotatingSecrets,
+    AuthCaps, AuthorizeHandler, AuthorizeStep, CONNECTION_SECRET_LENGTH, ConnectFailure, Connector,
+    Entropy, METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE, NoneAuthorizer, RotatingSecrets,
+    Towards,
 };
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnId, Output, Time};
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Output, Time};
 use std::collections::BTreeMap;
 use types::{EntityType, Errno};
 
@@ -22,18 +23,18 @@ pub(crate) struct Handshake {
 #[derive(Debug)]
 pub(crate) struct Accepting {
     pub(super) handshakes: BTreeMap<ConnId, Handshake>,
-    /// Authorizers of sessions that this OSD is opening.
-    pub(super) proofs: BTreeMap<ConnId, Proof>,
+    /// Proofs of this OSD in the sessions that it is opening.
+    pub(super) connector: Connector,
     pub(super) secrets: RotatingSecrets,
     pub(super) entropy: Entropy,
 }
 
 impl Accepting {
     /// Without secrets: no cephx peer is accepted before the monitor has sent them.
-    pub fn new(seed: [u8; 32]) -> Self {
+    pub fn new(config: &Config, seed: [u8; 32]) -> Self {
         Accepting {
             handshakes: BTreeMap::new(),
-            proofs: BTreeMap::new(),
+            connector: connector(config),
             secrets: RotatingSecrets::default(),
             entropy: Entropy::from_seed(seed),
         }
@@ -47,7 +48,19 @@ impl Accepting {
     /// A session ended, maybe before it was authenticated.
     pub fn closed(&mut self, conn: ConnId) {
         self.handshakes.remove(&conn);
-        self.proofs.remove(&conn);
+        self.connector.forget(conn);
+    }
+
+    /// Performs one step of authenticating to a monitor or another OSD.
+    pub(super) fn prove(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        to_monitor: bool,
+        step: ConnectingStep,
+    ) -> Result<ConnectingAnswer, ConnectFailure> {
+        let to = if to_monitor { Towards::Monitor } else { Towards::Peer(Some(&self.secrets)) };
+        self.connector.step(now, conn, to, step, &mut self.entropy)
     }
 }
 
