@@ -51,7 +51,7 @@ use crate::sessions::{Session, Sessions};
 use crate::state::State;
 use crate::statistics::Statistics;
 use asking::Registries;
-use auth::{CephxPolicy, ClientAuthorizer, Entropy};
+use auth::{CephxPolicy, Connector, Entropy};
 use boots::Boots;
 use clocks::ClockChecks;
 use committing::{InFlight, Sync};
@@ -139,8 +139,8 @@ pub struct Monitor {
     global_ids: Range<u64>,
     candidacy: Candidacy,
     relay: Relay,
-    /// Authorizer of a session that is being opened with the leader.
-    proof: Option<(ConnId, ClientAuthorizer)>,
+    /// Proof of this monitor in a session that is being opened with the leader.
+    connector: Connector,
     proxies: Proxies,
     pipeline: Pipeline,
     in_flight: Option<InFlight>,
@@ -193,6 +193,7 @@ impl Monitor {
         let mut entropy = Entropy::from_seed(seed);
         let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {
+            connector: connecting::connector(&settings),
             settings,
             registries: Registries::default(),
             running: Running::default(),
@@ -217,7 +218,6 @@ impl Monitor {
             global_ids: 0..0,
             candidacy,
             relay: Relay::default(),
-            proof: None,
             proxies: Proxies::default(),
             pipeline: Pipeline::default(),
             in_flight: None,
@@ -365,6 +365,7 @@ impl Daemon for Monitor {
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.connector.forget(conn);
         self.input(now, Input::Closed(conn));
     }
 
@@ -399,7 +400,11 @@ impl Daemon for Monitor {
     }
 
     fn poll_output(&mut self) -> Option<Output<Request>> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if let Some(Output::Close { conn }) = &output {
+            self.connector.forget(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -312,7 +312,11 @@ impl Daemon for Osd {
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {
-        self.outbox.poll()
+        let output = self.outbox.poll();
+        if let Some(Output::Close { conn }) = &output {
+            self.accepting.closed(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -62,7 +62,7 @@ impl Client {
             requesters: BTreeMap::new(),
             timeout: config.timeout,
             next_renewal: None,
-            effects: Effects::default(),
+            effects: Effects::new(config.first_conn),
             connector: connector(config),
             connect_failure: None,
             entropy,
@@ -427,7 +427,11 @@ impl Daemon for Client {
     }
 
     fn poll_output(&mut self) -> Option<Output<()>> {
-        self.effects.outputs.pop_front()
+        let output = self.effects.outputs.pop_front();
+        if let Some(Output::Close { conn }) = &output {
+            self.connector.forget(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {
