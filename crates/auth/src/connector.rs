@@ -9,9 +9,9 @@
 //! BadMethod          -> an error
 //! ```
 //!
-//! After an error the daemon refuses the session. The proof of a session lasts from `Begin` to `Done`, an error
-//! or [`Connector::forget`], so there are never more of them than sessions that are being opened. Sessions and
-//! timers stay with the owner: it sends the requests of [`Connector::renewal`].
+//! After an error the daemon refuses the session. The proof of a session lasts from `Begin` to `Done`, an
+//! error or [`Connector::forget`], so there are never more of them than sessions that are being opened.
+//! Sessions and timers stay with the owner: it sends the requests of [`Connector::renewal`].
 
 use crate::{
     CephxClient, ClientAuthorizer, ClientError, CryptoKey, Entropy, METHOD_CEPHX, METHOD_NONE,
@@ -28,7 +28,7 @@ use types::{EntityName, EntityType, Errno, UTime};
 pub enum Identity {
     /// An entity that proves its key to monitors, and keeps and renews tickets for services.
     Key(Box<CephxClient>),
-    /// A daemon: proves its key to monitors, and seals tickets for daemons of its own kind. It keeps no tickets.
+    /// A daemon: proves its key to monitors, and seals tickets for daemons of its own kind. It keeps none.
     Daemon {
         /// The daemon's name; its kind is the service that its peers belong to.
         name: EntityName,
@@ -152,8 +152,8 @@ impl Connector {
         Some((METHOD_CEPHX, request.into()))
     }
 
-    /// Takes the tickets of a monitor's `MAuthReply`. The caller then calls [`Connector::renewal`] again: a new
-    /// auth ticket may have to be followed by requests for service tickets.
+    /// Takes the tickets of a monitor's `MAuthReply`. The caller then calls [`Connector::renewal`] again: a
+    /// new auth ticket may have to be followed by requests for service tickets.
     ///
     /// # Errors
     ///

@@ -2,6 +2,7 @@
 //!
 //! * [`crypto`]: keys and their ciphers.
 //! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
+//! * [`Acceptor`]: the tickets that are shown to a service.
 //! * [`Connector`]: the proofs of an entity in all sessions that it opens.
 //! * [`session`]: the ciphers of msgr2's secure mode.
 //! * [`keyring`]: keyring files.
@@ -11,6 +12,7 @@
 //! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map: the messenger
 //! carries its payloads, and daemons call its checks.
 
+mod acceptor;
 pub mod caps;
 pub mod cephx;
 mod connector;
@@ -22,6 +24,9 @@ pub mod session;
 #[cfg(test)]
 mod testing;
 
+pub use acceptor::{
+    AcceptFailure, Acceptance, Accepted, Acceptor, Presentation, connection_secret_length,
+};
 pub use caps::{
     ApplicationMetadata, CapsError, ClassCall, MdsCaps, MgrAccess, MgrCaps, MonAccess, MonCaps,
     OsdAccess, OsdCaps, Rwx,
