@@ -17,7 +17,6 @@ mod boots;
 mod clocks;
 mod committing;
 mod complaints;
-mod connecting;
 mod election;
 mod fullness;
 mod handshake;
@@ -51,7 +50,7 @@ use crate::sessions::{Session, Sessions};
 use crate::state::State;
 use crate::statistics::Statistics;
 use asking::Registries;
-use auth::{CephxPolicy, ClientAuthorizer, Entropy};
+use auth::{CephxPolicy, Entropy};
 use boots::Boots;
 use clocks::ClockChecks;
 use committing::{InFlight, Sync};
@@ -61,7 +60,7 @@ use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
     Peer, Time,
 };
-use handshake::Handshake;
+use handshake::{Authentication, Handshake};
 use health_log::HealthSeen;
 use liveness::Liveness;
 use maps::RawTable;
@@ -139,8 +138,7 @@ pub struct Monitor {
     global_ids: Range<u64>,
     candidacy: Candidacy,
     relay: Relay,
-    /// Authorizer of a session that is being opened with the leader.
-    proof: Option<(ConnId, ClientAuthorizer)>,
+    authentication: Authentication,
     proxies: Proxies,
     pipeline: Pipeline,
     in_flight: Option<InFlight>,
@@ -193,6 +191,7 @@ impl Monitor {
         let mut entropy = Entropy::from_seed(seed);
         let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {
+            authentication: Authentication::new(&settings),
             settings,
             registries: Registries::default(),
             running: Running::default(),
@@ -217,7 +216,6 @@ impl Monitor {
             global_ids: 0..0,
             candidacy,
             relay: Relay::default(),
-            proof: None,
             proxies: Proxies::default(),
             pipeline: Pipeline::default(),
             in_flight: None,
@@ -353,7 +351,7 @@ impl Daemon for Monitor {
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.prove_to_monitor(now, conn, step)
+        self.prove_to_leader(now, conn, step)
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
@@ -365,6 +363,7 @@ impl Daemon for Monitor {
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.authentication.forget(conn);
         self.input(now, Input::Closed(conn));
     }
 
@@ -399,7 +398,11 @@ impl Daemon for Monitor {
     }
 
     fn poll_output(&mut self) -> Option<Output<Request>> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if let Some(Output::Close { conn }) = &output {
+            self.authentication.forget(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

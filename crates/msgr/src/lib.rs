@@ -35,7 +35,7 @@ mod queue;
 mod secure;
 mod session;
 
+pub use auth::{MODE_CRC, MODE_SECURE};
 pub use config::Config;
 pub use event::{CloseReason, Event};
-pub use secure::{MODE_CRC, MODE_SECURE};
 pub use session::{Admission, Introduction, SendError, Session};

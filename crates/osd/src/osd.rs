@@ -17,7 +17,7 @@ use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::report::usage::DiskUsage;
 use crate::scrub::Scrubs;
-use crate::sessions::accepting::Accepting;
+use crate::sessions::authentication::Authentication;
 use crate::sessions::clients::{Clients, Session};
 use crate::sessions::monitor::MonitorLink;
 use crate::sessions::peers::Peers;
@@ -46,7 +46,7 @@ pub struct Osd {
     pub(crate) clients: Clients,
     pub(crate) peers: Peers,
     pub(crate) monitor: MonitorLink,
-    pub(crate) accepting: Accepting,
+    pub(crate) authentication: Authentication,
     pub(crate) heartbeats: Heartbeats,
     pub(crate) groups: Groups,
     pub(crate) operations: Operations,
@@ -76,7 +76,7 @@ impl Osd {
             clients: Clients::default(),
             peers: Peers::default(),
             monitor: MonitorLink::default(),
-            accepting: Accepting::new(seed),
+            authentication: Authentication::new(&config, seed),
             heartbeats: Heartbeats::default(),
             groups: Groups::default(),
             operations: Operations::default(),
@@ -216,7 +216,7 @@ impl Osd {
 /// Handlers of inputs, called when no input is held before them (`inbox/mod.rs`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.accepting.opened(conn);
+        self.authentication.opened(conn);
         if self.monitor.is(conn) {
             self.monitor_opened(now);
         } else if conn.is_accepted() {
@@ -234,7 +234,7 @@ impl Osd {
     }
 
     pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
-        self.accepting.closed(conn);
+        self.authentication.closed(conn);
         if self.monitor.is(conn) {
             self.monitor_closed(now);
         } else if conn.is_accepted() || !self.heartbeat_closed(now, conn) {
@@ -254,12 +254,13 @@ impl Daemon for Osd {
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         self.env.now = now;
-        self.judge(now, conn, request);
+        let verdict = self.authentication.judge(now, conn, request);
+        self.outbox.push(Output::Auth { conn, verdict });
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         self.env.now = now;
-        self.prove(now, conn, step)
+        self.authentication.prove(now, conn, self.monitor.is(conn), step)
     }
 
     fn handle_refused(&mut self, now: Time, conn: ConnId) {
@@ -312,7 +313,11 @@ impl Daemon for Osd {
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {
-        self.outbox.poll()
+        let output = self.outbox.poll();
+        if let Some(Output::Close { conn }) = &output {
+            self.authentication.closed(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -147,7 +147,7 @@ impl Osd {
                     self.outbox.push(Output::Close { conn });
                     return self.monitor_closed(now);
                 }
-                if self.lacks_secrets() {
+                if self.authentication.lacks_secrets() {
                     self.ask_for_secrets(conn);
                 }
                 self.boot(now);
@@ -231,7 +231,7 @@ impl Osd {
     fn boot(&mut self, now: Time) {
         let Some(conn) = self.monitor.conn() else { return };
         self.monitor.next_attempt = Some(now + limits::BOOT_RETRY);
-        if self.lacks_secrets() {
+        if self.authentication.lacks_secrets() {
             return;
         }
         let config = &self.env.config;
@@ -273,8 +273,13 @@ impl Osd {
         self.send(conn, boot.encode(SUPPORTED));
     }
 
-    fn lacks_secrets(&self) -> bool {
-        !self.env.config.auth_none && self.accepting.secrets.is_empty()
+    /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
+    pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
+        match self.authentication.open_secrets(payload) {
+            Ok(Some(secrets)) => self.set_secrets(now, secrets),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
+        }
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
@@ -287,8 +292,8 @@ impl Osd {
 
     /// Replaces the rotating secrets. If they were missing, the OSD boots now.
     pub(crate) fn set_secrets(&mut self, now: Time, secrets: RotatingSecrets) {
-        let lacked = self.lacks_secrets();
-        self.accepting.secrets = secrets;
+        let lacked = self.authentication.lacks_secrets();
+        self.authentication.set_secrets(secrets);
         if lacked && self.env.stage == Stage::Booting {
             self.boot(now);
         }

@@ -15,7 +15,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("crush", &["codec", "types"]),
     ("maps", &["codec", "types", "crush", "stdx"]),
     ("wire", &["codec", "types", "maps", "engine", "stdx"]),
-    ("auth", &["codec", "types", "stdx"]),
+    ("auth", &["codec", "types", "engine"]),
     ("msgr", &["codec", "types", "engine", "wire", "auth", "stdx"]),
     ("store", &["codec", "types", "engine", "stdx"]),
     ("block", &["codec", "types", "engine", "store", "stdx"]),

@@ -15,7 +15,7 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("host", 3),
     ("mon", 55),
     ("msgr", 5),
-    ("osd", 38),
+    ("osd", 36),
     ("pg", 17),
     ("rados", 5),
     ("rbd", 32),
