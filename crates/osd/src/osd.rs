@@ -120,8 +120,8 @@ impl Osd {
 
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
-        self.groups.by_id.values().for_each(|group| group.check_invariants());
-        self.operations.check_invariants();
+        self.groups.by_id.values().for_each(|group| group.pg.check_invariants());
+        self.operations.check_invariants(self.groups.by_id.values().map(|group| &group.queues));
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
         assert!(self.maps.is_telling() || !is_due, "intervals are stored");
         self.check_budgets();

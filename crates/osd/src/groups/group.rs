@@ -3,6 +3,7 @@
 use crate::Osd;
 use crate::groups::states::GroupStates;
 use crate::leases::{GroupLease, Leases};
+use crate::operations::Operations;
 use crate::operations::queues::{Counters, GroupQueues};
 use crate::operations::snapshots::PoolSnapshots;
 use crate::recovery::scheduler::GroupRecovery;
@@ -14,7 +15,7 @@ use crate::watches::GroupWatches;
 use engine::Time;
 use pg::{Output, Pg};
 use store::RequestKind;
-use types::{Epoch, HObject, PgId};
+use types::{Epoch, PgId};
 
 /// A placement group of this OSD.
 #[derive(Debug)]
@@ -77,8 +78,8 @@ impl Group {
     }
 
     /// Whether the group takes no more requests and has none in progress.
-    pub fn is_at_rest(&mut self) -> bool {
-        self.must_rest() && self.pg.is_settled() && self.queues.are_idle()
+    pub fn is_at_rest(&mut self, operations: &Operations) -> bool {
+        self.must_rest() && self.pg.is_settled() && operations.are_idle(&self.queues)
     }
 
     /// Tells the group the time and the lease that its primary holds. Must precede every input that
@@ -91,12 +92,6 @@ impl Group {
             Some(primary) => leases.promised_to(primary),
         };
         self.pg.set_time(now, promised);
-    }
-
-    /// Panics if the group or its object contexts contradict themselves.
-    pub fn check_invariants(&self) {
-        self.pg.check_invariants();
-        self.queues.check_invariants();
     }
 }
 
@@ -133,7 +128,7 @@ impl Osd {
                 }
                 Output::Activated => self.activated(now, pg),
                 Output::Clean => self.report.request_soon(now),
-                Output::Recovered { object } => self.recovered(now, pg, &HObject::head_of(&object)),
+                Output::Recovered { object } => self.recovered(now, pg, &object),
                 Output::WantsMap => drop(self.groups.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
                 Output::WantsInterval => self.want_interval(now),

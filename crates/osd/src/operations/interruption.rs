@@ -34,7 +34,7 @@ impl Osd {
         }
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
-        keys.extend(group.queues.interrupt());
+        keys.extend(group.queues.interrupt(&mut self.operations.contexts));
         group.lease.forget();
         group.resume();
         group.trim.begin_anew();

@@ -2,10 +2,11 @@
 
 use crate::Osd;
 use crate::execute::Execution;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Origin, Request};
 use engine::{ConnId, Message, Time};
 use pg::LogDup;
-use types::{EVersion, Errno, HObject, PgId};
+use types::{EVersion, Errno, PgId};
 use wire::{MessageBody, OpResult, OsdReply};
 
 impl Osd {
@@ -54,12 +55,12 @@ impl Osd {
         &mut self,
         key: u64,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         execution: &Execution,
     ) {
         let group = &self.groups.by_id[&pg];
         let is_removed =
-            || group.queues.objects.get(object).is_some_and(|context| context.is_removed);
+            || self.operations.contexts.get(object).is_some_and(|context| context.is_removed);
         let (version, user_version) = match execution.result {
             0.. => (EVersion::ZERO, execution.info.user_version),
             code if code == Errno::NOENT.negative() && is_removed() => {

@@ -6,21 +6,23 @@
 //! is the first of them. It keeps its memory meanwhile only if the earlier ones need no more memory.
 
 use crate::Osd;
+use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::{Class, Origin, Request};
 use engine::Time;
-use types::{Errno, HObject, PgId};
+use types::{Errno, PgId};
 
 impl Osd {
     /// Notes in the object context that the request has begun and cannot be answered immediately.
-    pub(crate) fn mark_begun(&mut self, pg: PgId, object: &HObject, key: u64) {
+    pub(crate) fn mark_begun(&mut self, object: ObjectKey, key: u64) {
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         if std::mem::replace(&mut request.is_marked, true) {
             return;
         }
         let writes = request.may_write();
         let copier = (request.class == Class::Copy).then_some(key);
-        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        let context =
+            self.operations.contexts.get_mut(object).expect("the request was in its queue");
         match writes {
             true => (context.has_writer, context.copier) = (true, copier),
             false => context.readers.push(key),
@@ -28,14 +30,8 @@ impl Osd {
     }
 
     /// Refuses a request with an error, once all earlier ones of its client on the object are answered.
-    pub(crate) fn reject(
-        &mut self,
-        pg: PgId,
-        object: &HObject,
-        key: u64,
-        errno: Errno,
-    ) -> Progress {
-        if let Some(waits) = self.wait_for_turn(pg, object, key) {
+    pub(crate) fn reject(&mut self, object: ObjectKey, key: u64, errno: Errno) -> Progress {
+        if let Some(waits) = self.wait_for_turn(object, key) {
             return waits;
         }
         self.reply_error(key, errno);
@@ -45,19 +41,10 @@ impl Osd {
     /// Makes a request without a write of its own wait if it must not be answered yet: the state
     /// that it reports is true only when earlier writes are durable, and its client gets replies in
     /// order. `None` if it may be answered.
-    pub(crate) fn wait_for_turn(
-        &mut self,
-        pg: PgId,
-        object: &HObject,
-        key: u64,
-    ) -> Option<Progress> {
+    pub(crate) fn wait_for_turn(&mut self, object: ObjectKey, key: u64) -> Option<Progress> {
         let request = self.operations.requests.get(key).expect("the caller has it");
         let (origin, writes) = (request.origin, request.may_write());
-        let context = self.groups.by_id[&pg]
-            .queues
-            .objects
-            .get(object)
-            .expect("the request was in its queue");
+        let context = self.operations.contexts.get(object).expect("the request was in its queue");
         if writes {
             return (context.writes_in_flight > 0).then_some(Progress::Blocked);
         }
@@ -66,7 +53,7 @@ impl Osd {
         let mut same = before.filter(|reader| reader.origin == origin).peekable();
         same.peek()?;
         let some_wait = same.any(Request::waits_outside);
-        self.mark_begun(pg, object, key);
+        self.mark_begun(object, key);
         if some_wait {
             self.unload(key);
         }
@@ -83,11 +70,11 @@ impl Osd {
 
     /// The request waits for memory or a lease: later reads of its client, which wait for its
     /// reply, return their memory.
-    pub(crate) fn unload_behind(&mut self, pg: PgId, object: &HObject, key: u64) {
+    pub(crate) fn unload_behind(&mut self, object: ObjectKey, key: u64) {
         let Some(origin) = self.operations.requests.get(key).map(|request| request.origin) else {
             return;
         };
-        let Some(context) = self.groups.by_id[&pg].queues.objects.get(object) else { return };
+        let Some(context) = self.operations.contexts.get(object) else { return };
         let behind = context.readers.iter().skip_while(|reader| **reader != key).skip(1);
         let is_ready = |reader: &u64| {
             self.operations.requests.get(*reader).is_some_and(|r| r.origin == origin && r.is_ready)
@@ -102,37 +89,41 @@ impl Osd {
     /// Runs a request again that has begun, and then the reads that waited only for its reply.
     pub(crate) fn go_on(&mut self, now: Time, key: u64) {
         let Some(request) = self.operations.requests.get(key) else { return };
-        let (pg, object, origin) = (request.pg, HObject::head_of(request.object()), request.origin);
+        let (pg, origin) = (request.pg, request.origin);
+        let Some(object) = self.object_of(key) else { return };
         let mut next = Some(key);
         while let Some(key) = next {
-            if !self.run_again(now, pg, &object, key) {
+            if !self.run_again(now, pg, object, key) {
                 return;
             }
-            next = self.next_ready(pg, &object, origin);
+            next = self.next_ready(object, origin);
         }
-        if let Some(writer) = self.unpark(pg, &object) {
+        if let Some(writer) = self.unpark(object) {
             return self.go_on(now, writer);
         }
-        self.pump_object(now, pg, &object);
+        self.pump_object(now, object);
     }
 
     /// The write that waited only for readers of its object, if these are done.
-    fn unpark(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
-        let context = self.context_mut(pg, object).filter(|context| context.readers.is_empty())?;
+    fn unpark(&mut self, object: ObjectKey) -> Option<u64> {
+        let context = self.operations.contexts.get_mut(object)?;
+        if !context.readers.is_empty() {
+            return None;
+        }
         std::mem::take(&mut context.is_parked).then_some(context.copier).flatten()
     }
 
     /// Runs a request again; true if it has ended or waits in the queue again.
-    fn run_again(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> bool {
+    fn run_again(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> bool {
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         request.is_ready = false;
         let writes = request.may_write();
-        let context = self.context_mut(pg, object);
+        let context = self.operations.contexts.get_mut(object);
         if let Some(context) = context.filter(|context| writes && !context.readers.is_empty()) {
             context.is_parked = true;
             return false;
         }
-        let progress = match writes && self.is_blocked(pg, object, key) {
+        let progress = match writes && self.is_blocked(object, key) {
             true => Progress::Blocked,
             false => self.run(now, pg, object, key),
         };
@@ -140,8 +131,8 @@ impl Osd {
             return false; // still marked
         }
         if progress == Progress::Blocked {
-            self.queue_again(pg, object, key);
-        } else if let Some(context) = self.context_mut(pg, object) {
+            self.queue_again(object, key);
+        } else if let Some(context) = self.operations.contexts.get_mut(object) {
             match writes {
                 true => (context.has_writer, context.copier) = (false, None),
                 false => context.readers.retain(|reader| *reader != key),
@@ -152,13 +143,12 @@ impl Osd {
 
     /// Puts a request that had begun back into the queue of its object, and with it the later reads of its
     /// client, which must not be answered before. They may wait for long, and return their memory.
-    fn queue_again(&mut self, pg: PgId, object: &HObject, key: u64) {
+    fn queue_again(&mut self, object: ObjectKey, key: u64) {
         let request = self.operations.requests.get(key).expect("it waits");
         let (origin, writes) = (request.origin, request.may_write());
         let requests = &self.operations.requests;
-        let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        let context =
-            group.queues.objects.get_mut(object).expect("it has what the request waits for");
+        let context = self.operations.contexts.get_mut(object);
+        let context = context.expect("it has what the request waits for");
         let mut keys = vec![key];
         if writes {
             (context.has_writer, context.copier) = (false, None);
@@ -180,8 +170,8 @@ impl Osd {
     }
 
     /// The next read of a client, if it waited only for its turn to be answered.
-    fn next_ready(&self, pg: PgId, object: &HObject, origin: Origin) -> Option<u64> {
-        let readers = &self.groups.by_id.get(&pg)?.queues.objects.get(object)?.readers;
+    fn next_ready(&self, object: ObjectKey, origin: Origin) -> Option<u64> {
+        let readers = &self.operations.contexts.get(object)?.readers;
         let is_next =
             |key: &u64| self.operations.requests.get(*key).is_some_and(|r| r.origin == origin);
         let next = readers.iter().copied().find(is_next)?;

@@ -44,9 +44,7 @@ impl Osd {
                 }
                 self.check_room(now);
             }
-            Token::State { pg, object, generation } => {
-                self.state_loaded(now, pg, object, generation, outcome);
-            }
+            Token::State { object } => self.state_loaded(now, object, outcome),
             Token::Need { request, attempt, need } => {
                 // The device may have failed in one place only: the object is recovered from another copy.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);

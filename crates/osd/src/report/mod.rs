@@ -16,6 +16,7 @@ use self::repairs::Repairs;
 use self::schedule::Schedule;
 use crate::env::{Options, Stage};
 use crate::groups::Group;
+use crate::operations::Operations;
 use crate::operations::request::Request;
 use crate::tokens::Token;
 use crate::{Osd, limits};
@@ -205,8 +206,10 @@ impl Osd {
         for (_, group) in &mut primaries {
             group.report.unfound = group.pg.count_unfound(looks);
         }
-        let stats = primaries.into_iter();
-        stats.map(|(pg, group)| (pg, stat(group, now.wall(), epoch, sequence))).collect()
+        let (stats, operations) = (primaries.into_iter(), &self.operations);
+        stats
+            .map(|(pg, group)| (pg, stat(group, operations, now.wall(), epoch, sequence)))
+            .collect()
     }
 }
 
@@ -222,8 +225,14 @@ fn usage_report(usage: &Usage) -> OsdUsage {
     }
 }
 
-fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
-    let rests = if group.is_at_rest() { pg_state::PREMERGE } else { 0 };
+fn stat(
+    group: &mut Group,
+    operations: &Operations,
+    now: UTime,
+    epoch: Epoch,
+    sequence: u64,
+) -> PgStat {
+    let rests = if group.is_at_rest(operations) { pg_state::PREMERGE } else { 0 };
     let work = group.scrub.state_bits() | group.trim_state_bits();
     let state = state_bits(&group.pg) | work | rests;
     if group.report.reported.0 != state {

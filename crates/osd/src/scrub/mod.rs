@@ -337,7 +337,8 @@ impl Osd {
         // An object that is inconsistent again after a repair is not repaired again.
         let wanted = wanted && !running.is_recheck();
         let repaired = wanted && !rests && group.pg.repair(now.wall(), &finding);
-        if repaired && let Some(context) = group.queues.objects.get_mut(&object) {
+        let context = group.queues.find(&object).and_then(|key| self.operations.context_mut(key));
+        if repaired && let Some(context) = context {
             // It is loaded again when it is needed and has been recovered.
             context.forget_state();
         }

@@ -1,5 +1,6 @@
 //! The end of watches whose clients are silent or blocklisted.
 
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Origin, Request};
 use crate::{Osd, limits};
 use classes::Caller;
@@ -68,23 +69,20 @@ impl Osd {
     }
 
     /// Likewise for an object that was just loaded, before its waiting requests run.
-    pub(super) fn end_blocklisted_watches_first(&mut self, pg: PgId, object: &HObject) {
-        let Some(watches) =
-            self.groups.by_id.get(&pg).and_then(|group| group.watches.by_object.get(object))
-        else {
-            return;
-        };
+    pub(super) fn end_blocklisted_watches_first(&mut self, object: ObjectKey) {
+        let Some(context) = self.operations.context(object) else { return };
+        let (pg, name) = (context.pg, context.name.clone());
+        let group = self.groups.by_id.get(&pg);
+        let Some(watches) = group.and_then(|group| group.watches.of(&name)) else { return };
         let ended = watches.iter().filter(|(_, watch)| self.maps.map().is_blocklisted(&watch.addr));
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
         for key in ended {
-            let removal = self.removal(pg, object.clone(), key);
+            let removal = self.removal(pg, name.clone(), key);
             self.operations.assign(removal, pg);
             let request = self.operations.get_mut(removal).expect("it was just made");
             request.nature.may_write = true;
-            let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
-            if let Some(context) = group.queues.objects.get_mut(object) {
-                context.queue.push_front(removal);
-            }
+            let context = self.operations.context_mut(object).expect("it was just there");
+            context.queue.push_front(removal);
         }
     }
 
