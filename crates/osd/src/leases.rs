@@ -14,6 +14,7 @@
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Request;
+use crate::work::Work;
 use crate::{Osd, limits};
 use codec::{Reader, Writer};
 use engine::{Duration, Message, Time};
@@ -287,7 +288,8 @@ impl Osd {
                 // If it restarted meanwhile, it is in the queue of its object.
                 let waits = |request: &Request| request.pg == pg && request.waits_outside();
                 if self.operations.get(key).is_some_and(waits) {
-                    self.go_on(now, key);
+                    self.work.push(Work::Continue(key));
+                    self.settle();
                 }
             }
         }
@@ -302,7 +304,7 @@ impl Osd {
             let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
             group.tell_time(&self.leases, now);
             group.pg.time_passed();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 }

@@ -24,13 +24,14 @@ use crate::sessions::peers::Peers;
 use crate::tokens::Token;
 use crate::trim::Trims;
 use crate::watches::Watches;
+use crate::work::{Work, WorkQueue};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, PgId};
 use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
@@ -41,6 +42,7 @@ use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest,
 pub struct Osd {
     pub(crate) env: Env,
     pub(crate) outbox: Outbox,
+    pub(crate) work: WorkQueue,
     pub(crate) maps: Maps,
     pub(crate) inbox: Inbox,
     pub(crate) clients: Clients,
@@ -71,6 +73,7 @@ impl Osd {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             outbox: Outbox::default(),
+            work: WorkQueue::default(),
             maps: Maps::new(config.fsid),
             inbox: Inbox::default(),
             clients: Clients::default(),
@@ -120,6 +123,7 @@ impl Osd {
 
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
+        assert!(self.work.is_empty(), "an input ends when no work is left");
         self.groups.by_id.values().for_each(|group| group.pg.check_invariants());
         self.operations.check_invariants(self.groups.by_id.values().map(|group| &group.queues));
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
@@ -141,7 +145,7 @@ impl Osd {
         if self.env.stage == Stage::Failed || self.maps.is_telling() {
             return;
         }
-        self.grant_memory(now);
+        self.grant_memory();
         if !self.recovery.is_idle() {
             self.schedule_recovery(now);
         }
@@ -228,7 +232,9 @@ impl Osd {
     }
 
     pub(crate) fn take_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        if let Err(error) = self.dispatch(now, conn, message) {
+        let outcome = self.dispatch(now, conn, message);
+        self.settle();
+        if let Err(error) = outcome {
             self.end_session(now, conn, &error);
         }
     }
@@ -245,6 +251,41 @@ impl Osd {
 
     pub(crate) fn take_completion(&mut self, now: Time, completion: Completion) {
         self.complete(now, completion);
+        self.settle();
+    }
+}
+
+/// Performance of the work that inputs and timers make possible.
+impl Osd {
+    /// Performs work until none is left. Inputs and timers call it between their parts; work never does.
+    pub(crate) fn settle(&mut self) {
+        if self.work.is_empty() {
+            return;
+        }
+        self.work.begin();
+        while let Some(work) = self.work.pop() {
+            self.perform(work);
+        }
+        self.work.end();
+    }
+
+    /// Performs the outputs of a group, and all that they make possible.
+    pub(crate) fn settle_group(&mut self, pg: PgId) {
+        self.work.push(Work::Group(pg));
+        self.settle();
+    }
+
+    fn perform(&mut self, work: Work) {
+        let now = self.env.now;
+        match work {
+            Work::Group(pg) => self.drain_group(now, pg),
+            Work::Object(object) => self.advance(now, object),
+            Work::Continue(key) => self.resume(now, key),
+            Work::Readers(object, origin) => self.resume_readers(now, object, origin),
+            Work::Wake(pg, left) => self.wake(now, pg, left),
+            Work::GrantBackfill => self.grant_reservation(),
+            Work::StoreMap => self.store_reshaped_map(),
+        }
     }
 }
 
@@ -301,10 +342,12 @@ impl Daemon for Osd {
         }
         self.retry_if_due(now);
         self.tick(now);
+        self.settle();
         self.heartbeat_if_due(now);
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.retry_copies_if_due(now);
+        self.settle();
         self.report_if_due(now);
         self.scrub_if_due(now);
         self.trim_if_due(now);

@@ -12,6 +12,7 @@ use crate::scrub::GroupScrub;
 use crate::tokens::Token;
 use crate::trim::GroupTrim;
 use crate::watches::GroupWatches;
+use crate::work::Work;
 use engine::Time;
 use pg::{Output, Pg};
 use store::RequestKind;
@@ -96,8 +97,9 @@ impl Group {
 }
 
 impl Osd {
-    /// Performs the outputs of a group until it has none.
-    pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
+    /// Performs the outputs of a group until it has none, or until one of them makes other work possible:
+    /// that precedes the rest.
+    pub(crate) fn drain_group(&mut self, now: Time, pg: PgId) {
         while let Some(group) = self.groups.by_id.get_mut(&pg) {
             let Some(output) = group.pg.poll_output() else {
                 if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
@@ -128,16 +130,19 @@ impl Osd {
                 }
                 Output::Activated => self.activated(now, pg),
                 Output::Clean => self.report.request_soon(now),
-                Output::Recovered { object } => self.recovered(now, pg, &object),
+                Output::Recovered { object } => self.recovered(pg, &object),
                 Output::WantsMap => drop(self.groups.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
                 Output::WantsInterval => self.want_interval(now),
-                Output::Reserve(primary) => self.reserve(now, pg, primary),
-                Output::Release => self.release(now, pg),
+                Output::Reserve(primary) => self.reserve(pg, primary),
+                Output::Release => self.release(pg),
                 Output::Removed => self.forget_group(now, pg),
-                Output::Quiet => self.stands_still(now, pg),
+                Output::Quiet => self.stands_still(pg),
                 Output::Reshaped => self.reshaped(now, pg, true),
                 Output::ReshapeFailed => self.reshaped(now, pg, false),
+            }
+            if self.work.has_children() {
+                return self.work.push(Work::Group(pg));
             }
         }
     }
@@ -145,7 +150,7 @@ impl Osd {
     /// Forgets a group whose collection is removed.
     pub(crate) fn forget_group(&mut self, now: Time, pg: PgId) {
         self.drop_requests(now, pg);
-        self.release(now, pg);
+        self.release(pg);
         if let Some(group) = self.groups.by_id.remove(&pg) {
             self.recovery.forget(pg, &group.recovery);
         }

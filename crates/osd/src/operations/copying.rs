@@ -205,7 +205,7 @@ impl Osd {
             Ok(()) => Answer::Copied(Box::new(copy.copied)),
             Err(code) => Answer::Failed(code),
         };
-        self.need_loaded(self.env.now, copy.request, copy.attempt, need, answer);
+        self.need_loaded(copy.request, copy.attempt, need, answer);
     }
 
     /// The request for a piece was dropped: it is sent again with the next map, or soon.
@@ -227,7 +227,6 @@ impl Osd {
 
     /// Requests pieces again after a new map, if their target has changed or may have dropped the request.
     pub(crate) fn resend_copies(&mut self, now: Time) {
-        self.end_vain_copies();
         let epoch = self.epoch();
         let is_gap = epoch != self.operations.copies.epoch.next();
         self.operations.copies.epoch = epoch;

@@ -7,7 +7,7 @@ use crate::operations::objects::store_request;
 use crate::operations::request::Request;
 use crate::report::repairs::FoundBy;
 use crate::tokens::Token;
-use engine::Time;
+use crate::work::Work;
 use pg::snaps::At;
 use types::{Errno, HObject, PgId};
 
@@ -31,7 +31,7 @@ impl Osd {
 
     /// Handles a failed read of a request's object: true if the request restarts when the object is
     /// recovered.
-    pub(crate) fn heal(&mut self, now: Time, key: u64, attempt: u32) -> bool {
+    pub(crate) fn heal(&mut self, key: u64, attempt: u32) -> bool {
         let Some(request) = self.operations.requests.get(key) else { return true };
         if request.attempt != attempt {
             return true;
@@ -62,14 +62,14 @@ impl Osd {
                 group.scrub.count_repair();
                 self.note_repair(pg, FoundBy::Read, &[whoami]);
             } else if !group.pg.cannot_read(&object, version) {
-                self.pump_group(now, pg);
+                self.settle_group(pg);
                 return false;
             }
         }
         tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
         self.restart_readers(head);
-        self.pump_group(now, pg);
-        self.pump_object(now, head);
+        self.work.push(Work::Group(pg));
+        self.work.push(Work::Object(head));
         true
     }
 
@@ -101,17 +101,17 @@ impl Osd {
     }
 
     /// Resumes the requests for an object that was recovered, or turned out to be lost.
-    pub(crate) fn recovered(&mut self, now: Time, pg: PgId, object: &HObject) {
+    pub(crate) fn recovered(&mut self, pg: PgId, object: &HObject) {
         let Some(group) = self.groups.by_id.get(&pg) else { return };
         let Some(key) = group.queues.find(&HObject::head_of(object)) else { return };
         // The assumed state of a lost object may be wrong.
         self.operations.contexts.get_mut(key).expect("it was just found").forget_state();
-        self.pump_object(now, key);
+        self.work.push(Work::Object(key));
     }
 
     /// Handles an object whose metadata cannot be read, so that even its version is unknown: true
     /// if it is recovered from another copy, and its requests wait.
-    pub(crate) fn heal_state(&mut self, now: Time, key: ObjectKey) -> bool {
+    pub(crate) fn heal_state(&mut self, key: ObjectKey) -> bool {
         let whoami = self.env.config.id;
         let Some(context) = self.operations.contexts.get(key) else { return false };
         let (pg, object) = (context.pg, &context.name);
@@ -133,8 +133,8 @@ impl Osd {
         {
             return false;
         }
-        self.pump_group(now, pg);
-        self.pump_object(now, key);
+        self.work.push(Work::Group(pg));
+        self.work.push(Work::Object(key));
         true
     }
 

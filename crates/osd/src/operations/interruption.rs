@@ -2,6 +2,7 @@
 
 use crate::Osd;
 use crate::operations::request::{Origin, Refusal, Request};
+use crate::work::Work;
 use engine::Time;
 use maps::stable_mod;
 use store::StoreError;
@@ -15,10 +16,19 @@ impl Osd {
         self.keep_order(now, pg);
         self.note_trim(now, pg);
         self.end_blocklisted_watches_of(now, pg);
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        for key in std::mem::take(&mut group.queues.waiting) {
-            self.start(now, pg, key);
+        let Some(group) = self.groups.by_id.get(&pg) else { return };
+        self.work.push(Work::Wake(pg, group.queues.waiting.len()));
+    }
+
+    /// Starts the first of the requests that wait for a group, if it is still active; so many may be started.
+    pub(crate) fn wake(&mut self, now: Time, pg: PgId, left: usize) {
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|_| left > 0) else { return };
+        if !group.pg.is_active() || group.must_rest() {
+            return;
         }
+        let Some(key) = group.queues.waiting.pop_front() else { return };
+        self.start(now, pg, key);
+        self.work.push(Work::Wake(pg, left - 1));
     }
 
     /// An interval has ended or was aborted. Every request restarts when the group is active again:

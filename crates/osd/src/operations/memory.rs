@@ -14,8 +14,8 @@
 
 use crate::operations::request::{Class, Request};
 use crate::operations::requests::Requests;
+use crate::work::Work;
 use crate::{Budgets, Osd};
-use engine::Time;
 use std::collections::VecDeque;
 use types::Errno;
 
@@ -118,14 +118,15 @@ impl Osd {
     }
 
     /// Continues the requests for which there is memory now.
-    pub(crate) fn grant_memory(&mut self, now: Time) {
+    pub(crate) fn grant_memory(&mut self) {
         let budgets = self.env.config.sizes.budgets;
         while let Some(key) = self.operations.memory.grant(&mut self.operations.requests, &budgets)
         {
             match self.operations.requests.get(key).is_some_and(|request| request.nature.is_pg_op) {
                 true => self.list(key),
-                false => self.go_on(now, key),
+                false => self.work.push(Work::Continue(key)),
             }
+            self.settle();
         }
     }
 

@@ -14,6 +14,7 @@ use crate::operations::object::{Fate, Progress};
 use crate::operations::request::{Class, Origin, Refusal, Request};
 use crate::operations::snapshots::index_clones;
 use crate::tokens::Token;
+use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
@@ -47,7 +48,7 @@ impl Osd {
         let contexts = &mut self.operations.contexts;
         let object = group.queues.enter(contexts, pg, object);
         contexts.get_mut(object).expect("it was just entered").queue.push_back(key);
-        self.pump_object(now, object);
+        self.work.push(Work::Object(object));
     }
 
     /// Answers a request that was executed before with its first result; true if it was, even if
@@ -65,8 +66,9 @@ impl Osd {
         true
     }
 
-    /// Runs all requests of an object's queue that may run.
-    pub(crate) fn pump_object(&mut self, now: Time, object: ObjectKey) {
+    /// Runs the requests of an object's queue that may run, until one of them makes other work possible: that
+    /// precedes the rest.
+    pub(crate) fn advance(&mut self, now: Time, object: ObjectKey) {
         loop {
             let Some(context) = self.operations.contexts.get_mut(object) else { return };
             let pg = context.pg;
@@ -78,7 +80,7 @@ impl Osd {
             };
             if fate == Fate::Waits {
                 group.pg.want_object(&context.name);
-                return self.pump_group(now, pg);
+                return self.work.push(Work::Group(pg));
             }
             if context.state.is_none() && fate != Fate::Fails {
                 if !context.is_loading {
@@ -102,7 +104,10 @@ impl Osd {
                 if self.run(now, pg, object, key) == Progress::Blocked {
                     let context = self.operations.contexts.get_mut(object);
                     context.expect("it has what the request waits for").queue.push_back(key);
-                    return self.pump_group(now, pg);
+                    return self.work.push(Work::Group(pg));
+                }
+                if self.work.has_children() {
+                    return self.work.push(Work::Object(object));
                 }
                 continue;
             }
@@ -112,8 +117,11 @@ impl Osd {
                 Progress::Blocked => {
                     let context = self.operations.contexts.get_mut(object);
                     context.expect("it has what the request waits for").queue.push_front(key);
-                    return self.pump_group(now, pg);
+                    return self.work.push(Work::Group(pg));
                 }
+            }
+            if self.work.has_children() {
+                return self.work.push(Work::Object(object));
             }
         }
         self.forget_idle_objects(object);
@@ -143,39 +151,48 @@ impl Osd {
 
     /// Runs a request at the head of its object's order.
     pub(crate) fn run(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> Progress {
+        loop {
+            if let Some(progress) = self.try_run(now, pg, object, key) {
+                return progress;
+            }
+        }
+    }
+
+    /// Likewise; `None` if the request has more memory now and can be executed again.
+    fn try_run(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> Option<Progress> {
         if self.is_abandoned(key) {
             self.forget_request(key);
-            return Progress::Ran;
+            return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
         if let Err(errno) = self.check_blocklist(request) {
-            return self.reject(object, key, errno);
+            return Some(self.reject(object, key, errno));
         }
         // Not earlier: a request and its resend may both have waited in the queue.
         if self.operations.requests.get(key).is_some_and(Request::may_write)
             && self.answer_repeated(pg, key)
         {
-            return Progress::Ran;
+            return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
         if self.was_held_back(request) {
             // A write before it in the queue was dropped.
             self.hold_back(key);
-            return Progress::Ran;
+            return Some(Progress::Ran);
         }
         let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
         if self.fate_of(object, key) == Fate::Fails {
-            return self.reject(object, key, Errno::IO);
+            return Some(self.reject(object, key, Errno::IO));
         }
         if let Some(refusal) = request.refused.filter(Refusal::is_final) {
-            return self.refuse(now, pg, object, key, refusal);
+            return Some(self.refuse(now, pg, object, key, refusal));
         }
         if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
-            return progress;
+            return Some(progress);
         }
         let is_lost = self.is_given_up(object);
         if is_lost && self.needs_lost_head(key) {
-            return self.reject(object, key, Errno::IO);
+            return Some(self.reject(object, key, Errno::IO));
         }
         let verdict = self.execute(now, pg, object, key, is_lost);
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
@@ -185,51 +202,50 @@ impl Osd {
         let busy =
             writes && self.operations.contexts.get(object).is_some_and(|c| c.writes_in_flight > 0);
         match verdict {
-            Verdict::Missing { .. } if busy => Progress::Blocked,
-            Verdict::Missing { needs, cost } => self.provide(now, pg, object, key, needs, cost),
+            Verdict::Missing { .. } if busy => Some(Progress::Blocked),
+            Verdict::Missing { needs, cost } => self.provide(now, object, key, needs, cost),
             // A lost object cannot be preserved in a clone.
             Verdict::Done(execution) if is_lost && execution.makes_clone() => {
-                self.reject(object, key, Errno::IO)
+                Some(self.reject(object, key, Errno::IO))
             }
             Verdict::Done(execution) => {
                 self.watches.reserve(&execution.effects);
                 let is_logged = execution.modifies() || writes && is_memorable(&execution);
                 if !is_logged && writes && busy {
                     // Its result is true only if the writes before it become durable.
-                    return Progress::Blocked;
+                    return Some(Progress::Blocked);
                 }
-                match is_logged {
+                Some(match is_logged {
                     true => self.submit(now, pg, object, key, execution),
                     false => self.finish_unmodified(now, pg, object, key, &execution),
-                }
+                })
             }
         }
     }
 
-    /// Reserves memory for a request, then loads what it needs.
+    /// Reserves memory for a request, then loads what it needs. `None` if it needed only memory.
     fn provide(
         &mut self,
         now: Time,
-        pg: PgId,
         object: ObjectKey,
         key: u64,
         needs: Vec<Need>,
         cost: u64,
-    ) -> Progress {
+    ) -> Option<Progress> {
         let expected = self.operations.requests.get(key).map_or(0, |request| request.expected);
         match self.reserve_memory(key, cost.max(expected)) {
-            Err(errno) => self.reject(object, key, errno),
+            Err(errno) => Some(self.reject(object, key, errno)),
             Ok(false) => {
                 self.mark_begun(object, key);
                 self.unload_behind(object, key);
-                Progress::Begun
+                Some(Progress::Begun)
             }
             // An output was not built for lack of memory.
-            Ok(true) if needs.is_empty() => self.run(now, pg, object, key),
+            Ok(true) if needs.is_empty() => None,
             Ok(true) => {
                 self.mark_begun(object, key);
                 self.load_needs(now, object, key, needs);
-                Progress::Begun
+                Some(Progress::Begun)
             }
         }
     }
@@ -361,14 +377,7 @@ impl Osd {
     }
 
     /// Adds a loaded part to its request; with the last one, the request runs again.
-    pub(crate) fn need_loaded(
-        &mut self,
-        now: Time,
-        key: u64,
-        attempt: u32,
-        need: Need,
-        answer: Answer,
-    ) {
+    pub(crate) fn need_loaded(&mut self, key: u64, attempt: u32, need: Need, answer: Answer) {
         let Some(request) = self.operations.requests.get_mut(key) else { return };
         if request.attempt != attempt {
             return;
@@ -376,7 +385,7 @@ impl Osd {
         request.loaded.insert(need, answer);
         request.outstanding -= 1;
         if request.outstanding == 0 {
-            self.go_on(now, key);
+            self.work.push(Work::Continue(key));
         }
     }
 
@@ -421,12 +430,12 @@ impl Osd {
             Ok(state) => {
                 context.state = Some(state);
                 self.adopt_watchers(now, object);
-                self.pump_object(now, object);
+                self.work.push(Work::Object(object));
             }
             Err(errno) => {
                 let name = &context.name;
                 tracing::error!(%pg, object = %name, %errno, "the object's state cannot be read");
-                if self.heal_state(now, object) {
+                if self.heal_state(object) {
                     return;
                 }
                 let errno = self.unreadable_errno(pg, errno);
@@ -462,7 +471,7 @@ impl Osd {
         mut execution: Box<Execution>,
     ) -> Progress {
         let modifies = execution.modifies();
-        if modifies && let Err(errno) = self.settle(key, &mut execution) {
+        if modifies && let Err(errno) = self.check_outcome(key, &mut execution) {
             return self.reject(object, key, errno);
         }
         let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
@@ -527,13 +536,13 @@ impl Osd {
         request.times.submitted = Some(now);
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
-        self.pump_group(now, pg);
+        self.work.push(Work::Group(pg));
         Progress::Ran
     }
 
     /// Checks the space of a write, and drops its results and outputs unless the client wants them.
     /// `EOVERFLOW` if they are too long for a log entry.
-    fn settle(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
+    fn check_outcome(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.operations.requests.get(key).expect("the caller has it");
         self.check_space(request, execution.makes_clone())?;
         if !request.wants_returns() {
@@ -569,7 +578,7 @@ impl Osd {
             self.report.request(now);
         }
         if let Some(object) = object {
-            self.pump_object(now, object);
+            self.work.push(Work::Object(object));
         }
     }
 

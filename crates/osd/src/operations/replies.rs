@@ -122,6 +122,7 @@ impl Osd {
         self.watches.forget_notifier(conn);
         self.forget_unstarted(conn);
         self.end_vain_copies();
+        self.settle();
     }
 
     /// Drops requests of an ended session that have not begun, so that they hold no resources while

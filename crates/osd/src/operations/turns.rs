@@ -9,6 +9,7 @@ use crate::Osd;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::{Class, Origin, Request};
+use crate::work::Work;
 use engine::Time;
 use types::{Errno, PgId};
 
@@ -86,22 +87,29 @@ impl Osd {
         }
     }
 
-    /// Runs a request again that has begun, and then the reads that waited only for its reply.
-    pub(crate) fn go_on(&mut self, now: Time, key: u64) {
+    /// Runs a request again that has begun; the reads follow that waited only for its reply.
+    pub(crate) fn resume(&mut self, now: Time, key: u64) {
         let Some(request) = self.operations.requests.get(key) else { return };
         let (pg, origin) = (request.pg, request.origin);
         let Some(object) = self.object_of(key) else { return };
-        let mut next = Some(key);
-        while let Some(key) = next {
-            if !self.run_again(now, pg, object, key) {
-                return;
-            }
-            next = self.next_ready(object, origin);
+        if self.run_again(now, pg, object, key) {
+            self.work.push(Work::Readers(object, origin));
         }
-        if let Some(writer) = self.unpark(object) {
-            return self.go_on(now, writer);
-        }
-        self.pump_object(now, object);
+    }
+
+    /// Runs the next read of a client again if it waited only for the reply to the one before it. Behind the
+    /// last of them follow the write that waited for readers, or the queue of the object.
+    pub(crate) fn resume_readers(&mut self, now: Time, object: ObjectKey, origin: Origin) {
+        let next = self.next_ready(object, origin);
+        let work = match (next, self.operations.contexts.get(object)) {
+            (_, None) => return,
+            (Some(key), Some(context)) => match self.run_again(now, context.pg, object, key) {
+                true => Work::Readers(object, origin),
+                false => return,
+            },
+            (None, Some(_)) => self.unpark(object).map_or(Work::Object(object), Work::Continue),
+        };
+        self.work.push(work);
     }
 
     /// The write that waited only for readers of its object, if these are done.

@@ -39,7 +39,7 @@ impl Osd {
                         group.tell_time(&self.leases, now);
                     }
                     group.pg.handle_completion(tag, outcome);
-                    self.pump_group(now, pg);
+                    self.settle_group(pg);
                     self.finish_loading(now);
                 }
                 self.check_room(now);
@@ -49,13 +49,12 @@ impl Osd {
                 // The device may have failed in one place only: the object is recovered from another copy.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
                 if has_failed
-                    && (self.read_again(request, attempt, &need)
-                        || self.heal(now, request, attempt))
+                    && (self.read_again(request, attempt, &need) || self.heal(request, attempt))
                 {
                     return;
                 }
                 let answer = answer(outcome, &need);
-                self.need_loaded(now, request, attempt, need, answer);
+                self.need_loaded(request, attempt, need, answer);
             }
             Token::Listing { request, attempt } => self.listed(request, attempt, outcome),
             Token::Listed { request, attempt, object } => {
@@ -94,7 +93,7 @@ impl Osd {
                 Pg::load(collection.0, self.env.config.id).with_sizes(self.env.config.sizes.groups);
             let group = Group::new(pg, self.groups.last_serial);
             self.groups.by_id.insert(collection.0, Box::new(group));
-            self.pump_group(now, collection.0);
+            self.settle_group(collection.0);
         }
         self.finish_loading(now);
     }

@@ -138,7 +138,7 @@ impl Osd {
         let is_serving = self.env.stage != Stage::Failed;
         if is_serving {
             self.check_room(now);
-            self.retry_recovery(now);
+            self.retry_recovery();
         }
         let Some(monitor) = self.monitor.conn() else { return };
         let sequence = self.report.schedule.count();
@@ -192,7 +192,7 @@ impl Osd {
         let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
         for pg in pgs {
             self.groups.by_id.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 

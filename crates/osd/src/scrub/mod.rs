@@ -352,7 +352,7 @@ impl Osd {
                 group.scrub.findings.insert(object, finding);
             }
         }
-        self.pump_group(now, pg);
+        self.settle_group(pg);
     }
 
     /// Handles an object whose clones do not match its snapset. Missing clones cannot be restored;
@@ -379,7 +379,7 @@ impl Osd {
                 group.scrub.snap_findings.insert(finding.name.clone(), finding);
             }
         }
-        self.pump_group(now, pg);
+        self.settle_group(pg);
     }
 
     /// Handles the size of an omap that a deep scrub has read.
