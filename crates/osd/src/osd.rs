@@ -282,6 +282,12 @@ impl Osd {
             Work::Object(object) => self.advance(now, object),
             Work::Continue(key) => self.resume(now, key),
             Work::Readers(object, origin) => self.resume_readers(now, object, origin),
+            Work::Admit(key) => self.admit(now, key),
+            Work::Piece(copy, reply) => self.copy_replied(copy, *reply),
+            Work::Unwatch(watch) => {
+                let (pg, object, key) = *watch;
+                self.remove_watcher(now, pg, object, key);
+            }
             Work::Wake(pg, left) => self.wake(now, pg, left),
             Work::GrantBackfill => self.grant_reservation(),
             Work::StoreMap => self.store_reshaped_map(),

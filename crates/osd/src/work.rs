@@ -9,8 +9,10 @@
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
+use pg::WatcherKey;
 use std::collections::VecDeque;
-use types::PgId;
+use types::{HObject, PgId};
+use wire::OsdReply;
 
 /// Something that may be possible now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +25,12 @@ pub(crate) enum Work {
     Continue(u64),
     /// The next read of this origin may be answered, as the one before it is.
     Readers(ObjectKey, Origin),
+    /// A request of our own can be admitted.
+    Admit(u64),
+    /// A piece of the copy with this number was read here.
+    Piece(u64, Box<OsdReply>),
+    /// The watch of an object must end: its client is silent or blocklisted.
+    Unwatch(Box<(PgId, HObject, WatcherKey)>),
     /// So many of the requests that waited for the group can be started.
     Wake(PgId, usize),
     /// A reservation for backfill may be free.

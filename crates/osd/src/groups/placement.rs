@@ -28,7 +28,7 @@ impl Osd {
         self.settle();
         self.resend_copies(now);
         self.settle();
-        self.end_blocklisted_watches(now);
+        self.end_blocklisted_watches();
         self.settle();
         self.take_early(now);
     }

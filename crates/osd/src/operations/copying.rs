@@ -2,6 +2,7 @@
 
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use classes::Caller;
@@ -127,7 +128,7 @@ impl Osd {
                 let caller = Caller { features: SUPPORTED, ..Caller::default() };
                 let request = Request::new(Origin::Copy { copy: id }, request, id, caller);
                 let key = self.operations.requests.insert(request);
-                self.admit(now, key);
+                self.work.push(Work::Admit(key));
             }
             Some(Target { osd, .. }) => {
                 self.send_to_osd(osd, request.encode(SUPPORTED).with_tid(id));

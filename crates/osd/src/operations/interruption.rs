@@ -15,7 +15,7 @@ impl Osd {
         self.scrub.hurry(now);
         self.keep_order(now, pg);
         self.note_trim(now, pg);
-        self.end_blocklisted_watches_of(now, pg);
+        self.end_blocklisted_watches_of(pg);
         let Some(group) = self.groups.by_id.get(&pg) else { return };
         self.work.push(Work::Wake(pg, group.queues.waiting.len()));
     }

@@ -4,6 +4,7 @@ use crate::Osd;
 use crate::execute::Execution;
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use engine::{ConnId, Message, Time};
 use pg::LogDup;
 use types::{EVersion, Errno, PgId};
@@ -37,7 +38,7 @@ impl Osd {
                 self.discharge(conn, request.bytes);
                 self.report.note_end(self.env.now, request, &self.env.options);
             }
-            Origin::Copy { copy } => self.copy_replied(copy, reply),
+            Origin::Copy { copy } => self.work.push(Work::Piece(copy, Box::new(reply))),
             Origin::WatchTimeout => {}
             Origin::SnapTrim { .. } => self.trim_ended(request.pg, reply.result == 0),
             Origin::Lost { command, .. } => self.lost_ended(command, reply.result),

@@ -11,6 +11,7 @@ use self::notify::Notification;
 use crate::execute::{Effect, Execution};
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
+use crate::work::Work;
 use crate::{Osd, limits};
 use engine::{ConnId, Duration, Time};
 use pg::{WatcherInfo, WatcherKey};
@@ -133,7 +134,8 @@ impl Osd {
                         self.connect_watch(now, pg, object, key, info, conn, will_ping);
                         // Its client may have been blocklisted while the write was in flight.
                         if self.maps.map().is_blocklisted(&info.addr) {
-                            self.remove_watcher(now, pg, object.clone(), key);
+                            let watch = Box::new((pg, object.clone(), key));
+                            self.work.push(Work::Unwatch(watch));
                         }
                     }
                 }

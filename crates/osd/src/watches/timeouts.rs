@@ -2,6 +2,7 @@
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use crate::{Osd, limits};
 use classes::Caller;
 use engine::Time;
@@ -39,22 +40,22 @@ impl Osd {
             }
         }
         for (pg, object, key) in ended {
-            self.remove_watcher(now, pg, object, key);
+            self.work.push(Work::Unwatch(Box::new((pg, object, key))));
         }
     }
 
     /// Ends watches of blocklisted clients immediately: the client that fenced them takes over what
     /// they held.
-    pub(crate) fn end_blocklisted_watches(&mut self, now: Time) {
+    pub(crate) fn end_blocklisted_watches(&mut self) {
         if self.maps.map().blocklist.is_empty() && self.maps.map().range_blocklist.is_empty() {
             return;
         }
         let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(now, pg));
+        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
     }
 
     /// Likewise for the watches of one group, if it is active.
-    pub(crate) fn end_blocklisted_watches_of(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn end_blocklisted_watches_of(&mut self, pg: PgId) {
         let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_active()) else {
             return;
         };
@@ -64,7 +65,7 @@ impl Osd {
         let ended = watches.filter(|(.., addr)| self.maps.map().is_blocklisted(addr));
         let ended: Vec<_> = ended.collect();
         for (object, key, _) in ended {
-            self.remove_watcher(now, pg, object, key);
+            self.work.push(Work::Unwatch(Box::new((pg, object, key))));
         }
     }
 
@@ -87,7 +88,7 @@ impl Osd {
     }
 
     /// Removes a watcher from its object, by a request of our own.
-    pub(super) fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
+    pub(crate) fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
         let request = self.removal(pg, object, key);
         self.admit(now, request);
     }
