@@ -160,9 +160,9 @@ impl Osd {
     /// Makes a request wait until all members have renewed their leases. It keeps its place in the order of
     /// its object, or later writes of its client would overtake it; loaded data is loaded again.
     pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) {
-        self.mark_begun(object, key);
-        self.unload(key);
-        self.unload_behind(object, key);
+        self.operations.mark_begun(object, key);
+        self.operations.unload(key);
+        self.operations.unload_behind(object, key);
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         group.queues.unleased.push(key);
         let is_first = self.leases.waiting.is_empty();

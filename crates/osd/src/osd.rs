@@ -128,7 +128,28 @@ impl Osd {
         self.operations.check_invariants(self.groups.by_id.values().map(|group| &group.queues));
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
         assert!(self.maps.is_telling() || !is_due, "intervals are stored");
-        self.check_budgets();
+        self.operations.check_memory(&self.env.config.sizes.budgets);
+        self.check_throttle();
+    }
+
+    /// Panics unless sessions are charged for the requests in progress, and for those that are held.
+    fn check_throttle(&self) {
+        let requests = self.operations.checked().map(|(_, request)| request);
+        let of_clients = requests.filter(|request| request.is_of_client());
+        let in_work = of_clients.map(|request| request.bytes).chain(self.inbox.charged());
+        let charged = in_work.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        assert_eq!(charged, self.clients.in_flight());
+    }
+
+    /// Continues the requests for which there is memory now.
+    fn grant_memory(&mut self) {
+        while let Some(key) = self.operations.grant_memory(&self.env.config.sizes.budgets) {
+            match self.operations.get(key).is_some_and(|request| request.nature.is_pg_op) {
+                true => self.list(key),
+                false => self.work.push(Work::Continue(key)),
+            }
+            self.settle();
+        }
     }
 
     pub(crate) fn epoch(&self) -> Epoch {

@@ -124,7 +124,11 @@ impl Osd {
                     self.outbox.ask(Token::Group { pg, serial, tag, bytes }, kind);
                 }
                 Output::Committed { ticket } => self.committed(now, pg, ticket),
-                Output::Refused { ticket, error } => self.refused_write(ticket, &error),
+                Output::Refused { ticket, error } => {
+                    if let Some(request) = self.operations.get_mut(ticket) {
+                        request.note_refusal(&error);
+                    }
+                }
                 Output::Interrupted { tickets, members_stay } => {
                     self.interrupted(now, pg, &tickets, members_stay);
                 }

@@ -191,7 +191,7 @@ impl Osd {
         };
         copy.reserved = needed;
         let all = request.reserved + more;
-        let has_room = self.reserve_memory(key, all)?;
+        let has_room = self.operations.reserve(&self.env.config.sizes.budgets, key, all)?;
         if !has_room {
             self.operations.requests.get_mut(key).expect("it waits").expected = all;
             self.operations.copies.active.retain(|_, copy| copy.request != key);
@@ -206,7 +206,9 @@ impl Osd {
             Ok(()) => Answer::Copied(Box::new(copy.copied)),
             Err(code) => Answer::Failed(code),
         };
-        self.need_loaded(copy.request, copy.attempt, need, answer);
+        if self.operations.need_loaded(copy.request, copy.attempt, need, answer) {
+            self.work.push(Work::Continue(copy.request));
+        }
     }
 
     /// The request for a piece was dropped: it is sent again with the next map, or soon.

@@ -67,7 +67,7 @@ impl Osd {
             }
         }
         tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
-        self.restart_readers(head);
+        self.operations.restart_readers(head);
         self.work.push(Work::Group(pg));
         self.work.push(Work::Object(head));
         true
@@ -136,29 +136,5 @@ impl Osd {
         self.work.push(Work::Group(pg));
         self.work.push(Work::Object(key));
         true
-    }
-
-    /// Restarts the requests that are reading an object which is about to be replaced, before those
-    /// in its queue.
-    fn restart_readers(&mut self, object: ObjectKey) {
-        let Some(context) = self.operations.contexts.get(object) else { return };
-        let (pg, name) = (context.pg, &context.name);
-        let is_reader =
-            |request: &Request| request.is_marked && HObject::head_of(request.object()) == *name;
-        let readers =
-            self.operations.requests.of_group(pg).filter(|(_, request)| is_reader(request));
-        let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
-        keys.sort_unstable();
-        keys.sort_unstable_by_key(|key| {
-            self.operations.requests.get(*key).map(|request| request.tid)
-        });
-        for key in keys.iter().rev() {
-            self.start_over(*key);
-            let context = self.operations.contexts.get_mut(object).expect("it was just there");
-            context.queue.push_front(*key);
-            context.readers.clear();
-            context.has_writer = false;
-            (context.copier, context.is_parked) = (None, false);
-        }
     }
 }

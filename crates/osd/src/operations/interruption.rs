@@ -1,12 +1,11 @@
 //! The end of an interval, and the beginning of the next one, as the requests of a group see it.
 
 use crate::Osd;
-use crate::operations::request::{Origin, Refusal, Request};
+use crate::operations::request::Origin;
 use crate::work::Work;
 use engine::Time;
 use maps::stable_mod;
-use store::StoreError;
-use types::{Epoch, Errno, PgId};
+use types::{Epoch, PgId};
 
 impl Osd {
     /// The group has become active: starts the requests that waited.
@@ -49,41 +48,17 @@ impl Osd {
         group.resume();
         group.trim.begin_anew();
         let stays = group.pg.is_primary();
-        keys.extend(self.loading_requests(pg));
+        keys.extend(self.operations.requests.begun_of_group(pg));
         keys.sort_unstable();
         keys.dedup();
         self.requeue(pg, keys, stays);
-    }
-
-    /// Notes why our store refused a write: its client gets this error if no member turns out to
-    /// have stored it.
-    pub(crate) fn refused_write(&mut self, key: u64, error: &StoreError) {
-        let errno = match error {
-            StoreError::NoSpace { .. } => Errno::NOSPC,
-            StoreError::TooLarge { .. } => Errno::FBIG,
-            StoreError::Behind(_) => return,
-            _ => Errno::IO,
-        };
-        if let Some(request) = self.operations.requests.get_mut(key) {
-            let first = Refusal { errno, times: 0, is_healed: false };
-            request.refused.get_or_insert(first).times += 1;
-        }
-    }
-
-    /// Requests in no queue: they load, or wait for memory or for a copy.
-    fn loading_requests(&self, pg: PgId) -> impl Iterator<Item = u64> {
-        let has_begun = |request: &Request| {
-            request.is_marked || request.nature.is_pg_op || request.outstanding > 0
-        };
-        let own = self.operations.requests.of_group(pg);
-        own.filter(move |(_, request)| has_begun(request)).map(|(key, _)| key)
     }
 
     fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
         let mut requests: Vec<(u64, u64)> = Vec::new();
         let pg_num = self.maps.map().pool(pg.pool).map_or(0, |pool| pool.pg_num);
         for key in keys {
-            self.start_over(key);
+            self.operations.start_over(key);
             let Some(request) = self.operations.requests.get(key) else { continue };
             // After a split, the object may belong to another group.
             let hash = request.object().hash;

@@ -16,6 +16,7 @@ mod requests;
 pub(crate) mod snapshots;
 mod turns;
 
+use crate::execute::{Answer, Need};
 use crate::watches::GroupWatches;
 use copying::Copies;
 use engine::Time;
@@ -96,6 +97,18 @@ impl Operations {
     /// Evicts the idle objects of a group that are not watched.
     pub fn evict_all(&mut self, queues: &mut GroupQueues, watches: &GroupWatches) {
         queues.evict_all(&mut self.contexts, watches);
+    }
+
+    /// Adds a loaded part to an attempt of a request. Returns whether that was the last one, so that the
+    /// request can go on.
+    pub fn need_loaded(&mut self, key: u64, attempt: u32, need: Need, answer: Answer) -> bool {
+        let Some(request) = self.requests.get_mut(key) else { return false };
+        if request.attempt != attempt {
+            return false;
+        }
+        request.loaded.insert(need, answer);
+        request.outstanding -= 1;
+        request.outstanding == 0
     }
 
     /// Whether a request waits for memory.

@@ -6,12 +6,12 @@
 
 use crate::commands::lost::{lost_state, remove_clone, replaced};
 use crate::execute::{
-    Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
+    AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
 use crate::operations::Operations;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Fate, Progress};
-use crate::operations::request::{Class, Origin, Refusal, Request};
+use crate::operations::request::{Origin, Refusal, Request};
 use crate::operations::snapshots::index_clones;
 use crate::tokens::Token;
 use crate::work::Work;
@@ -100,7 +100,7 @@ impl Osd {
                 || !writes && context.writes_in_flight > 0;
             if must_wait {
                 // The source of a copy must not wait for another copy, or both might wait for each other.
-                let Some(key) = self.take_piece(object) else { return };
+                let Some(key) = self.operations.take_piece(object) else { return };
                 if self.run(now, pg, object, key) == Progress::Blocked {
                     let context = self.operations.contexts.get_mut(object);
                     context.expect("it has what the request waits for").queue.push_back(key);
@@ -125,21 +125,6 @@ impl Osd {
             }
         }
         self.forget_idle_objects(object);
-    }
-
-    /// Takes a read for a copy out of the queue, if the queue waits for a write that is itself a
-    /// copy and has not changed anything yet.
-    fn take_piece(&mut self, object: ObjectKey) -> Option<u64> {
-        let context = self.operations.contexts.get_mut(object)?;
-        if context.copier.is_none() || context.is_parked || context.writes_in_flight > 0 {
-            return None;
-        }
-        let is_piece = |key: &u64| {
-            let request = self.operations.requests.get(*key);
-            request.is_some_and(|request| request.class == Class::Piece && !request.may_write())
-        };
-        let at = context.queue.iter().position(is_piece)?;
-        context.queue.remove(at)
     }
 
     /// The context of a request's object, if that has one.
@@ -233,17 +218,17 @@ impl Osd {
         cost: u64,
     ) -> Option<Progress> {
         let expected = self.operations.requests.get(key).map_or(0, |request| request.expected);
-        match self.reserve_memory(key, cost.max(expected)) {
+        match self.operations.reserve(&self.env.config.sizes.budgets, key, cost.max(expected)) {
             Err(errno) => Some(self.reject(object, key, errno)),
             Ok(false) => {
-                self.mark_begun(object, key);
-                self.unload_behind(object, key);
+                self.operations.mark_begun(object, key);
+                self.operations.unload_behind(object, key);
                 Some(Progress::Begun)
             }
             // An output was not built for lack of memory.
             Ok(true) if needs.is_empty() => None,
             Ok(true) => {
-                self.mark_begun(object, key);
+                self.operations.mark_begun(object, key);
                 self.load_needs(now, object, key, needs);
                 Some(Progress::Begun)
             }
@@ -373,19 +358,6 @@ impl Osd {
                     self.begin_copy(now, key, attempt, *request);
                 }
             }
-        }
-    }
-
-    /// Adds a loaded part to its request; with the last one, the request runs again.
-    pub(crate) fn need_loaded(&mut self, key: u64, attempt: u32, need: Need, answer: Answer) {
-        let Some(request) = self.operations.requests.get_mut(key) else { return };
-        if request.attempt != attempt {
-            return;
-        }
-        request.loaded.insert(need, answer);
-        request.outstanding -= 1;
-        if request.outstanding == 0 {
-            self.work.push(Work::Continue(key));
         }
     }
 
@@ -590,7 +562,7 @@ impl Osd {
         key: u64,
         execution: &Execution,
     ) -> Progress {
-        if let Some(waits) = self.wait_for_turn(object, key) {
+        if let Some(waits) = self.operations.wait_for_turn(object, key) {
             return waits;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");

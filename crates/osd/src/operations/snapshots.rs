@@ -205,7 +205,7 @@ impl Osd {
                 Some(self.reject(object, key, errno))
             }
             None => {
-                self.mark_begun(object, key);
+                self.operations.mark_begun(object, key);
                 let request = self.operations.requests.get_mut(key).expect("it was just there");
                 request.outstanding = 1;
                 let token = Token::Need { request: key, attempt: request.attempt, need };

@@ -8,6 +8,7 @@ use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::objects::state_of;
 use crate::tokens::Token;
+use crate::work::Work;
 use engine::Time;
 use pg::Pg;
 use store::{Completion, Outcome, StoreError};
@@ -54,7 +55,9 @@ impl Osd {
                     return;
                 }
                 let answer = answer(outcome, &need);
-                self.need_loaded(request, attempt, need, answer);
+                if self.operations.need_loaded(request, attempt, need, answer) {
+                    self.work.push(Work::Continue(request));
+                }
             }
             Token::Listing { request, attempt } => self.listed(request, attempt, outcome),
             Token::Listed { request, attempt, object } => {
