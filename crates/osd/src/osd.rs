@@ -24,13 +24,14 @@ use crate::sessions::peers::Peers;
 use crate::tokens::Token;
 use crate::trim::Trims;
 use crate::watches::Watches;
+use crate::work::{Work, WorkQueue};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, PgId};
 use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
@@ -41,6 +42,7 @@ use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest,
 pub struct Osd {
     pub(crate) env: Env,
     pub(crate) outbox: Outbox,
+    pub(crate) work: WorkQueue,
     pub(crate) maps: Maps,
     pub(crate) inbox: Inbox,
     pub(crate) clients: Clients,
@@ -71,6 +73,7 @@ impl Osd {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             outbox: Outbox::default(),
+            work: WorkQueue::default(),
             maps: Maps::new(config.fsid),
             inbox: Inbox::default(),
             clients: Clients::default(),
@@ -120,11 +123,33 @@ impl Osd {
 
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
-        self.groups.by_id.values().for_each(|group| group.check_invariants());
-        self.operations.check_invariants();
+        assert!(self.work.is_empty(), "an input ends when no work is left");
+        self.groups.by_id.values().for_each(|group| group.pg.check_invariants());
+        self.operations.check_invariants(self.groups.by_id.values().map(|group| &group.queues));
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
         assert!(self.maps.is_telling() || !is_due, "intervals are stored");
-        self.check_budgets();
+        self.operations.check_memory(&self.env.config.sizes.budgets);
+        self.check_throttle();
+    }
+
+    /// Panics unless sessions are charged for the requests in progress, and for those that are held.
+    fn check_throttle(&self) {
+        let requests = self.operations.checked().map(|(_, request)| request);
+        let of_clients = requests.filter(|request| request.is_of_client());
+        let in_work = of_clients.map(|request| request.bytes).chain(self.inbox.charged());
+        let charged = in_work.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        assert_eq!(charged, self.clients.in_flight());
+    }
+
+    /// Continues the requests for which there is memory now.
+    fn grant_memory(&mut self) {
+        while let Some(key) = self.operations.grant_memory(&self.env.config.sizes.budgets) {
+            match self.operations.get(key).is_some_and(|request| request.nature.is_pg_op) {
+                true => self.list(key),
+                false => self.work.push(Work::Continue(key)),
+            }
+            self.settle();
+        }
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -141,7 +166,7 @@ impl Osd {
         if self.env.stage == Stage::Failed || self.maps.is_telling() {
             return;
         }
-        self.grant_memory(now);
+        self.grant_memory();
         if !self.recovery.is_idle() {
             self.schedule_recovery(now);
         }
@@ -228,7 +253,9 @@ impl Osd {
     }
 
     pub(crate) fn take_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        if let Err(error) = self.dispatch(now, conn, message) {
+        let outcome = self.dispatch(now, conn, message);
+        self.settle();
+        if let Err(error) = outcome {
             self.end_session(now, conn, &error);
         }
     }
@@ -245,6 +272,47 @@ impl Osd {
 
     pub(crate) fn take_completion(&mut self, now: Time, completion: Completion) {
         self.complete(now, completion);
+        self.settle();
+    }
+}
+
+/// Performance of the work that inputs and timers make possible.
+impl Osd {
+    /// Performs work until none is left. Inputs and timers call it between their parts; work never does.
+    pub(crate) fn settle(&mut self) {
+        if self.work.is_empty() {
+            return;
+        }
+        self.work.begin();
+        while let Some(work) = self.work.pop() {
+            self.perform(work);
+        }
+        self.work.end();
+    }
+
+    /// Performs the outputs of a group, and all that they make possible.
+    pub(crate) fn settle_group(&mut self, pg: PgId) {
+        self.work.push(Work::Group(pg));
+        self.settle();
+    }
+
+    fn perform(&mut self, work: Work) {
+        let now = self.env.now;
+        match work {
+            Work::Group(pg) => self.drain_group(now, pg),
+            Work::Object(object) => self.advance(now, object),
+            Work::Continue(key) => self.resume(now, key),
+            Work::Readers(object, origin) => self.resume_readers(now, object, origin),
+            Work::Admit(key) => self.admit(now, key),
+            Work::Piece(copy, reply) => self.copy_replied(copy, *reply),
+            Work::Unwatch(watch) => {
+                let (pg, object, key) = *watch;
+                self.remove_watcher(now, pg, object, key);
+            }
+            Work::Wake(pg, left) => self.wake(now, pg, left),
+            Work::GrantBackfill => self.grant_reservation(),
+            Work::StoreMap => self.store_reshaped_map(),
+        }
     }
 }
 
@@ -302,10 +370,12 @@ impl Daemon for Osd {
         }
         self.retry_if_due(now);
         self.tick(now);
+        self.settle();
         self.heartbeat_if_due(now);
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.retry_copies_if_due(now);
+        self.settle();
         self.report_if_due(now);
         self.scrub_if_due(now);
         self.trim_if_due(now);

@@ -218,8 +218,7 @@ impl Osd {
 
     pub(crate) fn dump_mempools(&self) -> Value {
         let entries: usize = self.groups.by_id.values().map(|group| group.pg.log().len()).sum();
-        let objects: usize =
-            self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
+        let objects = self.operations.objects_len();
         let mut pools = Map::new();
         let (mut items, mut bytes) = (0, 0);
         for name in MEMPOOLS {
@@ -245,13 +244,7 @@ impl Osd {
     /// Evicts the contexts of idle objects.
     pub(crate) fn drop_caches(&mut self) {
         for group in self.groups.by_id.values_mut() {
-            let watches = &group.watches;
-            group
-                .queues
-                .objects
-                .retain(|object, context| !context.is_idle() || watches.contains(object));
-            let objects = &group.queues.objects;
-            group.queues.cached.retain(|object| objects.contains_key(object));
+            self.operations.evict_all(&mut group.queues, &group.watches);
         }
     }
 }

@@ -11,6 +11,7 @@
 use crate::Osd;
 use crate::commands::answer::Sentence;
 use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Nature, Origin, Request};
 use bytes::Bytes;
 use classes::Caller;
@@ -109,11 +110,11 @@ pub(crate) fn remove_clone(
 
 impl Osd {
     /// Whether an object is lost and not all members have a copy that could be written to.
-    pub(crate) fn is_given_up(&self, pg: PgId, object: &HObject) -> bool {
-        let group = self.groups.by_id.get(&pg);
-        group.is_some_and(|group| {
-            !group.pg.is_whole() && group.pg.is_primary() && group.pg.lost_version(object).is_some()
-        })
+    pub(crate) fn is_given_up(&self, object: ObjectKey) -> bool {
+        let Some(context) = self.operations.context(object) else { return false };
+        let Some(group) = self.groups.by_id.get(&context.pg) else { return false };
+        let copy = &group.pg;
+        !copy.is_whole() && copy.is_primary() && copy.lost_version(&context.name).is_some()
     }
 
     /// Whether a request needs the state of its lost head, not of one of its clones. Objects that

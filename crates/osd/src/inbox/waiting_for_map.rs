@@ -113,7 +113,10 @@ impl Osd {
         for _ in 0..crate::limits::HELD_INPUTS_PER_TURN {
             match self.inbox.early.ready.pop_front() {
                 None => return,
-                Some(Early::Request(key)) => self.admit(now, key),
+                Some(Early::Request(key)) => {
+                    self.admit(now, key);
+                    self.settle();
+                }
                 Some(Early::Group { conn, from, message }) => {
                     self.uncharge_group_message(conn, message.len());
                     self.resume_member(conn);

@@ -247,8 +247,8 @@ impl Osd {
         }
         let some: Vec<PgId> = job.rest.by_ref().take(self.env.config.sizes.groups_placed).collect();
         match &job.task {
-            Task::Tell(telling) => self.tell_some(now, &some, telling),
-            Task::Store => self.store_some(now, &some),
+            Task::Tell(telling) => self.tell_some(&some, telling),
+            Task::Store => self.store_some(&some),
         }
         match (job.rest.as_slice().is_empty(), &job.task) {
             (false, _) => self.maps.distribution.job = Some(job),
@@ -257,18 +257,18 @@ impl Osd {
         }
     }
 
-    fn store_some(&mut self, now: Time, some: &[PgId]) {
+    fn store_some(&mut self, some: &[PgId]) {
         for pg in some {
             if let Some(group) = self.groups.by_id.get_mut(pg) {
                 group.pg.store_interval();
-                self.pump_and_release(now, *pg);
+                self.settle_and_release(*pg);
             }
         }
     }
 
     /// Performs the outputs of a group, as for all groups after a map, and frees the memory that they used.
-    pub(crate) fn pump_and_release(&mut self, now: Time, pg: PgId) {
-        self.pump_group(now, pg);
+    pub(crate) fn settle_and_release(&mut self, pg: PgId) {
+        self.settle_group(pg);
         if let Some(group) = self.groups.by_id.get_mut(&pg) {
             group.pg.release_outputs();
         }

@@ -2,6 +2,7 @@
 
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use classes::Caller;
@@ -127,7 +128,7 @@ impl Osd {
                 let caller = Caller { features: SUPPORTED, ..Caller::default() };
                 let request = Request::new(Origin::Copy { copy: id }, request, id, caller);
                 let key = self.operations.requests.insert(request);
-                self.admit(now, key);
+                self.work.push(Work::Admit(key));
             }
             Some(Target { osd, .. }) => {
                 self.send_to_osd(osd, request.encode(SUPPORTED).with_tid(id));
@@ -190,7 +191,7 @@ impl Osd {
         };
         copy.reserved = needed;
         let all = request.reserved + more;
-        let has_room = self.reserve_memory(key, all)?;
+        let has_room = self.operations.reserve(&self.env.config.sizes.budgets, key, all)?;
         if !has_room {
             self.operations.requests.get_mut(key).expect("it waits").expected = all;
             self.operations.copies.active.retain(|_, copy| copy.request != key);
@@ -205,7 +206,9 @@ impl Osd {
             Ok(()) => Answer::Copied(Box::new(copy.copied)),
             Err(code) => Answer::Failed(code),
         };
-        self.need_loaded(self.env.now, copy.request, copy.attempt, need, answer);
+        if self.operations.need_loaded(copy.request, copy.attempt, need, answer) {
+            self.work.push(Work::Continue(copy.request));
+        }
     }
 
     /// The request for a piece was dropped: it is sent again with the next map, or soon.
@@ -227,7 +230,6 @@ impl Osd {
 
     /// Requests pieces again after a new map, if their target has changed or may have dropped the request.
     pub(crate) fn resend_copies(&mut self, now: Time) {
-        self.end_vain_copies();
         let epoch = self.epoch();
         let is_gap = epoch != self.operations.copies.epoch.next();
         self.operations.copies.epoch = epoch;

@@ -27,7 +27,7 @@ impl Osd {
     }
 
     fn try_list(&mut self, key: u64) -> Result<(), Errno> {
-        if !self.reserve_memory(key, limits::LISTING_COST)? {
+        if !self.operations.reserve(&self.env.config.sizes.budgets, key, limits::LISTING_COST)? {
             return Ok(());
         }
         let request = self.operations.requests.get(key).expect("the caller has it");

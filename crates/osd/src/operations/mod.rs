@@ -4,6 +4,7 @@ mod admission;
 mod copying;
 mod healing;
 mod interruption;
+pub(crate) mod keys;
 pub(crate) mod listing;
 mod memory;
 pub(crate) mod object;
@@ -15,9 +16,14 @@ mod requests;
 pub(crate) mod snapshots;
 mod turns;
 
+use crate::execute::{Answer, Need};
+use crate::watches::GroupWatches;
 use copying::Copies;
 use engine::Time;
+use keys::ObjectKey;
 use memory::Memory;
+use object::{Contexts, ObjectContext};
+use queues::GroupQueues;
 use request::Request;
 use requests::Requests;
 use types::PgId;
@@ -27,6 +33,8 @@ use types::PgId;
 pub(crate) struct Operations {
     /// Requests in progress; the key of one is the ticket of its write.
     requests: Requests,
+    /// The objects in memory.
+    contexts: Contexts,
     /// Memory that requests have reserved.
     memory: Memory,
     copies: Copies,
@@ -67,6 +75,42 @@ impl Operations {
         self.requests.assign(key, pg);
     }
 
+    /// The context of an object, unless it was evicted.
+    pub fn context(&self, object: ObjectKey) -> Option<&ObjectContext> {
+        self.contexts.get(object)
+    }
+
+    pub fn context_mut(&mut self, object: ObjectKey) -> Option<&mut ObjectContext> {
+        self.contexts.get_mut(object)
+    }
+
+    /// Number of objects in memory.
+    pub fn objects_len(&self) -> usize {
+        self.contexts.len()
+    }
+
+    /// Whether no request is in progress on an object of a group.
+    pub fn are_idle(&self, queues: &GroupQueues) -> bool {
+        queues.are_idle(&self.contexts)
+    }
+
+    /// Evicts the idle objects of a group that are not watched.
+    pub fn evict_all(&mut self, queues: &mut GroupQueues, watches: &GroupWatches) {
+        queues.evict_all(&mut self.contexts, watches);
+    }
+
+    /// Adds a loaded part to an attempt of a request. Returns whether that was the last one, so that the
+    /// request can go on.
+    pub fn need_loaded(&mut self, key: u64, attempt: u32, need: Need, answer: Answer) -> bool {
+        let Some(request) = self.requests.get_mut(key) else { return false };
+        if request.attempt != attempt {
+            return false;
+        }
+        request.loaded.insert(need, answer);
+        request.outstanding -= 1;
+        request.outstanding == 0
+    }
+
     /// Whether a request waits for memory.
     pub fn waits_for_memory(&self, key: u64) -> bool {
         self.memory.waits(key)
@@ -94,8 +138,14 @@ impl Operations {
         self.requests.looked_at()
     }
 
-    /// Panics if the index by group is wrong.
-    pub fn check_invariants(&self) {
+    /// Panics if the requests, or the objects of these groups, contradict themselves.
+    pub fn check_invariants<'a>(&self, groups: impl Iterator<Item = &'a GroupQueues>) {
         self.requests.check_invariants();
+        let mut objects = 0;
+        for queues in groups {
+            queues.check_invariants(&self.contexts);
+            objects += queues.objects_len();
+        }
+        assert_eq!(objects, self.contexts.len(), "each object is in the index of its group");
     }
 }

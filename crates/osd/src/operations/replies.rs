@@ -2,10 +2,12 @@
 
 use crate::Osd;
 use crate::execute::Execution;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use engine::{ConnId, Message, Time};
 use pg::LogDup;
-use types::{EVersion, Errno, HObject, PgId};
+use types::{EVersion, Errno, PgId};
 use wire::{MessageBody, OpResult, OsdReply};
 
 impl Osd {
@@ -36,7 +38,7 @@ impl Osd {
                 self.discharge(conn, request.bytes);
                 self.report.note_end(self.env.now, request, &self.env.options);
             }
-            Origin::Copy { copy } => self.copy_replied(copy, reply),
+            Origin::Copy { copy } => self.work.push(Work::Piece(copy, Box::new(reply))),
             Origin::WatchTimeout => {}
             Origin::SnapTrim { .. } => self.trim_ended(request.pg, reply.result == 0),
             Origin::Lost { command, .. } => self.lost_ended(command, reply.result),
@@ -54,12 +56,12 @@ impl Osd {
         &mut self,
         key: u64,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         execution: &Execution,
     ) {
         let group = &self.groups.by_id[&pg];
         let is_removed =
-            || group.queues.objects.get(object).is_some_and(|context| context.is_removed);
+            || self.operations.contexts.get(object).is_some_and(|context| context.is_removed);
         let (version, user_version) = match execution.result {
             0.. => (EVersion::ZERO, execution.info.user_version),
             code if code == Errno::NOENT.negative() && is_removed() => {
@@ -121,6 +123,7 @@ impl Osd {
         self.watches.forget_notifier(conn);
         self.forget_unstarted(conn);
         self.end_vain_copies();
+        self.settle();
     }
 
     /// Drops requests of an ended session that have not begun, so that they hold no resources while

@@ -7,6 +7,7 @@ use classes::Caller;
 use engine::{ConnId, Time};
 use pg::snaps::At;
 use std::collections::BTreeSet;
+use store::StoreError;
 use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
 use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
@@ -306,6 +307,24 @@ impl Request {
     /// Whether it has begun and waits for memory or a lease, not for the store or its turn.
     pub fn waits_outside(&self) -> bool {
         self.is_marked && self.outstanding == 0 && !self.is_ready
+    }
+
+    /// Notes why our store refused this write: its client gets the error if no member turns out to have
+    /// stored it.
+    pub fn note_refusal(&mut self, error: &StoreError) {
+        let errno = match error {
+            StoreError::NoSpace { .. } => Errno::NOSPC,
+            StoreError::TooLarge { .. } => Errno::FBIG,
+            StoreError::Behind(_) => return,
+            _ => Errno::IO,
+        };
+        let first = Refusal { errno, times: 0, is_healed: false };
+        self.refused.get_or_insert(first).times += 1;
+    }
+
+    /// Whether it is in no queue: it loads, or waits for memory or for a copy.
+    pub fn has_begun(&self) -> bool {
+        self.is_marked || self.nature.is_pg_op || self.outstanding > 0
     }
 
     /// Restarts the request, as if it had just arrived.

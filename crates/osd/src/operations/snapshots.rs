@@ -3,6 +3,7 @@
 
 use crate::Osd;
 use crate::execute::{Answer, CloneChanges, Need, Snapshots};
+use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::Request;
 use crate::tokens::Token;
@@ -124,17 +125,23 @@ impl Osd {
 
     /// Finds the clones that a request reads, and loads or recovers them. `Some` if the request
     /// cannot run yet.
-    pub(crate) fn find_clones(&mut self, pg: PgId, object: &HObject, key: u64) -> Option<Progress> {
+    pub(crate) fn find_clones(
+        &mut self,
+        pg: PgId,
+        object: ObjectKey,
+        key: u64,
+    ) -> Option<Progress> {
         let request = self.operations.requests.get(key).expect("the caller has it");
         let group = &self.groups.by_id[&pg];
-        let context = &group.queues.objects[object];
+        let context = self.operations.contexts.get(object).expect("its request runs");
+        let head = &context.name;
         let state = context.state.as_ref().expect("it is loaded before");
         let set = state.snaps.as_deref();
         let snapshots = group.snapshots.of_request(request, &[]);
         if request.nature.rolls_back {
             let ops = request.message.ops.iter().filter(|op| op.code == OpCode::ROLLBACK);
             let mut clones = ops.filter_map(|op| match snapshots.find(set, op.snap()) {
-                At::Clone(id) => Some(object.at(id)),
+                At::Clone(id) => Some(head.at(id)),
                 _ => None,
             });
             let lacking = clones.find(|clone| group.pg.is_blocked(clone, true, false))?;
@@ -142,15 +149,16 @@ impl Osd {
         }
         let at = snapshots.find(set, request.object().snap);
         let cached = context.clone.as_ref().map(|(id, _)| *id);
-        self.operations.requests.get_mut(key).expect("it was just there").at = Some(at);
+        let request = self.operations.requests.get_mut(key).expect("it was just there");
+        request.at = Some(at);
         let At::Clone(id) = at else { return None };
-        let clone = object.at(id);
+        let clone = head.at(id);
         let is_absent = group.pg.is_blocked(&clone, false, false);
         if is_absent && group.pg.is_primary() {
             return self.await_clone(pg, object, key, &clone);
         }
         if is_absent {
-            return Some(self.reject(pg, object, key, Errno::AGAIN));
+            return Some(self.reject(object, key, Errno::AGAIN));
         }
         if cached == Some(id) {
             return None;
@@ -162,13 +170,13 @@ impl Osd {
     fn await_clone(
         &mut self,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         clone: &HObject,
     ) -> Option<Progress> {
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         if group.pg.is_lost(clone) {
-            return Some(self.reject(pg, object, key, Errno::IO));
+            return Some(self.reject(object, key, Errno::IO));
         }
         group.pg.want_object(clone);
         Some(Progress::Blocked)
@@ -178,7 +186,7 @@ impl Osd {
     fn load_clone(
         &mut self,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         id: SnapId,
         clone: HObject,
@@ -188,16 +196,16 @@ impl Osd {
         match request.loaded.find(&need) {
             Some(Answer::Clone(state)) => {
                 let state = state.clone();
-                let context = self.context_mut(pg, object).expect("its request runs");
+                let context = self.operations.contexts.get_mut(object).expect("its request runs");
                 context.clone = Some((id, state));
                 None
             }
             Some(_) => {
                 let errno = self.unreadable_errno(pg, Errno::IO);
-                Some(self.reject(pg, object, key, errno))
+                Some(self.reject(object, key, errno))
             }
             None => {
-                self.mark_begun(pg, object, key);
+                self.operations.mark_begun(object, key);
                 let request = self.operations.requests.get_mut(key).expect("it was just there");
                 request.outstanding = 1;
                 let token = Token::Need { request: key, attempt: request.attempt, need };

@@ -8,6 +8,7 @@ use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::objects::state_of;
 use crate::tokens::Token;
+use crate::work::Work;
 use engine::Time;
 use pg::Pg;
 use store::{Completion, Outcome, StoreError};
@@ -39,25 +40,24 @@ impl Osd {
                         group.tell_time(&self.leases, now);
                     }
                     group.pg.handle_completion(tag, outcome);
-                    self.pump_group(now, pg);
+                    self.settle_group(pg);
                     self.finish_loading(now);
                 }
                 self.check_room(now);
             }
-            Token::State { pg, object, generation } => {
-                self.state_loaded(now, pg, object, generation, outcome);
-            }
+            Token::State { object } => self.state_loaded(now, object, outcome),
             Token::Need { request, attempt, need } => {
                 // The device may have failed in one place only: the object is recovered from another copy.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
                 if has_failed
-                    && (self.read_again(request, attempt, &need)
-                        || self.heal(now, request, attempt))
+                    && (self.read_again(request, attempt, &need) || self.heal(request, attempt))
                 {
                     return;
                 }
                 let answer = answer(outcome, &need);
-                self.need_loaded(now, request, attempt, need, answer);
+                if self.operations.need_loaded(request, attempt, need, answer) {
+                    self.work.push(Work::Continue(request));
+                }
             }
             Token::Listing { request, attempt } => self.listed(request, attempt, outcome),
             Token::Listed { request, attempt, object } => {
@@ -96,7 +96,7 @@ impl Osd {
                 Pg::load(collection.0, self.env.config.id).with_sizes(self.env.config.sizes.groups);
             let group = Group::new(pg, self.groups.last_serial);
             self.groups.by_id.insert(collection.0, Box::new(group));
-            self.pump_group(now, collection.0);
+            self.settle_group(collection.0);
         }
         self.finish_loading(now);
     }

@@ -6,7 +6,7 @@
 //! too full refuses.
 
 use crate::Osd;
-use engine::Time;
+use crate::work::Work;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::FastMap;
@@ -87,7 +87,7 @@ impl Osd {
 
     /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
     /// informed by [`pg::Pg::reserved`].
-    pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
+    pub(crate) fn reserve(&mut self, pg: PgId, primary: Option<OsdId>) {
         if primary.is_some() && self.usage.is_backfill_full() {
             let group = self.groups.by_id.get_mut(&pg).expect("it has just asked");
             return group.pg.reserved(primary, false);
@@ -96,26 +96,26 @@ impl Osd {
             None => self.recovery.reservations.own.ask(pg, None),
             Some(_) => self.recovery.reservations.targets.ask(pg, primary),
         }
-        self.grant_reservations(now);
+        self.work.push(Work::GrantBackfill);
     }
 
     /// Releases all reservations of a group, and its requests for any.
-    pub(crate) fn release(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn release(&mut self, pg: PgId) {
         self.recovery.reservations.own.release(pg);
         self.recovery.reservations.targets.release(pg);
-        self.grant_reservations(now);
+        self.work.push(Work::GrantBackfill);
     }
 
-    fn grant_reservations(&mut self, now: Time) {
+    /// Grants one reservation, if one is free; the next one follows when this group has got it.
+    pub(crate) fn grant_reservation(&mut self) {
         let places = self.env.options.max_backfills;
-        loop {
-            let Reservations { own, targets } = &mut self.recovery.reservations;
-            let Some((pg, primary)) = own.grant(places).or_else(|| targets.grant(places)) else {
-                return;
-            };
-            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
+        let Reservations { own, targets } = &mut self.recovery.reservations;
+        let granted = own.grant(places).or_else(|| targets.grant(places));
+        let Some((pg, primary)) = granted else { return };
+        if let Some(group) = self.groups.by_id.get_mut(&pg) {
             group.pg.reserved(primary, true);
-            self.pump_group(now, pg);
+            self.work.push(Work::Group(pg));
         }
+        self.work.push(Work::GrantBackfill);
     }
 }

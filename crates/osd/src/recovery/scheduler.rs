@@ -114,7 +114,7 @@ impl Osd {
             self.recovery.scheduler.last = Some(pg);
             let group = self.groups.by_id.get_mut(&pg).expect("only groups that exist are queued");
             let started = group.pg.recover_next();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
             let pause = self.env.options.recovery_sleep;
             if started && !pause.is_zero() {
                 self.recovery.scheduler.next_start = Some(now + pause);
@@ -130,12 +130,12 @@ impl Osd {
     }
 
     /// Retries recovery that lacked space or a reservation.
-    pub(crate) fn retry_recovery(&mut self, now: Time) {
+    pub(crate) fn retry_recovery(&mut self) {
         let waiting = self.groups.by_id.iter().filter(|(_, group)| group.pg.wants_retry());
         let waiting: Vec<PgId> = waiting.map(|(pg, _)| *pg).collect();
         for pg in waiting {
             self.groups.by_id.get_mut(&pg).expect("it was just there").pg.retry_recovery();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 }

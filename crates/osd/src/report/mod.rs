@@ -16,6 +16,7 @@ use self::repairs::Repairs;
 use self::schedule::Schedule;
 use crate::env::{Options, Stage};
 use crate::groups::Group;
+use crate::operations::Operations;
 use crate::operations::request::Request;
 use crate::tokens::Token;
 use crate::{Osd, limits};
@@ -137,7 +138,7 @@ impl Osd {
         let is_serving = self.env.stage != Stage::Failed;
         if is_serving {
             self.check_room(now);
-            self.retry_recovery(now);
+            self.retry_recovery();
         }
         let Some(monitor) = self.monitor.conn() else { return };
         let sequence = self.report.schedule.count();
@@ -191,7 +192,7 @@ impl Osd {
         let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
         for pg in pgs {
             self.groups.by_id.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 
@@ -205,8 +206,10 @@ impl Osd {
         for (_, group) in &mut primaries {
             group.report.unfound = group.pg.count_unfound(looks);
         }
-        let stats = primaries.into_iter();
-        stats.map(|(pg, group)| (pg, stat(group, now.wall(), epoch, sequence))).collect()
+        let (stats, operations) = (primaries.into_iter(), &self.operations);
+        stats
+            .map(|(pg, group)| (pg, stat(group, operations, now.wall(), epoch, sequence)))
+            .collect()
     }
 }
 
@@ -222,8 +225,14 @@ fn usage_report(usage: &Usage) -> OsdUsage {
     }
 }
 
-fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
-    let rests = if group.is_at_rest() { pg_state::PREMERGE } else { 0 };
+fn stat(
+    group: &mut Group,
+    operations: &Operations,
+    now: UTime,
+    epoch: Epoch,
+    sequence: u64,
+) -> PgStat {
+    let rests = if group.is_at_rest(operations) { pg_state::PREMERGE } else { 0 };
     let work = group.scrub.state_bits() | group.trim_state_bits();
     let state = state_bits(&group.pg) | work | rests;
     if group.report.reported.0 != state {

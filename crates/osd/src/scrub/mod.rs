@@ -337,7 +337,8 @@ impl Osd {
         // An object that is inconsistent again after a repair is not repaired again.
         let wanted = wanted && !running.is_recheck();
         let repaired = wanted && !rests && group.pg.repair(now.wall(), &finding);
-        if repaired && let Some(context) = group.queues.objects.get_mut(&object) {
+        let context = group.queues.find(&object).and_then(|key| self.operations.context_mut(key));
+        if repaired && let Some(context) = context {
             // It is loaded again when it is needed and has been recovered.
             context.forget_state();
         }
@@ -351,7 +352,7 @@ impl Osd {
                 group.scrub.findings.insert(object, finding);
             }
         }
-        self.pump_group(now, pg);
+        self.settle_group(pg);
     }
 
     /// Handles an object whose clones do not match its snapset. Missing clones cannot be restored;
@@ -378,7 +379,7 @@ impl Osd {
                 group.scrub.snap_findings.insert(finding.name.clone(), finding);
             }
         }
-        self.pump_group(now, pg);
+        self.settle_group(pg);
     }
 
     /// Handles the size of an omap that a deep scrub has read.

@@ -42,16 +42,16 @@ impl Osd {
             self.scrub.due = Some(now);
             self.keep_order(now, pg);
         }
-        self.read_unfound_again(now, pg, order.repair);
+        self.read_unfound_again(pg, order.repair);
     }
 
     /// Looks for unfound objects again on a repair order. A group with unfound objects is not
     /// clean, so it is not scrubbed; but copies that could not be read may be readable now.
-    fn read_unfound_again(&mut self, now: Time, pg: PgId, repair: bool) {
+    fn read_unfound_again(&mut self, pg: PgId, repair: bool) {
         let group = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_primary() && repair);
         if let Some(group) = group {
             group.pg.ask_again();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 

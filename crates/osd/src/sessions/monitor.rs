@@ -183,7 +183,7 @@ impl Osd {
             if group.pg.state() == pg::State::Reshaping {
                 group.pg.retry_reshaping();
                 self.retry_later(now);
-                self.pump_group(now, pg);
+                self.settle_group(pg);
             } else if group.pg.wants_interval() || is_asking(&group.pg) {
                 self.groups.asking.insert(pg);
             }

@@ -244,7 +244,7 @@ impl Osd {
             group.tell_time(&self.leases, now);
         }
         group.pg.handle_message(from, &header, body);
-        self.pump_group(now, header.pg);
+        self.settle_group(header.pg);
         Ok(())
     }
 }
