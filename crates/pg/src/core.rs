@@ -226,3 +226,28 @@ impl Own {
         Own { id, whoami, collection, meta, sizes: Sizes::default() }
     }
 }
+
+impl LocalCopy {
+    /// The version of an object according to the log; zero if the log does not have it.
+    pub fn logged_version(&self, object: &HObject) -> EVersion {
+        let mut entries = self.log.entries().rev();
+        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
+        last.map_or(EVersion::ZERO, |entry| entry.version)
+    }
+
+    /// Whether the log proves that no write of the object came after this version.
+    pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
+        version >= self.log.tail() && !self.is_written_above(object, version)
+    }
+
+    pub fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
+        let mut entries = self.log.above(version);
+        entries.any(|entry| entry.changes_object() && entry.object == *object)
+    }
+
+    /// Whether a write of the object is not durable on all participants.
+    pub fn has_write_in_flight(&self, object: &HObject) -> bool {
+        let mut uncertain = self.log.above(self.committed);
+        uncertain.any(|entry| entry.changes_object() && entry.object == *object)
+    }
+}

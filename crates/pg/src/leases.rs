@@ -95,7 +95,7 @@ impl Pg {
             let status =
                 self.core.placement.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
             osd == self.core.own.whoami
-                || self.primary.peers.contains_key(&osd)
+                || self.known.peers.contains_key(&osd)
                 || status.up_from > since
                 || status.dead_epoch.next() >= since
         };

@@ -13,3 +13,4 @@ mod follow;
 mod get_info;
 mod get_log;
 mod interval;
+mod replica;

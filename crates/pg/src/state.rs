@@ -2,8 +2,10 @@
 
 use crate::core::{Core, Output, Tag};
 use crate::message::{Body, Header, Push};
-use crate::role::{Agreed, Primary, Role, Serving};
+use crate::peers::Known;
+use crate::role::Role;
 use crate::scrub::Order;
+use crate::serving::{self, Agreed, Serving};
 use crate::transfers::{Ended, Receiver};
 use crate::{Osds, Sizes};
 use std::sync::Arc;
@@ -72,7 +74,7 @@ pub struct MapChange {
 pub struct Pg {
     pub(crate) core: Core,
     pub(crate) role: Role,
-    pub(crate) primary: Primary,
+    pub(crate) known: Known,
     pub(crate) agreed: Agreed,
     pub(crate) serving: Serving,
 }
@@ -83,7 +85,7 @@ impl Pg {
         Pg {
             core: Core::new(id, whoami),
             role: Role::default(),
-            primary: Primary::default(),
+            known: Known::default(),
             agreed: Agreed::default(),
             serving: Serving::default(),
         }
@@ -126,15 +128,23 @@ impl Pg {
             Body::Info(notice) => self.told_info(from, notice),
             Body::Log(part) => self.told_log(from, *part),
             Body::Activated => self.told_activated(from),
-            Body::Replicated(version) => self.told_replicated(from, version),
+            Body::Replicated(version) => {
+                self.with(|service| serving::handle_replicated(service, from, version))
+            }
             Body::Push(push) => self.handle_push(from, *push),
-            Body::Pushed(object, next, has_room) => self.told_pushed(from, &object, next, has_room),
-            Body::Listing(listing) => self.told_listing(from, listing),
-            Body::Backfilled(through) => self.told_backfilled(from, through),
-            Body::Reserved(granted) => self.told_reserved(from, granted),
+            Body::Pushed(object, next, has_room) => {
+                self.with(|service| service.handle_pushed(from, &object, next, has_room))
+            }
+            Body::Listing(listing) => self.with(|service| service.handle_listing(from, listing)),
+            Body::Backfilled(through) => {
+                self.with(|service| service.handle_backfilled(from, through))
+            }
+            Body::Reserved(granted) => self.with(|service| service.handle_reserved(from, granted)),
             Body::Room(has_room) => self.told_room(from, has_room),
             Body::Stalled => self.told_stalled(from),
-            Body::Unreadable(object) => self.told_unreadable(from, &object),
+            Body::Unreadable(object) => {
+                self.with(|service| service.handle_unreadable(from, &object))
+            }
             _ if self.core.placement.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
             Body::Activate(activation) => self.told_to_activate(*activation),
@@ -208,10 +218,8 @@ impl Pg {
             Tag::Received(job) => self.core.stored_piece(job, self.receiver()),
             Tag::Source(job) => {
                 let is_primary = self.is_primary();
-                let is_missing = |osd: OsdId, object: &HObject| {
-                    self.primary.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
-                };
-                let is_owed = |osd, object: &_| is_primary && is_missing(osd, object);
+                let is_owed =
+                    |osd, object: &HObject| is_primary && self.known.is_missing_on(osd, object);
                 self.core.source_read(job, outcome, is_owed)
             }
             Tag::ScanPage(job) => self.core.scan_page(job, outcome),
@@ -224,18 +232,25 @@ impl Pg {
     fn transfer_ended(&mut self, ended: Option<Ended>) {
         match ended {
             None => {}
-            Some(Ended::Fetched { object, was_missing }) => self.fetched(&object, was_missing),
-            Some(Ended::NotFetched { object, from }) => self.not_fetched(&object, from, false),
+            Some(Ended::Fetched { object, was_missing }) => {
+                self.with(|service| service.fetched(&object, was_missing))
+            }
+            Some(Ended::NotFetched { object, from }) => {
+                self.with(|service| service.not_fetched(&object, from, false))
+            }
             Some(Ended::Read { to, push }) => {
-                self.note_sent(to, &push.object, push.next.as_ref());
+                self.with(|service| service.note_sent(to, &push.object, push.next.as_ref()));
                 self.core.send(to, &Body::Push(push));
             }
-            Some(Ended::Unreadable { object, to, version }) => {
-                self.source_failed(object, to, version);
+            Some(Ended::Unreadable { object, to, version }) => match self.is_primary() {
+                true => self.with(|service| serving::source_failed(service, object, version)),
+                false => self.core.send(to, &Body::Unreadable(object)),
+            },
+            Some(Ended::Listed { objects, next }) => {
+                self.with(|service| service.scanned_own(objects, next))
             }
-            Some(Ended::Listed { objects, next }) => self.scanned_own(objects, next),
             Some(Ended::NotListed { to: Some(primary) }) => self.cannot_list(primary),
-            Some(Ended::NotListed { to: None }) => self.stop_comparing(),
+            Some(Ended::NotListed { to: None }) => self.with(|service| service.stop_comparing()),
         }
     }
 
@@ -250,7 +265,7 @@ impl Pg {
     /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
     fn handle_push(&mut self, from: OsdId, push: Push) {
         let is_expected = match self.state() {
-            State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
+            State::Active | State::Inactive => self.view().pulled_from(&push.object) == Some(from),
             State::ReplicaActive => self.core.placement.members.primary == Some(from),
             _ => false,
         };
@@ -260,7 +275,7 @@ impl Pg {
         if self.is_primary() && push.cursor.is_start() && !self.core.is_what_is_needed(&push) {
             let (pg, object) = (self.core.own.id, push.object);
             tracing::error!(%pg, %from, %object, "it has another version");
-            return self.not_fetched(&object, from, true);
+            return self.with(|service| service.not_fetched(&object, from, true));
         }
         self.core.receive(from, push, self.receiver());
     }

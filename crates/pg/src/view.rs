@@ -1,7 +1,10 @@
 //! Read-only view of a copy, for the OSD and for reports.
 
 use crate::members::MemberSet;
+use crate::missing::Item;
+use crate::serving::{BackfillState, Probe, View};
 use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
+use std::collections::BTreeMap;
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 impl Pg {
@@ -66,7 +69,7 @@ impl Pg {
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.primary.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+        self.known.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
@@ -78,12 +81,12 @@ impl Pg {
 
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.primary.waiting.iter().copied()
+        self.known.waiting.iter().copied()
     }
 
     /// The down OSDs that must come back or be marked lost.
     pub fn blocked_by(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.primary.blocked_by.iter().copied()
+        self.known.blocked_by.iter().copied()
     }
 
     /// Whether this OSD is not a member of the group.
@@ -98,7 +101,7 @@ impl Pg {
 
     /// The acting set to ask the monitor for; empty means the up set.
     pub fn wanted_acting(&self) -> Option<&[OsdId]> {
-        self.primary.wanted.as_deref()
+        self.known.wanted.as_deref()
     }
 
     /// The `up_thru` to ask the monitor for.
@@ -114,7 +117,7 @@ impl Pg {
                 self.core.copy.info.history.last_epoch_started >= self.core.placement.interval
                     && self.core.placement.members.acting.contains(&self.core.own.whoami)
                     && !self.core.copy.missing.contains(object)
-                    && !self.is_written_above(object, self.core.copy.committed)
+                    && !self.core.copy.is_written_above(object, self.core.copy.committed)
             }
             _ => false,
         }
@@ -122,18 +125,127 @@ impl Pg {
 
     /// The version of an object according to the log; zero if the log does not have it.
     pub fn logged_version(&self, object: &HObject) -> EVersion {
-        let mut entries = self.core.copy.log.entries().rev();
-        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
-        last.map_or(EVersion::ZERO, |entry| entry.version)
+        self.core.copy.logged_version(object)
     }
 
     /// Whether the log proves that no write of the object came after this version.
     pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
-        version >= self.core.copy.log.tail() && !self.is_written_above(object, version)
+        self.core.copy.is_unchanged_since(object, version)
     }
 
-    fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
-        let mut entries = self.core.copy.log.above(version);
-        entries.any(|entry| entry.changes_object() && entry.object == *object)
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            core: &self.core,
+            known: &self.known,
+            agreed: &self.agreed,
+            serving: &self.serving,
+            is_active: self.is_active(),
+        }
+    }
+
+    /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
+    pub fn is_whole(&self) -> bool {
+        self.view().is_whole()
+    }
+
+    /// Number of missing objects, counted once for each copy that misses them.
+    pub fn objects_missing(&self) -> usize {
+        self.view().objects_missing()
+    }
+
+    /// Whether a request for the object must wait until it is recovered. Deletions need only the
+    /// primary's metadata.
+    pub fn is_blocked(&self, object: &HObject, writes: bool, deletes: bool) -> bool {
+        self.view().is_blocked(object, writes, deletes)
+    }
+
+    /// Whether [`Pg::recover_next`] may start something.
+    pub fn wants_recovery(&self) -> bool {
+        self.is_recovering_state() && self.view().wants_recovery()
+    }
+
+    /// Whether [`Pg::retry_recovery`] may help.
+    pub fn wants_retry(&self) -> bool {
+        self.is_recovering_state() && self.view().wants_retry()
+    }
+
+    /// Whether objects are unfound: as far as counted, or among the first that are missing.
+    pub fn has_unfound(&self) -> bool {
+        self.view().has_unfound()
+    }
+
+    /// Objects that this primary lacks or cannot read, and that no reachable copy has.
+    pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
+        self.view().unfound()
+    }
+
+    /// The needed and the stored version of an unfound object.
+    pub fn unfound_item(&self, object: &HObject) -> Item {
+        self.view().unfound_item(object)
+    }
+
+    /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
+    pub fn is_unfound(&self, object: &HObject) -> bool {
+        self.view().is_unfound(object)
+    }
+
+    /// Whether our own copy could not be read, and is not in the missing set.
+    pub fn is_unreadable(&self, object: &HObject) -> bool {
+        self.view().is_unreadable(object)
+    }
+
+    /// Whether the object is unfound, and all OSDs that may have it were probed.
+    pub fn is_lost(&self, object: &HObject) -> bool {
+        self.view().is_lost(object)
+    }
+
+    /// The needed version of a lost object that is missing on a member. `None` if all members have at least a
+    /// damaged copy, to which writes can be applied.
+    pub fn lost_version(&self, object: &HObject) -> Option<EVersion> {
+        self.view().lost_version(object)
+    }
+
+    /// Whether a reachable copy has an older version.
+    pub fn has_older(&self, object: &HObject) -> bool {
+        self.view().has_older(object)
+    }
+
+    /// Whether all OSDs that may have unfound objects were probed.
+    pub fn all_probed(&self) -> bool {
+        self.view().all_probed()
+    }
+
+    /// The OSDs that may have unfound objects, besides this primary.
+    pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
+        self.view().may_have_unfound()
+    }
+
+    /// The state of backfill; `None` if no member needs it.
+    pub fn backfill_state(&self) -> Option<BackfillState> {
+        self.view().backfill_state()
+    }
+
+    /// Members that need backfill, with their progress.
+    pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
+        self.view().backfill_targets()
+    }
+
+    /// Number of recoveries that were begun in this interval.
+    pub fn recoveries_begun(&self) -> u64 {
+        self.serving.recovery.begun()
+    }
+
+    /// Number of objects in recovery.
+    pub fn recovering(&self) -> usize {
+        self.serving.recovery.count()
+    }
+
+    /// Whether a disk has no room for an object to recover.
+    pub fn is_recovery_toofull(&self) -> bool {
+        self.serving.recovery.is_toofull
+    }
+
+    pub(crate) fn is_recovering_state(&self) -> bool {
+        matches!(self.state(), State::Active | State::Inactive)
     }
 }

@@ -5,12 +5,11 @@
 //! last clean. If it has no copy, and so no history, it queries all OSDs that are up, until one of them
 //! knows more.
 
-use crate::choice::{self, Choice};
 use crate::intervals::may_have_unknown;
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Header, Notice};
 use crate::role::{Role, Stage};
-use crate::{Output, Pg, PgInfo, State};
+use crate::{Pg, State};
 use std::collections::BTreeSet;
 use types::OsdId;
 
@@ -18,10 +17,10 @@ impl Pg {
     /// Begins peering: queries the prior set.
     pub(crate) fn ask_everyone(&mut self) {
         self.role = Role::Primary(Stage::GetInfo);
-        self.primary.peers.clear();
-        self.primary.waiting.clear();
-        self.primary.asked.clear();
-        self.primary.wanted = None;
+        self.known.peers.clear();
+        self.known.waiting.clear();
+        self.known.asked.clear();
+        self.known.wanted = None;
         self.ask_prior_set();
         self.choose_authority();
     }
@@ -45,11 +44,11 @@ impl Pg {
     fn ask_prior_set(&mut self) {
         let mut prior = self.prior_set();
         prior.retain(|osd| self.is_osd_up(*osd));
-        self.primary.waiting.retain(|osd| prior.contains(osd));
+        self.known.waiting.retain(|osd| prior.contains(osd));
         for osd in prior {
-            if self.primary.asked.insert(osd) {
+            if self.known.asked.insert(osd) {
                 self.core.send(osd, &Body::Query);
-                self.primary.waiting.insert(osd);
+                self.known.waiting.insert(osd);
             }
         }
     }
@@ -72,7 +71,7 @@ impl Pg {
             }
             State::WaitUpThru => self.wait_up_thru(),
             State::WaitReadable => self.time_passed(),
-            State::Active | State::Inactive => self.look_for_unfound(),
+            State::Active | State::Inactive => self.with(|service| service.look_for_unfound()),
             _ => {}
         }
     }
@@ -80,12 +79,10 @@ impl Pg {
     /// Whether a queried OSD went down, another one came up, or one was marked lost.
     fn prior_set_changed(&self) -> bool {
         let prior = self.prior_set();
-        let came =
-            prior.iter().any(|osd| self.is_osd_up(*osd) && !self.primary.asked.contains(osd));
-        let left = self.primary.asked.iter().any(|osd| !self.is_osd_up(*osd));
+        let came = prior.iter().any(|osd| self.is_osd_up(*osd) && !self.known.asked.contains(osd));
+        let left = self.known.asked.iter().any(|osd| !self.is_osd_up(*osd));
         came || left
-            || !self.primary.blocked_by.is_empty()
-                && self.find_blocking() != self.primary.blocked_by
+            || !self.known.blocked_by.is_empty() && self.find_blocking() != self.known.blocked_by
     }
 
     fn find_blocking(&self) -> BTreeSet<OsdId> {
@@ -131,7 +128,7 @@ impl Pg {
 
     /// Takes the answer to a query, or an unasked info.
     pub(crate) fn told_info(&mut self, from: OsdId, notice: Option<Box<Notice>>) {
-        let is_known = self.primary.peers.get(&from).is_some_and(|peer| peer.info.is_some());
+        let is_known = self.known.peers.get(&from).is_some_and(|peer| peer.info.is_some());
         // The answer of an OSD that is down by now is dropped: it is queried again when it is up.
         if !self.is_primary() || is_known || !self.is_osd_up(from) {
             return;
@@ -142,13 +139,13 @@ impl Pg {
             let orders = [self.core.copy.scrub_order, notice.scrub_order];
             self.core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
         }
-        let peer = self.peer_mut(from);
+        let peer = self.known.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
         peer.info = notice.map(|notice| notice.info);
-        self.primary.asked.insert(from);
+        self.known.asked.insert(from);
         match self.state() {
             State::GetInfo => {
-                self.primary.waiting.remove(&from);
+                self.known.waiting.remove(&from);
                 self.ask_prior_set();
                 self.choose_authority();
             }
@@ -159,8 +156,10 @@ impl Pg {
             }
             State::WaitReadable => self.time_passed(),
             State::Active | State::Inactive => {
-                self.found_stray(from);
-                self.tell_lost();
+                self.with(|service| {
+                    service.found_stray(from);
+                    service.tell_lost();
+                });
             }
             _ => {}
         }
@@ -179,26 +178,26 @@ impl Pg {
     /// When all have answered: chooses the authoritative log and the acting set.
     pub(crate) fn choose_authority(&mut self) {
         if self.state() != State::GetInfo
-            || !self.primary.waiting.is_empty()
+            || !self.known.waiting.is_empty()
             || self.core.line.commits_pending > 0
         {
             return;
         }
-        self.primary.blocked_by = self.find_blocking();
-        if !self.primary.blocked_by.is_empty() {
-            tracing::warn!(pg = %self.core.own.id, who = ?self.primary.blocked_by, "waits for OSDs that are down");
+        self.known.blocked_by = self.find_blocking();
+        if !self.known.blocked_by.is_empty() {
+            tracing::warn!(pg = %self.core.own.id, who = ?self.known.blocked_by, "waits for OSDs that are down");
             self.role = Role::Primary(Stage::Down);
             return;
         }
         if let Err(error) = self.core.placement.members.check() {
             return self.refuse_members(error);
         }
-        let Some((best, choice)) = self.choose() else {
+        let Some((best, choice)) = self.known.choose(&self.core) else {
             tracing::warn!(pg = %self.core.own.id, "no copy within reach is filled in and new enough");
             self.role = Role::Primary(Stage::Incomplete);
             return;
         };
-        if self.wants_other_members(&choice) {
+        if self.known.wants_other_members(&mut self.core, &choice) {
             self.role = Role::Primary(Stage::WaitActingChange);
             return;
         }
@@ -216,31 +215,5 @@ impl Pg {
     fn refuse_members(&mut self, error: TooManyMembers) {
         tracing::error!(pg = %self.core.own.id, %error, "the group cannot be served");
         self.role = Role::Primary(Stage::Incomplete);
-    }
-
-    /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.
-    pub(crate) fn choose(&self) -> Option<(OsdId, Choice)> {
-        let empty = PgInfo::default();
-        let infos = self.infos(&empty);
-        let best = choice::find_best_info(&infos, self.core.own.whoami)?;
-        Some((best, choice::choose_acting(best, &infos, &self.core.placement.members)))
-    }
-
-    /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
-    pub(crate) fn wants_other_members(&mut self, choice: &Choice) -> bool {
-        let Choice { acting, .. } = choice;
-        let (members, is_up_set) =
-            (&self.core.placement.members, *acting == self.core.placement.members.up);
-        let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
-        let serves =
-            self.core.placement.members.primary.is_some_and(|primary| acting.contains(&primary));
-        if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
-        {
-            self.primary.wanted = None;
-            return false;
-        }
-        self.primary.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
-        self.core.outputs.push_back(Output::WantsMap);
-        true
     }
 }

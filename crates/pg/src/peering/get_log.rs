@@ -17,7 +17,7 @@ pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion
 impl Pg {
     /// Adopts the log of this OSD, which may be this one.
     pub(crate) fn follow(&mut self, authority: OsdId) {
-        self.primary.authority = Some(authority);
+        self.known.authority = Some(authority);
         if authority == self.core.own.whoami {
             return self.ask_what_is_missing();
         }
@@ -43,13 +43,11 @@ impl Pg {
             return;
         };
         match self.state() {
-            State::GetLog if self.primary.authority == Some(from) => {
-                self.adopt(from, &part, &theirs)
-            }
-            State::GetMissing if self.primary.waiting.remove(&from) => {
+            State::GetLog if self.known.authority == Some(from) => self.adopt(from, &part, &theirs),
+            State::GetMissing if self.known.waiting.remove(&from) => {
                 self.compare_log(from, &part, &theirs);
                 match self.core.placement.members.acting.contains(&from)
-                    && !self.peer_mut(from).is_missing_known
+                    && !self.known.peer_mut(from).is_missing_known
                 {
                     true => self.cannot_follow(from),
                     false => self.go_on_when_known(),
@@ -57,8 +55,10 @@ impl Pg {
             }
             State::Active | State::Inactive => {
                 self.compare_log(from, &part, &theirs);
-                self.serving.recovery.retry();
-                self.tell_lost();
+                self.with(|service| {
+                    service.serving.recovery.retry();
+                    service.tell_lost();
+                });
             }
             _ => {}
         }
@@ -79,7 +79,7 @@ impl Pg {
         let info =
             crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
         self.core.take_merged(merged, info, Tag::Progress);
-        let peer = self.peer_mut(from);
+        let peer = self.known.peer_mut(from);
         peer.missing = part.missing.clone();
         peer.is_missing_known = true;
         self.ask_what_is_missing();
@@ -89,25 +89,25 @@ impl Pg {
     /// contains, and which misses nothing, need not be asked for its log.
     fn ask_what_is_missing(&mut self) {
         self.role = Role::Primary(Stage::GetMissing);
-        self.primary.waiting.clear();
+        self.known.waiting.clear();
         for member in self.agreed.participants.without(self.core.own.whoami) {
-            if self.peer_mut(member).is_missing_known {
+            if self.known.peer_mut(member).is_missing_known {
                 continue;
             }
-            let peer = self.peer_mut(member);
+            let peer = self.known.peer_mut(member);
             let info = peer.info.get_or_insert_default();
             let (head, has_missing) = (info.last_update, peer.missing_count > 0);
             match self.core.copy.log.contains(head) && !has_missing {
                 true => self.expect_to_follow(member, head),
                 false => {
-                    self.primary.waiting.insert(member);
+                    self.known.waiting.insert(member);
                     self.core.send(member, &Body::LogRequest);
                 }
             }
         }
         // Strays may have objects that we miss.
         let (log, participants) = (&self.core.copy.log, &self.agreed.participants);
-        for (osd, peer) in &mut self.primary.peers {
+        for (osd, peer) in &mut self.known.peers {
             let known = peer.info.as_ref().is_some_and(|info| log.contains(info.last_update));
             if !participants.contains(osd) && known && peer.missing_count == 0 {
                 peer.is_missing_known = true;
@@ -117,11 +117,11 @@ impl Pg {
     }
 
     fn expect_to_follow(&mut self, member: OsdId, head: EVersion) {
-        let info = self.primary.peers[&member].info.clone().unwrap_or_default();
+        let info = self.known.peers[&member].info.clone().unwrap_or_default();
         let theirs = PgLog::new(head, []);
         let merged =
             merge::merge(&theirs, &Missing::default(), &info.last_backfill, &self.core.copy.log);
-        let peer = self.peer_mut(member);
+        let peer = self.known.peer_mut(member);
         peer.missing = merged.map(|merged| merged.missing).unwrap_or_default();
         peer.is_missing_known = true;
     }
@@ -130,7 +130,7 @@ impl Pg {
         let last_backfill = part.info.last_backfill.clone();
         let merged = merge::merge(theirs, &part.missing, &last_backfill, &self.core.copy.log);
         let is_participant = self.agreed.participants.contains(&from);
-        let peer = self.peer_mut(from);
+        let peer = self.known.peer_mut(from);
         peer.info = Some(part.info.clone());
         let parted = |merged: &merge::Merged| !is_participant && merged.divergent > 0;
         peer.is_incomparable = merged.as_ref().is_none_or(parted);
@@ -156,15 +156,15 @@ impl Pg {
     /// A member that was expected to follow the log needs backfill.
     fn cannot_follow(&mut self, member: OsdId) {
         tracing::warn!(pg = %self.core.own.id, %member, "its log does not overlap with ours");
-        let info = self.peer_mut(member).info.get_or_insert_default();
+        let info = self.known.peer_mut(member).info.get_or_insert_default();
         info.last_backfill = HObject::default();
         self.role = Role::Primary(Stage::GetInfo);
-        self.primary.waiting.clear();
+        self.known.waiting.clear();
         self.choose_authority();
     }
 
     fn go_on_when_known(&mut self) {
-        if self.primary.waiting.is_empty() {
+        if self.known.waiting.is_empty() {
             self.wait_up_thru();
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::intervals::Interval;
 use crate::members::Participants;
-use crate::role::{Follower, FollowerStage, Primary, Role};
+use crate::peers::Known;
+use crate::role::{Follower, FollowerStage, Role};
 use crate::{MapChange, Members, Pg, Tag};
 use std::sync::Arc;
 use types::{Epoch, OsdId};
@@ -85,15 +86,15 @@ impl Pg {
             (then.is_up, then.up_from) != (now.is_up, now.up_from)
         };
         let helpers =
-            self.primary.peers.keys().filter(|osd| !self.core.placement.members.is_member(**osd));
+            self.known.peers.keys().filter(|osd| !self.core.placement.members.is_member(**osd));
         let gone: Vec<OsdId> = helpers.copied().filter(|osd| is_over(osd)).collect();
         gone.into_iter().for_each(|osd| self.forget_helper(osd));
     }
 
     /// Drops all state of an OSD that is no member: it will not answer.
     pub(crate) fn forget_helper(&mut self, osd: OsdId) {
-        self.primary.peers.remove(&osd);
-        self.primary.asked.remove(&osd);
+        self.known.peers.remove(&osd);
+        self.known.asked.remove(&osd);
         self.serving.recovery.forget_source(osd);
     }
 
@@ -148,7 +149,7 @@ impl Pg {
 
     /// Drops all state of the interval besides the log, the missing set, and room.
     pub(crate) fn forget_peers(&mut self) {
-        self.primary = Primary::default();
+        self.known = Known::default();
         self.agreed.participants = Participants::default();
         self.serving.is_clean = false;
         self.serving.recovery.clear();
