@@ -4,7 +4,7 @@ pub(crate) mod persist;
 pub(crate) mod steps;
 
 use crate::intervals::PastIntervals;
-use crate::leases::Readers;
+use crate::leases::Promises;
 use crate::message::{Body, Header};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
@@ -160,17 +160,6 @@ pub(crate) struct Placement {
     pub is_up: bool,
 }
 
-/// Read leases. See [`crate::Pg::set_time`].
-#[derive(Debug, Default)]
-pub(crate) struct Promises {
-    /// The present time.
-    pub now: Time,
-    /// Until when the read lease holds that this OSD granted to the present primary.
-    pub promised: Time,
-    /// Leases of earlier intervals.
-    pub readers: Readers,
-}
-
 /// The copy's transactions in the store.
 #[derive(Debug, Default)]
 pub(crate) struct StoreLine {
@@ -249,5 +238,11 @@ impl LocalCopy {
     pub fn has_write_in_flight(&self, object: &HObject) -> bool {
         let mut uncertain = self.log.above(self.committed);
         uncertain.any(|entry| entry.changes_object() && entry.object == *object)
+    }
+}
+
+impl Placement {
+    pub fn is_osd_up(&self, osd: OsdId) -> bool {
+        self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }
 }

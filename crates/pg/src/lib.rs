@@ -43,6 +43,7 @@ mod object_info;
 mod osds;
 mod peering;
 mod peers;
+mod primary;
 mod reshape;
 mod role;
 pub mod scrub;

@@ -57,10 +57,6 @@ pub(crate) struct Known {
     /// The acting set to ask the monitor for; empty means the up set.
     pub wanted: Option<Vec<OsdId>>,
     pub unfound: UnfoundCount,
-    /// OSDs whose answers the present state waits for.
-    pub waiting: BTreeSet<OsdId>,
-    /// The OSD with the authoritative log.
-    pub authority: Option<OsdId>,
 }
 
 impl Known {

@@ -2,6 +2,7 @@
 
 use crate::State;
 use crate::message::Header;
+use crate::primary::Primary;
 use crate::reshape::SplitMerge;
 use types::OsdId;
 
@@ -11,30 +12,13 @@ pub(crate) enum Role {
     Loading(Loading),
     Refused(Loading),
     Follower(Follower),
-    Primary(Stage),
+    Primary(Box<Primary>),
     SplitMerge(Box<SplitMerge>),
     Failed {
         /// The primary that queried this copy before, while transactions were in flight. It is answered
         /// when all are completed.
         asked_by: Option<OsdId>,
     },
-}
-
-/// The states of a primary. See [`State`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    GetInfo,
-    GetLog,
-    GetMissing,
-    WaitActingChange,
-    WaitUpThru,
-    Activating,
-    WaitReadable,
-    Active,
-    Inactive,
-    Down,
-    Incomplete,
-    Stalled,
 }
 
 impl Default for Role {
@@ -58,7 +42,7 @@ impl Role {
                 FollowerStage::Active { .. } => State::ReplicaActive,
                 FollowerStage::Stalled => State::Stalled,
             },
-            Role::Primary(stage) => stage.state(),
+            Role::Primary(primary) => primary.stage.state(),
             Role::SplitMerge(_) => State::Reshaping,
             Role::Failed { .. } => State::Failed,
         }
@@ -93,25 +77,6 @@ impl Role {
     pub fn is_backfilled_by(&self, primary: OsdId) -> bool {
         let Role::Follower(follower) = self else { return false };
         matches!(follower.stage, FollowerStage::Active { backfilled_by } if backfilled_by == Some(primary))
-    }
-}
-
-impl Stage {
-    fn state(self) -> State {
-        match self {
-            Stage::GetInfo => State::GetInfo,
-            Stage::GetLog => State::GetLog,
-            Stage::GetMissing => State::GetMissing,
-            Stage::WaitActingChange => State::WaitActingChange,
-            Stage::WaitUpThru => State::WaitUpThru,
-            Stage::Activating => State::Activating,
-            Stage::WaitReadable => State::WaitReadable,
-            Stage::Active => State::Active,
-            Stage::Inactive => State::Inactive,
-            Stage::Down => State::Down,
-            Stage::Incomplete => State::Incomplete,
-            Stage::Stalled => State::Stalled,
-        }
     }
 }
 

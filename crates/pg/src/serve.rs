@@ -1,20 +1,22 @@
 //! Calls of an activated primary.
 
+use crate::core::Core;
 use crate::message::Body;
+use crate::primary::Primary;
+use crate::role::Role;
 use crate::scrub::Finding;
-use crate::serving::{self, Backfill, Service, Write};
+use crate::serving::{self, Service, UnfoundCount, Write};
 use crate::{Output, Pg};
+use engine::Time;
 use types::{EVersion, HObject, OsdId, UTime};
 
 impl Pg {
     /// The primary of an activated group; `None` in all other states.
     pub(crate) fn service(&mut self) -> Option<Service<'_>> {
-        self.is_recovering_state().then_some(Service {
-            core: &mut self.core,
-            known: &mut self.known,
-            agreed: &mut self.agreed,
-            serving: &mut self.serving,
-        })
+        match &mut self.role {
+            Role::Primary(primary) => primary.service(&mut self.core),
+            _ => None,
+        }
     }
 
     /// Passes the primary of an activated group what has happened. All others ignore it.
@@ -22,6 +24,26 @@ impl Pg {
         if let Some(mut service) = self.service() {
             handle(&mut service);
         }
+    }
+
+    /// Passes a primary what has happened. All others ignore it.
+    pub(crate) fn with_primary(&mut self, handle: impl FnOnce(&mut Primary, &mut Core)) {
+        if let Role::Primary(primary) = &mut self.role {
+            handle(primary, &mut self.core);
+        }
+    }
+
+    /// The time of [`Output::WaitUntil`] has come. Harmless at any other time.
+    pub fn time_passed(&mut self) {
+        self.with_primary(|primary, core| primary.time_passed(core));
+    }
+
+    /// Sets the present time, and until when the read lease holds that this OSD granted to the present
+    /// primary, or, if this OSD is the primary, until when its replicas may answer reads. Call before
+    /// anything that may end an interval or make the group active.
+    pub fn set_time(&mut self, now: Time, promised: Time) {
+        self.core.leases.now = now;
+        self.core.leases.promised = promised;
     }
 
     /// The same, while requests are served.
@@ -93,9 +115,14 @@ impl Pg {
     /// Counts unfound objects, by examining at most `looks` missing ones. Exact if there are no more;
     /// otherwise the result of the last round, or of this one if that is higher already.
     pub fn count_unfound(&mut self, looks: usize) -> u64 {
-        let mut count = std::mem::take(&mut self.known.unfound);
+        let mut count = match &mut self.role {
+            Role::Primary(primary) => std::mem::take(&mut primary.known.unfound),
+            _ => UnfoundCount::default(),
+        };
         let known = self.view().count_unfound(&mut count, looks);
-        self.known.unfound = count;
+        if let Role::Primary(primary) = &mut self.role {
+            primary.known.unfound = count;
+        }
         known
     }
 
@@ -122,12 +149,11 @@ impl Pg {
         is_wanted
     }
 
-    /// Ends the backfill of an interval, as primary or as target, and its reservations.
+    /// Gives up the reservations of the interval, as primary or as target.
     pub(crate) fn end_backfill(&mut self) {
         let was_reserved = self.role.drop_reservation();
-        if self.agreed.backfill.is_begun() || was_reserved {
+        if self.view().agreed.backfill.is_begun() || was_reserved {
             self.core.outputs.push_back(Output::Release);
         }
-        self.agreed.backfill = Backfill::default();
     }
 }

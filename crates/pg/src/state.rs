@@ -2,10 +2,9 @@
 
 use crate::core::{Core, Output, Tag};
 use crate::message::{Body, Header, Push};
-use crate::peers::Known;
 use crate::role::Role;
 use crate::scrub::Order;
-use crate::serving::{self, Agreed, Serving};
+use crate::serving;
 use crate::transfers::{Ended, Receiver};
 use crate::{Osds, Sizes};
 use std::sync::Arc;
@@ -74,21 +73,12 @@ pub struct MapChange {
 pub struct Pg {
     pub(crate) core: Core,
     pub(crate) role: Role,
-    pub(crate) known: Known,
-    pub(crate) agreed: Agreed,
-    pub(crate) serving: Serving,
 }
 
 impl Pg {
     /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
-        Pg {
-            core: Core::new(id, whoami),
-            role: Role::default(),
-            known: Known::default(),
-            agreed: Agreed::default(),
-            serving: Serving::default(),
-        }
+        Pg { core: Core::new(id, whoami), role: Role::default() }
     }
 
     /// Replaces the default bounds. Call before anything else.
@@ -125,9 +115,15 @@ impl Pg {
             Body::Query => self.queried(from, header),
             // Maps are applied one by one, so a sender at this epoch has seen the present interval begin.
             _ if header.epoch < self.core.placement.interval => {}
-            Body::Info(notice) => self.told_info(from, notice),
-            Body::Log(part) => self.told_log(from, *part),
-            Body::Activated => self.told_activated(from),
+            Body::Info(notice) => {
+                self.with_primary(|primary, core| primary.handle_info(core, from, notice))
+            }
+            Body::Log(part) => {
+                self.with_primary(|primary, core| primary.handle_log(core, from, &part))
+            }
+            Body::Activated => {
+                self.with_primary(|primary, core| primary.handle_activated(core, from))
+            }
             Body::Replicated(version) => {
                 self.with(|service| serving::handle_replicated(service, from, version))
             }
@@ -140,7 +136,9 @@ impl Pg {
                 self.with(|service| service.handle_backfilled(from, through))
             }
             Body::Reserved(granted) => self.with(|service| service.handle_reserved(from, granted)),
-            Body::Room(has_room) => self.told_room(from, has_room),
+            Body::Room(has_room) => {
+                self.with_primary(|primary, core| primary.handle_room(core, from, has_room))
+            }
             Body::Stalled => self.told_stalled(from),
             Body::Unreadable(object) => {
                 self.with(|service| service.handle_unreadable(from, &object))
@@ -217,9 +215,13 @@ impl Pg {
         match tag {
             Tag::Received(job) => self.core.stored_piece(job, self.receiver()),
             Tag::Source(job) => {
-                let is_primary = self.is_primary();
-                let is_owed =
-                    |osd, object: &HObject| is_primary && self.known.is_missing_on(osd, object);
+                let known = match &self.role {
+                    Role::Primary(primary) => Some(&primary.known),
+                    _ => None,
+                };
+                let is_owed = |osd, object: &HObject| {
+                    known.is_some_and(|known| known.is_missing_on(osd, object))
+                };
                 self.core.source_read(job, outcome, is_owed)
             }
             Tag::ScanPage(job) => self.core.scan_page(job, outcome),
@@ -294,9 +296,16 @@ impl Pg {
         }
     }
 
+    /// Takes all writes in flight from the primary. Their outcome is unknown.
+    pub(crate) fn take_writes(&mut self) -> Vec<u64> {
+        let Role::Primary(primary) = &mut self.role else { return Vec::new() };
+        let Some(serving) = primary.stage.serving_mut() else { return Vec::new() };
+        serving.in_flight.drain(..).map(|write| write.ticket).collect()
+    }
+
     /// Ends all writes in flight, with an unknown outcome.
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
-        let tickets = self.serving.in_flight.drain(..).map(|write| write.ticket).collect();
+        let tickets = self.take_writes();
         self.core.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
@@ -338,6 +347,8 @@ impl Pg {
                 self.state()
             );
         }
-        assert!(self.serving.in_flight.iter().is_sorted_by_key(|write| write.version));
+        if let Some(serving) = self.serving() {
+            assert!(serving.in_flight.iter().is_sorted_by_key(|write| write.version));
+        }
     }
 }

@@ -2,10 +2,19 @@
 
 use crate::members::MemberSet;
 use crate::missing::Item;
-use crate::serving::{BackfillState, Probe, View};
+use crate::peers::Known;
+use crate::primary::Primary;
+use crate::role::Role;
+use crate::serving::{BackfillState, Probe, Serving, View};
 use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
+
+/// The knowledge of a copy that is not the primary's.
+static KNOWN_OF_OTHERS: LazyLock<Known> = LazyLock::new(Known::default);
+/// The work of a copy that does not serve.
+static SERVING_OF_OTHERS: LazyLock<Serving> = LazyLock::new(Serving::default);
 
 impl Pg {
     pub fn id(&self) -> PgId {
@@ -54,7 +63,7 @@ impl Pg {
 
     /// Whether no write is in flight.
     pub fn is_settled(&self) -> bool {
-        self.serving.in_flight.is_empty()
+        self.serving().is_none_or(|serving| serving.in_flight.is_empty())
     }
 
     /// Whether this copy takes part in writes now.
@@ -69,24 +78,26 @@ impl Pg {
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.known.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+        self.view().known.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
     pub fn not_stored_by(&self, version: EVersion) -> impl Iterator<Item = OsdId> + '_ {
-        let write = self.serving.in_flight.iter().find(|write| write.version == version);
+        let mut in_flight = self.serving().into_iter().flat_map(|serving| &serving.in_flight);
+        let write = in_flight.find(|write| write.version == version);
         let waiting = write.map_or(MemberSet::default(), |write| write.waiting);
-        self.agreed.participants.select(waiting)
+        self.view().agreed.participants.select(waiting)
     }
 
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.known.waiting.iter().copied()
+        let stage = self.primary().map(|primary| primary.stage.waiting_for());
+        stage.into_iter().flatten()
     }
 
     /// The down OSDs that must come back or be marked lost.
     pub fn blocked_by(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.known.blocked_by.iter().copied()
+        self.view().known.blocked_by.iter().copied()
     }
 
     /// Whether this OSD is not a member of the group.
@@ -96,12 +107,12 @@ impl Pg {
 
     /// Whether all copies that the pool wants are on the up set, and equal.
     pub fn is_clean(&self) -> bool {
-        self.is_active() && self.serving.is_clean
+        self.is_active() && self.serving().is_some_and(|serving| serving.is_clean)
     }
 
     /// The acting set to ask the monitor for; empty means the up set.
     pub fn wanted_acting(&self) -> Option<&[OsdId]> {
-        self.known.wanted.as_deref()
+        self.view().known.wanted.as_deref()
     }
 
     /// The `up_thru` to ask the monitor for.
@@ -134,13 +145,26 @@ impl Pg {
     }
 
     pub(crate) fn view(&self) -> View<'_> {
+        let (primary, serving) = (self.primary(), self.serving());
+        let agreed = primary.and_then(|primary| primary.stage.agreed());
         View {
             core: &self.core,
-            known: &self.known,
-            agreed: &self.agreed,
-            serving: &self.serving,
+            known: primary.map_or(&*KNOWN_OF_OTHERS, |primary| &primary.known),
+            agreed: agreed.unwrap_or(&SERVING_OF_OTHERS.agreed),
+            recovery: &serving.unwrap_or(&SERVING_OF_OTHERS).recovery,
             is_active: self.is_active(),
         }
+    }
+
+    pub(crate) fn primary(&self) -> Option<&Primary> {
+        match &self.role {
+            Role::Primary(primary) => Some(primary),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn serving(&self) -> Option<&Serving> {
+        self.primary()?.stage.serving()
     }
 
     /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
@@ -232,17 +256,17 @@ impl Pg {
 
     /// Number of recoveries that were begun in this interval.
     pub fn recoveries_begun(&self) -> u64 {
-        self.serving.recovery.begun()
+        self.view().recovery.begun()
     }
 
     /// Number of objects in recovery.
     pub fn recovering(&self) -> usize {
-        self.serving.recovery.count()
+        self.view().recovery.count()
     }
 
     /// Whether a disk has no room for an object to recover.
     pub fn is_recovery_toofull(&self) -> bool {
-        self.serving.recovery.is_toofull
+        self.view().recovery.is_toofull
     }
 
     pub(crate) fn is_recovering_state(&self) -> bool {

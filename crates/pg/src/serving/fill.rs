@@ -28,49 +28,54 @@ impl Service<'_> {
     /// entries.
     pub fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<OsdId> {
         let objects = || also.iter().map(|entry| &entry.object).chain([object]);
-        objects().for_each(|object| self.agreed.backfill.note_write(object));
-        if *object < self.agreed.backfill.started && self.agreed.backfill.is_pending(object) {
-            self.agreed.backfill.pending.extend(objects().cloned());
+        objects().for_each(|object| self.serving.agreed.backfill.note_write(object));
+        if *object < self.serving.agreed.backfill.started
+            && self.serving.agreed.backfill.is_pending(object)
+        {
+            self.serving.agreed.backfill.pending.extend(objects().cloned());
         }
         let skips = |osd: &OsdId| {
             let info = self.known.peers.get(osd).and_then(|peer| peer.info.as_ref());
             let last_backfill = info.map(|info| &info.last_backfill);
             last_backfill.is_some_and(|last_backfill| {
-                !last_backfill.max && !self.agreed.backfill.wants_write(*osd, object, last_backfill)
+                !last_backfill.max
+                    && !self.serving.agreed.backfill.wants_write(*osd, object, last_backfill)
             })
         };
-        self.agreed.participants.iter().copied().filter(skips).collect()
+        self.serving.agreed.participants.iter().copied().filter(skips).collect()
     }
 
     /// Takes the next step of backfill, except for pushing objects.
     pub fn go_on_filling(&mut self) {
-        if !self.agreed.backfill.is_needed() {
+        if !self.serving.agreed.backfill.is_needed() {
             return;
         }
-        match self.agreed.backfill.stage {
+        match self.serving.agreed.backfill.stage {
             // Log-based recovery comes first.
             Stage::Idle if self.view().is_whole() => {
-                self.agreed.backfill.stage = Stage::Reserving;
+                self.serving.agreed.backfill.stage = Stage::Reserving;
                 self.core.outputs.push_back(Output::Reserve(None));
             }
-            Stage::Pushing if self.agreed.backfill.pending.is_empty() => self.store_progress(),
+            Stage::Pushing if self.serving.agreed.backfill.pending.is_empty() => {
+                self.store_progress()
+            }
             _ => {}
         }
     }
 
     /// The target's answer: its reservation, or later that it cannot list its objects.
     pub fn handle_reserved(&mut self, from: OsdId, granted: bool) {
-        if self.agreed.backfill.targets.front() != Some(&from) {
+        if self.serving.agreed.backfill.targets.front() != Some(&from) {
             return;
         }
-        let stage = match (self.agreed.backfill.stage, granted) {
+        let stage = match (self.serving.agreed.backfill.stage, granted) {
             (Stage::Reserving, true) => Stage::Comparing,
             (Stage::Reserving, false) => Stage::Refused,
             // The target cannot list its objects.
             (Stage::Comparing, false) => Stage::Failed,
             _ => return,
         };
-        self.agreed.backfill.stage = stage;
+        self.serving.agreed.backfill.stage = stage;
         if !granted {
             self.core.transfers.stop_own_listing();
             return self.core.outputs.push_back(Output::Release);
@@ -83,16 +88,16 @@ impl Service<'_> {
 
     /// The primary's store cannot list its objects.
     pub fn stop_comparing(&mut self) {
-        let Some(target) = self.agreed.backfill.target() else { return };
-        if self.agreed.backfill.stage == Stage::Comparing {
-            self.agreed.backfill.stage = Stage::Failed;
+        let Some(target) = self.serving.agreed.backfill.target() else { return };
+        if self.serving.agreed.backfill.stage == Stage::Comparing {
+            self.serving.agreed.backfill.stage = Stage::Failed;
             self.core.send(target, &Body::Release);
             self.core.outputs.push_back(Output::Release);
         }
     }
 
     fn compare_page(&mut self, position: HObject) {
-        let Some(target) = self.agreed.backfill.targets.front().copied() else { return };
+        let Some(target) = self.serving.agreed.backfill.targets.front().copied() else { return };
         let in_flight = self
             .core
             .copy
@@ -101,7 +106,7 @@ impl Service<'_> {
             .filter(|entry| entry.changes_object());
         let touched = in_flight.map(|entry| entry.object.clone());
         let touched = touched.filter(|object| *object >= position).collect();
-        let backfill = &mut self.agreed.backfill;
+        let backfill = &mut self.serving.agreed.backfill;
         backfill.stage = Stage::Comparing;
         backfill.started = position.clone();
         backfill.position = position.clone();
@@ -113,25 +118,25 @@ impl Service<'_> {
 
     /// Takes a page of our own objects.
     pub fn scanned_own(&mut self, objects: Vec<(HObject, EVersion)>, next: Option<HObject>) {
-        if self.agreed.backfill.stage == Stage::Comparing {
-            self.agreed.backfill.own.add(objects, next);
+        if self.serving.agreed.backfill.stage == Stage::Comparing {
+            self.serving.agreed.backfill.own.add(objects, next);
             self.compare();
         }
     }
 
     /// Takes a page of the target's objects.
     pub fn handle_listing(&mut self, from: OsdId, listing: Listing) {
-        if self.agreed.backfill.stage == Stage::Comparing
-            && self.agreed.backfill.targets.front() == Some(&from)
+        if self.serving.agreed.backfill.stage == Stage::Comparing
+            && self.serving.agreed.backfill.targets.front() == Some(&from)
         {
-            self.agreed.backfill.theirs.add(listing.objects, listing.next);
+            self.serving.agreed.backfill.theirs.add(listing.objects, listing.next);
             self.compare();
         }
     }
 
     /// Compares the page once both sides are read. It ends where the shorter side does.
     fn compare(&mut self) {
-        let backfill = &mut self.agreed.backfill;
+        let backfill = &mut self.serving.agreed.backfill;
         let (Some(own_end), Some(their_end)) = (&backfill.own.end, &backfill.theirs.end) else {
             return;
         };
@@ -142,7 +147,7 @@ impl Service<'_> {
             // The first object has more clones than a page.
             return self.read_on(read, own_goes_on, they_go_on);
         }
-        let backfill = &mut self.agreed.backfill;
+        let backfill = &mut self.serving.agreed.backfill;
         let mut own = std::mem::take(&mut backfill.own.objects);
         let mut theirs = std::mem::take(&mut backfill.theirs.objects);
         own.split_off(&end);
@@ -169,12 +174,12 @@ impl Service<'_> {
     }
 
     fn read_on(&mut self, from: HObject, own: bool, theirs: bool) {
-        let Some(target) = self.agreed.backfill.target() else { return };
+        let Some(target) = self.serving.agreed.backfill.target() else { return };
         if own {
-            self.agreed.backfill.own.end = None;
+            self.serving.agreed.backfill.own.end = None;
         }
         if theirs {
-            self.agreed.backfill.theirs.end = None;
+            self.serving.agreed.backfill.theirs.end = None;
             self.core.send(target, &Body::List(from.clone()));
         }
         if own {
@@ -184,11 +189,12 @@ impl Service<'_> {
 
     /// Begins to push an object of the page; false if none can be pushed now.
     pub fn backfill_next(&mut self) -> bool {
-        let Some(target) = self.agreed.backfill.target() else { return false };
-        if self.agreed.backfill.stage != Stage::Pushing {
+        let Some(target) = self.serving.agreed.backfill.target() else { return false };
+        if self.serving.agreed.backfill.stage != Stage::Pushing {
             return false;
         }
         let idle = self
+            .serving
             .agreed
             .backfill
             .pending
@@ -200,16 +206,18 @@ impl Service<'_> {
 
     /// The whole page is pushed: the target removes surplus objects, and stores its progress.
     fn store_progress(&mut self) {
-        let Some(target) = self.agreed.backfill.target() else { return };
-        let removals = std::mem::take(&mut self.agreed.backfill.removals).into_iter().collect();
-        self.agreed.backfill.stage = Stage::Storing;
-        self.core.send(target, &Body::Backfill(self.agreed.backfill.started.clone(), removals));
+        let Some(target) = self.serving.agreed.backfill.target() else { return };
+        let removals =
+            std::mem::take(&mut self.serving.agreed.backfill.removals).into_iter().collect();
+        self.serving.agreed.backfill.stage = Stage::Storing;
+        self.core
+            .send(target, &Body::Backfill(self.serving.agreed.backfill.started.clone(), removals));
     }
 
     /// The target has stored its progress: goes on with the next page, or the next target.
     pub fn handle_backfilled(&mut self, from: OsdId, through: HObject) {
-        if self.agreed.backfill.stage != Stage::Storing
-            || self.agreed.backfill.target() != Some(from)
+        if self.serving.agreed.backfill.stage != Stage::Storing
+            || self.serving.agreed.backfill.target() != Some(from)
         {
             return;
         }
@@ -217,15 +225,15 @@ impl Service<'_> {
             info.last_backfill = through.clone();
         }
         // A write may have recreated an object that was to be removed.
-        match (self.agreed.backfill.pending.is_empty(), through.max) {
-            (false, _) => self.agreed.backfill.stage = Stage::Pushing,
+        match (self.serving.agreed.backfill.pending.is_empty(), through.max) {
+            (false, _) => self.serving.agreed.backfill.stage = Stage::Pushing,
             (true, false) => return self.compare_page(through),
             (true, true) => {
                 self.core.send(from, &Body::Release);
                 self.core.outputs.push_back(Output::Release);
                 let targets: Vec<OsdId> =
-                    self.agreed.backfill.targets.iter().skip(1).copied().collect();
-                self.agreed.backfill.set_targets(&targets);
+                    self.serving.agreed.backfill.targets.iter().skip(1).copied().collect();
+                self.serving.agreed.backfill.set_targets(&targets);
             }
         }
         self.go_on_recovering();
@@ -233,13 +241,15 @@ impl Service<'_> {
 
     /// The OSD's decision on the local reservation; false if it is not needed any more.
     pub fn reserved(&mut self, granted: bool) -> bool {
-        let Some(target) = self.agreed.backfill.targets.front().copied() else { return false };
-        if self.agreed.backfill.stage != Stage::Reserving {
+        let Some(target) = self.serving.agreed.backfill.targets.front().copied() else {
+            return false;
+        };
+        if self.serving.agreed.backfill.stage != Stage::Reserving {
             return false;
         }
         match granted {
             true => self.core.send(target, &Body::Reserve),
-            false => self.agreed.backfill.stage = Stage::Refused,
+            false => self.serving.agreed.backfill.stage = Stage::Refused,
         }
         true
     }

@@ -6,23 +6,17 @@ use crate::peers::Peer;
 use types::{EVersion, HObject, OsdId};
 
 impl<'a> View<'a> {
-    /// Counts the missing items of all other participants.
-    pub fn members_missing(self) -> usize {
-        let missing = |osd: &OsdId| self.known.peers.get(osd).map_or(0, |peer| peer.missing.len());
-        self.agreed.participants.iter().map(missing).sum()
-    }
-
     /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
     pub fn is_whole(self) -> bool {
         self.core.copy.missing.is_empty()
-            && self.serving.recovery.members_missing == 0
-            && self.serving.recovery.unreadable.is_empty()
-            && self.serving.recovery.active.is_empty()
+            && self.recovery.members_missing == 0
+            && self.recovery.unreadable.is_empty()
+            && self.recovery.active.is_empty()
     }
 
     /// Number of missing objects, counted once for each copy that misses them.
     pub fn objects_missing(self) -> usize {
-        self.core.copy.missing.len() + self.serving.recovery.members_missing
+        self.core.copy.missing.len() + self.recovery.members_missing
     }
 
     /// Whether a request for the object must wait until it is recovered. Deletions need only the
@@ -38,8 +32,8 @@ impl<'a> View<'a> {
         if !writes || deletes {
             return false;
         }
-        self.serving.recovery.is_active(object)
-            || self.serving.recovery.members_missing > 0 && self.is_missing_on_members(object)
+        self.recovery.is_active(object)
+            || self.recovery.members_missing > 0 && self.is_missing_on_members(object)
     }
 
     /// Whether a participant other than the primary misses the object.
@@ -53,19 +47,19 @@ impl<'a> View<'a> {
     /// Whether [`Pg::recover_next`] may start something.
     pub fn wants_recovery(self) -> bool {
         let missing = !self.core.copy.missing.is_empty()
-            || self.serving.recovery.members_missing > 0
-            || !self.serving.recovery.unreadable.is_empty();
-        !self.serving.recovery.is_stuck && (missing || self.agreed.backfill.has_work())
+            || self.recovery.members_missing > 0
+            || !self.recovery.unreadable.is_empty();
+        !self.recovery.is_stuck && (missing || self.agreed.backfill.has_work())
     }
 
     /// Whether [`Pg::retry_recovery`] may help.
     pub fn wants_retry(self) -> bool {
-        self.serving.recovery.is_toofull || self.agreed.backfill.is_put_off()
+        self.recovery.is_toofull || self.agreed.backfill.is_put_off()
     }
 
     /// Whether the object is being written or recovered.
     pub fn is_in_work(self, object: &HObject) -> bool {
-        self.serving.recovery.is_active(object) || self.core.copy.has_write_in_flight(object)
+        self.recovery.is_active(object) || self.core.copy.has_write_in_flight(object)
     }
 
     /// Whether an OSD besides this one and `but` has the object in the needed version.
@@ -106,7 +100,7 @@ impl<'a> View<'a> {
 
     /// The OSD from which the object is being pulled.
     pub fn pulled_from(self, object: &HObject) -> Option<OsdId> {
-        self.serving.recovery.active.get(object)?.pulling
+        self.recovery.active.get(object)?.pulling
     }
 
     /// Whether the backfill target was sent the object, and its stored progress does not cover it yet.
@@ -132,11 +126,6 @@ impl<'a> View<'a> {
 
     /// Members that need backfill, with their progress.
     pub fn backfill_targets(self) -> impl Iterator<Item = (OsdId, &'a HObject)> {
-        let info = |osd: &OsdId| self.known.peers.get(osd).and_then(|peer| peer.info.as_ref());
-        self.agreed
-            .backfill
-            .targets
-            .iter()
-            .filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
+        self.agreed.backfill_targets(self.known)
     }
 }

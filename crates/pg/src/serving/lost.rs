@@ -62,8 +62,7 @@ impl<'a> View<'a> {
         let missing = missing.into_iter().flatten();
         let missing = missing.map(|(object, item)| (Kind::Missing, object, item.need));
         let start = of(Kind::Unreadable).map_or(Bound::Unbounded, Bound::Included);
-        let unreadable =
-            self.serving.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
+        let unreadable = self.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
         missing.chain(unreadable.map(|(object, need)| (Kind::Unreadable, object, *need)))
     }
 
@@ -76,7 +75,7 @@ impl<'a> View<'a> {
 
     /// The needed and the stored version of an unfound object.
     pub fn unfound_item(self, object: &HObject) -> Item {
-        let unreadable = || self.serving.recovery.unreadable.get(object);
+        let unreadable = || self.recovery.unreadable.get(object);
         let own = || unreadable().map(|need| Item { need: *need, have: EVersion::ZERO });
         self.core.copy.missing.get(object).or_else(own).unwrap_or_default()
     }
@@ -89,8 +88,7 @@ impl<'a> View<'a> {
 
     /// Whether our own copy could not be read, and is not in the missing set.
     pub fn is_unreadable(self, object: &HObject) -> bool {
-        !self.serving.recovery.unreadable.is_empty()
-            && self.serving.recovery.unreadable.contains_key(object)
+        !self.recovery.unreadable.is_empty() && self.recovery.unreadable.contains_key(object)
     }
 
     /// Whether the object is unfound, and all OSDs that may have it were probed.

@@ -11,7 +11,6 @@ mod search;
 mod service;
 mod writes;
 
-pub(crate) use backfill::Backfill;
 pub use backfill::BackfillState;
 pub use lost::Probe;
 pub(crate) use recovery::UnfoundCount;

@@ -88,7 +88,8 @@ impl Service<'_> {
         let lacks = |osd: &OsdId| {
             self.known.peers.get(osd).is_some_and(|peer| peer.missing.contains(object))
         };
-        let targets: Vec<OsdId> = self.agreed.participants.iter().copied().filter(lacks).collect();
+        let targets: Vec<OsdId> =
+            self.serving.agreed.participants.iter().copied().filter(lacks).collect();
         if targets.is_empty() {
             self.serving.recovery.wanted.remove(object);
             return false;
@@ -125,7 +126,7 @@ impl Service<'_> {
 
     /// Adds an object to the missing set of another copy.
     pub fn miss_on_member(&mut self, osd: OsdId, object: &HObject, item: Item) {
-        let is_counted = self.agreed.participants.contains(&osd);
+        let is_counted = self.serving.agreed.participants.contains(&osd);
         let peer = self.known.peer_mut(osd);
         let is_new = !peer.missing.contains(object);
         peer.missing.add(object.clone(), item);
@@ -215,7 +216,7 @@ impl Service<'_> {
         if self.known.peers.get_mut(&to).is_some_and(|peer| peer.missing.remove(object)) {
             self.serving.recovery.members_missing -= 1;
         }
-        self.agreed.backfill.given(to, object);
+        self.serving.agreed.backfill.given(to, object);
     }
 
     fn end_recovery(&mut self, object: &HObject) {
@@ -229,7 +230,7 @@ impl Service<'_> {
         self.core.transfers.stop_sending(object);
         self.core.transfers.stop_receiving(object);
         self.serving.recovery.spared.retain(|(_, spared)| spared != object);
-        for osd in self.agreed.participants.iter() {
+        for osd in self.serving.agreed.participants.iter() {
             if self.known.peers.get_mut(osd).is_some_and(|peer| peer.missing.remove(object)) {
                 self.serving.recovery.members_missing -= 1;
             }
@@ -242,7 +243,7 @@ impl Service<'_> {
     /// Tries again what found no room or no reservation.
     pub fn retry_recovery(&mut self) {
         self.serving.recovery.retry();
-        self.agreed.backfill.retry();
+        self.serving.agreed.backfill.retry();
         self.go_on_recovering();
     }
 
@@ -303,7 +304,7 @@ impl Service<'_> {
         for (osd, object) in std::mem::take(&mut self.serving.recovery.spared) {
             if self.known.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(&object)) {
                 self.serving.recovery.members_missing -=
-                    usize::from(self.agreed.participants.contains(&osd));
+                    usize::from(self.serving.agreed.participants.contains(&osd));
             }
         }
         for object in std::mem::take(&mut self.serving.recovery.unreadable).into_keys() {

@@ -23,7 +23,7 @@ pub(crate) struct Step {
 impl View<'_> {
     /// The next objects to examine.
     pub fn search_step(self) -> Step {
-        let search = &self.serving.recovery.search;
+        let search = &self.recovery.search;
         let mut step = Step::default();
         if search.is_over {
             return step;
@@ -59,15 +59,14 @@ impl View<'_> {
         };
         match list {
             WANTED => {
-                let objects =
-                    self.serving.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
+                let objects = self.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
                 candidates.extend(objects.take(left).map(add));
             }
             OWN => {
                 candidates.extend(self.core.copy.missing.by_need_after(after).take(left).map(add))
             }
             UNREADABLE => {
-                let objects = self.serving.recovery.unreadable.range::<HObject, _>(behind);
+                let objects = self.recovery.unreadable.range::<HObject, _>(behind);
                 candidates
                     .extend(objects.map(|(object, _)| unversioned(object)).take(left).map(add));
             }

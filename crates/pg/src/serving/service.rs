@@ -9,7 +9,7 @@ use crate::members::{MemberSet, Participants};
 use crate::message::Body;
 use crate::peers::Known;
 use std::collections::VecDeque;
-use types::OsdId;
+use types::{HObject, OsdId};
 
 /// The members with which the primary continues, once it has chosen the authoritative log.
 #[derive(Debug, Default)]
@@ -24,6 +24,7 @@ pub(crate) struct Agreed {
 /// The work of an activated primary.
 #[derive(Debug, Default)]
 pub(crate) struct Serving {
+    pub agreed: Agreed,
     /// Writes that are not durable on all participants, oldest first.
     pub in_flight: VecDeque<InFlight>,
     pub recovery: Recovery,
@@ -35,7 +36,6 @@ pub(crate) struct Serving {
 pub(crate) struct Service<'a> {
     pub core: &'a mut Core,
     pub known: &'a mut Known,
-    pub agreed: &'a mut Agreed,
     pub serving: &'a mut Serving,
 }
 
@@ -45,9 +45,43 @@ pub(crate) struct View<'a> {
     pub core: &'a Core,
     pub known: &'a Known,
     pub agreed: &'a Agreed,
-    pub serving: &'a Serving,
+    pub recovery: &'a Recovery,
     /// Whether requests are served.
     pub is_active: bool,
+}
+
+impl Agreed {
+    /// These members take part in writes; some of them need backfill.
+    pub fn on(participants: Participants, targets: &[OsdId]) -> Self {
+        let mut agreed = Agreed { participants, ..Agreed::default() };
+        agreed.backfill.set_targets(targets);
+        agreed
+    }
+
+    /// Members that need backfill, with their progress.
+    pub fn backfill_targets<'a>(
+        &'a self,
+        known: &'a Known,
+    ) -> impl Iterator<Item = (OsdId, &'a HObject)> {
+        let info = |osd: &OsdId| known.peers.get(osd).and_then(|peer| peer.info.as_ref());
+        let targets = self.backfill.targets.iter();
+        targets.filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
+    }
+
+    /// Number of missing items of all participants, as far as they are known.
+    fn members_missing(&self, known: &Known) -> usize {
+        let missing = |osd: &OsdId| known.peers.get(osd).map_or(0, |peer| peer.missing.len());
+        self.participants.iter().map(missing).sum()
+    }
+}
+
+impl Serving {
+    /// The beginning, with what is known to be missing.
+    pub fn begin(agreed: Agreed, known: &Known) -> Self {
+        let mut serving = Serving { agreed, ..Serving::default() };
+        serving.recovery.begin(serving.agreed.members_missing(known));
+        serving
+    }
 }
 
 impl Service<'_> {
@@ -55,8 +89,8 @@ impl Service<'_> {
         View {
             core: self.core,
             known: self.known,
-            agreed: self.agreed,
-            serving: self.serving,
+            agreed: &self.serving.agreed,
+            recovery: &self.serving.recovery,
             is_active: self.is_active(),
         }
     }
@@ -68,6 +102,19 @@ impl Service<'_> {
 
     pub fn is_clean(&self) -> bool {
         self.is_active() && self.serving.is_clean
+    }
+
+    /// Begins to serve requests.
+    pub fn serve(&mut self) {
+        // Their leases are over. An inactive group keeps them: it has not waited for them.
+        self.core.leases.readers.clear();
+        self.core.copy.info.history.last_epoch_started = self.core.copy.info.last_epoch_started;
+        self.core.outputs.push_back(Output::Activated);
+        self.go_on_recovering();
+        // A group that is clean at once has shared its history with that.
+        if !self.serving.is_clean {
+            self.share_history();
+        }
     }
 
     /// Continues recovery and backfill after a change, and checks whether the group is clean.
@@ -82,7 +129,10 @@ impl Service<'_> {
     /// If nothing is missing and no backfill is needed: asks the monitor for other members, or declares the
     /// group clean.
     pub fn check_clean(&mut self) {
-        if !self.view().is_whole() || self.agreed.backfill.is_needed() || self.serving.is_clean {
+        if !self.view().is_whole()
+            || self.serving.agreed.backfill.is_needed()
+            || self.serving.is_clean
+        {
             return;
         }
         self.refresh_participants();
@@ -139,7 +189,7 @@ impl Service<'_> {
     /// Stores the group's history, and sends it to all participants.
     pub fn share_history(&mut self) {
         let history = self.core.copy.info.history;
-        for member in self.agreed.participants.without(self.core.own.whoami) {
+        for member in self.serving.agreed.participants.without(self.core.own.whoami) {
             self.core.send(member, &Body::History(history));
         }
         self.core.store_info_and_intervals(Tag::Progress);
@@ -147,7 +197,7 @@ impl Service<'_> {
 
     /// Updates the infos of participants to ours, except for `last_backfill`.
     fn refresh_participants(&mut self) {
-        for member in self.agreed.participants.iter() {
+        for member in self.serving.agreed.participants.iter() {
             let own = self.core.copy.info.clone();
             if let Some(info) = self.known.peers.get_mut(member).and_then(|peer| peer.info.as_mut())
             {

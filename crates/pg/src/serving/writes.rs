@@ -112,7 +112,7 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
     // The others remove their own items.
     found.into_iter().for_each(|key| service.core.unset_missing(&mut replicate.transaction, key));
     service.core.append_entries(&mut replicate, entry, also);
-    let waiting = MemberSet::all(&service.agreed.participants);
+    let waiting = MemberSet::all(&service.serving.agreed.participants);
     service.serving.in_flight.push_back(InFlight { version, ticket, waiting });
     service
         .core
@@ -159,16 +159,16 @@ fn send_to_replicas(
     entry: &LogEntry,
     also: &[LogEntry],
 ) {
-    if service.agreed.participants.len() < 2 {
+    if service.serving.agreed.participants.len() < 2 {
         return;
     }
     let mut skipping = BTreeSet::new();
-    if service.agreed.backfill.is_needed() && entry.changes_object() {
+    if service.serving.agreed.backfill.is_needed() && entry.changes_object() {
         skipping = service.note_write(&entry.object, also);
     }
     let message = replicate.encode(&service.core.header());
-    for index in 0..service.agreed.participants.len() {
-        let to = service.agreed.participants[index];
+    for index in 0..service.serving.agreed.participants.len() {
+        let to = service.serving.agreed.participants[index];
         if to != service.core.own.whoami && !skipping.contains(&to) {
             service.core.outputs.push_back(Output::Send { to, message: message.clone() });
         }
@@ -190,7 +190,7 @@ fn send_entry(service: &mut Service<'_>, replicate: &mut Replicate, skipping: &B
 
 /// A member has stored all writes up to `version`: it applies them without gaps.
 pub fn handle_replicated(service: &mut Service<'_>, from: OsdId, version: EVersion) {
-    let Some(member) = service.agreed.participants.index_of(from) else { return };
+    let Some(member) = service.serving.agreed.participants.index_of(from) else { return };
     if version > service.core.copy.info.last_update {
         tracing::error!(pg = %service.core.own.id, %from, ?version, "a member confirms what was not written");
         return;
