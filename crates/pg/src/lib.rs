@@ -25,7 +25,6 @@
 //!
 //! Knows nothing of clients, operations, sessions and maps; the caller passes the members in.
 
-mod backfill;
 mod choice;
 mod clients;
 mod core;
@@ -36,7 +35,6 @@ mod leases;
 mod load;
 mod log;
 mod log_entry;
-mod lost;
 mod members;
 mod merge;
 pub mod message;
@@ -45,12 +43,12 @@ mod object_info;
 mod osds;
 mod peering;
 mod peers;
-mod recovery;
-mod replicate;
+mod primary;
 mod reshape;
 mod role;
 pub mod scrub;
-mod search;
+mod serve;
+mod serving;
 mod sizes;
 pub mod snaps;
 pub mod split;
@@ -59,22 +57,20 @@ mod state;
 mod transfers;
 mod view;
 
-pub use backfill::BackfillState;
 pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
 pub use log::PgLog;
 pub use log_entry::{EntryKind, LogEntry};
-pub use lost::Probe;
 pub use missing::{Item, Missing};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,
     user_attr, user_attr_name,
 };
 pub use osds::{OsdStatus, Osds};
-pub use replicate::{AlsoWritten, Write};
 pub use reshape::MergedVersions;
+pub use serving::{AlsoWritten, BackfillState, Probe, Write};
 pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
 pub use state::{MapChange, Pg, State};
 

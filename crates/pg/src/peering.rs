@@ -8,8 +8,6 @@
 //! other    Stray
 //! ```
 
-mod activating;
 mod follow;
-mod get_info;
-mod get_log;
 mod interval;
+mod replica;

@@ -171,7 +171,7 @@ impl Pg {
     pub(crate) fn stand_still(&mut self) {
         self.interrupt_writes(false);
         self.forget_peers();
-        self.begin_interval();
+        self.core.room.stalled_in = None;
         let mut stopped = match std::mem::take(&mut self.role) {
             Role::Loading(Loading { asked_by, split_merge }) => {
                 let stopped = split_merge.unwrap_or_default();

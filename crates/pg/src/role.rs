@@ -1,15 +1,9 @@
 //! The state of a copy that goes with its role in the group.
 
 use crate::State;
-use crate::backfill::Backfill;
-use crate::lost::UnfoundCount;
-use crate::members::{MemberSet, Participants};
 use crate::message::Header;
-use crate::peers::Peer;
-use crate::recovery::Recovery;
-use crate::replicate::InFlight;
+use crate::primary::Primary;
 use crate::reshape::SplitMerge;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::OsdId;
 
 /// The role of a copy in the present interval, with the state that goes with it.
@@ -18,30 +12,13 @@ pub(crate) enum Role {
     Loading(Loading),
     Refused(Loading),
     Follower(Follower),
-    Primary(Stage),
+    Primary(Box<Primary>),
     SplitMerge(Box<SplitMerge>),
     Failed {
         /// The primary that queried this copy before, while transactions were in flight. It is answered
         /// when all are completed.
         asked_by: Option<OsdId>,
     },
-}
-
-/// The states of a primary. See [`State`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    GetInfo,
-    GetLog,
-    GetMissing,
-    WaitActingChange,
-    WaitUpThru,
-    Activating,
-    WaitReadable,
-    Active,
-    Inactive,
-    Down,
-    Incomplete,
-    Stalled,
 }
 
 impl Default for Role {
@@ -65,7 +42,7 @@ impl Role {
                 FollowerStage::Active { .. } => State::ReplicaActive,
                 FollowerStage::Stalled => State::Stalled,
             },
-            Role::Primary(stage) => stage.state(),
+            Role::Primary(primary) => primary.stage.state(),
             Role::SplitMerge(_) => State::Reshaping,
             Role::Failed { .. } => State::Failed,
         }
@@ -101,62 +78,6 @@ impl Role {
         let Role::Follower(follower) = self else { return false };
         matches!(follower.stage, FollowerStage::Active { backfilled_by } if backfilled_by == Some(primary))
     }
-}
-
-impl Stage {
-    fn state(self) -> State {
-        match self {
-            Stage::GetInfo => State::GetInfo,
-            Stage::GetLog => State::GetLog,
-            Stage::GetMissing => State::GetMissing,
-            Stage::WaitActingChange => State::WaitActingChange,
-            Stage::WaitUpThru => State::WaitUpThru,
-            Stage::Activating => State::Activating,
-            Stage::WaitReadable => State::WaitReadable,
-            Stage::Active => State::Active,
-            Stage::Inactive => State::Inactive,
-            Stage::Down => State::Down,
-            Stage::Incomplete => State::Incomplete,
-            Stage::Stalled => State::Stalled,
-        }
-    }
-}
-
-/// The primary's knowledge of the present interval.
-#[derive(Debug, Default)]
-pub(crate) struct Primary {
-    /// The infos and missing sets of other OSDs, as told in this interval.
-    pub peers: BTreeMap<OsdId, Peer>,
-    /// OSDs that were queried in this interval.
-    pub asked: BTreeSet<OsdId>,
-    /// Down OSDs without which peering cannot proceed.
-    pub blocked_by: BTreeSet<OsdId>,
-    /// The acting set to ask the monitor for; empty means the up set.
-    pub wanted: Option<Vec<OsdId>>,
-    pub unfound: UnfoundCount,
-    /// OSDs whose answers the present state waits for.
-    pub waiting: BTreeSet<OsdId>,
-    /// The OSD with the authoritative log.
-    pub authority: Option<OsdId>,
-}
-
-/// The members with which the primary continues, once it has chosen the authoritative log.
-#[derive(Debug, Default)]
-pub(crate) struct Agreed {
-    /// Members that take part in writes: the acting set and backfill targets.
-    pub participants: Participants,
-    pub backfill: Backfill,
-    /// The acting members whose disks are nearly full.
-    pub short: MemberSet,
-}
-
-/// The work of an activated primary.
-#[derive(Debug, Default)]
-pub(crate) struct Serving {
-    /// Writes that are not durable on all participants, oldest first.
-    pub in_flight: VecDeque<InFlight>,
-    pub recovery: Recovery,
-    pub is_clean: bool,
 }
 
 /// A copy that is not the primary's.

@@ -10,9 +10,9 @@
 //! if it had been away. If no member stored a write, it never happened, and objects are as they were before;
 //! its client is told why.
 
-use crate::members::MemberSet;
 use crate::message::{Body, Header};
-use crate::role::{FollowerStage, Loading, Role, Stage};
+use crate::primary::Primary;
+use crate::role::{FollowerStage, Loading, Role};
 use crate::{Output, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
 use types::OsdId;
@@ -20,7 +20,7 @@ use types::OsdId;
 impl Pg {
     /// Whether a write may add to the group: no acting member's disk is nearly full.
     pub fn has_room(&self) -> bool {
-        !self.core.room.is_short && self.agreed.short.is_empty()
+        !self.core.room.is_short && self.view().agreed.short.is_empty()
     }
 
     /// Sets whether this OSD's disk has room, as opposed to being nearly full.
@@ -37,25 +37,6 @@ impl Pg {
             let primary =
                 self.core.placement.members.primary.expect("an active group has a primary");
             self.core.send(primary, &Body::Room(!self.core.room.is_short));
-        }
-    }
-
-    /// Forgets refusals, and which members' disks are nearly full.
-    pub(crate) fn begin_interval(&mut self) {
-        self.agreed.short = MemberSet::default();
-        self.core.room.stalled_in = None;
-    }
-
-    /// A member's disk has room, or not.
-    pub(crate) fn told_room(&mut self, from: OsdId, has_room: bool) {
-        // Backfill targets do not count, see [`Pg::has_room`].
-        let Some(member) = self.agreed.participants.index_of(from) else { return };
-        if !self.core.placement.members.acting.contains(&from) {
-            return;
-        }
-        match has_room {
-            true => self.agreed.short.remove(member),
-            false => self.agreed.short.insert(member),
         }
     }
 
@@ -90,9 +71,9 @@ impl Pg {
 
     fn ticket_of(&self, tag: Tag) -> Option<u64> {
         let Tag::Write(version, interval) = tag else { return None };
-        let writes =
-            self.serving.in_flight.iter().filter(|_| interval == self.core.placement.interval);
-        writes.filter(|write| write.version == version).map(|write| write.ticket).next()
+        let serving = self.serving().filter(|_| interval == self.core.placement.interval)?;
+        let write = serving.in_flight.iter().find(|write| write.version == version);
+        write.map(|write| write.ticket)
     }
 
     /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
@@ -113,16 +94,17 @@ impl Pg {
         }
         if self.core.placement.members.is_member(from) {
             self.cease();
-            self.role = Role::Primary(Stage::Stalled);
+            self.role = Role::Primary(Box::new(Primary::stalled()));
         } else {
-            self.forget_helper(from);
+            self.with_primary(|primary, _| primary.forget_helper(from));
         }
     }
 
     fn cease(&mut self) {
         self.core.room.stalled_in = Some(self.core.placement.interval);
+        let tickets = self.take_writes();
         self.forget_peers();
-        self.interrupt_writes(true);
+        self.core.outputs.push_back(Output::Interrupted { tickets, members_stay: true });
         self.core.outputs.push_back(Output::WantsInterval);
     }
 
@@ -143,7 +125,7 @@ impl Pg {
     pub(crate) fn join_interval(&mut self, asked_by: Option<(OsdId, Header)>) {
         let is_member = self.core.placement.members.is_member(self.core.own.whoami);
         match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
-            true if self.is_primary() => self.role = Role::Primary(Stage::Stalled),
+            true if self.is_primary() => self.role = Role::Primary(Box::new(Primary::stalled())),
             true => self.role = Role::follower(FollowerStage::Stalled),
             false => self.start_interval(false),
         }

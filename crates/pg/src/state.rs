@@ -2,8 +2,9 @@
 
 use crate::core::{Core, Output, Tag};
 use crate::message::{Body, Header, Push};
-use crate::role::{Agreed, Primary, Role, Serving};
+use crate::role::Role;
 use crate::scrub::Order;
+use crate::serving;
 use crate::transfers::{Ended, Receiver};
 use crate::{Osds, Sizes};
 use std::sync::Arc;
@@ -72,21 +73,12 @@ pub struct MapChange {
 pub struct Pg {
     pub(crate) core: Core,
     pub(crate) role: Role,
-    pub(crate) primary: Primary,
-    pub(crate) agreed: Agreed,
-    pub(crate) serving: Serving,
 }
 
 impl Pg {
     /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
-        Pg {
-            core: Core::new(id, whoami),
-            role: Role::default(),
-            primary: Primary::default(),
-            agreed: Agreed::default(),
-            serving: Serving::default(),
-        }
+        Pg { core: Core::new(id, whoami), role: Role::default() }
     }
 
     /// Replaces the default bounds. Call before anything else.
@@ -123,18 +115,34 @@ impl Pg {
             Body::Query => self.queried(from, header),
             // Maps are applied one by one, so a sender at this epoch has seen the present interval begin.
             _ if header.epoch < self.core.placement.interval => {}
-            Body::Info(notice) => self.told_info(from, notice),
-            Body::Log(part) => self.told_log(from, *part),
-            Body::Activated => self.told_activated(from),
-            Body::Replicated(version) => self.told_replicated(from, version),
+            Body::Info(notice) => {
+                self.with_primary(|primary, core| primary.handle_info(core, from, notice))
+            }
+            Body::Log(part) => {
+                self.with_primary(|primary, core| primary.handle_log(core, from, &part))
+            }
+            Body::Activated => {
+                self.with_primary(|primary, core| primary.handle_activated(core, from))
+            }
+            Body::Replicated(version) => {
+                self.with(|service| serving::handle_replicated(service, from, version))
+            }
             Body::Push(push) => self.handle_push(from, *push),
-            Body::Pushed(object, next, has_room) => self.told_pushed(from, &object, next, has_room),
-            Body::Listing(listing) => self.told_listing(from, listing),
-            Body::Backfilled(through) => self.told_backfilled(from, through),
-            Body::Reserved(granted) => self.told_reserved(from, granted),
-            Body::Room(has_room) => self.told_room(from, has_room),
+            Body::Pushed(object, next, has_room) => {
+                self.with(|service| service.handle_pushed(from, &object, next, has_room))
+            }
+            Body::Listing(listing) => self.with(|service| service.handle_listing(from, listing)),
+            Body::Backfilled(through) => {
+                self.with(|service| service.handle_backfilled(from, through))
+            }
+            Body::Reserved(granted) => self.with(|service| service.handle_reserved(from, granted)),
+            Body::Room(has_room) => {
+                self.with_primary(|primary, core| primary.handle_room(core, from, has_room))
+            }
             Body::Stalled => self.told_stalled(from),
-            Body::Unreadable(object) => self.told_unreadable(from, &object),
+            Body::Unreadable(object) => {
+                self.with(|service| service.handle_unreadable(from, &object))
+            }
             _ if self.core.placement.members.primary != Some(from) => {}
             Body::LogRequest => self.asked_for_log(from),
             Body::Activate(activation) => self.told_to_activate(*activation),
@@ -207,11 +215,13 @@ impl Pg {
         match tag {
             Tag::Received(job) => self.core.stored_piece(job, self.receiver()),
             Tag::Source(job) => {
-                let is_primary = self.is_primary();
-                let is_missing = |osd: OsdId, object: &HObject| {
-                    self.primary.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
+                let known = match &self.role {
+                    Role::Primary(primary) => Some(&primary.known),
+                    _ => None,
                 };
-                let is_owed = |osd, object: &_| is_primary && is_missing(osd, object);
+                let is_owed = |osd, object: &HObject| {
+                    known.is_some_and(|known| known.is_missing_on(osd, object))
+                };
                 self.core.source_read(job, outcome, is_owed)
             }
             Tag::ScanPage(job) => self.core.scan_page(job, outcome),
@@ -224,18 +234,25 @@ impl Pg {
     fn transfer_ended(&mut self, ended: Option<Ended>) {
         match ended {
             None => {}
-            Some(Ended::Fetched { object, was_missing }) => self.fetched(&object, was_missing),
-            Some(Ended::NotFetched { object, from }) => self.not_fetched(&object, from, false),
+            Some(Ended::Fetched { object, was_missing }) => {
+                self.with(|service| service.fetched(&object, was_missing))
+            }
+            Some(Ended::NotFetched { object, from }) => {
+                self.with(|service| service.not_fetched(&object, from, false))
+            }
             Some(Ended::Read { to, push }) => {
-                self.note_sent(to, &push.object, push.next.as_ref());
+                self.with(|service| service.note_sent(to, &push.object, push.next.as_ref()));
                 self.core.send(to, &Body::Push(push));
             }
-            Some(Ended::Unreadable { object, to, version }) => {
-                self.source_failed(object, to, version);
+            Some(Ended::Unreadable { object, to, version }) => match self.is_primary() {
+                true => self.with(|service| serving::source_failed(service, object, version)),
+                false => self.core.send(to, &Body::Unreadable(object)),
+            },
+            Some(Ended::Listed { objects, next }) => {
+                self.with(|service| service.scanned_own(objects, next))
             }
-            Some(Ended::Listed { objects, next }) => self.scanned_own(objects, next),
             Some(Ended::NotListed { to: Some(primary) }) => self.cannot_list(primary),
-            Some(Ended::NotListed { to: None }) => self.stop_comparing(),
+            Some(Ended::NotListed { to: None }) => self.with(|service| service.stop_comparing()),
         }
     }
 
@@ -250,7 +267,7 @@ impl Pg {
     /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
     fn handle_push(&mut self, from: OsdId, push: Push) {
         let is_expected = match self.state() {
-            State::Active | State::Inactive => self.pulled_from(&push.object) == Some(from),
+            State::Active | State::Inactive => self.view().pulled_from(&push.object) == Some(from),
             State::ReplicaActive => self.core.placement.members.primary == Some(from),
             _ => false,
         };
@@ -260,7 +277,7 @@ impl Pg {
         if self.is_primary() && push.cursor.is_start() && !self.core.is_what_is_needed(&push) {
             let (pg, object) = (self.core.own.id, push.object);
             tracing::error!(%pg, %from, %object, "it has another version");
-            return self.not_fetched(&object, from, true);
+            return self.with(|service| service.not_fetched(&object, from, true));
         }
         self.core.receive(from, push, self.receiver());
     }
@@ -279,9 +296,16 @@ impl Pg {
         }
     }
 
+    /// Takes all writes in flight from the primary. Their outcome is unknown.
+    pub(crate) fn take_writes(&mut self) -> Vec<u64> {
+        let Role::Primary(primary) = &mut self.role else { return Vec::new() };
+        let Some(serving) = primary.stage.serving_mut() else { return Vec::new() };
+        serving.in_flight.drain(..).map(|write| write.ticket).collect()
+    }
+
     /// Ends all writes in flight, with an unknown outcome.
     pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
-        let tickets = self.serving.in_flight.drain(..).map(|write| write.ticket).collect();
+        let tickets = self.take_writes();
         self.core.outputs.push_back(Output::Interrupted { tickets, members_stay });
     }
 
@@ -323,6 +347,8 @@ impl Pg {
                 self.state()
             );
         }
-        assert!(self.serving.in_flight.iter().is_sorted_by_key(|write| write.version));
+        if let Some(serving) = self.serving() {
+            assert!(serving.in_flight.iter().is_sorted_by_key(|write| write.version));
+        }
     }
 }

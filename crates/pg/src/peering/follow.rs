@@ -1,14 +1,14 @@
 //! Replica and Stray: copies that are not the primary's.
 
-use super::get_log::log_of;
 use crate::core::persist::dups_pair;
 use crate::core::steps::{log_pair, next_step};
 use crate::merge;
-use crate::message::Activation;
+use crate::message::{Activation, Body, Header, LogPart, Notice};
+use crate::primary::log_of;
 use crate::role::{FollowerStage, Role};
 use crate::{Dups, Pg, PgHistory, PgInfo, PgLog, State, Tag, info};
 use store::{Change, RequestKind, Transaction};
-use types::{EVersion, HObject};
+use types::{EVersion, Epoch, HObject, OsdId};
 
 impl Pg {
     /// Follows the primary's log; the answer is sent when that is durable.
@@ -154,5 +154,62 @@ impl Pg {
         self.core.copy.past.clear();
         self.core.copy.committed = EVersion::ZERO;
         self.core.commit(Tag::Removed, transaction);
+    }
+
+    /// Handles the primary's query; it is answered when no transaction is pending.
+    pub(crate) fn queried(&mut self, from: OsdId, header: &Header) {
+        if header.epoch < self.core.placement.interval
+            || self.core.placement.members.primary != Some(from)
+        {
+            return;
+        }
+        if header.interval > self.core.placement.interval {
+            self.core.placement.interval = header.interval;
+            self.start_interval(false);
+        }
+        if let Role::Follower(follower) = &mut self.role {
+            follower.asked_by = Some(from);
+        }
+        if self.core.line.commits_pending == 0 {
+            self.drained();
+        }
+    }
+
+    /// Answers a query.
+    pub(crate) fn tell_info(&mut self, primary: OsdId) {
+        let notice = self.core.copy.created.then(|| {
+            let missing = self.core.copy.missing.len() as u64;
+            let (info, intervals) = (self.core.copy.info.clone(), self.core.copy.past.clone());
+            let (promises, scrub_order) = (self.core.leases.tell(), self.core.copy.scrub_order);
+            Box::new(Notice { info, missing, intervals, promises, scrub_order })
+        });
+        self.core.send(primary, &Body::Info(notice));
+    }
+
+    /// Sends our log and missing set to the primary.
+    pub(crate) fn asked_for_log(&mut self, from: OsdId) {
+        let part = LogPart {
+            info: self.core.copy.info.clone(),
+            tail: self.core.copy.log.tail(),
+            entries: self.core.copy.log.entries().cloned().collect(),
+            missing: self.core.copy.missing.clone(),
+        };
+        self.core.send(from, &Body::Log(Box::new(part)));
+    }
+
+    /// Our own activation is durable.
+    pub(crate) fn stored_activated(&mut self, interval: Epoch) {
+        if interval != self.core.placement.interval {
+            return;
+        }
+        let whoami = self.core.own.whoami;
+        self.with_primary(|primary, core| primary.handle_activated(core, whoami));
+        if self.state() == State::ReplicaActive {
+            let primary = self.core.placement.members.primary.expect("it told us to activate");
+            self.core.send(primary, &Body::Activated);
+            if self.core.room.is_short {
+                self.announce_room();
+            }
+        }
     }
 }

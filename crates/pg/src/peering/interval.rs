@@ -1,8 +1,8 @@
 //! New maps: whether they end the interval.
 
 use crate::intervals::Interval;
-use crate::members::Participants;
-use crate::role::{Follower, FollowerStage, Primary, Role};
+use crate::primary::Primary;
+use crate::role::{Follower, FollowerStage, Role};
 use crate::{MapChange, Members, Pg, Tag};
 use std::sync::Arc;
 use types::{Epoch, OsdId};
@@ -32,7 +32,7 @@ impl Pg {
             && members.hash_bits != self.core.placement.members.hash_bits;
         if ends {
             let gap_from = change.is_gap.then_some(epoch_before.next());
-            self.remember_promise(epoch);
+            self.core.leases.remember(self.core.placement.members.primary, epoch);
             self.end_interval(epoch, gap_from, osds_before);
             self.core.placement.members = members;
             self.core.copy.knows_past |= change.is_new;
@@ -55,7 +55,7 @@ impl Pg {
             true => self.start_interval(!ends && was_up == self.core.placement.is_up),
             false => {
                 self.forget_former_lives(lives_before.as_deref());
-                self.others_changed();
+                self.with_primary(|primary, core| primary.others_changed(core));
             }
         }
     }
@@ -84,17 +84,12 @@ impl Pg {
             let (then, now) = (before.status(*osd), osds.status(*osd));
             (then.is_up, then.up_from) != (now.is_up, now.up_from)
         };
-        let helpers =
-            self.primary.peers.keys().filter(|osd| !self.core.placement.members.is_member(**osd));
-        let gone: Vec<OsdId> = helpers.copied().filter(|osd| is_over(osd)).collect();
-        gone.into_iter().for_each(|osd| self.forget_helper(osd));
-    }
-
-    /// Drops all state of an OSD that is no member: it will not answer.
-    pub(crate) fn forget_helper(&mut self, osd: OsdId) {
-        self.primary.peers.remove(&osd);
-        self.primary.asked.remove(&osd);
-        self.serving.recovery.forget_source(osd);
+        self.with_primary(|primary, core| {
+            let members = &core.placement.members;
+            let helpers = primary.known.peers.keys().filter(|osd| !members.is_member(**osd));
+            let gone: Vec<OsdId> = helpers.copied().filter(is_over).collect();
+            gone.into_iter().for_each(|osd| primary.forget_helper(osd));
+        });
     }
 
     /// Adds the present interval, and the gap after it, to the past intervals.
@@ -127,9 +122,11 @@ impl Pg {
     pub(crate) fn start_interval(&mut self, members_stay: bool) {
         self.interrupt_writes(members_stay);
         self.forget_peers();
-        self.begin_interval();
+        self.core.room.stalled_in = None;
         if self.is_primary() {
-            return self.ask_everyone();
+            let primary = Primary::begin(&mut self.core);
+            self.role = Role::Primary(Box::new(primary));
+            return;
         }
         let (whoami, placement) = (self.core.own.whoami, &self.core.placement);
         let stage = match placement.is_up && placement.members.is_member(whoami) {
@@ -148,12 +145,11 @@ impl Pg {
 
     /// Drops all state of the interval besides the log, the missing set, and room.
     pub(crate) fn forget_peers(&mut self) {
-        self.primary = Primary::default();
-        self.agreed.participants = Participants::default();
-        self.serving.is_clean = false;
-        self.serving.recovery.clear();
         self.end_backfill();
         self.core.transfers.clear();
+        if let Role::Primary(_) = self.role {
+            self.role = Role::default();
+        }
     }
 
     /// All transactions are completed: the stored state is certain.
@@ -166,6 +162,6 @@ impl Pg {
         if let Some(primary) = self.role.take_query() {
             self.tell_info(primary);
         }
-        self.choose_authority();
+        self.with_primary(|primary, core| primary.choose_authority(core));
     }
 }

@@ -4,62 +4,13 @@
 //! not again until something changes that may give them a source: otherwise those in front would hide all
 //! behind them.
 
-use crate::Pg;
+use super::recovery::{OF_PARTICIPANTS, OWN, Place, UNREADABLE, WANTED};
+use super::service::View;
 use std::ops::Bound::{Excluded, Unbounded};
 use types::{EVersion, HObject};
 
 /// Objects that one step examines.
 pub(crate) const LOOKED_AT_MAX: usize = 64;
-
-/// A position in the lists that are searched, in this order: objects that clients wait for, the primary's
-/// missing set, objects that it cannot read, and the missing set of each participant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    list: usize,
-    /// The version is zero in lists that are sorted by object only.
-    after: (EVersion, HObject),
-}
-
-const WANTED: usize = 0;
-const OWN: usize = 1;
-const UNREADABLE: usize = 2;
-const OF_PARTICIPANTS: usize = 3;
-
-/// The progress of the search.
-#[derive(Debug, Default)]
-pub(crate) struct Search {
-    /// Everything up to here was started, or cannot be started now.
-    place: Option<Place>,
-    is_over: bool,
-    /// Set if an object was passed because a write of it was in flight.
-    has_met_writes: bool,
-}
-
-impl Search {
-    /// Whether all lists were searched.
-    pub fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    pub fn has_met_writes(&self) -> bool {
-        self.has_met_writes
-    }
-
-    /// Notes that the object at this position was examined.
-    pub fn passed(&mut self, place: Place) {
-        self.place = Some(place);
-    }
-
-    /// Notes that all lists were searched.
-    pub fn end(&mut self) {
-        self.is_over = true;
-    }
-
-    /// Notes that an object was passed because of a write.
-    pub fn meet_write(&mut self) {
-        self.has_met_writes = true;
-    }
-}
 
 /// The objects that one step examines, with their positions.
 #[derive(Debug, Default)]
@@ -69,10 +20,10 @@ pub(crate) struct Step {
     pub is_last: bool,
 }
 
-impl Pg {
+impl View<'_> {
     /// The next objects to examine.
-    pub(crate) fn search_step(&self) -> Step {
-        let search = &self.serving.recovery.search;
+    pub fn search_step(self) -> Step {
+        let search = &self.recovery.search;
         let mut step = Step::default();
         if search.is_over {
             return step;
@@ -108,21 +59,20 @@ impl Pg {
         };
         match list {
             WANTED => {
-                let objects =
-                    self.serving.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
+                let objects = self.recovery.wanted.range::<HObject, _>(behind).map(unversioned);
                 candidates.extend(objects.take(left).map(add));
             }
             OWN => {
                 candidates.extend(self.core.copy.missing.by_need_after(after).take(left).map(add))
             }
             UNREADABLE => {
-                let objects = self.serving.recovery.unreadable.range::<HObject, _>(behind);
+                let objects = self.recovery.unreadable.range::<HObject, _>(behind);
                 candidates
                     .extend(objects.map(|(object, _)| unversioned(object)).take(left).map(add));
             }
             _ => {
                 let osd = self.agreed.participants.get(list - OF_PARTICIPANTS);
-                let Some(peer) = osd.and_then(|osd| self.primary.peers.get(osd)) else { return };
+                let Some(peer) = osd.and_then(|osd| self.known.peers.get(osd)) else { return };
                 candidates.extend(peer.missing.by_need_after(after).take(left).map(add));
             }
         }
