@@ -11,10 +11,10 @@ use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId, Respo
 use crate::object_map::{self, ObjectMap};
 use crate::part;
 use crate::task::Task;
-use crate::{Error, Features, RequestSource};
+use crate::{Error, Features};
 use bytes::Bytes;
 use engine::Duration;
-use rados::{ClusterRequestId, ClusterResponse, Steps, WatchId};
+use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, RequestSource, Steps, WatchId};
 use std::collections::VecDeque;
 use types::Errno;
 
@@ -89,7 +89,7 @@ impl Lock {
         self.change.is_some()
     }
 
-    fn poll_request(&mut self) -> Option<(ClusterRequestId, crate::ClusterRequest)> {
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let (id, request) = match self.change.as_mut()? {
             Change::Acquiring(task) | Change::Working(task, _) => task.poll_request()?,
             Change::Renewing(renewal) => renewal.task.poll_request()?,
@@ -192,9 +192,7 @@ impl Image {
         }
     }
 
-    pub(super) fn poll_lock_request(
-        &mut self,
-    ) -> Option<(ClusterRequestId, crate::ClusterRequest)> {
+    pub(super) fn poll_lock_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         self.lock.poll_request()
     }
 
@@ -353,7 +351,7 @@ impl Image {
     fn work(&mut self, request: ProxiedRequest) {
         let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
         let task = Task::new(async move |steps| {
-            crate::tasks::maintain(&steps, &header, &request.action).await?;
+            crate::maintenance::maintain(&steps, &header, &request.action).await?;
             read_as_owner(&steps, &header, me).await
         });
         self.change_lock(Change::Working(task, request.id));
@@ -481,7 +479,7 @@ async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<A
 /// Notifications that a completed task still has to send.
 fn final_requests<T>(
     task: &mut Task<T>,
-) -> impl Iterator<Item = (ClusterRequestId, crate::ClusterRequest)> {
+) -> impl Iterator<Item = (ClusterRequestId, ClusterRequest)> {
     let told = std::iter::from_fn(|| task.poll_request());
     told.map(|(_, request)| (ClusterRequestId::DROPPED, request))
 }

@@ -15,16 +15,17 @@ mod request;
 pub use request::{Outcome, Piece, Request, RequestId};
 
 use crate::header::Header;
+use crate::names::ImageSpec;
 use crate::part;
 use crate::task::Task;
-use crate::{Error, Features, RequestSource};
+use crate::{Error, Features, header};
 use access::Access;
 use copyup::ExistenceCache;
 use header_watch::HeaderWatch;
 use lock::Lock;
 use object_map::ObjectMapState;
 use parent::Fetch;
-use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, Reply};
+use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, Reply, RequestSource};
 use request::Pending;
 use std::collections::VecDeque;
 use stdx::Slab;
@@ -184,7 +185,7 @@ impl Image {
     fn read_header_again(&mut self) {
         self.is_outdated = self.refresh.is_some();
         if !self.is_outdated {
-            self.refresh = Some(crate::tasks::reopen(self.header.spec.clone(), &self.header.id));
+            self.refresh = Some(reopen(self.header.spec.clone(), &self.header.id));
         }
     }
 
@@ -229,6 +230,17 @@ impl Image {
             self.existence.forget();
         }
     }
+}
+
+/// Reads the header of an open image again by its id, since it may have been renamed.
+fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
+    let id = id.to_owned();
+    Task::new(async move |steps| {
+        header::with_ancestors(&steps, async || {
+            header::read_with_id(&steps, &spec, id.clone()).await
+        })
+        .await
+    })
 }
 
 fn check_ancestors(header: &Header) -> Result<(), Error> {

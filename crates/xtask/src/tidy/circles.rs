@@ -18,7 +18,7 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("osd", 36),
     ("pg", 17),
     ("rados", 5),
-    ("rbd", 32),
+    ("rbd", 9),
     ("rt", 2),
     ("sepiola", 44),
     ("sim", 42),
