@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const IN_CIRCLES_MAX: [(&str, usize); 20] = [
     ("auth", 7),
     ("bench", 4),
-    ("block", 52),
+    ("block", 39),
     ("classes", 33),
     ("codec", 3),
     ("crush", 5),

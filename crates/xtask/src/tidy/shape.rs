@@ -17,9 +17,7 @@ const LONG_FUNCTION_LINES: usize = 70;
 /// Files in which `impl` of one type may stand.
 const IMPL_FILES_MAX: usize = 3;
 /// Types with more. Lower the numbers when possible.
-const SPREAD_TYPES: [(&str, &str, usize); 19] = [
-    ("block", "Mounted", 9),
-    ("block", "Run", 4),
+const SPREAD_TYPES: [(&str, &str, usize); 17] = [
     ("crush", "CrushMap", 13),
     ("crush", "Search", 4),
     ("maps", "Incremental", 5),
@@ -43,8 +41,7 @@ const SPREAD_TYPES: [(&str, &str, usize); 19] = [
 /// several files implement.
 const OPEN_FIELDS_MAX: usize = 20;
 /// Structures with more. Lower the numbers when possible.
-const OPEN_TYPES: [(&str, &str, usize); 7] = [
-    ("block", "Mounted", 29),
+const OPEN_TYPES: [(&str, &str, usize); 6] = [
     ("mon", "Totals", 22),
     ("mon", "Monitor", 38),
     ("msgr", "Session", 26),
