@@ -119,7 +119,7 @@ impl Opening {
 
     /// Bytes of changed metadata and of deferred writes that were replayed.
     pub fn buffered(&self) -> (usize, usize) {
-        let sizes = |found: &Found| (found.meta.active.bytes, found.deferred.len() * BLOCK);
+        let sizes = |found: &Found| (found.meta.active_bytes(), found.deferred.len() * BLOCK);
         self.found.as_deref().map_or((0, 0), sizes)
     }
 
@@ -302,7 +302,7 @@ impl Opening {
     fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, String>) {
         let found = self.found();
         let flaw = match result {
-            Ok(bytes) => found.meta.tree.supply(read.page, bytes).err(),
+            Ok(bytes) => found.meta.supply(read.page, bytes).err(),
             Err(reason) => Some(PageFlaw::Unreadable(reason)),
         };
         let failures = failures + 1;
@@ -313,7 +313,7 @@ impl Opening {
                 self.left += 1;
                 self.io.read(Use::Page { read, failures }, device, read.page, read.pages);
             }
-            Some(flaw) => found.meta.tree.supply_failed(read.page, flaw),
+            Some(flaw) => found.meta.supply_failed(read.page, flaw),
         }
     }
 
@@ -465,12 +465,12 @@ impl Opening {
 
     fn finish(&mut self) -> Mounted {
         let found = *self.found.take().expect("made from the superblock");
-        found.mount(self.options.clone(), self.io.next())
+        found.mount(&self.options, self.io.next())
     }
 }
 
 impl Found {
-    pub(super) fn mount(self, options: Options, next_io: u64) -> Mounted {
+    pub(super) fn mount(self, options: &Options, next_io: u64) -> Mounted {
         Mounted::new(
             options,
             next_io,
@@ -511,7 +511,7 @@ impl Found {
             self.deferred.forget(*extent);
             self.space.replay_freed(*extent)?;
         }
-        record.ops.iter().for_each(|op| self.meta.active.apply(op.clone()));
+        record.ops.iter().for_each(|op| self.meta.replay(op.clone()));
         self.counters = record.counters;
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::mounted::Mounted;
 use super::opening::{Found, Opened, Opening, Step, Use};
 use crate::device::BLOCK;
 use crate::log::{Batch, LogPoint, Replay, Replayed};
-use crate::options::Budget;
+use crate::options::{Budget, Options};
 use crate::space::Claims;
 
 /// Tables and deferred writes may have this multiple of their share of memory in a running store:
@@ -44,7 +44,7 @@ impl Opening {
     pub(super) fn is_window_full(&self) -> bool {
         let Some(found) = &self.found else { return false };
         let budget = Budget::new(self.options.memory, found.space.map().memory() as u64);
-        found.meta.active.bytes > SHARES * budget.table_bytes
+        found.meta.active_bytes() > SHARES * budget.table_bytes
             || found.deferred.len() * BLOCK > SHARES * budget.deferred_bytes
     }
 
@@ -89,10 +89,10 @@ impl Opening {
         found.deferred.retain(|block| !space.is_claimed(&window.claims, block));
         found.space.set_aside(&window.claims);
         tracing::info!(position = window.point.position, "memory is short: a checkpoint of a part");
-        let mut mounted = found.mount(self.options.clone(), self.io.next());
-        mounted.options.discard = false;
+        let options = Options { discard: false, ..self.options.clone() };
+        let mut mounted = found.mount(&options, self.io.next());
         mounted.reserve_pages_ahead();
-        mounted.want_checkpoint = true;
+        mounted.request_checkpoint();
         mounted
     }
 }

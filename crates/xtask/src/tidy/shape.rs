@@ -18,8 +18,6 @@ const LONG_FUNCTION_LINES: usize = 70;
 const IMPL_FILES_MAX: usize = 3;
 /// Types with more. Lower the numbers when possible.
 const SPREAD_TYPES: &[(&str, &str, usize)] = &[
-    ("block", "Mounted", 9),
-    ("block", "Run", 4),
     ("mon", "Group", 9),
     ("mon", "Monitor", 26),
     ("mon", "State", 5),
@@ -39,7 +37,6 @@ const SPREAD_TYPES: &[(&str, &str, usize)] = &[
 const OPEN_FIELDS_MAX: usize = 20;
 /// Structures with more. Lower the numbers when possible.
 const OPEN_TYPES: &[(&str, &str, usize)] = &[
-    ("block", "Mounted", 29),
     ("mon", "Totals", 22),
     ("mon", "Monitor", 38),
     ("msgr", "Session", 26),
