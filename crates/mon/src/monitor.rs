@@ -32,16 +32,14 @@ mod pool_ops;
 mod proxies;
 mod publish;
 mod purge;
-mod reading;
 mod registration;
 mod relay;
 mod run;
 mod services;
 mod verdicts;
 mod waiting;
-mod went_back;
 
-use crate::control::{Completion, Event, Request, Revision};
+use crate::control::{Completion, Request};
 use crate::failures::Failures;
 use crate::flapping::Flapping;
 use crate::high_water::HighWater;
@@ -54,8 +52,6 @@ use asking::Registries;
 use auth::{CephxPolicy, ClientAuthorizer, Entropy};
 use boots::Boots;
 use clocks::ClockChecks;
-use committing::{InFlight, Sync};
-use complaints::Complaints;
 use election::Candidacy;
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
@@ -68,13 +64,11 @@ use maps::RawTable;
 use pipeline::Pipeline;
 use proxies::Proxies;
 use publish::MapMessages;
-use reading::Reading;
 use relay::Relay;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 use types::{EntityAddrVec, Uuid};
-use went_back::ClaimedMaps;
 use wire::options::Running;
 
 /// Inputs that wait while the state is loaded; a message beyond closes its session.
@@ -117,11 +111,6 @@ pub struct Monitor {
     running: Running,
     entropy: Entropy,
     phase: Phase,
-    sync: Sync,
-    /// Consecutive failures of the store.
-    failures_in_row: u32,
-    reading: Reading,
-    complaints: Complaints,
     state: State,
     stats: Statistics,
     overview: Overview,
@@ -143,18 +132,6 @@ pub struct Monitor {
     proof: Option<(ConnId, ClientAuthorizer)>,
     proxies: Proxies,
     pipeline: Pipeline,
-    in_flight: Option<InFlight>,
-    /// A transaction with unknown outcome, kept until the store's content is loaded again.
-    doubtful: Option<InFlight>,
-    /// The newest revision known when the current load was requested.
-    known_before_load: Revision,
-    /// Token of the newest request for the whole content of the store.
-    newest_load: u64,
-    /// Own transactions that were committed during the load, which may have been executed before them.
-    committed_during_load: Vec<Event>,
-    claimed_maps: ClaimedMaps,
-    /// The newest state of the store that earlier runs have seen.
-    high_water: HighWater,
     clock_checks: ClockChecks,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
@@ -198,10 +175,6 @@ impl Monitor {
             running: Running::default(),
             entropy,
             phase: Phase::Starting { waiting: VecDeque::new() },
-            sync: Sync::Current,
-            failures_in_row: 0,
-            reading: Reading::default(),
-            complaints: Complaints::default(),
             state: State::default(),
             stats: Statistics::default(),
             overview,
@@ -219,14 +192,7 @@ impl Monitor {
             relay: Relay::default(),
             proof: None,
             proxies: Proxies::default(),
-            pipeline: Pipeline::default(),
-            in_flight: None,
-            doubtful: None,
-            known_before_load: 0,
-            newest_load: 0,
-            committed_during_load: Vec::new(),
-            claimed_maps: ClaimedMaps::default(),
-            high_water: HighWater::default(),
+            pipeline: Pipeline::new(),
             clock_checks: ClockChecks::default(),
             outputs: VecDeque::new(),
             next_tick: None,
@@ -238,7 +204,7 @@ impl Monitor {
 
     /// Sets the high-water mark of earlier runs of this monitor. Must be called before the first input.
     pub fn with_high_water(mut self, mark: HighWater) -> Self {
-        self.high_water = mark;
+        self.pipeline.set_high_water(mark);
         self
     }
 
@@ -377,7 +343,7 @@ impl Daemon for Monitor {
                 self.claimed(now, outcome);
             }
             Completion::Committed { token, outcome } => self.committed(now, token, outcome),
-            Completion::Unread { reason, .. } => self.unread(now, reason),
+            Completion::Unread { reason, .. } => self.pipeline.unread(now, reason),
             Completion::Leased { token, outcome } => self.leased(now, token, outcome),
             Completion::Changed { events } => self.changed(now, &events),
             Completion::Missed => self.load(),
@@ -403,7 +369,7 @@ impl Daemon for Monitor {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let due = [self.sync.due(), self.relay.due(), self.boots.due(), self.next_tick];
+        let due = [self.pipeline.due(), self.relay.due(), self.boots.due(), self.next_tick];
         due.into_iter().flatten().min()
     }
 }

@@ -14,8 +14,6 @@ pub(crate) struct Overview {
     pub osds: OsdWatch,
     pub daemons: ServiceMap,
     pub clocks: BTreeMap<String, Skew>,
-    pub store: StoreTroubles,
-    pub operations: Operations,
 }
 
 impl Overview {
@@ -29,6 +27,8 @@ impl Overview {
         &'a self,
         stats: &'a Statistics,
         peers: &'a BTreeMap<u64, PeerSummary>,
+        store: &'a StoreTroubles,
+        operations: &'a Operations,
     ) -> Live<'a> {
         Live {
             identity: &self.identity,
@@ -38,8 +38,8 @@ impl Overview {
             daemons: &self.daemons,
             clocks: &self.clocks,
             peers,
-            store: &self.store,
-            operations: &self.operations,
+            store,
+            operations,
         }
     }
 
@@ -47,6 +47,16 @@ impl Overview {
     #[cfg(test)]
     pub fn live_without_sessions<'a>(&'a self, stats: &'a Statistics) -> Live<'a> {
         static NONE: BTreeMap<u64, PeerSummary> = BTreeMap::new();
-        self.live(stats, &NONE)
+        static STORE: StoreTroubles = StoreTroubles {
+            unreachable: None,
+            unwritable: None,
+            unread: None,
+            undecodable: None,
+            refused_change: None,
+            went_back: None,
+        };
+        static OPERATIONS: std::sync::LazyLock<Operations> =
+            std::sync::LazyLock::new(Operations::default);
+        self.live(stats, &NONE, &STORE, &OPERATIONS)
     }
 }

@@ -82,7 +82,7 @@ impl Monitor {
 
     /// Runs a command to this monitor alone. It writes nothing, so it waits for no transaction.
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
-        self.overview.operations.set_waiting(self.pipeline.waiting());
+        self.pipeline.list_waiting();
         let (_, effects) = self.run_command(now, command);
         self.overview.running = self.running.overrides().clone();
         self.perform(now, effects);
@@ -133,7 +133,7 @@ impl Monitor {
 
     /// Pauses a session with many waiting operations, and resumes it when there are fewer.
     pub(super) fn throttle(&mut self, conn: ConnId) {
-        let load = self.pipeline.load(conn);
+        let load = self.pipeline.load_of(conn);
         let forwarded = self.relay.load(conn);
         if self.proxies.is_proxy(conn) {
             // The monitor that owns the session throttles it.

@@ -13,6 +13,7 @@
 //! believe to lead all the same, they do no harm: all their writes are compare-and-swap, and also compare
 //! that the leader has not changed.
 
+use super::complaints::Complaints;
 use super::{Monitor, Phase};
 use crate::control::{
     CommitError, LEASE_TTL, LeaseError, LeaseId, Request, Revision, SILENCE_MAX, Transaction,
@@ -42,6 +43,7 @@ pub(super) struct Candidacy {
     /// Time of the store's last answer, and the last failure since.
     heard: Time,
     complaint: Option<String>,
+    complaints: Complaints,
     /// The pending transaction that announces that this monitor is alive, or that it leads.
     claim: Option<(u64, Transaction)>,
     /// The lease to which the presence key is bound, and the one to which the leader key is bound.
@@ -63,6 +65,7 @@ impl Candidacy {
             valid_until: Time::ZERO,
             heard: Time::ZERO,
             complaint: None,
+            complaints: Complaints::default(),
             claim: None,
             announced: None,
             led_by: None,
@@ -134,9 +137,9 @@ impl Monitor {
         if !matches!(self.phase, Phase::Serving) {
             return;
         }
-        if self.reading.yields() {
+        if self.pipeline.yields() {
             self.candidacy.heard = now;
-            self.overview.store.unreachable = None;
+            self.pipeline.set_unreachable(None);
             return;
         }
         if self.candidacy.asked.is_none() {
@@ -148,19 +151,19 @@ impl Monitor {
             self.candidacy.asked = Some((token, now));
             self.outputs.push_back(Output::Storage(request));
         }
-        self.overview.store.unreachable = self.candidacy.trouble(now);
+        self.pipeline.set_unreachable(self.candidacy.trouble(now));
         self.claim(now);
     }
 
     /// Handles the answer to a request for the lease.
     pub(super) fn leased(&mut self, now: Time, token: u64, outcome: Result<LeaseId, LeaseError>) {
         let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
-        let Some((_, asked_at)) = asked.filter(|_| !self.reading.yields()) else { return };
+        let Some((_, asked_at)) = asked.filter(|_| !self.pipeline.yields()) else { return };
         self.candidacy.note_answer(now, &outcome);
-        self.overview.store.unreachable = self.candidacy.trouble(now);
+        self.pipeline.set_unreachable(self.candidacy.trouble(now));
         match outcome {
             Ok(lease) => {
-                self.complaints.is_over("lease");
+                self.candidacy.complaints.is_over("lease");
                 self.candidacy.lease = Some(lease);
                 self.candidacy.valid_until = asked_at + (LEASE_TTL - LEASE_MARGIN);
                 self.claim(now);
@@ -172,7 +175,9 @@ impl Monitor {
                 // reservation may have been assigned since.
                 self.global_ids = 0..0;
             }
-            Err(LeaseError::Failed { reason }) if self.complaints.is_due(now, "lease", &reason) => {
+            Err(LeaseError::Failed { reason })
+                if self.candidacy.complaints.is_due(now, "lease", &reason) =>
+            {
                 tracing::warn!(reason, "the lease of this monitor could not be renewed");
             }
             Err(LeaseError::Failed { .. }) => {}
@@ -222,7 +227,7 @@ impl Monitor {
         let Some((_, transaction)) = self.candidacy.claim.take() else { return };
         match outcome {
             Ok(revision) => {
-                self.note_written(&transaction);
+                self.pipeline.note_written(&transaction);
                 self.candidacy.announced = transaction.lease;
                 if transaction.writes.contains_key(keys::LEADER) {
                     self.candidacy.led_by = transaction.lease;
@@ -233,7 +238,7 @@ impl Monitor {
             }
             Err(CommitError::Failed { reason } | CommitError::Refused { reason }) => {
                 tracing::debug!(reason, "the store failed");
-                self.note_refused(now, &reason);
+                self.pipeline.note_refused(now, &reason);
             }
             Err(error) => tracing::debug!(%error, "another monitor leads"),
         }

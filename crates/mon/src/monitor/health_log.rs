@@ -100,7 +100,15 @@ impl Monitor {
             return;
         }
         self.health_seen.due = now + INTERVAL;
-        let (state, live) = (&self.state, self.overview.live(&self.stats, self.sessions.peers()));
+        let (state, live) = (
+            &self.state,
+            self.overview.live(
+                &self.stats,
+                self.sessions.peers(),
+                self.pipeline.troubles(),
+                self.pipeline.operations(),
+            ),
+        );
         let health = health(&View { state, live, now });
         self.health_seen.update_mutes(now, &state.mutes, &health);
         let audible = health.all().into_iter().filter(|(name, _)| !health.is_muted(name));

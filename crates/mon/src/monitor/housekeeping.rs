@@ -20,20 +20,15 @@ impl Monitor {
         }
         self.relieve_waiting(now);
         self.give_up_waiting(now);
-        let is_queued = |monitor: &Monitor, wanted: fn(&Job) -> bool| {
-            let mut submitted = monitor.in_flight.iter().chain(&monitor.doubtful);
-            monitor.pipeline.contains(wanted) || submitted.any(|in_flight| wanted(&in_flight.job))
-        };
+        let is_queued =
+            |monitor: &Monitor, wanted: fn(&Job) -> bool| monitor.pipeline.contains(wanted);
         let left = self.global_ids.end - self.global_ids.start;
         if left < GLOBAL_IDS_PER_RESERVATION / 2
             && !is_queued(self, |job| matches!(job, Job::ReserveGlobalIds | Job::Start))
         {
             self.enqueue(Job::ReserveGlobalIds);
         }
-        if self.overview.store.unwritable.is_some()
-            && self.pipeline.is_empty()
-            && self.in_flight.is_none()
-        {
+        if self.pipeline.needs_probe() {
             self.enqueue(Job::Probe);
         }
         if self.leads() {
@@ -53,7 +48,7 @@ impl Monitor {
         self.overview.osds.progress.observe(now, &self.state.osdmap, &self.stats);
         self.expire_services(now);
         self.check_clocks(now);
-        if self.overview.store.went_back.is_some() {
+        if self.pipeline.went_back() {
             // The OSD map cannot be changed any more.
             return self.watch_health(now);
         }

@@ -67,7 +67,12 @@ impl Monitor {
                 let mut w = Writer::new();
                 w.string(&ping(&View {
                     state: &monitor.state,
-                    live: monitor.overview.live(&monitor.stats, monitor.sessions.peers()),
+                    live: monitor.overview.live(
+                        &monitor.stats,
+                        monitor.sessions.peers(),
+                        monitor.pipeline.troubles(),
+                        monitor.pipeline.operations(),
+                    ),
                     now,
                 }));
                 Message::new(Ping::KIND, 1, 1, w.into_bytes())

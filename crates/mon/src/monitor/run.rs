@@ -99,7 +99,7 @@ impl Monitor {
     }
 
     fn reserve_global_ids(&mut self, change: &mut Change) -> Effects {
-        let seen = self.high_water.global_id(self.state.monmap.fsid);
+        let seen = self.pipeline.high_water().global_id(self.state.monmap.fsid);
         let first = self.state.global_id_next.max(first_global_id(change.now())).max(seen);
         let end = first + GLOBAL_IDS_PER_RESERVATION;
         change.put(keys::GLOBAL_ID, end.to_string());
@@ -190,7 +190,12 @@ impl Monitor {
         let caller = self.caller(job.conn);
         let mut context = Context {
             state: &self.state,
-            live: self.overview.live(&self.stats, self.sessions.peers()),
+            live: self.overview.live(
+                &self.stats,
+                self.sessions.peers(),
+                self.pipeline.troubles(),
+                self.pipeline.operations(),
+            ),
             registry: self.registries.of(job.channel),
             now,
             caller: &caller,

@@ -4,9 +4,13 @@
 //! failure reports and requests of OSDs find room, and run next.
 
 use crate::job::{Job, OsdJob};
-use engine::ConnId;
+use engine::{ConnId, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use types::EntityName;
+
+/// Longest time for which an operation of a client waits; then it is rejected as not executed.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Bound of the operations of clients; further ones are refused.
 pub const CLIENT_JOBS_MAX: usize = 4096;
@@ -161,6 +165,11 @@ impl Jobs {
     pub fn load(&self, conn: ConnId) -> Load {
         self.by_session.get(&conn).copied().unwrap_or_default()
     }
+}
+
+/// Whether a client has waited for [`PATIENCE`].
+pub(super) fn is_overdue(now: Time, job: &Job) -> bool {
+    job.asked().is_some_and(|asked| now.since(asked) >= PATIENCE)
 }
 
 fn take_from(queue: &mut VecDeque<Job>, is_wanted: impl Fn(&Job) -> bool) -> VecDeque<Job> {
