@@ -18,10 +18,8 @@ use super::{Monitor, Phase};
 use crate::control::{
     CommitError, LEASE_TTL, LeaseError, LeaseId, Request, Revision, SILENCE_MAX, Transaction,
 };
-use crate::failures::Failures;
 use crate::keys;
 use crate::live::StoreTrouble;
-use crate::services::ServiceMap;
 use crate::state::{Leader, Presence};
 use engine::{ConnId, Output, Time};
 use std::time::Duration;
@@ -213,7 +211,7 @@ impl Monitor {
             incarnation: candidacy.me.incarnation,
             hostname: self.settings.hostname.clone(),
             manager: self.settings.mgr_name.clone(),
-            host_facts: self.overview.identity.host_facts.clone(),
+            host_facts: self.identity.host_facts.clone(),
         };
         transaction.put(keys::present(&candidacy.me.name), json(&presence));
         let token = self.pipeline.token();
@@ -266,7 +264,7 @@ impl Monitor {
                 if led_before {
                     tracing::warn!(leader = self.state.leader_name(), "another monitor leads now");
                     self.end_proxies(now);
-                    self.overview.daemons = Default::default();
+                    self.on_services(now, |services, cx| services.leadership(cx, false));
                 }
                 self.claim(now);
                 self.seek_leader(now);
@@ -277,22 +275,11 @@ impl Monitor {
     /// Begins to lead, without any reports of OSDs yet.
     fn take_over(&mut self, now: Time) {
         tracing::info!(monitor = self.settings.mon_name, "leads");
-        self.stats = Default::default();
-        self.liveness.restart();
-        self.health_seen.restart();
-        // OSDs report failures that persist again, and may have cancelled others at the former leader.
-        self.failures = Failures::default();
-        self.overview.daemons = ServiceMap::new(now);
-        for (osd, known) in self.state.osdmap.existing_osds() {
-            // An OSD that does not come back is to be marked down.
-            if known.is_up() && !self.sessions.has_osd(osd) {
-                self.liveness.lost(osd, now);
-            }
-        }
+        self.on_services(now, |services, cx| services.leadership(cx, true));
         let osds: Vec<ConnId> = self.osd_sessions();
         osds.into_iter().for_each(|conn| self.ask_for_reports(conn));
         self.answer_what_waits(now, |_| true);
-        self.keep_house(now);
+        self.tick(now);
     }
 }
 
