@@ -13,14 +13,13 @@
 //! believe to lead all the same, they do no harm: all their writes are compare-and-swap, and also compare
 //! that the leader has not changed.
 
+use super::complaints::Complaints;
 use super::{Monitor, Phase};
 use crate::control::{
     CommitError, LEASE_TTL, LeaseError, LeaseId, Request, Revision, SILENCE_MAX, Transaction,
 };
-use crate::failures::Failures;
 use crate::keys;
 use crate::live::StoreTrouble;
-use crate::services::ServiceMap;
 use crate::state::{Leader, Presence};
 use engine::{ConnId, Output, Time};
 use std::time::Duration;
@@ -42,6 +41,7 @@ pub(super) struct Candidacy {
     /// Time of the store's last answer, and the last failure since.
     heard: Time,
     complaint: Option<String>,
+    complaints: Complaints,
     /// The pending transaction that announces that this monitor is alive, or that it leads.
     claim: Option<(u64, Transaction)>,
     /// The lease to which the presence key is bound, and the one to which the leader key is bound.
@@ -63,6 +63,7 @@ impl Candidacy {
             valid_until: Time::ZERO,
             heard: Time::ZERO,
             complaint: None,
+            complaints: Complaints::default(),
             claim: None,
             announced: None,
             led_by: None,
@@ -134,9 +135,9 @@ impl Monitor {
         if !matches!(self.phase, Phase::Serving) {
             return;
         }
-        if self.reading.yields() {
+        if self.pipeline.yields() {
             self.candidacy.heard = now;
-            self.overview.store.unreachable = None;
+            self.pipeline.set_unreachable(None);
             return;
         }
         if self.candidacy.asked.is_none() {
@@ -148,19 +149,19 @@ impl Monitor {
             self.candidacy.asked = Some((token, now));
             self.outputs.push_back(Output::Storage(request));
         }
-        self.overview.store.unreachable = self.candidacy.trouble(now);
+        self.pipeline.set_unreachable(self.candidacy.trouble(now));
         self.claim(now);
     }
 
     /// Handles the answer to a request for the lease.
     pub(super) fn leased(&mut self, now: Time, token: u64, outcome: Result<LeaseId, LeaseError>) {
         let asked = self.candidacy.asked.take_if(|(asked, _)| *asked == token);
-        let Some((_, asked_at)) = asked.filter(|_| !self.reading.yields()) else { return };
+        let Some((_, asked_at)) = asked.filter(|_| !self.pipeline.yields()) else { return };
         self.candidacy.note_answer(now, &outcome);
-        self.overview.store.unreachable = self.candidacy.trouble(now);
+        self.pipeline.set_unreachable(self.candidacy.trouble(now));
         match outcome {
             Ok(lease) => {
-                self.complaints.is_over("lease");
+                self.candidacy.complaints.is_over("lease");
                 self.candidacy.lease = Some(lease);
                 self.candidacy.valid_until = asked_at + (LEASE_TTL - LEASE_MARGIN);
                 self.claim(now);
@@ -172,7 +173,9 @@ impl Monitor {
                 // reservation may have been assigned since.
                 self.global_ids = 0..0;
             }
-            Err(LeaseError::Failed { reason }) if self.complaints.is_due(now, "lease", &reason) => {
+            Err(LeaseError::Failed { reason })
+                if self.candidacy.complaints.is_due(now, "lease", &reason) =>
+            {
                 tracing::warn!(reason, "the lease of this monitor could not be renewed");
             }
             Err(LeaseError::Failed { .. }) => {}
@@ -208,7 +211,7 @@ impl Monitor {
             incarnation: candidacy.me.incarnation,
             hostname: self.settings.hostname.clone(),
             manager: self.settings.mgr_name.clone(),
-            host_facts: self.overview.identity.host_facts.clone(),
+            host_facts: self.identity.host_facts.clone(),
         };
         transaction.put(keys::present(&candidacy.me.name), json(&presence));
         let token = self.pipeline.token();
@@ -222,7 +225,7 @@ impl Monitor {
         let Some((_, transaction)) = self.candidacy.claim.take() else { return };
         match outcome {
             Ok(revision) => {
-                self.note_written(&transaction);
+                self.pipeline.note_written(&transaction);
                 self.candidacy.announced = transaction.lease;
                 if transaction.writes.contains_key(keys::LEADER) {
                     self.candidacy.led_by = transaction.lease;
@@ -233,7 +236,7 @@ impl Monitor {
             }
             Err(CommitError::Failed { reason } | CommitError::Refused { reason }) => {
                 tracing::debug!(reason, "the store failed");
-                self.note_refused(now, &reason);
+                self.pipeline.note_refused(now, &reason);
             }
             Err(error) => tracing::debug!(%error, "another monitor leads"),
         }
@@ -261,7 +264,7 @@ impl Monitor {
                 if led_before {
                     tracing::warn!(leader = self.state.leader_name(), "another monitor leads now");
                     self.end_proxies(now);
-                    self.overview.daemons = Default::default();
+                    self.on_services(now, |services, cx| services.leadership(cx, false));
                 }
                 self.claim(now);
                 self.seek_leader(now);
@@ -272,22 +275,11 @@ impl Monitor {
     /// Begins to lead, without any reports of OSDs yet.
     fn take_over(&mut self, now: Time) {
         tracing::info!(monitor = self.settings.mon_name, "leads");
-        self.stats = Default::default();
-        self.liveness.restart();
-        self.health_seen.restart();
-        // OSDs report failures that persist again, and may have cancelled others at the former leader.
-        self.failures = Failures::default();
-        self.overview.daemons = ServiceMap::new(now);
-        for (osd, known) in self.state.osdmap.existing_osds() {
-            // An OSD that does not come back is to be marked down.
-            if known.is_up() && !self.sessions.has_osd(osd) {
-                self.liveness.lost(osd, now);
-            }
-        }
+        self.on_services(now, |services, cx| services.leadership(cx, true));
         let osds: Vec<ConnId> = self.osd_sessions();
         osds.into_iter().for_each(|conn| self.ask_for_reports(conn));
         self.answer_what_waits(now, |_| true);
-        self.keep_house(now);
+        self.tick(now);
     }
 }
 

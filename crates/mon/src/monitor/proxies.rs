@@ -109,7 +109,10 @@ impl Monitor {
                 let conn = self.proxies.open(via, open.session);
                 self.open_session(now, conn, open.peer());
             }
-            ClockTold::KIND => self.take_clock(now, via, &ClockTold::decode(message)?),
+            ClockTold::KIND => {
+                let told = ClockTold::decode(message)?;
+                self.on_services(now, |services, cx| services.mons.take_clock(cx, via, &told));
+            }
             Forward::KIND => {
                 let Forward { session, revision, message } = Forward::decode(message)?;
                 self.hold(now, via, session, revision, Some(message.into()));
@@ -167,24 +170,6 @@ impl Monitor {
 
     /// Closes the sessions of followers because another monitor leads: they look up the leader again.
     pub(super) fn end_proxies(&mut self, now: Time) {
-        self.monitor_sessions().into_iter().for_each(|conn| self.close(now, conn));
-    }
-
-    /// Sessions that other monitors opened.
-    pub(super) fn monitor_sessions(&self) -> Vec<ConnId> {
-        let monitors = self.sessions.iter().filter(|(_, session)| session.is_monitor());
-        monitors.map(|(conn, _)| conn).collect()
-    }
-
-    /// The name of the monitor at the other end: its authenticated name, or, within a process, that of its
-    /// address.
-    pub(super) fn name_of_monitor(&self, conn: ConnId) -> Option<String> {
-        let peer = self.sessions.get(conn).filter(|session| session.is_monitor())?.peer();
-        let map = &self.state.monmap;
-        if map.mon_info.contains_key(&peer.name.id) {
-            return Some(peer.name.id.clone());
-        }
-        let listens = map.mon_info.values().find(|mon| mon.public_addrs == peer.addrs);
-        listens.map(|mon| mon.name.clone())
+        self.sessions.of_monitors().into_iter().for_each(|conn| self.close(now, conn));
     }
 }

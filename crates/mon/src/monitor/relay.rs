@@ -7,25 +7,23 @@
 //! Reports of OSDs are not kept: a new leader requests them again. The boot of an OSD that has died since, or
 //! was even removed from the cluster, must not be repeated by a monitor.
 
-use super::asking::asked_job;
+use super::Monitor;
 use super::pipeline::{Load, PATIENCE, Rejection};
 use super::waiting::{Waiting, WaitingList};
-use super::{Monitor, osds};
+use crate::commands::admission::asked_job;
 use crate::control::Revision;
-use crate::job::Job;
+use crate::job::{CommandJob, Job};
+use crate::service::Via;
+use crate::services::{service_of, via_of};
 use codec::DecodeError;
 use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{EntityType, ParticipantName};
+use types::{EntityType, Errno, ParticipantName};
 use wire::forward::{
     ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed,
 };
-use wire::internal::StatsReport;
-use wire::{
-    GetPoolStats, Log, MessageBody, MgrCommand, MonCommand, MonGetVersion, OsdBoot, OsdMarkMeDown,
-    PoolOp, Statfs,
-};
+use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
 
 /// Pause before connecting to the leader is tried again.
 const RETRY: Duration = Duration::from_millis(250);
@@ -36,16 +34,6 @@ const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 /// Time for which an answer waits for its revision to arrive here, and a forwarded request for its sender's
 /// revision.
 pub(super) const HELD_MAX: Duration = Duration::from_secs(3);
-
-/// Kinds of messages that the leader answers.
-const ANSWERED: [u16; 6] = [
-    MonCommand::KIND,
-    MgrCommand::KIND,
-    MonGetVersion::KIND,
-    Statfs::KIND,
-    GetPoolStats::KIND,
-    PoolOp::KIND,
-];
 
 /// A follower's session with the leader, and its pending requests.
 #[derive(Default)]
@@ -102,18 +90,6 @@ impl Relay {
     pub fn is_link(&self, conn: ConnId) -> bool {
         self.link.is_some_and(|link| link.conn == conn)
     }
-}
-
-/// Whether only the leader can handle messages of a kind.
-pub(super) fn is_for_leader(kind: u16) -> bool {
-    ANSWERED.contains(&kind)
-        || osds::KINDS.contains(&kind)
-        || [StatsReport::KIND, Log::KIND].contains(&kind)
-}
-
-/// Whether an OSD repeats a message of this kind when its reports are requested again.
-fn is_reported_again(kind: u16) -> bool {
-    osds::KINDS.contains(&kind) && kind != OsdMarkMeDown::KIND || kind == StatsReport::KIND
 }
 
 impl Monitor {
@@ -240,12 +216,11 @@ impl Monitor {
         conn: ConnId,
         message: &Message,
     ) -> Result<(), DecodeError> {
-        if message.kind == OsdBoot::KIND {
-            // This monitor sends the maps, whichever one marks the OSD up.
-            let known = OsdBoot::decode(message)?.superblock.newest_map;
-            self.keep_informed(now, conn, known.next());
+        if let Some(id) = service_of(message.kind) {
+            self.on_services(now, |services, cx| services.at(id).forwarded(cx, conn, message))?;
         }
-        if self.relay.open_conn().is_none() && is_reported_again(message.kind) {
+        let via = via_of(message.kind);
+        if self.relay.open_conn().is_none() && via == Some(Via::LeaderReported) {
             return Ok(());
         }
         if self.refuses_command(now, conn, message)? {
@@ -264,11 +239,34 @@ impl Monitor {
         Ok(())
     }
 
+    /// Answers a command that its session is not allowed to run, and returns whether the message was one.
+    /// Another monitor may know commands that this one does not, so other errors are left to the leader.
+    fn refuses_command(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> Result<bool, DecodeError> {
+        let Some(Job::Command(command)) = asked_job(now, conn, message)? else { return Ok(false) };
+        match self.admit(&command) {
+            Err(refusal) if refusal.errno == Errno::ACCES => {
+                self.refuse(&command, refusal);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a command can be answered without a leader: it is valid, allowed, and only reads.
+    fn needs_no_leader(&self, command: &CommandJob) -> bool {
+        self.admit(command).is_ok_and(|admitted| admitted.only_reads())
+    }
+
     fn pass_on(&mut self, number: u64) {
         let Some(link) = self.relay.open_conn() else { return };
         let Some(Waiting { conn, message, .. }) = self.relay.waiting.get(number) else { return };
         let (conn, message) = (*conn, message.clone());
-        if !ANSWERED.contains(&message.kind) {
+        if via_of(message.kind) != Some(Via::LeaderAnswers) {
             self.relay.waiting.remove(number);
         }
         self.announce(conn);
@@ -372,7 +370,8 @@ impl Monitor {
                 let job = asked_job(Time::default(), conn, message);
                 matches!(job, Ok(Some(Job::Command(command))) if self.needs_no_leader(&command))
             }
-            kind => [MonGetVersion::KIND, Statfs::KIND, GetPoolStats::KIND].contains(&kind),
+            PoolOp::KIND => false,
+            kind => via_of(kind) == Some(Via::LeaderAnswers),
         }
     }
 }

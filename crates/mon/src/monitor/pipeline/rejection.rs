@@ -1,6 +1,6 @@
 //! The reasons why operations are not executed.
 
-use super::PATIENCE;
+use super::queue::PATIENCE;
 use types::Errno;
 
 /// Why an operation is not executed.

@@ -5,8 +5,9 @@
 //! lack of space. A mark is removed only when the usage is [`SLACK`] below its ratio, so that it does not
 //! flap.
 
-use super::Monitor;
 use crate::change::Change;
+use crate::state::State;
+use crate::statistics::Statistics;
 use maps::{Osd, OsdMap, OsdState, Pool, PoolFlags};
 use std::collections::BTreeMap;
 use types::{OsdId, PoolId};
@@ -17,45 +18,42 @@ const SLACK: f64 = 0.005;
 const MARKS: OsdState =
     OsdState(OsdState::FULL.0 | OsdState::BACKFILLFULL.0 | OsdState::NEARFULL.0);
 
-impl Monitor {
-    /// Updates the marks of OSDs and pools from the reported usage.
-    pub(super) fn plan_fullness(&self, change: &mut Change) {
-        let map = &self.state.osdmap;
-        let mut marked = BTreeMap::new();
-        for (osd, known) in map.existing_osds() {
-            let mark = match self.stats.osd(osd) {
-                Some(report) => mark(map, known, &report.usage),
-                // Without a report the former mark most likely still holds.
-                None => OsdState(known.state.0 & MARKS.0),
-            };
-            if !mark.is_empty() && known.is_in() {
-                marked.insert(osd, mark);
-            }
-            let flips = OsdState((known.state.0 & MARKS.0) ^ mark.0);
-            if !flips.is_empty() && known.is_up() {
-                let states = change.osdmap(&self.state).new_state.entry(osd).or_default();
-                *states = *states | flips;
-            }
+/// Updates the marks of OSDs and pools from the reported usage.
+pub(super) fn plan(state: &State, stats: &Statistics, change: &mut Change) {
+    let map = &state.osdmap;
+    let mut marked = BTreeMap::new();
+    for (osd, known) in map.existing_osds() {
+        let mark = match stats.osd(osd) {
+            Some(report) => mark(map, known, &report.usage),
+            // Without a report the former mark most likely still holds.
+            None => OsdState(known.state.0 & MARKS.0),
+        };
+        if !mark.is_empty() && known.is_in() {
+            marked.insert(osd, mark);
         }
-        self.mark_pools(&marked, change);
+        let flips = OsdState((known.state.0 & MARKS.0) ^ mark.0);
+        if !flips.is_empty() && known.is_up() {
+            let states = change.osdmap(state).new_state.entry(osd).or_default();
+            *states = *states | flips;
+        }
     }
+    mark_pools(state, &marked, change);
+}
 
-    fn mark_pools(&self, marked: &BTreeMap<OsdId, OsdState>, change: &mut Change) {
-        let all = PoolFlags::FULL | PoolFlags::BACKFILLFULL | PoolFlags::NEARFULL;
-        let map = &self.state.osdmap;
-        // The FULL flag of a pool over its quota belongs to the quota.
-        let pools =
-            map.pools.iter().filter(|(_, pool)| !pool.flags.contains(PoolFlags::FULL_QUOTA));
-        let changed: Vec<(PoolId, PoolFlags)> = pools
-            .filter(|(_, pool)| !marked.is_empty() || pool.flags.intersects(all))
-            .map(|(id, pool)| (*id, flags(map, pool, marked)))
-            .filter(|(id, flags)| map.pools[id].flags.0 & all.0 != flags.0)
-            .collect();
-        for (id, flags) in changed {
-            if let Some(pool) = change.pool(&self.state, id) {
-                pool.flags.set(all, false);
-                pool.flags.set(flags, true);
-            }
+fn mark_pools(state: &State, marked: &BTreeMap<OsdId, OsdState>, change: &mut Change) {
+    let all = PoolFlags::FULL | PoolFlags::BACKFILLFULL | PoolFlags::NEARFULL;
+    let map = &state.osdmap;
+    // The FULL flag of a pool over its quota belongs to the quota.
+    let pools = map.pools.iter().filter(|(_, pool)| !pool.flags.contains(PoolFlags::FULL_QUOTA));
+    let changed: Vec<(PoolId, PoolFlags)> = pools
+        .filter(|(_, pool)| !marked.is_empty() || pool.flags.intersects(all))
+        .map(|(id, pool)| (*id, flags(map, pool, marked)))
+        .filter(|(id, flags)| map.pools[id].flags.0 & all.0 != flags.0)
+        .collect();
+    for (id, flags) in changed {
+        if let Some(pool) = change.pool(state, id) {
+            pool.flags.set(all, false);
+            pool.flags.set(flags, true);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Changes of health checks: written to the cluster log, so that a failure can be read there after it is
 //! over, and compared with mutes, which end when their check clears or gets worse.
 
-use super::Monitor;
-use crate::health::{Health, Severity, View, health};
-use crate::job::Job;
-use crate::state::Mute;
+use crate::change::Change;
+use crate::health::{Health, Severity};
+use crate::keys;
+use crate::service::{Catalog, Cx, DecideCx, Service};
+use crate::state::{Mute, State};
 use engine::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +17,7 @@ const CLEARED: Duration = Duration::from_secs(20);
 
 /// The checks that failed at the last look: severity and summary by name.
 #[derive(Debug, Default)]
-pub(super) struct HealthSeen {
+struct HealthSeen {
     due: Time,
     checks: BTreeMap<String, (Severity, String)>,
     /// Muted checks that are not raised, and the time of the first look that missed them.
@@ -27,12 +28,12 @@ pub(super) struct HealthSeen {
 
 impl HealthSeen {
     /// Whether a mute has ended: its check cleared, or counts more than when it was muted.
-    pub fn has_ended(&self, mute: &Mute) -> bool {
+    fn has_ended(&self, mute: &Mute) -> bool {
         self.ended.contains(&mute.code)
     }
 
     /// This monitor leads from now on; absences seen before do not count.
-    pub fn restart(&mut self) {
+    fn restart(&mut self) {
         (self.absent, self.ended) = Default::default();
     }
 
@@ -93,23 +94,53 @@ fn level(severity: Severity) -> u16 {
     }
 }
 
-impl Monitor {
-    /// Logs changes of health, if a check is due. Muted checks are not logged.
-    pub(super) fn watch_health(&mut self, now: Time) {
-        if now < self.health_seen.due {
-            return;
+/// The service of health: changes of checks, and mutes.
+#[derive(Debug, Default)]
+pub(crate) struct HealthService {
+    seen: HealthSeen,
+}
+
+pub(super) const CATALOG: Catalog = Catalog { topics: &[], messages: &[] };
+
+impl Service for HealthService {
+    /// Removes mutes that are over.
+    fn plan(&mut self, cx: &DecideCx<'_>, change: &mut Change) {
+        let (mutes, second) = (&cx.state.mutes, u64::from(cx.now.wall().seconds));
+        let has_expired = |expires_at: u64| expires_at != 0 && expires_at <= second;
+        let is_over = |mute: &&Mute| has_expired(mute.expires_at) || self.seen.has_ended(mute);
+        if mutes.iter().any(|mute| is_over(&mute)) {
+            let kept: Vec<_> = mutes.iter().filter(|mute| !is_over(mute)).collect();
+            change.put(keys::HEALTH_MUTES, serde_json::to_vec(&kept).unwrap_or_default());
         }
-        self.health_seen.due = now + INTERVAL;
-        let (state, live) = (&self.state, self.overview.live(&self.stats, self.sessions.peers()));
-        let health = health(&View { state, live, now });
-        self.health_seen.update_mutes(now, &state.mutes, &health);
+    }
+
+    fn leadership(&mut self, _cx: &mut Cx<'_>, leads: bool) {
+        if leads {
+            self.seen.restart();
+        }
+    }
+
+    fn check_invariants(&self, _state: &State) {
+        let is_code = |name: &String| !name.chars().any(|c| c.is_ascii_lowercase());
+        assert!(self.seen.checks.keys().all(is_code), "names of checks are upper case");
+    }
+}
+
+impl HealthService {
+    /// Whether health is to be checked again.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.seen.due <= now
+    }
+
+    /// Compares health with what it was, and returns entries for the cluster log: severity and text. Muted
+    /// checks are not logged.
+    pub fn note(&mut self, now: Time, mutes: &[Mute], health: &Health) -> Vec<(u16, String)> {
+        self.seen.due = now + INTERVAL;
+        self.seen.update_mutes(now, mutes, health);
         let audible = health.all().into_iter().filter(|(name, _)| !health.is_muted(name));
         let checks =
             audible.map(|(name, check)| (name.to_owned(), (check.severity, check.summary.clone())));
-        let notes = self.health_seen.update(checks.collect());
-        if !notes.is_empty() {
-            self.enqueue(Job::Notes(notes));
-        }
+        self.seen.update(checks.collect())
     }
 }
 

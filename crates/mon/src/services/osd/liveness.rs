@@ -1,25 +1,18 @@
-//! Liveness of OSDs: their sessions and reports, and health's view of silent ones.
+//! Liveness of OSDs: their sessions and reports.
 //!
 //! An OSD reports every few seconds. An open session proves nothing: the kernel of a stopped process goes on
 //! acknowledging data. Time in which this monitor did not run counts against no OSD.
 
-use super::verdicts::hold_of;
-use super::{Monitor, TICK};
-use crate::failures::Reported;
-use crate::live::SilentOsd;
+use crate::service::TICK;
 use crate::state::{Overrides, State};
 use engine::Time;
 use maps::OsdMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::OsdId;
 
 /// Time without a session after which an OSD is marked down.
 const DOWN_GRACE: Duration = Duration::from_secs(20);
-/// Silence of an OSD (which should report every five seconds) after which health names it.
-const SILENCE_NAMED: Duration = Duration::from_secs(30);
-/// Time beyond the grace after which health names an OSD that failure reports have not marked down.
-const REPORTED_NAMED: Duration = Duration::from_secs(5);
 
 /// When each OSD lost its session, and when it was last heard.
 #[derive(Debug, Default)]
@@ -78,30 +71,6 @@ impl Liveness {
     pub fn silent(&self, now: Time, at_least: Duration) -> impl Iterator<Item = (OsdId, Duration)> {
         let silences = self.heard.iter().map(move |(osd, heard)| (*osd, now.since(*heard)));
         silences.filter(move |(_, silent)| *silent >= at_least)
-    }
-}
-
-impl Monitor {
-    /// OSDs that are up, and that health names for their silence or for failure reports.
-    pub(super) fn silent_osds(&mut self, now: Time) -> Vec<SilentOsd> {
-        let mut silences: BTreeMap<OsdId, Duration> =
-            self.liveness.silent(now, SILENCE_NAMED).collect();
-        let grace = self.state.osd_options(&self.overview.running).duration("osd_heartbeat_grace");
-        let mut reports = BTreeMap::new();
-        for osd in self.failures.targets().collect::<Vec<_>>() {
-            let reported = self.failures.reported(&self.state, &self.overview.running, now, osd);
-            let is_old = |reported: &Reported| reported.failed_for >= grace + REPORTED_NAMED;
-            reports.extend(reported.filter(is_old).map(|reported| (osd, reported)));
-        }
-        let osds: BTreeSet<OsdId> = silences.keys().chain(reports.keys()).copied().collect();
-        let up = osds.into_iter().filter(|osd| self.state.osdmap.is_up(*osd));
-        up.map(|osd| SilentOsd {
-            osd,
-            silent_for: silences.remove(&osd),
-            reported: reports.remove(&osd),
-            hold: hold_of(&self.state, &self.overview.running, osd),
-        })
-        .collect()
     }
 }
 

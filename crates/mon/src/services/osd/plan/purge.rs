@@ -3,21 +3,18 @@
 //! A removed snapshot is in the queue until the primary of every group of its pool has reported that no clone
 //! of it is left.
 
-use super::Monitor;
 use crate::change::Change;
+use crate::state::State;
 use crate::statistics::Statistics;
 use maps::{OsdMap, SnapIntervals};
 use types::{PoolId, SnapId};
 
-impl Monitor {
-    /// Removes snapshots from the queue that every group has purged.
-    pub(super) fn plan_purge(&self, change: &mut Change) {
-        let (state, stats) = (&self.state, &self.stats);
-        for (pool, queue) in &state.osdmap.removed_snaps_queue {
-            let purged = purged(&state.osdmap, stats, *pool, queue);
-            if !purged.is_empty() {
-                change.osdmap(state).new_purged_snaps.insert(*pool, purged);
-            }
+/// Removes snapshots from the queue that every group has purged.
+pub(super) fn plan(state: &State, stats: &Statistics, change: &mut Change) {
+    for (pool, queue) in &state.osdmap.removed_snaps_queue {
+        let purged = purged(&state.osdmap, stats, *pool, queue);
+        if !purged.is_empty() {
+            change.osdmap(state).new_purged_snaps.insert(*pool, purged);
         }
     }
 }
