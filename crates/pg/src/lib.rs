@@ -29,10 +29,12 @@ mod choice;
 mod clients;
 mod core;
 mod dups;
+mod follower;
 mod info;
+mod interval;
 mod intervals;
 mod leases;
-mod load;
+mod loading;
 mod log;
 mod log_entry;
 mod members;
@@ -41,18 +43,16 @@ pub mod message;
 mod missing;
 mod object_info;
 mod osds;
-mod peering;
 mod peers;
+mod pg;
 mod primary;
-mod reshape;
 mod role;
 pub mod scrub;
-mod serve;
 mod serving;
 mod sizes;
 pub mod snaps;
 pub mod split;
-mod stall;
+mod split_merge;
 mod state;
 mod transfers;
 mod view;
@@ -69,10 +69,11 @@ pub use object_info::{
     user_attr, user_attr_name,
 };
 pub use osds::{OsdStatus, Osds};
-pub use reshape::MergedVersions;
+pub use pg::Pg;
 pub use serving::{AlsoWritten, BackfillState, Probe, Write};
 pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
-pub use state::{MapChange, Pg, State};
+pub use split_merge::MergedVersions;
+pub use state::{MapChange, State};
 
 #[cfg(test)]
 mod tests;

@@ -2,14 +2,13 @@
 
 use super::backfill::Backfill;
 use super::recovery::Recovery;
-use super::writes::InFlight;
 use crate::Tag;
 use crate::core::{Core, Output};
 use crate::members::{MemberSet, Participants};
 use crate::message::Body;
 use crate::peers::Known;
 use std::collections::VecDeque;
-use types::{HObject, OsdId};
+use types::{EVersion, HObject, OsdId};
 
 /// The members with which the primary continues, once it has chosen the authoritative log.
 #[derive(Debug, Default)]
@@ -29,6 +28,15 @@ pub(crate) struct Serving {
     pub in_flight: VecDeque<InFlight>,
     pub recovery: Recovery,
     pub is_clean: bool,
+}
+
+/// A write that is not durable on all participants.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub version: EVersion,
+    pub ticket: u64,
+    /// The participants that have not stored it.
+    pub waiting: MemberSet,
 }
 
 /// The primary of an activated group, with all that its work depends on. Its group is active, or inactive
