@@ -12,6 +12,7 @@ mod reshaping;
 mod room;
 mod setup;
 mod sizes;
+mod states;
 mod steps;
 mod world;
 

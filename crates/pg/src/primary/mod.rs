@@ -17,3 +17,5 @@ mod stage;
 
 pub(crate) use get_log::log_of;
 pub(crate) use stage::Primary;
+#[cfg(test)]
+pub(crate) use stage::Stage;

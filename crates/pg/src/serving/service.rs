@@ -72,8 +72,8 @@ impl Agreed {
         known: &'a Known,
     ) -> impl Iterator<Item = (OsdId, &'a HObject)> {
         let info = |osd: &OsdId| known.peers.get(osd).and_then(|peer| peer.info.as_ref());
-        let targets = self.backfill.targets.iter();
-        targets.filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
+        let targets = self.backfill.targets();
+        targets.filter_map(move |osd| Some((osd, &info(&osd)?.last_backfill)))
     }
 
     /// Number of missing items of all participants, as far as they are known.

@@ -84,6 +84,12 @@ impl SplitMerge {
         self.held.push(from, header, body);
     }
 
+    /// Number of messages that are kept.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.held.0.len()
+    }
+
     /// The end: the state of this group afterwards, and the messages that were kept.
     pub fn end(self) -> (Option<Part>, Vec<(OsdId, Header, Body)>) {
         (self.progress.and_then(|progress| progress.own), self.held.0)
