@@ -33,6 +33,7 @@ mod follower;
 mod info;
 mod interval;
 mod intervals;
+mod invariants;
 mod leases;
 mod loading;
 mod log;

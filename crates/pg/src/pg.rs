@@ -2,6 +2,7 @@
 
 use crate::core::{Core, Output, Tag};
 use crate::follower::{Follower, send_log};
+use crate::invariants;
 use crate::loading;
 use crate::message::{Body, Header, Push, Replicate};
 use crate::primary::Primary;
@@ -488,28 +489,11 @@ impl Pg {
 
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
-        assert_eq!(
-            self.core.copy.log.tail(),
-            self.core.copy.info.log_tail,
-            "the info knows the log's tail"
-        );
-        assert!(self.core.copy.committed <= self.core.copy.log.head() || !self.is_active());
-        if self.is_active() {
-            assert!(self.is_primary() && self.core.copy.info.is_complete());
-            assert_eq!(self.core.copy.log.head(), self.core.copy.info.last_update);
-        }
-        // While the copy is loaded, its info is there before its missing set.
-        let is_read = self.state() != State::Loading;
-        if is_read && self.core.copy.missing.is_empty() && self.core.copy.info.is_complete() {
-            assert_eq!(
-                self.core.copy.info.last_complete,
-                self.core.copy.info.last_update,
-                "{:?}",
-                self.state()
-            );
-        }
-        if let Some(serving) = self.serving() {
-            assert!(serving.in_flight.iter().is_sorted_by_key(|write| write.version));
+        invariants::check_core(&self.core, matches!(self.role, Role::Loading(_)));
+        match &self.role {
+            Role::Primary(primary) => invariants::check_primary(&self.core, primary),
+            Role::Follower(follower) => invariants::check_follower(&self.core, follower),
+            _ => {}
         }
     }
 }

@@ -16,6 +16,4 @@ mod readers;
 mod stage;
 
 pub(crate) use get_log::log_of;
-pub(crate) use stage::Primary;
-#[cfg(test)]
-pub(crate) use stage::Stage;
+pub(crate) use stage::{Primary, Stage};

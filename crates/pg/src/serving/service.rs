@@ -77,7 +77,7 @@ impl Agreed {
     }
 
     /// Number of missing items of all participants, as far as they are known.
-    fn members_missing(&self, known: &Known) -> usize {
+    pub fn members_missing(&self, known: &Known) -> usize {
         let missing = |osd: &OsdId| known.peers.get(osd).map_or(0, |peer| peer.missing.len());
         self.participants.iter().map(missing).sum()
     }

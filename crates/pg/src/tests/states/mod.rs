@@ -24,7 +24,7 @@ mod wait_up_thru;
 
 use super::world::{PG, World};
 use crate::follower::{Follower, FollowerStage};
-use crate::message::{Body, Header, LogPart, Replicate};
+use crate::message::{Body, Header, Replicate};
 use crate::primary::{Primary, Stage};
 use crate::role::Role;
 use crate::serving::Agreed;
@@ -123,7 +123,7 @@ impl World {
         let body = match kind {
             "query" => Body::Query,
             "info" => Body::Info(None),
-            "log" => Body::Log(Box::new(LogPart::default())),
+            "log" => Body::Log(Box::default()),
             "activated" => Body::Activated,
             "replicate" => {
                 let version = EVersion { version: head.version + 1, ..head };
