@@ -15,11 +15,14 @@ mod active;
 mod down;
 mod get_info;
 mod inactive;
+mod loading;
 mod refused;
 mod replica;
 mod replica_active;
+mod split_merge;
 mod stalled;
 mod stray;
+mod wait_readable;
 mod wait_up_thru;
 
 use super::world::{PG, World};
