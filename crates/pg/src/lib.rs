@@ -11,6 +11,17 @@
 //!  any       Reshaping, while the store splits or merges the copy
 //! ```
 //!
+//! A copy is a core, which every role has, and a role with the state that only it needs:
+//!
+//! ```text
+//!  pg  interval  view                  dispatch; the beginning and end of roles; queries
+//!  primary  follower  split_merge      the roles (role), with a stage that carries its data
+//!  serving                             the work of an activated primary: writes, recovery, backfill, repair
+//!  transfers  peers                    objects on their way; knowledge of the other copies
+//!  core                                what is stored, the group's place in the map, leases, outputs
+//!  choice  merge  split  message  scrub   pure functions, and what goes over the wire
+//! ```
+//!
 //! Invariants:
 //! * The log, the info and the data of a write are stored in one transaction.
 //! * A write is acknowledged when all acting members have stored it, and a group becomes active when all
