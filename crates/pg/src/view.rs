@@ -149,9 +149,9 @@ impl Pg {
         let agreed = primary.and_then(|primary| primary.stage.agreed());
         View {
             core: &self.core,
-            known: primary.map_or(&*KNOWN_OF_OTHERS, |primary| &primary.known),
-            agreed: agreed.unwrap_or(&SERVING_OF_OTHERS.agreed),
-            recovery: &serving.unwrap_or(&SERVING_OF_OTHERS).recovery,
+            known: primary.map_or_else(|| &*KNOWN_OF_OTHERS, |primary| &primary.known),
+            agreed: agreed.unwrap_or_else(|| &SERVING_OF_OTHERS.agreed),
+            recovery: &serving.unwrap_or_else(|| &SERVING_OF_OTHERS).recovery,
             is_active: self.is_active(),
         }
     }
