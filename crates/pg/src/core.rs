@@ -3,7 +3,7 @@
 pub(crate) mod persist;
 pub(crate) mod steps;
 
-use crate::intervals::PastIntervals;
+use crate::intervals::{Interval, PastIntervals};
 use crate::leases::Promises;
 use crate::message::{Body, Header};
 use crate::scrub::Order;
@@ -206,6 +206,29 @@ impl Core {
 
     pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
         self.outputs.push_back(Output::Storage { tag, kind });
+    }
+}
+
+impl Core {
+    /// Adds the present interval, and the gap after it, to the past intervals.
+    pub fn end_interval(&mut self, epoch: Epoch, gap_from: Option<Epoch>, osds: Option<&Osds>) {
+        if self.placement.interval == Epoch(0) {
+            return;
+        }
+        let last = Epoch(epoch.0 - 1);
+        // After a gap, the last map of the interval is not known either.
+        let seen = osds.filter(|_| gap_from.is_none());
+        let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
+        self.copy.past.push(Interval::of(
+            &self.placement.members,
+            self.placement.interval,
+            end.max(self.placement.interval),
+            seen,
+        ));
+        if let Some(first) = gap_from {
+            self.copy.past.push(Interval::gap(first, last));
+        }
+        self.copy.past.trim(self.copy.info.history.last_epoch_clean);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The state of a copy that goes with its role in the group.
 
 use crate::State;
+use crate::follower::{Follower, FollowerStage};
 use crate::message::Header;
 use crate::primary::Primary;
-use crate::reshape::SplitMerge;
+use crate::split_merge::SplitMerge;
 use types::OsdId;
 
 /// The role of a copy in the present interval, with the state that goes with it.
@@ -29,19 +30,14 @@ impl Default for Role {
 
 impl Role {
     pub fn follower(stage: FollowerStage) -> Self {
-        Role::Follower(Follower { asked_by: None, stage })
+        Role::Follower(Follower::new(stage))
     }
 
     pub fn state(&self) -> State {
         match self {
             Role::Loading(_) => State::Loading,
             Role::Refused(_) => State::Refused,
-            Role::Follower(follower) => match follower.stage {
-                FollowerStage::Stray => State::Stray,
-                FollowerStage::Replica => State::Replica,
-                FollowerStage::Active { .. } => State::ReplicaActive,
-                FollowerStage::Stalled => State::Stalled,
-            },
+            Role::Follower(follower) => follower.stage.state(),
             Role::Primary(primary) => primary.stage.state(),
             Role::SplitMerge(_) => State::Reshaping,
             Role::Failed { .. } => State::Failed,
@@ -57,46 +53,6 @@ impl Role {
             _ => None,
         }
     }
-
-    /// The reservation of an active replica.
-    pub fn reservation(&mut self) -> Option<&mut Option<OsdId>> {
-        match self {
-            Role::Follower(Follower { stage: FollowerStage::Active { backfilled_by }, .. }) => {
-                Some(backfilled_by)
-            }
-            _ => None,
-        }
-    }
-
-    /// Gives up the reservation; whether there was one.
-    pub fn drop_reservation(&mut self) -> bool {
-        self.reservation().and_then(Option::take).is_some()
-    }
-
-    /// Whether this copy, as a backfill target, has a reservation for this primary, or waits for one.
-    pub fn is_backfilled_by(&self, primary: OsdId) -> bool {
-        let Role::Follower(follower) = self else { return false };
-        matches!(follower.stage, FollowerStage::Active { backfilled_by } if backfilled_by == Some(primary))
-    }
-}
-
-/// A copy that is not the primary's.
-#[derive(Debug)]
-pub(crate) struct Follower {
-    /// The primary that queried this copy while transactions were in flight.
-    pub asked_by: Option<OsdId>,
-    pub stage: FollowerStage,
-}
-
-#[derive(Debug)]
-pub(crate) enum FollowerStage {
-    Stray,
-    Replica,
-    Active {
-        /// The primary for which this copy, as a backfill target, has a reservation or waits for one.
-        backfilled_by: Option<OsdId>,
-    },
-    Stalled,
 }
 
 /// A copy whose stored state is not known yet, or not any more.

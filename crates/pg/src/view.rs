@@ -149,9 +149,9 @@ impl Pg {
         let agreed = primary.and_then(|primary| primary.stage.agreed());
         View {
             core: &self.core,
-            known: primary.map_or(&*KNOWN_OF_OTHERS, |primary| &primary.known),
-            agreed: agreed.unwrap_or(&SERVING_OF_OTHERS.agreed),
-            recovery: &serving.unwrap_or(&SERVING_OF_OTHERS).recovery,
+            known: primary.map_or_else(|| &*KNOWN_OF_OTHERS, |primary| &primary.known),
+            agreed: agreed.unwrap_or_else(|| &SERVING_OF_OTHERS.agreed),
+            recovery: &serving.unwrap_or_else(|| &SERVING_OF_OTHERS).recovery,
             is_active: self.is_active(),
         }
     }
@@ -271,5 +271,37 @@ impl Pg {
 
     pub(crate) fn is_recovering_state(&self) -> bool {
         matches!(self.state(), State::Active | State::Inactive)
+    }
+
+    /// Whether a write may add to the group: no acting member's disk is nearly full.
+    pub fn has_room(&self) -> bool {
+        !self.core.room.is_short && self.view().agreed.short.is_empty()
+    }
+
+    /// Whether this primary needs another interval, and so a new map, to proceed.
+    pub fn wants_interval(&self) -> bool {
+        self.core.placement.members.primary == Some(self.core.own.whoami)
+            && self.core.room.stalled_in == Some(self.core.placement.interval)
+    }
+
+    /// Whether the map has split or merged this group, and its store has not.
+    pub fn is_reshaping(&self) -> bool {
+        match &self.role {
+            Role::Loading(loading) | Role::Refused(loading) => {
+                loading.split_merge.as_ref().is_some_and(|stopped| stopped.is_begun())
+            }
+            Role::SplitMerge(stopped) => stopped.is_begun(),
+            _ => false,
+        }
+    }
+
+    /// Whether the copy is stopped because its disk has no room for the split or merge. A copy
+    /// whose store has failed since then is not stopped any more.
+    pub fn is_reshaping_toofull(&self) -> bool {
+        matches!(&self.role, Role::SplitMerge(stopped) if stopped.lacks_room())
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.state() != State::Loading
     }
 }

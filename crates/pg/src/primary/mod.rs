@@ -16,4 +16,4 @@ mod readers;
 mod stage;
 
 pub(crate) use get_log::log_of;
-pub(crate) use stage::Primary;
+pub(crate) use stage::{Primary, Stage};

@@ -61,6 +61,11 @@ impl Backfill {
         *self = Backfill { targets: targets.iter().copied().collect(), ..Backfill::default() };
     }
 
+    /// The targets that are left, in order.
+    pub fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.targets.iter().copied()
+    }
+
     /// Whether a target is left.
     pub fn is_needed(&self) -> bool {
         !self.targets.is_empty()

@@ -15,6 +15,7 @@
 use super::backfill::{Page, Stage};
 use super::service::Service;
 use crate::message::{Body, Listing};
+use crate::transfers;
 use crate::{LogEntry, Output};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, OsdId};
@@ -113,7 +114,7 @@ impl Service<'_> {
         (backfill.own, backfill.theirs) = (Page::default(), Page::default());
         backfill.touched = touched;
         self.core.send(target, &Body::List(position.clone()));
-        self.core.scan(None, position);
+        transfers::scan(self.core, None, position);
     }
 
     /// Takes a page of our own objects.
@@ -183,7 +184,7 @@ impl Service<'_> {
             self.core.send(target, &Body::List(from.clone()));
         }
         if own {
-            self.core.scan(None, from);
+            transfers::scan(self.core, None, from);
         }
     }
 

@@ -19,6 +19,7 @@ use super::service::Service;
 use crate::Output;
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
+use crate::transfers;
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, OsdId};
 
@@ -110,7 +111,7 @@ impl Service<'_> {
         self.serving.recovery.wanted.remove(object);
         for target in targets {
             self.condemn(target, object);
-            self.core.push_piece(target, object.clone(), Cursor::default());
+            transfers::push_piece(self.core, target, object.clone(), Cursor::default());
         }
         true
     }
@@ -198,7 +199,7 @@ impl Service<'_> {
             return;
         }
         if let (Some(next), true) = (next, has_room) {
-            return self.core.push_piece(from, object.clone(), next);
+            return transfers::push_piece(self.core, from, object.clone(), next);
         }
         operation.pushing.remove(&from);
         let is_over = operation.pushing.is_empty();

@@ -2,14 +2,13 @@
 
 use super::backfill::Backfill;
 use super::recovery::Recovery;
-use super::writes::InFlight;
 use crate::Tag;
 use crate::core::{Core, Output};
 use crate::members::{MemberSet, Participants};
 use crate::message::Body;
 use crate::peers::Known;
 use std::collections::VecDeque;
-use types::{HObject, OsdId};
+use types::{EVersion, HObject, OsdId};
 
 /// The members with which the primary continues, once it has chosen the authoritative log.
 #[derive(Debug, Default)]
@@ -29,6 +28,15 @@ pub(crate) struct Serving {
     pub in_flight: VecDeque<InFlight>,
     pub recovery: Recovery,
     pub is_clean: bool,
+}
+
+/// A write that is not durable on all participants.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub version: EVersion,
+    pub ticket: u64,
+    /// The participants that have not stored it.
+    pub waiting: MemberSet,
 }
 
 /// The primary of an activated group, with all that its work depends on. Its group is active, or inactive
@@ -64,12 +72,12 @@ impl Agreed {
         known: &'a Known,
     ) -> impl Iterator<Item = (OsdId, &'a HObject)> {
         let info = |osd: &OsdId| known.peers.get(osd).and_then(|peer| peer.info.as_ref());
-        let targets = self.backfill.targets.iter();
-        targets.filter_map(move |osd| Some((*osd, &info(osd)?.last_backfill)))
+        let targets = self.backfill.targets();
+        targets.filter_map(move |osd| Some((osd, &info(&osd)?.last_backfill)))
     }
 
     /// Number of missing items of all participants, as far as they are known.
-    fn members_missing(&self, known: &Known) -> usize {
+    pub fn members_missing(&self, known: &Known) -> usize {
         let missing = |osd: &OsdId| known.peers.get(osd).map_or(0, |peer| peer.missing.len());
         self.participants.iter().map(missing).sum()
     }

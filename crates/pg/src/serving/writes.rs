@@ -1,6 +1,6 @@
 //! Writes: the primary orders and stores them, and replicates them to the other members.
 
-use super::service::Service;
+use super::service::{InFlight, Service};
 use crate::core::Core;
 use crate::members::MemberSet;
 use crate::message::Replicate;
@@ -41,15 +41,6 @@ pub struct AlsoWritten {
     pub object: HObject,
     pub kind: EntryKind,
     pub prior_version: EVersion,
-}
-
-/// A write that is not durable on all participants.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    pub version: EVersion,
-    pub ticket: u64,
-    /// The participants that have not stored it.
-    pub waiting: MemberSet,
 }
 
 const ENTRY_LEN_USUAL: usize = 192;

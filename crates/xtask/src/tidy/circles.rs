@@ -16,7 +16,6 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("mon", 55),
     ("msgr", 5),
     ("osd", 36),
-    ("pg", 17),
     ("rados", 5),
     ("rbd", 9),
     ("rt", 2),

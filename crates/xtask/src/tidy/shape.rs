@@ -25,8 +25,6 @@ const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("osd", "Context", 13),
     ("osd", "Maps", 6),
     ("osd", "Osd", 44),
-    ("pg", "Core", 5),
-    ("pg", "Pg", 19),
     ("rados", "Objecter", 4),
     ("rbd", "Image", 8),
     ("sim", "World", 14),

@@ -5,16 +5,12 @@
 //! ranges: the pairs of one snapshot and one part are adjacent. Superfluous pairs do no harm. Nor do pairs
 //! whose objects come later, so a merged copy gets the pairs of the others before their objects.
 
-use crate::core::steps::STEP_BYTES_MAX;
-use crate::role::Role;
-use crate::snaps::{INDEX_PREFIX, decode_index_key, index_range};
-use crate::{Pg, Tag};
+use crate::snaps::{decode_index_key, index_range};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use store::{Change, Collection, Hashes, OmapPage, Outcome, RequestKind, StoreError, Transaction};
+use store::{Collection, Hashes, OmapPage};
 use types::{HObject, SnapId};
 
-const PAGE_ENTRIES_MAX: usize = 512;
 /// Ranges of the copy's own index that are removed with the objects; if there are more, all pairs stay.
 const RANGES_MAX: usize = 256;
 
@@ -39,7 +35,7 @@ impl Gathering {
     }
 
     /// Advances past a page; whether there is more to read.
-    fn advance(&mut self, page: &OmapPage) -> bool {
+    pub fn advance(&mut self, page: &OmapPage) -> bool {
         self.after = page.pairs.last_key_value().map(|(key, _)| key.clone());
         if !page.more {
             self.sources.pop_front();
@@ -65,7 +61,7 @@ impl Dealing {
     }
 
     /// The pairs of a page that each part gets.
-    fn deal(&mut self, page: &OmapPage) -> Vec<(HObject, BTreeMap<Bytes, Bytes>)> {
+    pub fn deal(&mut self, page: &OmapPage) -> Vec<(HObject, BTreeMap<Bytes, Bytes>)> {
         self.after = page.pairs.last_key_value().map(|(key, _)| key.clone());
         let mut dealt: Vec<_> =
             self.parts.iter().map(|(part, _)| (part.clone(), BTreeMap::new())).collect();
@@ -81,7 +77,7 @@ impl Dealing {
     }
 
     /// The ranges of keys that belong to parts now; none if they are too many.
-    fn ranges(&self) -> Vec<(Bytes, Bytes)> {
+    pub fn ranges(&self) -> Vec<(Bytes, Bytes)> {
         if self.snaps.len() * self.parts.len() > RANGES_MAX {
             return Vec::new();
         }
@@ -97,7 +93,10 @@ impl Dealing {
 
 impl Index {
     /// The collection and meta object to read next, and the key after which to read.
-    fn next(&self, own: (Collection, &HObject)) -> Option<(Collection, HObject, Option<Bytes>)> {
+    pub fn next(
+        &self,
+        own: (Collection, &HObject),
+    ) -> Option<(Collection, HObject, Option<Bytes>)> {
         match self {
             Index::Dealt(dealing) => Some((own.0, own.1.clone(), dealing.after.clone())),
             Index::Gathered(gathering) => {
@@ -105,70 +104,5 @@ impl Index {
                 Some((collection, object, gathering.after.clone()))
             }
         }
-    }
-}
-
-impl Pg {
-    /// Requests the next page; false if there is none.
-    pub(super) fn reads_index(&mut self) -> bool {
-        let index = self.progress().and_then(|progress| progress.index.as_ref());
-        let next =
-            index.and_then(|index| index.next((self.core.own.collection, &self.core.own.meta)));
-        let Some((collection, object, after)) = next else { return false };
-        let kind = RequestKind::OmapList {
-            collection,
-            object,
-            after,
-            prefix: Bytes::from_static(&[INDEX_PREFIX]),
-            entries_max: PAGE_ENTRIES_MAX,
-            bytes_max: STEP_BYTES_MAX,
-        };
-        self.core.ask_store(Tag::Index, kind);
-        true
-    }
-
-    /// Takes a page. Its pairs are stored next, for the parts or in this copy's index.
-    pub(crate) fn index_read(&mut self, outcome: Result<Outcome, StoreError>) {
-        let page = match outcome {
-            Ok(Outcome::OmapPage(page)) => page,
-            // Nothing was ever written.
-            Err(StoreError::NoObject { .. }) => OmapPage::default(),
-            Ok(other) => unreachable!("an omap page was answered by {other:?}"),
-            Err(error) => return self.fail(&error),
-        };
-        let Role::SplitMerge(stopped) = &mut self.role else { return };
-        let Some(progress) = &mut stopped.progress else { return };
-        let mut step = Transaction::new();
-        match &mut progress.index {
-            None => return,
-            Some(Index::Gathered(gathering)) => {
-                if !gathering.advance(&page) {
-                    progress.index = None;
-                }
-                if !page.pairs.is_empty() {
-                    let (object, pairs) = (self.core.own.meta.clone(), page.pairs);
-                    step.push(self.core.own.collection, Change::OmapSet { object, pairs });
-                }
-            }
-            Some(Index::Dealt(dealing)) => {
-                for (object, pairs) in dealing.deal(&page) {
-                    step.push(self.core.own.collection, Change::OmapSet { object, pairs });
-                }
-                if !page.more {
-                    let ranges = dealing.ranges();
-                    progress.index = None;
-                    let last = progress.steps.back_mut().expect("the last step waits");
-                    for (first, end) in ranges {
-                        let object = self.core.own.meta.clone();
-                        let change = Change::OmapRemoveRange { object, first, last: end };
-                        last.push(self.core.own.collection, change);
-                    }
-                }
-            }
-        }
-        if !step.is_empty() {
-            progress.steps.push_front(step);
-        }
-        self.take_step();
     }
 }
