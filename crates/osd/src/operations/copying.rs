@@ -264,7 +264,7 @@ impl Osd {
     pub(crate) fn end_vain_copies(&mut self) {
         let is_vain = |copy: &Copy| match self.operations.requests.get(copy.request) {
             Some(request) if request.attempt == copy.attempt => {
-                self.is_abandoned(copy.request) || self.check_blocklist(request).is_err()
+                self.is_abandoned(copy.request) || self.checks().check_blocklist(request).is_err()
             }
             _ => true,
         };

@@ -2,6 +2,7 @@
 
 use crate::Osd;
 use crate::limits;
+use crate::operations::checks::ALL_NAMESPACES;
 use crate::operations::objects::state_of;
 use crate::operations::request::{Page, Request};
 use crate::tokens::Token;
@@ -14,9 +15,6 @@ use types::{Errno, HObject, PgId, SnapId};
 use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
 use wire::op::OpCode;
-
-/// The namespace by which a client requests all namespaces (`LIBRADOS_ALL_NSPACES`).
-pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
 
 impl Osd {
     /// Runs a request for a listing.

@@ -1,6 +1,7 @@
 //! Requests of clients, and our own: from admission to the reply.
 
 mod admission;
+mod checks;
 mod copying;
 mod healing;
 mod interruption;

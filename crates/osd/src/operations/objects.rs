@@ -9,6 +9,7 @@ use crate::execute::{
     AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
 };
 use crate::operations::Operations;
+use crate::operations::checks::check_space;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Fate, Progress};
 use crate::operations::request::{Origin, Refusal, Request};
@@ -150,7 +151,7 @@ impl Osd {
             return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
-        if let Err(errno) = self.check_blocklist(request) {
+        if let Err(errno) = self.checks().check_blocklist(request) {
             return Some(self.reject(object, key, errno));
         }
         // Not earlier: a request and its resend may both have waited in the queue.
@@ -160,7 +161,7 @@ impl Osd {
             return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
-        if self.was_held_back(request) {
+        if self.groups.by_id[&pg].queues.held_back.covers(request) {
             // A write before it in the queue was dropped.
             self.hold_back(key);
             return Some(Progress::Ran);
@@ -448,7 +449,10 @@ impl Osd {
         }
         let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
         if adds || execution.makes_clone() {
-            match self.may_grow(self.operations.requests.get(key).expect("the caller has it")) {
+            match self
+                .checks()
+                .may_grow(self.operations.requests.get(key).expect("the caller has it"))
+            {
                 Ok(true) => {}
                 Ok(false) => {
                     self.hold_back(key);
@@ -516,7 +520,9 @@ impl Osd {
     /// `EOVERFLOW` if they are too long for a log entry.
     fn check_outcome(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.operations.requests.get(key).expect("the caller has it");
-        self.check_space(request, execution.makes_clone())?;
+        let has_room = self.groups.by_id.get(&request.pg).is_some_and(|group| group.pg.has_room());
+        let has_room = has_room && !self.usage.is_disk_full();
+        check_space(request, execution.makes_clone(), has_room)?;
         if !request.wants_returns() {
             execution.result = 0;
             execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
