@@ -3,8 +3,8 @@
 use crate::Osd;
 use crate::limits;
 use crate::operations::checks::ALL_NAMESPACES;
-use crate::operations::objects::state_of;
 use crate::operations::request::{Page, Request};
+use crate::operations::state::state_of;
 use crate::tokens::Token;
 use bytes::Bytes;
 use codec::{Reader, Writer};

@@ -15,6 +15,8 @@ mod replies;
 pub(crate) mod request;
 mod requests;
 pub(crate) mod snapshots;
+pub(crate) mod state;
+mod submit;
 mod turns;
 
 use crate::execute::{Answer, Need};

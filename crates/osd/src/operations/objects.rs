@@ -5,23 +5,22 @@
 //! is answered without a write, waits until the writes before it are durable.
 
 use crate::commands::lost::{lost_state, remove_clone, replaced};
-use crate::execute::{
-    AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
-};
+use crate::execute::{Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim};
 use crate::operations::Operations;
 use crate::operations::checks::check_space;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Fate, Progress};
 use crate::operations::request::{Origin, Refusal, Request};
-use crate::operations::snapshots::index_clones;
+use crate::operations::state::{decode_state, store_request};
+use crate::operations::submit::{is_memorable, prepare_write};
 use crate::tokens::Token;
 use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
-use pg::snaps::{At, SNAPSET_ATTR, SnapSet};
-use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name};
-use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
+use pg::WatcherKey;
+use pg::snaps::At;
+use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
 impl Osd {
@@ -464,51 +463,10 @@ impl Osd {
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         let context = self.operations.contexts.get_mut(object).expect("the caller has it");
-        let state = context.state.as_mut().expect("it is loaded before");
-        let prior_version = state.info.version;
-        if modifies {
-            apply_to_state(state, &mut execution);
-            context.is_removed = !state.exists;
-        } else {
-            execution.info.user_version = seen_user_version(&group.pg, &execution);
+        if !request.origin.is_maintenance() {
+            group.counters.note_write(request.bytes);
         }
-        context.writes_in_flight += 1;
-        let returns = match request.wants_returns() || !modifies {
-            true => execution.outputs.clone(),
-            false => Vec::new(),
-        };
-        let mut changes = std::mem::take(&mut execution.changes);
-        let also = match execution.clones.take() {
-            Some(clones) => index_clones(pg, *clones, &mut changes),
-            None => Vec::new(),
-        };
-        if let Origin::SnapTrim { .. } | Origin::Lost { .. } = request.origin {
-            context.clone = None;
-        } else {
-            group.counters.writes += 1;
-            group.counters.write_bytes += request.bytes as u64;
-        }
-        let write = Write {
-            ticket: key,
-            object: context.name.clone(),
-            kind: match execution.exists {
-                _ if !modifies => EntryKind::Unchanged,
-                true => EntryKind::Modify,
-                false if execution.is_whiteout() => EntryKind::Modify,
-                false => EntryKind::Delete,
-            },
-            prior_version,
-            user_version: execution.info.user_version,
-            request: request.logged_id(),
-            mtime: request.message.mtime,
-            result: execution.result,
-            returns,
-            changes,
-            also,
-            objects: execution.delta.objects,
-            clones: execution.delta.clones,
-            bytes: execution.delta.bytes,
-        };
+        let write = prepare_write(context, key, request, &mut execution, &group.pg);
         request.times.submitted = Some(now);
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
@@ -604,80 +562,5 @@ impl Osd {
             true => group.queues.evict(contexts, &group.watches, share),
             false => group.queues.forget_if_idle(contexts, object),
         }
-    }
-}
-
-/// Whether its outputs are short enough for a log entry.
-fn is_memorable(execution: &Execution) -> bool {
-    execution.outputs.iter().all(|(_, output)| output.len() <= limits::WRITE_REPLY_LEN_MAX)
-}
-
-/// The user version in a reply without a change: the object's, or, for an absent object, one that
-/// its next version will exceed.
-pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
-    match Errno(-execution.result) {
-        Errno::NOENT => pg.info().last_user_version,
-        _ => execution.info.user_version,
-    }
-}
-
-/// The request to the store that loads what is needed; `None` for a copy.
-pub(crate) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
-    let collection = Collection(pg);
-    Some(match need.clone() {
-        Need::Data { offset, length } => RequestKind::Read { collection, object, offset, length },
-        Need::OmapHeader => RequestKind::OmapHeader { collection, object },
-        Need::OmapGet { keys } => RequestKind::OmapGet { collection, object, keys },
-        Need::OmapList { after, prefix, entries_max, bytes_max } => {
-            let after = Some(after);
-            RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max }
-        }
-        Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
-        Need::Copy(_) => return None,
-    })
-}
-
-fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Errno> {
-    match outcome {
-        Ok(Outcome::Meta(None)) | Err(StoreError::NoCollection(_)) => Ok(ObjectState::default()),
-        Ok(Outcome::Meta(Some(meta))) => state_of(&meta).ok_or(Errno::IO),
-        _ => Err(Errno::IO),
-    }
-}
-
-/// Decodes the state of an object from its attributes; `None` if they are missing or damaged.
-pub(crate) fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
-    let info: ObjectInfo = codec::decode_all("object info", meta.attrs.get(&INFO_ATTR)?).ok()?;
-    let snaps = match meta.attrs.get(&SNAPSET_ATTR) {
-        Some(set) => Some(Box::new(codec::decode_all::<SnapSet>("snapset", set).ok()?)),
-        None => None,
-    };
-    let users = |(name, value): (&Bytes, &Bytes)| Some((user_attr_name(name)?, value.clone()));
-    let xattrs = meta.attrs.iter().filter_map(users).collect();
-    Some(ObjectState { exists: !info.is_whiteout, info, xattrs, snaps, is_guess: false })
-}
-
-fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
-    for delta in &execution.attrs {
-        match delta {
-            AttrDelta::Clear => state.xattrs.clear(),
-            AttrDelta::Remove(name) => {
-                state.xattrs.remove(name);
-            }
-            AttrDelta::Set(name, value) => {
-                // Copied, because a slice would keep the whole message in memory.
-                let value = Bytes::copy_from_slice(value);
-                state.xattrs.insert(name.clone(), value);
-            }
-        }
-    }
-    state.exists = execution.exists;
-    state.is_guess = false;
-    let stays = execution.exists || execution.is_whiteout();
-    state.info = if stays { execution.info.clone() } else { ObjectInfo::default() };
-    match execution.snaps.take() {
-        Some(snaps) => state.snaps = Some(snaps),
-        None if !stays => state.snaps = None,
-        None => {}
     }
 }

@@ -19,6 +19,14 @@ pub(crate) struct Counters {
     pub write_bytes: u64,
 }
 
+impl Counters {
+    /// Counts a write by the length of its message.
+    pub fn note_write(&mut self, bytes: usize) {
+        self.writes += 1;
+        self.write_bytes += bytes as u64;
+    }
+}
+
 /// The last epochs at which writes were dropped because their clients should have held them. A
 /// client resends such a write with all that it sent before it saw that map, in order.
 #[derive(Debug, Clone, Copy, Default)]
