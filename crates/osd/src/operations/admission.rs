@@ -1,6 +1,7 @@
 //! Admission of requests: from a message to a request in the queue of its object.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::operations::checks::Checks;
 use crate::operations::request::{Class, Nature, Origin, Request, is_member};
 use classes::Caller;
@@ -33,7 +34,7 @@ impl Osd {
         (request.bytes, request.arrived) = (bytes, now);
         request.class = Class::of(&request, is_from_osd);
         let key = self.operations.requests.insert(request);
-        self.charge(conn, bytes);
+        cx!(self).charge(conn, bytes);
         self.share_map(conn, map_epoch);
         self.admit(now, key);
         Ok(())
@@ -44,7 +45,7 @@ impl Osd {
         let Some(request) = self.operations.requests.get(key) else { return };
         let epoch = request.message.map_epoch;
         if !self.checks().may_anything(request) {
-            return self.reply_error(key, Errno::PERM);
+            return self.operations.reply_error(cx!(self), key, Errno::PERM);
         }
         if self.await_map(epoch, key) {
             return;
@@ -52,7 +53,7 @@ impl Osd {
         match self.route(key) {
             Some(pg) => self.enter_group(now, pg, key),
             // The client learns from a newer map where to send it, or that there is no such pool.
-            None => self.forget_request(key),
+            None => self.operations.forget(cx!(self), key),
         }
     }
 
@@ -89,16 +90,16 @@ impl Osd {
         let request = self.operations.requests.get(key).expect("it was just routed");
         let (nature, calls) = match Nature::of(&request.message) {
             Ok(known) => known,
-            Err(errno) => return self.reply_error(key, errno),
+            Err(errno) => return self.operations.reply_error(cx!(self), key, errno),
         };
         self.operations.requests.get_mut(key).expect("it was just there").nature = nature;
         let request = self.operations.requests.get(key).expect("it was just there");
         let group = &self.groups.by_id[&pg];
         if !group.pg.is_primary() && !request.allows_replica() {
-            return self.forget_request(key);
+            return self.operations.forget(cx!(self), key);
         }
         if let Err(errno) = self.checks().check(request, &calls) {
-            return self.reply_error(key, errno);
+            return self.operations.reply_error(cx!(self), key, errno);
         }
         if self.checks().must_hold(request, &group.queues.held_back) {
             return self.hold_back(key);
@@ -113,6 +114,6 @@ impl Osd {
         if let Some(group) = self.groups.by_id.get_mut(&request.pg) {
             group.queues.held_back.note(self.maps.map(), request);
         }
-        self.forget_request(key);
+        self.operations.forget(cx!(self), key);
     }
 }

@@ -5,6 +5,7 @@
 //! is answered without a write, waits until the writes before it are durable.
 
 use crate::commands::lost::{lost_state, remove_clone, replaced};
+use crate::cx::cx;
 use crate::execute::{Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim};
 use crate::operations::Operations;
 use crate::operations::checks::check_space;
@@ -28,7 +29,9 @@ impl Osd {
     pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.operations.requests.get_mut(key) else { return };
         request.times.queued.get_or_insert(now);
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return self.forget_request(key) };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else {
+            return self.operations.forget(cx!(self), key);
+        };
         let object = HObject::head_of(request.object());
         if group.pg.is_primary() {
             if !group.pg.is_active() || group.must_rest() {
@@ -40,7 +43,7 @@ impl Osd {
             || !group.pg.can_serve_read(&object)
         {
             // The client resends to the primary.
-            return self.reply_error(key, Errno::AGAIN);
+            return self.operations.reply_error(cx!(self), key, Errno::AGAIN);
         }
         if request.nature.is_pg_op {
             return self.list(key);
@@ -62,7 +65,8 @@ impl Osd {
             group.queues.repeated.entry(known.version).or_default().push(key);
             return true;
         }
-        self.reply_again(key, &known);
+        self.repeat_watches(self.env.now, key);
+        self.operations.reply_again(cx!(self), key, &known);
         true
     }
 
@@ -146,7 +150,7 @@ impl Osd {
     /// Likewise; `None` if the request has more memory now and can be executed again.
     fn try_run(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> Option<Progress> {
         if self.is_abandoned(key) {
-            self.forget_request(key);
+            self.operations.forget(cx!(self), key);
             return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
@@ -418,7 +422,7 @@ impl Osd {
                     let may_write =
                         self.operations.requests.get(key).is_some_and(Request::may_write);
                     if !may_write || !self.answer_repeated(pg, key) {
-                        self.reply_error(key, errno);
+                        self.operations.reply_error(cx!(self), key, errno);
                     }
                 }
             }
@@ -499,12 +503,12 @@ impl Osd {
         request.times.committed = Some(now);
         let object = self.object_of(key);
         self.perform_effects(now, key, &execution);
-        self.reply_written(key, &execution, version);
+        self.operations.reply_written(cx!(self), key, &execution, version);
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         // Immediately, or later requests of that client would be answered before.
         for repeated in group.queues.repeated.remove(&version).unwrap_or_default() {
             self.repeat_watches(now, repeated);
-            self.reply_written(repeated, &execution, version);
+            self.operations.reply_written(cx!(self), repeated, &execution, version);
         }
         if let Some(context) = object.and_then(|object| self.operations.contexts.get_mut(object)) {
             context.writes_in_flight -= 1;
@@ -537,7 +541,7 @@ impl Osd {
             }
         } else if execution.has_failed_to_read() || !self.serves_as_replica(now, object) {
             // This copy is damaged, a write overtook the read, or a new primary may have taken over.
-            self.reply_error(key, Errno::AGAIN);
+            self.operations.reply_error(cx!(self), key, Errno::AGAIN);
             return Progress::Ran;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it is still there");
@@ -547,7 +551,8 @@ impl Osd {
         if execution.result >= 0 {
             self.perform_effects(now, key, execution);
         }
-        self.reply_unmodified(key, pg, object, execution);
+        let copy = &self.groups.by_id[&pg].pg;
+        self.operations.reply_unmodified(cx!(self), copy, key, object, execution);
         Progress::Ran
     }
 
