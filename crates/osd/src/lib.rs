@@ -18,6 +18,7 @@
 
 mod commands;
 mod config;
+mod cx;
 mod env;
 pub mod execute;
 mod groups;

@@ -5,6 +5,7 @@ mod failed_disk;
 
 use crate::commands::Commands;
 use crate::config::Config;
+use crate::cx::cx;
 use crate::env::{Env, Options, Stage};
 use crate::groups::Groups;
 use crate::heartbeats::Heartbeats;
@@ -12,6 +13,7 @@ use crate::inbox::Inbox;
 use crate::leases::{self, Leases};
 use crate::maps::Maps;
 use crate::operations::Operations;
+use crate::operations::request::{Class, Request};
 use crate::outbox::Outbox;
 use crate::recovery::Recovery;
 use crate::report::Report;
@@ -152,6 +154,19 @@ impl Osd {
         }
     }
 
+    /// Describes a bound that is exceeded by more than the one message that reached it. Only for
+    /// hosts that read nothing from a paused session.
+    pub fn excess(&self) -> Option<String> {
+        let budgets = &self.env.config.sizes.budgets;
+        // Pieces that other OSDs read are not bounded here.
+        let is_counted =
+            |request: &Request| request.is_of_client() && request.class != Class::Piece;
+        let requests = self.operations.checked().map(|(_, request)| request);
+        let sizes = requests.filter(|request| is_counted(request)).map(|request| request.bytes);
+        let sizes: Vec<usize> = sizes.chain(self.inbox.charged()).collect();
+        self.clients.excess(&sizes, budgets).or_else(|| self.inbox.excess(budgets))
+    }
+
     pub(crate) fn epoch(&self) -> Epoch {
         self.maps.map().epoch
     }
@@ -246,7 +261,7 @@ impl Osd {
             self.monitor_opened(now);
         } else if conn.is_accepted() {
             self.clients.insert(conn, Session::new(peer));
-            self.throttle(conn);
+            cx!(self).throttle(conn);
         } else if let Some(osd) = self.peers.of(conn) {
             self.clients.insert(conn, Session::to_osd(peer, osd));
         }
@@ -280,14 +295,14 @@ impl Osd {
 impl Osd {
     /// Performs work until none is left. Inputs and timers call it between their parts; work never does.
     pub(crate) fn settle(&mut self) {
-        if self.work.is_empty() {
-            return;
-        }
         self.work.begin();
         while let Some(work) = self.work.pop() {
             self.perform(work);
         }
         self.work.end();
+        for answered in self.operations.take_answered() {
+            self.report.note_answered(self.env.now, answered, &self.env.options);
+        }
     }
 
     /// Performs the outputs of a group, and all that they make possible.
@@ -305,6 +320,8 @@ impl Osd {
             Work::Readers(object, origin) => self.resume_readers(now, object, origin),
             Work::Admit(key) => self.admit(now, key),
             Work::Piece(copy, reply) => self.copy_replied(copy, *reply),
+            Work::Trimmed(pg, succeeded) => self.trim_ended(pg, succeeded),
+            Work::GivenUp(command, result) => self.lost_ended(command, result),
             Work::Unwatch(watch) => {
                 let (pg, object, key) = *watch;
                 self.remove_watcher(now, pg, object, key);

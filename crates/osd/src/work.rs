@@ -29,6 +29,10 @@ pub(crate) enum Work {
     Admit(u64),
     /// A piece of the copy with this number was read here.
     Piece(u64, Box<OsdReply>),
+    /// The removal of a snapshot from an object has ended, with success or not.
+    Trimmed(PgId, bool),
+    /// The removal of a lost object has ended with this result, for the command with this number.
+    GivenUp(u64, i32),
     /// The watch of an object must end: its client is silent or blocklisted.
     Unwatch(Box<(PgId, HObject, WatcherKey)>),
     /// So many of the requests that waited for the group can be started.

@@ -2,6 +2,7 @@
 
 mod waiting_for_map;
 
+use crate::cx::cx;
 use crate::{Budgets, Osd, limits};
 use engine::{ConnId, Message, Peer, Time};
 use std::collections::VecDeque;
@@ -124,7 +125,7 @@ impl Osd {
             }
         }
         if message.kind == OsdRequest::KIND && self.clients.contains(conn) {
-            self.charge(conn, message.len());
+            cx!(self).charge(conn, message.len());
             return self.hold(now, Input::Request(conn, message));
         }
         self.hold(now, Input::Message(conn, message));
@@ -188,9 +189,9 @@ impl Osd {
             Input::Opened(conn, peer) => self.take_opened(now, conn, peer),
             Input::Message(conn, message) => self.take_message(now, conn, message),
             Input::Request(conn, message) => {
-                self.uncharge(conn, message.len());
+                self.clients.uncharge(conn, message.len());
                 self.take_message(now, conn, message);
-                self.throttle(conn);
+                cx!(self).throttle(conn);
             }
             Input::Group(conn, message) => {
                 self.uncharge_group_message(conn, message.len());

@@ -4,6 +4,7 @@
 //! bounded per session: a session beyond its bound is paused until the map has come. Nothing is
 //! dropped, because members do not resend; when a session ends, its waiting messages end with it.
 
+use crate::cx::cx;
 use crate::operations::request::Origin;
 use crate::{Budgets, Osd};
 use engine::{ConnId, Message, Output, Time};
@@ -176,6 +177,6 @@ impl Osd {
         };
         self.inbox.early.all.retain(|(_, early)| stays(early));
         self.inbox.early.ready.retain(stays);
-        gone.into_iter().for_each(|key| self.forget_request(key));
+        gone.into_iter().for_each(|key| self.operations.forget(cx!(self), key));
     }
 }

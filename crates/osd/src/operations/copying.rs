@@ -75,6 +75,20 @@ impl Copies {
         self.active.keys().copied().collect()
     }
 
+    /// The request for a piece was dropped: it is sent again with the next map, or soon.
+    pub fn interrupt(&mut self, id: u64, now: Time) {
+        if let Some(copy) = self.active.get_mut(&id) {
+            copy.interrupt(now);
+        }
+    }
+
+    /// The session with an OSD has ended: its pieces are requested again soon, when a new session
+    /// may be known.
+    pub fn interrupt_at(&mut self, osd: OsdId, now: Time) {
+        let is_asked = |copy: &&mut Copy| copy.asked.is_some_and(|target| target.osd == osd);
+        self.active.values_mut().filter(is_asked).for_each(|copy| copy.interrupt(now));
+    }
+
     /// Whether a request for a piece is still current.
     pub fn is_known(&self, copy: u64) -> bool {
         self.active.contains_key(&copy)
@@ -153,7 +167,7 @@ impl Osd {
     pub(crate) fn copy_replied(&mut self, id: u64, reply: OsdReply) {
         let Some(copy) = self.operations.copies.active.get_mut(&id) else { return };
         if reply.result == Errno::AGAIN.negative() {
-            return self.copy_interrupted(id);
+            return self.operations.copies.interrupt(id, self.env.now);
         }
         copy.tries = 0;
         if reply.result < 0 {
@@ -211,23 +225,6 @@ impl Osd {
         }
     }
 
-    /// The request for a piece was dropped: it is sent again with the next map, or soon.
-    pub(crate) fn copy_interrupted(&mut self, id: u64) {
-        if let Some(copy) = self.operations.copies.active.get_mut(&id) {
-            copy.asked = None;
-            copy.retry_at = copy.retry_at.min(self.env.now + limits::STALL_RETRY);
-        }
-    }
-
-    /// The session with an OSD has ended: its pieces are requested again soon, when a new session
-    /// may be known.
-    pub(crate) fn copies_interrupted(&mut self, osd: OsdId) {
-        let is_asked = |copy: &Copy| copy.asked.is_some_and(|target| target.osd == osd);
-        let copies = self.operations.copies.active.iter().filter(|(_, copy)| is_asked(copy));
-        let copies: Vec<u64> = copies.map(|(id, _)| *id).collect();
-        copies.into_iter().for_each(|id| self.copy_interrupted(id));
-    }
-
     /// Requests pieces again after a new map, if their target has changed or may have dropped the request.
     pub(crate) fn resend_copies(&mut self, now: Time) {
         let epoch = self.epoch();
@@ -264,7 +261,7 @@ impl Osd {
     pub(crate) fn end_vain_copies(&mut self) {
         let is_vain = |copy: &Copy| match self.operations.requests.get(copy.request) {
             Some(request) if request.attempt == copy.attempt => {
-                self.is_abandoned(copy.request) || self.check_blocklist(request).is_err()
+                self.is_abandoned(copy.request) || self.checks().check_blocklist(request).is_err()
             }
             _ => true,
         };
@@ -275,6 +272,11 @@ impl Osd {
 }
 
 impl Copy {
+    fn interrupt(&mut self, now: Time) {
+        self.asked = None;
+        self.retry_at = self.retry_at.min(now + limits::STALL_RETRY);
+    }
+
     fn question(&self, map_epoch: Epoch, pg: PgId, chunk_max: u64) -> OsdRequest {
         OsdRequest {
             pg: ShardPgId::replicated(pg),

@@ -3,8 +3,8 @@
 use crate::Osd;
 use crate::execute::Need;
 use crate::operations::keys::ObjectKey;
-use crate::operations::objects::store_request;
 use crate::operations::request::Request;
+use crate::operations::state::store_request;
 use crate::report::repairs::FoundBy;
 use crate::tokens::Token;
 use crate::work::Work;

@@ -1,6 +1,7 @@
 //! The end of an interval, and the beginning of the next one, as the requests of a group see it.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::operations::request::Origin;
 use crate::work::Work;
 use engine::Time;
@@ -79,7 +80,7 @@ impl Osd {
     /// have no other request in flight from whose reply it would learn of that map.
     fn dismiss(&mut self, key: u64) {
         let origin = self.operations.requests.get(key).map(|request| request.origin);
-        self.forget_request(key);
+        self.operations.forget(cx!(self), key);
         if let Some(Origin::Client { conn }) = origin {
             self.share_map(conn, Epoch(0));
         }
@@ -91,7 +92,7 @@ impl Osd {
         self.discard_watches(pg);
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.queues.waiting) {
-            self.forget_request(key);
+            self.operations.forget(cx!(self), key);
         }
     }
 }

@@ -13,7 +13,6 @@
 //! cycle.
 
 use crate::Budgets;
-use crate::operations::Operations;
 use crate::operations::request::{Class, Request};
 use crate::operations::requests::Requests;
 use std::collections::VecDeque;
@@ -59,7 +58,7 @@ impl Memory {
     }
 
     /// Reserves for the next request that fits, and returns its key.
-    fn grant(&mut self, requests: &mut Requests, budgets: &Budgets) -> Option<u64> {
+    pub fn grant(&mut self, requests: &mut Requests, budgets: &Budgets) -> Option<u64> {
         for class in Class::ALL {
             let account = self.account(class);
             while let Some((key, attempt, needed)) = account.waiting.front().copied() {
@@ -78,14 +77,18 @@ impl Memory {
         }
         None
     }
-}
 
-impl Operations {
     /// Reserves memory, so that a request holds `needed` bytes. False if it waits: the request has
     /// restarted, and runs again when the memory is granted. `TOOBIG` if it needs more than the
     /// whole account.
-    pub fn reserve(&mut self, budgets: &Budgets, key: u64, needed: u64) -> Result<bool, Errno> {
-        let request = self.requests.get_mut(key).expect("the caller has it");
+    pub fn reserve(
+        &mut self,
+        requests: &mut Requests,
+        budgets: &Budgets,
+        key: u64,
+        needed: u64,
+    ) -> Result<bool, Errno> {
+        let request = requests.get_mut(key).expect("the caller has it");
         if needed <= request.reserved {
             return Ok(true);
         }
@@ -94,42 +97,30 @@ impl Operations {
         if needed > limit {
             return Err(Errno::TOOBIG);
         }
-        let account = self.memory.account(class);
         let more = needed - request.reserved;
+        let account = self.account(class);
         if account.waiting.is_empty() && account.held + more <= limit {
             account.held += more;
             request.reserved = needed;
             return Ok(true);
         }
         let (is_marked, at) = (request.is_marked, request.at);
-        self.start_over(key);
-        let request = self.requests.get_mut(key).expect("it was just there");
+        self.release(request);
+        request.reset();
         (request.is_marked, request.at) = (is_marked, at);
         let entry = (key, request.attempt, needed);
-        self.memory.account(class).waiting.push_back(entry);
+        self.account(class).waiting.push_back(entry);
         Ok(false)
-    }
-
-    /// Restarts a request, as if it had just arrived, and returns its reservation.
-    pub fn start_over(&mut self, key: u64) {
-        let Some(request) = self.requests.get_mut(key) else { return };
-        self.memory.release(request);
-        request.reset();
-    }
-
-    /// Reserves memory for the next request that waits for it and fits, and returns its key.
-    pub fn grant_memory(&mut self, budgets: &Budgets) -> Option<u64> {
-        self.memory.grant(&mut self.requests, budgets)
     }
 
     /// Panics unless each account holds the sum of its requests' reservations within its limit, and
     /// no request has loaded more than it reserved.
-    pub fn check_memory(&self, budgets: &Budgets) {
+    pub fn check_invariants(&self, all: &Requests, budgets: &Budgets) {
         let sum = |class: Class| {
-            let of_class = self.requests.checked().filter(|(_, request)| request.class == class);
+            let of_class = all.checked().filter(|(_, request)| request.class == class);
             of_class.map(|(_, request)| request.reserved).sum::<u64>()
         };
-        let Memory { requests, copies, pieces } = &self.memory;
+        let Memory { requests, copies, pieces } = self;
         for (class, account) in
             [(Class::Request, requests), (Class::Copy, copies), (Class::Piece, pieces)]
         {
@@ -137,7 +128,7 @@ impl Operations {
             let limit = class.limit(budgets);
             assert!(account.held <= limit, "{class:?} hold {}", account.held);
         }
-        for (_, request) in self.requests.checked() {
+        for (_, request) in all.checked() {
             let loaded = request.loaded.bytes();
             assert!(loaded <= request.reserved, "{loaded} loaded, {} reserved", request.reserved);
         }

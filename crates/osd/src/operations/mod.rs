@@ -1,6 +1,7 @@
 //! Requests of clients, and our own: from admission to the reply.
 
 mod admission;
+mod checks;
 mod copying;
 mod healing;
 mod interruption;
@@ -10,12 +11,15 @@ mod memory;
 pub(crate) mod object;
 pub(crate) mod objects;
 pub(crate) mod queues;
-mod replies;
+pub(crate) mod replies;
 pub(crate) mod request;
 mod requests;
 pub(crate) mod snapshots;
+pub(crate) mod state;
+mod submit;
 mod turns;
 
+use crate::Budgets;
 use crate::execute::{Answer, Need};
 use crate::watches::GroupWatches;
 use copying::Copies;
@@ -24,9 +28,10 @@ use keys::ObjectKey;
 use memory::Memory;
 use object::{Contexts, ObjectContext};
 use queues::GroupQueues;
+use replies::Answered;
 use request::Request;
 use requests::Requests;
-use types::PgId;
+use types::{Errno, OsdId, PgId};
 
 /// All requests of the OSD.
 #[derive(Debug, Default)]
@@ -38,6 +43,8 @@ pub(crate) struct Operations {
     /// Memory that requests have reserved.
     memory: Memory,
     copies: Copies,
+    /// Clients' requests that were answered and are not reported yet.
+    answered: Vec<Answered>,
 }
 
 impl Operations {
@@ -111,6 +118,35 @@ impl Operations {
         request.outstanding == 0
     }
 
+    /// Reserves memory, so that a request holds `needed` bytes. False if it waits: the request has
+    /// restarted, and runs again when the memory is granted. `TOOBIG` if it needs more than the
+    /// whole account.
+    pub fn reserve(&mut self, budgets: &Budgets, key: u64, needed: u64) -> Result<bool, Errno> {
+        self.memory.reserve(&mut self.requests, budgets, key, needed)
+    }
+
+    /// Reserves memory for the next request that waits for it and fits, and returns its key.
+    pub fn grant_memory(&mut self, budgets: &Budgets) -> Option<u64> {
+        self.memory.grant(&mut self.requests, budgets)
+    }
+
+    /// Restarts a request, as if it had just arrived, and returns its reservation.
+    pub fn start_over(&mut self, key: u64) {
+        let Some(request) = self.requests.get_mut(key) else { return };
+        self.memory.release(request);
+        request.reset();
+    }
+
+    /// Panics if the memory of requests exceeds what they have reserved, or that exceeds the budgets.
+    pub fn check_memory(&self, budgets: &Budgets) {
+        self.memory.check_invariants(&self.requests, budgets);
+    }
+
+    /// Takes out the clients' requests that were answered.
+    pub fn take_answered(&mut self) -> impl Iterator<Item = Answered> + '_ {
+        self.answered.drain(..)
+    }
+
     /// Whether a request waits for memory.
     pub fn waits_for_memory(&self, key: u64) -> bool {
         self.memory.waits(key)
@@ -119,6 +155,11 @@ impl Operations {
     /// Whether a request waits for an object that it copies.
     pub fn waits_for_copy(&self, key: u64) -> bool {
         self.copies.waits(key)
+    }
+
+    /// The session with an OSD has ended, from which pieces of copies were requested.
+    pub fn interrupt_copies(&mut self, osd: OsdId, now: Time) {
+        self.copies.interrupt_at(osd, now);
     }
 
     /// When a piece of a copy must be requested again.
@@ -141,6 +182,7 @@ impl Operations {
     /// Panics if the requests, or the objects of these groups, contradict themselves.
     pub fn check_invariants<'a>(&self, groups: impl Iterator<Item = &'a GroupQueues>) {
         self.requests.check_invariants();
+        assert!(self.answered.is_empty(), "answered requests are reported");
         let mut objects = 0;
         for queues in groups {
             queues.check_invariants(&self.contexts);

@@ -5,22 +5,23 @@
 //! is answered without a write, waits until the writes before it are durable.
 
 use crate::commands::lost::{lost_state, remove_clone, replaced};
-use crate::execute::{
-    AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
-};
+use crate::cx::cx;
+use crate::execute::{Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim};
 use crate::operations::Operations;
+use crate::operations::checks::check_space;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Fate, Progress};
 use crate::operations::request::{Origin, Refusal, Request};
-use crate::operations::snapshots::index_clones;
+use crate::operations::state::{decode_state, store_request};
+use crate::operations::submit::{is_memorable, prepare_write};
 use crate::tokens::Token;
 use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
-use pg::snaps::{At, SNAPSET_ATTR, SnapSet};
-use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name};
-use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
+use pg::WatcherKey;
+use pg::snaps::At;
+use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
 impl Osd {
@@ -28,7 +29,9 @@ impl Osd {
     pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.operations.requests.get_mut(key) else { return };
         request.times.queued.get_or_insert(now);
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return self.forget_request(key) };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else {
+            return self.operations.forget(cx!(self), key);
+        };
         let object = HObject::head_of(request.object());
         if group.pg.is_primary() {
             if !group.pg.is_active() || group.must_rest() {
@@ -40,7 +43,7 @@ impl Osd {
             || !group.pg.can_serve_read(&object)
         {
             // The client resends to the primary.
-            return self.reply_error(key, Errno::AGAIN);
+            return self.operations.reply_error(cx!(self), key, Errno::AGAIN);
         }
         if request.nature.is_pg_op {
             return self.list(key);
@@ -62,7 +65,8 @@ impl Osd {
             group.queues.repeated.entry(known.version).or_default().push(key);
             return true;
         }
-        self.reply_again(key, &known);
+        self.repeat_watches(self.env.now, key);
+        self.operations.reply_again(cx!(self), key, &known);
         true
     }
 
@@ -146,11 +150,11 @@ impl Osd {
     /// Likewise; `None` if the request has more memory now and can be executed again.
     fn try_run(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> Option<Progress> {
         if self.is_abandoned(key) {
-            self.forget_request(key);
+            self.operations.forget(cx!(self), key);
             return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
-        if let Err(errno) = self.check_blocklist(request) {
+        if let Err(errno) = self.checks().check_blocklist(request) {
             return Some(self.reject(object, key, errno));
         }
         // Not earlier: a request and its resend may both have waited in the queue.
@@ -160,7 +164,7 @@ impl Osd {
             return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
-        if self.was_held_back(request) {
+        if self.groups.by_id[&pg].queues.held_back.covers(request) {
             // A write before it in the queue was dropped.
             self.hold_back(key);
             return Some(Progress::Ran);
@@ -418,7 +422,7 @@ impl Osd {
                     let may_write =
                         self.operations.requests.get(key).is_some_and(Request::may_write);
                     if !may_write || !self.answer_repeated(pg, key) {
-                        self.reply_error(key, errno);
+                        self.operations.reply_error(cx!(self), key, errno);
                     }
                 }
             }
@@ -448,7 +452,10 @@ impl Osd {
         }
         let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
         if adds || execution.makes_clone() {
-            match self.may_grow(self.operations.requests.get(key).expect("the caller has it")) {
+            match self
+                .checks()
+                .may_grow(self.operations.requests.get(key).expect("the caller has it"))
+            {
                 Ok(true) => {}
                 Ok(false) => {
                     self.hold_back(key);
@@ -460,51 +467,10 @@ impl Osd {
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         let context = self.operations.contexts.get_mut(object).expect("the caller has it");
-        let state = context.state.as_mut().expect("it is loaded before");
-        let prior_version = state.info.version;
-        if modifies {
-            apply_to_state(state, &mut execution);
-            context.is_removed = !state.exists;
-        } else {
-            execution.info.user_version = seen_user_version(&group.pg, &execution);
+        if !request.origin.is_maintenance() {
+            group.counters.note_write(request.bytes);
         }
-        context.writes_in_flight += 1;
-        let returns = match request.wants_returns() || !modifies {
-            true => execution.outputs.clone(),
-            false => Vec::new(),
-        };
-        let mut changes = std::mem::take(&mut execution.changes);
-        let also = match execution.clones.take() {
-            Some(clones) => index_clones(pg, *clones, &mut changes),
-            None => Vec::new(),
-        };
-        if let Origin::SnapTrim { .. } | Origin::Lost { .. } = request.origin {
-            context.clone = None;
-        } else {
-            group.counters.writes += 1;
-            group.counters.write_bytes += request.bytes as u64;
-        }
-        let write = Write {
-            ticket: key,
-            object: context.name.clone(),
-            kind: match execution.exists {
-                _ if !modifies => EntryKind::Unchanged,
-                true => EntryKind::Modify,
-                false if execution.is_whiteout() => EntryKind::Modify,
-                false => EntryKind::Delete,
-            },
-            prior_version,
-            user_version: execution.info.user_version,
-            request: request.logged_id(),
-            mtime: request.message.mtime,
-            result: execution.result,
-            returns,
-            changes,
-            also,
-            objects: execution.delta.objects,
-            clones: execution.delta.clones,
-            bytes: execution.delta.bytes,
-        };
+        let write = prepare_write(context, key, request, &mut execution, &group.pg);
         request.times.submitted = Some(now);
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
@@ -516,7 +482,9 @@ impl Osd {
     /// `EOVERFLOW` if they are too long for a log entry.
     fn check_outcome(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.operations.requests.get(key).expect("the caller has it");
-        self.check_space(request, execution.makes_clone())?;
+        let has_room = self.groups.by_id.get(&request.pg).is_some_and(|group| group.pg.has_room());
+        let has_room = has_room && !self.usage.is_disk_full();
+        check_space(request, execution.makes_clone(), has_room)?;
         if !request.wants_returns() {
             execution.result = 0;
             execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
@@ -535,12 +503,12 @@ impl Osd {
         request.times.committed = Some(now);
         let object = self.object_of(key);
         self.perform_effects(now, key, &execution);
-        self.reply_written(key, &execution, version);
+        self.operations.reply_written(cx!(self), key, &execution, version);
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         // Immediately, or later requests of that client would be answered before.
         for repeated in group.queues.repeated.remove(&version).unwrap_or_default() {
             self.repeat_watches(now, repeated);
-            self.reply_written(repeated, &execution, version);
+            self.operations.reply_written(cx!(self), repeated, &execution, version);
         }
         if let Some(context) = object.and_then(|object| self.operations.contexts.get_mut(object)) {
             context.writes_in_flight -= 1;
@@ -573,7 +541,7 @@ impl Osd {
             }
         } else if execution.has_failed_to_read() || !self.serves_as_replica(now, object) {
             // This copy is damaged, a write overtook the read, or a new primary may have taken over.
-            self.reply_error(key, Errno::AGAIN);
+            self.operations.reply_error(cx!(self), key, Errno::AGAIN);
             return Progress::Ran;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it is still there");
@@ -583,7 +551,8 @@ impl Osd {
         if execution.result >= 0 {
             self.perform_effects(now, key, execution);
         }
-        self.reply_unmodified(key, pg, object, execution);
+        let copy = &self.groups.by_id[&pg].pg;
+        self.operations.reply_unmodified(cx!(self), copy, key, object, execution);
         Progress::Ran
     }
 
@@ -598,80 +567,5 @@ impl Osd {
             true => group.queues.evict(contexts, &group.watches, share),
             false => group.queues.forget_if_idle(contexts, object),
         }
-    }
-}
-
-/// Whether its outputs are short enough for a log entry.
-fn is_memorable(execution: &Execution) -> bool {
-    execution.outputs.iter().all(|(_, output)| output.len() <= limits::WRITE_REPLY_LEN_MAX)
-}
-
-/// The user version in a reply without a change: the object's, or, for an absent object, one that
-/// its next version will exceed.
-pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
-    match Errno(-execution.result) {
-        Errno::NOENT => pg.info().last_user_version,
-        _ => execution.info.user_version,
-    }
-}
-
-/// The request to the store that loads what is needed; `None` for a copy.
-pub(crate) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
-    let collection = Collection(pg);
-    Some(match need.clone() {
-        Need::Data { offset, length } => RequestKind::Read { collection, object, offset, length },
-        Need::OmapHeader => RequestKind::OmapHeader { collection, object },
-        Need::OmapGet { keys } => RequestKind::OmapGet { collection, object, keys },
-        Need::OmapList { after, prefix, entries_max, bytes_max } => {
-            let after = Some(after);
-            RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max }
-        }
-        Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
-        Need::Copy(_) => return None,
-    })
-}
-
-fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Errno> {
-    match outcome {
-        Ok(Outcome::Meta(None)) | Err(StoreError::NoCollection(_)) => Ok(ObjectState::default()),
-        Ok(Outcome::Meta(Some(meta))) => state_of(&meta).ok_or(Errno::IO),
-        _ => Err(Errno::IO),
-    }
-}
-
-/// Decodes the state of an object from its attributes; `None` if they are missing or damaged.
-pub(crate) fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
-    let info: ObjectInfo = codec::decode_all("object info", meta.attrs.get(&INFO_ATTR)?).ok()?;
-    let snaps = match meta.attrs.get(&SNAPSET_ATTR) {
-        Some(set) => Some(Box::new(codec::decode_all::<SnapSet>("snapset", set).ok()?)),
-        None => None,
-    };
-    let users = |(name, value): (&Bytes, &Bytes)| Some((user_attr_name(name)?, value.clone()));
-    let xattrs = meta.attrs.iter().filter_map(users).collect();
-    Some(ObjectState { exists: !info.is_whiteout, info, xattrs, snaps, is_guess: false })
-}
-
-fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
-    for delta in &execution.attrs {
-        match delta {
-            AttrDelta::Clear => state.xattrs.clear(),
-            AttrDelta::Remove(name) => {
-                state.xattrs.remove(name);
-            }
-            AttrDelta::Set(name, value) => {
-                // Copied, because a slice would keep the whole message in memory.
-                let value = Bytes::copy_from_slice(value);
-                state.xattrs.insert(name.clone(), value);
-            }
-        }
-    }
-    state.exists = execution.exists;
-    state.is_guess = false;
-    let stays = execution.exists || execution.is_whiteout();
-    state.info = if stays { execution.info.clone() } else { ObjectInfo::default() };
-    match execution.snaps.take() {
-        Some(snaps) => state.snaps = Some(snaps),
-        None if !stays => state.snaps = None,
-        None => {}
     }
 }

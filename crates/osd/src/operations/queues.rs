@@ -2,10 +2,13 @@
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Contexts, ObjectContext};
+use crate::operations::request::{Origin, Request};
 use crate::watches::GroupWatches;
+use maps::{OsdMap, OsdMapFlags};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::FastMap;
 use types::{EVersion, Epoch, HObject, PgId};
+use wire::op::request_flags::{FULL_FORCE, FULL_TRY};
 
 /// Operations and their bytes since the OSD was started.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,14 +19,43 @@ pub(crate) struct Counters {
     pub write_bytes: u64,
 }
 
+impl Counters {
+    /// Counts a write by the length of its message.
+    pub fn note_write(&mut self, bytes: usize) {
+        self.writes += 1;
+        self.write_bytes += bytes as u64;
+    }
+}
+
 /// The last epochs at which writes were dropped because their clients should have held them. A
 /// client resends such a write with all that it sent before it saw that map, in order.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeldBack {
     /// A pause holds every write.
-    pub by_pause: Epoch,
+    by_pause: Epoch,
     /// Fullness does not hold writes with `FULL_TRY` or `FULL_FORCE`: their clients do not resend them.
-    pub by_fullness: Epoch,
+    by_fullness: Epoch,
+}
+
+impl HeldBack {
+    /// Whether a write may have been dropped before this one by a map that its client has not seen. The
+    /// client resends both, so this one must not overtake.
+    pub fn covers(&self, request: &Request) -> bool {
+        let is_client = matches!(request.origin, Origin::Client { .. });
+        let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
+        let epoch = request.message.map_epoch;
+        let is_behind = epoch < self.by_pause || !forced && epoch < self.by_fullness;
+        is_client && request.may_write() && is_behind
+    }
+
+    /// Notes that a request is dropped which its client should have held for this map.
+    pub fn note(&mut self, map: &OsdMap, request: &Request) {
+        if !request.may_write() || self.covers(request) {
+            return;
+        }
+        let is_paused = map.flags.contains(OsdMapFlags::PAUSEWR);
+        *(if is_paused { &mut self.by_pause } else { &mut self.by_fullness }) = map.epoch;
+    }
 }
 
 /// Requests of one group, and the objects that they concern.

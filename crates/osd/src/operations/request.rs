@@ -38,6 +38,11 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
+    /// Whether it is no work that clients cause: snapshots are trimmed, or lost objects given up.
+    pub fn is_maintenance(self) -> bool {
+        matches!(self, Origin::SnapTrim { .. } | Origin::Lost { .. })
+    }
+
     /// Whether the origin asks again if the request is dropped.
     pub fn is_repeated(self) -> bool {
         matches!(self, Origin::Client { .. } | Origin::Copy { .. })

@@ -2,19 +2,18 @@
 //! a request reads.
 
 use crate::Osd;
-use crate::execute::{Answer, CloneChanges, Need, Snapshots};
+use crate::execute::{Answer, Need, Snapshots};
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::Request;
 use crate::tokens::Token;
 use engine::Time;
 use maps::{PoolFlags, SnapIntervals};
-use pg::snaps::{At, index_key};
-use pg::{AlsoWritten, meta_object};
+use pg::snaps::At;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Change, Collection, RequestKind};
+use store::{Collection, RequestKind};
 use types::{Errno, HObject, PgId, SnapId};
 use wire::op::OpCode;
 use wire::op::request_flags::{ENFORCE_SNAPC, ORDERSNAP};
@@ -70,25 +69,6 @@ impl PoolSnapshots {
             removed: (!self.removed.is_empty()).then_some(&*self.removed),
         }
     }
-}
-
-/// Adds the changes of the group's index of clones to those of a write.
-pub(crate) fn index_clones(
-    pg: PgId,
-    clones: CloneChanges,
-    changes: &mut Vec<Change>,
-) -> Vec<AlsoWritten> {
-    let object = meta_object(pg);
-    let key = |(snap, clone): &(SnapId, HObject)| index_key(*snap, clone);
-    if !clones.indexed.is_empty() {
-        let pairs = clones.indexed.iter().map(|pair| (key(pair), Default::default())).collect();
-        changes.push(Change::OmapSet { object: object.clone(), pairs });
-    }
-    if !clones.unindexed.is_empty() {
-        let keys = clones.unindexed.iter().map(key).collect();
-        changes.push(Change::OmapRemove { object, keys });
-    }
-    clones.written
 }
 
 impl Osd {

@@ -6,6 +6,7 @@
 //! is the first of them. It keeps its memory meanwhile only if the earlier ones need no more memory.
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::operations::Operations;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
@@ -166,7 +167,7 @@ impl Osd {
         if let Some(waits) = self.operations.wait_for_turn(object, key) {
             return waits;
         }
-        self.reply_error(key, errno);
+        self.operations.reply_error(cx!(self), key, errno);
         Progress::Ran
     }
 

@@ -2,17 +2,16 @@
 
 use crate::Osd;
 use crate::env::Stage;
-use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::maps::stored;
 use crate::maps::telling::Then;
-use crate::operations::objects::state_of;
+use crate::operations::state::answer;
 use crate::tokens::Token;
 use crate::work::Work;
 use engine::Time;
 use pg::Pg;
 use store::{Completion, Outcome, StoreError};
-use types::{Epoch, Errno};
+use types::Epoch;
 
 impl Osd {
     /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
@@ -129,25 +128,5 @@ impl Osd {
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.connect_to_monitor();
         self.report.request(now);
-    }
-}
-
-/// The outcome of the store in the terms of execution.
-fn answer(outcome: Result<Outcome, StoreError>, need: &Need) -> Answer {
-    match outcome {
-        Ok(Outcome::Read(read)) => Answer::Data(read),
-        Ok(Outcome::OmapHeader(header)) => Answer::OmapHeader(header),
-        Ok(Outcome::OmapPairs(pairs)) => Answer::OmapPairs(pairs),
-        Ok(Outcome::OmapPage(page)) => Answer::OmapPage(page),
-        Ok(Outcome::Meta(meta)) => match meta.as_ref().and_then(state_of) {
-            Some(clone) => Answer::Clone(Box::new(clone)),
-            None => Answer::Failed(Errno::IO.negative()),
-        },
-        Ok(other) => unreachable!("{need:?} was answered by {other:?}"),
-        Err(StoreError::NoObject { .. }) => Answer::Failed(Errno::NOENT.negative()),
-        Err(error) => {
-            tracing::error!(%error, "an object cannot be read");
-            Answer::Failed(Errno::IO.negative())
-        }
     }
 }

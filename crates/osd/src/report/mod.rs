@@ -17,7 +17,7 @@ use self::schedule::Schedule;
 use crate::env::{Options, Stage};
 use crate::groups::Group;
 use crate::operations::Operations;
-use crate::operations::request::Request;
+use crate::operations::replies::Answered;
 use crate::tokens::Token;
 use crate::{Osd, limits};
 use engine::{Duration, Time};
@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use store::{Outcome, RequestKind, StoreError, Usage};
 use types::features::SUPPORTED;
 use types::{Epoch, PgId, UTime};
+use wire::MessageBody;
 use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
-use wire::{MessageBody, OsdReply};
 
 /// Duration that the first report of image traffic covers.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
@@ -73,15 +73,13 @@ impl Report {
         self.schedule.request_soon(now);
     }
 
-    /// Counts a reply for the traffic of images, if the monitor wants that.
-    pub fn note_reply(&mut self, now: Time, request: &Request, reply: &OsdReply) {
+    /// Counts a client's request that was answered for the traffic of images, if the monitor wants that, and
+    /// keeps it.
+    pub fn note_answered(&mut self, now: Time, answered: Answered, options: &Options) {
+        let Answered { request, output_bytes } = answered;
         if self.images.is_counting() {
-            self.images.count(now, request, reply);
+            self.images.count(now, &request, output_bytes);
         }
-    }
-
-    /// Keeps a client's request that was answered.
-    pub fn note_end(&mut self, now: Time, request: Request, options: &Options) {
         self.history.note(now, request, options);
     }
 

@@ -1,8 +1,10 @@
 //! Sessions with clients and other OSDs.
 
-use crate::sessions::throttle::Inflight;
+use super::throttle::{Inflight, Load};
+use crate::Budgets;
+use crate::outbox::Outbox;
 use auth::{AuthCaps, OsdCaps};
-use engine::{ConnId, Peer};
+use engine::{ConnId, Output, Peer};
 use pg::WatcherKey;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
@@ -10,9 +12,9 @@ use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
 /// All sessions with clients and other OSDs.
 #[derive(Debug)]
 pub(crate) struct Clients {
-    pub(super) sessions: BTreeMap<ConnId, Session>,
-    /// Number and message bytes of clients' requests in progress.
-    pub(super) inflight: Inflight,
+    sessions: BTreeMap<ConnId, Session>,
+    /// Clients' requests in progress.
+    inflight: Inflight,
     next_conn: u64,
 }
 
@@ -52,13 +54,72 @@ impl Clients {
 
     /// Number and message bytes of clients' requests in progress.
     pub fn in_flight(&self) -> (usize, usize) {
-        (self.inflight.requests, self.inflight.bytes)
+        (self.inflight.load.requests, self.inflight.load.bytes)
     }
 
     /// An id for a session that this OSD opens.
     pub fn new_conn(&mut self) -> ConnId {
         self.next_conn += 1;
         ConnId(self.next_conn - 1)
+    }
+
+    /// Charges a client's request to its session, and pauses sessions at their bounds.
+    pub fn charge(&mut self, conn: ConnId, bytes: usize, budgets: &Budgets, out: &mut Outbox) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        session.load.add(bytes);
+        self.inflight.load.add(bytes);
+        self.throttle(conn, budgets, out);
+        if self.inflight.note_full(budgets) {
+            self.throttle_all(budgets, out);
+        }
+    }
+
+    /// Ends a charge, without a change to the session's pause.
+    pub fn uncharge(&mut self, conn: ConnId, bytes: usize) {
+        self.inflight.load.remove(bytes);
+        if let Some(session) = self.sessions.get_mut(&conn) {
+            session.load.remove(bytes);
+        }
+    }
+
+    /// Ends a charge and resumes sessions that may be read from again.
+    pub fn discharge(&mut self, conn: ConnId, bytes: usize, budgets: &Budgets, out: &mut Outbox) {
+        self.uncharge(conn, bytes);
+        if self.sessions.get(&conn).is_some_and(|session| session.is_paused) {
+            self.throttle(conn, budgets, out);
+        }
+        if self.inflight.note_low(budgets) {
+            self.throttle_all(budgets, out);
+        }
+    }
+
+    fn throttle_all(&mut self, budgets: &Budgets, out: &mut Outbox) {
+        for (conn, session) in &mut self.sessions {
+            session.throttle(*conn, &self.inflight, budgets, out);
+        }
+    }
+
+    /// Pauses or resumes a session, if its load or that of all sessions demands it.
+    pub fn throttle(&mut self, conn: ConnId, budgets: &Budgets, out: &mut Outbox) {
+        if let Some(session) = self.sessions.get_mut(&conn) {
+            session.throttle(conn, &self.inflight, budgets, out);
+        }
+    }
+
+    /// Describes a bound that is exceeded by more than the one message that reached it. `sizes` are
+    /// the message bytes of all requests in progress.
+    pub fn excess(&self, sizes: &[usize], budgets: &Budgets) -> Option<String> {
+        let largest = sizes.iter().max().copied().unwrap_or(0);
+        let all = Load { requests: sizes.len(), bytes: sizes.iter().sum() };
+        if all.is_beyond(budgets.all_requests, budgets.all_bytes, largest) {
+            let Load { requests, bytes } = all;
+            return Some(format!("{requests} requests of clients with {bytes} bytes"));
+        }
+        let mut clients = self.sessions.values().filter(|session| session.osd.is_none());
+        let (counts, sizes) = (budgets.session_requests, budgets.session_bytes);
+        let session = clients.find(|session| session.load.is_beyond(counts, sizes, largest))?;
+        let Load { requests, bytes } = session.load;
+        Some(format!("{requests} of a session, {bytes} bytes"))
     }
 }
 
@@ -71,11 +132,10 @@ pub(crate) struct Session {
     pub caps: OsdCaps,
     /// The newest map that the peer is known to have.
     map_epoch: Epoch,
-    /// Number and message bytes of its requests in progress.
-    pub(super) requests: usize,
-    pub(super) bytes: usize,
+    /// Its requests in progress.
+    load: Load,
     /// Back-pressure: the host does not read from it.
-    pub(super) paused: bool,
+    is_paused: bool,
     /// The newest map epoch of a group message from this peer, if it is an OSD.
     pub(super) groups_epoch: Option<Epoch>,
     /// Watches that are connected by this session.
@@ -93,9 +153,8 @@ impl Session {
             osd,
             caps,
             map_epoch: Epoch(0),
-            requests: 0,
-            bytes: 0,
-            paused: false,
+            load: Load::default(),
+            is_paused: false,
             groups_epoch: None,
             watches: BTreeSet::new(),
         }
@@ -114,6 +173,14 @@ impl Session {
             return None;
         }
         Some(std::mem::replace(&mut self.map_epoch, newest))
+    }
+
+    fn throttle(&mut self, conn: ConnId, inflight: &Inflight, budgets: &Budgets, out: &mut Outbox) {
+        let paused = inflight.must_pause(self.load, self.is_paused, budgets);
+        if self.osd.is_none() && paused != self.is_paused {
+            self.is_paused = paused;
+            out.push(Output::Pause { conn, paused });
+        }
     }
 
     /// Notes a watch that is connected by this session.

@@ -90,7 +90,7 @@ impl Osd {
     /// learn of it.
     fn offered_session(&self, osd: OsdId, addrs: &EntityAddrVec) -> Option<ConnId> {
         let conn = *self.peers.offered.get(&osd)?;
-        let session = self.clients.sessions.get(&conn)?;
+        let session = self.clients.get(conn)?;
         let up_from = |osd| self.maps.map().osd(osd).map_or(Epoch(0), |known| known.info.up_from);
         let lives_began = up_from(osd).max(up_from(self.env.config.id));
         let is_present = session.groups_epoch >= Some(lives_began);
@@ -147,7 +147,7 @@ impl Osd {
         if !carries_groups {
             // Another session of the same two may have taken its place.
             tracing::debug!(own = %self.env.config.id, peer = %osd, "a session without groups has ended");
-            return self.copies_interrupted(osd);
+            return self.operations.interrupt_copies(osd, self.env.now);
         }
         tracing::warn!(own = %self.env.config.id, peer = %osd, "the session to another OSD broke");
         let up_from = self.maps.map().osd(osd).map_or(Epoch(0), |osd| osd.info.up_from);
@@ -178,7 +178,7 @@ impl Osd {
         if let Some(osd) = self.peers.by_conn.get(&conn) {
             return Some(*osd);
         }
-        self.clients.sessions.get(&conn)?.osd
+        self.clients.get(conn)?.osd
     }
 
     /// Likewise for the sender of a group message; notes that the session carries these.
@@ -195,7 +195,7 @@ impl Osd {
     /// Notes that another OSD sent a group message over a session that it has opened. It is
     /// answered over the same session, because a second one would replace it.
     pub(crate) fn note_offered(&mut self, conn: ConnId, epoch: Option<Epoch>) -> Option<OsdId> {
-        let session = self.clients.sessions.get_mut(&conn).filter(|_| conn.is_accepted())?;
+        let session = self.clients.get_mut(conn).filter(|_| conn.is_accepted())?;
         let osd = session.osd?;
         session.groups_epoch = session.groups_epoch.max(epoch);
         self.peers.offered.insert(osd, conn);
@@ -213,7 +213,7 @@ impl Osd {
             Some(from) => self.deliver_group_message(now, conn, from, message),
             // Messages of a session that has ended meanwhile are dropped.
             None => {
-                if self.clients.sessions.contains_key(&conn) {
+                if self.clients.contains(conn) {
                     tracing::warn!(?conn, "only OSDs may speak as members of a group");
                 }
                 Ok(())
