@@ -8,7 +8,7 @@ use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Files of a room that lie in circles; a room that is not named has none. Lower the numbers when possible.
-const IN_CIRCLES_MAX: [(&str, usize); 20] = [
+const IN_CIRCLES_MAX: [(&str, usize); 19] = [
     ("auth", 7),
     ("bench", 4),
     ("block", 52),
@@ -24,7 +24,6 @@ const IN_CIRCLES_MAX: [(&str, usize); 20] = [
     ("osd", 38),
     ("pg", 17),
     ("rados", 5),
-    ("rbd", 9),
     ("rt", 2),
     ("sepiola", 44),
     ("sim", 42),
