@@ -26,7 +26,6 @@ const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("osd", "Maps", 6),
     ("osd", "Osd", 44),
     ("rados", "Objecter", 4),
-    ("rbd", "Image", 8),
     ("sim", "World", 14),
 ];
 
