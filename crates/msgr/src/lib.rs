@@ -7,9 +7,7 @@
 //! ```text
 //! Session::connect(config, now, target, seed)      Session::accept(config, now, seen_addr, seed)
 //!   Event::Connect      -> handle_connected          Event::AuthRequest -> handle_auth_verdict
-//!   Event::AuthBegin    -> authenticate              Event::Introduced  -> admit (lossless only)
-//!   Event::AuthMore     -> continue_auth
-//!   Event::AuthDone     -> finish_auth
+//!   Event::Connecting   -> answer                    Event::Introduced  -> admit (lossless only)
 //!                 Event::Opened, then Event::Message and send, until Event::Closed
 //! ```
 //!
