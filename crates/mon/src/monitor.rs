@@ -8,19 +8,19 @@
 //! Until the state has been loaded for the first time, inputs wait in the order of their arrival. After that
 //! they are served from the known state, even while the store cannot be reached; only operations wait.
 //!
-//! One of the monitors is the leader ([`election`]). It alone runs timers and receives the reports of OSDs;
+//! One of the monitors is the leader ([`candidacy`]). It alone runs timers and receives the reports of OSDs;
 //! the other monitors forward to it the requests that they cannot answer themselves ([`relay`], [`proxies`]).
 
+mod candidacy;
 mod complaints;
-mod election;
 mod handshake;
+mod lead;
 mod pipeline;
 mod proxies;
 mod relay;
 mod run;
 mod secrets;
 mod subscriptions;
-mod waiting;
 
 use crate::commands::admission::{Registries, asked_job};
 use crate::commands::ping;
@@ -35,8 +35,8 @@ use crate::settings::{AuthMode, Settings};
 use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
 use auth::Entropy;
+use candidacy::Candidacy;
 use codec::{DecodeError, Writer};
-use election::Candidacy;
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
     Peer, Time,
@@ -208,8 +208,8 @@ impl Monitor {
 
     fn serve(&mut self, now: Time, input: Input) {
         match input {
-            Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(now, conn),
-            Input::Closed(conn) if !conn.is_accepted() => self.relay_closed(now, conn),
+            Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(conn),
+            Input::Closed(conn) if !conn.is_accepted() => self.relay.closed(now, conn),
             Input::Auth(conn, request) => self.authenticate(now, conn, request),
             Input::Opened(conn, peer) => self.open_session(now, conn, *peer),
             Input::Message(conn, message) => self.handle(now, conn, message),
@@ -247,7 +247,9 @@ impl Monitor {
         self.handshakes.remove(&conn);
         self.relay_session_closed(conn);
         let Some(session) = self.sessions.close(conn) else { return };
-        self.end_proxies_via(now, conn);
+        // If it was another monitor's, its proxies end too.
+        let ended = self.proxies.end_via(conn);
+        ended.into_iter().for_each(|conn| self.close_session(now, conn));
         self.on_services(now, |services, cx| services.session_closed(cx, conn, &session));
     }
 

@@ -147,7 +147,7 @@ impl Monitor {
         token: u64,
         outcome: Result<Revision, CommitError>,
     ) {
-        let is_deposed = self.may_be_deposed(now);
+        let is_deposed = self.candidacy.may_be_deposed(now);
         match self.pipeline.settle(now, token, outcome, &self.state, is_deposed) {
             Settled::Done { transaction, revision, job, effects } => {
                 self.apply_own(now, transaction, revision);
@@ -232,10 +232,10 @@ impl Monitor {
         let mut present = self.state.members.present.keys();
         let is_alone = present.all(|name| *name == self.settings.mon_name);
         let yielded = self.pipeline.yields();
-        let leaving = self.pipeline.watch_reading(now, self.holds_lease(now), is_alone);
+        let leaving = self.pipeline.watch_reading(now, self.candidacy.holds_lease(now), is_alone);
         let Some(leaving) = leaving else { return };
         if !yielded {
-            self.give_up_lease();
+            self.candidacy.give_up_lease();
         }
         let accepted = self.sessions.iter().filter(|(conn, session)| {
             let is_daemon = session.osd().is_some() || session.is_monitor();

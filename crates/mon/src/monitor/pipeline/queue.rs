@@ -41,7 +41,7 @@ pub(super) struct Jobs {
 
 /// Number and size of a session's waiting operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::monitor) struct Load {
+pub struct Load {
     pub jobs: usize,
     pub bytes: usize,
 }

@@ -38,7 +38,7 @@ enum Stage {
 
 /// The sessions that a monitor closes because it cannot read the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::monitor) enum Leaving {
+pub enum Leaving {
     /// Those of daemons and of other monitors.
     Daemons,
     /// Those of clients too, so that a client that reaches no other monitor gets an answer.

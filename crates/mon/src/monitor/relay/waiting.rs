@@ -1,6 +1,6 @@
 //! A follower's unanswered requests for the leader, by number, and counted by session.
 
-use super::pipeline::Load;
+use crate::monitor::pipeline::Load;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ const WAITING_MAX: usize = 16_384;
 const CLIENTS_MAX: usize = WAITING_MAX / 2;
 
 /// A request, its session, and the time of its arrival.
-pub(super) struct Waiting {
+pub struct Waiting {
     pub conn: ConnId,
     pub message: Message,
     pub since: Time,
@@ -18,7 +18,7 @@ pub(super) struct Waiting {
 
 /// The waiting requests.
 #[derive(Default)]
-pub(super) struct WaitingList {
+pub struct WaitingList {
     messages: BTreeMap<u64, Waiting>,
     by_session: BTreeMap<ConnId, Load>,
     taken: u64,
