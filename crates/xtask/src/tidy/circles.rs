@@ -19,7 +19,6 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("pg", 17),
     ("rados", 5),
     ("rbd", 32),
-    ("rt", 2),
     ("sepiola", 44),
     ("sim", 42),
 ];

@@ -27,7 +27,7 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("pg", 72),
     ("rados", 52),
     ("rbd", 47),
-    ("rt", 60),
+    ("rt", 77),
     ("sepiola", 46),
     ("sim", 49),
     ("store", 47),
