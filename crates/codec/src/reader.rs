@@ -59,6 +59,7 @@ impl<'a> Reader<'a> {
         }
         let start = self.offset;
         self.offset += count;
+        debug_assert!(self.offset <= self.bytes.len(), "a reader stays in its slice");
         Ok(&self.bytes[start..self.offset])
     }
 
@@ -161,6 +162,7 @@ impl<'a> Reader<'a> {
         let end = self.offset + length;
         let mut inner = Reader { bytes: &self.bytes[..end], offset: self.offset };
         let value = body(&mut inner, version)?;
+        assert!(inner.offset <= end, "a structure confines its reader");
         self.offset = end;
         Ok(value)
     }

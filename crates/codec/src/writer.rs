@@ -122,6 +122,7 @@ impl Writer {
 
     /// Overwrites four bytes that were written before.
     pub fn patch_u32(&mut self, at: usize, value: u32) {
+        assert!(at + 4 <= self.bytes.len(), "only bytes that were written can be overwritten");
         self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
     }
 }

@@ -21,11 +21,18 @@ pub use rules::{AddRuleError, RuleKind, SimpleRule};
 pub use swap::SwapError;
 pub use weights::WeightError;
 
+use crate::invariants;
 use crate::location::Location;
 use crate::map::CrushMap;
 use crate::rule::Rule;
 
 impl CrushMap {
+    /// Panics if the map contradicts itself: the invariants that this crate promises of every map that was
+    /// decoded or edited. Takes time proportional to the map.
+    pub fn check_invariants(&self) {
+        invariants::check(self);
+    }
+
     /// Creates a bucket without items that no other holds.
     pub fn add_bucket(&mut self, name: &str, type_id: u16) -> Result<i32, InsertError> {
         insert::add_bucket(self, name, type_id)

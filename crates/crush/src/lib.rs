@@ -20,6 +20,7 @@ mod decode;
 mod edit;
 mod encode;
 pub mod hash;
+mod invariants;
 mod location;
 mod logarithm;
 mod map;

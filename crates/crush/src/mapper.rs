@@ -82,6 +82,7 @@ impl CrushMap {
         };
         if rule.rule_type.is_msr() {
             msr::execute(search, rule, result_max, result);
+            assert!(result.len() <= result_max, "a rule gives no more devices than asked for");
             return;
         }
         for buffer in [&mut workspace.working, &mut workspace.chosen, &mut workspace.leaves] {
@@ -97,6 +98,7 @@ impl CrushMap {
             leaves: &mut workspace.leaves,
         };
         execution.run(rule, result);
+        assert!(result.len() <= result_max, "a rule gives no more devices than asked for");
     }
 }
 

@@ -57,7 +57,9 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(mut map) = CrushMap::decode(&mut Reader::new(&bytes)) {
+            map.check_invariants();
             exercise(&mut map);
+            map.check_invariants();
         }
     }
 

@@ -29,6 +29,7 @@ fn edits_leave_the_map_that_crushtool_leaves() {
             }
             before = unhex(expected);
             assert_eq!(outcome, Some(()), "{path:?}: {edit}");
+            map.check_invariants();
             let after: CrushMap = decode_all("map", &before)
                 .unwrap_or_else(|e| panic!("{path:?}: {edit}: {e} {map:?}"));
             if encode(&map) != encode(&after) {

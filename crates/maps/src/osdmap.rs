@@ -10,6 +10,7 @@ mod holds;
 mod incremental;
 mod incremental_decode;
 mod incremental_encode;
+mod invariants;
 mod map;
 mod osd;
 mod parts;
@@ -34,6 +35,12 @@ impl OsdMap {
     /// Makes this the map of the next epoch. A failed incremental changes nothing.
     pub fn apply(&mut self, inc: &Incremental) -> Result<(), ApplyError> {
         apply::apply(self, inc)
+    }
+
+    /// Panics if the map contradicts itself. Only for maps that a monitor of this project has made: a map
+    /// from outside may violate the rules. Takes time proportional to the map.
+    pub fn check_invariants(&self) {
+        invariants::check(self);
     }
 
     /// Features of the canonical encoding, whose checksum incrementals carry: those that all OSDs that may

@@ -34,6 +34,7 @@ pub(super) fn choose_firstn(
     chosen: &mut [i32],
     leaves: &mut [i32],
 ) -> usize {
+    assert_eq!(chosen.len(), leaves.len(), "each chosen item has room for its leaf");
     let level = Level { goal, tries: tries.choose, all: tries, r_base: 0 };
     let mut filled = 0;
     for replica in 0..goal.count {

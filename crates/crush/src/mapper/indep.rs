@@ -24,6 +24,7 @@ pub(super) fn choose_indep(
     chosen: &mut [i32],
     leaves: &mut [i32],
 ) -> usize {
+    assert_eq!(chosen.len(), leaves.len(), "each chosen item has room for its leaf");
     let len = chosen.len().min(goal.count as usize);
     let (chosen, leaves) = (&mut chosen[..len], &mut leaves[..len]);
     chosen.fill(ITEM_UNDEFINED);
@@ -48,6 +49,7 @@ pub(super) fn choose_indep(
             left -= 1;
         }
     }
+    assert!(left <= len, "a position is decided once");
     // The last rejected leaf stays, as in every implementation.
     for position in chosen.iter_mut().chain(leaves) {
         if *position == ITEM_UNDEFINED {

@@ -12,6 +12,7 @@ const LOG_ONE: u64 = 1 << 48;
 /// The item of `bucket`, which is not empty, for retry number `r`. `position` in the result
 /// selects the weight set.
 pub(super) fn select(search: &mut Search<'_>, bucket: &Bucket, r: u32, position: usize) -> i32 {
+    assert!(!bucket.items.is_empty(), "an empty bucket has nothing to choose");
     let x = search.x;
     match &bucket.weights {
         Weights::Straw2 { items } => select_straw2(search, bucket, items, r, position),

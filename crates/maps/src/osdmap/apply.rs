@@ -1,6 +1,7 @@
 //! Application of an incremental to the map of the epoch before.
 
 use super::encode::{canonical_features, checksum};
+use super::invariants;
 use super::{Incremental, Osd, OsdMap, OsdMapFlags, OsdState, WEIGHT_IN};
 use crate::Release;
 use codec::{DecodeError, decode_all};
@@ -275,6 +276,7 @@ fn set_or_remove(flags: &mut BTreeMap<i32, OsdState>, changes: &BTreeMap<i32, Os
 pub(super) fn seal(inc: &mut Incremental, base: &OsdMap) -> Result<OsdMap, ApplyError> {
     let mut next = base.clone();
     apply(&mut next, inc)?;
+    invariants::check_step(base, &next);
     inc.encode_features = canonical_features(&next);
     inc.full_crc = checksum(&next);
     Ok(next)

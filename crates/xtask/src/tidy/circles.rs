@@ -17,7 +17,6 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("msgr", 5),
     ("osd", 36),
     ("rados", 5),
-    ("rt", 2),
     ("sepiola", 44),
     ("sim", 42),
 ];
