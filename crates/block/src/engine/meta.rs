@@ -308,7 +308,7 @@ impl Meta {
 
     /// Takes over the tree of a durable checkpoint, which contains the frozen changes.
     pub fn install(&mut self, applied: &Applied) {
-        self.tree.install(applied);
+        self.tree.install(applied.root);
         self.retire_frozen();
     }
 

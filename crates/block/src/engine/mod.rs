@@ -16,6 +16,7 @@
 //! ```text
 //! mod        the stages of a store: opening, replay in parts, open
 //! opening    superblocks, replay, tail      windows  replay within the granted memory
+//! found      state that opening has found
 //! mounted    routes requests, completions and timers
 //! commits    queue, cleanups     queries  reads     checkpoint     dry_run
 //! volume     the owners that these share
@@ -39,6 +40,7 @@ mod effects;
 mod empty_ranges;
 mod execute;
 mod failure;
+mod found;
 mod inflight;
 mod io;
 mod journal;

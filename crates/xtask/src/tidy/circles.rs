@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Files of a room that lie in circles; a room that is not named has none. Lower the numbers when possible.
 const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("auth", 7),
-    ("block", 39),
     ("files", 14),
     ("host", 3),
     ("mon", 55),
