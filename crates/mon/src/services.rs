@@ -84,7 +84,7 @@ const COMMON: [Intake; 10] = [
     Intake { kind: wire::forward::ClockTold::KIND, via: Via::Here },
 ];
 
-/// What commands and health checks read besides the services' state.
+/// Facts that commands and health checks read besides the services' state.
 #[derive(Clone, Copy)]
 pub(crate) struct Core<'a> {
     pub identity: &'a Identity,
@@ -116,7 +116,7 @@ impl Services {
         CATALOGS.iter().for_each(|(id, _)| call(self.at(*id)));
     }
 
-    /// What commands and health checks read.
+    /// Facts that commands and health checks read.
     pub fn live<'a>(&'a self, core: Core<'a>) -> Live<'a> {
         Live {
             identity: core.identity,

@@ -1,4 +1,4 @@
-//! What commands and health checks read, for tests of them: nothing, unless a test sets it.
+//! Facts that commands and health checks read, for tests of them: none, unless a test sets it.
 
 use super::{Identity, Live, Operations, OsdWatch, PeerSummary, Skew, StoreTroubles};
 use crate::service_map::ServiceMap;

@@ -1,5 +1,5 @@
-//! Leading and following: the lease and the claim of leadership, and the requests that pass between a follower
-//! and the leader.
+//! Leading and following: the lease and the claim of leadership, and the requests that pass between a
+//! follower and the leader.
 
 use super::candidacy::Leased;
 use super::pipeline::{PATIENCE, Rejection};

@@ -17,8 +17,9 @@
 //! An answer that nothing need be changed is sent only if the store confirms that the state is the newest: a
 //! former leader may just have committed a change that this monitor has not received yet.
 //!
-//! [`Pipeline`] decides nothing and sends nothing: it keeps operations, transactions, tokens, and the failures
-//! of the store. Tokens grow, so that a completion tells whether its request is older than another one.
+//! [`Pipeline`] decides nothing and sends nothing: it keeps operations, transactions, tokens, and the
+//! failures of the store. Tokens grow, so that a completion tells whether its request is older than another
+//! one.
 
 mod queue;
 mod reading;

@@ -83,8 +83,8 @@ impl Proxies {
         Some((via, ForwardClosed { session }.encode(0)))
     }
 
-    /// Holds a message of another monitor's session, or its end, until this monitor has its revision. False if
-    /// the session has no proxy.
+    /// Holds a message of another monitor's session, or its end, until this monitor has its revision. False
+    /// if the session has no proxy.
     pub fn hold(
         &mut self,
         now: Time,

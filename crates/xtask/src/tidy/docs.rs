@@ -21,7 +21,7 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("interop", 48),
     ("maps", 40),
     ("mon", 72),
-    ("msgr", 57),
+    ("msgr", 54),
     ("nbd", 38),
     ("osd", 72),
     ("pg", 72),
