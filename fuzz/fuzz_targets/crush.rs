@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use codec::{Decode, Reader};
+use codec::{Decode, EncodeFor, Reader};
 use crush::{CrushMap, TreeView};
 use libfuzzer_sys::fuzz_target;
 
@@ -15,9 +15,9 @@ fuzz_target!(|bytes: &[u8]| {
     for rule in rules {
         map.do_rule(rule, 1, 4, &weights, map.choose_args_for(0));
     }
-    map.tree(&TreeView { shadows: true, ..TreeView::default() }, |_| true);
+    TreeView { shadows: true, ..TreeView::default() }.items(&map, |_| true);
     let mut w = codec::Writer::new();
-    map.encode(&mut w, types::features::SUPPORTED);
+    map.encode_for(&mut w, types::features::SUPPORTED);
     let again = CrushMap::decode(&mut Reader::new(w.as_slice()));
     assert!(again.is_ok(), "what was encoded decodes: {:?}", again.err());
 });

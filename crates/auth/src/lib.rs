@@ -2,22 +2,31 @@
 //!
 //! * [`crypto`]: keys and their ciphers.
 //! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
+//! * [`Acceptor`]: the tickets that are shown to a service.
+//! * [`Connector`]: the proofs of an entity in all sessions that it opens.
 //! * [`session`]: the ciphers of msgr2's secure mode.
 //! * [`keyring`]: keyring files.
+//! * [`METHOD_CEPHX`], [`MODE_SECURE`] and their like: numbers of methods and modes.
 //! * [`caps`]: the languages of capabilities, and the checks against them.
 //!
 //! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map: the messenger
 //! carries its payloads, and daemons call its checks.
 
+mod acceptor;
 pub mod caps;
 pub mod cephx;
+mod connector;
 pub mod crypto;
 pub mod keyring;
+mod method;
 pub mod session;
 
 #[cfg(test)]
 mod testing;
 
+pub use acceptor::{
+    AcceptFailure, Acceptance, Accepted, Acceptor, Presentation, connection_secret_length,
+};
 pub use caps::{
     ApplicationMetadata, CapsError, ClassCall, MdsCaps, MgrAccess, MgrCaps, MonAccess, MonCaps,
     OsdAccess, OsdCaps, Rwx,
@@ -31,8 +40,10 @@ pub use cephx::{
     SERVICES, ServerChallenge, ServerContext, ServerError, ServiceSecrets, ServiceTicket,
     ServiceTicketInfo, ServiceTicketRequest, TicketBlob,
 };
+pub use connector::{ConnectFailure, Connector, Identity, Towards};
 pub use crypto::{CryptoError, CryptoKey, Entropy, KeyTextError, KeyType, KeyUsage, open, seal};
 pub use keyring::{Keyring, KeyringError};
+pub use method::{METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE};
 pub use session::{
     BLOCK_LENGTH, CONNECTION_SECRET_LENGTH, SessionCipher, SessionCiphers, SessionError, Side,
     TAG_LENGTH,

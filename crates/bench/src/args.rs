@@ -22,6 +22,13 @@ pub enum Workload {
     Stability,
 }
 
+impl Workload {
+    /// True if it reads objects that an earlier run has left.
+    pub fn reads(self) -> bool {
+        matches!(self, Workload::Seq | Workload::Rand | Workload::Mixed)
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
     #[command(flatten)]

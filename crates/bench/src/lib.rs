@@ -20,7 +20,7 @@ mod series;
 mod stability;
 mod workload;
 
-use access::{ClusterArgs, Connection, DataDir};
+use access::Connection;
 pub use age::{Fill, Mix};
 use anyhow::{Context, Result, bail};
 pub use args::{BenchArgs, ImageBenchArgs, StabilityArgs, Workload};
@@ -58,7 +58,7 @@ fn measure(args: &BenchArgs) -> Result<()> {
     let mut connection = Connection::open(&args.pool.cluster)?;
     let pool = connection.pool(&args.pool.pool)?;
     let mut load = Load::new(&mut connection, pool, args, object_size)?;
-    let pids = daemon_pids(&args.daemon_pids, &args.pool.cluster);
+    let pids = process::daemon_pids(&args.daemon_pids, &args.pool.cluster);
     let knows_daemons = !pids.is_empty();
     let mut measurement =
         Measurement::new(args.load.seconds, args.load.report_every, pids, args.json);
@@ -136,17 +136,4 @@ impl Work for PoolWork<'_> {
     fn collect(&mut self, record: &mut dyn FnMut(Duration)) -> Result<()> {
         self.load.collect(self.connection, record)
     }
-}
-
-/// Processes whose CPU time counts as the daemons'.
-fn daemon_pids(named: &[u32], cluster: &ClusterArgs) -> Vec<u32> {
-    if !named.is_empty() {
-        return named.to_vec();
-    }
-    DataDir::new(&cluster.data.data).running().into_iter().collect()
-}
-
-/// True if a workload reads existing data.
-fn reads(workload: Workload) -> bool {
-    matches!(workload, Workload::Seq | Workload::Rand | Workload::Mixed)
 }

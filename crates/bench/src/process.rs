@@ -1,7 +1,16 @@
 //! CPU time and memory of processes, from the kernel's accounting.
 
+use access::{ClusterArgs, DataDir};
 use std::fs;
 use std::time::Duration;
+
+/// Processes whose CPU time counts as the daemons'.
+pub fn daemon_pids(named: &[u32], cluster: &ClusterArgs) -> Vec<u32> {
+    if !named.is_empty() {
+        return named.to_vec();
+    }
+    DataDir::new(&cluster.data.data).running().into_iter().collect()
+}
 
 /// User and system time of the living processes among `pids` so far, with all threads.
 pub fn cpu_time(pids: &[u32]) -> Duration {

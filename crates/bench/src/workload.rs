@@ -1,6 +1,5 @@
 //! A load on a pool: operations in flight and their generation.
 
-use super::reads;
 use crate::{BenchArgs, Workload};
 use access::Connection;
 use anyhow::{Context, Result, anyhow, bail};
@@ -70,8 +69,8 @@ impl Load {
             in_flight: BTreeMap::new(),
         };
         match args.load.objects {
-            Some(objects) if reads(args.workload) => load.objects = objects,
-            None if reads(args.workload) => load.objects = load.kept(connection)?,
+            Some(objects) if args.workload.reads() => load.objects = objects,
+            None if args.workload.reads() => load.objects = load.kept(connection)?,
             wanted => load.objects_wanted = wanted,
         }
         Ok(load)

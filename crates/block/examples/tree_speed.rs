@@ -64,7 +64,7 @@ fn main() {
         for page in applied.freed.iter().flat_map(|extent| extent.start..extent.end()) {
             device.remove(&page);
         }
-        tree.install(&applied);
+        tree.install(applied.root);
         space.commit();
         let keys = table.points.len() as f64;
         let root = applied.root.unwrap();

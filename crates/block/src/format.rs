@@ -1,8 +1,8 @@
 //! Formatting: the initial content of an empty store.
 
-use crate::device::{Device, Io, IoId};
+use crate::device::{BLOCK, Device, Io, IoId};
 use crate::log::{Counters, LogPoint};
-use crate::options::Options;
+use crate::options::{MEMORY_MIN, Options};
 use crate::superblock::{
     self, FastLabel, Features, GeometryError, MetadataSpace, OWNER_BYTES_MAX, PageBitmap,
     Superblock, layout,
@@ -37,7 +37,7 @@ pub fn format(
     if owner.len() > OWNER_BYTES_MAX {
         return Err(FormatError::Owner(owner.len()));
     }
-    options.check_memory()?;
+    check_memory(options)?;
     let geometry = layout(options.main_blocks, options.fast_blocks, log_blocks)?;
     let store = Uuid(store);
     let is_fast = options.fast_blocks > 0;
@@ -73,6 +73,22 @@ pub fn format(
         superblock.sequence += 1;
     }
     Ok(writes)
+}
+
+/// Checks that the memory suffices for formatting devices of this size.
+fn check_memory(options: &Options) -> Result<(), FormatError> {
+    let (needed, granted) = (options.memory_needed(), options.memory.max(MEMORY_MIN));
+    // The minimum always suffices for a small device.
+    if granted >= needed || options.memory_of_bitmap() < MEMORY_MIN {
+        return Ok(());
+    }
+    Err(FormatError::Memory {
+        device: options.main_blocks * BLOCK as u64,
+        bitmap: options.memory_of_bitmap(),
+        needed,
+        advised: options.memory_advised(),
+        granted,
+    })
 }
 
 /// Identity of the store on a device.

@@ -3,15 +3,20 @@
 //! `docs/internals/disk-format.md` describes the format, and why a crash at any moment loses
 //! nothing.
 //!
+//! Layers, each of which uses only those below it; no files use each other in a circle:
+//!
 //! ```text
-//! engine   transactions, queries, checkpoints, opening
-//! object   onodes, extent segments, reference counts            keys   of the tree
-//! slices   ids of a collection's objects, by hash
-//! table    changed metadata in memory     scan   over memory and tree
-//! tree     metadata on the device         space  free blocks
-//! log      the write-ahead log            superblock
-//! fsck     the offline check and repair   dump   metadata as text
-//! device   operations of devices          disk   simulated ones, with faults
+//! dump        metadata as text          disk     simulated devices, and a host for them
+//! engine      transactions, queries, checkpoints, opening; makes the repairs of fsck
+//! fsck        the offline check and repair
+//! format      the content of an empty store
+//! superblock  identity and layout       scan     over memory and tree
+//! log         the write-ahead log       options  devices and memory
+//! table       changed metadata in memory
+//! tree        metadata on the device    space    free blocks
+//! object      onodes, extent segments, reference counts
+//! keys        of the tree               slices   ids of a collection's objects, by hash
+//! device      operations of devices     checksum
 //! ```
 //!
 //! Invariants:

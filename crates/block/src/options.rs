@@ -1,7 +1,6 @@
 //! Options of a store: devices, memory and limits granted by the host.
 
 use crate::device::BLOCK;
-use crate::format::FormatError;
 use crate::space::BlockMap;
 
 /// Minimum memory in bytes: less may not hold the changes of one transaction.
@@ -54,22 +53,6 @@ impl Options {
     pub fn memory_needed(&self) -> u64 {
         let bitmap = self.memory_of_bitmap();
         bitmap + bitmap / 4 + MEMORY_MIN
-    }
-
-    /// Checks that the memory suffices for formatting devices of this size.
-    pub fn check_memory(&self) -> Result<(), FormatError> {
-        let (needed, granted) = (self.memory_needed(), self.memory.max(MEMORY_MIN));
-        // The minimum always suffices for a small device.
-        if granted >= needed || self.memory_of_bitmap() < MEMORY_MIN {
-            return Ok(());
-        }
-        Err(FormatError::Memory {
-            device: self.main_blocks * BLOCK as u64,
-            bitmap: self.memory_of_bitmap(),
-            needed,
-            advised: self.memory_advised(),
-            granted,
-        })
     }
 
     /// Recommended memory in bytes, of which the bitmap takes no more than a third.

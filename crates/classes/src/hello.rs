@@ -1,6 +1,7 @@
 //! Class `hello`: the example class, which client test suites call (`cls_hello`).
 
-use crate::{Class, Failure, Flags, Method, ObjectContext, Result};
+use crate::method::{Class, Flags, Method};
+use crate::object::{Failure, ObjectContext, Result};
 use bytes::Bytes;
 use types::Errno;
 

@@ -1,7 +1,8 @@
 //! Methods survive any input and any stored state without a panic.
 
+use crate::CLASSES;
+use crate::method::Method;
 use crate::test_object::TestObject;
-use crate::{CLASSES, Method};
 use bytes::Bytes;
 use proptest::prelude::*;
 

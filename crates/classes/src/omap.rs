@@ -1,6 +1,7 @@
 //! Typed values in an object's omap, for classes that keep their state there.
 
-use crate::{Failure, ObjectContext, Result, decode_stored};
+use crate::encoding::decode_stored;
+use crate::object::{Failure, ObjectContext, Result};
 use bytes::Bytes;
 use codec::{Decode, Encode};
 use std::collections::BTreeMap;

@@ -1,9 +1,8 @@
 //! Class `refcount`: named references to an object, which is removed with the last one (`cls_refcount`).
 
-use crate::{
-    Class, Failure, Flags, Method, ObjectContext, Result, decode_input, decode_stored,
-    encode_output,
-};
+use crate::encoding::{decode_input, decode_stored, encode_output};
+use crate::method::{Class, Flags, Method};
+use crate::object::{Failure, ObjectContext, Result};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer};
 use std::collections::{BTreeMap, BTreeSet};

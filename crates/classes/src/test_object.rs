@@ -1,7 +1,8 @@
 //! An object in memory, for the classes' tests. As in an OSD, reads see it as it was before the
 //! call, and a call that fails changes nothing.
 
-use crate::{Caller, Function, ObjectContext, OmapPage, Result};
+use crate::method::Function;
+use crate::object::{Caller, ObjectContext, OmapPage, Result};
 use bytes::Bytes;
 use codec::{Decode, Encode};
 use std::collections::BTreeMap;
@@ -67,8 +68,8 @@ impl TestObject {
                 self.state = std::mem::take(&mut self.next);
                 Ok(output)
             }
-            Err(crate::Failure::Errno(errno)) => Err(errno),
-            Err(crate::Failure::Missing) => panic!("everything is in memory"),
+            Err(crate::object::Failure::Errno(errno)) => Err(errno),
+            Err(crate::object::Failure::Missing) => panic!("everything is in memory"),
         }
     }
 

@@ -1,9 +1,8 @@
 //! Class `version`: a version number and tag of an object, with conditions (`cls_version`).
 
-use crate::{
-    Class, Failure, Flags, Method, ObjectContext, Result, decode_input, decode_stored,
-    encode_output,
-};
+use crate::encoding::{decode_input, decode_stored, encode_output};
+use crate::method::{Class, Flags, Method};
+use crate::object::{Failure, ObjectContext, Result};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer};
 use types::Errno;

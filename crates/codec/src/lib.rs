@@ -9,14 +9,14 @@
 //! * A [`Reader`] never reads outside its slice and never allocates more than the slice could hold.
 //! * Every [`DecodeError`] names the field and the offset at which decoding stopped.
 
+#![warn(missing_docs)]
+
 mod error;
 mod reader;
 mod traits;
 mod writer;
 
-pub use error::{DecodeError, DecodeErrorKind};
+pub use error::{DecodeError, DecodeErrorKind, Result};
 pub use reader::Reader;
-pub use traits::{Decode, Encode, decode_all, encode_to_bytes, encode_with_capacity};
+pub use traits::{Decode, Encode, EncodeFor, decode_all, encode_to_bytes, encode_with_capacity};
 pub use writer::Writer;
-
-pub type Result<T, E = DecodeError> = std::result::Result<T, E>;

@@ -1,6 +1,6 @@
 //! A bounded cursor over received bytes.
 
-use crate::{Decode, DecodeError, DecodeErrorKind, Result};
+use crate::error::{DecodeError, DecodeErrorKind, Result};
 
 /// Reads Ceph primitives from a slice. Copying a `Reader` is cheap and remembers its place.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +11,7 @@ pub struct Reader<'a> {
 
 macro_rules! integer {
     ($name:ident, $type:ty) => {
+        #[doc = concat!("The next little-endian `", stringify!($type), "`.")]
         pub fn $name(&mut self, field: &'static str) -> Result<$type> {
             let raw = self.take(field, size_of::<$type>())?;
             Ok(<$type>::from_le_bytes(raw.try_into().expect("take returned the asked size")))
@@ -19,26 +20,33 @@ macro_rules! integer {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader at the beginning of `bytes`; offsets in its errors count from there.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes, offset: 0 }
     }
 
+    /// Bytes that were read so far.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
+    /// Bytes that are left, up to the end of the slice or of the structure that confines the reader.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.offset
     }
 
+    /// True if no byte is left.
     pub fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
 
+    /// An error at this place.
     pub fn error(&self, field: &'static str, kind: DecodeErrorKind) -> DecodeError {
         DecodeError { field, offset: self.offset, kind }
     }
 
+    /// The error for a value that this field cannot have. Take it from a copy of the reader from before the
+    /// field, so that the offset is the field's.
     pub fn invalid(&self, field: &'static str, value: u64) -> DecodeError {
         self.error(field, DecodeErrorKind::InvalidValue { value })
     }
@@ -51,13 +59,16 @@ impl<'a> Reader<'a> {
         }
         let start = self.offset;
         self.offset += count;
+        debug_assert!(self.offset <= self.bytes.len(), "a reader stays in its slice");
         Ok(&self.bytes[start..self.offset])
     }
 
+    /// The next `N` bytes, without a length.
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N]> {
         Ok(self.take(field, N)?.try_into().expect("take returned the asked size"))
     }
 
+    /// Ignores the next `count` bytes.
     pub fn skip(&mut self, field: &'static str, count: usize) -> Result<()> {
         self.take(field, count).map(|_| ())
     }
@@ -83,6 +94,7 @@ impl<'a> Reader<'a> {
         Ok(self.u8(field)? != 0)
     }
 
+    /// The next IEEE 754 double, little-endian.
     pub fn f64(&mut self, field: &'static str) -> Result<f64> {
         Ok(f64::from_bits(self.u64(field)?))
     }
@@ -105,16 +117,15 @@ impl<'a> Reader<'a> {
         self.take(field, length)
     }
 
+    /// UTF-8 text behind a 32-bit length; other bytes are an error.
     pub fn string(&mut self, field: &'static str) -> Result<String> {
         let at = *self;
         let raw = self.blob(field)?;
         String::from_utf8(raw.to_vec()).map_err(|_| at.error(field, DecodeErrorKind::NotUtf8))
     }
 
-    pub fn value<T: Decode>(&mut self) -> Result<T> {
-        T::decode(self)
-    }
-
+    /// A container: a 32-bit count, then the elements, each read by `element`. See [`Reader::count`] for
+    /// the bound of memory.
     pub fn list<T>(
         &mut self,
         field: &'static str,
@@ -151,6 +162,7 @@ impl<'a> Reader<'a> {
         let end = self.offset + length;
         let mut inner = Reader { bytes: &self.bytes[..end], offset: self.offset };
         let value = body(&mut inner, version)?;
+        assert!(inner.offset <= end, "a structure confines its reader");
         self.offset = end;
         Ok(value)
     }

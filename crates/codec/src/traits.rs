@@ -1,17 +1,42 @@
 //! `Encode` and `Decode`, and their meaning for primitives and containers.
 
-use crate::{Reader, Result, Writer};
+use crate::error::Result;
+use crate::reader::Reader;
+use crate::writer::Writer;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value with one encoding. Values whose encoding depends on the reader's features have
-/// methods of their own that take them.
+/// A value with one encoding. See [`EncodeFor`] for values that have several.
 pub trait Encode {
+    /// Appends the value.
     fn encode(&self, w: &mut Writer);
 }
 
+/// A value whose encoding depends on the features of the peer that will read it (`CEPH_FEATURE_*`).
+pub trait EncodeFor {
+    /// Appends the value as a peer with these features expects it.
+    fn encode_for(&self, w: &mut Writer, features: u64);
+}
+
+/// A value that can be read from its encoding. Bytes come from peers and disks: a decoder panics on none,
+/// and bounds what it allocates by the bytes that are there.
 pub trait Decode: Sized {
+    /// Reads the value; on an error the reader's place is unspecified.
     fn decode(r: &mut Reader<'_>) -> Result<Self>;
+}
+
+impl Reader<'_> {
+    /// The next value, in the encoding of its type.
+    pub fn value<T: Decode>(&mut self) -> Result<T> {
+        T::decode(self)
+    }
+}
+
+impl Writer {
+    /// Appends a value in the encoding of its type.
+    pub fn value<T: Encode + ?Sized>(&mut self, value: &T) {
+        value.encode(self);
+    }
 }
 
 /// Decodes a value that must fill `bytes` entirely.
@@ -22,6 +47,7 @@ pub fn decode_all<T: Decode>(what: &'static str, bytes: &[u8]) -> Result<T> {
     Ok(value)
 }
 
+/// The encoding as bytes of their own.
 pub fn encode_to_bytes<T: Encode + ?Sized>(value: &T) -> Bytes {
     encode_with_capacity(value, 0)
 }

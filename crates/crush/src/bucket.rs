@@ -272,6 +272,15 @@ fn tree_nodes(weights: &[u32]) -> Vec<u32> {
     nodes
 }
 
+/// Slot of `bucket`; `None` for devices.
+pub(crate) fn slot(bucket: i32) -> Option<usize> {
+    usize::try_from(-1 - i64::from(bucket)).ok()
+}
+
+pub(crate) fn bucket_id(slot: usize) -> i32 {
+    -1 - slot as i32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 //! Balancers use them to correct placement without touching the weights that people see. A set
 //! belongs to a pool id, or to all pools without one of their own ([`DEFAULT_CHOOSE_ARGS`]).
 
-use crate::map::{bucket_id, slot};
+use crate::bucket::{bucket_id, slot};
 use std::collections::BTreeMap;
 
 /// The key of the set for pools that have none (`CrushWrapper::DEFAULT_CHOOSE_ARGS`).

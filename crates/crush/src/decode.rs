@@ -3,11 +3,12 @@
 //! Older writers stop earlier: each group of fields behind the names may be missing, and what is
 //! missing has its legacy value. Whatever could lead the mapper astray is refused.
 
+use crate::bucket::bucket_id;
 use crate::bucket::{Algorithm, Bucket, Weights, tree_nodes_len};
 use crate::choose_args::{ChooseArg, ChooseArgMap};
 use crate::encode::MAGIC;
 use crate::hash::HASH_RJENKINS1;
-use crate::map::{CrushMap, bucket_id};
+use crate::map::CrushMap;
 use crate::names::Names;
 use crate::rule::{Op, RULES_MAX, Rule, RuleType, Step};
 use crate::tunables::Tunables;

@@ -3,113 +3,181 @@
 //! The results equal Ceph's, bucket ids included: new buckets take the first vacant slot, and shadow trees
 //! are rebuilt with their former ids after each change of the tree.
 
+mod buckets;
 mod classes;
 mod insert;
-mod location;
 mod remove;
 mod rename;
 mod rules;
+mod shadows;
 mod swap;
 mod weights;
 
 pub use classes::ClassError;
 pub use insert::InsertError;
-pub use location::{Location, ParseLocationError};
 pub use remove::RemoveError;
 pub use rename::RenameError;
 pub use rules::{AddRuleError, RuleKind, SimpleRule};
 pub use swap::SwapError;
 pub use weights::WeightError;
 
-use crate::Algorithm;
-use crate::bucket::{Bucket, BucketError};
-use crate::choose_args::ChooseArg;
-use crate::map::{CrushMap, bucket_id, slot};
-
-/// Slots of the first bucket table; it doubles when it is full.
-const SLOTS_MIN: usize = 8;
+use crate::invariants;
+use crate::location::Location;
+use crate::map::CrushMap;
+use crate::rule::Rule;
 
 impl CrushMap {
-    /// Runs an edit that either succeeds or changes nothing.
-    fn atomically<T, E>(
+    /// Panics if the map contradicts itself: the invariants that this crate promises of every map that was
+    /// decoded or edited. Takes time proportional to the map.
+    pub fn check_invariants(&self) {
+        invariants::check(self);
+    }
+
+    /// Creates a bucket without items that no other holds.
+    pub fn add_bucket(&mut self, name: &str, type_id: u16) -> Result<i32, InsertError> {
+        insert::add_bucket(self, name, type_id)
+    }
+
+    /// Adds an item at `location`, creating those of its buckets that do not exist
+    /// (`CrushWrapper::insert_item`).
+    pub fn insert_item(
         &mut self,
-        edit: impl FnOnce(&mut CrushMap) -> Result<T, E>,
-    ) -> Result<T, E> {
-        let mut copy = self.clone();
-        let outcome = edit(&mut copy)?;
-        *self = copy;
-        Ok(outcome)
+        item: i32,
+        weight: u32,
+        name: &str,
+        location: &Location,
+    ) -> Result<(), InsertError> {
+        insert::insert_item(self, item, weight, name, location)
     }
 
-    /// Updates everything that is derived from the tree; called after each change.
-    fn settle(&mut self) {
-        self.rebuild_shadows();
-        self.finalize();
+    /// Adds an item, moves it to `location`, or brings its weight and name up to date there;
+    /// whether anything changed (`CrushWrapper::update_item`).
+    pub fn update_item(
+        &mut self,
+        item: i32,
+        weight: u32,
+        name: &str,
+        location: &Location,
+    ) -> Result<bool, InsertError> {
+        insert::update_item(self, item, weight, name, location)
     }
 
-    fn first_vacant_slot(&self) -> usize {
-        self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len())
+    /// Adds a device, or moves it to `location` with the weight it has; whether anything changed.
+    pub fn create_or_move_item(
+        &mut self,
+        item: i32,
+        weight: u32,
+        name: &str,
+        location: &Location,
+    ) -> Result<bool, InsertError> {
+        insert::create_or_move_item(self, item, weight, name, location)
     }
 
-    /// Puts a bucket without items into a vacant slot.
-    fn place_bucket(&mut self, slot: usize, type_id: u16, algorithm: Algorithm) -> i32 {
-        while slot >= self.buckets.len() {
-            self.buckets.resize((2 * self.buckets.len()).max(SLOTS_MIN), None);
-        }
-        let id = bucket_id(slot);
-        debug_assert!(self.buckets[slot].is_none());
-        self.buckets[slot] = Some(Bucket::new(id, type_id, algorithm));
-        id
+    /// Moves a bucket with all that is below it.
+    pub fn move_bucket(&mut self, bucket: i32, location: &Location) -> Result<(), InsertError> {
+        insert::move_bucket(self, bucket, location)
     }
 
-    /// Removes a bucket with its names, classes and replacement weights.
-    fn drop_bucket(&mut self, id: i32) {
-        let Some(slot) = slot(id).filter(|&slot| slot < self.buckets.len()) else { return };
-        self.buckets[slot] = None;
-        self.names.remove(id);
-        self.shadows.remove(&id);
-        self.item_classes.remove(&id);
-        self.choose_args.values_mut().for_each(|map| {
-            map.args.remove(&slot);
-        });
+    /// Puts a bucket into a further place.
+    pub fn link_bucket(&mut self, bucket: i32, location: &Location) -> Result<(), InsertError> {
+        insert::link_bucket(self, bucket, location)
     }
 
-    /// Adds an item to an existing bucket and to its replacement weights.
-    fn bucket_add_item(&mut self, bucket: i32, item: i32, weight: u32) -> Result<(), BucketError> {
-        let straw_version = self.tunables.straw_calc_version;
-        let holder = self.bucket_mut(bucket).expect("the caller looked it up");
-        holder.add_item(item, weight, straw_version)?;
-        let args = self.choose_args.values_mut().filter_map(|map| map.arg_mut(bucket));
-        args.for_each(|arg| arg.push(item, weight));
-        Ok(())
+    /// Removes `item` from every bucket and deletes it. Buckets must be empty.
+    pub fn remove_item(&mut self, item: i32) -> Result<(), RemoveError> {
+        remove::remove_item(self, item)
     }
 
-    /// Takes one instance of `item` out of `bucket`, weight first so that all ancestors follow.
-    fn bucket_remove_item(&mut self, bucket: i32, item: i32) {
-        // Decreasing weights overflow only where ancestors' weights were inconsistent; those stay so.
-        self.adjust_in_bucket(item, 0, bucket, true).ok();
-        let straw_version = self.tunables.straw_calc_version;
-        let Some(holder) = self.bucket_mut(bucket) else { return };
-        let Some(position) = holder.position(item) else { return };
-        holder.remove_item(position, straw_version);
-        let args = self.choose_args.values_mut().filter_map(|map| map.arg_mut(bucket));
-        args.for_each(|arg| arg.remove(position));
+    /// Removes `item` from every bucket. A bucket and everything below it stay in the map; a device loses its
+    /// name but keeps its class, for when it returns.
+    pub fn unlink_item(&mut self, item: i32) -> Result<(), RemoveError> {
+        remove::unlink_item(self, item)
     }
 
-    /// Gives a new straw2 bucket replacement weights, its own, in every set.
-    fn init_choose_args(&mut self, bucket: i32) {
-        let holder = self.bucket(bucket).filter(|b| b.algorithm() == Algorithm::Straw2);
-        let (Some(slot), Some(holder)) = (slot(bucket), holder) else { return };
-        let weights = holder.item_weights();
-        for map in self.choose_args.values_mut() {
-            let weight_sets = vec![weights.clone(); map.positions()];
-            map.args.insert(slot, ChooseArg { weight_sets, ids: Vec::new() });
-        }
+    /// [`CrushMap::remove_item`], limited to `ancestor` and buckets below it; items held elsewhere stay
+    /// there.
+    pub fn remove_item_under(&mut self, item: i32, ancestor: i32) -> Result<(), RemoveError> {
+        remove::remove_item_under(self, item, ancestor)
     }
 
-    /// Buckets that hold `item`, in slot order.
-    fn holders(&self, item: i32) -> Vec<i32> {
-        let holders = self.buckets().filter(|bucket| bucket.items.contains(&item));
-        holders.map(|bucket| bucket.id).collect()
+    /// [`CrushMap::unlink_item`], but only from `ancestor` and buckets below it.
+    pub fn unlink_item_under(&mut self, item: i32, ancestor: i32) -> Result<(), RemoveError> {
+        remove::unlink_item_under(self, item, ancestor)
+    }
+
+    /// Sets the weight of `item` in all its buckets; returns their number.
+    pub fn set_item_weight(&mut self, item: i32, weight: u32) -> Result<usize, WeightError> {
+        weights::set_item_weight(self, item, weight)
+    }
+
+    /// Sets the weight of all devices below `root`; returns the number of places.
+    pub fn set_subtree_weight(&mut self, root: i32, weight: u32) -> Result<usize, WeightError> {
+        weights::set_subtree_weight(self, root, weight)
+    }
+
+    /// Makes every bucket weigh what its items weigh, bottom up (`CrushWrapper::reweight`).
+    pub fn reweight(&mut self) -> Result<(), WeightError> {
+        weights::reweight(self)
+    }
+
+    /// Gives a device a class; true if that changed anything.
+    pub fn set_device_class(&mut self, device: i32, class: &str) -> Result<bool, ClassError> {
+        classes::set_device_class(self, device, class)
+    }
+
+    /// Removes a device's class; true if it had one.
+    pub fn remove_device_class(&mut self, device: i32) -> Result<bool, ClassError> {
+        classes::remove_device_class(self, device)
+    }
+
+    /// Gives all devices below `root` a class, whichever they had.
+    pub fn set_subtree_class(&mut self, root: i32, class: &str) -> Result<(), ClassError> {
+        classes::set_subtree_class(self, root, class)
+    }
+
+    /// Adds a class without devices, which lasts until the tree is next edited, or finds it.
+    pub fn add_class(&mut self, name: &str) -> Result<i32, ClassError> {
+        classes::add_class(self, name)
+    }
+
+    /// Removes a class from all its devices; the class itself goes unless a rule needs it.
+    pub fn remove_class(&mut self, class: i32) {
+        classes::remove_class(self, class)
+    }
+
+    /// Renames a bucket and its shadows.
+    pub fn rename_bucket(&mut self, source: &str, target: &str) -> Result<(), RenameError> {
+        rename::rename_bucket(self, source, target)
+    }
+
+    /// Renames a rule; its id stays.
+    pub fn rename_rule(&mut self, source: &str, target: &str) -> Result<(), RenameError> {
+        rename::rename_rule(self, source, target)
+    }
+
+    /// Renames a device class, and with it the shadow buckets of that class.
+    pub fn rename_class(&mut self, source: &str, target: &str) -> Result<(), RenameError> {
+        rename::rename_class(self, source, target)
+    }
+
+    /// Exchanges names and items of two buckets. Their ids stay where they are linked, so each takes the
+    /// other's place in the tree; the weights of all buckets above are updated.
+    pub fn swap_buckets(&mut self, one: i32, other: i32) -> Result<(), SwapError> {
+        swap::swap_buckets(self, one, other)
+    }
+
+    /// Adds a rule under the first free id, which it returns.
+    pub fn add_simple_rule(&mut self, simple: &SimpleRule<'_>) -> Result<u32, AddRuleError> {
+        rules::add_simple_rule(self, simple)
+    }
+
+    /// Adds a rule under the first free id, which it returns.
+    pub fn add_rule(&mut self, name: &str, rule: Rule) -> Result<u32, AddRuleError> {
+        rules::add_rule(self, name, rule)
+    }
+
+    /// Removes a rule; true if it existed. Classes that only it used are removed as well.
+    pub fn remove_rule(&mut self, id: u32) -> bool {
+        rules::remove_rule(self, id)
     }
 }

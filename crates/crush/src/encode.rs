@@ -9,7 +9,7 @@ use crate::hash::HASH_RJENKINS1;
 use crate::map::CrushMap;
 use crate::names::Names;
 use crate::rule::Rule;
-use codec::Writer;
+use codec::{EncodeFor, Writer};
 use types::features;
 
 pub(crate) const MAGIC: u32 = 0x0001_0000;
@@ -18,14 +18,13 @@ pub(crate) const MAGIC: u32 = 0x0001_0000;
 const ANY_MIN_SIZE: u8 = 1;
 const ANY_MAX_SIZE: u8 = 100;
 
-impl CrushMap {
-    /// Writes the map for a peer with these `features`.
-    pub fn encode(&self, w: &mut Writer, features: u64) {
+impl EncodeFor for CrushMap {
+    fn encode_for(&self, w: &mut Writer, features: u64) {
         w.u32(MAGIC);
         w.i32(self.buckets.len() as i32);
         w.u32(self.rules.len() as u32);
         w.i32(self.max_devices);
-        let substitute = self.weights_for_old_peer(features);
+        let substitute = weights_for_old_peer(self, features);
         for bucket in &self.buckets {
             match bucket {
                 None => w.u32(0),
@@ -39,56 +38,56 @@ impl CrushMap {
             }
         }
         [&self.types, &self.names, &self.rule_names].into_iter().for_each(|names| names.encode(w));
-        self.encode_tunables(w, features);
+        encode_tunables(self, w, features);
         if features::has(features, features::SERVER_LUMINOUS) {
-            self.encode_classes(w);
-            self.encode_choose_args(w);
+            encode_classes(self, w);
+            encode_choose_args(self, w);
         }
         if features::has(features, features::CRUSH_MSR) {
             w.u32(self.tunables.msr_descents);
             w.u32(self.tunables.msr_collision_tries);
         }
     }
+}
 
-    /// A peer that does not know choose args sees the default set's weights as the real ones,
-    /// provided that they can stand in: one set only, with one position.
-    fn weights_for_old_peer(&self, features: u64) -> Option<&ChooseArgMap> {
-        if features::has(features, features::CRUSH_CHOOSE_ARGS) || self.choose_args.len() != 1 {
-            return None;
-        }
-        let map = self.choose_args.get(&DEFAULT_CHOOSE_ARGS)?;
-        map.iter().all(|(_, arg)| arg.weight_sets.len() == 1 && arg.ids.is_empty()).then_some(map)
+/// A peer that does not know choose args sees the default set's weights as the real ones,
+/// provided that they can stand in: one set only, with one position.
+fn weights_for_old_peer(crush: &CrushMap, features: u64) -> Option<&ChooseArgMap> {
+    if features::has(features, features::CRUSH_CHOOSE_ARGS) || crush.choose_args.len() != 1 {
+        return None;
     }
+    let map = crush.choose_args.get(&DEFAULT_CHOOSE_ARGS)?;
+    map.iter().all(|(_, arg)| arg.weight_sets.len() == 1 && arg.ids.is_empty()).then_some(map)
+}
 
-    fn encode_tunables(&self, w: &mut Writer, features: u64) {
-        let tunables = &self.tunables;
-        w.u32(tunables.choose_local_tries);
-        w.u32(tunables.choose_local_fallback_tries);
-        w.u32(tunables.choose_total_tries);
-        w.u32(tunables.chooseleaf_descend_once);
-        w.u8(tunables.chooseleaf_vary_r);
-        w.u8(tunables.straw_calc_version);
-        w.u32(tunables.allowed_bucket_algs);
-        if features::has(features, features::CRUSH_TUNABLES5) {
-            w.u8(tunables.chooseleaf_stable);
-        }
+fn encode_tunables(crush: &CrushMap, w: &mut Writer, features: u64) {
+    let tunables = &crush.tunables;
+    w.u32(tunables.choose_local_tries);
+    w.u32(tunables.choose_local_fallback_tries);
+    w.u32(tunables.choose_total_tries);
+    w.u32(tunables.chooseleaf_descend_once);
+    w.u8(tunables.chooseleaf_vary_r);
+    w.u8(tunables.straw_calc_version);
+    w.u32(tunables.allowed_bucket_algs);
+    if features::has(features, features::CRUSH_TUNABLES5) {
+        w.u8(tunables.chooseleaf_stable);
     }
+}
 
-    fn encode_classes(&self, w: &mut Writer) {
-        w.value(&self.item_classes);
-        self.class_names.encode(w);
-        w.value(&self.shadows);
-    }
+fn encode_classes(crush: &CrushMap, w: &mut Writer) {
+    w.value(&crush.item_classes);
+    crush.class_names.encode(w);
+    w.value(&crush.shadows);
+}
 
-    fn encode_choose_args(&self, w: &mut Writer) {
-        w.count(self.choose_args.len());
-        for (&pool, map) in &self.choose_args {
-            w.i64(pool);
-            w.count(map.args.len());
-            for (&slot, arg) in &map.args {
-                w.u32(slot as u32);
-                arg.encode(w);
-            }
+fn encode_choose_args(crush: &CrushMap, w: &mut Writer) {
+    w.count(crush.choose_args.len());
+    for (&pool, map) in &crush.choose_args {
+        w.i64(pool);
+        w.count(map.args.len());
+        for (&slot, arg) in &map.args {
+            w.u32(slot as u32);
+            arg.encode(w);
         }
     }
 }

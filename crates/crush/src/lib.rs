@@ -20,11 +20,13 @@ mod decode;
 mod edit;
 mod encode;
 pub mod hash;
+mod invariants;
+mod location;
 mod logarithm;
 mod map;
 mod mapper;
 mod names;
-mod requirements;
+pub mod requirements;
 mod rule;
 mod straw;
 mod tree;
@@ -35,12 +37,14 @@ pub mod weight;
 pub use bucket::{Algorithm, Bucket, BucketError};
 pub use choose_args::{ChooseArg, ChooseArgMap, DEFAULT_CHOOSE_ARGS};
 pub use edit::{
-    AddRuleError, ClassError, InsertError, Location, ParseLocationError, RemoveError, RenameError,
-    RuleKind, SimpleRule, SwapError, WeightError,
+    AddRuleError, ClassError, InsertError, RemoveError, RenameError, RuleKind, SimpleRule,
+    SwapError, WeightError,
 };
+pub use location::{Location, ParseLocationError};
 pub use logarithm::crush_ln;
-pub use map::{CrushMap, is_valid_name};
+pub use map::CrushMap;
 pub use mapper::Workspace;
+pub use names::is_valid_name;
 pub use rule::{Op, RULES_MAX, Rule, RuleType, Step};
 pub use tree::{TreeItem, TreeView};
 pub use tunables::{Profile, Tunables};

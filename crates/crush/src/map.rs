@@ -1,11 +1,12 @@
 //! The map and queries of it.
 
-use crate::bucket::Bucket;
+use crate::TYPE_DEVICE;
+use crate::bucket::{Bucket, slot};
 use crate::choose_args::{ChooseArgMap, DEFAULT_CHOOSE_ARGS};
-use crate::names::Names;
+use crate::location::Location;
+use crate::names::{Names, is_valid_name};
 use crate::rule::Rule;
 use crate::tunables::Tunables;
-use crate::{TYPE_DEVICE, edit::Location};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// `CrushWrapper`: buckets, rules, tunables, and the names of all of them.
@@ -42,26 +43,10 @@ const DEFAULT_TYPES: [&str; 12] = [
     "root",
 ];
 
-/// True if `name` may name an item or a type. Names of shadow buckets contain a character that is not
-/// allowed.
-pub fn is_valid_name(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    !name.is_empty() && name.bytes().all(allowed)
-}
-
 impl Default for CrushMap {
     fn default() -> Self {
         CrushMap::new()
     }
-}
-
-/// Slot of `bucket`; `None` for devices.
-pub(crate) fn slot(bucket: i32) -> Option<usize> {
-    usize::try_from(-1 - i64::from(bucket)).ok()
-}
-
-pub(crate) fn bucket_id(slot: usize) -> i32 {
-    -1 - slot as i32
 }
 
 impl CrushMap {

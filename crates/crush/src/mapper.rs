@@ -8,20 +8,15 @@ mod firstn;
 mod indep;
 mod msr;
 mod permutation;
+mod search;
 mod select;
 
+use crate::ITEM_NONE;
 use crate::choose_args::ChooseArgMap;
 use crate::map::CrushMap;
 use crate::rule::{Op, Rule, Step};
-use crate::{Bucket, ITEM_NONE, hash};
 use permutation::Permutations;
-
-/// A position that is not decided yet (`CRUSH_ITEM_UNDEF`); only used within this module.
-const ITEM_UNDEFINED: i32 = 0x7fff_fffe;
-
-/// Items that one execution may examine. Sound maps stay below by orders of magnitude; a rule
-/// with absurd tries stops here with what it has.
-const EXAMINED_MAX: u64 = 1 << 23;
+use search::{Goal, Search, Tries};
 
 /// Buffers that outlive one execution, so that mapping many inputs allocates nothing.
 #[derive(Debug, Default)]
@@ -87,6 +82,7 @@ impl CrushMap {
         };
         if rule.rule_type.is_msr() {
             msr::execute(search, rule, result_max, result);
+            assert!(result.len() <= result_max, "a rule gives no more devices than asked for");
             return;
         }
         for buffer in [&mut workspace.working, &mut workspace.chosen, &mut workspace.leaves] {
@@ -102,82 +98,8 @@ impl CrushMap {
             leaves: &mut workspace.leaves,
         };
         execution.run(rule, result);
+        assert!(result.len() <= result_max, "a rule gives no more devices than asked for");
     }
-}
-
-/// Common input of all choices of one execution.
-struct Search<'a> {
-    map: &'a CrushMap,
-    x: u32,
-    weights: &'a [u32],
-    choose_args: Option<&'a ChooseArgMap>,
-    permutations: &'a mut Permutations,
-    has_rejected: &'a mut bool,
-    examined: u64,
-}
-
-/// Numbers of tries, and the way in which retries differ.
-#[derive(Clone, Copy)]
-struct Tries {
-    choose: u32,
-    /// For the search below a chosen bucket; zero if the rule does not set it.
-    leaf: u32,
-    local: u32,
-    local_fallback: u32,
-    descend_once: bool,
-    vary_r: u32,
-    stable: bool,
-}
-
-impl Tries {
-    fn of(map: &CrushMap) -> Self {
-        let tunables = &map.tunables;
-        Tries {
-            // The tunable counts retries.
-            choose: tunables.choose_total_tries.saturating_add(1),
-            leaf: 0,
-            local: tunables.choose_local_tries,
-            local_fallback: tunables.choose_local_fallback_tries,
-            descend_once: tunables.chooseleaf_descend_once != 0,
-            vary_r: tunables.chooseleaf_vary_r.into(),
-            stable: tunables.chooseleaf_stable != 0,
-        }
-    }
-
-    /// Applies a step that sets one of the numbers. Values out of range are ignored.
-    fn set(&mut self, step: &Step) {
-        let Ok(value) = u32::try_from(step.arg1) else { return };
-        match step.op {
-            Op::SET_CHOOSE_TRIES if value > 0 => self.choose = value,
-            Op::SET_CHOOSELEAF_TRIES if value > 0 => self.leaf = value,
-            Op::SET_CHOOSE_LOCAL_TRIES => self.local = value,
-            Op::SET_CHOOSE_LOCAL_FALLBACK_TRIES => self.local_fallback = value,
-            Op::SET_CHOOSELEAF_VARY_R => self.vary_r = value,
-            Op::SET_CHOOSELEAF_STABLE => self.stable = value != 0,
-            _ => {}
-        }
-    }
-
-    fn leaf_firstn(&self) -> u32 {
-        match self.leaf {
-            0 if self.descend_once => 1,
-            0 => self.choose,
-            tries => tries,
-        }
-    }
-
-    fn leaf_indep(&self) -> u32 {
-        self.leaf.max(1)
-    }
-}
-
-/// Goal of a choose step.
-#[derive(Clone, Copy)]
-struct Goal {
-    count: u32,
-    type_id: i32,
-    /// Whether a device below each chosen bucket is wanted instead of the bucket.
-    leaf: bool,
 }
 
 /// A rule's state between steps. The three buffers are `result_max` long.
@@ -237,9 +159,9 @@ impl Execution<'_> {
             let chosen = &mut self.chosen[filled..];
             let leaves = &mut self.leaves[filled..];
             filled += if firstn {
-                self.search.choose_firstn(start, goal, &self.tries, chosen, leaves)
+                firstn::choose_firstn(&mut self.search, start, goal, &self.tries, chosen, leaves)
             } else {
-                self.search.choose_indep(start, goal, &self.tries, chosen, leaves)
+                indep::choose_indep(&mut self.search, start, goal, &self.tries, chosen, leaves)
             };
         }
         if leaf {
@@ -254,23 +176,4 @@ impl Execution<'_> {
 fn wanted(argument: i32, result_max: usize) -> Option<u32> {
     let count = i64::from(argument) + if argument <= 0 { result_max as i64 } else { 0 };
     u32::try_from(count).ok().filter(|&count| count > 0)
-}
-
-impl Search<'_> {
-    /// Counts items that are about to be examined; false above the bound.
-    fn charge(&mut self, bucket: &Bucket) -> bool {
-        self.examined += 1 + bucket.items().len() as u64;
-        self.examined <= EXAMINED_MAX
-    }
-
-    /// True if `device` is out, fully or, for this input, by its weight (`is_out`).
-    fn is_out(&mut self, device: i32) -> bool {
-        let is_out = match usize::try_from(device).ok().and_then(|index| self.weights.get(index)) {
-            None | Some(0) => true,
-            Some(&weight) if weight >= crate::weight::WEIGHT_ONE => false,
-            Some(&weight) => hash::hash2(self.x, device as u32) & 0xffff >= weight,
-        };
-        *self.has_rejected |= is_out;
-        is_out
-    }
 }

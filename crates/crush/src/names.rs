@@ -75,6 +75,13 @@ impl FromIterator<(i32, String)> for Names {
     }
 }
 
+/// True if `name` may name an item or a type. Names of shadow buckets contain a character that is not
+/// allowed.
+pub fn is_valid_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

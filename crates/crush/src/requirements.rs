@@ -33,71 +33,67 @@ impl Tunables {
     }
 }
 
-impl CrushMap {
-    /// True if there are rules that keep positions or set tries.
-    pub fn has_v2_rules(&self) -> bool {
-        self.uses(&[
-            Op::CHOOSE_INDEP,
-            Op::CHOOSELEAF_INDEP,
-            Op::SET_CHOOSE_TRIES,
-            Op::SET_CHOOSELEAF_TRIES,
-        ])
-    }
+/// True if there are rules that keep positions or set tries.
+fn has_v2_rules(crush: &CrushMap) -> bool {
+    uses(
+        crush,
+        &[Op::CHOOSE_INDEP, Op::CHOOSELEAF_INDEP, Op::SET_CHOOSE_TRIES, Op::SET_CHOOSELEAF_TRIES],
+    )
+}
 
-    pub fn has_v3_rules(&self) -> bool {
-        self.uses(&[Op::SET_CHOOSELEAF_VARY_R])
-    }
+fn has_v3_rules(crush: &CrushMap) -> bool {
+    uses(crush, &[Op::SET_CHOOSELEAF_VARY_R])
+}
 
-    /// True if there are straw2 buckets.
-    pub fn has_v4_buckets(&self) -> bool {
-        self.buckets().any(|bucket| bucket.algorithm() == Algorithm::Straw2)
-    }
+/// True if there are straw2 buckets.
+fn has_v4_buckets(crush: &CrushMap) -> bool {
+    crush.buckets().any(|bucket| bucket.algorithm() == Algorithm::Straw2)
+}
 
-    pub fn has_v5_rules(&self) -> bool {
-        self.uses(&[Op::SET_CHOOSELEAF_STABLE])
-    }
+fn has_v5_rules(crush: &CrushMap) -> bool {
+    uses(crush, &[Op::SET_CHOOSELEAF_STABLE])
+}
 
-    pub fn has_msr_rules(&self) -> bool {
-        self.rules().any(|(_, rule)| rule.rule_type.is_msr())
-    }
+fn has_msr_rules(crush: &CrushMap) -> bool {
+    crush.rules().any(|(_, rule)| rule.rule_type.is_msr())
+}
 
-    /// Features without which a client would place objects wrongly.
-    pub fn required_features(&self) -> u64 {
-        let tunables = &self.tunables;
-        let needs = [
-            (tunables.needs_tunables(), features::CRUSH_TUNABLES),
-            (tunables.needs_tunables2(), features::CRUSH_TUNABLES2),
-            (tunables.needs_tunables3(), features::CRUSH_TUNABLES3),
-            (tunables.needs_tunables5(), features::CRUSH_TUNABLES5),
-            (self.has_v2_rules(), features::CRUSH_V2),
-            (self.has_v3_rules(), features::CRUSH_TUNABLES3),
-            (self.has_v4_buckets(), features::CRUSH_V4),
-            (self.has_v5_rules(), features::CRUSH_TUNABLES5),
-            (!self.choose_args.is_empty(), features::CRUSH_CHOOSE_ARGS),
-            (self.has_msr_rules() || tunables.needs_msr(), features::CRUSH_MSR),
-        ];
-        needs.into_iter().filter(|(needed, _)| *needed).fold(0, |all, (_, bits)| all | bits)
-    }
+/// Features without which a client would place objects wrongly.
+pub fn required_features(crush: &CrushMap) -> u64 {
+    let tunables = &crush.tunables;
+    let needs = [
+        (tunables.needs_tunables(), features::CRUSH_TUNABLES),
+        (tunables.needs_tunables2(), features::CRUSH_TUNABLES2),
+        (tunables.needs_tunables3(), features::CRUSH_TUNABLES3),
+        (tunables.needs_tunables5(), features::CRUSH_TUNABLES5),
+        (has_v2_rules(crush), features::CRUSH_V2),
+        (has_v3_rules(crush), features::CRUSH_TUNABLES3),
+        (has_v4_buckets(crush), features::CRUSH_V4),
+        (has_v5_rules(crush), features::CRUSH_TUNABLES5),
+        (!crush.choose_args.is_empty(), features::CRUSH_CHOOSE_ARGS),
+        (has_msr_rules(crush) || tunables.needs_msr(), features::CRUSH_MSR),
+    ];
+    needs.into_iter().filter(|(needed, _)| *needed).fold(0, |all, (_, bits)| all | bits)
+}
 
-    /// The first release whose clients can compute placement with the map.
-    pub fn minimum_required_version(&self) -> &'static str {
-        let tunables = &self.tunables;
-        if self.has_msr_rules() || tunables.needs_msr() {
-            "squid"
-        } else if self.has_v5_rules() || tunables.needs_tunables5() {
-            "jewel"
-        } else if self.has_v4_buckets() {
-            "hammer"
-        } else if tunables.needs_tunables3() {
-            "firefly"
-        } else if tunables.needs_tunables2() || tunables.needs_tunables() {
-            "bobtail"
-        } else {
-            "argonaut"
-        }
+/// The first release whose clients can compute placement with the map.
+pub fn minimum_required_version(crush: &CrushMap) -> &'static str {
+    let tunables = &crush.tunables;
+    if has_msr_rules(crush) || tunables.needs_msr() {
+        "squid"
+    } else if has_v5_rules(crush) || tunables.needs_tunables5() {
+        "jewel"
+    } else if has_v4_buckets(crush) {
+        "hammer"
+    } else if tunables.needs_tunables3() {
+        "firefly"
+    } else if tunables.needs_tunables2() || tunables.needs_tunables() {
+        "bobtail"
+    } else {
+        "argonaut"
     }
+}
 
-    fn uses(&self, ops: &[Op]) -> bool {
-        self.rules().any(|(_, rule)| rule.steps.iter().any(|step| ops.contains(&step.op)))
-    }
+fn uses(crush: &CrushMap, ops: &[Op]) -> bool {
+    crush.rules().any(|(_, rule)| rule.steps.iter().any(|step| ops.contains(&step.op)))
 }

@@ -26,22 +26,22 @@ pub struct TreeView {
     pub hide_empty: bool,
 }
 
-impl CrushMap {
+impl TreeView {
     /// Items depth first; siblings by class and then name. `shows_device` filters devices.
-    pub fn tree(&self, view: &TreeView, shows_device: impl Fn(i32) -> bool) -> Vec<TreeItem> {
-        let roots = match view.root {
+    pub fn items(&self, crush: &CrushMap, shows_device: impl Fn(i32) -> bool) -> Vec<TreeItem> {
+        let roots = match self.root {
             Some(root) => BTreeSet::from([root]),
-            None if view.shadows => self.roots(),
-            None => self.visible_roots(),
+            None if self.shadows => crush.roots(),
+            None => crush.visible_roots(),
         };
-        let shown = self.shown_items(&roots, view.hide_empty, shows_device);
+        let shown = shown_items(crush, &roots, self.hide_empty, shows_device);
         let mut lines = Vec::new();
         for root in roots.into_iter().filter(|root| shown.contains(root)) {
-            let weight = if root < 0 { self.item_weight(root).unwrap_or(0) } else { 0 };
+            let weight = if root < 0 { crush.item_weight(root).unwrap_or(0) } else { 0 };
             let mut stack =
                 vec![TreeItem { id: root, parent: None, depth: 0, weight, children: Vec::new() }];
             while let Some(mut item) = stack.pop() {
-                let children = self.sorted_children(&item, &shown);
+                let children = sorted_children(crush, &item, &shown);
                 item.children = children.iter().map(|child| child.id).collect();
                 stack.extend(children);
                 lines.push(item);
@@ -49,49 +49,49 @@ impl CrushMap {
         }
         lines
     }
+}
 
-    /// Devices that the filter passes, and buckets unless empty ones are hidden.
-    fn shown_items(
-        &self,
-        roots: &BTreeSet<i32>,
-        hide_empty: bool,
-        shows_device: impl Fn(i32) -> bool,
-    ) -> BTreeSet<i32> {
-        let all: BTreeSet<i32> = roots.iter().flat_map(|&root| self.subtree(root)).collect();
-        let shows = |&item: &i32| {
-            if item >= 0 {
-                shows_device(item)
-            } else {
-                !hide_empty || self.devices_below(item).into_iter().any(&shows_device)
-            }
-        };
-        all.into_iter().filter(shows).collect()
-    }
-
-    /// Children in reverse order, so that the first one ends up on top of a stack.
-    fn sorted_children(&self, parent: &TreeItem, shown: &BTreeSet<i32>) -> Vec<TreeItem> {
-        let Some(bucket) = self.bucket(parent.id) else { return Vec::new() };
-        let mut sorted = BTreeMap::new();
-        for (position, &id) in bucket.items.iter().enumerate().rev() {
-            if shown.contains(&id) {
-                sorted.insert(self.sort_key(id), (id, bucket.item_weight(position)));
-            }
-        }
-        let child = |(id, weight)| TreeItem {
-            id,
-            parent: Some(parent.id),
-            depth: parent.depth + 1,
-            weight,
-            children: Vec::new(),
-        };
-        sorted.into_values().rev().map(child).collect()
-    }
-
-    fn sort_key(&self, item: i32) -> String {
+/// Devices that the filter passes, and buckets unless empty ones are hidden.
+fn shown_items(
+    crush: &CrushMap,
+    roots: &BTreeSet<i32>,
+    hide_empty: bool,
+    shows_device: impl Fn(i32) -> bool,
+) -> BTreeSet<i32> {
+    let all: BTreeSet<i32> = roots.iter().flat_map(|&root| crush.subtree(root)).collect();
+    let shows = |&item: &i32| {
         if item >= 0 {
-            format!("{}_osd.{item:08}", self.item_class(item).unwrap_or(""))
+            shows_device(item)
         } else {
-            format!("_{}", self.item_name(item).unwrap_or(""))
+            !hide_empty || crush.devices_below(item).into_iter().any(&shows_device)
         }
+    };
+    all.into_iter().filter(shows).collect()
+}
+
+/// Children in reverse order, so that the first one ends up on top of a stack.
+fn sorted_children(crush: &CrushMap, parent: &TreeItem, shown: &BTreeSet<i32>) -> Vec<TreeItem> {
+    let Some(bucket) = crush.bucket(parent.id) else { return Vec::new() };
+    let mut sorted = BTreeMap::new();
+    for (position, &id) in bucket.items.iter().enumerate().rev() {
+        if shown.contains(&id) {
+            sorted.insert(sort_key(crush, id), (id, bucket.item_weight(position)));
+        }
+    }
+    let child = |(id, weight)| TreeItem {
+        id,
+        parent: Some(parent.id),
+        depth: parent.depth + 1,
+        weight,
+        children: Vec::new(),
+    };
+    sorted.into_values().rev().map(child).collect()
+}
+
+fn sort_key(crush: &CrushMap, item: i32) -> String {
+    if item >= 0 {
+        format!("{}_osd.{item:08}", crush.item_class(item).unwrap_or(""))
+    } else {
+        format!("_{}", crush.item_name(item).unwrap_or(""))
     }
 }

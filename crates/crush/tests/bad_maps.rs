@@ -1,6 +1,6 @@
 //! Malformed maps: a map that decodes can be walked and edited without harm.
 
-use codec::{Decode, Reader, Writer, decode_all};
+use codec::{Decode, EncodeFor, Reader, Writer, decode_all};
 use crush::{CrushMap, Location, RuleKind, SimpleRule, TREE_DEPTH_MAX, TreeView};
 use proptest::prelude::*;
 use std::fs;
@@ -13,7 +13,7 @@ fn golden(name: &str) -> Vec<u8> {
 
 fn encode(map: &CrushMap) -> Vec<u8> {
     let mut w = Writer::new();
-    map.encode(&mut w, features::SUPPORTED);
+    map.encode_for(&mut w, features::SUPPORTED);
     w.into_vec()
 }
 
@@ -28,7 +28,7 @@ fn exercise(map: &mut CrushMap) {
     for rule in rules {
         map.do_rule(rule, 1, 4, &weights, map.choose_args_for(0));
     }
-    map.tree(&TreeView { shadows: true, ..TreeView::default() }, |_| true);
+    TreeView { shadows: true, ..TreeView::default() }.items(map, |_| true);
     map.insert_item(70, 0x1_0000, "osd.70", &location("host=new root=default")).ok();
     map.set_device_class(70, "fresh").ok();
     map.set_item_weight(0, 0x2_0000).ok();
@@ -57,7 +57,9 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(mut map) = CrushMap::decode(&mut Reader::new(&bytes)) {
+            map.check_invariants();
             exercise(&mut map);
+            map.check_invariants();
         }
     }
 

@@ -32,7 +32,7 @@ fn lines(map: &CrushMap, view: &TreeView) -> Vec<String> {
         let parent = item.parent.map_or("", name);
         format!("{parent}/{}:{}", name(item.id), item.weight / WEIGHT_ONE)
     };
-    map.tree(view, |_| true).iter().map(line).collect()
+    view.items(map, |_| true).iter().map(line).collect()
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn a_new_map_has_cephs_types_and_optimal_tunables() {
         (Some(0), Some(1), Some(11))
     );
     assert_eq!(map.max_devices(), 0);
-    assert_eq!(map.minimum_required_version(), "jewel");
-    assert!(map.tree(&TreeView::default(), |_| true).is_empty());
+    assert_eq!(crush::requirements::minimum_required_version(&map), "jewel");
+    assert!(TreeView::default().items(&map, |_| true).is_empty());
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn the_tree_lists_siblings_by_class_and_name() {
     ];
     assert_eq!(lines(&map, &TreeView::default()), expected.concat());
     let root = map.item_id("default");
-    let items = map.tree(&TreeView { root, ..TreeView::default() }, |device| device == 3);
+    let items = TreeView { root, ..TreeView::default() }.items(&map, |device| device == 3);
     assert_eq!(items.iter().map(|item| item.depth).collect::<Vec<_>>(), [0, 1, 1, 2, 1]);
     let hidden =
-        map.tree(&TreeView { hide_empty: true, ..TreeView::default() }, |device| device == 3);
+        TreeView { hide_empty: true, ..TreeView::default() }.items(&map, |device| device == 3);
     assert_eq!(hidden.len(), 3);
     let with_shadows = lines(&map, &TreeView { shadows: true, ..TreeView::default() });
     assert!(with_shadows.contains(&"b~ssd/osd.2:1".to_string()), "{with_shadows:?}");

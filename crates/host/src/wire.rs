@@ -13,7 +13,7 @@ use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message,
     Peer, Policy, Time,
 };
-use msgr::{CloseReason, Config, Event, Session};
+use msgr::{Config, Event, Session};
 use rt::{ListenerId, Reactor, SocketId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -313,17 +313,7 @@ impl Wire {
     }
 
     pub fn answer(&mut self, id: WireId, answer: ConnectingAnswer) {
-        let session = &mut self.entry(id).session;
-        match answer {
-            ConnectingAnswer::Start { method, preferred_modes, payload } => {
-                session.authenticate(method, preferred_modes, payload);
-            }
-            ConnectingAnswer::More { payload } => session.continue_auth(payload),
-            ConnectingAnswer::Finish { session_key, connection_secret } => {
-                session.finish_auth(&session_key, &connection_secret);
-            }
-            ConnectingAnswer::Refuse => session.refuse_auth(CloseReason::Signature),
-        }
+        self.entry(id).session.answer(answer);
         self.touch(id);
     }
 
@@ -377,14 +367,7 @@ impl Wire {
         Some(match event {
             Event::Message(message) => WireEvent::Message(message),
             Event::AuthRequest(request) => WireEvent::Auth(request),
-            Event::AuthBegin => WireEvent::Connecting(ConnectingStep::Begin),
-            Event::AuthMore { payload } => WireEvent::Connecting(ConnectingStep::More { payload }),
-            Event::AuthDone { global_id, payload, .. } => {
-                WireEvent::Connecting(ConnectingStep::Done { global_id, payload })
-            }
-            Event::AuthBadMethod { result, .. } => {
-                WireEvent::Connecting(ConnectingStep::BadMethod { result })
-            }
+            Event::Connecting(step) => WireEvent::Connecting(step),
             Event::Opened(peer) => WireEvent::Opened(peer),
             Event::Connect { addr } => {
                 self.dial(now, reactor, id, addr);

@@ -7,11 +7,12 @@ mod checks;
 mod clients;
 mod cluster;
 mod disks;
+mod run;
 mod upstream;
 
 use anyhow::{Result, bail};
-use checks::{Check, Mode, Run};
 use clients::Clients;
+use run::{Check, Mode, Run};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! Ceph's own test programs (Debian's `ceph-test`), unmodified.
 
-use crate::checks::Run;
 use crate::cluster::Cluster;
+use crate::run::Run;
 use anyhow::{Result, bail};
 
 /// A program, with patterns of tests that cannot pass yet and the reason for each.

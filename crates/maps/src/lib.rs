@@ -22,6 +22,7 @@ mod osdmap;
 mod pool;
 mod release;
 mod snaps;
+mod stable_mod;
 
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};
@@ -32,7 +33,8 @@ pub use osdmap::{
 };
 pub use pool::{
     AutoscaleMode, CacheMode, HitSetParams, MergeMeta, OptionType, PeeringCrush, Pool, PoolFlags,
-    PoolOption, PoolOptionValue, PoolOptions, PoolSnap, PoolType, stable_bits, stable_mod,
+    PoolOption, PoolOptionValue, PoolOptions, PoolSnap, PoolType,
 };
 pub use release::Release;
 pub use snaps::SnapIntervals;
+pub use stable_mod::{stable_bits, stable_mod};

@@ -10,6 +10,8 @@ mod holds;
 mod incremental;
 mod incremental_decode;
 mod incremental_encode;
+mod invariants;
+mod map;
 mod osd;
 mod parts;
 mod placement;
@@ -19,200 +21,90 @@ mod reencode;
 pub use apply::ApplyError;
 pub use domains::Domains;
 pub use incremental::Incremental;
+pub use map::{Blocklist, ErasureCodeProfile, OsdMap, OsdMapFlags, StretchMode};
 pub use osd::{Osd, OsdInfo, OsdState, OsdXinfo, WEIGHT_IN};
 pub use placement::{Mapping, Placement, exchange};
 pub use raw_table::RawTable;
 pub use reencode::{reencode_full, reencode_incremental};
 
-use crate::bits::bit_set;
-use crate::{Pool, Release, SnapIntervals};
-use crush::CrushMap;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use types::{EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTime, Uuid};
-
-/// Plugin, k, m and so on, by name.
-pub type ErasureCodeProfile = BTreeMap<String, String>;
-
-/// Blocklisted addresses with their expiry times. Entries have [`types::AddrType::Any`].
-pub type Blocklist = BTreeMap<EntityAddr, UTime>;
-
-/// `OSDMap`
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct OsdMap {
-    pub fsid: Uuid,
-    pub epoch: Epoch,
-    pub created: UTime,
-    pub modified: UTime,
-    pub pools: BTreeMap<PoolId, Pool>,
-    /// Each pool of `pools` has a name; names are unique.
-    pub pool_names: BTreeMap<PoolId, String>,
-    /// The highest pool id ever assigned.
-    pub pool_max: PoolId,
-    pub flags: OsdMapFlags,
-    /// By OSD number; the length is `max_osd`. Check [`Osd::exists`].
-    pub osds: Vec<Osd>,
-    /// Acting sets that differ from the up set, set while data moves.
-    pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
-    pub primary_temp: BTreeMap<PgId, OsdId>,
-    /// Up sets that an administrator set instead of CRUSH's.
-    pub pg_upmap: BTreeMap<PgId, Vec<OsdId>>,
-    /// Exchanges (from, to) of single OSDs in CRUSH's result.
-    pub pg_upmap_items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
-    pub pg_upmap_primaries: BTreeMap<PgId, OsdId>,
-    pub crush: Arc<CrushMap>,
-    /// Number of changes of `crush`.
-    pub crush_version: u32,
-    pub erasure_code_profiles: BTreeMap<String, ErasureCodeProfile>,
-    pub blocklist: Blocklist,
-    /// Blocklisted networks: the nonce is the length of the prefix.
-    pub range_blocklist: Blocklist,
-    /// Snapshots that were removed in this epoch.
-    pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// Snapshots that left `removed_snaps_queue` in this epoch.
-    pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
-    /// Removed snapshots whose clones are not all trimmed.
-    pub removed_snaps_queue: BTreeMap<PoolId, SnapIntervals>,
-    pub cluster_snapshot_epoch: Epoch,
-    pub cluster_snapshot: String,
-    pub nearfull_ratio: f32,
-    pub backfillfull_ratio: f32,
-    pub full_ratio: f32,
-    pub require_min_compat_client: Release,
-    pub require_osd_release: Release,
-    pub last_up_change: UTime,
-    pub last_in_change: UTime,
-    /// noup, nodown, noin, noout for a whole CRUSH bucket.
-    pub crush_node_flags: BTreeMap<i32, OsdState>,
-    /// The same for a device class.
-    pub device_class_flags: BTreeMap<i32, OsdState>,
-    pub stretch: StretchMode,
-    pub allow_crimson: bool,
-}
-
-/// Stretch mode: replication across two sites with a tie-breaking monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StretchMode {
-    pub enabled: bool,
-    pub bucket_count: u32,
-    pub degraded: u32,
-    pub recovering: u32,
-    pub bucket: i32,
-}
-
-bit_set! {
-    /// `CEPH_OSDMAP_*`, in the order in which Ceph prints them.
-    OsdMapFlags(u32) {
-        NEARFULL = 0, "nearfull";
-        FULL = 1, "full";
-        PAUSERD = 2, "pauserd";
-        PAUSEWR = 3, "pausewr";
-        PAUSEREC = 4, "pauserec";
-        NOUP = 5, "noup";
-        NODOWN = 6, "nodown";
-        NOOUT = 7, "noout";
-        NOIN = 8, "noin";
-        NOBACKFILL = 9, "nobackfill";
-        NOREBALANCE = 14, "norebalance";
-        NORECOVER = 10, "norecover";
-        NOSCRUB = 11, "noscrub";
-        NODEEP_SCRUB = 12, "nodeep-scrub";
-        NOTIERAGENT = 13, "notieragent";
-        NOSNAPTRIM = 21, "nosnaptrim";
-        SORTBITWISE = 15, "sortbitwise";
-        REQUIRE_JEWEL = 16, "require_jewel_osds";
-        REQUIRE_KRAKEN = 17, "require_kraken_osds";
-        REQUIRE_LUMINOUS = 18, "require_luminous_osds";
-        RECOVERY_DELETES = 19, "recovery_deletes";
-        PURGED_SNAPDIRS = 20, "purged_snapdirs";
-        PGLOG_HARDLIMIT = 22, "pglog_hardlimit";
-        NOAUTOSCALE = 23, "noautoscale";
-    }
-}
-
-impl OsdMapFlags {
-    /// Flags that a cluster of a current release always has set.
-    pub const BASE: OsdMapFlags = OsdMapFlags(
-        Self::SORTBITWISE.0
-            | Self::RECOVERY_DELETES.0
-            | Self::PURGED_SNAPDIRS.0
-            | Self::PGLOG_HARDLIMIT.0,
-    );
-
-    /// Flags of releases before `require_osd_release`.
-    pub(crate) const LEGACY_REQUIRE: OsdMapFlags =
-        OsdMapFlags(Self::REQUIRE_JEWEL.0 | Self::REQUIRE_KRAKEN.0 | Self::REQUIRE_LUMINOUS.0);
-}
+use bytes::Bytes;
+use codec::{EncodeFor, Writer};
+use types::{EntityAddr, EntityAddrVec, OsdId};
 
 impl OsdMap {
-    /// An empty map of epoch zero; the first incremental makes it epoch one.
-    pub fn new(fsid: Uuid) -> Self {
-        OsdMap { fsid, crush_version: 1, ..OsdMap::default() }
+    /// Makes this the map of the next epoch. A failed incremental changes nothing.
+    pub fn apply(&mut self, inc: &Incremental) -> Result<(), ApplyError> {
+        apply::apply(self, inc)
     }
 
-    /// Number of slots; OSD numbers are below it.
-    pub fn max_osd(&self) -> i32 {
-        self.osds.len() as i32
+    /// Panics if the map contradicts itself. Only for maps that a monitor of this project has made: a map
+    /// from outside may violate the rules. Takes time proportional to the map.
+    pub fn check_invariants(&self) {
+        invariants::check(self);
     }
 
-    /// The OSD, if it exists.
-    pub fn osd(&self, id: OsdId) -> Option<&Osd> {
-        let slot = self.osds.get(usize::try_from(id.0).ok()?)?;
-        slot.exists().then_some(slot)
+    /// Features of the canonical encoding, whose checksum incrementals carry: those that all OSDs that may
+    /// join have.
+    pub fn encoding_features(&self) -> u64 {
+        encode::canonical_features(self)
     }
 
-    pub fn exists(&self, id: OsdId) -> bool {
-        self.osd(id).is_some()
+    /// The features of a peer that affect the encoding of this map; peers with equal results get equal
+    /// bytes.
+    pub fn features_for(&self, peer_features: u64) -> u64 {
+        encode::effective_features(self.encoding_features(), peer_features)
     }
 
-    pub fn is_up(&self, id: OsdId) -> bool {
-        self.osd(id).is_some_and(Osd::is_up)
+    /// Encoding for a peer with `features`, restricted to the canonical features.
+    pub fn to_bytes(&self, features: u64) -> Bytes {
+        let mut w = Writer::new();
+        self.encode_for(&mut w, features);
+        w.into_bytes()
     }
 
-    pub fn is_in(&self, id: OsdId) -> bool {
-        self.osd(id).is_some_and(Osd::is_in)
+    /// The checksum of the canonical encoding.
+    pub fn checksum(&self) -> u32 {
+        encode::checksum(self)
     }
 
-    /// The addresses of an OSD for clients, if it is up.
-    pub fn client_addrs(&self, id: OsdId) -> Option<&EntityAddrVec> {
-        self.osd(id).filter(|osd| osd.is_up()).map(|osd| &osd.client_addrs)
+    /// True if an address is listed: its instance, its host, or its network.
+    pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
+        blocklist::is_blocklisted(self, addr)
     }
 
-    /// OSDs that exist, with their numbers.
-    pub fn existing_osds(&self) -> impl Iterator<Item = (OsdId, &Osd)> {
-        self.osds.iter().enumerate().filter(|(_, o)| o.exists()).map(|(i, o)| (OsdId(i as i32), o))
+    /// True if any of the addresses is listed.
+    pub fn is_any_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
+        addrs.0.iter().any(|addr| self.is_blocklisted(addr))
     }
 
-    /// Number of OSDs that exist.
-    pub fn osd_count(&self) -> usize {
-        self.existing_osds().count()
+    /// True if one of the four flags applies to an OSD, at any of the four levels.
+    pub fn holds(&self, osd: OsdId, flag: OsdState) -> bool {
+        holds::holds(self, osd, flag)
     }
 
-    /// Number of OSDs that are up.
-    pub fn up_count(&self) -> usize {
-        self.existing_osds().filter(|(_, osd)| osd.is_up()).count()
+    /// The constraints of this map's CRUSH rules on the members of placement groups.
+    pub fn domains(&self) -> Domains<'_> {
+        Domains::new(self)
+    }
+}
+
+impl Incremental {
+    /// Encoding for a peer with `features`, restricted to those of the canonical encoding.
+    pub fn to_bytes(&self, features: u64) -> Bytes {
+        let mut w = Writer::new();
+        self.encode_for(&mut w, features);
+        w.into_bytes()
     }
 
-    /// Number of OSDs that are in.
-    pub fn in_count(&self) -> usize {
-        self.existing_osds().filter(|(_, osd)| osd.is_in()).count()
+    /// Sets the fields that depend on the result, and returns the result: the map of the new epoch.
+    pub fn seal(&mut self, base: &OsdMap) -> Result<OsdMap, ApplyError> {
+        apply::seal(self, base)
     }
 
-    pub fn pool(&self, id: PoolId) -> Option<&Pool> {
-        self.pools.get(&id)
-    }
-
-    /// True if the pool exists and has this placement group.
-    pub fn has_pg(&self, pg: PgId) -> bool {
-        self.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
-    }
-
-    pub fn pool_name(&self, id: PoolId) -> Option<&str> {
-        self.pool_names.get(&id).map(String::as_str)
-    }
-
-    pub fn pool_id(&self, name: &str) -> Option<PoolId> {
-        self.pool_names.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
+    /// Removes the entries that are obsolete in `next`, the map that this incremental leads to. Returns
+    /// true if there were any; the incremental must be sealed again then.
+    pub fn clean(&mut self, next: &OsdMap) -> bool {
+        cleaning::clean(self, next)
     }
 }
 

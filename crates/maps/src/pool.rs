@@ -6,9 +6,9 @@ mod options;
 mod placement;
 
 pub use options::{OptionType, PoolOption, PoolOptionValue, PoolOptions};
-pub use placement::{stable_bits, stable_mod};
 
 use crate::bits::bit_set;
+use crate::stable_mod::stable_mod;
 use crate::{SnapIntervals, name_hash};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

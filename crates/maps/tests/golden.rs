@@ -82,6 +82,7 @@ fn incrementals_lead_to_the_map_whose_checksum_they_carry() {
             let next = again.seal(&map).unwrap();
             assert_eq!((again.full_crc, next.epoch), (inc.full_crc, inc.epoch));
             map.apply(&inc).unwrap();
+            map.check_invariants();
             assert_eq!(map, next);
             assert_eq!(full(&map.to_bytes(SUPPORTED)), map);
         }

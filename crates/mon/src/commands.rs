@@ -1,5 +1,6 @@
 //! Commands, one file per family. Each file begins with its table of descriptions.
 
+pub(crate) mod admission;
 mod auth;
 mod autoscale;
 mod balancer;

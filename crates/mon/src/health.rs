@@ -255,13 +255,13 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overview::Overview;
+    use crate::live::testing::Overview;
     use crate::state::Mute;
     use maps::{Osd, OsdMapFlags, OsdState};
 
     fn look(state: &State) -> Health {
         let (stats, overview) = (&Statistics::default(), &Overview::default());
-        health(&View { state, live: overview.live_without_sessions(stats), now: Time(0) })
+        health(&View { state, live: overview.live(stats), now: Time(0) })
     }
 
     #[test]

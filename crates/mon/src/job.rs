@@ -29,17 +29,24 @@ pub(crate) enum Job {
         op: PoolOp,
         asked: Time,
     },
+    /// Periodic changes of the leader; they are planned anew when it runs.
+    Plan,
+    /// An operation of one service.
+    Of(ServiceJob),
+    /// Entries for the cluster log: severity and text.
+    Notes(Vec<(u16, String)>),
+}
+
+/// An operation of one service.
+#[derive(Debug, Clone)]
+pub(crate) enum ServiceJob {
     Log {
         conn: ConnId,
         entries: Vec<LogEntry>,
     },
     Osd(OsdJob),
-    /// Periodic changes of the leader; they are planned anew when it runs.
-    Housekeeping,
     /// A step of the balancer.
     Balance,
-    /// Entries for the cluster log: severity and text.
-    Notes(Vec<(u16, String)>),
 }
 
 impl Job {
@@ -61,7 +68,7 @@ impl Job {
     pub fn client(&self) -> Option<ConnId> {
         match self {
             Job::Command(command) => Some(command.conn),
-            Job::PoolOp { conn, .. } | Job::Log { conn, .. } => Some(*conn),
+            Job::PoolOp { conn, .. } | Job::Of(ServiceJob::Log { conn, .. }) => Some(*conn),
             _ => None,
         }
     }
@@ -87,7 +94,9 @@ impl Job {
             Job::Command(command) => {
                 command.input.len() + command.command.iter().map(String::len).sum::<usize>()
             }
-            Job::Log { entries, .. } => entries.iter().map(|entry| entry.text.len()).sum(),
+            Job::Of(ServiceJob::Log { entries, .. }) => {
+                entries.iter().map(|entry| entry.text.len()).sum()
+            }
             _ => 0,
         }
     }
@@ -116,6 +125,8 @@ pub(crate) enum Channel {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub messages: Vec<(ConnId, Message)>,
+    /// OSDs that are sent maps from an epoch on, at once: the maps are durable.
+    pub informs: Vec<(ConnId, Epoch)>,
     /// Updates of the image traffic.
     pub image_notes: Vec<Note>,
     /// Ids that this operation reserves.

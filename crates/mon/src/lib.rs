@@ -13,8 +13,9 @@
 //! * [`statistics`], `health`, `progress`: reports of OSDs, and the checks and events derived from them.
 //! * `live`: the state of the running monitor that commands and health checks read.
 //! * `usage`, `crashes`: free space of pools, and crash reports of daemons.
-//! * `services`: daemons outside of the cluster, such as gateways, which register themselves.
+//! * `service_map`: daemons outside of the cluster, such as gateways, which register themselves.
 //! * `sessions`: the open sessions, by number and by OSD.
+//! * `service`, `services`: the parts of the monitor behind one interface, and their table.
 //! * [`HighWater`]: the newest state of the store that was seen, kept outside of it.
 //! * `image_tasks`: background work on images, done by workers; `image_traffic`: client I/O per image.
 //! * [`command`], `commands`: the machinery of commands, and one file per family.
@@ -48,11 +49,13 @@ mod keys;
 mod live;
 pub mod monitor;
 mod numbers;
-mod overview;
 mod progress;
 mod rebuild;
+mod service;
+mod service_map;
 mod services;
 mod sessions;
+mod settings;
 pub mod state;
 pub mod statistics;
 mod table;
@@ -61,8 +64,9 @@ mod usage;
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use commands::{daemon_registry, registry};
 pub use high_water::{HighWater, HighWaterGauge};
-pub use monitor::{AuthMode, Monitor, Settings};
+pub use monitor::Monitor;
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
+pub use settings::{AuthMode, Settings};
 
 /// The version that daemons report. Scripts look for `ceph version X`.
 pub const VERSION: &str = concat!(

@@ -2,10 +2,13 @@
 //!
 //! Each structure has one owner among the parts of the monitor. Most is complete at the leader only.
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 use crate::control::Revision;
 use crate::failures::Reported;
 use crate::progress::Progress;
-use crate::services::ServiceMap;
+use crate::service_map::ServiceMap;
 use crate::state::Overrides;
 use crate::statistics::Statistics;
 use engine::Time;

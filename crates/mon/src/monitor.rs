@@ -8,154 +8,84 @@
 //! Until the state has been loaded for the first time, inputs wait in the order of their arrival. After that
 //! they are served from the known state, even while the store cannot be reached; only operations wait.
 //!
-//! One of the monitors is the leader ([`election`]). It alone runs timers and receives the reports of OSDs;
+//! One of the monitors is the leader ([`candidacy`]). It alone runs timers and receives the reports of OSDs;
 //! the other monitors forward to it the requests that they cannot answer themselves ([`relay`], [`proxies`]).
 
-mod asking;
-mod balance;
-mod boots;
-mod clocks;
-mod committing;
+mod candidacy;
 mod complaints;
-mod connecting;
-mod election;
-mod fullness;
 mod handshake;
-mod health_log;
-mod history;
-mod housekeeping;
-mod liveness;
-mod messages;
-mod osds;
+mod lead;
 mod pipeline;
-mod pool_ops;
 mod proxies;
-mod publish;
-mod purge;
-mod reading;
-mod registration;
 mod relay;
 mod run;
-mod services;
-mod verdicts;
-mod waiting;
-mod went_back;
+mod secrets;
+mod subscriptions;
 
-use crate::control::{Completion, Event, Request, Revision};
-use crate::failures::Failures;
-use crate::flapping::Flapping;
+use crate::commands::admission::{Registries, asked_job};
+use crate::commands::ping;
+use crate::control::{Completion, Request};
 use crate::high_water::HighWater;
+use crate::job::{Job, ServiceJob};
 use crate::live::Identity;
-use crate::overview::Overview;
+use crate::service::{Act, Cx, DecideCx, TICK, Via};
+use crate::services::{Services, service_of, topic_of, via_of};
 use crate::sessions::{Session, Sessions};
-use crate::state::State;
+use crate::settings::{AuthMode, Settings};
+use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
-use asking::Registries;
-use auth::{CephxPolicy, ClientAuthorizer, Entropy};
-use boots::Boots;
-use clocks::ClockChecks;
-use committing::{InFlight, Sync};
-use complaints::Complaints;
-use election::Candidacy;
+use auth::Entropy;
+use candidacy::Candidacy;
+use codec::{DecodeError, Writer};
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
     Peer, Time,
 };
-use handshake::Handshake;
-use health_log::HealthSeen;
-use liveness::Liveness;
+use handshake::{Authentication, Handshake};
 use maps::RawTable;
 use pipeline::Pipeline;
 use proxies::Proxies;
-use publish::MapMessages;
-use reading::Reading;
 use relay::Relay;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use std::time::Duration;
-use types::{EntityAddrVec, Uuid};
-use went_back::ClaimedMaps;
+use types::Uuid;
+use wire::internal::RotatingSecretsRequest;
 use wire::options::Running;
+use wire::{
+    Auth, MessageBody, MonGetVersion, MonGetVersionReply, MonSubscribe, MonSubscribeAck, Ping,
+};
 
 /// Inputs that wait while the state is loaded; a message beyond closes its session.
 const WAITING_MAX: usize = 16_384;
-/// Interval of periodic work.
-const TICK: Duration = Duration::from_secs(1);
-
-/// How clients authenticate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AuthMode {
-    Cephx,
-    /// Names are trusted without proof. Only if configured explicitly.
-    None,
-}
-
-/// The configuration that a monitor needs before it reads its store.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// `a` of mon.a
-    pub mon_name: String,
-    /// Addresses at which the monitor listens.
-    pub mon_addrs: EntityAddrVec,
-    /// Name of the manager that this monitor stands in for when it leads.
-    pub mgr_name: String,
-    pub mgr_addrs: EntityAddrVec,
-    pub auth: AuthMode,
-    /// Connection modes of msgr2 that are accepted (1 crc, 2 secure).
-    pub connection_modes: Vec<u32>,
-    /// Lifetimes of tickets, and accepted key types.
-    pub cephx: CephxPolicy,
-    /// Shown by `node ls` and in the daemon's metadata.
-    pub hostname: String,
-}
+/// Renewal interval announced to peers without stateful subscriptions.
+const RENEW_INTERVAL_SECONDS: u32 = 300;
 
 /// The monitor engine.
 pub struct Monitor {
     settings: Settings,
+    identity: Identity,
     registries: Registries,
     /// Options set on this monitor only.
     running: Running,
+    /// Their values, as commands and health checks read them.
+    overrides: Overrides,
     entropy: Entropy,
     phase: Phase,
-    sync: Sync,
-    /// Consecutive failures of the store.
-    failures_in_row: u32,
-    reading: Reading,
-    complaints: Complaints,
     state: State,
-    stats: Statistics,
-    overview: Overview,
+    services: Services,
     /// CRUSH results as of the map of the last balancer step.
     placement: RawTable,
-    liveness: Liveness,
-    boots: Boots,
-    failures: Failures,
-    flapping: Flapping,
-    health_seen: HealthSeen,
     sessions: Sessions,
-    map_messages: MapMessages,
     handshakes: BTreeMap<ConnId, Handshake>,
     /// Global ids that are reserved durably and not yet assigned.
     global_ids: Range<u64>,
     candidacy: Candidacy,
     relay: Relay,
-    /// Authorizer of a session that is being opened with the leader.
-    proof: Option<(ConnId, ClientAuthorizer)>,
+    authentication: Authentication,
     proxies: Proxies,
     pipeline: Pipeline,
-    in_flight: Option<InFlight>,
-    /// A transaction with unknown outcome, kept until the store's content is loaded again.
-    doubtful: Option<InFlight>,
-    /// The newest revision known when the current load was requested.
-    known_before_load: Revision,
-    /// Token of the newest request for the whole content of the store.
-    newest_load: u64,
-    /// Own transactions that were committed during the load, which may have been executed before them.
-    committed_during_load: Vec<Event>,
-    claimed_maps: ClaimedMaps,
-    /// The newest state of the store that earlier runs have seen.
-    high_water: HighWater,
-    clock_checks: ClockChecks,
+    /// Effects of services that are to be performed; empty between calls of services.
+    acts: VecDeque<Act>,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
     /// The key rotation that was last sent to the services.
@@ -184,50 +114,34 @@ impl Monitor {
     /// A monitor on a control store that was filled by [`crate::bootstrap()`] once. `seed` must come from the
     /// system's random source, except in simulations.
     pub fn new(settings: Settings, seed: [u8; 32]) -> Self {
-        let overview = Overview::new(Identity {
+        let identity = Identity {
             mon_name: settings.mon_name.clone(),
             mgr_name: settings.mgr_name.clone(),
             hostname: settings.hostname.clone(),
             ..Identity::default()
-        });
+        };
         let mut entropy = Entropy::from_seed(seed);
         let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {
+            authentication: Authentication::new(&settings),
             settings,
+            identity,
             registries: Registries::default(),
             running: Running::default(),
+            overrides: Overrides::default(),
             entropy,
             phase: Phase::Starting { waiting: VecDeque::new() },
-            sync: Sync::Current,
-            failures_in_row: 0,
-            reading: Reading::default(),
-            complaints: Complaints::default(),
             state: State::default(),
-            stats: Statistics::default(),
-            overview,
+            services: Services::default(),
             placement: RawTable::default(),
-            liveness: Liveness::default(),
-            boots: Boots::default(),
-            failures: Failures::default(),
-            flapping: Flapping::default(),
-            health_seen: HealthSeen::default(),
             sessions: Sessions::default(),
-            map_messages: MapMessages::default(),
             handshakes: BTreeMap::new(),
             global_ids: 0..0,
             candidacy,
             relay: Relay::default(),
-            proof: None,
             proxies: Proxies::default(),
-            pipeline: Pipeline::default(),
-            in_flight: None,
-            doubtful: None,
-            known_before_load: 0,
-            newest_load: 0,
-            committed_during_load: Vec::new(),
-            claimed_maps: ClaimedMaps::default(),
-            high_water: HighWater::default(),
-            clock_checks: ClockChecks::default(),
+            pipeline: Pipeline::new(),
+            acts: VecDeque::new(),
             outputs: VecDeque::new(),
             next_tick: None,
             secrets_pushed: 0,
@@ -238,13 +152,13 @@ impl Monitor {
 
     /// Sets the high-water mark of earlier runs of this monitor. Must be called before the first input.
     pub fn with_high_water(mut self, mark: HighWater) -> Self {
-        self.high_water = mark;
+        self.pipeline.set_high_water(mark);
         self
     }
 
     /// Sets the host's facts (kernel, CPU, memory, …) for this monitor's metadata.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
-        self.overview.identity.host_facts = facts;
+        self.identity.host_facts = facts;
     }
 
     /// The cluster's id; zero until the state is loaded.
@@ -259,12 +173,18 @@ impl Monitor {
 
     /// The reports of OSDs; only the leader's are complete.
     pub fn statistics(&self) -> &Statistics {
-        &self.stats
+        self.services.osd.statistics()
     }
 
     /// Whether the state is loaded and the first transaction of this run is durable.
     pub fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Serving) && !self.global_ids.is_empty()
+    }
+
+    /// Panics if the state of the monitor contradicts itself.
+    pub fn check_invariants(&self) {
+        assert!(self.acts.is_empty(), "acts are performed before the next call");
+        self.services.check_invariants(&self.state);
     }
 
     fn input(&mut self, now: Time, input: Input) {
@@ -288,8 +208,8 @@ impl Monitor {
 
     fn serve(&mut self, now: Time, input: Input) {
         match input {
-            Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(now, conn),
-            Input::Closed(conn) if !conn.is_accepted() => self.relay_closed(now, conn),
+            Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(conn),
+            Input::Closed(conn) if !conn.is_accepted() => self.relay.closed(now, conn),
             Input::Auth(conn, request) => self.authenticate(now, conn, request),
             Input::Opened(conn, peer) => self.open_session(now, conn, *peer),
             Input::Message(conn, message) => self.handle(now, conn, message),
@@ -316,31 +236,147 @@ impl Monitor {
     fn open_session(&mut self, now: Time, conn: ConnId, peer: Peer) {
         let cephx = self.handshakes.remove(&conn).and_then(|handshake| handshake.into_cephx());
         self.sessions.open(conn, Session::new(peer, cephx));
-        if let Some(osd) = self.sessions.osd(conn) {
-            self.liveness.heard(osd, now);
-            self.osd_arrived(conn, osd);
-        }
+        self.on_services(now, |services, cx| services.session_opened(cx, conn));
         if !self.proxies.is_proxy(conn) {
             self.relay_session_opened(conn);
         }
     }
 
-    /// Removes a session and everything that depends on it. The last session of an OSD starts its grace.
+    /// Removes a session and everything that depends on it.
     fn close_session(&mut self, now: Time, conn: ConnId) {
         self.handshakes.remove(&conn);
         self.relay_session_closed(conn);
-        self.overview.daemons.end_session(conn);
         let Some(session) = self.sessions.close(conn) else { return };
-        self.end_proxies_via(now, conn);
-        if let Some(osd) = session.osd()
-            && !self.sessions.has_osd(osd)
-        {
-            self.liveness.lost(osd, now);
-        }
+        // If it was another monitor's, its proxies end too.
+        let ended = self.proxies.end_via(conn);
+        ended.into_iter().for_each(|conn| self.close_session(now, conn));
+        self.on_services(now, |services, cx| services.session_closed(cx, conn, &session));
     }
 
     fn verdict(&mut self, conn: ConnId, verdict: AuthVerdict) {
         self.outputs.push_back(Output::Auth { conn, verdict });
+    }
+
+    /// Handles a message of a session, or forwards it to the leader. A malformed one closes the session.
+    pub(super) fn handle(&mut self, now: Time, conn: ConnId, message: Message) {
+        let taken = match self.relay.is_link(conn) {
+            true => self.take_from_leader(now, &message),
+            false if !self.sessions.contains(conn) => return,
+            false if !self.leads() && via_of(message.kind).is_some_and(|via| via != Via::Here) => {
+                self.forward(now, conn, &message)
+            }
+            false => self.dispatch(now, conn, &message),
+        };
+        if let Err(error) = taken {
+            tracing::warn!(%error, kind = message.kind, "a message cannot be read");
+            self.close(now, conn);
+        }
+    }
+
+    /// Handles a message locally, also if another monitor leads.
+    pub(super) fn dispatch(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> Result<(), DecodeError> {
+        if self.take_forwarded(now, conn, message)? {
+            return Ok(());
+        }
+        if let Some(job) = asked_job(now, conn, message)? {
+            self.take_job(now, job);
+            return Ok(());
+        }
+        match message.kind {
+            MonSubscribe::KIND => self.subscribe(now, conn, &MonSubscribe::decode(message)?),
+            MonGetVersion::KIND => {
+                self.tell_version(conn, message.tid, &MonGetVersion::decode(message)?);
+            }
+            Ping::KIND => {
+                let mut w = Writer::new();
+                w.string(&ping(&self.view(now)));
+                self.send(conn, Message::new(Ping::KIND, 1, 1, w.into_bytes()));
+            }
+            Auth::KIND => self.renew(now, conn, Auth::decode(message)?),
+            RotatingSecretsRequest::KIND => {
+                self.take_secrets_request(now, conn, RotatingSecretsRequest::decode(message)?);
+            }
+            kind => match service_of(kind) {
+                Some(id) => self.on_services(now, |services, cx| {
+                    services.at(id).handle_message(cx, conn, message)
+                })?,
+                None => tracing::debug!(kind, "a message of this kind is not for a monitor"),
+            },
+        }
+        Ok(())
+    }
+
+    /// Adds or replaces subscriptions, and serves them at once.
+    fn subscribe(&mut self, now: Time, conn: ConnId, message: &MonSubscribe) {
+        let Some(session) = self.sessions.get_mut(conn) else { return };
+        subscriptions::add(&self.state, session, message);
+        let features = session.peer().features;
+        if !types::features::has(features, types::features::MON_STATEFUL_SUB) {
+            let fsid = self.state.monmap.fsid;
+            let ack = MonSubscribeAck { interval_seconds: RENEW_INTERVAL_SECONDS, fsid };
+            self.send(conn, ack.encode(features));
+        }
+        self.serve_subscriptions(now, conn);
+    }
+
+    fn tell_version(&mut self, conn: ConnId, tid: u64, asked: &MonGetVersion) {
+        let version = topic_of(&asked.what).and_then(|(_, topic)| topic.version);
+        let (version, oldest_version) = version.map_or((0, 0), |version| version(&self.state));
+        let reply = MonGetVersionReply { handle: asked.handle, version, oldest_version };
+        let features = self.sessions.features(conn);
+        self.send(conn, reply.encode(features).with_tid(tid));
+    }
+
+    /// Calls services, and performs their acts.
+    fn on_services<R>(
+        &mut self,
+        now: Time,
+        call: impl FnOnce(&mut Services, &mut Cx<'_>) -> R,
+    ) -> R {
+        assert!(self.acts.is_empty(), "acts are performed before the next call");
+        let leads = self.leads();
+        let mut acts = std::mem::take(&mut self.acts);
+        let mut cx = Cx {
+            now,
+            state: &self.state,
+            sessions: &self.sessions,
+            running: &self.overrides,
+            leads,
+            out: &mut acts,
+        };
+        let result = call(&mut self.services, &mut cx);
+        acts.drain(..).for_each(|act| self.perform_act(now, act));
+        self.acts = acts;
+        result
+    }
+
+    fn perform_act(&mut self, now: Time, act: Act) {
+        match act {
+            Act::Send(conn, message) => self.send(conn, message),
+            Act::Close(conn) => self.close(now, conn),
+            Act::Enqueue(Job::Of(ServiceJob::Osd(job))) => self.enqueue_osd_job(job),
+            Act::Enqueue(job) => drop(self.enqueue(job)),
+            Act::Inform(conn, from) => self.keep_informed(now, conn, from),
+            Act::Claimed(osd, epoch) => self.note_epoch_of_osd(now, osd, epoch),
+        }
+    }
+
+    /// The services, and the inputs of a decision.
+    fn deciding(&mut self, now: Time) -> (&mut Services, DecideCx<'_>) {
+        let cx = DecideCx {
+            now,
+            state: &self.state,
+            sessions: &self.sessions,
+            settings: &self.settings,
+            running: &self.overrides,
+            placement: &mut self.placement,
+        };
+        (&mut self.services, cx)
     }
 }
 
@@ -353,7 +389,7 @@ impl Daemon for Monitor {
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.prove_to_monitor(now, conn, step)
+        self.prove_to_leader(now, conn, step)
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
@@ -365,6 +401,7 @@ impl Daemon for Monitor {
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.authentication.forget(conn);
         self.input(now, Input::Closed(conn));
     }
 
@@ -377,7 +414,7 @@ impl Daemon for Monitor {
                 self.claimed(now, outcome);
             }
             Completion::Committed { token, outcome } => self.committed(now, token, outcome),
-            Completion::Unread { reason, .. } => self.unread(now, reason),
+            Completion::Unread { reason, .. } => self.pipeline.unread(now, reason),
             Completion::Leased { token, outcome } => self.leased(now, token, outcome),
             Completion::Changed { events } => self.changed(now, &events),
             Completion::Missed => self.load(),
@@ -391,19 +428,24 @@ impl Daemon for Monitor {
             self.next_tick = Some(now + TICK);
             self.watch_reading(now);
             self.tend_candidacy(now);
-            self.keep_house(now);
+            self.tick(now);
             self.pump(now);
-        } else if self.boots.due().is_some_and(|due| due <= now) {
+        } else if self.services.osd.boots_due().is_some_and(|due| due <= now) {
             self.pump(now);
         }
     }
 
     fn poll_output(&mut self) -> Option<Output<Request>> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if let Some(Output::Close { conn }) = &output {
+            self.authentication.forget(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let due = [self.sync.due(), self.relay.due(), self.boots.due(), self.next_tick];
+        let due =
+            [self.pipeline.due(), self.relay.due(), self.services.osd.boots_due(), self.next_tick];
         due.into_iter().flatten().min()
     }
 }

@@ -1,254 +1,214 @@
-//! The service map: daemons outside of the cluster, such as gateways and mirrors.
+//! The table of services.
 //!
-//! A daemon registers in a session with the active manager and reports its status there. The leader keeps the
-//! map in memory only: when another manager becomes active, each daemon opens a session with it and registers
-//! again.
+//! A new service has a file below this one, a field, a [`ServiceId`] and a line in [`CATALOGS`]; its keys
+//! stand in `state`, its operations in `job`, and the state that commands read in `live`.
 
-use engine::{ConnId, Time};
+mod config;
+mod health;
+mod images;
+mod log;
+mod managers;
+mod mons;
+mod osd;
+
+pub(crate) use log::append as append_log;
+pub(crate) use mons::announce;
+pub(crate) use osd::pool_ops;
+
+use crate::change::Change;
+use crate::job::{Effects, ServiceJob};
+use crate::live::{Identity, Live, Operations, PeerSummary, StoreTroubles};
+use crate::service::{Catalog, Cx, DecideCx, Intake, Role, Service, Topic, Via};
+use crate::sessions::Session;
+use crate::state::{Overrides, State};
+use config::ConfigService;
+use engine::ConnId;
+use health::HealthService;
+use images::ImagesService;
+use log::LogService;
+use managers::ManagersService;
+use mons::MonsService;
+use osd::OsdService;
 use std::collections::BTreeMap;
-use std::time::Duration;
-use types::{EntityName, UTime};
-use wire::ServiceDaemon;
+use wire::internal::RotatingSecretsRequest;
+use wire::{
+    Auth, Command, MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp,
+};
 
-/// Bounds of the daemons of all services together, and of those of one entity. Further ones are refused.
-const DAEMONS_MAX: usize = 4096;
-const ENTITY_DAEMONS_MAX: usize = 1024;
-/// Bounds of metadata, status and tasks of one daemon, and of all. A registration or report beyond is
-/// refused.
-const DAEMON_BYTES_MAX: usize = 64 << 10;
-const BYTES_MAX: usize = 64 << 20;
-const NAME_LEN_MAX: usize = 256;
-/// Types of the cluster's own daemons, which are not in the service map.
-const OWN_KINDS: [&str; 5] = ["osd", "client", "mon", "mds", "mgr"];
-
-type Texts = BTreeMap<String, String>;
-
-/// Service, and the daemon's name in it.
-type Key = (String, String);
-
-/// The daemons of all services.
-#[derive(Debug, Clone, Default)]
-pub struct ServiceMap {
-    epoch: u32,
-    modified: UTime,
-    daemons: BTreeMap<Key, Registered>,
-    sessions: BTreeMap<ConnId, Key>,
-    /// Size of metadata, status and tasks of all daemons.
-    bytes: usize,
+/// All services. Those with methods of their own are known by name.
+#[derive(Debug, Default)]
+pub(crate) struct Services {
+    pub osd: OsdService,
+    pub config: ConfigService,
+    pub log: LogService,
+    pub health: HealthService,
+    pub mons: MonsService,
+    pub managers: ManagersService,
+    pub images: ImagesService,
 }
 
-/// The session in which a daemon registers, and its authenticated entity.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registrant {
-    pub conn: ConnId,
-    pub entity: EntityName,
-    pub global_id: u64,
-    /// In the address format of msgr1.
-    pub addr: String,
+/// The names of services.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ServiceId {
+    Config,
+    Log,
+    Mons,
+    Managers,
+    Osd,
+    Images,
+    Health,
 }
 
-/// A registered daemon.
-#[derive(Debug, Clone)]
-pub struct Registered {
-    pub registrant: Registrant,
-    /// Epoch and time of its first registration.
-    pub start_epoch: u32,
-    pub start_stamp: UTime,
-    /// Fields that the daemon registered.
-    pub metadata: Texts,
-    /// Fields of its last status, and the time of that.
-    pub status: Texts,
-    /// Its tasks in progress, by kind.
-    pub tasks: Texts,
-    pub status_stamp: Option<UTime>,
-    /// Time of its last report; see [`ServiceMap::expire`].
-    pub last_beacon: Time,
-    /// Size of metadata, status and tasks.
-    bytes: usize,
+/// All services, in the order of their ticks and plans.
+const CATALOGS: [(ServiceId, &Catalog); 7] = [
+    (ServiceId::Config, &config::CATALOG),
+    (ServiceId::Log, &log::CATALOG),
+    (ServiceId::Mons, &mons::CATALOG),
+    (ServiceId::Managers, &managers::CATALOG),
+    (ServiceId::Osd, &osd::CATALOG),
+    (ServiceId::Images, &images::CATALOG),
+    (ServiceId::Health, &health::CATALOG),
+];
+
+/// Messages that belong to no service, or to the operations of all.
+const COMMON: [Intake; 10] = [
+    Intake { kind: MonSubscribe::KIND, via: Via::Here },
+    Intake { kind: MonGetVersion::KIND, via: Via::LeaderAnswers },
+    Intake { kind: MonCommand::KIND, via: Via::LeaderAnswers },
+    Intake { kind: MgrCommand::KIND, via: Via::LeaderAnswers },
+    Intake { kind: Command::KIND, via: Via::Here },
+    Intake { kind: PoolOp::KIND, via: Via::LeaderAnswers },
+    Intake { kind: Ping::KIND, via: Via::Here },
+    Intake { kind: Auth::KIND, via: Via::Here },
+    Intake { kind: RotatingSecretsRequest::KIND, via: Via::Here },
+    Intake { kind: wire::forward::ClockTold::KIND, via: Via::Here },
+];
+
+/// Facts that commands and health checks read besides the services' state.
+#[derive(Clone, Copy)]
+pub(crate) struct Core<'a> {
+    pub identity: &'a Identity,
+    pub running: &'a Overrides,
+    pub peers: &'a BTreeMap<u64, PeerSummary>,
+    pub store: &'a StoreTroubles,
+    pub operations: &'a Operations,
 }
 
-/// The reason a registration or report is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    #[error("'{0}' is no name for a service of clients")]
-    Name(String),
-    #[error("it says more than {} bytes of itself", DAEMON_BYTES_MAX)]
-    TooLarge,
-    #[error("the service map is full")]
-    Full,
-    #[error("{0} has a daemon of this name")]
-    Taken(EntityName),
-    #[error("the session has not registered a daemon")]
-    Unknown,
-}
-
-impl ServiceMap {
-    /// The empty map of a manager that has just become active.
-    pub fn new(now: Time) -> Self {
-        ServiceMap { epoch: 1, modified: now.wall(), ..ServiceMap::default() }
-    }
-
-    /// Grows with each registration, removal and change of tasks.
-    pub fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
-    /// Time of the last change of the epoch.
-    pub fn modified(&self) -> UTime {
-        self.modified
-    }
-
-    /// Services with their daemons, in the order of their names.
-    pub fn services(&self) -> BTreeMap<&str, BTreeMap<&str, &Registered>> {
-        let mut services = BTreeMap::<&str, BTreeMap<&str, &Registered>>::new();
-        for ((service, name), daemon) in &self.daemons {
-            services.entry(service).or_default().insert(name, daemon);
-        }
-        services
-    }
-
-    /// Registers a daemon, or replaces its registration if the same client registers again, also in another
-    /// session.
-    pub fn register(
-        &mut self,
-        now: Time,
-        registrant: Registrant,
-        key: Key,
-        said: ServiceDaemon,
-    ) -> Result<(), Refused> {
-        self.judge(&registrant, &key, &said)?;
-        self.end_session(registrant.conn);
-        let known = self.daemons.get(&key);
-        let same = known.filter(|known| known.registrant.global_id == registrant.global_id);
-        let (start_epoch, start_stamp) = match same {
-            Some(known) => (known.start_epoch, known.start_stamp),
-            None => (self.epoch + 1, now.wall()),
-        };
-        let tasks = same.map(|known| known.tasks.clone()).unwrap_or_default();
-        let is_news = same.is_none_or(|known| known.metadata != said.metadata);
-        self.sessions.retain(|_, other| *other != key);
-        self.sessions.insert(registrant.conn, key.clone());
-        let ServiceDaemon { metadata, status } = said;
-        let bytes = size(&metadata) + size(&status) + size(&tasks);
-        let daemon = Registered {
-            bytes,
-            registrant,
-            start_epoch,
-            start_stamp,
-            metadata,
-            status,
-            tasks,
-            status_stamp: None,
-            last_beacon: now,
-        };
-        self.bytes += bytes;
-        self.bytes -= self.daemons.insert(key, daemon).map_or(0, |before| before.bytes);
-        if is_news {
-            self.changed(now);
-        }
-        Ok(())
-    }
-
-    fn judge(&self, who: &Registrant, key: &Key, said: &ServiceDaemon) -> Result<(), Refused> {
-        let (service, name) = key;
-        let is_name = |text: &str| !text.is_empty() && text.len() <= NAME_LEN_MAX;
-        if !is_name(service) || OWN_KINDS.contains(&service.as_str()) {
-            return Err(Refused::Name(shortened(service)));
-        }
-        if !is_name(name) {
-            return Err(Refused::Name(shortened(name)));
-        }
-        let bytes = size(&said.metadata) + size(&said.status);
-        if bytes > DAEMON_BYTES_MAX {
-            return Err(Refused::TooLarge);
-        }
-        let known = self.daemons.get(key);
-        if let Some(known) = known.filter(|known| known.registrant.entity != who.entity) {
-            return Err(Refused::Taken(known.registrant.entity.clone()));
-        }
-        let tasks = known.map_or(0, |known| size(&known.tasks));
-        let others = self.bytes - known.map_or(0, |known| known.bytes);
-        let of_entity = |other: &&Registered| other.registrant.entity == who.entity;
-        let is_crowded = known.is_none()
-            && (self.daemons.len() >= DAEMONS_MAX
-                || self.daemons.values().filter(of_entity).count() >= ENTITY_DAEMONS_MAX);
-        let is_full = is_crowded || others + bytes + tasks > BYTES_MAX;
-        if is_full { Err(Refused::Full) } else { Ok(()) }
-    }
-
-    /// Handles a beacon, with the status and tasks that have changed since the last one.
-    pub fn report(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        status: Option<Texts>,
-        tasks: Option<Texts>,
-    ) -> Result<(), Refused> {
-        let key = self.sessions.get(&conn).ok_or(Refused::Unknown)?;
-        let daemon = self.daemons.get_mut(key).ok_or(Refused::Unknown)?;
-        daemon.last_beacon = now;
-        let after = size(&daemon.metadata)
-            + size(status.as_ref().unwrap_or(&daemon.status))
-            + size(tasks.as_ref().unwrap_or(&daemon.tasks));
-        if after > DAEMON_BYTES_MAX {
-            return Err(Refused::TooLarge);
-        }
-        let all = self.bytes - daemon.bytes + after;
-        if all > BYTES_MAX {
-            return Err(Refused::Full);
-        }
-        (self.bytes, daemon.bytes) = (all, after);
-        if let Some(status) = status {
-            daemon.status = status;
-            daemon.status_stamp = Some(now.wall());
-        }
-        if let Some(tasks) = tasks.filter(|tasks| *tasks != daemon.tasks) {
-            daemon.tasks = tasks;
-            self.changed(now);
-        }
-        Ok(())
-    }
-
-    /// Removes the daemon of this session. The daemon of another session is not affected.
-    pub fn unregister(&mut self, now: Time, conn: ConnId) {
-        if let Some(key) = self.sessions.remove(&conn)
-            && let Some(daemon) = self.daemons.remove(&key)
-        {
-            self.bytes -= daemon.bytes;
-            self.changed(now);
+impl Services {
+    pub fn at(&mut self, id: ServiceId) -> &mut dyn Service {
+        match id {
+            ServiceId::Config => &mut self.config,
+            ServiceId::Log => &mut self.log,
+            ServiceId::Mons => &mut self.mons,
+            ServiceId::Managers => &mut self.managers,
+            ServiceId::Osd => &mut self.osd,
+            ServiceId::Images => &mut self.images,
+            ServiceId::Health => &mut self.health,
         }
     }
 
-    /// Handles the end of a session; its daemon stays until [`ServiceMap::expire`] finds it silent for too
-    /// long.
-    pub fn end_session(&mut self, conn: ConnId) {
-        self.sessions.remove(&conn);
+    fn all(&self) -> [&dyn Service; 7] {
+        let Services { osd, config, log, health, mons, managers, images } = self;
+        [osd, config, log, health, mons, managers, images]
     }
 
-    /// Removes daemons that were silent for longer than `grace`.
-    pub fn expire(&mut self, now: Time, grace: Duration) {
-        let count = self.daemons.len();
-        self.daemons.retain(|_, daemon| now.since(daemon.last_beacon) <= grace);
-        if self.daemons.len() < count {
-            self.bytes = self.daemons.values().map(|daemon| daemon.bytes).sum();
-            self.sessions.retain(|_, key| self.daemons.contains_key(key));
-            self.changed(now);
+    fn each(&mut self, mut call: impl FnMut(&mut dyn Service)) {
+        CATALOGS.iter().for_each(|(id, _)| call(self.at(*id)));
+    }
+
+    /// Facts that commands and health checks read.
+    pub fn live<'a>(&'a self, core: Core<'a>) -> Live<'a> {
+        Live {
+            identity: core.identity,
+            running: core.running,
+            stats: self.osd.statistics(),
+            osds: self.osd.watch(),
+            daemons: self.managers.daemons(),
+            clocks: self.mons.clocks(),
+            peers: core.peers,
+            store: core.store,
+            operations: core.operations,
         }
     }
 
-    fn changed(&mut self, now: Time) {
-        self.epoch += 1;
-        self.modified = now.wall();
+    /// Runs an operation of a service.
+    pub fn run(&mut self, cx: &mut DecideCx<'_>, job: &ServiceJob, change: &mut Change) -> Effects {
+        match job {
+            ServiceJob::Log { conn, entries } => log::append_from(cx, *conn, entries, change),
+            ServiceJob::Osd(job) => self.osd.run(cx, job, change),
+            ServiceJob::Balance => {
+                self.osd.balance(cx, change);
+                Effects::default()
+            }
+        }
+    }
+
+    /// Adds the changes of all services that are due because of time and reports.
+    pub fn plan(&mut self, cx: &DecideCx<'_>, change: &mut Change) {
+        self.each(|service| service.plan(cx, change));
+    }
+
+    pub fn tick(&mut self, cx: &mut Cx<'_>, role: Role) {
+        self.each(|service| service.tick(cx, role));
+    }
+
+    pub fn session_opened(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
+        self.each(|service| service.session_opened(cx, conn));
+    }
+
+    pub fn session_closed(&mut self, cx: &mut Cx<'_>, conn: ConnId, was: &Session) {
+        self.each(|service| service.session_closed(cx, conn, was));
+    }
+
+    pub fn follow(&mut self, state: &State) {
+        self.each(|service| service.follow(state));
+    }
+
+    pub fn leadership(&mut self, cx: &mut Cx<'_>, leads: bool) {
+        self.each(|service| service.leadership(cx, leads));
+    }
+
+    /// Panics if the state of a service contradicts itself.
+    pub fn check_invariants(&self, state: &State) {
+        self.all().into_iter().for_each(|service| service.check_invariants(state));
     }
 }
 
-fn size(texts: &Texts) -> usize {
-    texts.iter().map(|(name, value)| name.len() + value.len()).sum()
+/// The monitor that handles messages of a kind; `None` for kinds that are not for monitors.
+pub(crate) fn via_of(kind: u16) -> Option<Via> {
+    let all = CATALOGS.iter().flat_map(|(_, catalog)| catalog.messages).chain(&COMMON);
+    all.into_iter().find(|intake| intake.kind == kind).map(|intake| intake.via)
 }
 
-fn shortened(name: &str) -> String {
-    name.chars().take(NAME_LEN_MAX).collect()
+/// The service that handles messages of a kind.
+pub(crate) fn service_of(kind: u16) -> Option<ServiceId> {
+    let takes = |catalog: &Catalog| catalog.messages.iter().any(|intake| intake.kind == kind);
+    CATALOGS.iter().find(|(_, catalog)| takes(catalog)).map(|(id, _)| *id)
+}
+
+/// The topic of a name, and the service that publishes it.
+pub(crate) fn topic_of(what: &str) -> Option<(ServiceId, &'static Topic)> {
+    CATALOGS.iter().find_map(|(id, catalog)| {
+        let topic = catalog.topics.iter().find(|topic| topic.pattern.matches(what))?;
+        Some((*id, topic))
+    })
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_kind_of_messages_has_one_owner() {
+        let services = CATALOGS.iter().flat_map(|(_, catalog)| catalog.messages);
+        let kinds: Vec<u16> = services.chain(&COMMON).map(|intake| intake.kind).collect();
+        assert_eq!(kinds.iter().collect::<BTreeSet<_>>().len(), kinds.len());
+    }
+
+    #[test]
+    fn each_service_stands_in_the_table_once() {
+        let names: BTreeSet<String> = CATALOGS.iter().map(|(id, _)| format!("{id:?}")).collect();
+        assert_eq!(names.len(), Services::default().all().len());
+    }
+}

@@ -41,6 +41,17 @@ pub(crate) struct Subscription {
     pub lingers_until: Option<Time>,
 }
 
+impl Subscription {
+    /// Whether a version is new to the subscriber; it counts as sent from now on.
+    pub fn reaches(&mut self, version: u64) -> bool {
+        let is_new = self.next <= version;
+        if is_new {
+            self.next = version + 1;
+        }
+        is_new
+    }
+}
+
 /// Capabilities for monitors or, in a session with the manager, for the manager.
 #[derive(Debug, Clone)]
 pub(crate) enum Caps {
@@ -215,6 +226,12 @@ impl Sessions {
     /// The sessions of all OSDs, by number.
     pub fn of_osds(&self) -> BTreeSet<ConnId> {
         self.by_osd.values().flatten().copied().collect()
+    }
+
+    /// The sessions that other monitors opened, by number.
+    pub fn of_monitors(&self) -> Vec<ConnId> {
+        let monitors = self.iter().filter(|(_, session)| session.is_monitor());
+        monitors.map(|(conn, _)| conn).collect()
     }
 
     /// The peers of all sessions, by number.

@@ -1,8 +1,7 @@
 //! Events for the host.
 
 use crate::Introduction;
-use bytes::Bytes;
-use engine::{AuthRequest, Message, Peer};
+use engine::{AuthRequest, ConnectingStep, Message, Peer};
 use std::net::SocketAddr;
 use thiserror::Error;
 use types::EntityAddr;
@@ -19,25 +18,8 @@ pub enum Event {
     Disconnect,
     /// Accepting: the host answers with [`crate::Session::handle_auth_verdict`].
     AuthRequest(AuthRequest),
-    /// Connecting: the host answers with [`crate::Session::authenticate`].
-    AuthBegin,
-    /// Connecting: the peer refuses the method or mode; the host authenticates otherwise, or closes.
-    AuthBadMethod {
-        method: u32,
-        result: i32,
-        allowed_methods: Vec<u32>,
-        allowed_modes: Vec<u32>,
-    },
-    /// Connecting: the host answers with [`crate::Session::continue_auth`].
-    AuthMore {
-        payload: Bytes,
-    },
-    /// Connecting: the host answers with [`crate::Session::finish_auth`].
-    AuthDone {
-        global_id: u64,
-        mode: u32,
-        payload: Bytes,
-    },
+    /// Connecting: the host answers with [`crate::Session::answer`].
+    Connecting(ConnectingStep),
     /// Accepting, lossless: the host looks for a session with that peer and calls [`crate::Session::admit`].
     Introduced(Introduction),
     /// Messages can be sent from now on.
@@ -74,6 +56,8 @@ pub enum CloseReason {
     PeerKind { expected: String, found: String },
     #[error("{name} may not act as a {kind}")]
     PeerName { kind: String, name: String },
+    #[error("this end cannot or will not authenticate to the peer")]
+    Unauthenticated,
     #[error("the peer's signature of the handshake is wrong")]
     Signature,
     #[error("the connection secret is too short for secure mode")]

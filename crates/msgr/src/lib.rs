@@ -7,9 +7,7 @@
 //! ```text
 //! Session::connect(config, now, target, seed)      Session::accept(config, now, seen_addr, seed)
 //!   Event::Connect      -> handle_connected          Event::AuthRequest -> handle_auth_verdict
-//!   Event::AuthBegin    -> authenticate              Event::Introduced  -> admit (lossless only)
-//!   Event::AuthMore     -> continue_auth
-//!   Event::AuthDone     -> finish_auth
+//!   Event::Connecting   -> answer                    Event::Introduced  -> admit (lossless only)
 //!                 Event::Opened, then Event::Message and send, until Event::Closed
 //! ```
 //!
@@ -35,7 +33,7 @@ mod queue;
 mod secure;
 mod session;
 
+pub use auth::{MODE_CRC, MODE_SECURE};
 pub use config::Config;
 pub use event::{CloseReason, Event};
-pub use secure::{MODE_CRC, MODE_SECURE};
 pub use session::{Admission, Introduction, SendError, Session};

@@ -4,8 +4,9 @@
 //! what they received.
 
 use crate::CloseReason;
-use crate::secure::{MODE_CRC, MODE_SECURE, ciphers, signature};
+use crate::secure::{ciphers, signature};
 use auth::Side;
+use auth::{MODE_CRC, MODE_SECURE};
 use bytes::{Bytes, BytesMut};
 use engine::Time;
 use std::collections::VecDeque;

@@ -5,11 +5,6 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use wire::frame::{CIPHER_TAG_LENGTH, FrameCipher, SIGNATURE_LENGTH};
 
-/// `CEPH_CON_MODE_CRC`
-pub const MODE_CRC: u32 = 1;
-/// `CEPH_CON_MODE_SECURE`
-pub const MODE_SECURE: u32 = 2;
-
 struct Cipher(SessionCipher);
 
 impl FrameCipher for Cipher {

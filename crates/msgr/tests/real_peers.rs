@@ -5,7 +5,10 @@
 //! handshake, and the secure stream is sealed by Ceph's AES-GCM.
 
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict, ConnectTarget, Message, Policy, Time};
+use engine::{
+    AuthRequest, AuthVerdict, ConnectTarget, ConnectingAnswer, ConnectingStep, Message, Policy,
+    Time,
+};
 use msgr::{CloseReason, Config, Event, MODE_CRC, MODE_SECURE, Session};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -107,14 +110,20 @@ impl Side for Monitor {
     fn answer(&self, session: &mut Session, event: Event) {
         let Monitor(mode, recording) = self;
         match event {
-            Event::AuthBegin => {
-                session.authenticate(2, vec![*mode], recording.bytes("auth_request"));
+            Event::Connecting(ConnectingStep::Begin) => session.answer(ConnectingAnswer::Start {
+                method: 2,
+                preferred_modes: vec![*mode],
+                payload: recording.bytes("auth_request"),
+            }),
+            Event::Connecting(ConnectingStep::More { .. }) => {
+                session.answer(ConnectingAnswer::More { payload: recording.bytes("auth_more") });
             }
-            Event::AuthMore { .. } => session.continue_auth(recording.bytes("auth_more")),
-            Event::AuthDone { .. } => session.finish_auth(
-                &recording.bytes("session_key"),
-                &recording.bytes("connection_secret"),
-            ),
+            Event::Connecting(ConnectingStep::Done { .. }) => {
+                session.answer(ConnectingAnswer::Finish {
+                    session_key: recording.bytes("session_key"),
+                    connection_secret: recording.bytes("connection_secret"),
+                });
+            }
             Event::Opened(_) => {
                 let _ = session.send(Message::new(CEPH_MSG_MON_GET_MAP, 1, 1, Bytes::new()));
             }

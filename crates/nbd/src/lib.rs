@@ -21,6 +21,8 @@
 //! It deliberately does not know sockets, images, how commands are executed, or how TLS encrypts: after
 //! [`Event::StartTls`] it is given what was decrypted, and the host encrypts what it has to send.
 
+#![warn(missing_docs)]
+
 mod input;
 mod negotiation;
 mod protocol;
@@ -37,10 +39,13 @@ use bytes::Bytes;
 /// Encryption of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tls {
+    /// The server has no certificate; STARTTLS is refused.
     Unavailable,
+    /// The client may encrypt the session, and may not.
     Offered,
     /// Options other than STARTTLS are refused until the session is encrypted.
     Required,
+    /// The session is encrypted.
     Established,
 }
 
@@ -49,7 +54,9 @@ pub enum Tls {
 pub struct Export {
     /// The host's number of the export.
     pub number: usize,
+    /// Bytes of the export.
     pub size: u64,
+    /// Commands that change data are refused.
     pub is_read_only: bool,
     /// Preferred block size in bytes: requests aligned to it cost least.
     pub preferred_block: u32,

@@ -102,18 +102,25 @@ pub(crate) const ALLOCATION_ID: u32 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[repr(u32)]
 pub enum CommandError {
+    /// `NBD_EPERM`: the export is read-only.
     #[error("not permitted")]
     Permission = 1,
+    /// `NBD_EIO`: the image could not be read or written.
     #[error("input/output error")]
     Io = 5,
+    /// `NBD_EINVAL`: the command or its range makes no sense.
     #[error("invalid argument")]
     Invalid = 22,
+    /// `NBD_ENOSPC`: the range lies behind the end of the export, or the cluster is full.
     #[error("no space left")]
     NoSpace = 28,
+    /// `NBD_EOVERFLOW`: the command is larger than the server accepts.
     #[error("value too large")]
     Overflow = 75,
+    /// `NBD_ENOTSUP`: the server does not have this command or flag, or it would not be fast.
     #[error("not supported")]
     NotSupported = 95,
+    /// `NBD_ESHUTDOWN`: the server is about to end the session.
     #[error("the server is shutting down")]
     Shutdown = 108,
 }

@@ -96,6 +96,7 @@ pub(crate) fn fragments(cookie: u64, mut offset: u64, data: Vec<Data>, output: &
 }
 
 impl Data {
+    /// Bytes of the part as the client sees it.
     pub fn len(&self) -> u64 {
         match self {
             Data::Bytes(bytes) => bytes.len() as u64,
@@ -103,6 +104,7 @@ impl Data {
         }
     }
 
+    /// True for a part without bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -20,6 +20,7 @@ const DIRECT_MIN: usize = 32 << 10;
 /// Bounds of one client's commands in flight; further ones wait in its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
+    /// Number of commands.
     pub commands: usize,
     /// Data of commands and of their replies.
     pub bytes: usize,
@@ -44,20 +45,28 @@ pub enum Event {
     Closed(CloseReason),
 }
 
+/// Reason why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
+    /// The client sent `NBD_OPT_ABORT` or `NBD_CMD_DISC`.
     #[error("the client has taken its leave")]
     Left,
+    /// `NBD_OPT_EXPORT_NAME` has no error reply, so the session ends.
     #[error("the client asked for an export that there is not")]
     NoExport,
+    /// The client did not set the flag of the fixed newstyle negotiation.
     #[error("the client does not speak the fixed newstyle protocol")]
     OldProtocol,
+    /// TLS is required and the session is in the clear.
     #[error("the client asked for an export without TLS")]
     Unencrypted,
+    /// A magic number or a length is wrong; nothing behind it can be read.
     #[error("what the client sent is not the protocol")]
     NotTheProtocol,
+    /// More than 256 options without an export selected.
     #[error("the client tried too many options")]
     TooManyOptions,
+    /// A payload exceeds the bound of a command.
     #[error("the client wrote more at once than it may")]
     TooLong,
 }
@@ -106,6 +115,7 @@ pub struct Session {
 }
 
 impl Session {
+    /// The server's side of a new connection; its greeting is pending output.
     pub fn new(limits: Limits, tls: Tls) -> Self {
         Session {
             limits,
@@ -123,6 +133,7 @@ impl Session {
         }
     }
 
+    /// The export that the client has selected; `None` before [`Event::Opened`].
     pub fn export(&self) -> Option<&Export> {
         self.export.as_ref()
     }
@@ -134,6 +145,8 @@ impl Session {
         }
     }
 
+    /// Bytes from the client, after decryption. Follow with [`Session::poll_event`] until it returns
+    /// `None`.
     pub fn handle_received(&mut self, bytes: Bytes) {
         self.input.push(bytes);
     }
@@ -152,6 +165,7 @@ impl Session {
         Some(self.input.drain_into_buffer(request.length as usize))
     }
 
+    /// The buffer from [`Session::take_receive_buffer`], filled from the socket.
     pub fn handle_filled(&mut self, buffer: BytesMut) {
         self.input.push(buffer.freeze());
     }
@@ -161,14 +175,18 @@ impl Session {
         self.pending.len() >= self.limits.commands || self.weight >= self.limits.bytes
     }
 
+    /// Commands that the host has got and not completed.
     pub fn in_flight(&self) -> usize {
         self.pending.len()
     }
 
+    /// Appends the bytes to send to `pieces`, in order.
     pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) {
         pieces.append(&mut self.output);
     }
 
+    /// The next step; `None` until more is received or a command completes. Names of exports are looked up
+    /// in `exports`.
     pub fn poll_event(&mut self, exports: &dyn Exports) -> Option<Event> {
         loop {
             if let Some(reason) = self.closing.take() {

@@ -21,37 +21,59 @@ pub struct CommandId(pub(crate) u64);
 /// A command on the export. Ranges lie within the export's current size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
+    /// Read a range; answered by [`Outcome::Data`].
     Read {
+        /// First byte.
         offset: u64,
+        /// Bytes.
         length: u32,
     },
+    /// Overwrite a range.
     Write {
+        /// First byte.
         offset: u64,
+        /// The new bytes, in the buffer in which they were received.
         data: Bytes,
+        /// The reply waits until the data is durable (`NBD_CMD_FLAG_FUA`).
         fua: bool,
     },
+    /// Make everything durable that was acknowledged before.
     Flush,
+    /// The range is not needed any more; it may read as zeros or as before.
     Trim {
+        /// First byte.
         offset: u64,
+        /// Bytes.
         length: u32,
+        /// As in [`Command::Write`].
         fua: bool,
     },
     /// `keeps_space`: the range stays allocated. `fast`: the command fails with
     /// [`CommandError::NotSupported`] unless it is faster than writing zeros.
     WriteZeroes {
+        /// First byte.
         offset: u64,
+        /// Bytes.
         length: u32,
+        /// As in [`Command::Write`].
         fua: bool,
+        /// `NBD_CMD_FLAG_NO_HOLE`
         keeps_space: bool,
+        /// `NBD_CMD_FLAG_FAST_ZERO`
         fast: bool,
     },
     /// Hint that the range may be read soon.
     Cache {
+        /// First byte.
         offset: u64,
+        /// Bytes.
         length: u32,
     },
+    /// Ask which parts of a range hold data; answered by [`Outcome::Status`].
     BlockStatus {
+        /// First byte.
         offset: u64,
+        /// Bytes.
         length: u32,
     },
 }
@@ -71,13 +93,16 @@ impl Command {
 /// A part of the data that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
+    /// Bytes as stored.
     Bytes(Bytes),
+    /// This many zeros, for which no memory is held.
     Zeros(u64),
 }
 
 /// Outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// The command has no result.
     Done,
     /// Outcome of [`Command::Read`]: consecutive parts that cover the range.
     Data(Vec<Data>),

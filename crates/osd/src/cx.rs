@@ -3,6 +3,7 @@
 use crate::env::Env;
 use crate::outbox::Outbox;
 use crate::sessions::clients::Clients;
+use crate::work::WorkQueue;
 use engine::ConnId;
 use maps::OsdMap;
 
@@ -12,6 +13,7 @@ pub(crate) struct Cx<'a> {
     pub map: &'a OsdMap,
     pub clients: &'a mut Clients,
     pub out: &'a mut Outbox,
+    pub work: &'a mut WorkQueue,
 }
 
 impl Cx<'_> {
@@ -39,6 +41,7 @@ macro_rules! cx {
             map: $osd.maps.map(),
             clients: &mut $osd.clients,
             out: &mut $osd.outbox,
+            work: &mut $osd.work,
         }
     };
 }

@@ -13,12 +13,14 @@
 //! the primary refers.
 
 use crate::cx::cx;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::Request;
+use crate::work::Work;
 use crate::{Osd, limits};
 use codec::{Reader, Writer};
 use engine::{Duration, Message, Time};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, HObject, OsdId, PgId};
+use types::{Epoch, OsdId, PgId};
 
 /// Message types of requests for leases, and of grants.
 pub(crate) const ASK: u16 = 0x7100;
@@ -140,14 +142,16 @@ impl Osd {
     /// Whether a replica may answer with the state in its object context: writes bypass the
     /// context, and its reads, which may overlap without end, share the state that the first of
     /// them has loaded.
-    pub(crate) fn serves_as_replica(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
+    pub(crate) fn serves_as_replica(&mut self, now: Time, object: ObjectKey) -> bool {
+        let Some(context) = self.operations.context(object) else { return false };
+        let pg = context.pg;
         if !self.may_read_as_replica(now, pg) {
             return false;
         }
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
-        let Some(context) = group.queues.objects.get_mut(object) else { return false };
-        let serves = group.pg.can_serve_read(object)
-            && group.pg.is_unchanged_since(object, context.valid_through);
+        let Some(group) = self.groups.by_id.get(&pg) else { return false };
+        let Some(context) = self.operations.context_mut(object) else { return false };
+        let serves = group.pg.can_serve_read(&context.name)
+            && group.pg.is_unchanged_since(&context.name, context.valid_through);
         if serves {
             context.valid_through = group.pg.log().head();
         }
@@ -156,10 +160,10 @@ impl Osd {
 
     /// Makes a request wait until all members have renewed their leases. It keeps its place in the order of
     /// its object, or later writes of its client would overtake it; loaded data is loaded again.
-    pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) {
-        self.mark_begun(pg, object, key);
-        self.unload(key);
-        self.unload_behind(pg, object, key);
+    pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) {
+        self.operations.mark_begun(object, key);
+        self.operations.unload(key);
+        self.operations.unload_behind(object, key);
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         group.queues.unleased.push(key);
         let is_first = self.leases.waiting.is_empty();
@@ -285,7 +289,8 @@ impl Osd {
                 // If it restarted meanwhile, it is in the queue of its object.
                 let waits = |request: &Request| request.pg == pg && request.waits_outside();
                 if self.operations.get(key).is_some_and(waits) {
-                    self.go_on(now, key);
+                    self.work.push(Work::Continue(key));
+                    self.settle();
                 }
             }
         }
@@ -300,7 +305,7 @@ impl Osd {
             let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
             group.tell_time(&self.leases, now);
             group.pg.time_passed();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 }

@@ -37,6 +37,7 @@ mod sessions;
 mod tokens;
 mod trim;
 mod watches;
+mod work;
 
 pub use crate::maps::stored::{stored_map, stored_map_request};
 pub use config::{Budgets, Config, Sizes, VERSION};

@@ -21,20 +21,21 @@ use crate::recovery::Recovery;
 use crate::report::Report;
 use crate::report::usage::DiskUsage;
 use crate::scrub::Scrubs;
-use crate::sessions::accepting::Accepting;
+use crate::sessions::authentication::Authentication;
 use crate::sessions::clients::{Clients, Session};
 use crate::sessions::monitor::MonitorLink;
 use crate::sessions::peers::Peers;
 use crate::tokens::Token;
 use crate::trim::Trims;
 use crate::watches::Watches;
+use crate::work::{Work, WorkQueue};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, PgId};
 use wire::forward::ReportAgain;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
@@ -45,12 +46,13 @@ use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest,
 pub struct Osd {
     pub(crate) env: Env,
     pub(crate) outbox: Outbox,
+    pub(crate) work: WorkQueue,
     pub(crate) maps: Maps,
     pub(crate) inbox: Inbox,
     pub(crate) clients: Clients,
     pub(crate) peers: Peers,
     pub(crate) monitor: MonitorLink,
-    pub(crate) accepting: Accepting,
+    pub(crate) authentication: Authentication,
     pub(crate) heartbeats: Heartbeats,
     pub(crate) groups: Groups,
     pub(crate) operations: Operations,
@@ -75,12 +77,13 @@ impl Osd {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut osd = Osd {
             outbox: Outbox::default(),
+            work: WorkQueue::default(),
             maps: Maps::new(config.fsid),
             inbox: Inbox::default(),
             clients: Clients::default(),
             peers: Peers::default(),
             monitor: MonitorLink::default(),
-            accepting: Accepting::new(seed),
+            authentication: Authentication::new(&config, seed),
             heartbeats: Heartbeats::default(),
             groups: Groups::default(),
             operations: Operations::default(),
@@ -124,11 +127,33 @@ impl Osd {
 
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
-        self.groups.by_id.values().for_each(|group| group.check_invariants());
-        self.operations.check_invariants();
+        assert!(self.work.is_empty(), "an input ends when no work is left");
+        self.groups.by_id.values().for_each(|group| group.pg.check_invariants());
+        self.operations.check_invariants(self.groups.by_id.values().map(|group| &group.queues));
         let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
         assert!(self.maps.is_telling() || !is_due, "intervals are stored");
-        self.check_budgets();
+        self.operations.check_memory(&self.env.config.sizes.budgets);
+        self.check_throttle();
+    }
+
+    /// Panics unless sessions are charged for the requests in progress, and for those that are held.
+    fn check_throttle(&self) {
+        let requests = self.operations.checked().map(|(_, request)| request);
+        let of_clients = requests.filter(|request| request.is_of_client());
+        let in_work = of_clients.map(|request| request.bytes).chain(self.inbox.charged());
+        let charged = in_work.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+        assert_eq!(charged, self.clients.in_flight());
+    }
+
+    /// Continues the requests for which there is memory now.
+    fn grant_memory(&mut self) {
+        while let Some(key) = self.operations.grant_memory(&self.env.config.sizes.budgets) {
+            match self.operations.get(key).is_some_and(|request| request.nature.is_pg_op) {
+                true => self.list(key),
+                false => self.work.push(Work::Continue(key)),
+            }
+            self.settle();
+        }
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -145,7 +170,7 @@ impl Osd {
         if self.env.stage == Stage::Failed || self.maps.is_telling() {
             return;
         }
-        self.grant_memory(now);
+        self.grant_memory();
         if !self.recovery.scheduler.is_idle() {
             self.schedule_recovery(now);
         }
@@ -183,7 +208,7 @@ impl Osd {
             }
             kind if pg::scrub::message::is_scrub_message(kind) => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
-                    self.take_scrub_message(now, from, &message);
+                    self.take_scrub_message(from, &message);
                 }
             }
             ScrubOrder::KIND if self.monitor.is(conn) => {
@@ -223,7 +248,7 @@ impl Osd {
 /// Handlers of inputs, called when no input is held before them (`inbox/mod.rs`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.accepting.opened(conn);
+        self.authentication.opened(conn);
         if self.monitor.is(conn) {
             self.monitor.opened(cx!(self));
             self.report_again(now);
@@ -236,13 +261,15 @@ impl Osd {
     }
 
     pub(crate) fn take_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        if let Err(error) = self.dispatch(now, conn, message) {
+        let outcome = self.dispatch(now, conn, message);
+        self.settle();
+        if let Err(error) = outcome {
             self.end_session(now, conn, &error);
         }
     }
 
     pub(crate) fn take_closed(&mut self, now: Time, conn: ConnId) {
-        self.accepting.closed(conn);
+        self.authentication.closed(conn);
         if self.monitor.is(conn) {
             self.monitor.closed(&self.env);
         } else if conn.is_accepted() || !self.heartbeats.closed(cx!(self), conn) {
@@ -253,6 +280,49 @@ impl Osd {
 
     pub(crate) fn take_completion(&mut self, now: Time, completion: Completion) {
         self.complete(now, completion);
+        self.settle();
+    }
+}
+
+/// Performance of the work that inputs and timers make possible.
+impl Osd {
+    /// Performs work until none is left. Inputs and timers call it between their parts; work never does.
+    pub(crate) fn settle(&mut self) {
+        self.work.begin();
+        while let Some(work) = self.work.pop() {
+            self.perform(work);
+        }
+        self.work.end();
+        for answered in self.operations.take_answered() {
+            self.report.note_answered(self.env.now, answered, &self.env.options);
+        }
+    }
+
+    /// Performs the outputs of a group, and all that they make possible.
+    pub(crate) fn settle_group(&mut self, pg: PgId) {
+        self.work.push(Work::Group(pg));
+        self.settle();
+    }
+
+    fn perform(&mut self, work: Work) {
+        let now = self.env.now;
+        match work {
+            Work::Group(pg) => self.drain_group(now, pg),
+            Work::Object(object) => self.advance(now, object),
+            Work::Continue(key) => self.resume(now, key),
+            Work::Readers(object, origin) => self.resume_readers(now, object, origin),
+            Work::Admit(key) => self.admit(now, key),
+            Work::Piece(copy, reply) => self.copy_replied(copy, *reply),
+            Work::Trimmed(pg, succeeded) => self.trim_ended(pg, succeeded),
+            Work::GivenUp(command, result) => self.lost_ended(command, result),
+            Work::Unwatch(watch) => {
+                let (pg, object, key) = *watch;
+                self.remove_watcher(now, pg, object, key);
+            }
+            Work::Wake(pg, left) => self.wake(now, pg, left),
+            Work::GrantBackfill => self.grant_reservation(),
+            Work::StoreMap => self.store_reshaped_map(),
+        }
     }
 }
 
@@ -410,7 +480,10 @@ impl Osd {
         for _ in 0..limits::HELD_INPUTS_PER_TURN {
             match self.inbox.early.pop_ready() {
                 None => return,
-                Some(Early::Request(key)) => self.admit(now, key),
+                Some(Early::Request(key)) => {
+                    self.admit(now, key);
+                    self.settle();
+                }
                 Some(Early::Group { conn, from, message }) => {
                     self.inbox.early.uncharge(conn, message.len());
                     self.resume_member(conn);
@@ -441,7 +514,7 @@ impl Osd {
         let is_of =
             |key| requests.get(key).map(|request| request.origin) == Some(Origin::Client { conn });
         let gone = self.inbox.early.forget(conn, is_of);
-        gone.into_iter().for_each(|key| self.forget_request(key));
+        gone.into_iter().for_each(|key| self.operations.forget(cx!(self), key));
     }
 }
 
@@ -451,12 +524,13 @@ impl Daemon for Osd {
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         self.env.now = now;
-        self.judge(now, conn, request);
+        let verdict = self.authentication.judge(now, conn, request);
+        self.outbox.push(Output::Auth { conn, verdict });
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         self.env.now = now;
-        self.prove(now, conn, step)
+        self.authentication.prove(now, conn, self.monitor.is(conn), step)
     }
 
     fn handle_refused(&mut self, now: Time, conn: ConnId) {
@@ -492,16 +566,18 @@ impl Daemon for Osd {
         if self.place_turn(now) {
             return;
         }
-        self.monitor.handle_timeout(cx!(self), &self.accepting);
+        self.monitor.handle_timeout(cx!(self), &self.authentication);
         if self.env.stage == Stage::Failed {
             return self.report_if_due();
         }
         self.retry_if_due(now);
         self.tick(now);
+        self.settle();
         self.heartbeat_if_due();
         self.renew_leases_if_due(now);
         self.end_waits(now);
         self.retry_copies_if_due(now);
+        self.settle();
         self.report_if_due();
         self.scrub_if_due(now);
         self.trim_if_due(now);
@@ -509,7 +585,11 @@ impl Daemon for Osd {
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {
-        self.outbox.poll()
+        let output = self.outbox.poll();
+        if let Some(Output::Close { conn }) = &output {
+            self.authentication.closed(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

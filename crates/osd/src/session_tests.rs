@@ -10,7 +10,7 @@ mod tell;
 use crate::limits;
 use auth::{
     AUTH_MODE_AUTHORIZER, CephxClient, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,
-    KeyType, NoneAuthorizer, ServerContext, ServiceSecrets,
+    KeyType, METHOD_CEPHX, METHOD_NONE, NoneAuthorizer, ServerContext, ServiceSecrets,
 };
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, Duration, Policy};
@@ -27,8 +27,6 @@ use wire::osd_op::WatchArguments;
 use wire::watch::{NotifyRequest, WatchEvent};
 use wire::{MessageBody, OsdOp};
 
-const METHOD_NONE: u32 = 1;
-const METHOD_CEPHX: u32 = 2;
 const SECRET_LEN: usize = auth::CONNECTION_SECRET_LENGTH;
 
 fn start(method: u32, payload: Vec<u8>) -> AuthRequest {

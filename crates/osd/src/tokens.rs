@@ -1,6 +1,7 @@
 //! The context of each request to the store, by which its completion finds its place.
 
 use crate::execute::Need;
+use crate::operations::keys::ObjectKey;
 use pg::Tag;
 use pg::scrub::{MemberTag, RoundTag};
 use types::{HObject, PgId};
@@ -18,9 +19,7 @@ pub(crate) enum Token {
     },
     /// The state of an object, for its context.
     State {
-        pg: PgId,
-        object: HObject,
-        generation: u64,
+        object: ObjectKey,
     },
     /// A part of the state that a request needs.
     Need {

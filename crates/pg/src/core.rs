@@ -3,8 +3,8 @@
 pub(crate) mod persist;
 pub(crate) mod steps;
 
-use crate::intervals::PastIntervals;
-use crate::leases::Readers;
+use crate::intervals::{Interval, PastIntervals};
+use crate::leases::Promises;
 use crate::message::{Body, Header};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
@@ -160,17 +160,6 @@ pub(crate) struct Placement {
     pub is_up: bool,
 }
 
-/// Read leases. See [`crate::Pg::set_time`].
-#[derive(Debug, Default)]
-pub(crate) struct Promises {
-    /// The present time.
-    pub now: Time,
-    /// Until when the read lease holds that this OSD granted to the present primary.
-    pub promised: Time,
-    /// Leases of earlier intervals.
-    pub readers: Readers,
-}
-
 /// The copy's transactions in the store.
 #[derive(Debug, Default)]
 pub(crate) struct StoreLine {
@@ -220,9 +209,63 @@ impl Core {
     }
 }
 
+impl Core {
+    /// Adds the present interval, and the gap after it, to the past intervals.
+    pub fn end_interval(&mut self, epoch: Epoch, gap_from: Option<Epoch>, osds: Option<&Osds>) {
+        if self.placement.interval == Epoch(0) {
+            return;
+        }
+        let last = Epoch(epoch.0 - 1);
+        // After a gap, the last map of the interval is not known either.
+        let seen = osds.filter(|_| gap_from.is_none());
+        let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
+        self.copy.past.push(Interval::of(
+            &self.placement.members,
+            self.placement.interval,
+            end.max(self.placement.interval),
+            seen,
+        ));
+        if let Some(first) = gap_from {
+            self.copy.past.push(Interval::gap(first, last));
+        }
+        self.copy.past.trim(self.copy.info.history.last_epoch_clean);
+    }
+}
+
 impl Own {
     fn new(id: PgId, whoami: OsdId) -> Self {
         let (collection, meta) = (Collection(id), crate::meta_object(id));
         Own { id, whoami, collection, meta, sizes: Sizes::default() }
+    }
+}
+
+impl LocalCopy {
+    /// The version of an object according to the log; zero if the log does not have it.
+    pub fn logged_version(&self, object: &HObject) -> EVersion {
+        let mut entries = self.log.entries().rev();
+        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
+        last.map_or(EVersion::ZERO, |entry| entry.version)
+    }
+
+    /// Whether the log proves that no write of the object came after this version.
+    pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
+        version >= self.log.tail() && !self.is_written_above(object, version)
+    }
+
+    pub fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
+        let mut entries = self.log.above(version);
+        entries.any(|entry| entry.changes_object() && entry.object == *object)
+    }
+
+    /// Whether a write of the object is not durable on all participants.
+    pub fn has_write_in_flight(&self, object: &HObject) -> bool {
+        let mut uncertain = self.log.above(self.committed);
+        uncertain.any(|entry| entry.changes_object() && entry.object == *object)
+    }
+}
+
+impl Placement {
+    pub fn is_osd_up(&self, osd: OsdId) -> bool {
+        self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }
 }

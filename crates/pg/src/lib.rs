@@ -11,6 +11,17 @@
 //!  any       Reshaping, while the store splits or merges the copy
 //! ```
 //!
+//! A copy is a core, which every role has, and a role with the state that only it needs:
+//!
+//! ```text
+//!  pg  interval  view                  dispatch; the beginning and end of roles; queries
+//!  primary  follower  split_merge      the roles (role), with a stage that carries its data
+//!  serving                             the work of an activated primary: writes, recovery, backfill, repair
+//!  transfers  peers                    objects on their way; knowledge of the other copies
+//!  core                                what is stored, the group's place in the map, leases, outputs
+//!  choice  merge  split  message  scrub   pure functions, and what goes over the wire
+//! ```
+//!
 //! Invariants:
 //! * The log, the info and the data of a write are stored in one transaction.
 //! * A write is acknowledged when all acting members have stored it, and a group becomes active when all
@@ -25,58 +36,56 @@
 //!
 //! Knows nothing of clients, operations, sessions and maps; the caller passes the members in.
 
-mod backfill;
 mod choice;
 mod clients;
 mod core;
 mod dups;
+mod follower;
 mod info;
+mod interval;
 mod intervals;
+mod invariants;
 mod leases;
-mod load;
+mod loading;
 mod log;
 mod log_entry;
-mod lost;
 mod members;
 mod merge;
 pub mod message;
 mod missing;
 mod object_info;
 mod osds;
-mod peering;
 mod peers;
-mod recovery;
-mod replicate;
-mod reshape;
+mod pg;
+mod primary;
 mod role;
 pub mod scrub;
-mod search;
+mod serving;
 mod sizes;
 pub mod snaps;
 pub mod split;
-mod stall;
+mod split_merge;
 mod state;
 mod transfers;
 mod view;
 
-pub use backfill::BackfillState;
 pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
 pub use log::PgLog;
 pub use log_entry::{EntryKind, LogEntry};
-pub use lost::Probe;
 pub use missing::{Item, Missing};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,
     user_attr, user_attr_name,
 };
 pub use osds::{OsdStatus, Osds};
-pub use replicate::{AlsoWritten, Write};
-pub use reshape::MergedVersions;
+pub use pg::Pg;
+pub use serving::{AlsoWritten, BackfillState, Probe, Write};
 pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
-pub use state::{MapChange, Pg, State};
+pub use split_merge::MergedVersions;
+pub use state::{MapChange, State};
 
 #[cfg(test)]
 mod tests;

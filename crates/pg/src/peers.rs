@@ -1,8 +1,10 @@
 //! The primary's knowledge of the other copies in this interval.
 
-use crate::choice::Infos;
-use crate::{Missing, Pg, PgInfo};
-use std::collections::BTreeMap;
+use crate::choice::{self, Choice, Infos};
+use crate::core::{Core, Output};
+use crate::serving::UnfoundCount;
+use crate::{Missing, PgInfo};
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId};
 
 /// The copy of another OSD.
@@ -43,12 +45,26 @@ impl Peer {
     }
 }
 
-impl Pg {
+/// The primary's knowledge of the present interval.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The infos and missing sets of other OSDs, as told in this interval.
+    pub peers: BTreeMap<OsdId, Peer>,
+    /// OSDs that were queried in this interval.
+    pub asked: BTreeSet<OsdId>,
+    /// Down OSDs without which peering cannot proceed.
+    pub blocked_by: BTreeSet<OsdId>,
+    /// The acting set to ask the monitor for; empty means the up set.
+    pub wanted: Option<Vec<OsdId>>,
+    pub unfound: UnfoundCount,
+}
+
+impl Known {
     /// The infos of all known copies, with an empty one for each member that has no copy.
-    pub(crate) fn infos<'a>(&'a self, empty: &'a PgInfo) -> Infos<'a> {
-        let mut infos: Infos<'a> = BTreeMap::from([(self.core.own.whoami, &self.core.copy.info)]);
-        let members = &self.core.placement.members;
-        for (osd, peer) in &self.primary.peers {
+    pub fn infos<'a>(&'a self, core: &'a Core, empty: &'a PgInfo) -> Infos<'a> {
+        let mut infos: Infos<'a> = BTreeMap::from([(core.own.whoami, &core.copy.info)]);
+        let members = &core.placement.members;
+        for (osd, peer) in &self.peers {
             match &peer.info {
                 Some(info) => drop(infos.insert(*osd, info)),
                 None if members.is_member(*osd) => drop(infos.insert(*osd, empty)),
@@ -58,7 +74,37 @@ impl Pg {
         infos
     }
 
-    pub(crate) fn peer_mut(&mut self, osd: OsdId) -> &mut Peer {
-        self.primary.peers.entry(osd).or_default()
+    pub fn peer_mut(&mut self, osd: OsdId) -> &mut Peer {
+        self.peers.entry(osd).or_default()
+    }
+
+    /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.
+    pub fn choose(&self, core: &Core) -> Option<(OsdId, Choice)> {
+        let empty = PgInfo::default();
+        let infos = self.infos(core, &empty);
+        let best = choice::find_best_info(&infos, core.own.whoami)?;
+        Some((best, choice::choose_acting(best, &infos, &core.placement.members)))
+    }
+
+    /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
+    pub fn wants_other_members(&mut self, core: &mut Core, choice: &Choice) -> bool {
+        let Choice { acting, .. } = choice;
+        let (members, is_up_set) = (&core.placement.members, *acting == core.placement.members.up);
+        let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
+        let serves =
+            core.placement.members.primary.is_some_and(|primary| acting.contains(&primary));
+        if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
+        {
+            self.wanted = None;
+            return false;
+        }
+        self.wanted = Some(if is_up_set { Vec::new() } else { acting.clone() });
+        core.outputs.push_back(Output::WantsMap);
+        true
+    }
+
+    /// Whether the OSD lacks an object that it should have.
+    pub fn is_missing_on(&self, osd: OsdId, object: &HObject) -> bool {
+        self.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
     }
 }

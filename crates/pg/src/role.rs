@@ -1,15 +1,10 @@
 //! The state of a copy that goes with its role in the group.
 
 use crate::State;
-use crate::backfill::Backfill;
-use crate::lost::UnfoundCount;
-use crate::members::{MemberSet, Participants};
+use crate::follower::{Follower, FollowerStage};
 use crate::message::Header;
-use crate::peers::Peer;
-use crate::recovery::Recovery;
-use crate::replicate::InFlight;
-use crate::reshape::SplitMerge;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::primary::Primary;
+use crate::split_merge::SplitMerge;
 use types::OsdId;
 
 /// The role of a copy in the present interval, with the state that goes with it.
@@ -18,30 +13,13 @@ pub(crate) enum Role {
     Loading(Loading),
     Refused(Loading),
     Follower(Follower),
-    Primary(Stage),
+    Primary(Box<Primary>),
     SplitMerge(Box<SplitMerge>),
     Failed {
         /// The primary that queried this copy before, while transactions were in flight. It is answered
         /// when all are completed.
         asked_by: Option<OsdId>,
     },
-}
-
-/// The states of a primary. See [`State`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    GetInfo,
-    GetLog,
-    GetMissing,
-    WaitActingChange,
-    WaitUpThru,
-    Activating,
-    WaitReadable,
-    Active,
-    Inactive,
-    Down,
-    Incomplete,
-    Stalled,
 }
 
 impl Default for Role {
@@ -52,20 +30,15 @@ impl Default for Role {
 
 impl Role {
     pub fn follower(stage: FollowerStage) -> Self {
-        Role::Follower(Follower { asked_by: None, stage })
+        Role::Follower(Follower::new(stage))
     }
 
     pub fn state(&self) -> State {
         match self {
             Role::Loading(_) => State::Loading,
             Role::Refused(_) => State::Refused,
-            Role::Follower(follower) => match follower.stage {
-                FollowerStage::Stray => State::Stray,
-                FollowerStage::Replica => State::Replica,
-                FollowerStage::Active { .. } => State::ReplicaActive,
-                FollowerStage::Stalled => State::Stalled,
-            },
-            Role::Primary(stage) => stage.state(),
+            Role::Follower(follower) => follower.stage.state(),
+            Role::Primary(primary) => primary.stage.state(),
             Role::SplitMerge(_) => State::Reshaping,
             Role::Failed { .. } => State::Failed,
         }
@@ -80,102 +53,6 @@ impl Role {
             _ => None,
         }
     }
-
-    /// The reservation of an active replica.
-    pub fn reservation(&mut self) -> Option<&mut Option<OsdId>> {
-        match self {
-            Role::Follower(Follower { stage: FollowerStage::Active { backfilled_by }, .. }) => {
-                Some(backfilled_by)
-            }
-            _ => None,
-        }
-    }
-
-    /// Gives up the reservation; whether there was one.
-    pub fn drop_reservation(&mut self) -> bool {
-        self.reservation().and_then(Option::take).is_some()
-    }
-
-    /// Whether this copy, as a backfill target, has a reservation for this primary, or waits for one.
-    pub fn is_backfilled_by(&self, primary: OsdId) -> bool {
-        let Role::Follower(follower) = self else { return false };
-        matches!(follower.stage, FollowerStage::Active { backfilled_by } if backfilled_by == Some(primary))
-    }
-}
-
-impl Stage {
-    fn state(self) -> State {
-        match self {
-            Stage::GetInfo => State::GetInfo,
-            Stage::GetLog => State::GetLog,
-            Stage::GetMissing => State::GetMissing,
-            Stage::WaitActingChange => State::WaitActingChange,
-            Stage::WaitUpThru => State::WaitUpThru,
-            Stage::Activating => State::Activating,
-            Stage::WaitReadable => State::WaitReadable,
-            Stage::Active => State::Active,
-            Stage::Inactive => State::Inactive,
-            Stage::Down => State::Down,
-            Stage::Incomplete => State::Incomplete,
-            Stage::Stalled => State::Stalled,
-        }
-    }
-}
-
-/// The primary's knowledge of the present interval.
-#[derive(Debug, Default)]
-pub(crate) struct Primary {
-    /// The infos and missing sets of other OSDs, as told in this interval.
-    pub peers: BTreeMap<OsdId, Peer>,
-    /// OSDs that were queried in this interval.
-    pub asked: BTreeSet<OsdId>,
-    /// Down OSDs without which peering cannot proceed.
-    pub blocked_by: BTreeSet<OsdId>,
-    /// The acting set to ask the monitor for; empty means the up set.
-    pub wanted: Option<Vec<OsdId>>,
-    pub unfound: UnfoundCount,
-    /// OSDs whose answers the present state waits for.
-    pub waiting: BTreeSet<OsdId>,
-    /// The OSD with the authoritative log.
-    pub authority: Option<OsdId>,
-}
-
-/// The members with which the primary continues, once it has chosen the authoritative log.
-#[derive(Debug, Default)]
-pub(crate) struct Agreed {
-    /// Members that take part in writes: the acting set and backfill targets.
-    pub participants: Participants,
-    pub backfill: Backfill,
-    /// The acting members whose disks are nearly full.
-    pub short: MemberSet,
-}
-
-/// The work of an activated primary.
-#[derive(Debug, Default)]
-pub(crate) struct Serving {
-    /// Writes that are not durable on all participants, oldest first.
-    pub in_flight: VecDeque<InFlight>,
-    pub recovery: Recovery,
-    pub is_clean: bool,
-}
-
-/// A copy that is not the primary's.
-#[derive(Debug)]
-pub(crate) struct Follower {
-    /// The primary that queried this copy while transactions were in flight.
-    pub asked_by: Option<OsdId>,
-    pub stage: FollowerStage,
-}
-
-#[derive(Debug)]
-pub(crate) enum FollowerStage {
-    Stray,
-    Replica,
-    Active {
-        /// The primary for which this copy, as a backfill target, has a reservation or waits for one.
-        backfilled_by: Option<OsdId>,
-    },
-    Stalled,
 }
 
 /// A copy whose stored state is not known yet, or not any more.

@@ -5,6 +5,7 @@ mod backfill;
 mod damage;
 mod distrusted;
 mod dups;
+mod invariants;
 mod members;
 mod pieces;
 mod recovery;
@@ -12,6 +13,7 @@ mod reshaping;
 mod room;
 mod setup;
 mod sizes;
+mod states;
 mod steps;
 mod world;
 

@@ -1,8 +1,20 @@
 //! Read-only view of a copy, for the OSD and for reports.
 
 use crate::members::MemberSet;
+use crate::missing::Item;
+use crate::peers::Known;
+use crate::primary::Primary;
+use crate::role::Role;
+use crate::serving::{BackfillState, Probe, Serving, View};
 use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
+
+/// The knowledge of a copy that is not the primary's.
+static KNOWN_OF_OTHERS: LazyLock<Known> = LazyLock::new(Known::default);
+/// The work of a copy that does not serve.
+static SERVING_OF_OTHERS: LazyLock<Serving> = LazyLock::new(Serving::default);
 
 impl Pg {
     pub fn id(&self) -> PgId {
@@ -51,7 +63,7 @@ impl Pg {
 
     /// Whether no write is in flight.
     pub fn is_settled(&self) -> bool {
-        self.serving.in_flight.is_empty()
+        self.serving().is_none_or(|serving| serving.in_flight.is_empty())
     }
 
     /// Whether this copy takes part in writes now.
@@ -66,24 +78,26 @@ impl Pg {
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.primary.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+        self.view().known.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
     pub fn not_stored_by(&self, version: EVersion) -> impl Iterator<Item = OsdId> + '_ {
-        let write = self.serving.in_flight.iter().find(|write| write.version == version);
+        let mut in_flight = self.serving().into_iter().flat_map(|serving| &serving.in_flight);
+        let write = in_flight.find(|write| write.version == version);
         let waiting = write.map_or(MemberSet::default(), |write| write.waiting);
-        self.agreed.participants.select(waiting)
+        self.view().agreed.participants.select(waiting)
     }
 
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.primary.waiting.iter().copied()
+        let stage = self.primary().map(|primary| primary.stage.waiting_for());
+        stage.into_iter().flatten()
     }
 
     /// The down OSDs that must come back or be marked lost.
     pub fn blocked_by(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.primary.blocked_by.iter().copied()
+        self.view().known.blocked_by.iter().copied()
     }
 
     /// Whether this OSD is not a member of the group.
@@ -93,12 +107,12 @@ impl Pg {
 
     /// Whether all copies that the pool wants are on the up set, and equal.
     pub fn is_clean(&self) -> bool {
-        self.is_active() && self.serving.is_clean
+        self.is_active() && self.serving().is_some_and(|serving| serving.is_clean)
     }
 
     /// The acting set to ask the monitor for; empty means the up set.
     pub fn wanted_acting(&self) -> Option<&[OsdId]> {
-        self.primary.wanted.as_deref()
+        self.view().known.wanted.as_deref()
     }
 
     /// The `up_thru` to ask the monitor for.
@@ -114,7 +128,7 @@ impl Pg {
                 self.core.copy.info.history.last_epoch_started >= self.core.placement.interval
                     && self.core.placement.members.acting.contains(&self.core.own.whoami)
                     && !self.core.copy.missing.contains(object)
-                    && !self.is_written_above(object, self.core.copy.committed)
+                    && !self.core.copy.is_written_above(object, self.core.copy.committed)
             }
             _ => false,
         }
@@ -122,18 +136,172 @@ impl Pg {
 
     /// The version of an object according to the log; zero if the log does not have it.
     pub fn logged_version(&self, object: &HObject) -> EVersion {
-        let mut entries = self.core.copy.log.entries().rev();
-        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
-        last.map_or(EVersion::ZERO, |entry| entry.version)
+        self.core.copy.logged_version(object)
     }
 
     /// Whether the log proves that no write of the object came after this version.
     pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
-        version >= self.core.copy.log.tail() && !self.is_written_above(object, version)
+        self.core.copy.is_unchanged_since(object, version)
     }
 
-    fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
-        let mut entries = self.core.copy.log.above(version);
-        entries.any(|entry| entry.changes_object() && entry.object == *object)
+    pub(crate) fn view(&self) -> View<'_> {
+        let (primary, serving) = (self.primary(), self.serving());
+        let agreed = primary.and_then(|primary| primary.stage.agreed());
+        View {
+            core: &self.core,
+            known: primary.map_or_else(|| &*KNOWN_OF_OTHERS, |primary| &primary.known),
+            agreed: agreed.unwrap_or_else(|| &SERVING_OF_OTHERS.agreed),
+            recovery: &serving.unwrap_or_else(|| &SERVING_OF_OTHERS).recovery,
+            is_active: self.is_active(),
+        }
+    }
+
+    pub(crate) fn primary(&self) -> Option<&Primary> {
+        match &self.role {
+            Role::Primary(primary) => Some(primary),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn serving(&self) -> Option<&Serving> {
+        self.primary()?.stage.serving()
+    }
+
+    /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
+    pub fn is_whole(&self) -> bool {
+        self.view().is_whole()
+    }
+
+    /// Number of missing objects, counted once for each copy that misses them.
+    pub fn objects_missing(&self) -> usize {
+        self.view().objects_missing()
+    }
+
+    /// Whether a request for the object must wait until it is recovered. Deletions need only the
+    /// primary's metadata.
+    pub fn is_blocked(&self, object: &HObject, writes: bool, deletes: bool) -> bool {
+        self.view().is_blocked(object, writes, deletes)
+    }
+
+    /// Whether [`Pg::recover_next`] may start something.
+    pub fn wants_recovery(&self) -> bool {
+        self.is_recovering_state() && self.view().wants_recovery()
+    }
+
+    /// Whether [`Pg::retry_recovery`] may help.
+    pub fn wants_retry(&self) -> bool {
+        self.is_recovering_state() && self.view().wants_retry()
+    }
+
+    /// Whether objects are unfound: as far as counted, or among the first that are missing.
+    pub fn has_unfound(&self) -> bool {
+        self.view().has_unfound()
+    }
+
+    /// Objects that this primary lacks or cannot read, and that no reachable copy has.
+    pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
+        self.view().unfound()
+    }
+
+    /// The needed and the stored version of an unfound object.
+    pub fn unfound_item(&self, object: &HObject) -> Item {
+        self.view().unfound_item(object)
+    }
+
+    /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
+    pub fn is_unfound(&self, object: &HObject) -> bool {
+        self.view().is_unfound(object)
+    }
+
+    /// Whether our own copy could not be read, and is not in the missing set.
+    pub fn is_unreadable(&self, object: &HObject) -> bool {
+        self.view().is_unreadable(object)
+    }
+
+    /// Whether the object is unfound, and all OSDs that may have it were probed.
+    pub fn is_lost(&self, object: &HObject) -> bool {
+        self.view().is_lost(object)
+    }
+
+    /// The needed version of a lost object that is missing on a member. `None` if all members have at least a
+    /// damaged copy, to which writes can be applied.
+    pub fn lost_version(&self, object: &HObject) -> Option<EVersion> {
+        self.view().lost_version(object)
+    }
+
+    /// Whether a reachable copy has an older version.
+    pub fn has_older(&self, object: &HObject) -> bool {
+        self.view().has_older(object)
+    }
+
+    /// Whether all OSDs that may have unfound objects were probed.
+    pub fn all_probed(&self) -> bool {
+        self.view().all_probed()
+    }
+
+    /// The OSDs that may have unfound objects, besides this primary.
+    pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
+        self.view().may_have_unfound()
+    }
+
+    /// The state of backfill; `None` if no member needs it.
+    pub fn backfill_state(&self) -> Option<BackfillState> {
+        self.view().backfill_state()
+    }
+
+    /// Members that need backfill, with their progress.
+    pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
+        self.view().backfill_targets()
+    }
+
+    /// Number of recoveries that were begun in this interval.
+    pub fn recoveries_begun(&self) -> u64 {
+        self.view().recovery.begun()
+    }
+
+    /// Number of objects in recovery.
+    pub fn recovering(&self) -> usize {
+        self.view().recovery.count()
+    }
+
+    /// Whether a disk has no room for an object to recover.
+    pub fn is_recovery_toofull(&self) -> bool {
+        self.view().recovery.is_toofull
+    }
+
+    pub(crate) fn is_recovering_state(&self) -> bool {
+        matches!(self.state(), State::Active | State::Inactive)
+    }
+
+    /// Whether a write may add to the group: no acting member's disk is nearly full.
+    pub fn has_room(&self) -> bool {
+        !self.core.room.is_short && self.view().agreed.short.is_empty()
+    }
+
+    /// Whether this primary needs another interval, and so a new map, to proceed.
+    pub fn wants_interval(&self) -> bool {
+        self.core.placement.members.primary == Some(self.core.own.whoami)
+            && self.core.room.stalled_in == Some(self.core.placement.interval)
+    }
+
+    /// Whether the map has split or merged this group, and its store has not.
+    pub fn is_reshaping(&self) -> bool {
+        match &self.role {
+            Role::Loading(loading) | Role::Refused(loading) => {
+                loading.split_merge.as_ref().is_some_and(|stopped| stopped.is_begun())
+            }
+            Role::SplitMerge(stopped) => stopped.is_begun(),
+            _ => false,
+        }
+    }
+
+    /// Whether the copy is stopped because its disk has no room for the split or merge. A copy
+    /// whose store has failed since then is not stopped any more.
+    pub fn is_reshaping_toofull(&self) -> bool {
+        matches!(&self.role, Role::SplitMerge(stopped) if stopped.lacks_room())
+    }
+
+    pub fn is_loaded(&self) -> bool {
+        self.state() != State::Loading
     }
 }

@@ -1,15 +1,16 @@
 //! The client: dispatches inputs to its components.
 
-use crate::auth::Authenticator;
 use crate::effects::Effects;
 use crate::monitor::{MonitorLink, Task, decoded};
 use crate::objecter::{MapProgress, Objecter};
 use crate::operation::PoolRequest;
 use crate::{
-    AuthFailure, CommandTarget, Completion, Config, ListRequest, OpId, Operation, Place, Reply,
+    CommandTarget, Completion, Config, Credentials, ListRequest, OpId, Operation, Place, Reply,
     WatchEvent, WatchId,
 };
-use ::auth::Entropy;
+use auth::{
+    CephxClient, ConnectFailure, Connector, Entropy, Identity, MODE_CRC, MODE_SECURE, Towards,
+};
 use bytes::Bytes;
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Duration, Message, Output, Peer,
@@ -17,7 +18,7 @@ use engine::{
 };
 use maps::{MonMap, OsdMap};
 use std::collections::BTreeMap;
-use types::{EntityType, Epoch, Errno, PoolId};
+use types::{EntityType, Epoch, PoolId};
 use wire::watch::NotifyRequest;
 use wire::{
     AuthReply, CommandReply, MessageBody, MonCommandAck, MonGetVersionReply, MonMapMessage,
@@ -26,6 +27,9 @@ use wire::{
 
 /// Default watch timeout (Ceph's `osd_client_watch_timeout`).
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Delay between requests for new tickets that are not answered.
+const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 
 /// Reason for a request for the newest epoch.
 #[derive(Debug)]
@@ -39,8 +43,9 @@ enum EpochRequester {
 /// A RADOS client. See the crate's description for the order of calls.
 #[derive(Debug)]
 pub struct Client {
-    auth: Authenticator,
-    auth_failure: Option<AuthFailure>,
+    connector: Connector,
+    connect_failure: Option<ConnectFailure>,
+    entropy: Entropy,
     monitor: MonitorLink,
     objecter: Objecter,
     requesters: BTreeMap<OpId, EpochRequester>,
@@ -57,9 +62,10 @@ impl Client {
             requesters: BTreeMap::new(),
             timeout: config.timeout,
             next_renewal: None,
-            effects: Effects::default(),
-            auth: Authenticator::new(config, entropy),
-            auth_failure: None,
+            effects: Effects::new(config.first_conn),
+            connector: connector(config),
+            connect_failure: None,
+            entropy,
         }
     }
 
@@ -70,7 +76,7 @@ impl Client {
 
     /// Global id that the monitors assigned; zero at first.
     pub fn global_id(&self) -> u64 {
-        self.auth.global_id()
+        self.connector.global_id()
     }
 
     /// The newest map received; `None` at first.
@@ -98,7 +104,7 @@ impl Client {
     /// Completes with the global id of this client, once the monitor has assigned it.
     pub fn identify(&mut self) -> OpId {
         let id = self.effects.next_id();
-        let global_id = self.auth.global_id();
+        let global_id = self.connector.global_id();
         self.effects.complete(id, Ok(Reply::Identity { global_id }));
         id
     }
@@ -187,8 +193,8 @@ impl Client {
 
     /// Reason why the last session could not be authenticated, once. A key that was refused will be
     /// refused again.
-    pub fn take_auth_failure(&mut self) -> Option<AuthFailure> {
-        self.auth_failure.take()
+    pub fn take_auth_failure(&mut self) -> Option<ConnectFailure> {
+        self.connect_failure.take()
     }
 
     fn try_authenticate(
@@ -196,23 +202,16 @@ impl Client {
         now: Time,
         conn: ConnId,
         step: ConnectingStep,
-    ) -> Result<ConnectingAnswer, AuthFailure> {
-        match step {
-            ConnectingStep::Begin => {
-                let is_monitor = self.monitor.owns(conn);
-                let service = if is_monitor { EntityType::MON } else { EntityType::OSD };
-                self.auth.begin(conn, service)
-            }
-            ConnectingStep::More { payload } => self.auth.proceed(conn, &payload),
-            ConnectingStep::Done { global_id, payload } => {
-                let answer = self.auth.finish(now, conn, global_id, &payload)?;
-                self.next_renewal = self.auth.next_renewal();
-                Ok(answer)
-            }
-            ConnectingStep::BadMethod { result } => {
-                Err(AuthFailure::Refused(Errno(result.saturating_neg())))
-            }
+    ) -> Result<ConnectingAnswer, ConnectFailure> {
+        let to = match self.monitor.owns(conn) {
+            true => Towards::Monitor,
+            false => Towards::Service(EntityType::OSD),
+        };
+        let answer = self.connector.step(now, conn, to, step, &mut self.entropy)?;
+        if matches!(answer, ConnectingAnswer::Finish { .. }) {
+            self.next_renewal = self.connector.next_renewal();
         }
+        Ok(answer)
     }
 
     fn ask_about_pools(&mut self) {
@@ -308,10 +307,10 @@ impl Client {
     }
 
     fn handle_tickets(&mut self, now: Time, reply: &AuthReply) {
-        if let Err(error) = self.auth.handle_renewal(now, &reply.payload) {
+        if let Err(error) = self.connector.handle_renewal(now, &reply.payload) {
             tracing::warn!(%error, "tickets were not renewed");
         }
-        self.next_renewal = self.auth.next_renewal();
+        self.next_renewal = self.connector.next_renewal();
         self.renew_tickets(now);
     }
 
@@ -320,7 +319,7 @@ impl Client {
         if !due {
             return;
         }
-        if let Some((protocol, payload)) = self.auth.renewal(now) {
+        if let Some((protocol, payload)) = self.connector.renewal(now, &mut self.entropy) {
             self.monitor.renew_tickets(protocol, payload, &mut self.effects);
         }
         // The request is repeated if no reply comes.
@@ -360,8 +359,20 @@ impl Client {
     }
 }
 
-/// Delay between requests for new tickets that are not answered.
-const RENEWAL_RETRY: Duration = Duration::from_secs(10);
+fn connector(config: Config) -> Connector {
+    let wanted = [EntityType::MON, EntityType::OSD, EntityType::MGR];
+    let identity = match config.credentials {
+        Credentials::Key(key) => {
+            Identity::Key(Box::new(CephxClient::new(config.name, key, &wanted)))
+        }
+        Credentials::None => Identity::Asserted { name: config.name, keeps_global_id: true },
+    };
+    let modes = match config.prefers_secure {
+        true => vec![MODE_SECURE, MODE_CRC],
+        false => vec![MODE_CRC, MODE_SECURE],
+    };
+    Connector::new(identity, modes)
+}
 
 impl Daemon for Client {
     type Request = ();
@@ -374,13 +385,13 @@ impl Daemon for Client {
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
         self.try_authenticate(now, conn, step).unwrap_or_else(|failure| {
-            self.auth_failure = Some(failure);
+            self.connect_failure = Some(failure);
             ConnectingAnswer::Refuse
         })
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, _peer: Peer) {
-        self.auth.forget(conn);
+        self.connector.forget(conn);
         if self.monitor.owns(conn) {
             self.monitor.handle_opened(conn, &mut self.effects);
         } else {
@@ -398,7 +409,7 @@ impl Daemon for Client {
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.auth.forget(conn);
+        self.connector.forget(conn);
         if self.monitor.owns(conn) {
             self.monitor.handle_closed(now);
         } else {
@@ -416,7 +427,11 @@ impl Daemon for Client {
     }
 
     fn poll_output(&mut self) -> Option<Output<()>> {
-        self.effects.outputs.pop_front()
+        let output = self.effects.outputs.pop_front();
+        if let Some(Output::Close { conn }) = &output {
+            self.connector.forget(*conn);
+        }
+        output
     }
 
     fn poll_timeout(&self) -> Option<Time> {

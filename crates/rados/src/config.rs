@@ -1,7 +1,7 @@
 //! Configuration of a client.
 
 use auth::CryptoKey;
-use engine::Duration;
+use engine::{ConnId, Duration};
 use types::{EntityAddrVec, EntityName};
 
 /// Credentials of the client.
@@ -23,10 +23,20 @@ pub struct Config {
     pub timeout: Option<Duration>,
     /// Prefers secure mode over crc mode.
     pub prefers_secure: bool,
+    /// Number of the client's first session; the others follow. A daemon that embeds the client, and passes
+    /// its sessions on, numbers its own below.
+    pub first_conn: ConnId,
 }
 
 impl Config {
     pub fn new(name: EntityName, credentials: Credentials, monitors: Vec<EntityAddrVec>) -> Self {
-        Config { name, credentials, monitors, timeout: None, prefers_secure: false }
+        Config {
+            name,
+            credentials,
+            monitors,
+            timeout: None,
+            prefers_secure: false,
+            first_conn: ConnId(1),
+        }
     }
 }

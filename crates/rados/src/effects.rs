@@ -9,23 +9,34 @@ use types::{EntityAddrVec, Errno, ParticipantName};
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_DOUBLINGS: u32 = 6;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Effects {
     pub outputs: VecDeque<Output<()>>,
     pub completions: VecDeque<Completion>,
     pub watch_events: VecDeque<WatchEvent>,
-    last_conn: u64,
+    next_conn: ConnId,
     last_tid: u64,
 }
 
 impl Effects {
+    /// `first_conn` is the number of the first session.
+    pub fn new(first_conn: ConnId) -> Self {
+        Effects {
+            outputs: VecDeque::new(),
+            completions: VecDeque::new(),
+            watch_events: VecDeque::new(),
+            next_conn: first_conn,
+            last_tid: 0,
+        }
+    }
+
     pub fn send(&mut self, conn: ConnId, message: Message) {
         self.outputs.push_back(Output::Send { conn, message });
     }
 
     pub fn connect(&mut self, participant: ParticipantName, addrs: EntityAddrVec) -> ConnId {
-        self.last_conn += 1;
-        let conn = ConnId(self.last_conn);
+        let conn = self.next_conn;
+        self.next_conn = ConnId(conn.0 + 1);
         let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
         self.outputs.push_back(Output::Connect { conn, target });
         conn

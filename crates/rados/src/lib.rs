@@ -23,7 +23,6 @@
 //! It deliberately does not know striping, images, file names, or how many bytes are in flight: the
 //! caller bounds its own requests.
 
-mod auth;
 mod client;
 mod config;
 mod effects;
@@ -38,7 +37,6 @@ mod router;
 mod session;
 mod watch;
 
-pub use auth::AuthFailure;
 pub use client::Client;
 pub use config::{Config, Credentials};
 pub use listing::{ListPage, ListRequest};

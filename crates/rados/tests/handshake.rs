@@ -1,14 +1,14 @@
 //! The client's side of authentication against `auth`'s monitor and service sides.
 
 use auth::{
-    AuthorizeHandler, AuthorizeStep, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,
-    KeyType, MonAuthRequest, ServerContext, ServiceSecrets,
+    AuthorizeHandler, AuthorizeStep, CephxPolicy, CephxServer, ConnectFailure, CryptoKey,
+    EntityAuth, Entropy, KeyType, MonAuthRequest, ServerContext, ServiceSecrets,
 };
 use bytes::Bytes;
 use engine::{
     ConnId, ConnectingAnswer, ConnectingStep, Daemon, Duration, Message, Output, Peer, Time,
 };
-use rados::{AuthFailure, Client, Config, Credentials};
+use rados::{Client, Config, Credentials};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityName, EntityType, UTime};
@@ -96,7 +96,7 @@ fn finish(client: &mut Client, now: Time, conn: ConnId, global_id: u64, payload:
 }
 
 /// Takes a step that must fail.
-fn fail(client: &mut Client, conn: ConnId, step: ConnectingStep) -> AuthFailure {
+fn fail(client: &mut Client, conn: ConnId, step: ConnectingStep) -> ConnectFailure {
     assert_eq!(client.authenticate(START, conn, step), ConnectingAnswer::Refuse);
     client.take_auth_failure().expect("a refusal has a reason")
 }
@@ -168,17 +168,23 @@ fn a_key_opens_the_monitor_and_its_tickets_open_osds() {
 #[test]
 fn without_a_ticket_no_osd_session_is_begun() {
     let (mut client, _) = pair();
-    assert!(matches!(fail(&mut client, OSD, ConnectingStep::Begin), AuthFailure::Cephx(_)));
-    assert!(matches!(fail(&mut client, OSD, more(b"any")), AuthFailure::UnknownSession(OSD)));
-    assert!(matches!(fail(&mut client, OSD, done(0, b"any")), AuthFailure::UnknownSession(OSD)));
+    assert!(matches!(fail(&mut client, OSD, ConnectingStep::Begin), ConnectFailure::Cephx(_)));
+    assert!(matches!(fail(&mut client, OSD, more(b"any")), ConnectFailure::NotBegun(OSD)));
+    assert!(matches!(fail(&mut client, OSD, done(0, b"any")), ConnectFailure::NotBegun(OSD)));
 }
 
 #[test]
 fn garbage_from_the_peer_is_an_error() {
     let (mut client, _) = pair();
     begin(&mut client, MONITOR);
-    assert!(matches!(fail(&mut client, MONITOR, more(b"short")), AuthFailure::Cephx(_)));
-    assert!(matches!(fail(&mut client, MONITOR, done(GLOBAL_ID, b"short")), AuthFailure::Cephx(_)));
+    assert!(matches!(fail(&mut client, MONITOR, more(b"short")), ConnectFailure::Cephx(_)));
+    let again = fail(&mut client, MONITOR, more(b"short"));
+    assert!(matches!(again, ConnectFailure::NotBegun(MONITOR)));
+    begin(&mut client, MONITOR);
+    assert!(matches!(
+        fail(&mut client, MONITOR, done(GLOBAL_ID, b"short")),
+        ConnectFailure::Cephx(_)
+    ));
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod header;
 mod image;
 mod layout;
 mod lock;
+mod maintenance;
 #[cfg(test)]
 mod memory;
 mod names;
@@ -32,10 +33,12 @@ mod notify;
 mod object_map;
 mod part;
 mod snapshot;
+mod snapshot_list;
 mod steps;
 mod task;
 mod tasks;
 mod transfer;
+mod watchers;
 mod work;
 
 pub use error::Error;
@@ -43,6 +46,7 @@ pub use features::{Features, InvalidFeature};
 pub use header::{Header, Info, Parent, ParentInfo};
 pub use image::{Image, ImageEvent, Outcome, Piece, Request, RequestId};
 pub use layout::{Extent, Layout};
+pub use maintenance::parents::CloneFormat;
 pub use names::{ImageSpec, Pool};
 pub use object_map::{MapFindings, Mismatch, ObjectMap, State};
 pub use rados::{
@@ -51,9 +55,9 @@ pub use rados::{
 pub use snapshot::{Protection, Purpose, Snapshot};
 pub use task::Task;
 pub use tasks::{
-    Child, CloneFormat, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features,
-    check_object_map, children, clone_image, create, expired, flatten, info, list, migrate,
-    names_of, namespaces, object_map, open, open_snapshot, protect_snapshot, purge_snapshots,
-    rebuild_object_map, remove, remove_from_trash, remove_snapshot, rename, rename_snapshot,
-    resize, roll_back, snapshots, take_snapshot, unprotect_snapshot, usage,
+    Child, CloneSpec, CreateSpec, Migration, Purged, Usage, change_features, check_object_map,
+    children, clone_image, create, expired, flatten, info, list, migrate, names_of, namespaces,
+    object_map, open, open_snapshot, protect_snapshot, purge_snapshots, rebuild_object_map, remove,
+    remove_from_trash, remove_snapshot, rename, rename_snapshot, resize, roll_back, snapshots,
+    take_snapshot, unprotect_snapshot, usage,
 };

@@ -1,8 +1,9 @@
 //! Tasks: operations on images that run once, in several steps.
 
-use crate::{Error, RequestSource, notify};
+use crate::{Error, notify};
 use rados::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, Procedure, Progress, Steps, WatchEvent,
+    ClusterRequest, ClusterRequestId, ClusterResponse, Procedure, Progress, RequestSource, Steps,
+    WatchEvent,
 };
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! Steps that perform many requests on an open image, some at a time.
 
-use crate::{Error, Header, Image, ImageEvent, Request, RequestSource};
+use crate::{Error, Header, Image, ImageEvent, Request};
 use rados::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, HostedEngine, Progress, Steps, WatchEvent,
+    ClusterRequest, ClusterRequestId, ClusterResponse, HostedEngine, Progress, RequestSource,
+    Steps, WatchEvent,
 };
 use std::ops::Range;
 

@@ -34,10 +34,12 @@ struct Shared {
 }
 
 impl Clock {
+    /// A clock that begins at the wall time of this moment.
     pub fn start() -> Self {
         Clock { start_wall: wall(), start: Instant::now(), shared: Arc::default() }
     }
 
+    /// The time now, never earlier than what was returned before.
     pub fn now(&self) -> Time {
         let elapsed = nanos(self.start.elapsed());
         Time(self.shared.at(self.start_wall, elapsed, wall))

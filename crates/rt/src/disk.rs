@@ -13,12 +13,13 @@ mod file;
 mod operation;
 mod pool;
 mod probe;
+mod request;
 
 pub use error::{DiskError, DiskFault, DiskReason};
 pub use file::DiskFile;
 pub use probe::{DiskInfo, WriteCache};
+pub use request::{DiskRequest, DiskResult, FileId};
 
-use bytes::Bytes;
 use io_uring::{Submitter, squeue};
 pub(crate) use operation::Progress;
 use operation::{Operation, Vector};
@@ -28,35 +29,6 @@ use std::os::fd::AsRawFd;
 
 /// Files of one reactor at most: two for each OSD of a process.
 const FILES_MAX: u32 = 256;
-
-/// Id of an open file of one reactor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub(crate) u32);
-
-/// A request to a file. Offsets, lengths and addresses are multiples of [`stdx::DIRECT_ALIGNMENT`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DiskRequest {
-    Read {
-        offset: u64,
-        length: usize,
-    },
-    /// The pieces are consecutive in the file. If `durable`, completion means that all of them are durable.
-    Write {
-        offset: u64,
-        pieces: Vec<Bytes>,
-        durable: bool,
-    },
-    /// Makes all completed writes durable.
-    Flush,
-    /// Discards the range: a device trims it, a file punches a hole.
-    Discard {
-        offset: u64,
-        length: u64,
-    },
-}
-
-/// The bytes of a read; empty for other requests.
-pub type DiskResult = Result<Bytes, DiskFault>;
 
 /// An operation's slot; the vector is reused by the next one.
 #[derive(Default)]

@@ -14,6 +14,8 @@
 //!
 //! It deliberately knows nothing of Ceph, sessions or daemons.
 
+#![warn(missing_docs)]
+
 mod buffers;
 mod clock;
 mod disk;

@@ -33,6 +33,7 @@ impl Waker {
         Ok(Waker { shared: Arc::new(WakerShared { event, state: AtomicU8::new(0) }) })
     }
 
+    /// Makes the reactor return from waiting with [`crate::Event::Woken`]. From any thread.
     pub fn wake(&self) {
         self.tell(CALLED);
     }
@@ -93,6 +94,7 @@ pub struct Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
+    /// The oldest message; `None` if there is none, also if all senders are gone.
     pub fn receive(&mut self) -> Option<T> {
         // An abandoned mailbox is equivalent to an empty one.
         self.queue.try_recv().ok()

@@ -44,42 +44,59 @@ pub struct ListenerId(u32);
 /// An event.
 #[derive(Debug)]
 pub enum Event {
+    /// A peer has connected to a listener.
     Accepted {
+        /// The listener.
         listener: ListenerId,
+        /// The new connection.
         socket: SocketId,
         /// `None` for Unix sockets.
         peer: Option<SocketAddr>,
     },
+    /// A connection that this side began is established.
     Connected {
+        /// The connection.
         socket: SocketId,
     },
+    /// Bytes have arrived, in a buffer that the kernel picked.
     Received {
+        /// The connection.
         socket: SocketId,
+        /// The bytes, in order.
         bytes: Bytes,
     },
     /// Result of [`Reactor::receive_into`]: the buffer with the received bytes appended.
     Filled {
+        /// The connection.
         socket: SocketId,
+        /// The buffer that was lent.
         buffer: BytesMut,
     },
     /// No receive is armed and all received data was delivered: the owner continues with [`Reactor::receive`]
     /// or [`Reactor::receive_into`].
     ReceiveIdle {
+        /// The connection.
         socket: SocketId,
     },
     /// The send queue is empty, after it held 64 KiB or more.
     Drained {
+        /// The connection.
         socket: SocketId,
     },
     /// The connection ended or could not be established; the id is dead.
     Closed {
+        /// The connection.
         socket: SocketId,
+        /// The reason; `None` if the peer ended the connection in order.
         error: Option<io::Error>,
     },
+    /// A waker or a mailbox of this reactor was used.
     Woken,
     /// Result of [`Reactor::submit_disk`].
     DiskDone {
+        /// The caller's number of the request.
         token: u64,
+        /// The outcome.
         result: DiskResult,
     },
 }
@@ -106,6 +123,8 @@ pub struct Reactor {
 }
 
 impl Reactor {
+    /// A ring for this thread, without sockets and files. Fails if the kernel refuses the ring or its
+    /// buffers.
     pub fn new(config: Config) -> io::Result<Self> {
         let ring = build(config.ring_entries)?;
         let buffers = ProvidedBuffers::register(&ring.submitter(), config.receive_buffers)?;
@@ -284,6 +303,7 @@ impl Reactor {
         self.disks.add(&self.ring.submitter(), file)
     }
 
+    /// An open file.
     pub fn file(&self, id: FileId) -> &DiskFile {
         self.disks.file(id)
     }
@@ -309,6 +329,7 @@ impl Reactor {
         }
     }
 
+    /// The next event; `None` if all were taken. [`Reactor::turn`] collects more.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front()?;
         if let Event::ReceiveIdle { socket } = event

@@ -6,7 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// A map with [`FastHasher`].
 pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
+/// A set with [`FastHasher`].
 pub type FastSet<K> = HashSet<K, BuildHasherDefault<FastHasher>>;
 
 /// Multiply and rotate, as in Firefox's and rustc's hasher.

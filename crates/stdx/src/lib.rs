@@ -3,6 +3,8 @@
 //!
 //! Deliberately without any source of entropy, time or I/O: engines depend on this crate.
 
+#![warn(missing_docs)]
+
 mod aligned;
 mod hash;
 mod prng;

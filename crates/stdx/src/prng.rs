@@ -9,6 +9,7 @@ pub struct Prng {
 }
 
 impl Prng {
+    /// A generator of the seed's own sequence; similar seeds give unrelated ones.
     pub fn new(seed: u64) -> Self {
         // splitmix64 spreads the seed, so that seeds 0, 1, 2… give unrelated sequences.
         let mut x = seed;
@@ -21,6 +22,7 @@ impl Prng {
         Prng { state }
     }
 
+    /// The next 64 bits of the sequence.
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -40,6 +42,7 @@ impl Prng {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// A number in `range`, which must not be empty.
     pub fn range(&mut self, range: std::ops::Range<u64>) -> u64 {
         range.start + self.below(range.end - range.start)
     }
@@ -49,10 +52,12 @@ impl Prng {
         self.below(denominator) < numerator
     }
 
+    /// One of `items`, of which there must be some.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
 
+    /// Overwrites `bytes` with random ones.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();

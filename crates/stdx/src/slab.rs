@@ -14,18 +14,23 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
+    /// A slab without values.
     pub fn new() -> Self {
         Slab::default()
     }
 
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
+    /// True if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// Stores a value; returns its key, which no other value of this slab has or had within the last 2^32
+    /// uses of the slot.
     pub fn insert(&mut self, value: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -36,11 +41,13 @@ impl<T> Slab<T> {
         u64::from(*generation) << 32 | u64::from(index)
     }
 
+    /// The value of a key; `None` if it was removed.
     pub fn get(&self, key: u64) -> Option<&T> {
         let (generation, slot) = self.slots.get(key as u32 as usize)?;
         slot.as_ref().filter(|_| *generation == (key >> 32) as u32)
     }
 
+    /// Like [`Slab::get`], to change the value.
     pub fn get_mut(&mut self, key: u64) -> Option<&mut T> {
         let (generation, slot) = self.slots.get_mut(key as u32 as usize)?;
         slot.as_mut().filter(|_| *generation == (key >> 32) as u32)
@@ -64,6 +71,7 @@ impl<T> Slab<T> {
         })
     }
 
+    /// Takes a value out; `None` if it was removed before. The key finds nothing from now on.
     pub fn remove(&mut self, key: u64) -> Option<T> {
         let index = key as u32;
         let (generation, slot) = self.slots.get_mut(index as usize)?;

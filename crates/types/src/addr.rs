@@ -20,12 +20,14 @@ const ADDRS_MAX: usize = 64;
 /// The protocol of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum AddrType {
+    /// No protocol: an address that is not set.
     #[default]
     None,
     /// msgr1
     Legacy,
     /// msgr2
     Msgr2,
+    /// Any protocol; entries of the blocklist are of this kind.
     Any,
     /// A network; the nonce is the length of its prefix.
     Cidr,
@@ -34,12 +36,17 @@ pub enum AddrType {
 /// One address of a daemon or client. The nonce distinguishes incarnations at the same port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityAddr {
+    /// The protocol that is spoken at the socket.
     pub kind: AddrType,
+    /// Distinguishes processes that had the same socket one after the other; a process id or a random
+    /// number.
     pub nonce: u32,
+    /// Host and port; the port is zero for clients, which accept no connections. `None` if unset.
     pub socket: Option<SocketAddr>,
 }
 
 impl EntityAddr {
+    /// An address at which msgr2 is spoken.
     pub fn msgr2(socket: SocketAddr, nonce: u32) -> Self {
         EntityAddr { kind: AddrType::Msgr2, nonce, socket: Some(socket) }
     }
@@ -180,6 +187,7 @@ impl fmt::Display for EntityAddr {
     }
 }
 
+/// A text that is no address; the field is that text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0:?} is not an address like v2:192.168.0.1:3300/0")]
 pub struct ParseAddrError(pub String);
@@ -210,6 +218,7 @@ impl FromStr for EntityAddr {
 pub struct EntityAddrVec(pub Vec<EntityAddr>);
 
 impl EntityAddrVec {
+    /// The addresses of a daemon that has one.
     pub fn one(addr: EntityAddr) -> Self {
         EntityAddrVec(vec![addr])
     }

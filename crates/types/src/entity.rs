@@ -9,12 +9,19 @@ use std::str::FromStr;
 pub struct EntityType(pub u8);
 
 impl EntityType {
+    /// A monitor.
     pub const MON: EntityType = EntityType(0x01);
+    /// A metadata server of CephFS.
     pub const MDS: EntityType = EntityType(0x02);
+    /// An OSD.
     pub const OSD: EntityType = EntityType(0x04);
+    /// A client of any kind.
     pub const CLIENT: EntityType = EntityType(0x08);
+    /// A manager daemon.
     pub const MGR: EntityType = EntityType(0x10);
+    /// The authentication service, to which tickets for tickets belong.
     pub const AUTH: EntityType = EntityType(0x20);
+    /// Stands for all kinds where a filter is meant.
     pub const ANY: EntityType = EntityType(0xff);
 
     const NAMES: [(EntityType, &'static str); 6] = [
@@ -26,10 +33,12 @@ impl EntityType {
         (EntityType::AUTH, "auth"),
     ];
 
+    /// Ceph's name of the kind, `osd`; `unknown` for numbers that Ceph does not define.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(kind, _)| *kind == self).map_or("unknown", |(_, name)| name)
     }
 
+    /// The kind of this name; `None` if Ceph has none.
     pub fn from_name(name: &str) -> Option<EntityType> {
         Self::NAMES.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
     }
@@ -44,19 +53,24 @@ impl fmt::Display for EntityType {
 /// `EntityName`: the authentication identity, `client.admin`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EntityName {
+    /// The kind of daemon or client.
     pub kind: EntityType,
+    /// The name within the kind: an OSD's number, a client's user.
     pub id: String,
 }
 
 impl EntityName {
+    /// The entity of this kind and id.
     pub fn new(kind: EntityType, id: impl Into<String>) -> Self {
         EntityName { kind, id: id.into() }
     }
 
+    /// `client.<id>`
     pub fn client(id: &str) -> Self {
         EntityName::new(EntityType::CLIENT, id)
     }
 
+    /// `osd.<id>`
     pub fn osd(id: i32) -> Self {
         EntityName::new(EntityType::OSD, id.to_string())
     }
@@ -98,11 +112,14 @@ impl FromStr for EntityName {
 /// is the global id that the monitor assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ParticipantName {
+    /// The kind of daemon or client.
     pub kind: EntityType,
+    /// An OSD's id, a monitor's rank, a client's global id.
     pub number: i64,
 }
 
 impl ParticipantName {
+    /// The participant of this kind and number.
     pub fn new(kind: EntityType, number: i64) -> Self {
         ParticipantName { kind, number }
     }

@@ -10,8 +10,12 @@ pub struct Errno(pub i32);
 macro_rules! errnos {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         impl Errno {
-            $(pub const $name: Errno = Errno($value);)*
+            $(
+                #[doc = concat!("`E", stringify!($name), "`: ", $text, ".")]
+                pub const $name: Errno = Errno($value);
+            )*
 
+            /// The symbolic name, `ENOENT`; `None` for a number that is not in the table.
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($value => Some(concat!("E", stringify!($name))),)*
@@ -19,6 +23,7 @@ macro_rules! errnos {
                 }
             }
 
+            /// The meaning in lower case, as for a message to a user.
             pub fn text(self) -> &'static str {
                 match self.0 {
                     $($value => $text,)*

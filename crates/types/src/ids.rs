@@ -46,6 +46,7 @@ number!(
 );
 
 impl Epoch {
+    /// The epoch that follows.
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
     }
@@ -66,7 +67,9 @@ impl SnapId {
 /// `pg_t`: one placement group of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PgId {
+    /// The pool of the group.
     pub pool: PoolId,
+    /// The number of the group in its pool, below `pg_num`; of a raw id, a full placement hash.
     pub seed: u32,
 }
 

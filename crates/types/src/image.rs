@@ -7,9 +7,13 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 /// `ParentImageSpec`: a snapshot of an image in a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentSpec {
+    /// The pool of the parent; -1 if there is none.
     pub pool: i64,
+    /// The RADOS namespace of the parent; empty for the default one.
     pub namespace: Bytes,
+    /// The image id, not its name.
     pub image: Bytes,
+    /// The snapshot of the parent that the clone was made of.
     pub snapshot: SnapId,
 }
 
@@ -22,6 +26,7 @@ impl Default for ParentSpec {
 }
 
 impl ParentSpec {
+    /// False for the default value, which stands for "no parent" in stored headers.
     pub fn exists(&self) -> bool {
         self.pool >= 0 && !self.image.is_empty() && self.snapshot != SnapId::HEAD
     }
@@ -51,8 +56,11 @@ impl Decode for ParentSpec {
 /// `ChildImageSpec`: a clone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChildSpec {
+    /// The pool of the clone.
     pub pool: i64,
+    /// The RADOS namespace of the clone; empty for the default one.
     pub namespace: Bytes,
+    /// The image id, not its name.
     pub image: Bytes,
 }
 

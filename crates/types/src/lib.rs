@@ -2,6 +2,8 @@
 //!
 //! Pure values with their encodings. Knows no message, no map, no rule of any protocol exchange.
 
+#![warn(missing_docs)]
+
 mod addr;
 mod entity;
 pub mod errno;

@@ -13,11 +13,15 @@ use std::hash::{Hash, Hasher};
 /// placement group, and each part into which it may later split, is one contiguous range.
 #[derive(Debug, Clone, Eq, Default)]
 pub struct HObject {
+    /// The pool of the object.
     pub pool: PoolId,
+    /// The RADOS namespace within the pool; empty for the default one.
     pub namespace: Bytes,
     /// The locator key; empty if the name itself decides the placement.
     pub key: Bytes,
+    /// The name of the object, any bytes.
     pub name: Bytes,
+    /// The clone that is meant, or [`SnapId::HEAD`].
     pub snap: SnapId,
     /// The placement hash (rjenkins of namespace and key or name).
     pub hash: u32,
@@ -71,6 +75,7 @@ impl HObject {
             && is_same(&self.key, &other.key)
     }
 
+    /// The hash with its bits reversed, by which objects are ordered.
     pub fn reversed_hash(&self) -> u32 {
         self.hash.reverse_bits()
     }

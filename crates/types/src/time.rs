@@ -5,13 +5,17 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 /// Seconds and nanoseconds since 1970 (or a duration, where the protocol uses it so).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UTime {
+    /// Whole seconds.
     pub seconds: u32,
+    /// Nanoseconds within the second, below 10^9 unless a peer sent otherwise.
     pub nanoseconds: u32,
 }
 
 impl UTime {
+    /// The epoch, which also stands for "not set".
     pub const ZERO: UTime = UTime { seconds: 0, nanoseconds: 0 };
 
+    /// The time of this many nanoseconds since 1970.
     pub fn from_nanos(nanos: u64) -> Self {
         UTime {
             seconds: (nanos / 1_000_000_000) as u32,
@@ -19,6 +23,7 @@ impl UTime {
         }
     }
 
+    /// Nanoseconds since 1970.
     pub fn as_nanos(self) -> u64 {
         u64::from(self.seconds) * 1_000_000_000 + u64::from(self.nanoseconds)
     }

@@ -8,13 +8,17 @@ use std::fmt;
 /// Ordered by epoch first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EVersion {
+    /// The epoch of the OSD map in which the primary numbered the update.
     pub epoch: Epoch,
+    /// A number that grows by one with each update of the group, over all epochs.
     pub version: u64,
 }
 
 impl EVersion {
+    /// The version before all updates.
     pub const ZERO: EVersion = EVersion { epoch: Epoch(0), version: 0 };
 
+    /// The version with these parts.
     pub fn new(epoch: u32, version: u64) -> Self {
         EVersion { epoch: Epoch(epoch), version }
     }
@@ -49,8 +53,11 @@ impl fmt::Display for EVersion {
 /// instead of being executed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct RequestId {
+    /// The client.
     pub name: ParticipantName,
+    /// The number that the client gave to the request.
     pub tid: u64,
+    /// Counts the lives of a client under one name (`inc`); zero for those with a global id.
     pub incarnation: i32,
 }
 

@@ -3,8 +3,8 @@
 mod load;
 mod pattern;
 
-use super::daemon_pids;
 use super::measurement::Measurement;
+use super::process;
 use super::report::{Report, Size, Subject};
 use crate::ImageBenchArgs;
 use access::{BlockingClient, progress, spec_of};
@@ -40,7 +40,7 @@ fn measure(client: &mut BlockingClient, image: &mut Image, args: &ImageBenchArgs
         fill(client, image)?;
     }
     let ImageBenchArgs { pattern, block, depth, read_percent, seed, .. } = *args;
-    let pids = daemon_pids(&args.daemon_pids, &args.image.cluster);
+    let pids = process::daemon_pids(&args.daemon_pids, &args.image.cluster);
     let mut report = Report::new(subject(args), !pids.is_empty());
     let mut load =
         ImageLoad::new(client, image, Shape { pattern, block, depth, read_percent, seed })?;

@@ -1,8 +1,9 @@
 //! The batches of the log from where replay starts, with their records.
 
+use super::error::DumpError;
 use super::output::Output;
+use super::scanner::find_superblock;
 use super::superblock::{counters, extents, point};
-use super::{DumpError, find_superblock};
 use crate::device::Extent;
 use crate::fsck::{Image, Source, describe_extent, describe_key, replay};
 use crate::log::{Batch, Record, Replayed};

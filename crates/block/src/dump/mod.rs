@@ -4,6 +4,7 @@
 //! The state shown is that at the end of the log. Damage is printed where it is met;
 //! [`crate::fsck`] explains it.
 
+mod error;
 mod log;
 mod objects;
 mod output;
@@ -14,28 +15,9 @@ mod superblock;
 mod tests;
 mod tree;
 
+pub use error::DumpError;
 pub use log::log;
 pub use objects::{ObjectFilter, objects};
 pub use space::space;
 pub use superblock::superblock;
 pub use tree::tree;
-
-use crate::fsck::{Source, choose_superblock};
-use crate::superblock::Superblock;
-use std::fmt;
-use thiserror::Error;
-
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum DumpError {
-    #[error("there is no superblock to go by: {0}")]
-    NoSuperblock(String),
-    #[error("{0}")]
-    Damaged(String),
-    #[error("the text cannot be written")]
-    Write(#[from] fmt::Error),
-}
-
-/// The newest valid superblock.
-fn find_superblock(source: &Source<'_>) -> Result<Superblock, DumpError> {
-    choose_superblock(source).map_err(DumpError::NoSuperblock)
-}

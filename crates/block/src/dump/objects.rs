@@ -1,6 +1,6 @@
 //! Objects: one line each, or all metadata of the objects with a given name.
 
-use super::DumpError;
+use super::error::DumpError;
 use super::output::{Output, excerpt};
 use super::scanner::Scanner;
 use crate::device::{BLOCK, Extent};

@@ -1,8 +1,8 @@
 //! Synchronous scans of key ranges as of the end of the log.
 
-use super::{DumpError, find_superblock};
+use super::error::DumpError;
 use crate::device::Extent;
-use crate::fsck::{Journal, Source, read_journal, tree_root};
+use crate::fsck::{Journal, Source, choose_superblock, read_journal, tree_root};
 use crate::scan::{ScanPage, scan};
 use crate::superblock::Superblock;
 use crate::tree::{Fault, Tree};
@@ -71,4 +71,9 @@ impl<'s, 'a> Scanner<'s, 'a> {
         // Damage is reported to the reader that needs the page.
         self.tree.settle_read(page, self.source.read(device, Extent::new(page, pages.into())));
     }
+}
+
+/// The newest valid superblock.
+pub(super) fn find_superblock(source: &Source<'_>) -> Result<Superblock, DumpError> {
+    choose_superblock(source).map_err(DumpError::NoSuperblock)
 }

@@ -1,6 +1,6 @@
 //! Runs of used and free blocks of the space, as of the end of the log.
 
-use super::DumpError;
+use super::error::DumpError;
 use super::output::Output;
 use super::scanner::Scanner;
 use super::superblock::extents;

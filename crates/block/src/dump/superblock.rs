@@ -1,7 +1,8 @@
 //! All copies of the superblock, and the fields of the newest valid one.
 
+use super::error::DumpError;
 use super::output::Output;
-use super::{DumpError, find_superblock};
+use super::scanner::find_superblock;
 use crate::device::{Device, Extent};
 use crate::fsck::{Image, Source, describe_device, describe_extent, read_copy};
 use crate::log::{Counters, LogPoint};

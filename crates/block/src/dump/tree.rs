@@ -1,7 +1,8 @@
 //! Pages of the metadata tree as of the checkpoint, in depth-first order, each with its pairs.
 
+use super::error::DumpError;
 use super::output::Output;
-use super::{DumpError, find_superblock};
+use super::scanner::find_superblock;
 use crate::device::Extent;
 use crate::fsck::{Image, Source, describe_device, describe_extent, describe_key, tree_root};
 use crate::tree::{Visitor, walk};

@@ -19,14 +19,14 @@
 //! checkpoints, down to one for each transaction. A transaction that does not fit by the bound even
 //! alone gets a dry run (see `dry_run`).
 
-use super::commit::Work;
 use super::effects::{Effects, Interrupt};
-use super::mounted::Mounted;
+use super::meta::Meta;
+use super::pages::TreePages;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys;
-use crate::space::{CHUNK_BLOCKS, CHUNK_BYTES};
+use crate::space::{CHUNK_BLOCKS, CHUNK_BYTES, Space};
 use crate::table::Op;
-use crate::tree::{self, KEY_LEN_MAX, Load, PagesBound, Root, TreeSize};
+use crate::tree::{self, KEY_LEN_MAX, Load};
 use store::{Purpose, StoreError};
 
 /// Each of the two reserves has this share of the space, within bounds.
@@ -45,218 +45,291 @@ const PAGES_PER_LEVEL: u64 = 8;
 /// One more page is estimated for each of these bytes of a value.
 const PAGE_SHARE: usize = BLOCK / 4;
 
-impl Mounted {
-    pub fn root(&self) -> Option<Root> {
-        self.meta.tree.root()
+/// Pages of the tree, and promises of them to checkpoints.
+pub(crate) struct Admission {
+    pages: TreePages,
+    /// Pages that additions may still cost before admission computes the bound again.
+    headroom: u64,
+    /// Measured load of the changes in memory, which are those of one transaction after a dry run.
+    /// Others wait until a checkpoint has begun.
+    measured: Option<Load>,
+    /// Set if checkpoints of all that is in memory have the pages of the upper bound. After a
+    /// restart they may have fewer, but never fewer than they really need.
+    is_bound_met: bool,
+}
+
+impl Admission {
+    pub fn new(pages: TreePages) -> Self {
+        Admission { pages, headroom: 0, measured: None, is_bound_met: true }
     }
 
-    /// Upper bound of the pages for applying changes to the tree as it is.
-    pub fn pages_bound(&self, load: &Load) -> PagesBound {
-        tree::pages_bound(load, &TreeSize::of(self.root().as_ref()))
+    pub fn pages(&self) -> &TreePages {
+        &self.pages
     }
 
-    /// Set if changes gather faster than the checkpoint takes them in.
-    pub fn is_behind(&self) -> bool {
-        self.checkpoint.is_some()
-            && (self.meta.active.bytes > self.budget.table_bytes
-                || self.deferred.len() * BLOCK > 2 * self.budget.deferred_bytes)
+    /// For the checkpoint, whose pages are reserved.
+    pub fn pages_mut(&mut self) -> &mut TreePages {
+        &mut self.pages
+    }
+
+    /// Set if the changes in memory are those of a dry run, which take all pages.
+    pub fn is_exclusive(&self) -> bool {
+        self.measured.is_some()
     }
 
     /// Admits the effects of a transaction, or says what it waits for. Usually there is plenty of
     /// space, and this only counts down the headroom.
-    pub fn check_space(&mut self, effects: &Effects, work: &Work) -> Result<(), Interrupt> {
-        let takes_last = !effects.record.taken.is_empty() && self.space.free() < RESERVE_BLOCKS;
-        let pages = self.pages_at_most(effects);
+    pub fn check(
+        &mut self,
+        effects: &Effects,
+        purpose: Purpose,
+        meta: &Meta,
+        space: &mut Space,
+    ) -> Result<(), Interrupt> {
+        let takes_last = !effects.record.taken.is_empty() && space.free() < RESERVE_BLOCKS;
+        let pages = pages_at_most(effects, meta);
         if pages <= self.headroom && !takes_last {
             self.headroom -= pages;
             return Ok(());
         }
-        let purpose = purpose_of(work);
         if takes_last && purpose != Purpose::Removal {
             return Err(Interrupt::NoSpace { missing: RESERVE_BLOCKS });
         }
-        self.check_pages(effects, purpose)
-    }
-
-    /// Cheap upper bound of the pages that the transaction adds to those needed.
-    fn pages_at_most(&self, effects: &Effects) -> u64 {
-        let levels = self.root().map_or(1, |root| u64::from(root.height) + 1);
-        let record = &effects.record;
-        let chunks = chunks_of(record.taken.iter().chain(&record.freed));
-        let pages = |op: &Op| {
-            let (layers, value) = match op {
-                Op::Put { key, value } => (1 + key.len() / KEY_LEN_MAX, value.len()),
-                Op::Delete { key } => (1 + key.len() / KEY_LEN_MAX, 0),
-                Op::DeleteRange { first, last } => {
-                    (2 + (first.len() + last.len()) / KEY_LEN_MAX, 0)
-                }
-            };
-            layers as u64 * levels * PAGES_PER_LEVEL + (value / PAGE_SHARE) as u64
-        };
-        chunks * levels * PAGES_PER_LEVEL + record.ops.iter().map(pages).sum::<u64>()
-    }
-
-    fn check_pages(&mut self, effects: &Effects, purpose: Purpose) -> Result<(), Interrupt> {
         let mut more = Load::default();
-        effects.record.ops.iter().for_each(|op| more.add(self.meta.active.load_of_op(op)));
-        let needed = self.reserve_pages_for(&more, effects, purpose)?;
-        self.headroom = self.pages_at_hand().saturating_sub(needed + self.reserves());
+        effects.record.ops.iter().for_each(|op| more.add(meta.load_of(op)));
+        let needed = self.reserve_for(&more, effects, purpose, meta, space)?;
+        self.headroom = self.pages.at_hand().saturating_sub(needed + self.reserves(space));
         Ok(())
     }
 
-    /// Ensures that the tree has the pages that it needs with the effects of a transaction.
-    pub fn reserve_pages_for(
+    /// Ensures that the tree has the pages that it needs with the effects of a transaction, whose
+    /// load is `more`. Returns their number.
+    pub fn reserve_for(
         &mut self,
         more: &Load,
         effects: &Effects,
         purpose: Purpose,
+        meta: &Meta,
+        space: &mut Space,
     ) -> Result<u64, Interrupt> {
         let chunks = chunks_of(effects.record.freed.iter());
         let reserved = match purpose {
             Purpose::Removal => 0,
-            Purpose::Bookkeeping => self.reserve(),
-            Purpose::Addition => self.reserves(),
+            Purpose::Bookkeeping => self.reserve(space),
+            Purpose::Addition => self.reserves(space),
         };
-        self.reserve_pages(reserved, |store| store.pages_needed(more, chunks))
+        self.reserve_pages(reserved, more, chunks, meta, space)
     }
 
-    /// Ensures that the tree has `needed` pages besides the reserved ones. Returns how many are
-    /// needed in the end, because each run that is added makes the bitmap of pages longer.
+    /// Ensures that the tree has the pages that it needs besides the reserved ones. Returns how many
+    /// are needed in the end, because each run that is added makes the bitmap of pages longer.
     fn reserve_pages(
         &mut self,
         reserved: u64,
-        needed: impl Fn(&Mounted) -> u64,
+        more: &Load,
+        chunks: u64,
+        meta: &Meta,
+        space: &mut Space,
     ) -> Result<u64, Interrupt> {
         loop {
-            let pages = needed(self);
-            let missing = (pages + reserved).saturating_sub(self.pages_at_hand());
+            let pages = self.pages_needed(more, chunks, meta, space);
+            let missing = (pages + reserved).saturating_sub(self.pages.at_hand());
             if missing == 0 {
                 return Ok(pages);
             }
-            if !self.grow_metadata_space(missing) {
+            if !self.pages.grow(space, missing, meta.is_frozen()) {
                 return Err(Interrupt::NoSpace { missing });
             }
         }
     }
 
+    /// Takes the measured load of the only transaction in memory, for which pages were reserved.
+    pub fn set_measured(&mut self, measured: Load) {
+        self.headroom = 0;
+        self.measured = Some(measured);
+    }
+
     /// Pages that checkpoints of all that is in memory and of `more` can need, if `chunks` further
     /// chunks of the space bitmap change.
-    fn pages_needed(&self, more: &Load, chunks: u64) -> u64 {
-        let mut active = self.active_load();
+    fn pages_needed(&self, more: &Load, chunks: u64, meta: &Meta, space: &Space) -> u64 {
+        let mut active = self.active_load(meta);
         active.add(*more);
-        active.add(self.bitmap_load(chunks));
-        let changes = match &self.meta.frozen {
-            None => self.pages_bound(&active).pages,
+        active.add(bitmap_load(chunks, space));
+        let changes = match meta.frozen_load() {
+            None => meta.pages_bound(&active).pages,
             Some(frozen) => {
-                let first = self.pages_bound(&frozen.load);
+                let first = meta.pages_bound(&frozen);
                 let second = tree::pages_bound(&active, &first.size);
                 // A crash may undo the running checkpoint.
-                active.add(frozen.load);
-                let both = self.pages_bound(&active);
+                active.add(frozen);
+                let both = meta.pages_bound(&active);
                 both.pages.max(first.growth + second.pages)
             }
         };
-        changes + 2 * self.bitmap_pages_later()
+        changes + 2 * self.pages.bitmap_pages_later()
     }
 
     /// Load of the changes that the next checkpoint takes in.
-    fn active_load(&self) -> Load {
-        self.measured.unwrap_or(self.meta.active.load)
-    }
-
-    /// Load of the changes of the space bitmap in the next checkpoint.
-    fn bitmap_load(&self, more: u64) -> Load {
-        let map = self.space.map();
-        let chunks = (map.dirty_chunks() + more + CHUNKS_GROWN).min(map.chunk_count().into());
-        let mut load = Load::default();
-        load.add_times(Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES)), chunks);
-        load
+    fn active_load(&self, meta: &Meta) -> Load {
+        self.measured.unwrap_or(meta.active_load())
     }
 
     /// Reserves the pages of the next checkpoint after opening, before anything else takes them.
-    pub fn reserve_pages_ahead(&mut self) {
-        let reserved =
-            self.reserve_pages(self.reserves(), |store| store.pages_needed(&Load::default(), 0));
-        if reserved.is_err() {
-            let needed = self.pages_needed(&Load::default(), 0);
-            self.is_bound_met = needed <= self.pages_at_hand();
+    pub fn reserve_ahead(&mut self, meta: &Meta, space: &mut Space) {
+        let reserves = self.reserves(space);
+        if self.reserve_pages(reserves, &Load::default(), 0, meta, space).is_err() {
+            let needed = self.pages_needed(&Load::default(), 0, meta, space);
+            self.is_bound_met = needed <= self.pages.at_hand();
             tracing::info!("space is short: additions wait for a checkpoint");
         }
     }
 
-    pub fn check_pages_at_hand(&self) {
-        if !self.is_bound_met {
-            return;
+    /// Begins a checkpoint of changes with this load, which then includes the bitmap of the space.
+    /// `seq` is its last batch. Returns the runs that it takes out of the metadata space, see
+    /// [`TreePages::take_back`].
+    pub fn begin_checkpoint(
+        &mut self,
+        load: &mut Load,
+        seq: u64,
+        meta: &Meta,
+        space: &mut Space,
+    ) -> Vec<Extent> {
+        assert!(!meta.is_frozen(), "the checkpoint before has not ended");
+        self.pages.add_set_aside();
+        let kept = self.kept_for(load, meta, space);
+        let returned = self.pages.take_back(space, kept, seq);
+        // Pages that were taken back are no longer available.
+        self.headroom = 0;
+        if let Some(measured) = self.measured.take() {
+            *load = measured;
         }
-        let (needed, at_hand) = (self.pages_needed(&Load::default(), 0), self.pages_at_hand());
-        assert!(needed <= at_hand, "checkpoints may need {needed} pages, {at_hand} are at hand");
+        self.freeze_space(load, meta, space);
+        returned
+    }
+
+    /// Begins a snapshot of the bitmap of the space, counts its chunks as changes, and ensures that
+    /// the tree has the pages that all of them may need. Growing the metadata space changes the
+    /// bitmap in turn.
+    fn freeze_space(&mut self, load: &mut Load, meta: &Meta, space: &mut Space) {
+        loop {
+            let mut all = *load;
+            all.add_times(chunk_load(), space.map().dirty_chunks());
+            let needed = meta.pages_bound(&all).pages + self.pages.bitmap_pages();
+            let missing = needed.saturating_sub(self.pages.free());
+            let is_added = missing == 0 || self.pages.grow(space, missing, false);
+            if missing == 0 || !is_added {
+                if !is_added {
+                    tracing::warn!(missing, "the metadata tree may run out of pages");
+                }
+                load.add_times(chunk_load(), space.map().dirty_chunks());
+                return space.begin_snapshot();
+            }
+        }
+    }
+
+    /// Ends a checkpoint: its superblock is durable.
+    pub fn end_checkpoint(&mut self) {
+        self.pages.commit();
+        self.headroom = 0;
+        // Replayed changes are in the tree now; all later ones passed admission.
+        self.is_bound_met = true;
+    }
+
+    /// Set if a checkpoint without changes would free blocks.
+    pub fn has_page_surplus(&self, meta: &Meta, space: &Space) -> bool {
+        self.pages.has_surplus(space, self.kept_for(&Load::default(), meta, space))
+    }
+
+    /// Free pages that a checkpoint of this load does not give back.
+    fn kept_for(&self, load: &Load, meta: &Meta, space: &Space) -> u64 {
+        self.pages.kept_for(meta.pages_bound(load).pages) + self.reserves(space)
     }
 
     /// Pages of one of the two reserves.
-    fn reserve(&self) -> u64 {
-        let pages = match self.meta_device {
-            Device::Main => self.space.total(),
-            Device::Fast => self.pages.used_pages() + self.pages.free_pages(),
+    fn reserve(&self, space: &Space) -> u64 {
+        let pages = match self.pages.device() {
+            Device::Main => space.total(),
+            Device::Fast => self.pages.total(),
         };
         (pages / RESERVE_SHARE).clamp(RESERVE_PAGES_MIN, RESERVE_PAGES_MAX)
     }
 
-    pub fn reserves(&self) -> u64 {
-        2 * self.reserve()
+    fn reserves(&self, space: &Space) -> u64 {
+        2 * self.reserve(space)
     }
 
-    /// Returns whether blocks may become free without a further request, and starts what frees
-    /// them.
-    pub fn wait_for_space(&mut self) -> bool {
-        if self.checkpoint.is_some() {
-            return true;
-        }
-        let may_shrink = !self.meta.active.is_empty() || self.has_page_surplus();
-        self.want_checkpoint |= may_shrink;
-        // Some blocks wait for a flush or a discard.
-        may_shrink || self.space.allocatable() < self.space.free()
-    }
-
-    pub fn no_space(&self, missing: u64) -> StoreError {
+    /// Refusal of a transaction that lacks as many blocks.
+    pub fn no_space(&self, missing: u64, meta: &Meta, space: &Space) -> StoreError {
         let unit = BLOCK as u64;
-        let available = self.available_blocks();
+        let available = self.available_blocks(meta, space);
         StoreError::NoSpace { needed: (available + missing) * unit, available: available * unit }
     }
 
     /// Blocks that additions may still take, once the changes in memory are in the tree.
-    pub fn available_blocks(&self) -> u64 {
-        let frozen = self.meta.frozen.as_ref().map(|table| table.load);
-        let loads = std::iter::once(self.active_load()).chain(frozen);
+    pub fn available_blocks(&self, meta: &Meta, space: &Space) -> u64 {
+        let loads = std::iter::once(self.active_load(meta)).chain(meta.frozen_load());
         let likely: u64 = loads.map(|load| load.likely_pages()).sum();
-        let bitmap = self.pages_bound(&self.bitmap_load(0)).pages + 2 * self.bitmap_pages_later();
-        let pages = self.pages_at_hand().checked_sub(likely + bitmap + self.reserves());
-        let blocks = self.space.free().saturating_sub(RESERVE_BLOCKS);
-        match (self.meta_device, pages) {
+        let bitmap = meta.pages_bound(&bitmap_load(0, space)).pages;
+        let bitmap = bitmap + 2 * self.pages.bitmap_pages_later();
+        let needed = likely + bitmap + self.reserves(space);
+        let pages = self.pages.at_hand().checked_sub(needed);
+        let blocks = space.free().saturating_sub(RESERVE_BLOCKS);
+        match (self.pages.device(), pages) {
             (Device::Main, Some(pages)) => blocks + pages,
-            (Device::Main, None) => {
-                let missing = likely + bitmap + self.reserves() - self.pages_at_hand();
-                blocks.saturating_sub(missing)
-            }
-            (Device::Fast, pages) => blocks.min(self.fast_share(pages.unwrap_or(0))),
+            (Device::Main, None) => blocks.saturating_sub(needed - self.pages.at_hand()),
+            (Device::Fast, pages) => blocks.min(self.fast_share(pages.unwrap_or(0), space)),
         }
     }
 
     /// Share of the space that corresponds to these pages of the fast device. Metadata does not
     /// spill to the main device, so the store is as full as the fuller of the two, and reports that
     /// long before the fast device has no page left.
-    fn fast_share(&self, pages: u64) -> u64 {
-        let all =
-            (self.pages.used_pages() + self.pages.free_pages()).saturating_sub(self.reserves());
-        let share = u128::from(self.space.total()) * u128::from(pages) / u128::from(all.max(1));
+    fn fast_share(&self, pages: u64, space: &Space) -> u64 {
+        let all = self.pages.total().saturating_sub(self.reserves(space));
+        let share = u128::from(space.total()) * u128::from(pages) / u128::from(all.max(1));
         share as u64
+    }
+
+    /// Panics if checkpoints could run out of pages.
+    pub fn check_invariants(&self, meta: &Meta, space: &Space) {
+        self.pages.check_invariants();
+        if !self.is_bound_met {
+            return;
+        }
+        let needed = self.pages_needed(&Load::default(), 0, meta, space);
+        let at_hand = self.pages.at_hand();
+        assert!(needed <= at_hand, "checkpoints may need {needed} pages, {at_hand} are at hand");
     }
 }
 
-pub(crate) fn purpose_of(work: &Work) -> Purpose {
-    match work {
-        Work::Transaction { transaction, .. } => transaction.purpose(),
-        Work::Cleanup { .. } => Purpose::Removal,
-    }
+/// Cheap upper bound of the pages that the transaction adds to those needed.
+fn pages_at_most(effects: &Effects, meta: &Meta) -> u64 {
+    let levels = meta.root().map_or(1, |root| u64::from(root.height) + 1);
+    let record = &effects.record;
+    let chunks = chunks_of(record.taken.iter().chain(&record.freed));
+    let pages = |op: &Op| {
+        let (layers, value) = match op {
+            Op::Put { key, value } => (1 + key.len() / KEY_LEN_MAX, value.len()),
+            Op::Delete { key } => (1 + key.len() / KEY_LEN_MAX, 0),
+            Op::DeleteRange { first, last } => (2 + (first.len() + last.len()) / KEY_LEN_MAX, 0),
+        };
+        layers as u64 * levels * PAGES_PER_LEVEL + (value / PAGE_SHARE) as u64
+    };
+    chunks * levels * PAGES_PER_LEVEL + record.ops.iter().map(pages).sum::<u64>()
+}
+
+/// Load of the changes of the space bitmap in the next checkpoint.
+fn bitmap_load(more: u64, space: &Space) -> Load {
+    let map = space.map();
+    let chunks = (map.dirty_chunks() + more + CHUNKS_GROWN).min(map.chunk_count().into());
+    let mut load = Load::default();
+    load.add_times(chunk_load(), chunks);
+    load
+}
+
+/// Load of one chunk of the bitmap of the space, until it is among the changes.
+pub(crate) fn chunk_load() -> Load {
+    Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
 }
 
 /// Upper bound of the bitmap chunks that the extents touch.

@@ -10,17 +10,14 @@
 //! bounded.
 
 use super::deferred::DeferredRun;
-use super::mounted::{Mounted, Use};
-use super::turn::{CHUNKS_MAX, PAGES_MAX};
+use super::journal::FrozenEnd;
+use super::pages::NoPlace;
+use super::volume::Volume;
 use super::waits::Waiter;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Extent};
-use crate::keys;
-use crate::log::{Counters, LogPoint};
-use crate::space::CHUNK_BYTES;
-use crate::superblock::{self, BITMAP_EXTENTS_MAX, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock};
-use crate::table::Table;
-use crate::tree::{Applied, Apply, ApplyError, Load, PageSource, Step};
+use crate::device::{BLOCK, Extent};
+use crate::superblock::{PageBitmap, Superblock};
+use crate::tree::{Applied, Apply, ApplyError, Step};
 use bytes::Bytes;
 use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
@@ -55,12 +52,8 @@ enum Phase {
 
 pub(crate) struct Checkpoint {
     phase: Phase,
-    /// Log point where replay will start.
-    point: LogPoint,
-    /// Number of the last batch before `point`.
-    seq: u64,
-    /// Counters as of that batch.
-    counters: Counters,
+    /// End of the log that the checkpoint contains.
+    end: FrozenEnd,
     /// Runs taken out of the metadata space: free when the superblock is durable.
     returned: Vec<Extent>,
     /// Deferred writes to blocks below this one were submitted.
@@ -78,334 +71,209 @@ pub(crate) struct Checkpoint {
     superblock: Option<Superblock>,
 }
 
-impl Mounted {
-    /// Starts a checkpoint if one is due, and advances a running one.
-    pub fn run_checkpoint(&mut self) {
-        if self.checkpoint.is_some() {
-            self.try_advance();
-        }
-        // The previous checkpoint may have ended just now.
-        if self.checkpoint.is_none() && self.failure.is_none() {
-            self.want_checkpoint =
-                self.want_checkpoint && (self.has_changes() || self.has_page_surplus());
-            if self.is_checkpoint_due() {
-                self.begin_checkpoint();
-                self.try_advance();
-            }
-        }
+impl Checkpoint {
+    /// Set if one must begin, and can. None may be running.
+    pub fn is_due(volume: &Volume) -> bool {
+        let Volume { journal, meta, budget, contents, waits, .. } = volume;
+        let used = journal.used_blocks() * LOG_PARTS;
+        (volume.has_changes() || volume.wants_checkpoint)
+            && !waits.has_expired()
+            && !meta.is_applying()
+            && (volume.wants_checkpoint
+                || used > journal.capacity() * LOG_PART_BEGIN
+                || meta.active_bytes() > budget.table_bytes
+                || contents.waiting_bytes() > budget.deferred_bytes)
     }
 
-    fn try_advance(&mut self) {
-        if let Err(error) = self.advance_checkpoint() {
-            self.fail(error);
-        }
-    }
-
-    fn is_checkpoint_due(&self) -> bool {
-        let used = self.log.used_blocks() * LOG_PARTS;
-        (self.has_changes() || self.want_checkpoint)
-            && !self.waits.has_expired()
-            && !self.meta.is_applying()
-            && (self.want_checkpoint
-                || used > self.log.capacity() * LOG_PART_BEGIN
-                || self.meta.active.bytes > self.budget.table_bytes
-                || self.deferred.waiting() * BLOCK > self.budget.deferred_bytes)
-    }
-
-    fn has_changes(&self) -> bool {
-        !self.meta.active.is_empty() || self.log.used_blocks() > 0
-    }
-
-    fn begin_checkpoint(&mut self) {
-        self.want_checkpoint = false;
-        self.give_up_dry_run();
-        self.seal();
-        self.deferred.freeze();
-        let active = Table::above(self.counters.next_id);
-        let mut frozen = std::mem::replace(&mut self.meta.active, active);
-        self.add_set_aside_runs();
-        let returned = self.take_back_pages(&frozen.load);
-        // Pages that were taken back are no longer available.
-        self.headroom = 0;
-        if let Some(measured) = self.measured.take() {
-            frozen.load = measured;
-        }
-        self.freeze_space(&mut frozen.load);
-        self.meta.frozen = Some(frozen);
-        self.checkpoint = Some(Checkpoint {
+    /// Freezes what is in memory. No allocations other than those of records may be in it.
+    pub fn begin(volume: &mut Volume) -> Self {
+        volume.wants_checkpoint = false;
+        let Volume { journal, contents, devices, meta, admission, space, .. } = volume;
+        journal.seal(contents, devices);
+        contents.freeze();
+        let end = journal.end();
+        let mut frozen = meta.take_changes(end.counters.next_id);
+        let returned = admission.begin_checkpoint(&mut frozen.load, end.seq, meta, space);
+        meta.freeze(frozen);
+        Checkpoint {
             phase: Phase::Settling,
-            point: self.commits.sealed,
-            seq: self.commits.sealed_seq,
-            counters: self.counters,
+            end,
             returned,
             deferred_cursor: 0,
             deferred_done: false,
-            apply: Apply::new(self.root(), self.superblock.sequence + 1),
+            apply: Apply::new(meta.root(), volume.superblock.sequence + 1),
             applied: None,
             freed: Vec::new(),
             is_reading: false,
             failures: 0,
             writes_in_flight: 0,
             superblock: None,
-        });
-    }
-
-    /// Begins a snapshot of the bitmap of the space, counts its chunks as changes, and ensures that
-    /// the tree has the pages that all of them may need. Growing the metadata space changes the
-    /// bitmap in turn.
-    fn freeze_space(&mut self, load: &mut Load) {
-        loop {
-            let mut all = *load;
-            all.add_times(chunk_load(), self.space.map().dirty_chunks());
-            let needed = self.pages_bound(&all).pages + self.bitmap_pages();
-            let missing = needed.saturating_sub(self.pages.free_pages());
-            let is_added = missing == 0 || self.grow_metadata_space(missing);
-            if missing == 0 || !is_added {
-                if !is_added {
-                    tracing::warn!(missing, "the metadata tree may run out of pages");
-                }
-                load.add_times(chunk_load(), self.space.map().dirty_chunks());
-                return self.space.begin_snapshot();
-            }
         }
     }
 
-    /// Adds chunks of the snapshot to the frozen changes, within the budget of one turn; true if
-    /// none is left.
-    fn freeze_chunks(&mut self) -> bool {
-        let left = CHUNKS_MAX.saturating_sub(self.turn.chunks() as usize);
-        let frozen = self.meta.frozen.as_mut().expect("frozen while a checkpoint runs");
-        let chunks = self.space.take_snapshot(left);
-        self.turn.work.chunks += chunks.len() as u64;
-        for (chunk, bits) in chunks {
-            // The chunk was counted when the snapshot began.
-            frozen.load.subtract(chunk_load());
-            match bits.iter().all(|byte| *byte == 0) {
-                true => frozen.delete(&keys::bitmap(chunk)),
-                false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(&bits)),
-            }
-        }
-        let is_done = self.space.snapshot_chunks() == 0;
-        self.turn.is_checkpoint_waiting |= !is_done;
-        is_done
-    }
-
-    pub fn resume_checkpoint(&mut self) {
-        if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.is_reading = false;
-        }
+    /// Lets it continue when pages were read, or may be read again.
+    pub fn resume(&mut self) {
+        self.is_reading = false;
     }
 
     /// Handles the completion of a write or flush of the checkpoint.
-    pub fn checkpoint_progress(&mut self) {
-        if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.writes_in_flight -= 1;
-        }
+    pub fn write_done(&mut self) {
+        assert!(self.writes_in_flight > 0, "more writes complete than began");
+        self.writes_in_flight -= 1;
     }
 
-    fn advance_checkpoint(&mut self) -> Result<(), StoreError> {
-        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
-        match checkpoint.phase {
+    /// Does what can be done now. Returns true once the superblock is durable:
+    /// [`Checkpoint::install`] must follow. After an error the log could never be trimmed again, so
+    /// the store must stop.
+    pub fn advance(&mut self, volume: &mut Volume) -> Result<bool, StoreError> {
+        match self.phase {
             Phase::Settling => {
-                let is_durable = self.commits.durable >= checkpoint.seq;
-                if !self.freeze_chunks() || !is_durable {
-                    return Ok(());
+                let is_durable = volume.journal.durable() >= self.end.seq;
+                if !freeze_chunks(volume) || !is_durable {
+                    return Ok(false);
                 }
-                self.set_phase(Phase::Writing);
-                self.write_deferred();
-                self.write_pages()
+                self.phase = Phase::Writing;
+                self.write(volume)
             }
-            Phase::Writing => {
-                self.write_deferred();
-                self.write_pages()
+            Phase::Writing => self.write(volume),
+            Phase::Flushing if self.writes_in_flight == 0 => {
+                self.write_superblock(volume);
+                Ok(false)
             }
-            Phase::Flushing if checkpoint.writes_in_flight == 0 => {
-                self.write_superblock();
-                Ok(())
-            }
-            Phase::Recording if checkpoint.writes_in_flight == 0 => {
-                self.install();
-                Ok(())
-            }
-            _ => Ok(()),
+            Phase::Recording => Ok(self.writes_in_flight == 0),
+            Phase::Flushing => Ok(false),
         }
     }
 
-    fn set_phase(&mut self, phase: Phase) {
-        if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.phase = phase;
-        }
+    fn write(&mut self, volume: &mut Volume) -> Result<bool, StoreError> {
+        self.write_deferred(volume);
+        self.write_pages(volume)?;
+        self.finish_writing(volume)
     }
 
-    /// See [`WRITES_IN_FLIGHT`].
-    fn writes_allowed(&self) -> usize {
-        let tables = self.meta.active.bytes * 4 / self.budget.table_bytes;
-        let deferred = self.deferred.waiting() * BLOCK * 4 / self.budget.deferred_bytes;
-        let log = (self.log.used_blocks() * 8 / self.log.capacity()).saturating_sub(LOG_PART_BEGIN);
-        let urgency = tables.max(deferred).max(log as usize);
-        WRITES_IN_FLIGHT[urgency.min(WRITES_IN_FLIGHT.len() - 1)]
-    }
-
-    fn write_deferred(&mut self) {
-        let allowed = self.writes_allowed();
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        while checkpoint.writes_in_flight < allowed && !checkpoint.deferred_done {
-            match self.deferred.next_write(checkpoint.deferred_cursor) {
+    fn write_deferred(&mut self, volume: &mut Volume) {
+        let allowed = writes_allowed(volume);
+        while self.writes_in_flight < allowed && !self.deferred_done {
+            match volume.contents.next_deferred(self.deferred_cursor) {
                 Some(DeferredRun { extent, data }) => {
-                    checkpoint.deferred_cursor = extent.end();
-                    checkpoint.writes_in_flight += 1;
-                    self.io.write(
-                        Use::Deferred { extent },
-                        Device::Main,
-                        extent.start,
-                        data,
-                        false,
-                    );
+                    self.deferred_cursor = extent.end();
+                    self.writes_in_flight += 1;
+                    volume.devices.write_deferred(extent, data);
                 }
-                None => checkpoint.deferred_done = true,
+                None => self.deferred_done = true,
             }
         }
     }
 
-    fn write_pages(&mut self) -> Result<(), StoreError> {
-        let allowed = self.writes_allowed();
-        let Some(checkpoint) = &mut self.checkpoint else { return Ok(()) };
-        let frozen = self.meta.frozen.as_ref().expect("frozen while a checkpoint runs");
-        while checkpoint.applied.is_none()
-            && !checkpoint.is_reading
-            && checkpoint.writes_in_flight < allowed
-        {
-            if self.turn.pages() >= PAGES_MAX {
-                self.turn.is_checkpoint_waiting = true;
+    fn write_pages(&mut self, volume: &mut Volume) -> Result<(), StoreError> {
+        let allowed = writes_allowed(volume);
+        while self.applied.is_none() && !self.is_reading && self.writes_in_flight < allowed {
+            if !volume.turn.has_pages_left() {
+                volume.turn.put_off_checkpoint();
                 break;
             }
-            let tree = &mut self.meta.tree;
-            let before = checkpoint.apply.work();
-            let step = checkpoint.apply.step(tree, frozen, &mut self.pages, STEP_PAGES);
-            let step = match step {
+            let before = self.apply.work();
+            let pages = volume.admission.pages_mut();
+            let step = match volume.meta.apply_frozen(&mut self.apply, pages, STEP_PAGES) {
                 // Damaged bytes with a valid checksum stay damaged when they are read again.
                 Err(ApplyError::Damaged { .. })
-                    if checkpoint.failures < FAILURES_MAX && self.meta.tree.has_failures() =>
+                    if self.failures < FAILURES_MAX && volume.meta.has_failures() =>
                 {
-                    (checkpoint.is_reading, checkpoint.failures) = (true, checkpoint.failures + 1);
+                    (self.is_reading, self.failures) = (true, self.failures + 1);
                     break;
                 }
                 step => step.map_err(|error| StoreError::Device(error.to_string()))?,
             };
-            self.turn.work.pages += checkpoint.apply.work() - before;
-            let mut freed = checkpoint.apply.take_freed();
-            if let Step::Done(applied) = &step {
-                freed.extend(&applied.freed);
-            }
-            for extent in freed {
-                let leaving = self.pages.free_later(extent);
-                leaving.map_err(|error| StoreError::Device(error.to_string()))?;
-                checkpoint.freed.push(extent);
-            }
-            let mut writer = PageWriter::default();
-            while let Some((page, bytes)) = checkpoint.apply.poll_write() {
-                writer.add(page, bytes);
-            }
-            for (page, data) in writer.runs {
-                checkpoint.writes_in_flight += 1;
-                self.io.write(Use::Checkpoint, self.meta_device, page, data, false);
-            }
+            volume.turn.count_pages(self.apply.work() - before);
+            self.free_replaced(&step, volume)?;
+            self.submit_pages(volume);
             match step {
-                Step::Progress => checkpoint.failures = 0,
-                Step::Done(applied) => checkpoint.applied = Some(applied),
+                Step::Progress => self.failures = 0,
+                Step::Done(applied) => self.applied = Some(applied),
                 Step::Need(pages) => {
-                    checkpoint.is_reading = true;
-                    self.read_pages(Waiter::Checkpoint, pages);
+                    self.is_reading = true;
+                    volume.read_pages(Waiter::Checkpoint, pages);
                     break;
                 }
             }
         }
-        self.plan_retry();
-        self.finish_writing()
+        volume.plan_retry();
+        Ok(())
     }
 
-    /// Once all pages are known, writes the bitmap of pages, then flushes.
-    fn finish_writing(&mut self) -> Result<(), StoreError> {
-        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
-        let Some(applied) = &checkpoint.applied else { return Ok(()) };
-        if !checkpoint.deferred_done {
-            return Ok(());
+    /// Frees pages that the new tree does not refer to, as of the end of the checkpoint.
+    fn free_replaced(&mut self, step: &Step, volume: &mut Volume) -> Result<(), StoreError> {
+        let mut freed = self.apply.take_freed();
+        if let Step::Done(applied) = step {
+            freed.extend(&applied.freed);
         }
-        if checkpoint.superblock.is_none() {
-            let applied = applied.clone();
-            let superblock = self.next_superblock(&applied)?;
-            let checkpoint = self.checkpoint.as_mut().expect("looked at above");
-            checkpoint.superblock = Some(superblock);
-        }
-        let checkpoint = self.checkpoint.as_mut().expect("looked at above");
-        if checkpoint.writes_in_flight == 0 {
-            checkpoint.phase = Phase::Flushing;
-            for device in self.devices_to_flush() {
-                self.io.flush(Use::Checkpoint, device);
-                self.checkpoint.as_mut().expect("looked at above").writes_in_flight += 1;
-            }
-            return self.advance_checkpoint();
+        for extent in freed {
+            let leaving = volume.admission.pages_mut().free_later(extent);
+            leaving.map_err(|error| StoreError::Device(error.to_string()))?;
+            self.freed.push(extent);
         }
         Ok(())
     }
 
+    fn submit_pages(&mut self, volume: &mut Volume) {
+        let mut writer = PageWriter::default();
+        while let Some((page, bytes)) = self.apply.poll_write() {
+            writer.add(page, bytes);
+        }
+        for (page, data) in writer.runs {
+            self.writes_in_flight += 1;
+            volume.devices.write_pages(page, data);
+        }
+    }
+
+    /// Once all pages are known, writes the bitmap of pages, then flushes.
+    fn finish_writing(&mut self, volume: &mut Volume) -> Result<bool, StoreError> {
+        let Some(applied) = &self.applied else { return Ok(false) };
+        if !self.deferred_done {
+            return Ok(false);
+        }
+        if self.superblock.is_none() {
+            let superblock = self.next_superblock(&applied.clone(), volume)?;
+            self.superblock = Some(superblock);
+        }
+        if self.writes_in_flight > 0 {
+            return Ok(false);
+        }
+        self.phase = Phase::Flushing;
+        self.writes_in_flight += volume.devices.flush_checkpoint();
+        self.advance(volume)
+    }
+
     /// Superblock of the checkpoint; writes the bitmap of pages on the way.
-    fn next_superblock(&mut self, applied: &Applied) -> Result<Superblock, StoreError> {
-        let checkpoint = self.checkpoint.as_ref().expect("the caller looked at it");
-        let mut superblock = self.superblock.clone();
+    fn next_superblock(
+        &mut self,
+        applied: &Applied,
+        volume: &mut Volume,
+    ) -> Result<Superblock, StoreError> {
+        let mut superblock = volume.superblock.clone();
         superblock.sequence += 1;
-        superblock.log = checkpoint.point;
-        superblock.counters = checkpoint.counters;
-        let omap_bytes = self.superblock.counters.omap_bytes;
+        superblock.log = self.end.point;
+        superblock.counters = self.end.counters;
+        let omap_bytes = volume.superblock.counters.omap_bytes;
         superblock.counters.omap_bytes =
             omap_bytes.saturating_add_signed(applied.changes.omap_bytes);
         superblock.tree_root = applied.root.as_ref().map(encode_to_bytes).unwrap_or_default();
-        let replaced = self.superblock.metadata.bitmap.extents.iter();
-        for extent in replaced {
-            self.pages
-                .free_later(*extent)
-                .map_err(|error| StoreError::Device(error.to_string()))?;
+        for extent in &volume.superblock.metadata.bitmap.extents {
+            let leaving = volume.admission.pages_mut().free_later(*extent);
+            leaving.map_err(|error| StoreError::Device(error.to_string()))?;
         }
-        superblock.metadata.bitmap = self.write_page_bitmap()?;
-        superblock.name_runs(self.pages.run_count(), self.pages.runs());
+        let bitmap = self.write_page_bitmap(volume);
+        superblock.metadata.bitmap =
+            bitmap.map_err(|error| StoreError::Device(error.to_string()))?;
+        volume.admission.pages().name_runs(&mut superblock);
         Ok(superblock)
     }
 
-    /// Pages that the bitmap of pages needs.
-    pub(super) fn bitmap_pages(&self) -> u64 {
-        self.pages.encoded_length().div_ceil(BLOCK) as u64
-    }
-
-    /// The same, including the runs that are added after the checkpoint.
-    pub(super) fn bitmap_pages_later(&self) -> u64 {
-        let later = self.encoded_length_later();
-        (self.pages.encoded_length() + later).div_ceil(BLOCK) as u64
-    }
-
     /// The bitmap covers its own pages, so they are allocated first.
-    fn write_page_bitmap(&mut self) -> Result<PageBitmap, StoreError> {
-        let mut extents = Vec::new();
-        let mut missing = self.bitmap_pages();
-        while missing > 0 && extents.len() < BITMAP_EXTENTS_MAX / 2 {
-            let extent = self.pages.allocate_run(missing).ok_or_else(|| no_page(missing))?;
-            missing -= extent.count;
-            extents.push(extent);
-        }
-        // The superblock names few extents; as these run short, long runs are preferred.
-        if missing > 0 {
-            let pieces_max = SCATTERED_EXTENTS_MAX - extents.len();
-            let longest = self.pages.allocate_longest(missing, pieces_max);
-            missing -= longest.iter().map(|extent| extent.count).sum::<u64>();
-            extents.extend(longest);
-        }
-        if missing > 0 {
-            let what = format!(
-                "free pages of the metadata lie too scattered: {missing} pages of their bitmap have \
-                 no place in {SCATTERED_EXTENTS_MAX} pieces"
-            );
-            return Err(StoreError::Device(what));
-        }
-        let bytes = self.pages.encode();
+    fn write_page_bitmap(&mut self, volume: &mut Volume) -> Result<PageBitmap, NoPlace> {
+        let pages = volume.admission.pages_mut();
+        let extents = pages.allocate_bitmap()?;
+        let bytes = pages.encode();
         let crc = crc32c(&bytes);
         let mut image = AlignedBuffer::zeroed(bytes.len().div_ceil(BLOCK).max(1) * BLOCK);
         image[..bytes.len()].copy_from_slice(&bytes);
@@ -415,55 +283,70 @@ impl Mounted {
             let end = start + extent.count as usize * BLOCK;
             let piece = image.slice(start..end);
             start = end;
-            self.checkpoint.as_mut().expect("the caller has it").writes_in_flight += 1;
-            let device = self.meta_device;
-            self.io.write(Use::Checkpoint, device, extent.start, vec![piece], false);
+            self.writes_in_flight += 1;
+            volume.devices.write_pages(extent.start, vec![piece]);
         }
         Ok(PageBitmap { extents, bytes: bytes.len() as u64, crc })
     }
 
-    fn write_superblock(&mut self) {
-        let checkpoint = self.checkpoint.as_mut().expect("the caller has it");
-        checkpoint.phase = Phase::Recording;
-        let superblock = checkpoint.superblock.as_ref().expect("made when everything was written");
-        let slots = superblock::slots(self.options.main_blocks, superblock.sequence);
-        let block = superblock.encode();
-        for slot in slots {
-            checkpoint.writes_in_flight += 1;
-            let durable = self.options.flush_main;
-            self.io.write(Use::Checkpoint, Device::Main, slot, vec![block.clone()], durable);
-        }
+    fn write_superblock(&mut self, volume: &mut Volume) {
+        self.phase = Phase::Recording;
+        let superblock = self.superblock.as_ref().expect("made when everything was written");
+        self.writes_in_flight += volume.devices.write_superblock(superblock);
     }
 
     /// The superblock is durable: releases the pages, blocks and log that the checkpoint replaced.
-    fn install(&mut self) {
-        let Some(checkpoint) = self.checkpoint.take() else { return };
-        let applied = checkpoint.applied.expect("complete");
-        self.superblock = checkpoint.superblock.expect("complete");
-        self.meta.tree.install(&applied);
-        self.waits.expire();
-        self.pages.commit();
-        self.meta.retire_frozen();
-        self.turn.stale.extend(checkpoint.freed);
-        self.log.trim(checkpoint.point);
-        let free = self.space.durable(self.commits.durable);
-        self.discard(free);
-        for run in checkpoint.returned {
-            let free = self.space.unpin(run).expect("pinned when it was taken back");
-            self.discard(free);
+    pub fn install(self, volume: &mut Volume) {
+        let applied = self.applied.expect("complete");
+        volume.superblock = self.superblock.expect("complete");
+        volume.meta.install(&applied);
+        volume.waits.expire();
+        volume.admission.end_checkpoint();
+        volume.turn.forget_later(self.freed);
+        volume.journal.trim(self.end.point);
+        volume.release_durable();
+        self.returned.into_iter().for_each(|run| volume.unpin(run));
+    }
+
+    /// Panics if parts of the state contradict each other.
+    pub fn check_invariants(&self, volume: &Volume) {
+        assert!(volume.is_checkpointing(), "a checkpoint runs without changes");
+        assert!(self.end.point.position >= volume.superblock.log.position, "replay goes back");
+        match self.phase {
+            Phase::Settling | Phase::Writing => {}
+            Phase::Flushing | Phase::Recording => {
+                assert!(self.applied.is_some() && self.superblock.is_some() && self.deferred_done);
+            }
         }
-        self.headroom = 0;
-        self.commits.recorded_durable =
-            self.commits.recorded_durable.max(self.superblock.log.seq - 1);
-        // Replayed changes are in the tree now; all later ones passed admission.
-        self.is_bound_met = true;
-        self.resume_if_space();
+        if let Some(superblock) = &self.superblock {
+            assert_eq!(superblock.sequence, volume.superblock.sequence + 1, "one at a time");
+        }
     }
 }
 
-/// Load of one chunk of the bitmap of the space, until it is among the changes.
-fn chunk_load() -> Load {
-    Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
+/// Adds chunks of the snapshot to the frozen changes, within the budget of one turn; true if none is
+/// left.
+fn freeze_chunks(volume: &mut Volume) -> bool {
+    let chunks = volume.space.take_snapshot(volume.turn.chunks_left());
+    volume.turn.count_chunks(chunks.len());
+    for (chunk, bits) in chunks {
+        volume.meta.freeze_chunk(chunk, &bits);
+    }
+    let is_done = volume.space.snapshot_chunks() == 0;
+    if !is_done {
+        volume.turn.put_off_checkpoint();
+    }
+    is_done
+}
+
+/// See [`WRITES_IN_FLIGHT`].
+fn writes_allowed(volume: &Volume) -> usize {
+    let Volume { meta, budget, contents, journal, .. } = volume;
+    let tables = meta.active_bytes() * 4 / budget.table_bytes;
+    let deferred = contents.waiting_bytes() * 4 / budget.deferred_bytes;
+    let log = (journal.used_blocks() * 8 / journal.capacity()).saturating_sub(LOG_PART_BEGIN);
+    let urgency = tables.max(deferred).max(log as usize);
+    WRITES_IN_FLIGHT[urgency.min(WRITES_IN_FLIGHT.len() - 1)]
 }
 
 /// Joins adjacent pages into one write operation.
@@ -484,8 +367,4 @@ impl PageWriter {
             _ => self.runs.push((page, vec![bytes])),
         }
     }
-}
-
-fn no_page(missing: u64) -> StoreError {
-    StoreError::Device(format!("{missing} pages are missing for the bitmap of pages"))
 }

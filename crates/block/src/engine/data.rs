@@ -268,10 +268,7 @@ impl Executor<'_> {
         if let Some(own) = self.effects.written(physical) {
             return Ok(Some(own));
         }
-        if let Some(waiting) = self.deferred.get(physical) {
-            return Ok(Some(waiting.clone()));
-        }
-        if let Some(data) = self.inflight.get(physical) {
+        if let Some(data) = self.contents.unwritten(physical) {
             return Ok(Some(data));
         }
         match self.loaded.blocks.get(&physical) {

@@ -9,13 +9,12 @@
 //! Reads of pages interrupt a dry run, which keeps the allocations of the transaction and continues
 //! where it was; if a checkpoint has begun meanwhile, it restarts.
 
-use super::admission::purpose_of;
-use super::commit::Work;
 use super::effects::{Effects, Interrupt};
-use super::mounted::Mounted;
+use super::volume::Volume;
 use crate::device::Extent;
 use crate::table::Table;
 use crate::tree::{Apply, Load, PageSource, Step};
+use store::Purpose;
 
 /// Share of the counted pages that is allowed on top. Leaves whose long values lie in fewer runs
 /// than assumed may be small enough to merge with a neighbour, and a checkpoint must never run out
@@ -32,12 +31,6 @@ pub(crate) struct DryRun {
     missing: u64,
     /// Sequence of the superblock whose tree the changes are applied to.
     sequence: u64,
-}
-
-impl DryRun {
-    pub fn effects(&self) -> &Effects {
-        &self.effects
-    }
 }
 
 /// A page source without limit, whose pages do not exist.
@@ -58,47 +51,53 @@ impl PageSource for UnlimitedPages {
     }
 }
 
-impl Mounted {
-    /// Set if nothing else would be in the next checkpoint.
-    pub fn can_dry_run(&self) -> bool {
-        self.checkpoint.is_none() && self.meta.frozen.is_none() && self.meta.active.is_empty()
+impl DryRun {
+    /// Set if nothing but the transaction would be in the next checkpoint.
+    pub fn is_possible(volume: &Volume) -> bool {
+        !volume.is_checkpointing() && volume.meta.is_unchanged()
     }
 
-    pub fn begin_dry_run(&self, effects: Effects, missing: u64) -> DryRun {
-        let mut table = Table::above(self.superblock.counters.next_id);
+    /// Takes effects that lack as many pages by the upper bound.
+    pub fn new(effects: Effects, missing: u64, volume: &Volume) -> Self {
+        let mut table = Table::above(volume.superblock.counters.next_id);
         effects.record.ops.iter().for_each(|op| table.apply(op.clone()));
-        let sequence = self.superblock.sequence;
-        let apply = Apply::dry_run(self.root(), sequence + 1);
+        let sequence = volume.superblock.sequence;
+        let apply = Apply::dry_run(volume.meta.root(), sequence + 1);
         DryRun { effects, table, apply, missing, sequence }
     }
 
-    /// Continues a dry run; one that lacks pages returns its allocations.
-    pub fn continue_dry_run(
-        &mut self,
-        mut dry_run: DryRun,
-        work: &Work,
+    /// Returns the allocations of the transaction, which is executed again later.
+    pub fn give_up(self, volume: &mut Volume) {
+        volume.undo(&self.effects);
+    }
+
+    /// Continues. If pages must be read, the dry run continues once they are there; if it ends
+    /// without success, it returns its allocations.
+    pub fn run(
+        mut self,
+        purpose: Purpose,
+        volume: &mut Volume,
     ) -> (Result<Effects, Interrupt>, Option<DryRun>) {
-        let outcome = match dry_run.sequence == self.superblock.sequence && self.can_dry_run() {
-            true => self.count_pages(&mut dry_run),
-            false => Err(Interrupt::NoSpace { missing: dry_run.missing }),
+        let is_current = self.sequence == volume.superblock.sequence && Self::is_possible(volume);
+        let outcome = match is_current {
+            true => self.count_pages(volume),
+            false => Err(Interrupt::NoSpace { missing: self.missing }),
         };
-        let outcome = outcome.and_then(|pages| self.admit_measured(&dry_run, pages, work));
-        match outcome {
-            Ok(()) => (Ok(dry_run.effects), None),
-            Err(Interrupt::Pages(pages)) => (Err(Interrupt::Pages(pages)), Some(dry_run)),
+        match outcome.and_then(|pages| self.admit(pages, purpose, volume)) {
+            Ok(()) => (Ok(self.effects), None),
+            Err(Interrupt::Pages(pages)) => (Err(Interrupt::Pages(pages)), Some(self)),
             Err(interrupt) => {
-                self.undo(&dry_run.effects);
+                self.give_up(volume);
                 (Err(interrupt), None)
             }
         }
     }
 
     /// Number of pages that the transaction takes.
-    fn count_pages(&mut self, dry_run: &mut DryRun) -> Result<u64, Interrupt> {
+    fn count_pages(&mut self, volume: &mut Volume) -> Result<u64, Interrupt> {
         let mut pages = UnlimitedPages::default();
         loop {
-            let step =
-                dry_run.apply.step(&mut self.meta.tree, &dry_run.table, &mut pages, usize::MAX);
+            let step = volume.meta.apply_dry(&mut self.apply, &self.table, &mut pages);
             match step.map_err(|error| Interrupt::damaged(error.to_string()))? {
                 Step::Progress => {}
                 Step::Need(reads) => return Err(Interrupt::Pages(reads)),
@@ -107,20 +106,15 @@ impl Mounted {
         }
     }
 
-    fn admit_measured(
-        &mut self,
-        dry_run: &DryRun,
-        pages: u64,
-        work: &Work,
-    ) -> Result<(), Interrupt> {
+    /// Reserves the counted pages, and space in the log.
+    fn admit(&self, pages: u64, purpose: Purpose, volume: &mut Volume) -> Result<(), Interrupt> {
         let pages = pages + pages / MARGIN_SHARE + MARGIN_PAGES;
-        let measured = Load::measured(pages, &dry_run.table.load);
-        let purpose = purpose_of(work);
-        self.reserve_pages_for(&measured, &dry_run.effects, purpose)?;
-        self.check_log(&dry_run.effects)?;
-        self.headroom = 0;
-        self.measured = Some(measured);
-        self.want_checkpoint = true;
+        let measured = Load::measured(pages, &self.table.load);
+        let Volume { admission, meta, space, .. } = volume;
+        admission.reserve_for(&measured, &self.effects, purpose, meta, space)?;
+        volume.reserve_log(&self.effects.record)?;
+        volume.admission.set_measured(measured);
+        volume.wants_checkpoint = true;
         Ok(())
     }
 }

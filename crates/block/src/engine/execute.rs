@@ -1,9 +1,8 @@
 //! Executes a transaction as a function of the stored state: it either returns all its effects, or
 //! says what it waits for, without having changed anything.
 
-use super::deferred::DeferredWrites;
+use super::contents::Contents;
 use super::effects::{Effects, Interrupt};
-use super::inflight::InflightWrites;
 use super::meta::Meta;
 use super::working::{Working, WorkingObject, take_id};
 use crate::device::Extent;
@@ -47,8 +46,7 @@ pub(crate) struct Loaded {
 pub(crate) struct Executor<'a> {
     pub meta: &'a mut Meta,
     pub space: &'a mut Space,
-    pub deferred: &'a DeferredWrites,
-    pub inflight: &'a InflightWrites,
+    pub contents: &'a Contents,
     pub loaded: &'a mut Loaded,
     pub counters: Counters,
     pub deferred_blocks: u64,
@@ -63,8 +61,7 @@ impl<'a> Executor<'a> {
     pub fn new(
         meta: &'a mut Meta,
         space: &'a mut Space,
-        deferred: &'a DeferredWrites,
-        inflight: &'a InflightWrites,
+        contents: &'a Contents,
         loaded: &'a mut Loaded,
         counters: Counters,
         deferred_blocks: u64,
@@ -72,8 +69,7 @@ impl<'a> Executor<'a> {
         Executor {
             meta,
             space,
-            deferred,
-            inflight,
+            contents,
             loaded,
             counters,
             deferred_blocks,

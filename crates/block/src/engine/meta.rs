@@ -2,12 +2,15 @@
 
 use super::effects::Interrupt;
 use super::empty_ranges::EmptyRanges;
-use super::turn::WALK_MAX;
 use crate::keys;
 use crate::scan::{self, ScanPage, Walk};
 use crate::slices::Slices;
+use crate::space::CHUNK_BYTES;
 use crate::table::{Lookup, Op, PointKey, Table};
-use crate::tree::{Fault, Tree};
+use crate::tree::{
+    self, Applied, Apply, ApplyError, Fault, Load, PageFlaw, PageSource, PagesBound, Root, Step,
+    Tree, TreeSize,
+};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::{VecDeque, btree_map};
@@ -16,12 +19,15 @@ use stdx::FastMap;
 use store::Collection;
 use types::HObject;
 
+/// Removed entries that one execution may pass.
+pub(crate) const WALK_MAX: usize = 2048;
+
 pub(crate) struct Meta {
     /// Changes since the last checkpoint began.
-    pub active: Table,
+    active: Table,
     /// Changes that a running checkpoint takes into the tree.
-    pub frozen: Option<Table>,
-    pub tree: Tree,
+    frozen: Option<Table>,
+    tree: Tree,
     /// Lookups of collections since one was last created, changed or removed.
     collections: FastMap<Collection, Slices>,
     /// For each collection id, the object whose omap was changed last. A group keeps its log in one
@@ -206,8 +212,136 @@ impl Meta {
         self.points += (points_max - left) as u64;
     }
 
+    /// Root of the tree; `None` while it is empty.
+    pub fn root(&self) -> Option<Root> {
+        self.tree.root()
+    }
+
+    /// Upper bound of the pages for applying changes to the tree as it is.
+    pub fn pages_bound(&self, load: &Load) -> PagesBound {
+        tree::pages_bound(load, &TreeSize::of(self.root().as_ref()))
+    }
+
+    /// Load of the changes since the last checkpoint began.
+    pub fn active_load(&self) -> Load {
+        self.active.load
+    }
+
+    /// Load of the changes that a running checkpoint takes into the tree.
+    pub fn frozen_load(&self) -> Option<Load> {
+        self.frozen.as_ref().map(|table| table.load)
+    }
+
+    /// Upper bound of the load that a change adds.
+    pub fn load_of(&self, op: &Op) -> Load {
+        self.active.load_of_op(op)
+    }
+
+    /// Bytes of the changes since the last checkpoint began.
+    pub fn active_bytes(&self) -> usize {
+        self.active.bytes
+    }
+
+    /// Bytes of all changes in memory.
+    pub fn changed_bytes(&self) -> usize {
+        self.active.bytes + self.frozen.as_ref().map_or(0, |table| table.bytes)
+    }
+
+    /// Set if nothing has changed since the last checkpoint began.
+    pub fn is_unchanged(&self) -> bool {
+        self.active.is_empty()
+    }
+
+    /// Set from [`Meta::freeze`] to [`Meta::install`]: a checkpoint is running.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// Applies a change from the log, before the store is open.
+    pub fn replay(&mut self, op: Op) {
+        self.active.apply(op);
+    }
+
+    /// Takes the changes out, to be returned by [`Meta::freeze`]. Ids from `next_id` on are unknown
+    /// to them.
+    pub fn take_changes(&mut self, next_id: u64) -> Table {
+        assert!(self.applying.is_empty(), "changes must be complete");
+        std::mem::replace(&mut self.active, Table::above(next_id))
+    }
+
+    /// Freezes changes for a checkpoint.
+    pub fn freeze(&mut self, changes: Table) {
+        assert!(self.frozen.is_none(), "the checkpoint before has not ended");
+        self.frozen = Some(changes);
+    }
+
+    /// Adds a chunk of the bitmap of the space to the frozen changes, in whose load it was counted.
+    pub fn freeze_chunk(&mut self, chunk: u32, bits: &[u8]) {
+        let frozen = self.frozen.as_mut().expect("frozen while a checkpoint runs");
+        frozen.load.subtract(Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES)));
+        match bits.iter().all(|byte| *byte == 0) {
+            true => frozen.delete(&keys::bitmap(chunk)),
+            false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(bits)),
+        }
+    }
+
+    /// Continues to apply the frozen changes to the tree.
+    pub fn apply_frozen(
+        &mut self,
+        apply: &mut Apply,
+        pages: &mut dyn PageSource,
+        budget: usize,
+    ) -> Result<Step, ApplyError> {
+        let frozen = self.frozen.as_ref().expect("frozen while a checkpoint runs");
+        apply.step(&mut self.tree, frozen, pages, budget)
+    }
+
+    /// Continues to apply a table of a transaction's own to the tree.
+    pub fn apply_dry(
+        &mut self,
+        apply: &mut Apply,
+        table: &Table,
+        pages: &mut dyn PageSource,
+    ) -> Result<Step, ApplyError> {
+        apply.step(&mut self.tree, table, pages, usize::MAX)
+    }
+
+    /// Takes over the tree of a durable checkpoint, which contains the frozen changes.
+    pub fn install(&mut self, applied: &Applied) {
+        self.tree.install(applied.root);
+        self.retire_frozen();
+    }
+
+    /// Supplies pages that were read.
+    pub fn supply(&mut self, page: u64, bytes: Bytes) -> Result<(), PageFlaw> {
+        self.tree.supply(page, bytes)
+    }
+
+    /// Notes that pages cannot be read, until [`Meta::forget_failures`].
+    pub fn supply_failed(&mut self, page: u64, flaw: PageFlaw) {
+        self.tree.supply_failed(page, flaw);
+    }
+
+    pub fn has_failures(&self) -> bool {
+        self.tree.has_failures()
+    }
+
+    /// Lets unreadable pages be read again.
+    pub fn forget_failures(&mut self) {
+        self.tree.forget_failures();
+    }
+
+    /// Drops a page from the cache that no tree refers to.
+    pub fn forget_page(&mut self, page: u64) {
+        self.tree.forget(page);
+    }
+
+    pub fn check_invariants(&self) {
+        self.active.check_invariants();
+    }
+
     /// Drops the frozen table, whose changes are in the tree now.
-    pub fn retire_frozen(&mut self) {
+    fn retire_frozen(&mut self) {
         if let Some(Table { points, ranges, .. }) = self.frozen.take() {
             self.retired.push_back(Retired::Points(points.into_iter()));
             self.retired.push_back(Retired::Ranges(ranges.into_iter()));

@@ -10,30 +10,50 @@
 //! The host calls [`BlockStore::poll_io`] until it returns nothing, passes completions of devices
 //! to [`BlockStore::handle_io`], and takes completions of requests. Commits submitted between two
 //! polls share one batch of the log.
+//!
+//! Each part of the state has one owner; a file uses only those of the lines below it.
+//!
+//! ```text
+//! mod        the stages of a store: opening, replay in parts, open
+//! opening    superblocks, replay, tail      windows  replay within the granted memory
+//! found      state that opening has found
+//! mounted    routes requests, completions and timers
+//! commits    queue, cleanups     queries  reads     checkpoint     dry_run
+//! volume     the owners that these share
+//! admission  pages promised to checkpoints  journal  batches of the log  execute, data  effects
+//! meta       changed metadata and tree      contents  data in memory     devices  operations
+//! pages      metadata space    turn  work per turn   waits  reads of pages   deferred, inflight, io
+//! effects    of a transaction  failure
+//! ```
 
 mod admission;
+mod answer;
 mod block_cache;
 mod checkpoint;
-mod commit;
+mod commits;
+mod contents;
 mod data;
 mod deferred;
+mod devices;
 mod dry_run;
 mod effects;
 mod empty_ranges;
 mod execute;
 mod failure;
+mod found;
 mod inflight;
 mod io;
+mod journal;
 mod listing;
 mod meta;
-mod metadata_space;
 mod mounted;
 mod opening;
-mod query;
+mod pages;
+mod queries;
 mod read;
 mod tail;
-mod timers;
 mod turn;
+mod volume;
 mod waits;
 mod windows;
 mod working;
@@ -153,9 +173,7 @@ impl BlockStore {
     pub fn is_closed(&self) -> bool {
         match &self.stage {
             Stage::Opening(_) | Stage::Window(_) => true,
-            Stage::Mounted(mounted) => {
-                mounted.failure.is_some() || (mounted.commits.is_idle() && !mounted.lacks_mark())
-            }
+            Stage::Mounted(mounted) => mounted.is_closed(),
         }
     }
 
@@ -178,7 +196,7 @@ impl BlockStore {
     /// Requests a checkpoint, so that the next start has little to replay.
     pub fn request_checkpoint(&mut self) {
         if let Stage::Mounted(mounted) = &mut self.stage {
-            mounted.want_checkpoint = true;
+            mounted.request_checkpoint();
         }
     }
 
@@ -208,23 +226,22 @@ impl BlockStore {
     /// Opens the rest of the log once the checkpoint of a window is done.
     fn end_window(&mut self) -> Option<Io> {
         let Stage::Window(mounted) = &self.stage else { return None };
-        if !mounted.is_idle() || mounted.failure.is_some() {
+        if !mounted.is_idle() || mounted.failure().is_some() {
             return None;
         }
-        let mut opening = Opening::new(self.options.clone(), mounted.io.next());
+        let mut opening = Opening::new(self.options.clone(), mounted.next_io());
         let io = opening.poll_io();
         self.stage = Stage::Opening(Box::new(opening));
         io
     }
 
     fn begin(&mut self, now: Time, mut mounted: Box<Mounted>) {
-        mounted.timers.now = now;
+        mounted.set_time(now);
         if let Some(repairs) = self.repairs.take() {
             mounted.repair(repairs);
         }
         mounted.reserve_pages_ahead();
-        mounted.plan_retry();
-        mounted.clean_up();
+        mounted.begin();
         for (token, kind) in self.waiting.drain(..) {
             mounted.submit(token, kind);
         }
@@ -238,7 +255,7 @@ impl BlockStore {
         self.failure = match &self.stage {
             Stage::Opening(opening) => opening.failure().cloned(),
             Stage::Window(mounted) | Stage::Mounted(mounted) => {
-                mounted.failure.as_ref().map(|error| StoreFailure::Device(error.to_string()))
+                mounted.failure().map(|error| StoreFailure::Device(error.to_string()))
             }
         };
         if let Some(failure) = &self.failure {
@@ -256,7 +273,7 @@ impl ObjectStore for BlockStore {
         let Request { token, kind } = request;
         match (&mut self.stage, &self.failure) {
             (Stage::Mounted(mounted), _) => {
-                mounted.timers.now = mounted.timers.now.max(now);
+                mounted.set_time(now);
                 mounted.submit(token, kind);
             }
             (Stage::Opening(_) | Stage::Window(_), None) => self.waiting.push((token, kind)),
@@ -273,7 +290,7 @@ impl ObjectStore for BlockStore {
         }
         match &mut self.stage {
             Stage::Opening(_) | Stage::Window(_) => None,
-            Stage::Mounted(mounted) => mounted.completions.pop_front(),
+            Stage::Mounted(mounted) => mounted.poll_completion(),
         }
     }
 }

@@ -1,118 +1,49 @@
-//! An open store: its parts, and the purposes of its operations on devices.
+//! An open store: routes requests, completions of devices and timers to their owners.
+//!
+//! [`CommitQueue`], [`Queries`] and [`Checkpoint`] do the work, each with a state of its own. What
+//! they share is in [`Volume`]. When something that one of them waits for has happened, it is
+//! continued from here.
 
-use super::block_cache::BlockCache;
+use super::admission::Admission;
 use super::checkpoint::Checkpoint;
-use super::commit::{Commits, Stall, Work};
+use super::commits::{CommitQueue, Job};
+use super::contents::Contents;
 use super::deferred::DeferredWrites;
-use super::effects::Interrupt;
-use super::inflight::InflightWrites;
-use super::io::{IoQueue, READ_ATTEMPTS_MAX};
+use super::devices::{Devices, Use};
+use super::io::READ_ATTEMPTS_MAX;
+use super::journal::{Journal, PendingAck};
 use super::meta::Meta;
-use super::query::Query;
-use super::timers::Timers;
-use super::turn::Turn;
+use super::pages::TreePages;
+use super::queries::Queries;
+use super::turn::{POINTS_MAX, Turn, Work};
+use super::volume::Volume;
 use super::waits::{PageWaits, Waiter};
-use crate::device::{BLOCK, Device, Extent, Io, IoDone};
+use crate::device::{Extent, Io, IoDone};
 use crate::fsck::Repairs;
-use crate::keys;
-use crate::log::{Admission, Counters, Log, LogPoint, Record};
-use crate::object::{ExtentSegment, Onode, SEGMENT_BLOCKS};
+use crate::log::{Admission as LogAdmission, Counters, LogPoint, Record};
 use crate::options::{Budget, MEMORY_MIN, Options};
 use crate::slices::Slice;
-use crate::space::{Extents, Space, SpaceError};
+use crate::space::Space;
 use crate::superblock::Superblock;
-use crate::tree::{Load, PageFlaw, PageRead, PageSpace};
+use crate::tree::{PageFlaw, PageRead, PageSpace};
 use bytes::Bytes;
 use engine::{RequestToken, Time};
-use std::collections::{BTreeMap, VecDeque};
-use stdx::Slab;
-use store::{Completion, RequestKind, StoreError};
-
-/// Shorter runs are not worth a discard.
-const DISCARD_BLOCKS_MIN: u64 = 16;
-
-/// Purpose of an operation on a device.
-#[derive(Debug)]
-pub(crate) enum Use {
-    Page {
-        read: PageRead,
-        /// Attempts that did not return the page.
-        failures: u32,
-    },
-    /// A block that the first commit of the queue changes in part.
-    Block {
-        block: u64,
-    },
-    /// A part of the data of a query.
-    Data {
-        query: u64,
-        part: usize,
-    },
-    Log {
-        seq: u64,
-    },
-    Large {
-        seq: u64,
-        start: u64,
-    },
-    /// Makes a batch with large writes durable.
-    Flush {
-        seq: u64,
-    },
-    Deferred {
-        extent: Extent,
-    },
-    /// Pages, flush or superblock of a checkpoint.
-    Checkpoint,
-    Discard {
-        extent: Extent,
-    },
-}
+use std::collections::VecDeque;
+use store::{Completion, Outcome, RequestKind, StoreError};
 
 pub(crate) struct Mounted {
-    pub options: Options,
-    pub budget: Budget,
-    pub io: IoQueue<Use>,
-    pub superblock: Superblock,
-    pub log_device: Device,
-    pub meta_device: Device,
-    pub deferred_blocks: u64,
-    pub meta: Meta,
-    pub pages: PageSpace,
-    pub space: Space,
-    pub log: Log,
-    pub deferred: DeferredWrites,
-    pub inflight: InflightWrites,
-    pub block_cache: BlockCache,
-    pub counters: Counters,
-    /// Removed slices whose objects must still be removed.
-    pub garbage: Vec<Slice>,
-    pub timers: Timers,
-    pub commits: Commits,
-    pub queries: Slab<Query>,
-    pub waits: PageWaits,
-    pub checkpoint: Option<Checkpoint>,
-    /// Pages that additions may still cost before admission computes the bound again.
-    pub headroom: u64,
-    /// Measured load of the changes in memory, which are those of one transaction after a dry run.
-    /// Others wait until a checkpoint has begun.
-    pub measured: Option<Load>,
-    /// Set if checkpoints of all that is in memory have the pages of the upper bound. After a
-    /// restart they may have fewer, but never fewer than they really need.
-    pub is_bound_met: bool,
-    /// Runs of the metadata space that the running checkpoint must not name.
-    pub runs_set_aside: Vec<Extent>,
-    /// Set if a checkpoint should begin although there is space.
-    pub want_checkpoint: bool,
-    pub turn: Turn,
-    pub completions: VecDeque<Completion>,
-    pub failure: Option<StoreError>,
+    volume: Volume,
+    commits: CommitQueue,
+    queries: Queries,
+    checkpoint: Option<Checkpoint>,
+    /// Set once the store has stopped.
+    failure: Option<StoreError>,
 }
 
 impl Mounted {
     /// Takes the state found on the devices, the end of the log, and the slices to be cleaned up.
     pub fn new(
-        options: Options,
+        options: &Options,
         next_io: u64,
         superblock: Superblock,
         meta: Meta,
@@ -123,9 +54,6 @@ impl Mounted {
         end: LogPoint,
         garbage: Vec<Slice>,
     ) -> Self {
-        let geometry = superblock.geometry;
-        let (store, generation) = (superblock.store, superblock.generation);
-        let log = Log::new(geometry.log, store, generation, superblock.log, end);
         let bitmap = space.map().memory() as u64;
         let budget = Budget::new(options.memory, bitmap);
         if bitmap > options.memory / 2 && bitmap > MEMORY_MIN {
@@ -136,44 +64,42 @@ impl Mounted {
                  store is granted: it will be slow; grant {advised} (--memory)"
             );
         }
-        Mounted {
+        let pages = TreePages::new(pages, superblock.metadata.device);
+        let volume = Volume {
+            now: Time::default(),
             budget,
-            block_cache: BlockCache::new(budget.cached_blocks),
-            io: IoQueue::new(next_io),
-            log_device: geometry.log_device,
-            meta_device: superblock.metadata.device,
-            deferred_blocks: options.deferred_blocks,
-            commits: Commits::new(end),
-            queries: Slab::new(),
-            waits: PageWaits::default(),
-            checkpoint: None,
-            headroom: 0,
-            measured: None,
-            is_bound_met: true,
-            runs_set_aside: Vec::new(),
-            want_checkpoint: false,
-            turn: Turn::default(),
-            completions: VecDeque::new(),
-            failure: None,
-            options,
-            superblock,
             meta,
-            pages,
             space,
-            log,
-            deferred,
-            inflight: InflightWrites::default(),
-            counters,
-            garbage,
-            timers: Timers::default(),
+            contents: Contents::new(deferred, budget.cached_blocks),
+            admission: Admission::new(pages),
+            journal: Journal::new(&superblock, counters, end),
+            devices: Devices::new(options, &superblock, next_io),
+            superblock,
+            waits: PageWaits::default(),
+            turn: Turn::default(),
+            wants_checkpoint: false,
+            completions: VecDeque::new(),
+        };
+        Mounted {
+            volume,
+            commits: CommitQueue::new(options.deferred_blocks, garbage),
+            queries: Queries::default(),
+            checkpoint: None,
+            failure: None,
         }
     }
 
-    /// Continues to remove the objects of removed collections.
-    pub fn clean_up(&mut self) {
-        for slice in std::mem::take(&mut self.garbage) {
-            self.enqueue(Work::Cleanup { slice });
-        }
+    /// Reserves the pages of the next checkpoint, before anything else takes them.
+    pub fn reserve_pages_ahead(&mut self) {
+        let Volume { admission, meta, space, .. } = &mut self.volume;
+        admission.reserve_ahead(meta, space);
+    }
+
+    /// Begins to execute requests, once [`Mounted::reserve_pages_ahead`] has been called.
+    pub fn begin(&mut self) {
+        self.volume.plan_retry();
+        let result = self.commits.clean_up(&mut self.volume);
+        self.stop_after(result);
     }
 
     /// Makes the repairs of a check. Nothing was allocated since the store was opened, so blocks
@@ -181,61 +107,89 @@ impl Mounted {
     pub fn repair(&mut self, repairs: Repairs) {
         let Repairs { ops, taken, freed, counters } = repairs;
         if let Some(counters) = counters {
-            (self.counters.next_id, self.counters.objects) = (counters.next_id, counters.objects);
+            self.volume.journal.repair_counters(counters.next_id, counters.objects);
         }
         let record = Record {
-            counters: self.counters,
+            counters: self.volume.journal.counters(),
             ops,
             taken: taken.into(),
             freed: freed.into(),
             ..Record::default()
         };
-        if let Err(error) = self.apply_repair(record) {
+        if let Err(error) = apply_repair(record, &mut self.volume) {
             self.fail(StoreError::Device(format!("the repair is not possible: {error}")));
         }
     }
 
-    fn apply_repair(&mut self, record: Record) -> Result<(), String> {
-        if self.log.admit(&record) != Admission::Fits {
-            return Err(format!("it needs {} bytes of log", record.log_bytes()));
-        }
-        for extent in &record.taken {
-            self.space.replay_taken(*extent).map_err(|error| error.to_string())?;
-        }
-        let seq = self.log.append(&record, &[]);
-        for extent in &record.freed {
-            self.free(seq, *extent).map_err(|error| error.to_string())?;
-        }
-        self.meta.apply(record.ops, usize::MAX);
-        self.want_checkpoint = true;
-        Ok(())
+    /// Reason why the store has stopped.
+    pub fn failure(&self) -> Option<&StoreError> {
+        self.failure.as_ref()
+    }
+
+    /// Notes the time of a call of the host; time does not go back.
+    pub fn set_time(&mut self, now: Time) {
+        self.volume.now = self.volume.now.max(now);
+    }
+
+    /// Id of the next operation on a device.
+    pub fn next_io(&self) -> u64 {
+        self.volume.devices.next_io()
     }
 
     pub fn is_idle(&self) -> bool {
-        self.io.in_flight() == 0
-            && self.commits.is_idle()
+        self.volume.devices.is_idle()
+            && self.has_no_commits()
             && self.queries.is_empty()
             && self.checkpoint.is_none()
-            && !self.want_checkpoint
+            && !self.volume.wants_checkpoint
             && !self.has_more()
+    }
+
+    fn has_no_commits(&self) -> bool {
+        self.commits.is_empty() && self.volume.journal.is_idle()
+    }
+
+    /// Set if no commit is in flight and all of them are marked as durable.
+    pub fn is_closed(&self) -> bool {
+        self.failure.is_some() || (self.has_no_commits() && !self.volume.journal.lacks_mark())
+    }
+
+    /// Marks all durable batches, now and whenever another one becomes durable.
+    pub fn close(&mut self) {
+        self.volume.journal.close(self.volume.now);
+    }
+
+    pub fn request_checkpoint(&mut self) {
+        self.volume.wants_checkpoint = true;
+    }
+
+    pub fn poll_completion(&mut self) -> Option<Completion> {
+        self.volume.completions.pop_front()
     }
 
     pub fn submit(&mut self, token: RequestToken, kind: RequestKind) {
         if let Some(error) = &self.failure {
-            self.completions.push_back(Completion { token, outcome: Err(error.clone()) });
-            return;
+            return self.volume.complete(token, Err(error.clone()));
         }
         self.begin_turn();
         match kind {
-            RequestKind::Commit(transaction) => self.submit_commit(token, transaction, false),
-            RequestKind::Append(transaction) => self.submit_commit(token, transaction, true),
-            RequestKind::Resume(collection) => self.resume(token, collection),
-            kind => self.submit_query(token, kind),
+            RequestKind::Commit(transaction) => {
+                self.enqueue(Job::Transaction { token, transaction, is_append: false });
+            }
+            RequestKind::Append(transaction) => {
+                self.enqueue(Job::Transaction { token, transaction, is_append: true });
+            }
+            RequestKind::Resume(collection) => {
+                self.commits.open_fence(collection);
+                self.volume.complete(token, Ok(Outcome::Resumed));
+            }
+            kind => self.queries.submit(token, kind, &mut self.volume),
         }
     }
 
+    /// Next operation to submit to the devices; `None` if there is none for now.
     pub fn poll_io(&mut self) -> Option<Io> {
-        if let Some(io) = self.io.poll() {
+        if let Some(io) = self.volume.devices.poll() {
             return Some(io);
         }
         if self.failure.is_some() {
@@ -243,13 +197,14 @@ impl Mounted {
         }
         // The end of a checkpoint may admit commits, whose batch is then to be sealed.
         self.run_checkpoint();
-        self.seal_if_due();
-        self.io.poll()
+        let Volume { journal, contents, devices, .. } = &mut self.volume;
+        journal.seal_if_due(contents, devices);
+        devices.poll()
     }
 
     pub fn handle_io(&mut self, now: Time, done: IoDone) {
-        self.timers.now = self.timers.now.max(now);
-        let Some(what) = self.io.finish(&done) else { return };
+        self.set_time(now);
+        let Some(what) = self.volume.devices.finish(&done) else { return };
         if self.failure.is_some() {
             return;
         }
@@ -257,11 +212,14 @@ impl Mounted {
         let result = done.result.map_err(|error| StoreError::Device(error.to_string()));
         match what {
             Use::Page { read, failures } => self.page_read(read, failures, result),
-            Use::Block { block } => self.block_read(block, result),
+            Use::Block { block } => {
+                let result = self.commits.block_read(block, result, &mut self.volume);
+                self.stop_after(result);
+            }
             Use::Data { query, part } => self.data_read(query, part, result),
             // A refused discard loses nothing.
             Use::Discard { extent } => {
-                self.space.unpin(extent).expect("withdrawn when the discard began");
+                self.volume.space.unpin(extent).expect("withdrawn when the discard began");
                 self.resume_if_space();
             }
             written => match result {
@@ -272,157 +230,262 @@ impl Mounted {
     }
 
     fn written(&mut self, what: Use) {
+        let Volume { journal, contents, devices, .. } = &mut self.volume;
         match what {
-            Use::Log { seq } | Use::Flush { seq } => self.batch_progress(seq),
+            Use::Log { seq } | Use::Flush { seq } => {
+                journal.progress(seq, devices);
+                self.acknowledge();
+            }
             Use::Large { seq, start } => {
-                self.inflight.completed(start);
-                self.large_written(seq);
+                contents.end_large(start);
+                journal.large_written(seq, devices);
+                self.acknowledge();
             }
             Use::Deferred { extent } => {
-                self.deferred_written(extent);
-                self.checkpoint_progress();
+                for block in contents.end_deferred(extent) {
+                    self.volume.unpin(Extent::new(block, 1));
+                }
+                self.resume_if_space();
+                self.checkpoint_write_done();
             }
-            Use::Checkpoint => self.checkpoint_progress(),
+            Use::Checkpoint => self.checkpoint_write_done(),
             Use::Page { .. } | Use::Block { .. } | Use::Data { .. } | Use::Discard { .. } => {
                 unreachable!("reads and discards are handled by the caller")
             }
         }
     }
 
-    /// Stops the store after an error of a device that leaves the state of a write unknown.
-    pub fn fail(&mut self, error: StoreError) {
-        tracing::error!(%error, "the store stops");
-        self.fail_commits(&error);
-        self.fail_queries(&error);
-        self.checkpoint = None;
-        self.failure = Some(error);
+    fn checkpoint_write_done(&mut self) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.write_done();
+        }
     }
 
-    /// Frees blocks once batch `seq` is durable.
-    pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
-        self.space.free_after(seq, extent)?;
-        self.block_cache.forget(extent);
-        for block in self.deferred.forget(extent) {
-            self.space.pin(Extent::new(block, 1))?;
+    /// Answers commits of batches that have become durable, and continues what waited for them.
+    fn acknowledge(&mut self) {
+        let mut any = false;
+        while let Some(acks) = self.volume.journal.pop_durable() {
+            any = true;
+            for ack in acks {
+                match ack {
+                    PendingAck::Complete(token) => {
+                        self.volume.complete(token, Ok(Outcome::Committed));
+                    }
+                    PendingAck::Fail(token, error) => self.volume.complete(token, Err(error)),
+                    PendingAck::CleanUp(slice) => self.enqueue(Job::Cleanup { slice }),
+                }
+            }
         }
-        Ok(())
+        if any {
+            self.volume.release_durable();
+            self.resume_if_space();
+            self.volume.journal.plan_mark(self.volume.now);
+        }
     }
 
-    fn deferred_written(&mut self, extent: Extent) {
-        let block_cache = &mut self.block_cache;
-        let keep = |block, crc, data| block_cache.insert(block, crc, data);
-        for block in self.deferred.written(extent, keep) {
-            let unwanted = Extent::new(block, 1);
-            let free = self.space.unpin(unwanted).expect("pinned when it was freed");
-            self.discard(free);
-        }
-        self.resume_if_space();
+    fn enqueue(&mut self, job: Job) {
+        let result = self.commits.enqueue(job, &mut self.volume);
+        self.stop_after(result);
+    }
+
+    fn resume_commits(&mut self) {
+        let result = self.commits.resume(&mut self.volume);
+        self.stop_after(result);
     }
 
     /// Resumes commits that wait for space or log.
-    pub fn resume_if_space(&mut self) {
-        if self.commits.stall == Some(Stall::NoSpace) {
+    fn resume_if_space(&mut self) {
+        if self.commits.waits_for_space() {
             self.resume_commits();
         }
-    }
-
-    /// Discards free blocks, which are not allocated before the device has completed that.
-    pub fn discard(&mut self, free: Extents) {
-        if !self.options.discard {
-            return;
-        }
-        for extent in free.into_iter().filter(|extent| extent.count >= DISCARD_BLOCKS_MIN) {
-            self.space.withdraw(extent).expect("it became free just now");
-            self.io.discard(Use::Discard { extent }, Device::Main, extent.start, extent.count);
-        }
-    }
-
-    pub fn read_pages(&mut self, waiter: Waiter, pages: Vec<PageRead>) {
-        for read in self.waits.wait(waiter, pages) {
-            self.read_page(read, 0);
-        }
-    }
-
-    fn read_page(&mut self, read: PageRead, failures: u32) {
-        let what = Use::Page { read, failures };
-        self.io.read(what, self.meta_device, read.page, read.pages);
     }
 
     /// Repeats the read of a page that is not as expected; in the end, damage fails the operation
     /// that needs the page.
     fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, StoreError>) {
         let flaw = match result {
-            Ok(bytes) => self.meta.tree.supply(read.page, bytes).err(),
+            Ok(bytes) => self.volume.meta.supply(read.page, bytes).err(),
             Err(error) => Some(PageFlaw::Unreadable(error.to_string())),
         };
         if let Some(flaw) = flaw {
             let failures = failures + 1;
             if matches!(flaw, PageFlaw::Checksum { .. }) && failures < READ_ATTEMPTS_MAX {
-                return self.read_page(read, failures);
+                return self.volume.devices.read_page(read, failures);
             }
             tracing::error!(page = read.page, %flaw, "a page of the metadata cannot be read");
-            self.meta.tree.supply_failed(read.page, flaw);
-            self.plan_retry();
+            self.volume.meta.supply_failed(read.page, flaw);
+            self.volume.plan_retry();
         }
-        for waiter in self.waits.done(read.page) {
+        for waiter in self.volume.waits.done(read.page) {
             match waiter {
                 Waiter::Commit => self.resume_commits(),
-                Waiter::Query(key) => self.run_query(key),
+                Waiter::Query(key) => self.queries.run(key, &mut self.volume),
                 Waiter::Checkpoint => self.resume_checkpoint(),
                 Waiter::Prefetch => {}
             }
         }
     }
 
-    /// Extent segments that map these blocks of an object.
-    pub fn segments_of(
-        &mut self,
-        onode: &Onode,
-        blocks: Extent,
-    ) -> Result<BTreeMap<u32, ExtentSegment>, Interrupt> {
-        let mut segments = BTreeMap::new();
-        if let Some(segment) = &onode.inline {
-            segments.insert(0, ExtentSegment::clone(segment));
-            return Ok(segments);
+    fn data_read(&mut self, query: u64, part: usize, result: Result<Bytes, StoreError>) {
+        let verified = self.queries.data_read(query, part, result, &mut self.volume);
+        let Some(verified) = verified else { return };
+        if verified.has_released {
+            self.resume_if_space();
         }
-        let numbers = blocks.start / SEGMENT_BLOCKS..=(blocks.end() - 1) / SEGMENT_BLOCKS;
-        for number in numbers.map(|number| number as u32) {
-            let Some(value) = self.meta.get(&keys::segment_point(onode.id, number))? else {
-                continue;
-            };
-            let segment =
-                ExtentSegment::decode(&value).map_err(Interrupt::decoding("extent segment"))?;
-            segments.insert(number, segment);
-        }
-        Ok(segments)
+        self.queries.end_read(verified, &mut self.volume);
     }
 
-    pub fn needs_flush(&self, device: Device) -> bool {
-        match device {
-            Device::Main => self.options.flush_main,
-            Device::Fast => self.options.flush_fast,
+    fn resume_checkpoint(&mut self) {
+        if let Some(checkpoint) = &mut self.checkpoint {
+            checkpoint.resume();
         }
     }
 
-    /// Devices whose completed writes are volatile.
-    pub fn devices_to_flush(&self) -> Vec<Device> {
-        let devices = [Device::Main, Device::Fast].into_iter();
-        let used = devices.filter(|device| *device == Device::Main || self.options.fast_blocks > 0);
-        used.filter(|device| self.needs_flush(*device)).collect()
+    /// Starts a checkpoint if one is due, and advances a running one.
+    fn run_checkpoint(&mut self) {
+        self.advance_checkpoint();
+        // The previous checkpoint may have ended just now.
+        if self.checkpoint.is_none() && self.failure.is_none() {
+            let volume = &mut self.volume;
+            volume.wants_checkpoint =
+                volume.wants_checkpoint && (volume.has_changes() || volume.has_page_surplus());
+            if Checkpoint::is_due(volume) {
+                self.commits.give_up_dry_run(volume);
+                self.checkpoint = Some(Checkpoint::begin(volume));
+                self.advance_checkpoint();
+            }
+        }
+    }
+
+    fn advance_checkpoint(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        match checkpoint.advance(&mut self.volume) {
+            Ok(false) => {}
+            Ok(true) => {
+                let checkpoint = self.checkpoint.take().expect("it was advanced");
+                checkpoint.install(&mut self.volume);
+                self.resume_if_space();
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Time at which [`Mounted::handle_timeout`] must be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let Volume { journal, waits, .. } = &self.volume;
+        let timers = [journal.poll_timeout(), waits.poll_timeout(), self.commits.poll_timeout()];
+        match self.failure {
+            None if self.has_more() => Some(Time::ZERO),
+            None => timers.into_iter().flatten().min(),
+            Some(_) => None,
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.set_time(now);
+        if self.failure.is_some() {
+            return;
+        }
+        self.begin_turn();
+        self.work_on();
+        let Volume { journal, contents, devices, meta, waits, wants_checkpoint, .. } =
+            &mut self.volume;
+        // The superblock of a checkpoint says what is durable, too.
+        *wants_checkpoint |= !journal.handle_timeout(now, contents, devices);
+        if waits.is_retry_due(now) {
+            meta.forget_failures();
+            self.resume_checkpoint();
+        }
+        let result = self.commits.handle_timeout(now, &mut self.volume);
+        self.stop_after(result);
+    }
+
+    fn begin_turn(&mut self) {
+        self.volume.turn.begin(&self.volume.meta);
+    }
+
+    /// Set if work is left that waits for nothing.
+    fn has_more(&self) -> bool {
+        self.failure.is_none()
+            && (self.volume.turn.has_more()
+                || self.queries.has_more()
+                || self.commits.has_more()
+                || self.volume.meta.has_more())
+    }
+
+    /// Does the next piece of all unfinished work.
+    fn work_on(&mut self) {
+        let Volume { turn, meta, .. } = &mut self.volume;
+        turn.forget_stale(meta);
+        meta.work_on(POINTS_MAX);
+        if meta.is_applying() {
+            return;
+        }
+        self.queries.work_on(&mut self.volume);
+        if self.commits.has_more() {
+            self.resume_commits();
+        }
+    }
+
+    /// Work done since the store was opened.
+    pub fn work(&self) -> Work {
+        self.volume.turn.work(&self.volume.meta)
+    }
+
+    /// Maximum of each counter in any turn so far.
+    pub fn most_work(&self) -> Work {
+        self.volume.turn.most_work(&self.volume.meta)
     }
 
     /// Bytes of changed metadata and of deferred writes that are in memory.
     pub fn buffered(&self) -> (usize, usize) {
-        let frozen = self.meta.frozen.as_ref().map_or(0, |table| table.bytes);
-        (self.meta.active.bytes + frozen, self.deferred.len() * BLOCK)
+        (self.volume.meta.changed_bytes(), self.volume.contents.deferred_bytes())
     }
 
-    pub fn check_invariants(&self) {
-        self.space.check_invariants();
-        self.log.check_invariants();
-        self.block_cache.check_invariants();
-        self.pages.check_invariants();
-        self.meta.active.check_invariants();
-        self.check_pages_at_hand();
+    fn stop_after(&mut self, result: Result<(), StoreError>) {
+        if let Err(error) = result {
+            self.fail(error);
+        }
     }
+
+    /// Stops the store after an error of a device that leaves the state of a write unknown, or of
+    /// metadata.
+    fn fail(&mut self, error: StoreError) {
+        tracing::error!(%error, "the store stops");
+        self.commits.fail(&error, &mut self.volume);
+        self.queries.fail(&error, &mut self.volume);
+        self.checkpoint = None;
+        self.failure = Some(error);
+    }
+
+    /// Panics if parts of the state contradict each other. Examines everything.
+    pub fn check_invariants(&self) {
+        self.volume.check_invariants();
+        if self.failure.is_some() {
+            return;
+        }
+        self.commits.check_invariants();
+        self.queries.check_invariants();
+        assert_eq!(self.checkpoint.is_some(), self.volume.is_checkpointing());
+        if let Some(checkpoint) = &self.checkpoint {
+            checkpoint.check_invariants(&self.volume);
+        }
+    }
+}
+
+/// Puts the repairs into the log and into memory.
+fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), String> {
+    if volume.journal.admit(&record) != LogAdmission::Fits {
+        return Err(format!("it needs {} bytes of log", record.log_bytes()));
+    }
+    for extent in &record.taken {
+        volume.space.replay_taken(*extent).map_err(|error| error.to_string())?;
+    }
+    let seq = volume.journal.append(&record, &[]);
+    for extent in &record.freed {
+        volume.free(seq, *extent).map_err(|error| error.to_string())?;
+    }
+    volume.meta.apply(record.ops, usize::MAX);
+    volume.wants_checkpoint = true;
+    Ok(())
 }

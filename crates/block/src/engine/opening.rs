@@ -10,30 +10,29 @@
 
 use super::deferred::DeferredWrites;
 use super::failure::{StoreFailure, metadata};
+use super::found::{Found, new_page_space};
 use super::io::{IoQueue, READ_ATTEMPTS_MAX};
 use super::meta::Meta;
 use super::mounted::Mounted;
 use super::tail::Tail;
 use super::windows::Window;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Extent, Io, IoDone};
+use crate::device::{BLOCK, Device, Io, IoDone};
 use crate::keys;
-use crate::log::{Batch, Counters, LargeWrite, LogPoint, Record, Replay, Replayed};
+use crate::log::{Batch, LargeWrite, LogPoint, Replay, Replayed};
 use crate::options::{Budget, Options};
-use crate::slices::Slice;
 use crate::space::Space;
-use crate::superblock::{self, FastLabel, Superblock};
+use crate::superblock::{self, FastLabel};
 use crate::tree::{Fault, PageFlaw, PageRead, PageSpace, Tree};
 use bytes::{Bytes, BytesMut};
 use codec::decode_all;
 use std::ops::Bound;
-use stdx::AlignedBuffer;
 
 /// Pairs of the space bitmap that are read in one step.
 const CHUNKS_PER_STEP: usize = 256;
 
 #[derive(Debug)]
-pub(super) enum Use {
+enum Use {
     Copy(usize),
     Label,
     PageBitmap(usize),
@@ -51,7 +50,7 @@ pub(super) enum Use {
     Superblock,
 }
 
-pub(super) enum Step {
+enum Step {
     Copies(Vec<Option<Bytes>>),
     Label,
     PageBitmap(Vec<Option<Bytes>>),
@@ -64,18 +63,6 @@ pub(super) enum Step {
     Recording,
 }
 
-/// State found so far.
-pub(super) struct Found {
-    pub superblock: Superblock,
-    pub meta: Meta,
-    pages: PageSpace,
-    pub space: Space,
-    pub deferred: DeferredWrites,
-    counters: Counters,
-    pub end: LogPoint,
-    pub garbage: Vec<Slice>,
-}
-
 /// Result of opening.
 pub(crate) enum Opened {
     Store(Box<Mounted>),
@@ -85,12 +72,12 @@ pub(crate) enum Opened {
 }
 
 pub(crate) struct Opening {
-    pub(super) options: Options,
-    pub(super) io: IoQueue<Use>,
-    pub(super) step: Step,
+    options: Options,
+    io: IoQueue<Use>,
+    step: Step,
     /// Operations of this step in flight.
-    pub(super) left: usize,
-    pub(super) found: Option<Box<Found>>,
+    left: usize,
+    found: Option<Box<Found>>,
     failure: Option<StoreFailure>,
 }
 
@@ -119,7 +106,7 @@ impl Opening {
 
     /// Bytes of changed metadata and of deferred writes that were replayed.
     pub fn buffered(&self) -> (usize, usize) {
-        let sizes = |found: &Found| (found.meta.active.bytes, found.deferred.len() * BLOCK);
+        let sizes = |found: &Found| (found.meta.active_bytes(), found.deferred.len() * BLOCK);
         self.found.as_deref().map_or((0, 0), sizes)
     }
 
@@ -157,11 +144,9 @@ impl Opening {
                 parts[index] = Some(result.map_err(StoreFailure::Device)?);
             }
             (_, Use::Page { read, failures }) => self.page_read(read, failures, result),
-            (Step::Replay(replay) | Step::Window(Window { replay, .. }), Use::Log { block }) => {
-                match result {
-                    Ok(bytes) => replay.supply(block, bytes),
-                    Err(_) => replay.supply_failed(block),
-                }
+            (Step::Replay(replay), Use::Log { block }) => supply(replay, block, result.ok()),
+            (Step::Window(window), Use::Log { block }) => {
+                supply(window.replay(), block, result.ok());
             }
             (Step::Tail(tail), Use::Large(run)) => {
                 let next = tail.supply(run, result.ok());
@@ -302,7 +287,7 @@ impl Opening {
     fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, String>) {
         let found = self.found();
         let flaw = match result {
-            Ok(bytes) => found.meta.tree.supply(read.page, bytes).err(),
+            Ok(bytes) => found.meta.supply(read.page, bytes).err(),
             Err(reason) => Some(PageFlaw::Unreadable(reason)),
         };
         let failures = failures + 1;
@@ -313,7 +298,7 @@ impl Opening {
                 self.left += 1;
                 self.io.read(Use::Page { read, failures }, device, read.page, read.pages);
             }
-            Some(flaw) => found.meta.tree.supply_failed(read.page, flaw),
+            Some(flaw) => found.meta.supply_failed(read.page, flaw),
         }
     }
 
@@ -358,8 +343,9 @@ impl Opening {
                 Replayed::Batch(batch) if batch.durable => {
                     let found = self.found.as_mut().expect("made from the superblock");
                     found.replay(&batch)?;
-                    if self.is_window_full() {
-                        return self.begin_window(batch.end);
+                    if Window::is_needed(found, self.options.memory) {
+                        self.begin_window(batch.end);
+                        return Ok(());
                     }
                 }
                 Replayed::Batch(batch) => unsure.push(batch),
@@ -378,6 +364,31 @@ impl Opening {
             self.io.read(Use::Log { block }, device, block, blocks as u32);
         }
         Ok(())
+    }
+
+    fn begin_window(&mut self, point: LogPoint) {
+        let Step::Replay(replay) = std::mem::replace(&mut self.step, Step::Flushing) else {
+            unreachable!("called in this step")
+        };
+        self.step = Step::Window(Window::new(replay, point));
+    }
+
+    /// Reads the rest of the log; returns the store once no read is in flight.
+    fn read_claims(&mut self) -> Result<Option<Opened>, StoreFailure> {
+        let Step::Window(window) = &mut self.step else { unreachable!("called in this step") };
+        let found = self.found.as_ref().expect("made from the superblock");
+        window.claim(found)?;
+        let device = found.superblock.geometry.log_device;
+        while let Some((block, blocks)) = window.replay().next_read() {
+            self.left += 1;
+            self.io.read(Use::Log { block }, device, block, blocks as u32);
+        }
+        if !window.is_complete() || self.left > 0 {
+            return Ok(None);
+        }
+        let found = *self.found.take().expect("looked at above");
+        let mounted = window.mount(found, &self.options, self.io.next());
+        Ok(Some(Opened::Window(Box::new(mounted))))
     }
 
     fn replaying(&mut self) -> &mut Replay {
@@ -465,61 +476,14 @@ impl Opening {
 
     fn finish(&mut self) -> Mounted {
         let found = *self.found.take().expect("made from the superblock");
-        found.mount(self.options.clone(), self.io.next())
+        found.mount(&self.options, self.io.next())
     }
 }
 
-impl Found {
-    pub(super) fn mount(self, options: Options, next_io: u64) -> Mounted {
-        Mounted::new(
-            options,
-            next_io,
-            self.superblock,
-            self.meta,
-            self.pages,
-            self.space,
-            self.deferred,
-            self.counters,
-            self.end,
-            self.garbage,
-        )
+/// Passes on the result of a read of the log.
+fn supply(replay: &mut Replay, block: u64, bytes: Option<Bytes>) {
+    match bytes {
+        Some(bytes) => replay.supply(block, bytes),
+        None => replay.supply_failed(block),
     }
-
-    fn replay(&mut self, batch: &Batch) -> Result<(), StoreFailure> {
-        for (record, data) in &batch.records {
-            self.replay_record(batch.seq, record, data).map_err(metadata)?;
-        }
-        Ok(())
-    }
-
-    fn replay_record(
-        &mut self,
-        seq: u64,
-        record: &Record,
-        data: &[Bytes],
-    ) -> Result<(), crate::space::SpaceError> {
-        for extent in &record.taken {
-            self.space.replay_taken(*extent)?;
-        }
-        for (write, data) in record.small.iter().zip(data) {
-            // Copied into memory of its own, like `SealedBatch::data`: the buffer that was read is
-            // much larger.
-            let data = AlignedBuffer::gathered([data], data.len()).into();
-            self.deferred.insert(write.block, seq, write.crc, data);
-        }
-        for extent in &record.freed {
-            self.deferred.forget(*extent);
-            self.space.replay_freed(*extent)?;
-        }
-        record.ops.iter().for_each(|op| self.meta.active.apply(op.clone()));
-        self.counters = record.counters;
-        Ok(())
-    }
-}
-
-/// Pages of a store that had no checkpoint yet.
-fn new_page_space(runs: &[Extent]) -> PageSpace {
-    let mut pages = PageSpace::default();
-    runs.iter().for_each(|run| pages.add_run(*run));
-    pages
 }

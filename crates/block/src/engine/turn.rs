@@ -1,27 +1,23 @@
 //! Bounded work per turn, so that the host serves others in between.
 //!
 //! A turn is one call of the host: a request, a completion of a device, or a timer. Unfinished work
-//! asks for a timer at once ([`Mounted::has_more`]).
+//! asks for a timer at once.
 
-use super::commit::Stall;
-use super::mounted::Mounted;
+use super::meta::{Meta, WALK_MAX};
 use crate::device::Extent;
-use std::collections::VecDeque;
 
-/// Removed entries that one execution may pass.
-pub(crate) const WALK_MAX: usize = 2048;
 /// Points per turn that are removed from a table, because a removed range covers them or the table
 /// is obsolete.
 pub(crate) const POINTS_MAX: usize = 2048;
 /// Chunks of the space bitmap that one turn freezes.
-pub(crate) const CHUNKS_MAX: usize = 1024;
+const CHUNKS_MAX: usize = 1024;
 /// Pages of the tree that one turn of a checkpoint writes, frees or reads, besides those of its
 /// last step.
-pub(crate) const PAGES_MAX: u64 = 256;
+const PAGES_MAX: u64 = 256;
 /// Pages that one turn frees after a checkpoint.
-pub(crate) const FREED_MAX: u64 = 4096;
+const FREED_MAX: u64 = 4096;
 /// Commits of the queue that one turn executes.
-pub(crate) const COMMITS_MAX: usize = 128;
+const COMMITS_MAX: usize = 128;
 
 /// Counters of work since the store was opened, or in one turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,107 +63,102 @@ impl Work {
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
     /// Current counters.
-    pub work: Work,
+    work: Work,
     /// Counters at the beginning of the turn.
     before: Work,
     /// Maximum of each counter in one turn.
     most: Work,
-    /// Queries that continue in later turns.
-    pub queries: VecDeque<u64>,
     /// Pages that the tree does not refer to any more and that may be cached.
-    pub stale: Vec<Extent>,
+    stale: Vec<Extent>,
     /// Set if the checkpoint continues in the next turn without waiting for an event.
-    pub is_checkpoint_waiting: bool,
+    is_checkpoint_waiting: bool,
 }
 
 impl Turn {
-    pub fn commits(&self) -> u64 {
-        self.work.commits - self.before.commits
+    pub fn begin(&mut self, meta: &Meta) {
+        self.count_meta(meta);
+        self.most = self.most.or_more(&self.work.since(&self.before));
+        self.before = self.work;
+        self.is_checkpoint_waiting = false;
     }
 
-    fn passed(&self) -> u64 {
-        self.work.passed - self.before.passed
+    fn count_meta(&mut self, meta: &Meta) {
+        (self.work.passed, self.work.points) = meta.counted();
     }
 
-    pub fn pages(&self) -> u64 {
-        self.work.pages - self.before.pages
-    }
-
-    pub fn chunks(&self) -> u64 {
-        self.work.chunks - self.before.chunks
-    }
-}
-
-impl Mounted {
-    pub fn begin_turn(&mut self) {
-        self.count_meta();
-        let turn = &mut self.turn;
-        turn.most = turn.most.or_more(&turn.work.since(&turn.before));
-        turn.before = turn.work;
-        turn.is_checkpoint_waiting = false;
-    }
-
-    fn count_meta(&mut self) {
-        (self.turn.work.passed, self.turn.work.points) = self.meta.counted();
+    /// Work since the store was opened.
+    pub fn work(&self, meta: &Meta) -> Work {
+        let (passed, points) = meta.counted();
+        Work { passed, points, ..self.work }
     }
 
     /// Maximum of each counter in any turn so far.
-    pub fn most_work(&self) -> Work {
-        self.turn.most.or_more(&self.work().since(&self.turn.before))
+    pub fn most_work(&self, meta: &Meta) -> Work {
+        self.most.or_more(&self.work(meta).since(&self.before))
     }
 
-    pub fn work(&self) -> Work {
-        let (passed, points) = self.meta.counted();
-        Work { passed, points, ..self.turn.work }
+    /// Set if this turn may execute another commit.
+    pub fn has_commits_left(&self) -> bool {
+        self.work.commits - self.before.commits < COMMITS_MAX as u64
+    }
+
+    pub fn count_commit(&mut self) {
+        self.work.commits += 1;
+    }
+
+    /// Set if this turn may continue another query.
+    pub fn has_walks_left(&mut self, meta: &Meta) -> bool {
+        self.count_meta(meta);
+        self.work.passed - self.before.passed < WALK_MAX as u64
+    }
+
+    /// Set if this turn may write further pages of a checkpoint.
+    pub fn has_pages_left(&self) -> bool {
+        self.work.pages - self.before.pages < PAGES_MAX
+    }
+
+    pub fn count_pages(&mut self, pages: u64) {
+        self.work.pages += pages;
+    }
+
+    /// Chunks of the space bitmap that this turn may still freeze.
+    pub fn chunks_left(&self) -> usize {
+        CHUNKS_MAX.saturating_sub((self.work.chunks - self.before.chunks) as usize)
+    }
+
+    pub fn count_chunks(&mut self, chunks: usize) {
+        self.work.chunks += chunks as u64;
+    }
+
+    /// Lets the checkpoint continue in the next turn.
+    pub fn put_off_checkpoint(&mut self) {
+        self.is_checkpoint_waiting = true;
+    }
+
+    /// Takes pages that the tree does not refer to any more; later turns drop them from its cache.
+    pub fn forget_later(&mut self, pages: Vec<Extent>) {
+        self.stale.extend(pages);
     }
 
     /// Set if work is left that waits for nothing.
     pub fn has_more(&self) -> bool {
-        self.failure.is_none()
-            && (self.turn.is_checkpoint_waiting
-                || !self.turn.queries.is_empty()
-                || self.commits.stall == Some(Stall::Turn)
-                || self.meta.has_more()
-                || !self.turn.stale.is_empty())
+        self.is_checkpoint_waiting || !self.stale.is_empty()
     }
 
     /// Evicts pages that the tree does not refer to any more.
-    fn forget_stale(&mut self) {
+    pub fn forget_stale(&mut self, meta: &mut Meta) {
         let mut left = FREED_MAX;
         while left > 0
-            && let Some(mut extent) = self.turn.stale.pop()
+            && let Some(mut extent) = self.stale.pop()
         {
             let count = extent.count.min(left);
             extent.count -= count;
             left -= count;
-            (extent.end()..extent.end() + count).for_each(|page| self.meta.tree.forget(page));
+            (extent.end()..extent.end() + count).for_each(|page| meta.forget_page(page));
             if extent.count > 0 {
-                self.turn.stale.push(extent);
+                self.stale.push(extent);
             }
         }
-        self.turn.work.freed += FREED_MAX - left;
-    }
-
-    /// Does the next piece of all unfinished work.
-    pub fn work_on(&mut self) {
-        if self.failure.is_some() {
-            return;
-        }
-        self.forget_stale();
-        self.meta.work_on(POINTS_MAX);
-        if self.meta.is_applying() {
-            return;
-        }
-        for _ in 0..self.turn.queries.len() {
-            self.count_meta();
-            if self.turn.passed() >= WALK_MAX as u64 {
-                break;
-            }
-            let query = self.turn.queries.pop_front().expect("as many were there");
-            self.run_query(query);
-        }
-        if self.commits.stall == Some(Stall::Turn) {
-            self.resume_commits();
-        }
+        self.work.freed += FREED_MAX - left;
     }
 }

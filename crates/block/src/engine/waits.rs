@@ -1,7 +1,14 @@
 //! Operations that wait for pages of the tree.
+//!
+//! An unreadable page fails the operations that need it for a second. Then it is read again,
+//! because the device may have recovered.
 
 use crate::tree::PageRead;
+use engine::{Duration, Time};
 use stdx::{FastMap, FastSet};
+
+/// Time for which an unreadable page counts as such.
+const FAILURE_TIME: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Waiter {
@@ -23,6 +30,8 @@ pub(crate) struct PageWaits {
     /// not be reused before these reads complete, or a read of the new content could be taken for
     /// one of them.
     expired: FastSet<u64>,
+    /// Time at which unreadable pages are read again.
+    retry: Option<Time>,
 }
 
 impl PageWaits {
@@ -56,6 +65,28 @@ impl PageWaits {
         self.expired.remove(&page);
         let waiters = self.reads.remove(&page).unwrap_or_default();
         waiters.into_iter().filter(|waiter| self.one_less(*waiter)).collect()
+    }
+
+    /// Plans that unreadable pages are read again.
+    pub fn plan_retry(&mut self, now: Time) {
+        self.retry.get_or_insert(now + FAILURE_TIME);
+    }
+
+    /// Time at which [`PageWaits::is_retry_due`].
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.retry
+    }
+
+    /// Whether unreadable pages are to be read again, once for each plan.
+    pub fn is_retry_due(&mut self, now: Time) -> bool {
+        self.retry.take_if(|due| *due <= now).is_some()
+    }
+
+    /// Panics if parts of the state contradict each other.
+    pub fn check_invariants(&self) {
+        let waiting: usize = self.reads.values().map(Vec::len).sum();
+        assert_eq!(waiting, self.left.values().sum::<usize>(), "each waiter counts its reads");
+        assert!(self.expired.iter().all(|page| self.reads.contains_key(page)));
     }
 
     fn one_less(&mut self, waiter: Waiter) -> bool {

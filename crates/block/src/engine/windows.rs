@@ -12,11 +12,11 @@
 //! the same, because the batches behind are still those of the last mount.
 
 use super::failure::{StoreFailure, metadata};
+use super::found::Found;
 use super::mounted::Mounted;
-use super::opening::{Found, Opened, Opening, Step, Use};
 use crate::device::BLOCK;
 use crate::log::{Batch, LogPoint, Replay, Replayed};
-use crate::options::Budget;
+use crate::options::{Budget, Options};
 use crate::space::Claims;
 
 /// Tables and deferred writes may have this multiple of their share of memory in a running store:
@@ -26,7 +26,7 @@ const SHARES: usize = 3;
 
 /// A replay that has stopped at a batch, and reads on for claims.
 pub(super) struct Window {
-    pub replay: Box<Replay>,
+    replay: Box<Replay>,
     point: LogPoint,
     claims: Claims,
     /// Set once the end of the log was reached.
@@ -34,73 +34,61 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// Stops at `point`, the end of the last batch that was replayed.
     pub fn new(replay: Box<Replay>, point: LogPoint) -> Self {
         Window { replay, point, claims: Claims::default(), is_complete: false }
     }
-}
 
-impl Opening {
-    /// Set if the replayed changes exceed their share of the memory.
-    pub(super) fn is_window_full(&self) -> bool {
-        let Some(found) = &self.found else { return false };
-        let budget = Budget::new(self.options.memory, found.space.map().memory() as u64);
-        found.meta.active.bytes > SHARES * budget.table_bytes
+    /// Set if the replayed changes exceed their share of the memory, in bytes.
+    pub fn is_needed(found: &Found, memory: u64) -> bool {
+        let budget = Budget::new(memory, found.space.map().memory() as u64);
+        found.meta.active_bytes() > SHARES * budget.table_bytes
             || found.deferred.len() * BLOCK > SHARES * budget.deferred_bytes
     }
 
-    pub(super) fn begin_window(&mut self, point: LogPoint) -> Result<(), StoreFailure> {
-        let Step::Replay(replay) = std::mem::replace(&mut self.step, Step::Flushing) else {
-            unreachable!("called in this step")
-        };
-        self.step = Step::Window(Window::new(replay, point));
-        Ok(())
+    pub fn replay(&mut self) -> &mut Replay {
+        &mut self.replay
     }
 
-    /// Reads the rest of the log; returns the store once no read is in flight.
-    pub(super) fn read_claims(&mut self) -> Result<Option<Opened>, StoreFailure> {
-        let Step::Window(window) = &mut self.step else { unreachable!("called in this step") };
-        let found = self.found.as_ref().expect("made from the superblock");
-        while let Some(replayed) = window.replay.poll() {
+    /// Takes the claims of the batches that were read.
+    pub fn claim(&mut self, found: &Found) -> Result<(), StoreFailure> {
+        while let Some(replayed) = self.replay.poll() {
             match replayed {
-                Replayed::Batch(batch) => found.claim(&batch, &mut window.claims)?,
-                Replayed::End { .. } => window.is_complete = true,
+                Replayed::Batch(batch) => self.claim_batch(found, &batch)?,
+                Replayed::End { .. } => self.is_complete = true,
                 Replayed::Unreadable { block } => return Err(StoreFailure::unreadable(block)),
                 Replayed::Damaged { block, damage } => {
                     return Err(StoreFailure::damaged(block, &damage));
                 }
             }
         }
-        let device = found.superblock.geometry.log_device;
-        while let Some((block, blocks)) = window.replay.next_read() {
-            self.left += 1;
-            self.io.read(Use::Log { block }, device, block, blocks as u32);
-        }
-        let is_complete = window.is_complete && self.left == 0;
-        Ok(is_complete.then(|| Opened::Window(Box::new(self.finish_window()))))
+        Ok(())
+    }
+
+    fn claim_batch(&mut self, found: &Found, batch: &Batch) -> Result<(), StoreFailure> {
+        let records = batch.records.iter().map(|(record, _)| record);
+        let mut taken = records.flat_map(|record| record.taken.iter());
+        let claims = &mut self.claims;
+        taken.try_for_each(|extent| found.space.claim(claims, *extent).map_err(metadata))
+    }
+
+    /// Set once the claims of all batches are known.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// Store as of the end of the window, which does nothing but a checkpoint.
-    fn finish_window(&mut self) -> Mounted {
-        let Step::Window(window) = &self.step else { unreachable!("called in this step") };
-        let mut found = *self.found.take().expect("made from the superblock");
-        found.end = window.point;
+    pub fn mount(&self, mut found: Found, options: &Options, next_io: u64) -> Mounted {
+        found.end = self.point;
         found.garbage.clear();
         let space = &found.space;
-        found.deferred.retain(|block| !space.is_claimed(&window.claims, block));
-        found.space.set_aside(&window.claims);
-        tracing::info!(position = window.point.position, "memory is short: a checkpoint of a part");
-        let mut mounted = found.mount(self.options.clone(), self.io.next());
-        mounted.options.discard = false;
+        found.deferred.retain(|block| !space.is_claimed(&self.claims, block));
+        found.space.set_aside(&self.claims);
+        tracing::info!(position = self.point.position, "memory is short: a checkpoint of a part");
+        let options = Options { discard: false, ..options.clone() };
+        let mut mounted = found.mount(&options, next_io);
         mounted.reserve_pages_ahead();
-        mounted.want_checkpoint = true;
+        mounted.request_checkpoint();
         mounted
-    }
-}
-
-impl Found {
-    fn claim(&self, batch: &Batch, claims: &mut Claims) -> Result<(), StoreFailure> {
-        let records = batch.records.iter().map(|(record, _)| record);
-        let taken = records.flat_map(|record| record.taken.iter());
-        taken.copied().try_for_each(|extent| self.space.claim(claims, extent).map_err(metadata))
     }
 }

@@ -4,7 +4,6 @@ use super::extents::ExtentSet;
 use super::finding::{FindingKind, Findings, Repair, describe_key};
 use super::image::{Source, describe_extent};
 use super::overlay::{Overlay, Visit};
-use super::superblocks::has_lost_runs;
 use crate::checksum::crc32c;
 use crate::device::Extent;
 use crate::superblock::Superblock;
@@ -218,4 +217,9 @@ pub(crate) fn check_bitmap(
     }
     let used = if is_known { needed } else { needed.union(&stored_used) }.intersection(&runs);
     (used != stored_used).then_some(PagesInUse { runs: named, used })
+}
+
+/// Set if only the bitmap of pages names the runs, and it is unreadable.
+pub(crate) fn has_lost_runs(superblock: &Superblock) -> bool {
+    superblock.features.has_scattered_metadata() && superblock.metadata.runs.is_empty()
 }

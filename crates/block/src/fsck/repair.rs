@@ -6,49 +6,18 @@
 //! the store's state, which the engine commits as one record after opening the store and before it
 //! allocates anything.
 
-use super::Report;
 use super::extents::ExtentSet;
 use super::image::{ImageMut, describe_device};
-use super::pages::PagesInUse;
-use super::superblocks::{Rewrite, has_lost_runs};
+use super::pages::{PagesInUse, has_lost_runs};
+use super::repairs::Repairs;
+use super::report::Report;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Device, Extent};
-use crate::log::Counters;
 use crate::superblock::{self, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock, SuperblockError};
-use crate::table::Op;
 use crate::tree::{PageSource, PageSpace};
 use bytes::Bytes;
 use stdx::AlignedBuffer;
 use thiserror::Error;
-
-/// Changes of the state, to be committed as one record.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repairs {
-    /// Changes of pairs.
-    pub ops: Vec<Op>,
-    /// Blocks that are in use and marked as free.
-    pub taken: Vec<Extent>,
-    /// Blocks that are marked and not in use.
-    pub freed: Vec<Extent>,
-    /// Correct counters, if the stored ones are wrong. Only `next_id` and `objects` count.
-    pub counters: Option<Counters>,
-}
-
-impl Repairs {
-    /// Set if the engine has nothing to commit.
-    pub fn is_empty(&self) -> bool {
-        *self == Repairs::default()
-    }
-}
-
-/// Writes to a store that is not open.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Offline {
-    pub rewrites: Vec<Rewrite>,
-    pub pages: Option<PagesInUse>,
-    /// Correct counters of the checkpoint.
-    pub counters: Option<Counters>,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RepairError {

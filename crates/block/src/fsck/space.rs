@@ -3,7 +3,7 @@
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::describe_extent;
 use super::references::References;
-use super::repair::Repairs;
+use super::repairs::Repairs;
 use crate::device::Extent;
 use crate::space::{BlockMap, CHUNK_BLOCKS};
 

@@ -2,7 +2,7 @@
 
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::{Source, describe_device, describe_extent};
-use super::pages::read_bitmap;
+use super::pages::{has_lost_runs, read_bitmap};
 use crate::device::{Device, Extent};
 use crate::superblock::{
     self, FastLabel, LABEL_BLOCKS, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS, Superblock, SuperblockError,
@@ -226,11 +226,6 @@ fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings
     let what = format!("label of the fast device: {fault}");
     findings.add_repairable(FindingKind::FastLabel, Repair::Rewrite, what);
     chosen.rewrites.push((Device::Fast, 0, expected.encode()));
-}
-
-/// Set if only the bitmap of pages names the runs, and it is unreadable.
-pub(crate) fn has_lost_runs(superblock: &Superblock) -> bool {
-    superblock.features.has_scattered_metadata() && superblock.metadata.runs.is_empty()
 }
 
 /// Checks that the metadata space lies within its device's space and that its runs do not overlap.

@@ -1,8 +1,9 @@
 //! Claims: blocks taken by records that are not replayed yet.
 
+use super::Space;
 use super::bits::{bit_runs, words};
+use super::error::SpaceError;
 use super::set::BlockSet;
-use super::{Space, SpaceError};
 use crate::device::Extent;
 
 /// At most one bit for each block of the space.

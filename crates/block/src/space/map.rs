@@ -17,8 +17,8 @@
 //!
 //! This map does not know when blocks may be reused; [`super::Space`] does.
 
-use super::SpaceError;
 use super::bits::{WORD, ones, words};
+use super::error::SpaceError;
 use super::index::BitIndex;
 use crate::device::Extent;
 

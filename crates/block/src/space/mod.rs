@@ -22,6 +22,8 @@
 
 mod bits;
 mod claims;
+mod error;
+mod extents;
 mod index;
 mod map;
 mod pins;
@@ -33,40 +35,18 @@ mod statistics;
 mod tests;
 
 pub use claims::Claims;
+pub use error::SpaceError;
+pub use extents::Extents;
 pub use map::{BlockMap, CHUNK_BLOCKS, CHUNK_BYTES};
 pub use statistics::FreeRuns;
 
 use crate::device::Extent;
 use bits::{bit_runs, words};
+use extents::{append, join};
 use pins::Pins;
 use set::BlockSet;
-use smallvec::SmallVec;
-use snapshot::Snapshot;
+use snapshot::{Snapshot, StoredChunk};
 use std::collections::VecDeque;
-use thiserror::Error;
-
-/// Ascending extents, none adjacent to the next.
-pub type Extents = SmallVec<[Extent; 4]>;
-
-/// The request contradicts the state of the blocks. Nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SpaceError {
-    #[error(
-        "{} blocks from {} are not within the {} blocks from {}",
-        extent.count, extent.start, space.count, space.start
-    )]
-    OutOfRange { extent: Extent, space: Extent },
-    #[error("block {block} is in use")]
-    Used { block: u64 },
-    #[error("block {block} is free")]
-    Free { block: u64 },
-    #[error("block {block} is not pinned")]
-    NotPinned { block: u64 },
-    #[error("there is no chunk {chunk} of the bitmap, which has {chunks}")]
-    NoChunk { chunk: u32, chunks: u32 },
-    #[error("chunk {chunk} of the bitmap has {length} bytes")]
-    ChunkLength { chunk: u32, length: usize },
-}
 
 /// The space of a device.
 #[derive(Debug, Clone)]
@@ -127,14 +107,14 @@ impl Space {
     /// allocatable later.
     pub fn allocate(&mut self, count: u64) -> Option<Extents> {
         let extents = self.map.allocate(count)?;
-        self.keep_before(&extents);
+        self.snapshot.keep_before(&mut self.map, &self.unready, &extents);
         Some(extents)
     }
 
     /// As [`BlockMap::allocate_run`].
     pub fn allocate_run(&mut self, min: u64, max: u64) -> Option<Extent> {
         let extent = self.map.allocate_run(min, max)?;
-        self.keep_before(&[extent]);
+        self.snapshot.keep_before(&mut self.map, &self.unready, &[extent]);
         Some(extent)
     }
 
@@ -212,6 +192,29 @@ impl Space {
         Ok(())
     }
 
+    /// Begins a snapshot of the chunks that changed since the previous one began, in their current
+    /// state. The previous one must have been taken to its end.
+    pub fn begin_snapshot(&mut self) {
+        self.snapshot.begin(&mut self.map);
+    }
+
+    /// Chunks of the snapshot that were not taken yet.
+    pub fn snapshot_chunks(&self) -> u64 {
+        self.snapshot.chunks_left(&self.map)
+    }
+
+    /// Takes at most `chunks_max` chunks of the snapshot, in no particular order, in stored form:
+    /// logically free blocks are free. Empty if all were taken.
+    pub fn take_snapshot(&mut self, chunks_max: usize) -> Vec<StoredChunk> {
+        self.snapshot.take(&mut self.map, &self.unready, chunks_max)
+    }
+
+    /// The chunks that changed since the last snapshot, all at once and in order.
+    pub fn snapshot_dirty(&mut self) -> Vec<StoredChunk> {
+        self.begin_snapshot();
+        self.take_snapshot(usize::MAX)
+    }
+
     /// Loads a stored chunk, before any replay.
     pub fn load_chunk(&mut self, chunk: u32, bytes: &[u8]) -> Result<(), SpaceError> {
         self.assert_replaying();
@@ -236,7 +239,7 @@ impl Space {
         self.map
             .refuse(start, count, |word| self.map.words[word] | self.unready.get(word))
             .map_err(|block| SpaceError::Free { block })?;
-        self.keep(start, count);
+        self.snapshot.keep(&mut self.map, &self.unready, start, count);
         for (word, bits) in words(start, count) {
             self.unready.insert(word, bits);
         }
@@ -298,27 +301,4 @@ impl Space {
         let ordered = self.queue.iter().is_sorted_by_key(|freed| freed.seq);
         assert!(ordered, "records are out of order");
     }
-}
-
-/// Appends an extent, merging it with the last one if adjacent.
-fn append(extents: &mut Extents, extent: Extent) {
-    match extents.last_mut() {
-        Some(last) if last.end() == extent.start => last.count += extent.count,
-        _ => extents.push(extent),
-    }
-}
-
-/// Sorts disjoint extents and merges adjacent ones.
-fn join(extents: &mut Extents) {
-    if extents.len() < 2 {
-        return;
-    }
-    extents.sort_unstable_by_key(|extent| extent.start);
-    extents.dedup_by(|next, last| {
-        let touching = last.end() == next.start;
-        if touching {
-            last.count += next.count;
-        }
-        touching
-    });
 }

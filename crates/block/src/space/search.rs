@@ -9,8 +9,8 @@
 //! for among the runs with a word of 64 free blocks, which `whole` finds without examining gaps.
 
 use super::bits::WORD;
+use super::extents::{Extents, join};
 use super::map::BlockMap;
-use super::{Extents, join};
 use crate::device::Extent;
 use std::cmp::Reverse;
 

@@ -1,7 +1,7 @@
 //! Common head of superblock and label in every format: enough to tell the kind of a block, its
 //! owner, and whether this version may use it.
 
-use super::{CopyFault, FORMAT, Features};
+use super::features::{CopyFault, FORMAT, Features};
 use crate::device::BLOCK;
 use bytes::Bytes;
 use codec::{Reader, Writer};

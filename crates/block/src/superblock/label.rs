@@ -1,7 +1,8 @@
 //! Label: the first block of a fast device, with the store that it serves.
 
+use super::error::SuperblockError;
+use super::features::{CopyFault, Features};
 use super::head::{Head, open, seal};
-use super::{CopyFault, Features, SuperblockError};
 use bytes::Bytes;
 use types::Uuid;
 

@@ -1,7 +1,11 @@
 //! Tests of the copies of the superblock, and of the layout of devices.
 
 use super::*;
+use crate::device::{BLOCK, Device, Extent};
+use crate::log::{Counters, LogPoint};
+use bytes::Bytes;
 use proptest::prelude::*;
+use types::Uuid;
 
 fn superblock() -> Superblock {
     Superblock {

@@ -9,39 +9,32 @@
 //! * No page of the old tree is written or freed; pages that the new tree does not contain are
 //!   listed in [`Applied::freed`].
 //! * [`Apply::step`] does a bounded amount of work: about `budget` pages written, freed or read, or
-//!   [`CHANGES_PER_PAGE`] changes for each, and one value.
+//!   a number of changes for each, and one value.
 //! * Memory holds a path of pages, a few pages per level, and the writes not yet taken by
 //!   [`Apply::poll_write`].
 
 mod ahead;
 mod changes;
+mod context;
+mod jobs;
 mod layer;
 mod output;
 mod release;
+mod write;
 
-use super::reference::Top;
-use super::{Absent, PageFlaw, PageRead, Root, Tree};
+use super::cached::Tree;
+use super::reference::{Root, Top};
+use super::want::{Absent, PageRead};
 use crate::device::Extent;
 use crate::table::Table;
 use bytes::Bytes;
 pub(super) use changes::successor;
+pub use context::{ApplyError, PageSource};
+use context::{Context, Stop};
+use jobs::Release;
 use layer::{Layer, Outcome};
 use output::Output;
-pub(super) use output::is_inline;
-use release::Release;
-use thiserror::Error;
-
-/// Changes that cost as much as a page, even if no page is written for them.
-const CHANGES_PER_PAGE: u64 = 32;
-/// Maximum number of pages that are requested at once.
-const PREFETCH_MAX: usize = 128;
-
-/// Source of new pages.
-pub trait PageSource {
-    fn allocate(&mut self) -> Option<u64>;
-    /// Allocates adjacent pages: `pages` of them, or fewer if there is no place for all.
-    fn allocate_run(&mut self, pages: u64) -> Option<Extent>;
-}
+pub use output::Totals;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -62,84 +55,6 @@ pub struct Applied {
     /// Pages that only the new tree refers to.
     pub pages_written: u64,
     pub changes: Totals,
-}
-
-/// Sums over all pairs, or changes of these sums.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    pub pairs: i64,
-    /// Bytes of keys and values.
-    pub bytes: i64,
-    /// Bytes of keys and values of omaps: of pairs whose keys begin with `M` or `H`.
-    pub omap_bytes: i64,
-    /// Pairs whose keys begin with `O`.
-    pub objects: i64,
-}
-
-impl Totals {
-    /// Totals of one pair whose key begins with `first`.
-    fn pair(first: Option<u8>, key: usize, value: usize) -> Self {
-        let bytes = (key + value) as i64;
-        let is_omap = matches!(first, Some(b'M' | b'H'));
-        Totals {
-            pairs: 1,
-            bytes,
-            omap_bytes: if is_omap { bytes } else { 0 },
-            objects: i64::from(first == Some(b'O')),
-        }
-    }
-
-    fn add(&mut self, other: Totals, times: i64) {
-        self.pairs += times * other.pairs;
-        self.bytes += times * other.bytes;
-        self.omap_bytes += times * other.omap_bytes;
-        self.objects += times * other.objects;
-    }
-}
-
-/// Reason why a table cannot be applied. The old tree is unchanged; the caller must free the
-/// allocated pages.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ApplyError {
-    #[error("no page is free for the metadata tree")]
-    NoSpace,
-    #[error("page {page} of the tree is damaged: {flaw}")]
-    Damaged { page: u64, flaw: PageFlaw },
-    #[error("a value of {length} bytes exceeds {}", super::VALUE_MAX)]
-    TooLong { length: usize },
-}
-
-/// Reason why a step stopped early.
-enum Stop {
-    Absent(Absent),
-    Error(ApplyError),
-}
-
-impl From<Absent> for Stop {
-    fn from(absent: Absent) -> Self {
-        Stop::Absent(absent)
-    }
-}
-
-impl From<ApplyError> for Stop {
-    fn from(error: ApplyError) -> Self {
-        Stop::Error(error)
-    }
-}
-
-/// Shared state of all parts of a step.
-struct Context<'a> {
-    tree: &'a mut Tree,
-    table: &'a Table,
-    pages: &'a mut dyn PageSource,
-    output: &'a mut Output,
-    release: &'a mut Release,
-}
-
-impl Context<'_> {
-    fn is_exhausted(&self) -> bool {
-        self.output.is_exhausted()
-    }
 }
 
 /// A table on its way into the tree.
@@ -221,7 +136,7 @@ impl Apply {
         let (output, release) = (&mut self.output, &mut self.release);
         let mut context = Context { tree, table, pages, output, release };
         while !context.is_exhausted() {
-            if Release::advance(&mut context)? {
+            if release::advance(&mut context)? {
                 continue;
             }
             let layer = self.layers.last_mut().expect("the first layer ends the work");

@@ -10,9 +10,8 @@
 //!
 //! Pairs of new objects need no page each: ids grow, so they all lie after those in the tree.
 
-use super::apply::is_inline;
 use super::overflow::pages_for;
-use super::page::{ENTRY_MAX, HEAD, KEY_LEN_MAX, SLOT};
+use super::page::{ENTRY_MAX, HEAD, KEY_LEN_MAX, SLOT, is_inline};
 use super::reference::{PageRef, Root};
 use crate::device::BLOCK;
 

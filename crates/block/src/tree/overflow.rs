@@ -3,7 +3,7 @@
 //! A cell of a leaf lists up to [`RUNS_MAX`] runs. If fragmentation required more, the runs are
 //! written as a list themselves, and the cell names the runs of the list.
 
-use super::page::PageFlaw;
+use super::flaw::PageFlaw;
 use super::reference::Run;
 use crate::device::BLOCK;
 use smallvec::SmallVec;

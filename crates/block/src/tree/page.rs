@@ -4,12 +4,12 @@
 //! The common prefix of all keys of a page is stored once. The first key of an inner page is not
 //! stored: every key below the second one belongs to the first child.
 
+use super::flaw::PageFlaw;
 use super::overflow::Overflow;
 use super::reference::{PageRef, Top};
 use crate::device::BLOCK;
 use bytes::Bytes;
 use std::cmp::Ordering;
-use thiserror::Error;
 
 /// Keys of at least this many bytes are cut: the rest of all keys with the same first bytes lies in
 /// a tree of its own, whose top is the value of those first bytes.
@@ -21,6 +21,11 @@ pub(super) const HEAD: usize = 2;
 /// Maximum length of an entry without its slot, so that a page holds at least three.
 pub(super) const ENTRY_MAX: usize = (BLOCK - HEADER) / 3 - SLOT;
 
+/// Set if a pair of these lengths has its value inline.
+pub(super) fn is_inline(key: usize, value: usize) -> bool {
+    HEAD + key + value <= ENTRY_MAX
+}
+
 const LEAF: u8 = 1;
 const INNER: u8 = 2;
 const SUFFIX_MASK: u16 = 0x0fff;
@@ -28,23 +33,6 @@ const KIND_SHIFT: u32 = 12;
 
 const _: () = assert!(KEY_LEN_MAX <= SUFFIX_MASK as usize);
 const _: () = assert!(HEAD + KEY_LEN_MAX + 6 + 16 * super::overflow::RUNS_MAX <= ENTRY_MAX);
-
-/// Reason why bytes are not the expected page.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PageFlaw {
-    #[error("{found} bytes instead of {expected}")]
-    Length { expected: usize, found: usize },
-    #[error("checksum {found:08x} instead of {expected:08x}")]
-    Checksum { expected: u32, found: u32 },
-    #[error("it says that it is page {found}")]
-    Number { found: u64 },
-    #[error("it says that it is of level {found} instead of {expected}")]
-    Level { expected: u8, found: u8 },
-    #[error("impossible {0}")]
-    Layout(&'static str),
-    #[error("not readable: {0}")]
-    Unreadable(String),
-}
 
 /// Kind of the bytes after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Lookups of keys, and scans of key ranges.
 
+use super::cached::Tree;
 use super::overflow::Overflow;
 use super::page::{CellKind, KEY_LEN_MAX, Page};
 use super::reference::{Run, Top};
-use super::{Absent, Fault, Tree, Want};
+use super::want::{Absent, Fault, Want};
 use crate::device::BLOCK;
 use bytes::{Bytes, BytesMut};
 use std::ops::Bound;
@@ -46,7 +47,7 @@ impl Tree {
             Bound::Excluded(key) => [key, &[0]].concat(),
         };
         let mut scan = Scan { page: ScanPage::default(), entries_max, bytes_max, bytes: 0 };
-        let result = match self.root {
+        let result = match self.root() {
             Some(root) if entries_max > 0 => {
                 self.scan_layer(root.top(), &mut Vec::new(), &start, Some(end), &mut scan)
             }
@@ -64,7 +65,7 @@ impl Tree {
     }
 
     fn find(&mut self, key: &[u8]) -> Result<Option<Bytes>, Absent> {
-        let Some(root) = self.root else { return Ok(None) };
+        let Some(root) = self.root() else { return Ok(None) };
         let (mut top, mut rest) = (root.top(), key);
         loop {
             let page_key = page_key(rest);

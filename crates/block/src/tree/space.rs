@@ -13,7 +13,7 @@ mod run;
 
 use super::PageSource;
 use crate::device::Extent;
-use run::Run;
+use run::PageRun;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use thiserror::Error;
@@ -41,7 +41,7 @@ const SPLIT_RUNS_MAX: usize = RUNS_MAX / 4;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageSpace {
     /// Runs by first page; none is adjacent to the next, unless they would be too long as one.
-    runs: BTreeMap<u64, Run>,
+    runs: BTreeMap<u64, PageRun>,
     /// Runs that have free pages.
     open: BTreeSet<u64>,
     total: u64,
@@ -65,7 +65,7 @@ impl PageSpace {
         let before = self.runs.range(..extent.end()).next_back();
         let before = before.map(|(start, run)| Extent::new(*start, run.pages));
         assert!(before.is_none_or(|before| before.end() <= extent.start), "overlap");
-        let (mut start, mut run) = (extent.start, Run::new(extent.count));
+        let (mut start, mut run) = (extent.start, PageRun::new(extent.count));
         let touches = |other: &Extent, pages: u64| pages + other.count <= RUN_MAX;
         if let Some(before) =
             before.filter(|run| run.end() == extent.start && touches(run, extent.count))
@@ -81,7 +81,7 @@ impl PageSpace {
         self.insert(start, run);
     }
 
-    fn insert(&mut self, start: u64, run: Run) {
+    fn insert(&mut self, start: u64, run: PageRun) {
         self.total += run.pages;
         self.used += run.used;
         self.bytes_of_many += run.bytes_of_many(start);
@@ -96,7 +96,7 @@ impl PageSpace {
         self.runs.insert(start, run);
     }
 
-    fn remove(&mut self, start: u64) -> Run {
+    fn remove(&mut self, start: u64) -> PageRun {
         let run = self.runs.remove(&start).expect("the caller found it");
         self.open.remove(&start);
         self.losing.remove(&start);
@@ -366,7 +366,7 @@ impl PageSpace {
         assert_eq!(self.bytes_of_many, bytes);
         let open = self.runs.iter().filter(|(_, run)| run.has_free()).map(|(start, _)| *start);
         assert_eq!(self.open, open.collect(), "runs with free pages");
-        let leaving: u64 = self.runs.values().map(Run::leaving_pages).sum();
+        let leaving: u64 = self.runs.values().map(PageRun::leaving_pages).sum();
         assert_eq!(self.leaving, leaving);
         let losing = self.runs.iter().filter(|(_, run)| run.leaving_pages() > 0);
         assert_eq!(self.losing, losing.map(|(start, _)| *start).collect(), "runs that lose pages");

@@ -2,11 +2,12 @@
 //!
 //! Behind a damaged page the walk reports the lost keys and continues.
 
+use super::flaw::PageFlaw;
 use super::overflow::Overflow;
-use super::page::{CellKind, Page, PageFlaw};
+use super::page::{CellKind, Page};
 use super::read::decode_overflow;
 use super::reference::{PageRef, Root, Run, Top};
-use super::{Absent, Want};
+use super::want::{Absent, Want};
 use crate::device::Extent;
 use bytes::Bytes;
 use std::collections::BTreeMap;

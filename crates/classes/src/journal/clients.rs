@@ -1,14 +1,16 @@
 //! Clients of a journal, and the position that each has committed.
 
 use super::values::{Client, SetPosition};
-use super::{header, tags};
-use crate::{Method, ObjectContext, Result, methods, omap};
+use super::{header, stored, tags};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use types::Errno;
 
 pub(super) const METHODS: &[Method] = methods! {
     "client_commit": READ_WRITE => commit,
-    "get_client": READ => get,
+    "get_client": READ => stored::client,
     "client_register": READ_WRITE => register,
     "client_update_data": READ_WRITE => set_data,
     "client_update_state": READ_WRITE => set_state,
@@ -16,38 +18,19 @@ pub(super) const METHODS: &[Method] = methods! {
     "client_list": READ => list,
 };
 
-const PREFIX: &str = "client_";
-
-fn key(id: &[u8]) -> Bytes {
-    omap::key(PREFIX, id)
-}
-
-pub(super) fn get(object: &mut dyn ObjectContext, id: Bytes) -> Result<Client> {
-    omap::require(object, key(&id))
-}
-
-fn store(object: &mut dyn ObjectContext, client: &Client) -> Result<()> {
-    omap::set(object, key(&client.id), client)
-}
-
-pub(super) fn all(object: &mut dyn ObjectContext) -> Result<Vec<Client>> {
-    let listed = omap::list_all(object, PREFIX)?;
-    Ok(listed.into_iter().map(|(_, client)| client).collect())
-}
-
 fn list(object: &mut dyn ObjectContext, (after, max): (Bytes, u64)) -> Result<Vec<Client>> {
-    let listed = omap::list(object, PREFIX, &after, max)?;
+    let listed = omap::list(object, stored::CLIENT_PREFIX, &after, max)?;
     Ok(listed.into_iter().map(|(_, client)| client).collect())
 }
 
 /// A new client begins at the position of the slowest one: everything from there on is still in the journal.
 fn register(object: &mut dyn ObjectContext, (id, data): (Bytes, Bytes)) -> Result<()> {
     header::order(object, ())?;
-    if omap::contains(object, key(&id))? {
+    if omap::contains(object, stored::client_key(&id))? {
         return Err(Errno::EXIST.into());
     }
-    let committed = farthest_behind(&all(object)?);
-    store(object, &Client { id, data, committed, state: Client::CONNECTED })
+    let committed = farthest_behind(&stored::clients(object)?);
+    stored::set_client(object, &Client { id, data, committed, state: Client::CONNECTED })
 }
 
 fn farthest_behind(clients: &[Client]) -> SetPosition {
@@ -59,18 +42,18 @@ fn farthest_behind(clients: &[Client]) -> SetPosition {
 }
 
 fn set_data(object: &mut dyn ObjectContext, (id, data): (Bytes, Bytes)) -> Result<()> {
-    let client = get(object, id)?;
-    store(object, &Client { data, ..client })
+    let client = stored::client(object, id)?;
+    stored::set_client(object, &Client { data, ..client })
 }
 
 fn set_state(object: &mut dyn ObjectContext, (id, state): (Bytes, u8)) -> Result<()> {
-    let client = get(object, id)?;
-    store(object, &Client { state, ..client })
+    let client = stored::client(object, id)?;
+    stored::set_client(object, &Client { state, ..client })
 }
 
 fn unregister(object: &mut dyn ObjectContext, id: Bytes) -> Result<()> {
-    get(object, id.clone())?;
-    omap::remove(object, key(&id))?;
+    stored::client(object, id.clone())?;
+    omap::remove(object, stored::client_key(&id))?;
     tags::expire(object, Some(&id))
 }
 
@@ -78,9 +61,9 @@ fn commit(object: &mut dyn ObjectContext, (id, committed): (Bytes, SetPosition))
     if committed.0.len() > header::splay_width(object, ())?.into() {
         return Err(Errno::INVAL.into());
     }
-    let client = get(object, id)?;
+    let client = stored::client(object, id)?;
     if client.committed == committed {
         return Ok(());
     }
-    store(object, &Client { committed, ..client })
+    stored::set_client(object, &Client { committed, ..client })
 }

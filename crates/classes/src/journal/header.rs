@@ -1,6 +1,8 @@
 //! Layout of a journal, and the sets of data objects in use.
 
-use crate::{Method, ObjectContext, Result, methods, omap};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use types::Errno;
 
 pub(super) const METHODS: &[Method] = methods! {

@@ -7,10 +7,11 @@
 mod clients;
 mod header;
 mod objects;
+mod stored;
 mod tags;
 mod values;
 
-use crate::Class;
+use crate::method::Class;
 
 pub(crate) const CLASS: Class = Class {
     name: "journal",

@@ -1,6 +1,8 @@
 //! Methods of the objects that hold entries: appends up to a soft maximum size.
 
-use crate::{Failure, Flags, Method, ObjectContext, Result, decode_input, exists};
+use crate::encoding::decode_input;
+use crate::method::{Flags, Method};
+use crate::object::{Failure, ObjectContext, Result, exists};
 use bytes::Bytes;
 use codec::Reader;
 use types::Errno;

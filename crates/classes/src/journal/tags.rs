@@ -1,8 +1,10 @@
 //! Tags: numbered in order of creation, each in a class, whose newest tag is in force.
 
 use super::values::{Client, SetPosition, Tag};
-use super::{clients, header};
-use crate::{Method, ObjectContext, Result, methods, omap};
+use super::{header, stored};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::Errno;
@@ -67,7 +69,7 @@ fn in_force(tags: &[Tag], number: u64) -> BTreeMap<u64, u64> {
 /// Removes tags that no connected client needs; `leaving` is not counted. A client that has committed nothing
 /// needs all tags.
 pub(super) fn expire(object: &mut dyn ObjectContext, leaving: Option<&Bytes>) -> Result<()> {
-    let mut clients = clients::all(object)?;
+    let mut clients = stored::clients(object)?;
     clients.retain(|client: &Client| client.is_connected() && Some(&client.id) != leaving);
     let oldest: Option<Vec<u64>> = clients.iter().map(|client| oldest(&client.committed)).collect();
     let Some(oldest) = oldest.and_then(|tags| tags.into_iter().min()) else { return Ok(()) };
@@ -83,7 +85,7 @@ fn list(
     object: &mut dyn ObjectContext,
     (after, max, client, class): (u64, u64, Bytes, Option<u64>),
 ) -> Result<Vec<Tag>> {
-    let client = clients::get(object, client)?;
+    let client = stored::client(object, client)?;
     let mut tags = all(object)?;
     let in_force = match oldest(&client.committed) {
         Some(oldest) => in_force(&tags, oldest),

@@ -4,10 +4,9 @@ use super::values::{
     AssertOp, BreakOp, GetInfoOp, ListReply, LockInfo, LockOp, LockType, LockerId, LockerInfo,
     SetCookieOp, UnlockOp,
 };
-use crate::{
-    Class, Failure, Flags, Method, ObjectContext, Result, decode_input, decode_stored,
-    encode_output,
-};
+use crate::encoding::{decode_input, decode_stored, encode_output};
+use crate::method::{Class, Flags, Method};
+use crate::object::{Failure, ObjectContext, Result};
 use bytes::Bytes;
 use codec::Writer;
 use types::{AddrType, Errno, UTime};

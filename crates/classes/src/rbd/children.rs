@@ -4,7 +4,9 @@
 use super::features::operation;
 use super::values::{NamespaceKind, Snapshot};
 use super::{features, keys, stored};
-use crate::{Method, ObjectContext, Result, methods, omap};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use types::{ChildSpec, Errno, SnapId};

@@ -1,6 +1,7 @@
 //! Methods of the objects that hold an image's data.
 
-use crate::{Flags, Method, ObjectContext, Result, exists, methods, require_existing};
+use crate::method::{Flags, Method, methods};
+use crate::object::{ObjectContext, Result, exists, require_existing};
 use bytes::Bytes;
 use codec::{Decode, Reader};
 use std::collections::BTreeMap;

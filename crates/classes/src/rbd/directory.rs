@@ -2,7 +2,10 @@
 //! of an omap in both directions; of one image in its `rbd_id.<name>`; of namespaces in
 //! `rbd_namespace`.
 
-use crate::{Failure, Method, ObjectContext, Raw, Result, decode_stored, methods, omap};
+use crate::encoding::{Raw, decode_stored};
+use crate::method::{Method, methods};
+use crate::object::{Failure, ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::Errno;
@@ -119,7 +122,7 @@ fn set_state(object: &mut dyn ObjectContext, state: u8) -> Result<()> {
     match state {
         STATE_READY => {}
         STATE_ADD_DISABLED => {
-            crate::require_existing(object)?;
+            crate::object::require_existing(object)?;
             if !omap::list::<Raw>(object, NAME_PREFIX, b"", 1)?.is_empty() {
                 return Err(Errno::BUSY.into());
             }

@@ -1,7 +1,8 @@
 //! Features of images (`RBD_FEATURE_*`) and of operations on them (`RBD_OPERATION_FEATURE_*`).
 
 use super::keys;
-use crate::{ObjectContext, Result, omap};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use std::collections::BTreeMap;
 use types::Errno;
 

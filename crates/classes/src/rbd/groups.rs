@@ -4,7 +4,9 @@
 use super::features::{self, operation};
 use super::keys;
 use super::values::{GroupImage, GroupImageStatus, GroupSnapshot, GroupSpec};
-use crate::{Method, ObjectContext, Result, methods, omap};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::Errno;

@@ -2,7 +2,10 @@
 
 use super::values::{Parent, Snapshot};
 use super::{features, keys, stored};
-use crate::{IfPresent, Method, ObjectContext, Result, methods, omap, require_existing};
+use crate::encoding::IfPresent;
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result, require_existing};
+use crate::omap;
 use bytes::Bytes;
 use types::{Errno, SnapId};
 

@@ -1,7 +1,10 @@
 //! Metadata of an image: settings, and arbitrary pairs of users.
 
 use super::keys::METADATA_PREFIX;
-use crate::{Method, ObjectContext, Raw, Result, methods, omap};
+use crate::encoding::Raw;
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 

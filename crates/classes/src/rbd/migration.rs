@@ -2,7 +2,9 @@
 //! by the text at its beginning, others by a feature.
 
 use super::{features, keys};
-use crate::{Method, ObjectContext, Result, methods, omap};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use types::{Errno, MigrationSpec};
 

@@ -26,7 +26,7 @@ mod timestamps;
 mod trash;
 mod values;
 
-use crate::Class;
+use crate::method::Class;
 
 /// Methods that clients call while they write come first.
 pub(crate) const CLASS: Class = Class {

@@ -1,8 +1,9 @@
 //! Images of the first format: the header is the object's data, `rbd_obj_header_ondisk`, with the
 //! snapshots at its end, the newest first.
 
-use super::snapshots;
-use crate::{Method, ObjectContext, Result, methods};
+use super::stored;
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use types::{Errno, SnapId};
@@ -123,7 +124,7 @@ fn add(object: &mut dyn ObjectContext, (name, id): (Bytes, SnapId)) -> Result<()
     if header.sequence > id {
         return Err(Errno::STALE.into());
     }
-    if header.snapshots.len() as u64 >= snapshots::limit(object, ())? {
+    if header.snapshots.len() as u64 >= stored::snapshot_limit(object, ())? {
         return Err(Errno::DQUOT.into());
     }
     if header.position(&name).is_some() {

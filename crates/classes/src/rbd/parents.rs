@@ -4,7 +4,10 @@
 use super::features::operation;
 use super::values::{Parent, Snapshot};
 use super::{features, keys, stored};
-use crate::{Failure, IfPresent, Method, ObjectContext, Result, methods, omap, require_existing};
+use crate::encoding::IfPresent;
+use crate::method::{Method, methods};
+use crate::object::{Failure, ObjectContext, Result, require_existing};
+use crate::omap;
 use bytes::Bytes;
 use types::{Errno, ParentSpec, SnapId};
 

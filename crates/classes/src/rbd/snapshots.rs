@@ -3,9 +3,10 @@
 use super::features::operation;
 use super::values::{MirrorNamespace, Namespace, NamespaceKind, Snapshot, SnapshotInfo};
 use super::{features, keys, old_format, stored};
-use crate::{
-    Failure, IfPresent, Method, ObjectContext, Result, methods, omap, require_existing, unique_id,
-};
+use crate::encoding::IfPresent;
+use crate::method::{Method, methods};
+use crate::object::{Failure, ObjectContext, Result, require_existing, unique_id};
+use crate::omap;
 use bytes::Bytes;
 use types::{Errno, SnapId, UTime};
 
@@ -20,7 +21,7 @@ pub(super) const METHODS: &[Method] = methods! {
     "snapshot_trash_add": READ_WRITE => move_to_trash,
     "get_protection_status": READ => protection,
     "set_protection_status": READ_WRITE => set_protection,
-    "snapshot_get_limit": READ => limit,
+    "snapshot_get_limit": READ => stored::snapshot_limit,
     "snapshot_set_limit": READ_WRITE => set_limit,
     "mirror_image_snapshot_unlink_peer": READ_WRITE => unlink_mirror_peer,
     "mirror_image_snapshot_set_copy_progress": READ_WRITE => set_copy_progress,
@@ -31,7 +32,6 @@ const ID_MAX: SnapId = SnapId(u64::MAX - 2);
 const UNPROTECTED: u8 = 0;
 /// The first number that is no protection status.
 const PROTECTION_END: u8 = 3;
-const NO_LIMIT: u64 = u64::MAX;
 
 /// Sequence and ids, the newest first, as writes carry them.
 fn snapshot_context(object: &mut dyn ObjectContext, (): ()) -> Result<(u64, Vec<SnapId>)> {
@@ -85,7 +85,7 @@ fn add(
 }
 
 fn check_addition(object: &mut dyn ObjectContext, new: &Snapshot) -> Result<()> {
-    let limit = limit(object, ())?;
+    let limit = stored::snapshot_limit(object, ())?;
     for (older, number) in stored::snapshots(object)?.iter().zip(1..) {
         if number >= limit {
             return Err(Errno::DQUOT.into());
@@ -171,13 +171,8 @@ fn set_protection(object: &mut dyn ObjectContext, (id, protection): (SnapId, u8)
     stored::set_snapshot(object, Snapshot { protection, ..snapshot })
 }
 
-/// Maximum number of snapshots of the image.
-pub(super) fn limit(object: &mut dyn ObjectContext, (): ()) -> Result<u64> {
-    Ok(omap::get(object, keys::SNAPSHOT_LIMIT)?.unwrap_or(NO_LIMIT))
-}
-
 fn set_limit(object: &mut dyn ObjectContext, limit: u64) -> Result<()> {
-    if limit == NO_LIMIT {
+    if limit == stored::NO_LIMIT {
         return omap::remove(object, keys::SNAPSHOT_LIMIT);
     }
     let count = match old_format::snapshot_count(object) {

@@ -2,9 +2,13 @@
 
 use super::keys;
 use super::values::{Parent, Snapshot};
-use crate::{ObjectContext, Result, omap};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use types::{Errno, SnapId};
+
+/// Stands for the absence of a limit, as in librbd.
+pub(super) const NO_LIMIT: u64 = u64::MAX;
 
 /// ENOENT if there is none.
 pub(super) fn snapshot(object: &mut dyn ObjectContext, id: SnapId) -> Result<Snapshot> {
@@ -38,4 +42,9 @@ pub(super) fn set_snapshot(object: &mut dyn ObjectContext, mut new: Snapshot) ->
 
 pub(super) fn parent(object: &mut dyn ObjectContext) -> Result<Option<Parent>> {
     omap::get(object, keys::PARENT)
+}
+
+/// Snapshots that an image may have; [`NO_LIMIT`] if no limit is set.
+pub(super) fn snapshot_limit(object: &mut dyn ObjectContext, (): ()) -> Result<u64> {
+    Ok(omap::get(object, keys::SNAPSHOT_LIMIT)?.unwrap_or(NO_LIMIT))
 }

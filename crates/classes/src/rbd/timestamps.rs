@@ -1,7 +1,9 @@
 //! Times of creation, access and modification of an image, as clients report them.
 
 use super::keys;
-use crate::{Method, ObjectContext, Result, methods, omap, require_existing};
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result, require_existing};
+use crate::omap;
 use types::UTime;
 
 pub(super) const METHODS: &[Method] = methods! {

@@ -2,7 +2,10 @@
 
 use super::directory::{ID_PREFIX, is_valid_id};
 use super::values::TrashSpec;
-use crate::{Method, ObjectContext, Raw, Result, methods, omap};
+use crate::encoding::Raw;
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::Errno;

@@ -1,6 +1,8 @@
 //! Renaming of items and classes.
 
-use crate::map::{CrushMap, is_valid_name};
+use super::shadows;
+use crate::map::CrushMap;
+use crate::names::is_valid_name;
 use thiserror::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -18,40 +20,48 @@ pub enum RenameError {
     NotABucket { name: String },
 }
 
-impl CrushMap {
-    /// Renames a bucket and its shadows.
-    pub fn rename_bucket(&mut self, source: &str, target: &str) -> Result<(), RenameError> {
-        let item = check(source, target, self.item_id(source), self.item_id(target))?;
-        if item >= 0 {
-            return Err(RenameError::NotABucket { name: source.into() });
-        }
-        self.names.set(item, target);
-        self.settle();
-        Ok(())
+pub(super) fn rename_bucket(
+    crush: &mut CrushMap,
+    source: &str,
+    target: &str,
+) -> Result<(), RenameError> {
+    let item = check(source, target, crush.item_id(source), crush.item_id(target))?;
+    if item >= 0 {
+        return Err(RenameError::NotABucket { name: source.into() });
     }
+    crush.names.set(item, target);
+    shadows::settle(crush);
+    Ok(())
+}
 
-    pub fn rename_rule(&mut self, source: &str, target: &str) -> Result<(), RenameError> {
-        let (from, to) = (self.rule_names.id(source), self.rule_names.id(target));
-        let rule = check(source, target, from, to)?;
-        self.rule_names.set(rule, target);
-        Ok(())
-    }
+pub(super) fn rename_rule(
+    crush: &mut CrushMap,
+    source: &str,
+    target: &str,
+) -> Result<(), RenameError> {
+    let (from, to) = (crush.rule_names.id(source), crush.rule_names.id(target));
+    let rule = check(source, target, from, to)?;
+    crush.rule_names.set(rule, target);
+    Ok(())
+}
 
-    /// Renames a device class, and with it the shadow buckets of that class.
-    pub fn rename_class(&mut self, source: &str, target: &str) -> Result<(), RenameError> {
-        let class = check(source, target, self.class_id(source), self.class_id(target))?;
-        self.class_names.set(class, target);
-        let shadows: Vec<(i32, i32)> = self
-            .shadows
-            .iter()
-            .filter_map(|(&original, shadows)| Some((original, *shadows.get(&class)?)))
-            .collect();
-        for (original, shadow) in shadows {
-            let name = format!("{}~{target}", self.item_name(original).unwrap_or(""));
-            self.names.set(shadow, name);
-        }
-        Ok(())
+pub(super) fn rename_class(
+    crush: &mut CrushMap,
+    source: &str,
+    target: &str,
+) -> Result<(), RenameError> {
+    let class = check(source, target, crush.class_id(source), crush.class_id(target))?;
+    crush.class_names.set(class, target);
+    let shadows: Vec<(i32, i32)> = crush
+        .shadows
+        .iter()
+        .filter_map(|(&original, shadows)| Some((original, *shadows.get(&class)?)))
+        .collect();
+    for (original, shadow) in shadows {
+        let name = format!("{}~{target}", crush.item_name(original).unwrap_or(""));
+        crush.names.set(shadow, name);
     }
+    Ok(())
 }
 
 /// The id to rename.

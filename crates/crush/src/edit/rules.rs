@@ -1,6 +1,8 @@
 //! Rules created by commands.
 
-use crate::map::{CrushMap, is_valid_name};
+use super::shadows;
+use crate::map::CrushMap;
+use crate::names::is_valid_name;
 use crate::rule::{Op, RULES_MAX, Rule, RuleType, Step};
 use thiserror::Error;
 
@@ -48,70 +50,73 @@ const ERASURE_TRIES: i32 = 100;
 /// Chooses as many as the pool's size.
 const CHOOSE_ALL: i32 = 0;
 
-impl CrushMap {
-    /// Adds a rule under the first free id, which it returns.
-    pub fn add_simple_rule(&mut self, simple: &SimpleRule<'_>) -> Result<u32, AddRuleError> {
-        self.check_rule_name(simple.name)?;
-        let root = self.item_id(simple.root);
-        let root = root.ok_or_else(|| AddRuleError::NoSuchRoot { root: simple.root.into() })?;
-        let type_id = match simple.failure_domain {
-            "" => Some(crate::TYPE_DEVICE),
-            name => self.type_id(name),
-        };
-        let failure_domain = || simple.failure_domain.to_string();
-        let type_id =
-            type_id.ok_or_else(|| AddRuleError::NoSuchType { failure_domain: failure_domain() })?;
-        let root = match simple.class {
-            None => root,
-            Some(class) => self.root_of_class(root, simple.root, class)?,
-        };
-        let rule = simple_rule(simple.kind, root, type_id);
-        self.add_rule(simple.name, rule)
-    }
+pub(super) fn add_simple_rule(
+    crush: &mut CrushMap,
+    simple: &SimpleRule<'_>,
+) -> Result<u32, AddRuleError> {
+    check_rule_name(crush, simple.name)?;
+    let root = crush.item_id(simple.root);
+    let root = root.ok_or_else(|| AddRuleError::NoSuchRoot { root: simple.root.into() })?;
+    let type_id = match simple.failure_domain {
+        "" => Some(crate::TYPE_DEVICE),
+        name => crush.type_id(name),
+    };
+    let failure_domain = || simple.failure_domain.to_string();
+    let type_id =
+        type_id.ok_or_else(|| AddRuleError::NoSuchType { failure_domain: failure_domain() })?;
+    let root = match simple.class {
+        None => root,
+        Some(class) => root_of_class(crush, root, simple.root, class)?,
+    };
+    let rule = simple_rule(simple.kind, root, type_id);
+    add_rule(crush, simple.name, rule)
+}
 
-    /// Adds a rule under the first free id, which it returns.
-    pub fn add_rule(&mut self, name: &str, rule: Rule) -> Result<u32, AddRuleError> {
-        self.check_rule_name(name)?;
-        let vacant = self.rules.iter().position(Option::is_none).unwrap_or(self.rules.len());
-        if vacant >= RULES_MAX {
-            return Err(AddRuleError::Full);
-        }
-        if vacant == self.rules.len() {
-            self.rules.push(None);
-        }
-        self.rules[vacant] = Some(rule);
-        self.rule_names.set(vacant as i32, name);
-        Ok(vacant as u32)
+pub(super) fn add_rule(crush: &mut CrushMap, name: &str, rule: Rule) -> Result<u32, AddRuleError> {
+    check_rule_name(crush, name)?;
+    let vacant = crush.rules.iter().position(Option::is_none).unwrap_or(crush.rules.len());
+    if vacant >= RULES_MAX {
+        return Err(AddRuleError::Full);
     }
+    if vacant == crush.rules.len() {
+        crush.rules.push(None);
+    }
+    crush.rules[vacant] = Some(rule);
+    crush.rule_names.set(vacant as i32, name);
+    Ok(vacant as u32)
+}
 
-    /// Removes a rule; true if it existed. Classes that only it used are removed as well.
-    pub fn remove_rule(&mut self, id: u32) -> bool {
-        let Some(rule) = self.rules.get_mut(id as usize) else { return false };
-        let existed = rule.take().is_some();
-        if existed {
-            self.rule_names.remove(id as i32);
-            self.settle();
-        }
-        existed
+pub(super) fn remove_rule(crush: &mut CrushMap, id: u32) -> bool {
+    let Some(rule) = crush.rules.get_mut(id as usize) else { return false };
+    let existed = rule.take().is_some();
+    if existed {
+        crush.rule_names.remove(id as i32);
+        shadows::settle(crush);
     }
+    existed
+}
 
-    fn check_rule_name(&self, name: &str) -> Result<(), AddRuleError> {
-        if !is_valid_name(name) {
-            return Err(AddRuleError::InvalidName { name: name.into() });
-        }
-        match self.rule_id(name) {
-            Some(_) => Err(AddRuleError::NameTaken { name: name.into() }),
-            None => Ok(()),
-        }
+fn check_rule_name(crush: &CrushMap, name: &str) -> Result<(), AddRuleError> {
+    if !is_valid_name(name) {
+        return Err(AddRuleError::InvalidName { name: name.into() });
     }
+    match crush.rule_id(name) {
+        Some(_) => Err(AddRuleError::NameTaken { name: name.into() }),
+        None => Ok(()),
+    }
+}
 
-    fn root_of_class(&self, root: i32, name: &str, class: &str) -> Result<i32, AddRuleError> {
-        let Some(class_id) = self.class_id(class) else {
-            return Err(AddRuleError::NoSuchClass { class: class.into() });
-        };
-        let empty = || AddRuleError::EmptyClass { root: name.into(), class: class.into() };
-        self.shadow(root, class_id).ok_or_else(empty)
-    }
+fn root_of_class(
+    crush: &CrushMap,
+    root: i32,
+    name: &str,
+    class: &str,
+) -> Result<i32, AddRuleError> {
+    let Some(class_id) = crush.class_id(class) else {
+        return Err(AddRuleError::NoSuchClass { class: class.into() });
+    };
+    let empty = || AddRuleError::EmptyClass { root: name.into(), class: class.into() };
+    crush.shadow(root, class_id).ok_or_else(empty)
 }
 
 fn simple_rule(kind: RuleKind, root: i32, type_id: u16) -> Rule {

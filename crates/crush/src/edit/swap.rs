@@ -1,6 +1,7 @@
 //! Two buckets in each other's place.
 
-use super::WeightError;
+use super::weights::{self, WeightError};
+use super::{buckets, shadows};
 use crate::map::CrushMap;
 use crate::validate::{self, TreeError};
 use thiserror::Error;
@@ -19,64 +20,59 @@ pub enum SwapError {
     Tree(#[from] TreeError),
 }
 
-impl CrushMap {
-    /// Exchanges names and items of two buckets. Their ids stay where they are linked, so each takes the
-    /// other's place in the tree; the weights of all buckets above are updated.
-    pub fn swap_buckets(&mut self, one: i32, other: i32) -> Result<(), SwapError> {
-        if one == other {
-            return Ok(());
-        }
-        self.atomically(|map| {
-            let algorithms = [one, other].map(|bucket| {
-                let found = map.bucket(bucket).map(|found| found.algorithm());
-                found.ok_or(SwapError::NoSuchBucket { bucket })
-            });
-            let [first, second] = algorithms;
-            if first? != second? {
-                return Err(SwapError::Algorithms);
-            }
-            for (outer, inner) in [(one, other), (other, one)] {
-                if map.subtree_contains(outer, inner) {
-                    return Err(SwapError::Nested { outer, inner });
-                }
-            }
-            let (of_one, of_other) = (map.take_items(one), map.take_items(other));
-            map.give_items(one, &of_other)?;
-            map.give_items(other, &of_one)?;
-            let names = [one, other].map(|bucket| map.item_name(bucket).unwrap_or("").to_owned());
-            let [name, other_name] = names;
-            // A name has one bearer at any time.
-            map.names.remove(one);
-            map.names.set(other, name);
-            map.names.set(one, other_name);
-            validate::check_trees(map)?;
-            map.settle_weights();
-            map.settle();
-            Ok(())
-        })
+pub(super) fn swap_buckets(crush: &mut CrushMap, one: i32, other: i32) -> Result<(), SwapError> {
+    if one == other {
+        return Ok(());
     }
-
-    fn take_items(&mut self, bucket: i32) -> Vec<(i32, u32)> {
-        let Some(holder) = self.bucket(bucket) else { return Vec::new() };
-        let items: Vec<(i32, u32)> =
-            holder.items.iter().copied().zip(holder.item_weights()).collect();
-        items.iter().for_each(|(item, _)| self.bucket_remove_item(bucket, *item));
-        items
-    }
-
-    fn give_items(&mut self, bucket: i32, items: &[(i32, u32)]) -> Result<(), WeightError> {
-        for (item, weight) in items {
-            self.bucket_add_item(bucket, *item, 0)?;
-            self.adjust_in_bucket(*item, *weight, bucket, true)?;
+    buckets::atomically(crush, |map| {
+        let algorithms = [one, other].map(|bucket| {
+            let found = map.bucket(bucket).map(|found| found.algorithm());
+            found.ok_or(SwapError::NoSuchBucket { bucket })
+        });
+        let [first, second] = algorithms;
+        if first? != second? {
+            return Err(SwapError::Algorithms);
         }
+        for (outer, inner) in [(one, other), (other, one)] {
+            if map.subtree_contains(outer, inner) {
+                return Err(SwapError::Nested { outer, inner });
+            }
+        }
+        let (of_one, of_other) = (take_items(map, one), take_items(map, other));
+        give_items(map, one, &of_other)?;
+        give_items(map, other, &of_one)?;
+        let names = [one, other].map(|bucket| map.item_name(bucket).unwrap_or("").to_owned());
+        let [name, other_name] = names;
+        // A name has one bearer at any time.
+        map.names.remove(one);
+        map.names.set(other, name);
+        map.names.set(one, other_name);
+        validate::check_trees(map)?;
+        weights::settle_weights(map);
+        shadows::settle(map);
         Ok(())
+    })
+}
+
+fn take_items(crush: &mut CrushMap, bucket: i32) -> Vec<(i32, u32)> {
+    let Some(holder) = crush.bucket(bucket) else { return Vec::new() };
+    let items: Vec<(i32, u32)> = holder.items.iter().copied().zip(holder.item_weights()).collect();
+    items.iter().for_each(|(item, _)| weights::bucket_remove_item(crush, bucket, *item));
+    items
+}
+
+fn give_items(crush: &mut CrushMap, bucket: i32, items: &[(i32, u32)]) -> Result<(), WeightError> {
+    for (item, weight) in items {
+        buckets::bucket_add_item(crush, bucket, *item, 0)?;
+        weights::adjust_in_bucket(crush, *item, *weight, bucket, true)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edit::Location;
+    use crate::location::Location;
 
     fn map() -> CrushMap {
         let mut map = CrushMap::new();

@@ -1,7 +1,8 @@
 //! Choosing for erasure coding: every position is independent, so that a failure moves no other
 //! shard (`crush_choose_indep`).
 
-use super::{Goal, ITEM_UNDEFINED, Search, Tries};
+use super::search::{Goal, ITEM_UNDEFINED, Search, Tries};
+use super::select::select;
 use crate::{Algorithm, Bucket, ITEM_NONE, TYPE_DEVICE};
 
 /// Result of one descent for one position.
@@ -13,139 +14,139 @@ enum Outcome {
     Abandoned,
 }
 
-impl Search<'_> {
-    /// Fills the first positions of `chosen` (and of `leaves`, if leaves are wanted) from below `start`;
-    /// returns the number of positions, including those without a result.
-    pub(super) fn choose_indep(
-        &mut self,
-        start: &Bucket,
-        goal: Goal,
-        tries: &Tries,
-        chosen: &mut [i32],
-        leaves: &mut [i32],
-    ) -> usize {
-        let len = chosen.len().min(goal.count as usize);
-        let (chosen, leaves) = (&mut chosen[..len], &mut leaves[..len]);
-        chosen.fill(ITEM_UNDEFINED);
-        leaves.fill(ITEM_UNDEFINED);
-        let mut left = len;
-        for round in 0..tries.choose {
-            if left == 0 || self.examined > super::EXAMINED_MAX {
-                break;
-            }
-            for position in 0..len {
-                if chosen[position] != ITEM_UNDEFINED {
-                    continue;
-                }
-                match self.descend(start, goal, tries, round, position, chosen, leaves) {
-                    Outcome::Failed => continue,
-                    Outcome::Chosen(item) => chosen[position] = item,
-                    Outcome::Abandoned => {
-                        chosen[position] = ITEM_NONE;
-                        leaves[position] = ITEM_NONE;
-                    }
-                }
-                left -= 1;
-            }
+/// Fills the first positions of `chosen` (and of `leaves`, if leaves are wanted) from below `start`;
+/// returns the number of positions, including those without a result.
+pub(super) fn choose_indep(
+    search: &mut Search<'_>,
+    start: &Bucket,
+    goal: Goal,
+    tries: &Tries,
+    chosen: &mut [i32],
+    leaves: &mut [i32],
+) -> usize {
+    assert_eq!(chosen.len(), leaves.len(), "each chosen item has room for its leaf");
+    let len = chosen.len().min(goal.count as usize);
+    let (chosen, leaves) = (&mut chosen[..len], &mut leaves[..len]);
+    chosen.fill(ITEM_UNDEFINED);
+    leaves.fill(ITEM_UNDEFINED);
+    let mut left = len;
+    for round in 0..tries.choose {
+        if left == 0 || search.is_exhausted() {
+            break;
         }
-        // The last rejected leaf stays, as in every implementation.
-        for position in chosen.iter_mut().chain(leaves) {
-            if *position == ITEM_UNDEFINED {
-                *position = ITEM_NONE;
-            }
-        }
-        len
-    }
-
-    fn descend(
-        &mut self,
-        start: &Bucket,
-        goal: Goal,
-        tries: &Tries,
-        round: u32,
-        position: usize,
-        chosen: &[i32],
-        leaves: &mut [i32],
-    ) -> Outcome {
-        let map = self.map;
-        let mut bucket = start;
-        loop {
-            let r = (position as u32).wrapping_add(retry_offset(bucket, goal.count, round));
-            let (item, type_id) = match self.pick(bucket, r, 0) {
-                Pick::Item(item, type_id) => (item, type_id),
-                Pick::Empty => return Outcome::Failed,
-                Pick::Nothing => return Outcome::Abandoned,
-            };
-            if i32::from(type_id) != goal.type_id {
-                match map.bucket(item) {
-                    Some(inner) => bucket = inner,
-                    None => return Outcome::Abandoned,
-                }
+        for position in 0..len {
+            if chosen[position] != ITEM_UNDEFINED {
                 continue;
             }
-            if chosen.contains(&item) {
+            match descend(search, start, goal, tries, round, position, chosen, leaves) {
+                Outcome::Failed => continue,
+                Outcome::Chosen(item) => chosen[position] = item,
+                Outcome::Abandoned => {
+                    chosen[position] = ITEM_NONE;
+                    leaves[position] = ITEM_NONE;
+                }
+            }
+            left -= 1;
+        }
+    }
+    assert!(left <= len, "a position is decided once");
+    // The last rejected leaf stays, as in every implementation.
+    for position in chosen.iter_mut().chain(leaves) {
+        if *position == ITEM_UNDEFINED {
+            *position = ITEM_NONE;
+        }
+    }
+    len
+}
+
+fn descend(
+    search: &mut Search<'_>,
+    start: &Bucket,
+    goal: Goal,
+    tries: &Tries,
+    round: u32,
+    position: usize,
+    chosen: &[i32],
+    leaves: &mut [i32],
+) -> Outcome {
+    let map = search.map;
+    let mut bucket = start;
+    loop {
+        let r = (position as u32).wrapping_add(retry_offset(bucket, goal.count, round));
+        let (item, type_id) = match pick(search, bucket, r, 0) {
+            Pick::Item(item, type_id) => (item, type_id),
+            Pick::Empty => return Outcome::Failed,
+            Pick::Nothing => return Outcome::Abandoned,
+        };
+        if i32::from(type_id) != goal.type_id {
+            match map.bucket(item) {
+                Some(inner) => bucket = inner,
+                None => return Outcome::Abandoned,
+            }
+            continue;
+        }
+        if chosen.contains(&item) {
+            return Outcome::Failed;
+        }
+        if goal.leaf {
+            leaves[position] = match map.bucket(item) {
+                Some(inner) => leaf_below(search, inner, goal.count, tries, position, r),
+                None => item,
+            };
+            if item < 0 && leaves[position] == ITEM_NONE {
                 return Outcome::Failed;
             }
-            if goal.leaf {
-                leaves[position] = match map.bucket(item) {
-                    Some(inner) => self.leaf_below(inner, goal.count, tries, position, r),
-                    None => item,
-                };
-                if item < 0 && leaves[position] == ITEM_NONE {
-                    return Outcome::Failed;
+        }
+        let rejected = type_id == TYPE_DEVICE && search.is_out(item);
+        return if rejected { Outcome::Failed } else { Outcome::Chosen(item) };
+    }
+}
+
+/// A device below `start`, or [`ITEM_NONE`]. Positions do not collide here, since their start items
+/// differ.
+fn leaf_below(
+    search: &mut Search<'_>,
+    start: &Bucket,
+    count: u32,
+    tries: &Tries,
+    position: usize,
+    r_base: u32,
+) -> i32 {
+    let map = search.map;
+    for round in 0..tries.leaf_indep() {
+        let mut bucket = start;
+        loop {
+            let base = (position as u32).wrapping_add(r_base);
+            let r = base.wrapping_add(retry_offset(bucket, count, round));
+            let (item, type_id) = match pick(search, bucket, r, position) {
+                Pick::Item(item, type_id) => (item, type_id),
+                Pick::Empty => break,
+                Pick::Nothing => return ITEM_NONE,
+            };
+            if type_id == TYPE_DEVICE {
+                if search.is_out(item) {
+                    break;
                 }
+                return item;
             }
-            let rejected = type_id == TYPE_DEVICE && self.is_out(item);
-            return if rejected { Outcome::Failed } else { Outcome::Chosen(item) };
+            let Some(inner) = map.bucket(item) else { return ITEM_NONE };
+            bucket = inner;
         }
     }
+    ITEM_NONE
+}
 
-    /// A device below `start`, or [`ITEM_NONE`]. Positions do not collide here, since their start items
-    /// differ.
-    fn leaf_below(
-        &mut self,
-        start: &Bucket,
-        count: u32,
-        tries: &Tries,
-        position: usize,
-        r_base: u32,
-    ) -> i32 {
-        let map = self.map;
-        for round in 0..tries.leaf_indep() {
-            let mut bucket = start;
-            loop {
-                let base = (position as u32).wrapping_add(r_base);
-                let r = base.wrapping_add(retry_offset(bucket, count, round));
-                let (item, type_id) = match self.pick(bucket, r, position) {
-                    Pick::Item(item, type_id) => (item, type_id),
-                    Pick::Empty => break,
-                    Pick::Nothing => return ITEM_NONE,
-                };
-                if type_id == TYPE_DEVICE {
-                    if self.is_out(item) {
-                        break;
-                    }
-                    return item;
-                }
-                let Some(inner) = map.bucket(item) else { return ITEM_NONE };
-                bucket = inner;
-            }
-        }
-        ITEM_NONE
+fn pick(search: &mut Search<'_>, bucket: &Bucket, r: u32, position: usize) -> Pick {
+    if !search.charge(bucket) {
+        return Pick::Nothing;
     }
-
-    fn pick(&mut self, bucket: &Bucket, r: u32, position: usize) -> Pick {
-        if !self.charge(bucket) {
-            return Pick::Nothing;
-        }
-        if bucket.items().is_empty() {
-            return Pick::Empty;
-        }
-        let item = self.select(bucket, r, position);
-        match self.map.item_type(item) {
-            Some(type_id) if item < self.map.max_devices => Pick::Item(item, type_id),
-            _ => Pick::Nothing,
-        }
+    if bucket.items().is_empty() {
+        return Pick::Empty;
+    }
+    let item = select(search, bucket, r, position);
+    match search.map.item_type(item) {
+        Some(type_id) if item < search.map.max_devices => Pick::Item(item, type_id),
+        _ => Pick::Nothing,
     }
 }
 

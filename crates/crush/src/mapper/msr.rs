@@ -5,7 +5,8 @@
 //! has a bucket of its own. If a device turns out to be out, all choices above it are made again
 //! in the next descent, which plain rules cannot do.
 
-use super::{ITEM_UNDEFINED, Search};
+use super::search::{ITEM_UNDEFINED, Search};
+use super::select::select;
 use crate::rule::{Op, Rule, RuleType, Step};
 use crate::{Bucket, ITEM_NONE};
 use std::ops::Range;
@@ -190,7 +191,7 @@ impl Run<'_> {
             if bucket.items().is_empty() || !self.search.charge(bucket) {
                 return None;
             }
-            let item = self.search.select(bucket, r, index);
+            let item = select(&mut self.search, bucket, r, index);
             if item >= 0 {
                 return Some(item);
             }

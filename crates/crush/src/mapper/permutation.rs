@@ -45,6 +45,7 @@ impl Permutations {
 
 impl Permutation {
     fn place(&mut self, x: u32, rank: usize) -> usize {
+        assert!(rank < self.order.len(), "a rank lies within the bucket");
         while self.known <= rank {
             let left = self.order.len() - self.known;
             let draw = hash::hash3(x, self.bucket as u32, self.known as u32) as usize;

@@ -1,6 +1,6 @@
 //! One choice within one bucket, by its algorithm (`crush_bucket_choose`).
 
-use super::Search;
+use super::search::Search;
 use crate::ITEM_NONE;
 use crate::bucket::{Bucket, Weights};
 use crate::hash::{hash3, hash3_each, hash4};
@@ -9,35 +9,40 @@ use crate::logarithm::crush_ln;
 /// 2^44 * log2 of the largest draw plus one: no logarithm of a draw is larger.
 const LOG_ONE: u64 = 1 << 48;
 
-impl Search<'_> {
-    /// The item of `bucket`, which is not empty, for retry number `r`. `position` in the result
-    /// selects the weight set.
-    pub(super) fn select(&mut self, bucket: &Bucket, r: u32, position: usize) -> i32 {
-        let x = self.x;
-        match &bucket.weights {
-            Weights::Straw2 { items } => self.select_straw2(bucket, items, r, position),
-            Weights::Uniform { .. } => self.permutations.choose(bucket, x, r),
-            Weights::List { items, sums } => select_list(bucket, items, sums, x, r),
-            Weights::Tree { nodes } => select_tree(bucket, nodes, x, r),
-            Weights::Straw { straws, .. } => select_straw(bucket, straws, x, r),
-        }
+/// The item of `bucket`, which is not empty, for retry number `r`. `position` in the result
+/// selects the weight set.
+pub(super) fn select(search: &mut Search<'_>, bucket: &Bucket, r: u32, position: usize) -> i32 {
+    assert!(!bucket.items.is_empty(), "an empty bucket has nothing to choose");
+    let x = search.x;
+    match &bucket.weights {
+        Weights::Straw2 { items } => select_straw2(search, bucket, items, r, position),
+        Weights::Uniform { .. } => search.permutations.choose(bucket, x, r),
+        Weights::List { items, sums } => select_list(bucket, items, sums, x, r),
+        Weights::Tree { nodes } => select_tree(bucket, nodes, x, r),
+        Weights::Straw { straws, .. } => select_straw(bucket, straws, x, r),
     }
+}
 
-    /// Each item draws from an exponential distribution with its weight as rate; the earliest
-    /// event wins, so a change of one weight moves data only from or to that item.
-    fn select_straw2(&self, bucket: &Bucket, own: &[u32], r: u32, position: usize) -> i32 {
-        let arg = self.choose_args.and_then(|args| args.arg(bucket.id));
-        let weights = arg.and_then(|arg| arg.weights(position)).unwrap_or(own);
-        let ids = match arg {
-            Some(arg) if !arg.ids.is_empty() => &arg.ids,
-            _ => &bucket.items,
-        };
-        // Ceph takes weights for signed numbers; `WEIGHT_MAX` keeps commands from making such.
-        if weights.iter().any(|weight| *weight > i32::MAX as u32) {
-            return bucket.items[straw2_by_definition(self.x, ids, weights, r)];
-        }
-        bucket.items[straw2(self.x, ids, weights, r)]
+/// Each item draws from an exponential distribution with its weight as rate; the earliest
+/// event wins, so a change of one weight moves data only from or to that item.
+fn select_straw2(
+    search: &Search<'_>,
+    bucket: &Bucket,
+    own: &[u32],
+    r: u32,
+    position: usize,
+) -> i32 {
+    let arg = search.choose_args.and_then(|args| args.arg(bucket.id));
+    let weights = arg.and_then(|arg| arg.weights(position)).unwrap_or(own);
+    let ids = match arg {
+        Some(arg) if !arg.ids.is_empty() => &arg.ids,
+        _ => &bucket.items,
+    };
+    // Ceph takes weights for signed numbers; `WEIGHT_MAX` keeps commands from making such.
+    if weights.iter().any(|weight| *weight > i32::MAX as u32) {
+        return bucket.items[straw2_by_definition(search.x, ids, weights, r)];
     }
+    bucket.items[straw2(search.x, ids, weights, r)]
 }
 
 /// Index of the item that wins the draw.

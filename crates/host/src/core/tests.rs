@@ -3,6 +3,7 @@
 use super::*;
 use crate::StorageIo;
 use engine::{AuthRequest, AuthVerdict, ConnectingAnswer, ConnectingStep, Message, Node, Policy};
+use msgr::MODE_CRC;
 use rt::{AlignedBuffer, DIRECT_ALIGNMENT, DiskRequest};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,7 +13,6 @@ const KIND: u16 = 0x7fff;
 const CONN: ConnId = ConnId(1);
 /// CEPH_AUTH_NONE
 const METHOD_NONE: u32 = 1;
-const MODE_CRC: u32 = 1;
 /// More than any of these tests needs, so that one that fails ends.
 const TURNS_MAX: usize = 20_000;
 

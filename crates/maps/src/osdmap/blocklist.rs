@@ -2,25 +2,18 @@
 
 use super::OsdMap;
 use std::net::IpAddr;
-use types::{AddrType, EntityAddr, EntityAddrVec};
+use types::{AddrType, EntityAddr};
 
-impl OsdMap {
-    /// True if an address is listed: its instance, its host, or its network.
-    pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
-        if self.blocklist.is_empty() && self.range_blocklist.is_empty() {
-            return false;
-        }
-        let instance = EntityAddr { kind: AddrType::Any, ..*addr };
-        let host = EntityAddr { nonce: 0, socket: addr.socket.map(without_port), ..instance };
-        self.blocklist.contains_key(&instance)
-            || self.blocklist.contains_key(&host)
-            || self.range_blocklist.keys().any(|range| is_in_range(range, addr))
+/// True if an address is listed: its instance, its host, or its network.
+pub(super) fn is_blocklisted(map: &OsdMap, addr: &EntityAddr) -> bool {
+    if map.blocklist.is_empty() && map.range_blocklist.is_empty() {
+        return false;
     }
-
-    /// True if any of the addresses is listed.
-    pub fn is_any_blocklisted(&self, addrs: &EntityAddrVec) -> bool {
-        addrs.0.iter().any(|addr| self.is_blocklisted(addr))
-    }
+    let instance = EntityAddr { kind: AddrType::Any, ..*addr };
+    let host = EntityAddr { nonce: 0, socket: addr.socket.map(without_port), ..instance };
+    map.blocklist.contains_key(&instance)
+        || map.blocklist.contains_key(&host)
+        || map.range_blocklist.keys().any(|range| is_in_range(range, addr))
 }
 
 fn without_port(mut socket: std::net::SocketAddr) -> std::net::SocketAddr {

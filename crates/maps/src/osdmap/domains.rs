@@ -32,13 +32,11 @@ struct Level {
     is_leaf: bool,
 }
 
-impl OsdMap {
-    pub fn domains(&self) -> Domains<'_> {
-        Domains { map: self, rules: BTreeMap::new() }
+impl<'a> Domains<'a> {
+    pub(super) fn new(map: &'a OsdMap) -> Self {
+        Domains { map, rules: BTreeMap::new() }
     }
-}
 
-impl Domains<'_> {
     /// True if `to` may take the place of `from` in the set of a group of this pool.
     ///
     /// It must lie below the same root. Where the rule chooses among buckets, it must lie in the same

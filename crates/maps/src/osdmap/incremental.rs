@@ -80,4 +80,59 @@ impl Incremental {
     pub fn new(fsid: Uuid, epoch: Epoch, modified: UTime) -> Self {
         Incremental { fsid, epoch, modified, ..Incremental::default() }
     }
+
+    /// The epoch that this applies to.
+    pub fn base(&self) -> Epoch {
+        Epoch(self.epoch.0.saturating_sub(1))
+    }
+
+    /// Marks an OSD as existing and up with these addresses.
+    pub fn mark_up(
+        &mut self,
+        osd: OsdId,
+        client: EntityAddrVec,
+        cluster: EntityAddrVec,
+        heartbeat_back: EntityAddrVec,
+        heartbeat_front: EntityAddrVec,
+    ) {
+        self.new_up_client.insert(osd, client);
+        self.new_up_cluster.insert(osd, cluster);
+        self.new_heartbeat_back_up.insert(osd, heartbeat_back);
+        self.new_heartbeat_front_up.insert(osd, heartbeat_front);
+    }
+
+    /// True if the placement of any group may change. Otherwise placement computed from the base map stays
+    /// valid.
+    pub fn may_move_pgs(&self) -> bool {
+        self.fullmap.is_some()
+            || self.crush.is_some()
+            || self.new_max_osd.is_some()
+            || !self.new_pools.is_empty()
+            || !self.old_pools.is_empty()
+            || !self.new_state.is_empty()
+            || !self.new_up_client.is_empty()
+            || !self.new_weight.is_empty()
+            || !self.new_primary_affinity.is_empty()
+            || !self.new_pg_temp.is_empty()
+            || !self.new_primary_temp.is_empty()
+            || !(self.new_pg_upmap.is_empty() && self.old_pg_upmap.is_empty())
+            || !(self.new_pg_upmap_items.is_empty() && self.old_pg_upmap_items.is_empty())
+            || !(self.new_pg_upmap_primaries.is_empty() && self.old_pg_upmap_primaries.is_empty())
+    }
+
+    /// OSDs whose slots change.
+    pub(super) fn osds(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.new_weight
+            .keys()
+            .chain(self.new_primary_affinity.keys())
+            .chain(self.new_state.keys())
+            .chain(self.new_up_client.keys())
+            .chain(self.new_up_cluster.keys())
+            .chain(self.new_up_thru.keys())
+            .chain(self.new_last_clean_interval.keys())
+            .chain(self.new_lost.keys())
+            .chain(self.new_xinfo.keys())
+            .chain(self.new_uuid.keys())
+            .copied()
+    }
 }

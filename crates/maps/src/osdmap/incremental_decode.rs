@@ -20,10 +20,10 @@ impl Decode for Incremental {
             too_old(r, "incremental", version, WRAPPER_VERSION)?;
             let mut inc = Incremental::default();
             r.versioned("incremental client section", VERSION, |r, version| {
-                inc.decode_client_section(r, version)
+                decode_client_section(&mut inc, r, version)
             })?;
             r.versioned("incremental OSD section", OSD_VERSION_CRIMSON, |r, version| {
-                inc.decode_osd_section(r, version)
+                decode_osd_section(&mut inc, r, version)
             })?;
             verify_checksum(start, r)?;
             inc.full_crc = r.u32("checksum of the full map")?;
@@ -32,92 +32,90 @@ impl Decode for Incremental {
     }
 }
 
-impl Incremental {
-    fn decode_client_section(&mut self, r: &mut Reader<'_>, version: u8) -> Result<()> {
-        too_old(r, "incremental client section", version, VERSION_OLDEST)?;
-        self.fsid = r.value()?;
-        self.epoch = r.value()?;
-        self.modified = r.value()?;
-        self.new_pool_max = Some(r.value()?).filter(|max: &PoolId| max.0 >= 0);
-        let flags = r.i32("new_flags")?;
-        self.new_flags = (flags >= 0).then_some(OsdMapFlags(flags as u32));
-        self.fullmap = Some(r.value()?).filter(|map: &Bytes| !map.is_empty());
-        self.crush = decode_crush(r)?.map(Arc::new);
-        self.new_max_osd = Some(r.i32("new_max_osd")?).filter(|max| *max >= 0);
-        self.new_pools = r.value()?;
-        self.new_pool_names = r.value()?;
-        self.old_pools = r.value()?;
-        self.new_up_client = r.value()?;
-        self.new_state = r.value()?;
-        self.new_weight = r.value()?;
-        self.new_pg_temp = r.value()?;
-        self.new_primary_temp = r.value()?;
-        self.new_primary_affinity = r.value()?;
-        self.new_erasure_code_profiles = r.value()?;
-        self.old_erasure_code_profiles = r.value()?;
-        self.new_pg_upmap = r.value()?;
-        self.old_pg_upmap = r.value()?;
-        self.new_pg_upmap_items = r.value()?;
-        self.old_pg_upmap_items = r.value()?;
-        self.new_removed_snaps = r.value()?;
-        self.new_purged_snaps = r.value()?;
-        self.new_last_up_change = some_time(r)?;
-        self.new_last_in_change = some_time(r)?;
-        if version >= VERSION {
-            self.new_pg_upmap_primaries = r.value()?;
-            self.old_pg_upmap_primaries = r.value()?;
-        }
-        Ok(())
+fn decode_client_section(inc: &mut Incremental, r: &mut Reader<'_>, version: u8) -> Result<()> {
+    too_old(r, "incremental client section", version, VERSION_OLDEST)?;
+    inc.fsid = r.value()?;
+    inc.epoch = r.value()?;
+    inc.modified = r.value()?;
+    inc.new_pool_max = Some(r.value()?).filter(|max: &PoolId| max.0 >= 0);
+    let flags = r.i32("new_flags")?;
+    inc.new_flags = (flags >= 0).then_some(OsdMapFlags(flags as u32));
+    inc.fullmap = Some(r.value()?).filter(|map: &Bytes| !map.is_empty());
+    inc.crush = decode_crush(r)?.map(Arc::new);
+    inc.new_max_osd = Some(r.i32("new_max_osd")?).filter(|max| *max >= 0);
+    inc.new_pools = r.value()?;
+    inc.new_pool_names = r.value()?;
+    inc.old_pools = r.value()?;
+    inc.new_up_client = r.value()?;
+    inc.new_state = r.value()?;
+    inc.new_weight = r.value()?;
+    inc.new_pg_temp = r.value()?;
+    inc.new_primary_temp = r.value()?;
+    inc.new_primary_affinity = r.value()?;
+    inc.new_erasure_code_profiles = r.value()?;
+    inc.old_erasure_code_profiles = r.value()?;
+    inc.new_pg_upmap = r.value()?;
+    inc.old_pg_upmap = r.value()?;
+    inc.new_pg_upmap_items = r.value()?;
+    inc.old_pg_upmap_items = r.value()?;
+    inc.new_removed_snaps = r.value()?;
+    inc.new_purged_snaps = r.value()?;
+    inc.new_last_up_change = some_time(r)?;
+    inc.new_last_in_change = some_time(r)?;
+    if version >= VERSION {
+        inc.new_pg_upmap_primaries = r.value()?;
+        inc.old_pg_upmap_primaries = r.value()?;
     }
+    Ok(())
+}
 
-    fn decode_osd_section(&mut self, r: &mut Reader<'_>, version: u8) -> Result<()> {
-        too_old(r, "incremental OSD section", version, OSD_VERSION_OLDEST)?;
-        self.new_heartbeat_back_up = r.value()?;
-        self.new_up_thru = r.value()?;
-        self.new_last_clean_interval = r.value()?;
-        self.new_lost = r.value()?;
-        self.new_blocklist = decode_blocklist(r)?;
-        self.old_blocklist = r.value()?;
-        self.new_up_cluster = r.value()?;
-        self.cluster_snapshot = r.value()?;
-        self.new_uuid = r.value()?;
-        self.new_xinfo = r.value()?;
-        self.new_heartbeat_front_up = r.value()?;
-        self.encode_features = r.u64("encode features")?;
-        self.new_nearfull_ratio = some_ratio(r)?;
-        self.new_full_ratio = some_ratio(r)?;
-        self.new_backfillfull_ratio = some_ratio(r)?;
-        self.new_require_min_compat_client = some_release(r.value()?);
-        self.new_require_osd_release = some_release(r.value()?);
-        self.new_crush_node_flags = decode_node_flags(r)?;
-        self.decode_newer_osd_section(r, version)
-    }
+fn decode_osd_section(inc: &mut Incremental, r: &mut Reader<'_>, version: u8) -> Result<()> {
+    too_old(r, "incremental OSD section", version, OSD_VERSION_OLDEST)?;
+    inc.new_heartbeat_back_up = r.value()?;
+    inc.new_up_thru = r.value()?;
+    inc.new_last_clean_interval = r.value()?;
+    inc.new_lost = r.value()?;
+    inc.new_blocklist = decode_blocklist(r)?;
+    inc.old_blocklist = r.value()?;
+    inc.new_up_cluster = r.value()?;
+    inc.cluster_snapshot = r.value()?;
+    inc.new_uuid = r.value()?;
+    inc.new_xinfo = r.value()?;
+    inc.new_heartbeat_front_up = r.value()?;
+    inc.encode_features = r.u64("encode features")?;
+    inc.new_nearfull_ratio = some_ratio(r)?;
+    inc.new_full_ratio = some_ratio(r)?;
+    inc.new_backfillfull_ratio = some_ratio(r)?;
+    inc.new_require_min_compat_client = some_release(r.value()?);
+    inc.new_require_osd_release = some_release(r.value()?);
+    inc.new_crush_node_flags = decode_node_flags(r)?;
+    decode_newer_osd_section(inc, r, version)
+}
 
-    fn decode_newer_osd_section(&mut self, r: &mut Reader<'_>, version: u8) -> Result<()> {
-        if version >= OSD_VERSION {
-            self.new_device_class_flags = decode_node_flags(r)?;
-        }
-        if version >= OSD_VERSION_STRETCH {
-            let change = r.bool("change of stretch mode")?;
-            let stretch: StretchMode = r.value()?;
-            let enabled = r.bool("stretch mode")?;
-            self.new_stretch = change.then_some(StretchMode { enabled, ..stretch });
-        }
-        if version >= OSD_VERSION_RANGE_BLOCKLIST {
-            self.new_range_blocklist = decode_blocklist(r)?;
-            self.old_range_blocklist = r.value()?;
-        }
-        if version >= OSD_VERSION_CRIMSON {
-            let at = *r;
-            self.new_allow_crimson = match r.u8("allow crimson")? {
-                0 => None,
-                1 => Some(true),
-                2 => Some(false),
-                other => return Err(at.invalid("allow crimson", other.into())),
-            };
-        }
-        Ok(())
+fn decode_newer_osd_section(inc: &mut Incremental, r: &mut Reader<'_>, version: u8) -> Result<()> {
+    if version >= OSD_VERSION {
+        inc.new_device_class_flags = decode_node_flags(r)?;
     }
+    if version >= OSD_VERSION_STRETCH {
+        let change = r.bool("change of stretch mode")?;
+        let stretch: StretchMode = r.value()?;
+        let enabled = r.bool("stretch mode")?;
+        inc.new_stretch = change.then_some(StretchMode { enabled, ..stretch });
+    }
+    if version >= OSD_VERSION_RANGE_BLOCKLIST {
+        inc.new_range_blocklist = decode_blocklist(r)?;
+        inc.old_range_blocklist = r.value()?;
+    }
+    if version >= OSD_VERSION_CRIMSON {
+        let at = *r;
+        inc.new_allow_crimson = match r.u8("allow crimson")? {
+            0 => None,
+            1 => Some(true),
+            2 => Some(false),
+            other => return Err(at.invalid("allow crimson", other.into())),
+        };
+    }
+    Ok(())
 }
 
 fn some_time(r: &mut Reader<'_>) -> Result<Option<UTime>> {

@@ -3,7 +3,7 @@
 use super::{Blocklist, OsdInfo, OsdState, OsdXinfo, StretchMode};
 use crate::checksum::{SEED, crc32c};
 use crate::{Pool, Release};
-use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer, encode_to_bytes};
+use codec::{Decode, DecodeErrorKind, Encode, EncodeFor, Reader, Result, Writer, encode_to_bytes};
 use crush::CrushMap;
 use std::collections::BTreeMap;
 use types::{EntityAddr, Epoch, PoolId, UTime, features};
@@ -46,7 +46,7 @@ pub(super) fn checksum_around(encoded: &[u8], at: usize) -> u32 {
 }
 
 pub(super) fn encode_crush(w: &mut Writer, crush: &CrushMap, features: u64) {
-    w.sized(|w| crush.encode(w, features));
+    w.sized(|w| crush.encode_for(w, features));
 }
 
 pub(super) fn decode_crush(r: &mut Reader<'_>) -> Result<Option<CrushMap>> {

@@ -4,6 +4,7 @@
 //! that are down gives *up*, and primary affinity selects its primary; a temporary mapping, set while data
 //! moves, overrides the result as *acting*.
 
+use super::raw_table::choose;
 use super::{OsdMap, RawTable, WEIGHT_IN};
 use crate::{Pool, PoolFlags};
 use crush::Workspace;
@@ -114,26 +115,6 @@ pub fn exchange(map: &OsdMap, items: &[(OsdId, OsdId)], raw: &mut [OsdId]) {
 
 fn devices(table: &RawTable, pg: PgId) -> Vec<OsdId> {
     table.devices(pg).iter().copied().map(OsdId).collect()
-}
-
-/// CRUSH's result for a placement group.
-pub(super) fn choose(
-    map: &OsdMap,
-    weights: &[u32],
-    pool: &Pool,
-    pg: PgId,
-    workspace: &mut Workspace,
-    devices: &mut Vec<i32>,
-) {
-    map.crush.do_rule_into(
-        workspace,
-        pool.crush_rule.into(),
-        pool.placement_seed(pg),
-        pool.size.into(),
-        weights,
-        map.crush.choose_args_for(pg.pool.0),
-        devices,
-    );
 }
 
 impl Placement<'_> {

@@ -8,11 +8,9 @@
 //! [`crush::CrushMap::do_rule`].
 //!
 //! Memory: four bytes per copy and two per group. The table covers neither upmaps nor the up state of OSDs;
-//! see [`OsdMap::look_up`].
-//! [`OsdMap::look_up`] for those.
+//! [`OsdMap::look_up`] adds them.
 
 use super::OsdMap;
-use super::placement::choose;
 use crate::{Pool, PoolFlags};
 use crush::weight::WEIGHT_ONE;
 use crush::{CrushMap, ITEM_NONE, Workspace};
@@ -55,6 +53,26 @@ struct Shift {
     lowered: Vec<bool>,
     has_lowered: bool,
     has_raised: bool,
+}
+
+/// CRUSH's result for a placement group.
+pub(super) fn choose(
+    map: &OsdMap,
+    weights: &[u32],
+    pool: &Pool,
+    pg: PgId,
+    workspace: &mut Workspace,
+    devices: &mut Vec<i32>,
+) {
+    map.crush.do_rule_into(
+        workspace,
+        pool.crush_rule.into(),
+        pool.placement_seed(pg),
+        pool.size.into(),
+        weights,
+        map.crush.choose_args_for(pg.pool.0),
+        devices,
+    );
 }
 
 impl RawTable {

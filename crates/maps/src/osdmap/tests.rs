@@ -2,10 +2,16 @@
 
 use super::parts::checksum_around;
 use super::*;
+use crate::{Pool, Release, SnapIntervals};
 use bytes::Bytes;
 use codec::{decode_all, encode_to_bytes};
+use crush::CrushMap;
 use proptest::prelude::*;
-use types::{AddrType, SnapId, features::SUPPORTED};
+use std::sync::Arc;
+use types::{
+    AddrType, EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId, SnapId, UTime, Uuid,
+    features::SUPPORTED,
+};
 
 fn pg(seed: u32) -> PgId {
     PgId { pool: PoolId(1), seed }

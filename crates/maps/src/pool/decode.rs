@@ -18,136 +18,133 @@ impl Decode for Pool {
                 return Err(r.error("pool", kind));
             }
             let mut pool = Pool::default();
-            pool.decode_base(r)?;
-            pool.decode_tiering(r)?;
-            pool.decode_since_hammer(r, version)?;
-            pool.decode_since_luminous(r, version)?;
-            pool.decode_newest(r, version)?;
+            decode_base(&mut pool, r)?;
+            decode_tiering(&mut pool, r)?;
+            decode_since_hammer(&mut pool, r, version)?;
+            decode_since_luminous(&mut pool, r, version)?;
+            decode_newest(&mut pool, r, version)?;
             Ok(pool)
         })
     }
 }
 
-impl Pool {
-    fn decode_base(&mut self, r: &mut Reader<'_>) -> Result<()> {
-        let at = *r;
-        let kind = r.u8("pool type")?;
-        self.kind =
-            PoolType::from_number(kind).ok_or_else(|| at.invalid("pool type", kind.into()))?;
-        self.size = r.u8("size")?;
-        self.crush_rule = r.u8("crush rule")?;
-        self.object_hash = r.u8("object hash")?;
-        self.pg_num = r.u32("pg_num")?;
-        self.pgp_num = r.u32("pgp_num")?;
-        r.skip("localized pg_num", 8)?;
-        self.last_change = r.value()?;
-        self.snap_seq = r.value()?;
-        self.snap_epoch = r.value()?;
-        self.snaps = r.value()?;
-        self.removed_snaps = r.value()?;
-        self.auid = r.u64("auid")?;
-        self.flags = r.value()?;
-        self.infer_snap_mode();
-        r.skip("crash replay interval", 4)?;
-        self.min_size = r.u8("min_size")?;
-        self.quota_max_bytes = r.u64("quota_max_bytes")?;
-        self.quota_max_objects = r.u64("quota_max_objects")?;
-        Ok(())
-    }
+fn decode_base(pool: &mut Pool, r: &mut Reader<'_>) -> Result<()> {
+    let at = *r;
+    let kind = r.u8("pool type")?;
+    pool.kind = PoolType::from_number(kind).ok_or_else(|| at.invalid("pool type", kind.into()))?;
+    pool.size = r.u8("size")?;
+    pool.crush_rule = r.u8("crush rule")?;
+    pool.object_hash = r.u8("object hash")?;
+    pool.pg_num = r.u32("pg_num")?;
+    pool.pgp_num = r.u32("pgp_num")?;
+    r.skip("localized pg_num", 8)?;
+    pool.last_change = r.value()?;
+    pool.snap_seq = r.value()?;
+    pool.snap_epoch = r.value()?;
+    pool.snaps = r.value()?;
+    pool.removed_snaps = r.value()?;
+    pool.auid = r.u64("auid")?;
+    pool.flags = r.value()?;
+    infer_snap_mode(pool);
+    r.skip("crash replay interval", 4)?;
+    pool.min_size = r.u8("min_size")?;
+    pool.quota_max_bytes = r.u64("quota_max_bytes")?;
+    pool.quota_max_objects = r.u64("quota_max_objects")?;
+    Ok(())
+}
 
-    /// For pools from before the two flags existed, the contents tell the mode.
-    fn infer_snap_mode(&mut self) {
-        let modes = PoolFlags::SELFMANAGED_SNAPS | PoolFlags::POOL_SNAPS;
-        if self.snap_seq.0 > 0 && !self.flags.intersects(modes) {
-            let pool_snaps = self.removed_snaps.is_empty();
-            self.flags.set(PoolFlags::POOL_SNAPS, pool_snaps);
-            self.flags.set(PoolFlags::SELFMANAGED_SNAPS, !pool_snaps);
-        }
+/// For pools from before the two flags existed, the contents tell the mode.
+fn infer_snap_mode(pool: &mut Pool) {
+    let modes = PoolFlags::SELFMANAGED_SNAPS | PoolFlags::POOL_SNAPS;
+    if pool.snap_seq.0 > 0 && !pool.flags.intersects(modes) {
+        let pool_snaps = pool.removed_snaps.is_empty();
+        pool.flags.set(PoolFlags::POOL_SNAPS, pool_snaps);
+        pool.flags.set(PoolFlags::SELFMANAGED_SNAPS, !pool_snaps);
     }
+}
 
-    fn decode_tiering(&mut self, r: &mut Reader<'_>) -> Result<()> {
-        self.tiers = r.value()?;
-        self.tier_of = decode_tier(r)?;
-        self.cache_mode = CacheMode(r.u8("cache mode")?);
-        self.read_tier = decode_tier(r)?;
-        self.write_tier = decode_tier(r)?;
-        self.properties = r.value()?;
-        self.hit_set_params = r.value()?;
-        self.hit_set_period = r.u32("hit_set_period")?;
-        self.hit_set_count = r.u32("hit_set_count")?;
-        self.stripe_width = r.u32("stripe_width")?;
-        self.target_max_bytes = r.u64("target_max_bytes")?;
-        self.target_max_objects = r.u64("target_max_objects")?;
-        self.cache_target_dirty_ratio_micro = r.u32("cache_target_dirty_ratio")?;
-        self.cache_target_full_ratio_micro = r.u32("cache_target_full_ratio")?;
-        self.cache_min_flush_age = r.u32("cache_min_flush_age")?;
-        self.cache_min_evict_age = r.u32("cache_min_evict_age")?;
-        Ok(())
-    }
+fn decode_tiering(pool: &mut Pool, r: &mut Reader<'_>) -> Result<()> {
+    pool.tiers = r.value()?;
+    pool.tier_of = decode_tier(r)?;
+    pool.cache_mode = CacheMode(r.u8("cache mode")?);
+    pool.read_tier = decode_tier(r)?;
+    pool.write_tier = decode_tier(r)?;
+    pool.properties = r.value()?;
+    pool.hit_set_params = r.value()?;
+    pool.hit_set_period = r.u32("hit_set_period")?;
+    pool.hit_set_count = r.u32("hit_set_count")?;
+    pool.stripe_width = r.u32("stripe_width")?;
+    pool.target_max_bytes = r.u64("target_max_bytes")?;
+    pool.target_max_objects = r.u64("target_max_objects")?;
+    pool.cache_target_dirty_ratio_micro = r.u32("cache_target_dirty_ratio")?;
+    pool.cache_target_full_ratio_micro = r.u32("cache_target_full_ratio")?;
+    pool.cache_min_flush_age = r.u32("cache_min_flush_age")?;
+    pool.cache_min_evict_age = r.u32("cache_min_evict_age")?;
+    Ok(())
+}
 
-    fn decode_since_hammer(&mut self, r: &mut Reader<'_>, version: u8) -> Result<()> {
-        self.erasure_code_profile = r.value()?;
-        self.last_force_op_resend_preluminous = r.value()?;
-        self.min_read_recency_for_promote = r.u32("min_read_recency_for_promote")?;
-        self.expected_num_objects = r.u64("expected_num_objects")?;
-        self.cache_target_dirty_high_ratio_micro = r.u32("cache_target_dirty_high_ratio")?;
-        self.min_write_recency_for_promote = r.u32("min_write_recency_for_promote")?;
-        self.use_gmt_hitset = r.bool("use_gmt_hitset")?;
-        if version >= 22 {
-            self.fast_read = r.bool("fast_read")?;
-        }
-        self.hit_set_search_last_n = 1;
-        if version >= 23 {
-            self.hit_set_grade_decay_rate = r.u32("hit_set_grade_decay_rate")?;
-            self.hit_set_search_last_n = r.u32("hit_set_search_last_n")?;
-        }
-        if version >= 24 {
-            self.options = r.value()?;
-        }
-        Ok(())
+fn decode_since_hammer(pool: &mut Pool, r: &mut Reader<'_>, version: u8) -> Result<()> {
+    pool.erasure_code_profile = r.value()?;
+    pool.last_force_op_resend_preluminous = r.value()?;
+    pool.min_read_recency_for_promote = r.u32("min_read_recency_for_promote")?;
+    pool.expected_num_objects = r.u64("expected_num_objects")?;
+    pool.cache_target_dirty_high_ratio_micro = r.u32("cache_target_dirty_high_ratio")?;
+    pool.min_write_recency_for_promote = r.u32("min_write_recency_for_promote")?;
+    pool.use_gmt_hitset = r.bool("use_gmt_hitset")?;
+    if version >= 22 {
+        pool.fast_read = r.bool("fast_read")?;
     }
+    pool.hit_set_search_last_n = 1;
+    if version >= 23 {
+        pool.hit_set_grade_decay_rate = r.u32("hit_set_grade_decay_rate")?;
+        pool.hit_set_search_last_n = r.u32("hit_set_search_last_n")?;
+    }
+    if version >= 24 {
+        pool.options = r.value()?;
+    }
+    Ok(())
+}
 
-    fn decode_since_luminous(&mut self, r: &mut Reader<'_>, version: u8) -> Result<()> {
-        self.last_force_op_resend_prenautilus =
-            if version >= 25 { r.value()? } else { self.last_force_op_resend_preluminous };
-        if version >= 26 {
-            self.application_metadata = r.value()?;
-        }
-        if version >= 27 {
-            self.create_time = r.value()?;
-        }
-        if version < 28 {
-            self.pg_num_target = self.pg_num;
-            self.pgp_num_target = self.pgp_num;
-            self.pg_num_pending = self.pg_num;
-            self.last_force_op_resend = self.last_force_op_resend_prenautilus;
-            self.pg_autoscale_mode = AutoscaleMode::WARN;
-            return Ok(());
-        }
-        self.pg_num_target = r.u32("pg_num_target")?;
-        self.pgp_num_target = r.u32("pgp_num_target")?;
-        self.pg_num_pending = r.u32("pg_num_pending")?;
-        r.skip("epochs of the last merge", 8)?;
-        self.last_force_op_resend = r.value()?;
-        self.pg_autoscale_mode = AutoscaleMode(r.u8("pg_autoscale_mode")?);
-        if version >= 29 {
-            self.last_pg_merge_meta = r.value()?;
-        }
-        Ok(())
+fn decode_since_luminous(pool: &mut Pool, r: &mut Reader<'_>, version: u8) -> Result<()> {
+    pool.last_force_op_resend_prenautilus =
+        if version >= 25 { r.value()? } else { pool.last_force_op_resend_preluminous };
+    if version >= 26 {
+        pool.application_metadata = r.value()?;
     }
+    if version >= 27 {
+        pool.create_time = r.value()?;
+    }
+    if version < 28 {
+        pool.pg_num_target = pool.pg_num;
+        pool.pgp_num_target = pool.pgp_num;
+        pool.pg_num_pending = pool.pg_num;
+        pool.last_force_op_resend = pool.last_force_op_resend_prenautilus;
+        pool.pg_autoscale_mode = AutoscaleMode::WARN;
+        return Ok(());
+    }
+    pool.pg_num_target = r.u32("pg_num_target")?;
+    pool.pgp_num_target = r.u32("pgp_num_target")?;
+    pool.pg_num_pending = r.u32("pg_num_pending")?;
+    r.skip("epochs of the last merge", 8)?;
+    pool.last_force_op_resend = r.value()?;
+    pool.pg_autoscale_mode = AutoscaleMode(r.u8("pg_autoscale_mode")?);
+    if version >= 29 {
+        pool.last_pg_merge_meta = r.value()?;
+    }
+    Ok(())
+}
 
-    fn decode_newest(&mut self, r: &mut Reader<'_>, version: u8) -> Result<()> {
-        if version == 30 || version >= 31 && r.bool("peering crush data")? {
-            let rule = decode_peering_crush(r)?;
-            self.peering_crush = (rule.bucket_count != 0).then_some(rule);
-        }
-        if version >= 32 {
-            for word in &mut self.nonprimary_shards {
-                *word = decode_varint(r)?;
-            }
-        }
-        Ok(())
+fn decode_newest(pool: &mut Pool, r: &mut Reader<'_>, version: u8) -> Result<()> {
+    if version == 30 || version >= 31 && r.bool("peering crush data")? {
+        let rule = decode_peering_crush(r)?;
+        pool.peering_crush = (rule.bucket_count != 0).then_some(rule);
     }
+    if version >= 32 {
+        for word in &mut pool.nonprimary_shards {
+            *word = decode_varint(r)?;
+        }
+    }
+    Ok(())
 }
 
 fn decode_peering_crush(r: &mut Reader<'_>) -> Result<PeeringCrush> {

@@ -1,7 +1,7 @@
 //! Encoding of the pool, for peers since Nautilus.
 
 use super::{HitSetParams, MergeMeta, Pool, PoolSnap};
-use codec::{Encode, Writer};
+use codec::{Encode, EncodeFor, Writer};
 use types::{Epoch, PoolId, features};
 
 /// Newest version that is decoded and encoded.
@@ -10,9 +10,8 @@ const VERSION_STRETCH: u8 = 30;
 const VERSION_NAUTILUS: u8 = 29;
 const COMPAT: u8 = 5;
 
-impl Pool {
-    /// Encoding for a peer with `features`.
-    pub fn encode_for(&self, w: &mut Writer, features: u64) {
+impl EncodeFor for Pool {
+    fn encode_for(&self, w: &mut Writer, features: u64) {
         let version = if features::has(features, features::SERVER_TENTACLE) {
             VERSION
         } else if self.peering_crush.is_some() {
@@ -21,91 +20,91 @@ impl Pool {
             VERSION_NAUTILUS
         };
         w.versioned(version, COMPAT, |w| {
-            self.encode_base(w);
-            self.encode_tiering(w);
-            self.encode_later(w);
-            self.encode_newest(w, version);
+            encode_base(self, w);
+            encode_tiering(self, w);
+            encode_later(self, w);
+            encode_newest(self, w, version);
         });
     }
+}
 
-    fn encode_base(&self, w: &mut Writer) {
-        w.u8(self.kind.number());
-        w.u8(self.size);
-        w.u8(self.crush_rule);
-        w.u8(self.object_hash);
-        w.u32(self.pg_num);
-        w.u32(self.pgp_num);
-        w.zeros(8); // once the numbers of localized placement groups
-        w.value(&self.last_change);
-        w.value(&self.snap_seq);
-        w.value(&self.snap_epoch);
-        w.value(&self.snaps);
-        w.value(&self.removed_snaps);
-        w.u64(self.auid);
-        w.value(&self.flags);
-        w.u32(0); // once the interval of crash replay
-        w.u8(self.min_size);
-        w.u64(self.quota_max_bytes);
-        w.u64(self.quota_max_objects);
+fn encode_base(pool: &Pool, w: &mut Writer) {
+    w.u8(pool.kind.number());
+    w.u8(pool.size);
+    w.u8(pool.crush_rule);
+    w.u8(pool.object_hash);
+    w.u32(pool.pg_num);
+    w.u32(pool.pgp_num);
+    w.zeros(8); // once the numbers of localized placement groups
+    w.value(&pool.last_change);
+    w.value(&pool.snap_seq);
+    w.value(&pool.snap_epoch);
+    w.value(&pool.snaps);
+    w.value(&pool.removed_snaps);
+    w.u64(pool.auid);
+    w.value(&pool.flags);
+    w.u32(0); // once the interval of crash replay
+    w.u8(pool.min_size);
+    w.u64(pool.quota_max_bytes);
+    w.u64(pool.quota_max_objects);
+}
+
+fn encode_tiering(pool: &Pool, w: &mut Writer) {
+    w.value(&pool.tiers);
+    encode_tier(w, pool.tier_of);
+    w.u8(pool.cache_mode.0);
+    encode_tier(w, pool.read_tier);
+    encode_tier(w, pool.write_tier);
+    w.value(&pool.properties);
+    w.value(&pool.hit_set_params);
+    w.u32(pool.hit_set_period);
+    w.u32(pool.hit_set_count);
+    w.u32(pool.stripe_width);
+    w.u64(pool.target_max_bytes);
+    w.u64(pool.target_max_objects);
+    w.u32(pool.cache_target_dirty_ratio_micro);
+    w.u32(pool.cache_target_full_ratio_micro);
+    w.u32(pool.cache_min_flush_age);
+    w.u32(pool.cache_min_evict_age);
+}
+
+fn encode_later(pool: &Pool, w: &mut Writer) {
+    w.value(&pool.erasure_code_profile);
+    w.value(&pool.last_force_op_resend_preluminous);
+    w.u32(pool.min_read_recency_for_promote);
+    w.u64(pool.expected_num_objects);
+    w.u32(pool.cache_target_dirty_high_ratio_micro);
+    w.u32(pool.min_write_recency_for_promote);
+    w.bool(pool.use_gmt_hitset);
+    w.bool(pool.fast_read);
+    w.u32(pool.hit_set_grade_decay_rate);
+    w.u32(pool.hit_set_search_last_n);
+    w.value(&pool.options);
+    w.value(&pool.last_force_op_resend_prenautilus);
+    w.value(&pool.application_metadata);
+    w.value(&pool.create_time);
+    w.u32(pool.pg_num_target);
+    w.u32(pool.pgp_num_target);
+    w.u32(pool.pg_num_pending);
+    w.value(&Epoch(0)); // where 14.1 had two epochs of the last merge
+    w.value(&Epoch(0));
+    w.value(&pool.last_force_op_resend);
+    w.u8(pool.pg_autoscale_mode.0);
+    w.value(&pool.last_pg_merge_meta);
+}
+
+fn encode_newest(pool: &Pool, w: &mut Writer, version: u8) {
+    if version > VERSION_STRETCH {
+        w.bool(pool.peering_crush.is_some());
     }
-
-    fn encode_tiering(&self, w: &mut Writer) {
-        w.value(&self.tiers);
-        encode_tier(w, self.tier_of);
-        w.u8(self.cache_mode.0);
-        encode_tier(w, self.read_tier);
-        encode_tier(w, self.write_tier);
-        w.value(&self.properties);
-        w.value(&self.hit_set_params);
-        w.u32(self.hit_set_period);
-        w.u32(self.hit_set_count);
-        w.u32(self.stripe_width);
-        w.u64(self.target_max_bytes);
-        w.u64(self.target_max_objects);
-        w.u32(self.cache_target_dirty_ratio_micro);
-        w.u32(self.cache_target_full_ratio_micro);
-        w.u32(self.cache_min_flush_age);
-        w.u32(self.cache_min_evict_age);
+    if let Some(rule) = &pool.peering_crush {
+        w.u32(rule.bucket_count);
+        w.u32(rule.bucket_target);
+        w.u32(rule.bucket_barrier);
+        w.i32(rule.mandatory_member);
     }
-
-    fn encode_later(&self, w: &mut Writer) {
-        w.value(&self.erasure_code_profile);
-        w.value(&self.last_force_op_resend_preluminous);
-        w.u32(self.min_read_recency_for_promote);
-        w.u64(self.expected_num_objects);
-        w.u32(self.cache_target_dirty_high_ratio_micro);
-        w.u32(self.min_write_recency_for_promote);
-        w.bool(self.use_gmt_hitset);
-        w.bool(self.fast_read);
-        w.u32(self.hit_set_grade_decay_rate);
-        w.u32(self.hit_set_search_last_n);
-        w.value(&self.options);
-        w.value(&self.last_force_op_resend_prenautilus);
-        w.value(&self.application_metadata);
-        w.value(&self.create_time);
-        w.u32(self.pg_num_target);
-        w.u32(self.pgp_num_target);
-        w.u32(self.pg_num_pending);
-        w.value(&Epoch(0)); // where 14.1 had two epochs of the last merge
-        w.value(&Epoch(0));
-        w.value(&self.last_force_op_resend);
-        w.u8(self.pg_autoscale_mode.0);
-        w.value(&self.last_pg_merge_meta);
-    }
-
-    fn encode_newest(&self, w: &mut Writer, version: u8) {
-        if version > VERSION_STRETCH {
-            w.bool(self.peering_crush.is_some());
-        }
-        if let Some(rule) = &self.peering_crush {
-            w.u32(rule.bucket_count);
-            w.u32(rule.bucket_target);
-            w.u32(rule.bucket_barrier);
-            w.i32(rule.mandatory_member);
-        }
-        if version >= 32 {
-            self.nonprimary_shards.iter().for_each(|word| encode_varint(w, *word));
-        }
+    if version >= 32 {
+        pool.nonprimary_shards.iter().for_each(|word| encode_varint(w, *word));
     }
 }
 

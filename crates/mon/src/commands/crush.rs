@@ -276,11 +276,11 @@ mod tests {
     use super::super::testing::{add_pool, run, state, text};
     use super::*;
     use bytes::Bytes;
-    use codec::Writer;
+    use codec::{EncodeFor, Writer};
 
     fn encoded(crush: &CrushMap) -> Bytes {
         let mut writer = Writer::new();
-        crush.encode(&mut writer, types::features::SUPPORTED);
+        crush.encode_for(&mut writer, types::features::SUPPORTED);
         writer.into_bytes()
     }
 

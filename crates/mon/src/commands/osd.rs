@@ -6,6 +6,7 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::tree::{self, Selection};
 use crate::dump::{addrs, osdmap};
 use crate::table::{Table, since};
+use codec::EncodeFor;
 use maps::{OsdMap, OsdMapFlags, OsdState};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -244,7 +245,7 @@ fn getmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn getcrushmap(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let map = map_asked(context)?;
     let mut w = codec::Writer::new();
-    map.crush.encode(&mut w, types::features::SUPPORTED);
+    map.crush.encode_for(&mut w, types::features::SUPPORTED);
     Ok(Answer::output(w.into_bytes()).saying(map.crush_version.to_string()))
 }
 

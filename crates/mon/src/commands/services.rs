@@ -1,7 +1,7 @@
 //! `service`: daemons outside of the cluster that have registered themselves.
 
 use crate::command::{Answer, Command, Context, Refusal, command};
-use crate::services::{Registered, ServiceMap};
+use crate::service_map::{Registered, ServiceMap};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

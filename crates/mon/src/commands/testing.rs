@@ -3,7 +3,7 @@
 use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
-use crate::overview::Overview;
+use crate::live::testing::Overview;
 use crate::state::State;
 use crate::statistics::Statistics;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub(super) fn run_as(
     let (overview, stats) = (Overview::default(), Statistics::default());
     let mut context = Context {
         state,
-        live: overview.live_without_sessions(&stats),
+        live: overview.live(&stats),
         registry: &registry,
         now,
         caller,

@@ -45,7 +45,7 @@ fn name(crush: &CrushMap, id: i32) -> String {
 /// `osd crush tree`
 pub fn crush_json(crush: &CrushMap, shadows: bool) -> Value {
     let view = TreeView { shadows, ..TreeView::default() };
-    let nodes = crush.tree(&view, |_| true).into_iter().map(|item| {
+    let nodes = view.items(crush, |_| true).into_iter().map(|item| {
         let mut node = item_fields(crush, &item);
         add_children(&mut node, &item);
         Value::Object(node)
@@ -57,7 +57,7 @@ pub fn crush_json(crush: &CrushMap, shadows: bool) -> Value {
 pub fn crush_plain(crush: &CrushMap, shadows: bool) -> String {
     let mut table = Table::new(&[">ID", ">CLASS", "^WEIGHT", "TYPE NAME"]);
     let view = TreeView { shadows, ..TreeView::default() };
-    for item in crush.tree(&view, |_| true) {
+    for item in view.items(crush, |_| true) {
         table.row(leading_cells(crush, &item).into_iter().chain([type_and_name(crush, &item)]));
     }
     table.to_string()
@@ -119,7 +119,7 @@ pub struct Selection<'a> {
 impl Selection<'_> {
     fn items(&self, map: &OsdMap) -> Vec<TreeItem> {
         let view = TreeView { root: self.root, shadows: false, hide_empty: self.hide_empty };
-        map.crush.tree(&view, |device| (self.shows)(OsdId(device)))
+        view.items(&map.crush, |device| (self.shows)(OsdId(device)))
     }
 
     fn strays(&self, map: &OsdMap) -> Vec<TreeItem> {

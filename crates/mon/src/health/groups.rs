@@ -216,7 +216,7 @@ fn check_objects(health: &mut Health, view: &View<'_>, totals: &Totals) {
 mod tests {
     use super::*;
     use crate::health::health;
-    use crate::overview::Overview;
+    use crate::live::testing::Overview;
     use crate::state::State;
     use crush::{CrushMap, Location, RuleKind, SimpleRule};
     use maps::{Osd, OsdState, Pool, PoolType, WEIGHT_IN};
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn look(state: &State, stats: &Statistics, now: Time) -> Health {
-        health(&View { state, live: Overview::default().live_without_sessions(stats), now })
+        health(&View { state, live: Overview::default().live(stats), now })
     }
 
     #[test]

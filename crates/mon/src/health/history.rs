@@ -51,7 +51,7 @@ fn unreported(map: &OsdMap, pool: PoolId, groups: &[PgId]) -> String {
 mod tests {
     use super::*;
     use crate::health::health;
-    use crate::overview::Overview;
+    use crate::live::testing::Overview;
     use crate::state::State;
     use crate::statistics::Statistics;
     use bytes::Bytes;
@@ -78,8 +78,7 @@ mod tests {
             stats.record(Time(1), map, report);
             let check = |state: &State| {
                 let overview = Overview::default();
-                let view =
-                    View { state, live: overview.live_without_sessions(&stats), now: Time(1) };
+                let view = View { state, live: overview.live(&stats), now: Time(1) };
                 health(&view).checks.get("OSDMAP_HISTORY").map(|check| check.details.join("\n"))
             };
             let mut state = State::default();

@@ -314,7 +314,7 @@ fn check_ratios(health: &mut Health, map: &OsdMap) {
 #[cfg(test)]
 mod tests {
     use crate::health::{View, health};
-    use crate::overview::Overview;
+    use crate::live::testing::Overview;
     use crate::state::State;
     use crate::statistics::Statistics;
     use engine::Time;
@@ -337,8 +337,7 @@ mod tests {
         let mut overview = Overview::default();
         overview.osds.kept_down = vec![types::OsdId(1)];
         let (stats, now) = (&Statistics::default(), Time(0) + Duration::from_secs(1));
-        let health =
-            health(&View { state: &state, live: overview.live_without_sessions(stats), now });
+        let health = health(&View { state: &state, live: overview.live(stats), now });
         for name in [
             "OSD_FULL",
             "OSD_BACKFILLFULL",

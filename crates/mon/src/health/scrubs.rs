@@ -91,7 +91,7 @@ fn interval(view: &View<'_>, pool: &Pool, kind: &Kind) -> Duration {
 mod tests {
     use super::*;
     use crate::health::health;
-    use crate::overview::Overview;
+    use crate::live::testing::Overview;
     use crate::state::State;
     use crate::statistics::Statistics;
     use engine::Time;
@@ -124,7 +124,7 @@ mod tests {
         let late = |state: &State, days: u64| {
             let now = Time(at(days).as_nanos());
             let overview = Overview::default();
-            let view = View { state, live: overview.live_without_sessions(&stats), now };
+            let view = View { state, live: overview.live(&stats), now };
             let checks = health(&view).checks;
             let summary = |name| checks.get(name).map(|check| check.summary.clone());
             (summary("PG_NOT_SCRUBBED"), summary("PG_NOT_DEEP_SCRUBBED"))

@@ -1,31 +1,60 @@
-//! Authentication of connecting peers.
+//! Authentication of connecting peers, and of this monitor to the one that leads.
 //!
 //! A first payload of mode "monitor" starts the exchange in which a client proves its key; one of mode
 //! "authorizer" presents a ticket for the manager, which this process stands in for.
+//!
+//! All monitors have the rotating secrets of their own service, so a monitor seals a ticket for itself. No
+//! other entity can have a ticket in the name of a monitor.
 
-use super::{AuthMode, Monitor};
+use super::{AuthMode, Monitor, Settings};
 use crate::job::Job;
 use crate::sessions::Caps;
 use auth::{
-    AuthorizeHandler, AuthorizeStep, Authorizer, CONNECTION_SECRET_LENGTH, CephxServer,
-    MonAuthRequest, NoneAuthorizer, RotatingSecrets, ServerContext,
+    AcceptFailure, Acceptance, Accepted, Acceptor, Authorizer, CephxServer, Connector, Identity,
+    METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE, MonAuthRequest, Presentation,
+    RotatingSecrets, ServerContext, Towards, connection_secret_length,
 };
 use bytes::Bytes;
 use codec::Reader;
-use engine::{AuthRequest, AuthVerdict, ConnId, Time};
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Time};
 use std::time::Duration;
 use types::{EntityName, EntityType, Errno};
 
-/// `CEPH_AUTH_*`
-pub(super) const METHOD_NONE: u32 = 1;
-pub(super) const METHOD_CEPHX: u32 = 2;
-/// `CEPH_CON_MODE_*`
-pub(super) const MODE_CRC: u32 = 1;
-pub(super) const MODE_SECURE: u32 = 2;
 /// First bytes of payloads for services; those for monitors are greater.
 const AUTHORIZER_MODE_MAX: u8 = 9;
 /// Time in which a peer must authenticate.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Both sides of authentication by tickets.
+#[derive(Debug)]
+pub(super) struct Authentication {
+    acceptor: Acceptor,
+    connector: Connector,
+}
+
+impl Authentication {
+    pub fn new(settings: &Settings) -> Self {
+        let name = EntityName::new(EntityType::MON, &settings.mon_name);
+        let (method, connector) = match settings.auth {
+            // Secure mode first: the keys of clients pass through the session with the leader.
+            AuthMode::Cephx => {
+                let modes = vec![MODE_SECURE, MODE_CRC];
+                (METHOD_CEPHX, Connector::new(Identity::Peer { name }, modes))
+            }
+            AuthMode::None => {
+                let identity = Identity::Asserted { name, keeps_global_id: false };
+                (METHOD_NONE, Connector::new(identity, vec![MODE_CRC]))
+            }
+        };
+        let acceptor = Acceptor::new(method, settings.connection_modes.clone());
+        Authentication { acceptor, connector }
+    }
+
+    /// Drops the proof of a session with the leader that has ended.
+    pub fn forget(&mut self, conn: ConnId) {
+        self.connector.forget(conn);
+    }
+}
 
 /// The state of a peer's authentication.
 #[derive(Debug)]
@@ -38,8 +67,8 @@ pub(super) struct Handshake {
 #[derive(Debug)]
 enum Step {
     Cephx(CephxServer),
-    /// The peer presents a ticket for that service.
-    Authorizer(AuthorizeHandler, EntityType),
+    /// The peer presents a ticket.
+    Authorizer(Presentation),
     /// Authenticated; the session is about to open.
     Done(Option<CephxServer>),
     /// Waits for the reservation of global ids. A client that is about to prove its key keeps its state.
@@ -64,13 +93,10 @@ impl Monitor {
     /// Handles one step of a peer's authentication.
     pub(super) fn authenticate(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         let outcome = match request {
-            AuthRequest::Start { method, .. } if method != self.method() => {
-                Err(Refused(Errno::NOTSUPP))
-            }
-            AuthRequest::Start { ref preferred_modes, ref payload, .. } => {
-                match self.choose_mode(preferred_modes) {
-                    None => Err(Refused(Errno::NOTSUPP)),
-                    Some(mode) => {
+            AuthRequest::Start { method, ref preferred_modes, ref payload, .. } => {
+                match self.authentication.acceptor.choose_mode(method, preferred_modes) {
+                    Err(failure) => Err(Refused(failure.errno())),
+                    Ok(mode) => {
                         let payload = payload.clone();
                         self.start(now, conn, mode, &payload, request)
                     }
@@ -83,28 +109,9 @@ impl Monitor {
             Ok(None) => {}
             Err(Refused(errno)) => {
                 self.handshakes.remove(&conn);
-                let verdict = AuthVerdict::BadMethod {
-                    result: errno.negative(),
-                    allowed_methods: vec![self.method()],
-                    allowed_modes: self.settings.connection_modes.clone(),
-                };
-                self.verdict(conn, verdict);
+                self.verdict(conn, self.authentication.acceptor.refuse(errno));
             }
         }
-    }
-
-    fn method(&self) -> u32 {
-        match self.settings.auth {
-            AuthMode::Cephx => METHOD_CEPHX,
-            AuthMode::None => METHOD_NONE,
-        }
-    }
-
-    fn choose_mode(&self, preferred: &[u32]) -> Option<u32> {
-        // Secure mode needs keys.
-        let possible = |mode: &u32| self.settings.auth == AuthMode::Cephx || *mode == MODE_CRC;
-        let accepted = |mode: &u32| self.settings.connection_modes.contains(mode);
-        preferred.iter().copied().find(|mode| accepted(mode) && possible(mode))
     }
 
     fn start(
@@ -117,15 +124,9 @@ impl Monitor {
     ) -> Result<Option<AuthVerdict>, Refused> {
         let is_authorizer = payload.first().is_some_and(|first| *first <= AUTHORIZER_MODE_MAX);
         if is_authorizer {
-            return match self.settings.auth {
-                AuthMode::None => self.believe_authorizer(now, conn, payload).map(Some),
-                AuthMode::Cephx => {
-                    let service = service_shown(payload)?;
-                    let step = Step::Authorizer(AuthorizeHandler::new(service), service);
-                    self.handshakes.insert(conn, Handshake { started: now, mode, step });
-                    self.proceed(now, conn, payload)
-                }
-            };
+            let (verdict, step) = self.begin_authorizer(now, mode, payload)?;
+            self.handshakes.insert(conn, Handshake { started: now, mode, step });
+            return Ok(Some(verdict));
         }
         let asked: MonAuthRequest =
             Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
@@ -164,8 +165,9 @@ impl Monitor {
                 self.prove_new(now, server, mode, payload)?
             }
             Step::Cephx(server) => self.prove(now, server, mode, payload)?,
-            Step::Authorizer(handler, service) => {
-                self.authorize(now, handler, service, mode, payload)?
+            Step::Authorizer(presentation) => {
+                let (verdict, step) = self.continue_authorizer(now, presentation, payload)?;
+                (Some(verdict), step)
             }
             Step::Done(_) | Step::AwaitsGlobalId(..) => return Err(Refused(Errno::INVAL)),
         };
@@ -209,7 +211,7 @@ impl Monitor {
             policy: &self.settings.cephx,
             entropy: &mut self.entropy,
         };
-        let reply = server.handle_request(context, payload, Some(secret_length(mode)));
+        let reply = server.handle_request(context, payload, Some(connection_secret_length(mode)));
         let reply = reply.map_err(|error| {
             tracing::debug!(%error, name = %server.name(), "authentication refused");
             Refused(error.errno())
@@ -233,47 +235,34 @@ impl Monitor {
         Ok((Some(verdict), Step::Done(Some(server))))
     }
 
-    fn authorize(
+    fn begin_authorizer(
         &mut self,
         now: Time,
-        mut handler: AuthorizeHandler,
-        service: EntityType,
         mode: u32,
         payload: &[u8],
-    ) -> Result<(Option<AuthVerdict>, Step), Refused> {
+    ) -> Result<(AuthVerdict, Step), Refused> {
+        let service = match self.settings.auth {
+            AuthMode::None => EntityType::MGR,
+            AuthMode::Cephx => service_shown(payload)?,
+        };
         let none = RotatingSecrets::default();
         let secrets = self.state.secrets.service(service).unwrap_or(&none);
         let entropy = &mut self.entropy;
-        let step = handler.handle(now.wall(), secrets, payload, secret_length(mode), entropy);
-        match step {
-            Err(error) => {
-                tracing::debug!(%error, "authorizer refused");
-                Err(Refused(Errno::ACCES))
-            }
-            Ok(AuthorizeStep::Challenge(challenge)) => {
-                let verdict = AuthVerdict::More { payload: challenge.into() };
-                Ok((Some(verdict), Step::Authorizer(handler, service)))
-            }
-            // Clients have tickets for monitors, too, but must open a session with one by their key.
-            Ok(AuthorizeStep::Accepted { peer, .. })
-                if service == EntityType::MON
-                    && !(peer.name.kind == EntityType::MON && peer.caps.allow_all) =>
-            {
-                Err(Refused(Errno::ACCES))
-            }
-            Ok(AuthorizeStep::Accepted { peer, reply }) => {
-                let verdict = AuthVerdict::Done {
-                    name: peer.name.clone(),
-                    global_id: peer.global_id,
-                    mode,
-                    payload: reply.into(),
-                    session_key: Bytes::copy_from_slice(peer.session_key.secret()),
-                    connection_secret: peer.connection_secret.into(),
-                    caps: Caps::encode_mgr(peer.caps.allow_all, &peer.caps.text),
-                };
-                Ok((Some(verdict), Step::Done(None)))
-            }
-        }
+        let acceptance =
+            self.authentication.acceptor.begin(now, service, mode, payload, secrets, entropy);
+        authorized(service, acceptance)
+    }
+
+    fn continue_authorizer(
+        &mut self,
+        now: Time,
+        presentation: Presentation,
+        payload: &[u8],
+    ) -> Result<(AuthVerdict, Step), Refused> {
+        let service = presentation.service();
+        let none = RotatingSecrets::default();
+        let secrets = self.state.secrets.service(service).unwrap_or(&none);
+        authorized(service, presentation.answer(now, payload, secrets, &mut self.entropy))
     }
 
     fn believe(
@@ -294,21 +283,6 @@ impl Monitor {
             connection_secret: Bytes::new(),
             caps: Caps::encode_mon("allow *"),
         }
-    }
-
-    fn believe_authorizer(
-        &mut self,
-        now: Time,
-        conn: ConnId,
-        payload: &[u8],
-    ) -> Result<AuthVerdict, Refused> {
-        let asserted: NoneAuthorizer =
-            Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
-        let mut verdict = self.believe(now, conn, asserted.name, asserted.global_id);
-        if let AuthVerdict::Done { caps, .. } = &mut verdict {
-            *caps = Caps::encode_mgr(true, "");
-        }
-        Ok(verdict)
     }
 
     /// Continues the handshakes that waited for global ids.
@@ -333,6 +307,21 @@ impl Monitor {
         }
     }
 
+    /// One step of the authentication to the leader.
+    pub(super) fn prove_to_leader(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        step: ConnectingStep,
+    ) -> ConnectingAnswer {
+        let to = Towards::Peer(self.state.secrets.service(EntityType::MON));
+        let answer = self.authentication.connector.step(now, conn, to, step, &mut self.entropy);
+        answer.unwrap_or_else(|reason| {
+            tracing::warn!(%reason, "cannot authenticate to the monitor that leads");
+            ConnectingAnswer::Refuse
+        })
+    }
+
     /// Drops handshakes that took too long.
     pub(super) fn expire_handshakes(&mut self, now: Time) {
         let expired: Vec<ConnId> = self
@@ -348,6 +337,32 @@ impl Monitor {
     }
 }
 
+/// Verdict on a payload of a peer that shows a ticket for the service, and the next step.
+fn authorized(
+    service: EntityType,
+    acceptance: Result<Acceptance, AcceptFailure>,
+) -> Result<(AuthVerdict, Step), Refused> {
+    match acceptance {
+        Err(failure) => {
+            tracing::debug!(%failure, "authorizer refused");
+            Err(Refused(failure.errno()))
+        }
+        Ok(Acceptance::Challenged { payload, presentation }) => {
+            Ok((AuthVerdict::More { payload }, Step::Authorizer(presentation)))
+        }
+        Ok(Acceptance::Accepted(peer)) if !may_enter(service, &peer) => Err(Refused(Errno::ACCES)),
+        Ok(Acceptance::Accepted(peer)) => {
+            let caps = Caps::encode_mgr(peer.caps.allow_all, &peer.caps.text);
+            Ok((peer.verdict(caps), Step::Done(None)))
+        }
+    }
+}
+
+/// Clients have tickets for monitors, too, but must open a session with one by their key.
+fn may_enter(service: EntityType, peer: &Accepted) -> bool {
+    service != EntityType::MON || (peer.name.kind == EntityType::MON && peer.caps.allow_all)
+}
+
 /// The service of an authorizer: the manager, or the monitors.
 fn service_shown(payload: &[u8]) -> Result<EntityType, Refused> {
     let shown: Authorizer = Reader::new(payload).value().map_err(|_| Refused(Errno::INVAL))?;
@@ -355,8 +370,4 @@ fn service_shown(payload: &[u8]) -> Result<EntityType, Refused> {
         service @ (EntityType::MGR | EntityType::MON) => Ok(service),
         _ => Err(Refused(Errno::ACCES)),
     }
-}
-
-fn secret_length(mode: u32) -> usize {
-    if mode == MODE_SECURE { CONNECTION_SECRET_LENGTH } else { 0 }
 }

@@ -4,15 +4,12 @@
 //! counts as connected as long as the proxy exists. Messages to it are routed through the monitor that owns
 //! the session.
 
-use super::Monitor;
 use super::relay::HELD_MAX;
 use crate::control::Revision;
-use crate::sessions::Session;
-use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::MessageBody;
-use wire::forward::{ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
+use wire::forward::{ForwardClosed, Routed};
 
 /// Messages that wait for a revision; beyond that number, the oldest one is handled without waiting longer.
 const HELD_MESSAGES_MAX: usize = 16_384;
@@ -44,7 +41,8 @@ impl Proxies {
         self.routes.contains_key(&conn)
     }
 
-    fn open(&mut self, via: ConnId, session: u64) -> ConnId {
+    /// Adds the proxy of a monitor's session.
+    pub fn open(&mut self, via: ConnId, session: u64) -> ConnId {
         self.made += 1;
         let conn = ConnId(PROXY | self.made);
         self.routes.insert(conn, (via, session));
@@ -84,107 +82,46 @@ impl Proxies {
         let (via, session) = self.forget(conn)?;
         Some((via, ForwardClosed { session }.encode(0)))
     }
-}
 
-impl Monitor {
-    /// Handles messages that other monitors forward; false if the message is another one.
-    pub(super) fn take_forwarded(
-        &mut self,
-        now: Time,
-        via: ConnId,
-        message: &Message,
-    ) -> Result<bool, DecodeError> {
-        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockTold::KIND];
-        if !kinds.contains(&message.kind) {
-            return Ok(false);
-        }
-        if !self.sessions.get(via).is_some_and(Session::is_monitor) || !self.leads() {
-            // The follower then looks up the leader again.
-            self.close(now, via);
-            return Ok(true);
-        }
-        match message.kind {
-            ForwardOpen::KIND => {
-                let open = ForwardOpen::decode(message)?;
-                let conn = self.proxies.open(via, open.session);
-                self.open_session(now, conn, open.peer());
-            }
-            ClockTold::KIND => self.take_clock(now, via, &ClockTold::decode(message)?),
-            Forward::KIND => {
-                let Forward { session, revision, message } = Forward::decode(message)?;
-                self.hold(now, via, session, revision, Some(message.into()));
-            }
-            _ => {
-                let session = ForwardClosed::decode(message)?.session;
-                self.hold(now, via, session, 0, None);
-            }
-        }
-        Ok(true)
-    }
-
-    fn hold(
+    /// Holds a message of another monitor's session, or its end, until this monitor has its revision. False
+    /// if the session has no proxy.
+    pub fn hold(
         &mut self,
         now: Time,
         via: ConnId,
         session: u64,
         revision: Revision,
         message: Option<Message>,
-    ) {
-        if let Some(conn) = self.proxies.find(via, session) {
-            let until = now + HELD_MAX;
-            self.proxies.held.push_back(Held { conn, message, revision, until });
-            self.release_forwarded(now);
-        }
+    ) -> bool {
+        let Some(conn) = self.find(via, session) else { return false };
+        self.held.push_back(Held { conn, message, revision, until: now + HELD_MAX });
+        true
     }
 
-    /// Handles forwarded messages in order, as far as this monitor has the revisions that their senders had:
-    /// a former leader may have committed changes that this monitor has not received yet.
-    pub(super) fn release_forwarded(&mut self, now: Time) {
-        while let Some(held) = self.proxies.held.front()
-            && (held.revision <= self.state.newest()
-                || held.until <= now
-                || self.proxies.held.len() > HELD_MESSAGES_MAX)
+    /// Takes the next message, or the end of a proxy, in order, as far as this monitor has the revisions that
+    /// their senders had: a former leader may have committed changes that this monitor has not received yet.
+    pub fn release(&mut self, now: Time, known: Revision) -> Option<(ConnId, Option<Message>)> {
+        while let Some(held) = self.held.front()
+            && (held.revision <= known || held.until <= now || self.held.len() > HELD_MESSAGES_MAX)
         {
-            let Some(Held { conn, message, .. }) = self.proxies.held.pop_front() else { return };
-            match message {
-                _ if !self.proxies.is_proxy(conn) => {}
-                Some(message) => self.handle(now, conn, message),
-                None => {
-                    self.proxies.forget(conn);
-                    self.close_session(now, conn);
-                }
+            let Held { conn, message, .. } = self.held.pop_front()?;
+            if !self.is_proxy(conn) {
+                continue;
             }
+            if message.is_none() {
+                self.forget(conn);
+            }
+            return Some((conn, message));
         }
+        None
     }
 
-    /// Handles the end of a session; if it was another monitor's, its proxies end too.
-    pub(super) fn end_proxies_via(&mut self, now: Time, via: ConnId) {
-        for conn in self.proxies.via(via) {
-            self.proxies.forget(conn);
-            self.close_session(now, conn);
+    /// Ends the proxies of a monitor's sessions, and returns them.
+    pub fn end_via(&mut self, via: ConnId) -> Vec<ConnId> {
+        let conns = self.via(via);
+        for conn in &conns {
+            self.forget(*conn);
         }
-    }
-
-    /// Closes the sessions of followers because another monitor leads: they look up the leader again.
-    pub(super) fn end_proxies(&mut self, now: Time) {
-        self.monitor_sessions().into_iter().for_each(|conn| self.close(now, conn));
-    }
-
-    /// Sessions that other monitors opened.
-    pub(super) fn monitor_sessions(&self) -> Vec<ConnId> {
-        let monitors = self.sessions.iter().filter(|(_, session)| session.is_monitor());
-        monitors.map(|(conn, _)| conn).collect()
-    }
-
-    /// The name of the monitor at the other end: its authenticated name, or, within a process, that of its
-    /// address.
-    pub(super) fn name_of_monitor(&self, conn: ConnId) -> Option<String> {
-        let peer = self.sessions.get(conn).filter(|session| session.is_monitor())?.peer();
-        let map = &self.state.monmap;
-        if map.mon_info.contains_key(&peer.name.id) {
-            return Some(peer.name.id.clone());
-        }
-        let listens = map.mon_info.values().find(|mon| mon.public_addrs == peer.addrs);
-        listens.map(|mon| mon.name.clone())
+        conns
     }
 }

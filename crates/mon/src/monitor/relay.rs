@@ -7,45 +7,32 @@
 //! Reports of OSDs are not kept: a new leader requests them again. The boot of an OSD that has died since, or
 //! was even removed from the cluster, must not be repeated by a monitor.
 
-use super::asking::asked_job;
-use super::pipeline::{Load, PATIENCE, Rejection};
-use super::waiting::{Waiting, WaitingList};
-use super::{Monitor, osds};
+mod waiting;
+
+pub(super) use waiting::Waiting;
+
+use super::pipeline::Load;
 use crate::control::Revision;
-use crate::job::Job;
-use codec::DecodeError;
-use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
+use crate::service::Via;
+use crate::services::via_of;
+use crate::sessions::Sessions;
+use engine::{ConnId, Message, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{EntityType, ParticipantName};
-use wire::forward::{
-    ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed,
-};
-use wire::internal::StatsReport;
-use wire::{
-    GetPoolStats, Log, MessageBody, MgrCommand, MonCommand, MonGetVersion, OsdBoot, OsdMarkMeDown,
-    PoolOp, Statfs,
-};
+use waiting::WaitingList;
+use wire::MessageBody;
+use wire::forward::{ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
 
 /// Pause before connecting to the leader is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 /// Time without a session with the leader, after one was lost, at which the leader counts as gone.
 const LEADER_GONE: Duration = Duration::from_millis(500);
-/// Time without a leader after which reads are answered locally.
-const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 /// Time for which an answer waits for its revision to arrive here, and a forwarded request for its sender's
 /// revision.
 pub(super) const HELD_MAX: Duration = Duration::from_secs(3);
 
-/// Kinds of messages that the leader answers.
-const ANSWERED: [u16; 6] = [
-    MonCommand::KIND,
-    MgrCommand::KIND,
-    MonGetVersion::KIND,
-    Statfs::KIND,
-    GetPoolStats::KIND,
-    PoolOp::KIND,
-];
+/// A message, and the session to send it through.
+pub(super) type Sent = (ConnId, Message);
 
 /// A follower's session with the leader, and its pending requests.
 #[derive(Default)]
@@ -102,277 +89,155 @@ impl Relay {
     pub fn is_link(&self, conn: ConnId) -> bool {
         self.link.is_some_and(|link| link.conn == conn)
     }
-}
 
-/// Whether only the leader can handle messages of a kind.
-pub(super) fn is_for_leader(kind: u16) -> bool {
-    ANSWERED.contains(&kind)
-        || osds::KINDS.contains(&kind)
-        || [StatsReport::KIND, Log::KIND].contains(&kind)
-}
-
-/// Whether an OSD repeats a message of this kind when its reports are requested again.
-fn is_reported_again(kind: u16) -> bool {
-    osds::KINDS.contains(&kind) && kind != OsdMarkMeDown::KIND || kind == StatsReport::KIND
-}
-
-impl Monitor {
-    /// Closes the session with the leader, and forgets what it knew.
-    pub(super) fn forget_leader(&mut self) {
-        self.relay.next_attempt = None;
-        (self.relay.lost, self.relay.gone_due) = (None, None);
-        self.relay.announced.clear();
-        if let Some(link) = self.relay.link.take() {
-            self.outputs.push_back(Output::Close { conn: link.conn });
-        }
+    /// Closes the session with the leader, and forgets what it knew. Returns the session.
+    pub fn forget(&mut self) -> Option<ConnId> {
+        self.next_attempt = None;
+        (self.lost, self.gone_due) = (None, None);
+        self.announced.clear();
+        self.link.take().map(|link| link.conn)
     }
 
-    /// Opens a session with the leader, if that is another monitor.
-    pub(super) fn seek_leader(&mut self, now: Time) {
-        let followed = self.candidacy.followed();
-        // An earlier run of this monitor needs no session, but a successor.
-        let other = followed.filter(|leader| leader.name != self.settings.mon_name);
-        let Some(leader) = other else { return };
-        let map = &self.state.monmap;
-        let (Some(rank), Some(mon)) = (map.rank(&leader.name), map.mon_info.get(&leader.name))
-        else {
-            self.relay.next_attempt = Some(now + RETRY);
-            return;
-        };
-        // This monitor had another name before, under which it may still be registered as the leader.
-        if mon.public_addrs == self.settings.mon_addrs {
-            self.relay.next_attempt = Some(now + RETRY);
-            return;
-        }
-        let target = ConnectTarget {
-            participant: ParticipantName::new(EntityType::MON, rank as i64),
-            addrs: mon.public_addrs.clone(),
-            policy: Policy::Lossy,
-        };
-        self.relay.links_made += 1;
-        let conn = ConnId(self.relay.links_made);
-        self.relay.link = Some(Link { conn, is_open: false });
-        self.outputs.push_back(Output::Connect { conn, target });
+    /// The number of a new session with the leader.
+    pub fn connect(&mut self) -> ConnId {
+        self.links_made += 1;
+        let conn = ConnId(self.links_made);
+        self.link = Some(Link { conn, is_open: false });
+        conn
     }
 
-    /// Handles the opened session with the leader: announces OSDs, and forwards all pending requests.
-    pub(super) fn relay_opened(&mut self, _now: Time, conn: ConnId) {
-        let Some(link) = self.relay.link.as_mut().filter(|link| link.conn == conn) else { return };
+    /// The leader's address is not known yet: it is looked up again.
+    pub fn try_again(&mut self, now: Time) {
+        self.next_attempt = Some(now + RETRY);
+    }
+
+    /// Handles an opened session; false if it is not that with the leader.
+    pub fn opened(&mut self, conn: ConnId) -> bool {
+        let Some(link) = self.link.as_mut().filter(|link| link.conn == conn) else { return false };
         link.is_open = true;
-        (self.relay.lost, self.relay.gone_due) = (None, None);
-        for osd in self.osd_sessions() {
-            self.announce(osd);
-            self.ask_for_reports(osd);
-        }
-        self.relay.waiting.numbers().into_iter().for_each(|number| self.pass_on(number));
+        (self.lost, self.gone_due) = (None, None);
+        true
     }
 
     /// Handles the end of the session with the leader.
-    pub(super) fn relay_closed(&mut self, now: Time, conn: ConnId) {
-        if !self.relay.is_link(conn) {
+    pub fn closed(&mut self, now: Time, conn: ConnId) {
+        if !self.is_link(conn) {
             return;
         }
-        let was_open = self.relay.link.take().is_some_and(|link| link.is_open);
-        self.relay.announced.clear();
-        self.relay.next_attempt = Some(now + RETRY);
+        let was_open = self.link.take().is_some_and(|link| link.is_open);
+        self.announced.clear();
+        self.next_attempt = Some(now + RETRY);
         if was_open {
-            self.relay.lost = Some(now);
-            self.relay.gone_due = Some(now + LEADER_GONE);
+            self.lost = Some(now);
+            self.gone_due = Some(now + LEADER_GONE);
         }
     }
 
-    /// Connects again, or takes over, if either is due.
-    pub(super) fn relay_timeout(&mut self, now: Time) {
-        if self.relay.gone_due.take_if(|due| *due <= now).is_some() {
-            self.claim(now);
-        }
-        if self.relay.next_attempt.take_if(|due| *due <= now).is_some() && self.relay.link.is_none()
-        {
-            self.seek_leader(now);
-        }
+    /// Whether the leader has just been gone for [`LEADER_GONE`].
+    pub fn takes_leave(&mut self, now: Time) -> bool {
+        self.gone_due.take_if(|due| *due <= now).is_some()
     }
 
-    /// This monitor's own sessions with OSDs.
-    pub(super) fn osd_sessions(&self) -> Vec<ConnId> {
-        let osds = self.sessions.of_osds().into_iter();
-        osds.filter(|conn| !self.proxies.is_proxy(*conn)).collect()
-    }
-
-    /// Requests an OSD to repeat its reports.
-    pub(super) fn ask_for_reports(&mut self, conn: ConnId) {
-        let features = self.sessions.features(conn);
-        self.send(conn, ReportAgain {}.encode(features));
+    /// Whether the leader is to be connected to now.
+    pub fn takes_attempt(&mut self, now: Time) -> bool {
+        self.next_attempt.take_if(|due| *due <= now).is_some() && self.link.is_none()
     }
 
     /// Announces a session to the leader, once.
-    fn announce(&mut self, conn: ConnId) {
-        let (Some(link), Some(session)) = (self.relay.open_conn(), self.sessions.get(conn)) else {
-            return;
-        };
-        if self.relay.announced.insert(conn) {
-            let message = ForwardOpen::new(conn.0, session.peer()).encode(0);
-            self.send(link, message);
-        }
-    }
-
-    /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.
-    pub(super) fn relay_session_opened(&mut self, conn: ConnId) {
-        if self.sessions.osd(conn).is_some() {
-            self.announce(conn);
-        }
+    pub fn announce(&mut self, sessions: &Sessions, conn: ConnId) -> Option<Sent> {
+        let (link, session) = (self.open_conn()?, sessions.get(conn)?);
+        let is_new = self.announced.insert(conn);
+        is_new.then(|| (link, ForwardOpen::new(conn.0, session.peer()).encode(0)))
     }
 
     /// Handles the end of a session of this monitor: drops its requests, and tells the leader.
-    pub(super) fn relay_session_closed(&mut self, conn: ConnId) {
-        self.relay.waiting.end_session(conn);
-        self.relay.held.retain(|held| held.conn != conn);
-        if self.relay.announced.remove(&conn)
-            && let Some(link) = self.relay.open_conn()
-        {
-            self.send(link, ForwardClosed { session: conn.0 }.encode(0));
-        }
+    pub fn session_closed(&mut self, conn: ConnId) -> Option<Sent> {
+        self.waiting.end_session(conn);
+        self.held.retain(|held| held.conn != conn);
+        let was_announced = self.announced.remove(&conn);
+        let link = self.open_conn().filter(|_| was_announced)?;
+        Some((link, ForwardClosed { session: conn.0 }.encode(0)))
     }
 
-    /// Forwards a message now, or as soon as there is a leader.
-    pub(super) fn forward(
+    /// The leader has closed its end of a session.
+    pub fn closed_by_leader(&mut self, conn: ConnId) {
+        self.announced.remove(&conn);
+    }
+
+    /// Whether another request may wait.
+    pub fn has_room(&self, is_osd: bool) -> bool {
+        self.waiting.has_room(is_osd)
+    }
+
+    /// Adds a request, and forwards it if the leader can be reached.
+    pub fn add(
         &mut self,
         now: Time,
+        sessions: &Sessions,
+        revision: Revision,
         conn: ConnId,
-        message: &Message,
-    ) -> Result<(), DecodeError> {
-        if message.kind == OsdBoot::KIND {
-            // This monitor sends the maps, whichever one marks the OSD up.
-            let known = OsdBoot::decode(message)?.superblock.newest_map;
-            self.keep_informed(now, conn, known.next());
-        }
-        if self.relay.open_conn().is_none() && is_reported_again(message.kind) {
-            return Ok(());
-        }
-        if self.refuses_command(now, conn, message)? {
-            return Ok(());
-        }
-        let is_osd = self.sessions.osd(conn).is_some();
-        if !self.relay.waiting.has_room(is_osd) {
-            tracing::warn!("too much waits for a monitor that leads");
-            self.close(now, conn);
-            return Ok(());
-        }
-        let waiting = Waiting { conn, message: message.clone(), since: now };
-        let number = self.relay.waiting.add(waiting);
-        self.pass_on(number);
-        self.throttle(conn);
-        Ok(())
+        message: Message,
+    ) -> Vec<Sent> {
+        let number = self.waiting.add(Waiting { conn, message, since: now });
+        self.pass_on(sessions, revision, number)
     }
 
-    fn pass_on(&mut self, number: u64) {
-        let Some(link) = self.relay.open_conn() else { return };
-        let Some(Waiting { conn, message, .. }) = self.relay.waiting.get(number) else { return };
+    /// Forwards all requests that wait.
+    pub fn pass_on_all(&mut self, sessions: &Sessions, revision: Revision) -> Vec<Sent> {
+        let numbers = self.waiting.numbers().into_iter();
+        numbers.flat_map(|number| self.pass_on(sessions, revision, number)).collect()
+    }
+
+    fn pass_on(&mut self, sessions: &Sessions, revision: Revision, number: u64) -> Vec<Sent> {
+        let Some(link) = self.open_conn() else { return Vec::new() };
+        let Some(Waiting { conn, message, .. }) = self.waiting.get(number) else {
+            return Vec::new();
+        };
         let (conn, message) = (*conn, message.clone());
-        if !ANSWERED.contains(&message.kind) {
-            self.relay.waiting.remove(number);
+        if via_of(message.kind) != Some(Via::LeaderAnswers) {
+            self.waiting.remove(number);
         }
-        self.announce(conn);
-        let revision = self.state.newest();
-        self.send(link, Forward { session: conn.0, revision, message: message.into() }.encode(0));
+        let announced = self.announce(sessions, conn);
+        let forward = Forward { session: conn.0, revision, message: message.into() }.encode(0);
+        announced.into_iter().chain([(link, forward)]).collect()
     }
 
-    /// Handles a message of the leader.
-    pub(super) fn take_from_leader(
-        &mut self,
-        now: Time,
-        message: &Message,
-    ) -> Result<(), DecodeError> {
-        match message.kind {
-            Routed::KIND => {
-                let Routed { session, revision, message } = Routed::decode(message)?;
-                let (conn, message) = (ConnId(session), Message::from(message));
-                if let Some(number) = self.relay.waiting.answered(conn, message.tid) {
-                    self.relay.waiting.remove(number);
-                    self.throttle(conn);
-                }
-                let until = now + HELD_MAX;
-                self.relay.held.push_back(Held { revision, until, conn, message });
-                self.release_routed(now);
-            }
-            ClockAsked::KIND => {
-                let ClockAsked { sent } = ClockAsked::decode(message)?;
-                if let Some(link) = self.relay.open_conn() {
-                    self.send(link, ClockTold { sent, clock: now.0 }.encode(0));
-                }
-            }
-            ForwardClosed::KIND => {
-                let conn = ConnId(ForwardClosed::decode(message)?.session);
-                self.relay.announced.remove(&conn);
-                self.close(now, conn);
-            }
-            _ => {}
-        }
-        Ok(())
+    /// Handles an answer of the leader: it is held until this monitor has its revision. Returns whether it
+    /// answers a request that waited.
+    pub fn answered(&mut self, now: Time, routed: Routed) -> bool {
+        let Routed { session, revision, message } = routed;
+        let (conn, message) = (ConnId(session), Message::from(message));
+        let number = self.waiting.answered(conn, message.tid);
+        let request = number.and_then(|number| self.waiting.remove(number));
+        self.held.push_back(Held { revision, until: now + HELD_MAX, conn, message });
+        request.is_some()
     }
 
-    /// Delivers answers, in order, as far as the state has reached their revisions.
-    pub(super) fn release_routed(&mut self, now: Time) {
-        let known = self.state.newest();
-        while let Some(held) = self.relay.held.front()
-            && (held.revision <= known || held.until <= now)
-        {
-            if let Some(Held { conn, message, .. }) = self.relay.held.pop_front()
-                && self.sessions.contains(conn)
-            {
-                self.send(conn, message);
-            }
-        }
+    /// Takes the answers, in order, as far as the state has reached their revisions.
+    pub fn release(&mut self, now: Time, known: Revision) -> Vec<Sent> {
+        let is_due = |held: &Held| held.revision <= known || held.until <= now;
+        let count = self.held.iter().take_while(|held| is_due(held)).count();
+        self.held.drain(..count).map(|held| (held.conn, held.message)).collect()
     }
 
-    /// Called in every tick: answers or rejects requests that have waited too long for a leader.
-    pub(super) fn relieve_waiting(&mut self, now: Time) {
-        self.release_routed(now);
-        self.release_forwarded(now);
-        if self.relay.open_conn().is_none() && !self.leads() {
-            self.answer_what_waits(now, |waiting_since| now.since(waiting_since) >= LEADERLESS_MAX);
-            self.give_up_unled(now);
-        }
+    /// The numbers of requests that fulfil a condition, oldest first.
+    pub fn find(&self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<u64> {
+        self.waiting.find(is_wanted)
     }
 
-    /// Rejects requests that would write, and found no leader for too long.
-    fn give_up_unled(&mut self, now: Time) {
-        let due = self.relay.waiting.find(|waiting| now.since(waiting.since) >= PATIENCE);
-        for number in due {
-            let Some(Waiting { conn, message, since }) = self.relay.waiting.remove(number) else {
-                continue;
-            };
-            if let Ok(Some(job)) = asked_job(since, conn, &message) {
-                self.reject(job, Rejection::Unled);
-            }
-            self.throttle(conn);
-        }
+    /// Takes a request out.
+    pub fn take(&mut self, number: u64) -> Option<Waiting> {
+        self.waiting.remove(number)
     }
 
-    /// Handles waiting requests locally: all of them at the leader, else those that only read.
-    pub(super) fn answer_what_waits(&mut self, now: Time, is_due: impl Fn(Time) -> bool) {
-        let leads = self.leads();
-        let due = self.relay.waiting.find(|waiting| {
-            is_due(waiting.since) && (leads || self.only_reads(waiting.conn, &waiting.message))
-        });
-        for number in due {
-            let Some(Waiting { conn, message, .. }) = self.relay.waiting.remove(number) else {
-                continue;
-            };
-            if let Err(error) = self.dispatch(now, conn, &message) {
-                tracing::warn!(%error, kind = message.kind, "a message cannot be read");
-                self.close(now, conn);
-            }
-            self.throttle(conn);
-        }
+    /// Whether the leader can be reached.
+    pub fn is_open(&self) -> bool {
+        self.open_conn().is_some()
     }
 
-    fn only_reads(&self, conn: ConnId, message: &Message) -> bool {
-        match message.kind {
-            MonCommand::KIND | MgrCommand::KIND => {
-                let job = asked_job(Time::default(), conn, message);
-                matches!(job, Ok(Some(Job::Command(command))) if self.needs_no_leader(&command))
-            }
-            kind => [MonGetVersion::KIND, Statfs::KIND, GetPoolStats::KIND].contains(&kind),
-        }
+    /// The answer to the leader's question for the time.
+    pub fn tell_clock(&self, now: Time, asked: &ClockAsked) -> Option<Sent> {
+        let told = ClockTold { sent: asked.sent, clock: now.0 };
+        Some((self.open_conn()?, told.encode(0)))
     }
 }

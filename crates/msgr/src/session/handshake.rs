@@ -5,7 +5,7 @@ use crate::event::{CloseReason, Event};
 use crate::link::Phase;
 use auth::Side;
 use bytes::Bytes;
-use engine::{AuthRequest, AuthVerdict};
+use engine::{AuthRequest, AuthVerdict, ConnectingAnswer, ConnectingStep};
 use types::{EntityAddr, EntityName, EntityType};
 use wire::frame::{Control, Frame};
 
@@ -70,7 +70,7 @@ impl Session {
                 found: kind.to_string(),
             }),
             Side::Connecting => {
-                self.ask_host(Event::AuthBegin);
+                self.ask_host(Event::Connecting(ConnectingStep::Begin));
                 Ok(())
             }
         }
@@ -96,19 +96,17 @@ impl Session {
     }
 
     fn handle_auth_reply(&mut self, control: Control) -> Result<(), CloseReason> {
-        let event = match control {
-            Control::AuthBadMethod { method, result, allowed_methods, allowed_modes } => {
-                Event::AuthBadMethod { method, result, allowed_methods, allowed_modes }
-            }
-            Control::AuthReplyMore { payload } => Event::AuthMore { payload },
+        let step = match control {
+            Control::AuthBadMethod { result, .. } => ConnectingStep::BadMethod { result },
+            Control::AuthReplyMore { payload } => ConnectingStep::More { payload },
             Control::AuthDone { global_id, mode, payload } => {
                 self.credentials.global_id = global_id;
                 self.credentials.mode = mode;
-                Event::AuthDone { global_id, mode, payload }
+                ConnectingStep::Done { global_id, payload }
             }
             other => return Err(CloseReason::Unexpected(other.tag())),
         };
-        self.ask_host(event);
+        self.ask_host(Event::Connecting(step));
         Ok(())
     }
 
@@ -117,35 +115,23 @@ impl Session {
         self.awaits_host && link.is_some_and(|link| link.phase == Phase::Auth && link.side == side)
     }
 
-    /// Connecting: the method, the modes in order of preference, and the method's first payload. Answers
-    /// `AuthBegin` and `AuthBadMethod`.
-    pub fn authenticate(&mut self, method: u32, preferred_modes: Vec<u32>, payload: Bytes) {
-        if self.is_authenticating(Side::Connecting) {
-            self.awaits_host = false;
-            self.send_control(&Control::AuthRequest { method, preferred_modes, payload });
+    /// Connecting: answers `Connecting`. The session ends if the host refuses to authenticate.
+    pub fn answer(&mut self, answer: ConnectingAnswer) {
+        if !self.is_authenticating(Side::Connecting) {
+            return;
         }
-    }
-
-    /// Connecting: answers `AuthMore`.
-    pub fn continue_auth(&mut self, payload: Bytes) {
-        if self.is_authenticating(Side::Connecting) {
-            self.awaits_host = false;
-            self.send_control(&Control::AuthRequestMore { payload });
-        }
-    }
-
-    /// Connecting: answers `AuthDone`, with empty secrets for method none.
-    pub fn finish_auth(&mut self, session_key: &[u8], connection_secret: &[u8]) {
-        if self.is_authenticating(Side::Connecting) {
-            self.awaits_host = false;
-            self.sign(self.credentials.mode, session_key, connection_secret);
-        }
-    }
-
-    /// Connecting: the host cannot or will not authenticate. The session ends.
-    pub fn refuse_auth(&mut self, reason: CloseReason) {
-        if self.is_authenticating(Side::Connecting) {
-            self.finish(reason);
+        self.awaits_host = false;
+        match answer {
+            ConnectingAnswer::Start { method, preferred_modes, payload } => {
+                self.send_control(&Control::AuthRequest { method, preferred_modes, payload });
+            }
+            ConnectingAnswer::More { payload } => {
+                self.send_control(&Control::AuthRequestMore { payload });
+            }
+            ConnectingAnswer::Finish { session_key, connection_secret } => {
+                self.sign(self.credentials.mode, &session_key, &connection_secret);
+            }
+            ConnectingAnswer::Refuse => self.finish(CloseReason::Unauthenticated),
         }
     }
 

@@ -3,7 +3,10 @@
 #![allow(dead_code)]
 
 use bytes::{Bytes, BytesMut};
-use engine::{AuthRequest, AuthVerdict, ConnectTarget, Duration, Message, Policy, Time};
+use engine::{
+    AuthRequest, AuthVerdict, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration, Message,
+    Policy, Time,
+};
 use msgr::{Admission, CloseReason, Config, Event, MODE_CRC, MODE_SECURE, Session};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -308,14 +311,21 @@ impl World {
         let peer = EntityName::osd(1 - host as i32);
         let session = self.session(host, id);
         match event {
-            Event::AuthBegin => session.authenticate(2, vec![mode], Bytes::from_static(b"hello")),
-            Event::AuthMore { payload } => {
+            Event::Connecting(ConnectingStep::Begin) => session.answer(ConnectingAnswer::Start {
+                method: 2,
+                preferred_modes: vec![mode],
+                payload: Bytes::from_static(b"hello"),
+            }),
+            Event::Connecting(ConnectingStep::More { payload }) => {
                 assert_eq!(payload, "challenge");
-                session.continue_auth(Bytes::from_static(b"proof"));
+                session.answer(ConnectingAnswer::More { payload: Bytes::from_static(b"proof") });
             }
-            Event::AuthDone { mode: agreed, .. } => {
-                assert_eq!(agreed, mode);
-                session.finish_auth(&key, &secret);
+            Event::Connecting(ConnectingStep::Done { payload, .. }) => {
+                assert_eq!(payload, "welcome");
+                session.answer(ConnectingAnswer::Finish {
+                    session_key: key,
+                    connection_secret: secret,
+                });
             }
             Event::AuthRequest(AuthRequest::Start { method, preferred_modes, .. }) => {
                 assert_eq!((method, preferred_modes), (2, vec![mode]));

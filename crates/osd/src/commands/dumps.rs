@@ -239,8 +239,7 @@ impl View<'_> {
 
     pub fn dump_mempools(&self) -> Value {
         let entries: usize = self.groups.by_id.values().map(|group| group.pg.log().len()).sum();
-        let objects: usize =
-            self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
+        let objects = self.operations.objects_len();
         let mut pools = Map::new();
         let (mut items, mut bytes) = (0, 0);
         for name in MEMPOOLS {

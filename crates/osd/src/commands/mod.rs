@@ -77,8 +77,7 @@ impl View<'_> {
             }
             "get_mapped_pools" => self.mapped_pools(),
             "cache status" => {
-                let objects: usize =
-                    self.groups.by_id.values().map(|group| group.queues.objects.len()).sum();
+                let objects = self.operations.objects_len();
                 json!({ "object_ctx": objects, "bluestore_onode": 0, "bluestore_buffers": 0 })
             }
             "log flush" | "log dump" | "log reopen" => json!({}),

@@ -5,7 +5,7 @@ mod tmap;
 
 use super::*;
 use crate::limits;
-use crate::operations::objects::state_of;
+use crate::operations::state::state_of;
 use bytes::Bytes;
 use classes::Caller;
 use codec::Writer;

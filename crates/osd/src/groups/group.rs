@@ -5,6 +5,7 @@ use crate::cx::cx;
 use crate::groups::premerge::Premerge;
 use crate::groups::states::GroupStates;
 use crate::leases::{GroupLease, Leases};
+use crate::operations::Operations;
 use crate::operations::queues::{Counters, GroupQueues};
 use crate::operations::snapshots::PoolSnapshots;
 use crate::recovery::scheduler::GroupRecovery;
@@ -13,10 +14,11 @@ use crate::scrub::{GroupScrub, Scrubbed};
 use crate::tokens::Token;
 use crate::trim::{GroupTrim, Trimmed};
 use crate::watches::GroupWatches;
+use crate::work::Work;
 use engine::Time;
 use pg::{Output, Pg};
 use store::RequestKind;
-use types::{Epoch, HObject, PgId};
+use types::{Epoch, PgId};
 
 /// A placement group of this OSD.
 #[derive(Debug)]
@@ -72,8 +74,8 @@ impl Group {
     }
 
     /// Whether the group takes no more requests and has none in progress.
-    pub fn is_at_rest(&mut self) -> bool {
-        self.must_rest() && self.pg.is_settled() && self.queues.are_idle()
+    pub fn is_at_rest(&mut self, operations: &Operations) -> bool {
+        self.must_rest() && self.pg.is_settled() && operations.are_idle(&self.queues)
     }
 
     /// The parts that trimming touches.
@@ -107,17 +109,12 @@ impl Group {
         };
         self.pg.set_time(now, promised);
     }
-
-    /// Panics if the group or its object contexts contradict themselves.
-    pub fn check_invariants(&self) {
-        self.pg.check_invariants();
-        self.queues.check_invariants();
-    }
 }
 
 impl Osd {
-    /// Performs the outputs of a group until it has none.
-    pub(crate) fn pump_group(&mut self, now: Time, pg: PgId) {
+    /// Performs the outputs of a group until it has none, or until one of them makes other work possible:
+    /// that precedes the rest.
+    pub(crate) fn drain_group(&mut self, now: Time, pg: PgId) {
         while let Some(group) = self.groups.by_id.get_mut(&pg) {
             let Some(output) = group.pg.poll_output() else {
                 if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
@@ -140,22 +137,29 @@ impl Osd {
                     self.outbox.ask(Token::Group { pg, serial, tag, bytes }, kind);
                 }
                 Output::Committed { ticket } => self.committed(now, pg, ticket),
-                Output::Refused { ticket, error } => self.refused_write(ticket, &error),
+                Output::Refused { ticket, error } => {
+                    if let Some(request) = self.operations.get_mut(ticket) {
+                        request.note_refusal(&error);
+                    }
+                }
                 Output::Interrupted { tickets, members_stay } => {
                     self.interrupted(now, pg, &tickets, members_stay);
                 }
                 Output::Activated => self.activated(now, pg),
                 Output::Clean => self.report.request_soon(now),
-                Output::Recovered { object } => self.recovered(now, pg, &HObject::head_of(&object)),
+                Output::Recovered { object } => self.recovered(pg, &object),
                 Output::WantsMap => drop(self.groups.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),
                 Output::WantsInterval => self.groups.retry_later(now),
-                Output::Reserve(primary) => self.reserve(now, pg, primary),
-                Output::Release => self.release(now, pg),
+                Output::Reserve(primary) => self.reserve(pg, primary),
+                Output::Release => self.release(pg),
                 Output::Removed => self.forget_group(now, pg),
-                Output::Quiet => self.stands_still(now, pg),
+                Output::Quiet => self.stands_still(pg),
                 Output::Reshaped => self.reshaped(now, pg, true),
                 Output::ReshapeFailed => self.reshaped(now, pg, false),
+            }
+            if self.work.has_children() {
+                return self.work.push(Work::Group(pg));
             }
         }
     }
@@ -163,7 +167,7 @@ impl Osd {
     /// Forgets a group whose collection is removed.
     pub(crate) fn forget_group(&mut self, now: Time, pg: PgId) {
         self.drop_requests(now, pg);
-        self.release(now, pg);
+        self.release(pg);
         if let Some(group) = self.groups.by_id.remove(&pg) {
             self.recovery.scheduler.forget(pg, &group.recovery);
         }

@@ -9,6 +9,7 @@ pub(crate) mod wants;
 
 pub(crate) use group::Group;
 
+use crate::operations::Operations;
 use crate::scrub::GroupScrub;
 use engine::Time;
 use pg::Pg;
@@ -44,15 +45,9 @@ impl Groups {
     }
 
     /// Evicts the contexts of idle objects.
-    pub fn drop_caches(&mut self) {
+    pub fn drop_caches(&mut self, operations: &mut Operations) {
         for group in self.by_id.values_mut() {
-            let watches = &group.watches;
-            group
-                .queues
-                .objects
-                .retain(|object, context| !context.is_idle() || watches.contains(object));
-            let objects = &group.queues.objects;
-            group.queues.cached.retain(|object| objects.contains_key(object));
+            operations.evict_all(&mut group.queues, &group.watches);
         }
     }
 

@@ -24,8 +24,12 @@ impl Osd {
             self.maps.store(&mut self.outbox);
         }
         self.heartbeats.choose_anew();
+        self.end_vain_copies();
+        self.settle();
         self.resend_copies(now);
-        self.end_blocklisted_watches(now);
+        self.settle();
+        self.end_blocklisted_watches();
+        self.settle();
         self.take_early(now);
     }
 
@@ -44,7 +48,7 @@ impl Osd {
             self.drop_requests(now, pg);
             let group = self.groups.by_id.get_mut(&pg).expect("its key was just read");
             group.pg.remove();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 
@@ -65,14 +69,14 @@ impl Osd {
     }
 
     /// Lets some groups handle the map, and performs their outputs.
-    pub(crate) fn tell_some(&mut self, now: Time, some: &[PgId], telling: &Telling) {
+    pub(crate) fn tell_some(&mut self, some: &[PgId], telling: &Telling) {
         let map = self.maps.take_map();
         for pg in some {
             self.tell_map(*pg, &map, telling);
         }
         self.maps.return_map(map);
         // Their outputs are not collected for all groups at once, which would need much memory.
-        some.iter().for_each(|pg| self.pump_and_release(now, *pg));
+        some.iter().for_each(|pg| self.settle_and_release(*pg));
     }
 
     fn tell_map(&mut self, pg: PgId, map: &OsdMap, telling: &Telling) {
@@ -104,7 +108,7 @@ impl Osd {
         self.maps.note_placed();
         self.announce_merges(now);
         self.take_pool_snapshots(self.env.now);
-        self.pump_groups(now);
+        self.settle_groups();
         self.peers_changed();
         self.maps.distribution.note_told(then);
     }
@@ -131,12 +135,15 @@ impl Osd {
         if self.maps.map().pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
             self.report.request(now);
         }
-        resumed.into_iter().for_each(|pg| self.activated(now, pg));
+        for pg in resumed {
+            self.activated(now, pg);
+            self.settle();
+        }
     }
 
-    fn pump_groups(&mut self, now: Time) {
+    fn settle_groups(&mut self) {
         let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.pump_group(now, pg));
+        pgs.into_iter().for_each(|pg| self.settle_group(pg));
     }
 
     /// The up and acting set of a group under the map of the last update of the candidates.

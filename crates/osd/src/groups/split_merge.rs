@@ -8,6 +8,7 @@
 use crate::Osd;
 use crate::cx::cx;
 use crate::groups::Group;
+use crate::work::Work;
 use engine::Time;
 use maps::{OsdMap, stable_bits, stable_mod};
 use pg::split::parts_of;
@@ -149,15 +150,15 @@ impl Osd {
 
     /// A group is quiescent: the store has confirmed all its requests. Starts its split or merge if
     /// no other group is waited for.
-    pub(crate) fn stands_still(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn stands_still(&mut self, pg: PgId) {
         let Some(id) = self.groups.split_merge.job_of(pg) else { return };
         if let Some(Job::Merge { busy, .. }) = self.groups.split_merge.jobs.get_mut(&id) {
             busy.remove(&pg);
         }
-        self.begin_job(now, id);
+        self.begin_job(id);
     }
 
-    fn begin_job(&mut self, now: Time, id: PgId) {
+    fn begin_job(&mut self, id: PgId) {
         let Some(job) = self.groups.split_merge.jobs.get(&id) else { return };
         let (Job::Divide(others) | Job::Merge { sources: others, .. }) = job;
         let (mut whole, mut copies): (Option<&mut Pg>, Vec<&mut Pg>) = (None, Vec::new());
@@ -180,14 +181,14 @@ impl Osd {
             }
             Job::Merge { .. } => {}
         }
-        self.pump_group(now, id);
+        self.work.push(Work::Group(id));
     }
 
     /// The store has split or merged a group, or has failed to.
     pub(crate) fn reshaped(&mut self, now: Time, pg: PgId, is_done: bool) {
         let Some(id) = self.groups.split_merge.job_of(pg) else { return };
         if id != pg {
-            return self.go_on_without(now, id, pg);
+            return self.go_on_without(id, pg);
         }
         match self.groups.split_merge.jobs.remove(&pg) {
             Some(Job::Divide(parts)) => {
@@ -206,10 +207,16 @@ impl Osd {
             group.pg.take_shape();
         }
         if self.groups.split_merge.jobs.is_empty() {
-            self.maps.store(&mut self.outbox);
-            if std::mem::take(&mut self.groups.split_merge.missed_maps) {
-                self.monitor.ask_for_maps(cx!(self));
-            }
+            self.work.push(Work::StoreMap);
+        }
+    }
+
+    /// Stores the map behind all that groups stored because of it, and asks for those that were ignored
+    /// meanwhile.
+    pub(crate) fn store_reshaped_map(&mut self) {
+        self.maps.store(&mut self.outbox);
+        if std::mem::take(&mut self.groups.split_merge.missed_maps) {
+            self.monitor.ask_for_maps(cx!(self));
         }
     }
 
@@ -222,11 +229,11 @@ impl Osd {
             true => group.pg.take_shape(),
             false => group.pg.lose_shape(),
         }
-        self.pump_group(now, pg);
+        self.work.push(Work::Group(pg));
     }
 
     /// Merges without a source that cannot be read: the merged group is incomplete.
-    fn go_on_without(&mut self, now: Time, id: PgId, pg: PgId) {
+    fn go_on_without(&mut self, id: PgId, pg: PgId) {
         if let Some(Job::Merge { sources, versions, busy }) =
             self.groups.split_merge.jobs.get_mut(&id)
         {
@@ -234,6 +241,6 @@ impl Osd {
             busy.remove(&pg);
             *versions = None;
         }
-        self.begin_job(now, id);
+        self.begin_job(id);
     }
 }

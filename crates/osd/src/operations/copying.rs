@@ -3,6 +3,7 @@
 use crate::cx::cx;
 use crate::execute::{Answer, CopiedObject, CopyRequest, Need};
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use classes::Caller;
@@ -75,6 +76,20 @@ impl Copies {
         self.active.keys().copied().collect()
     }
 
+    /// The request for a piece was dropped: it is sent again with the next map, or soon.
+    pub fn interrupt(&mut self, id: u64, now: Time) {
+        if let Some(copy) = self.active.get_mut(&id) {
+            copy.interrupt(now);
+        }
+    }
+
+    /// The session with an OSD has ended: its pieces are requested again soon, when a new session
+    /// may be known.
+    pub fn interrupt_at(&mut self, osd: OsdId, now: Time) {
+        let is_asked = |copy: &&mut Copy| copy.asked.is_some_and(|target| target.osd == osd);
+        self.active.values_mut().filter(is_asked).for_each(|copy| copy.interrupt(now));
+    }
+
     /// Whether a request for a piece is still current.
     pub fn is_known(&self, copy: u64) -> bool {
         self.active.contains_key(&copy)
@@ -128,7 +143,7 @@ impl Osd {
                 let caller = Caller { features: SUPPORTED, ..Caller::default() };
                 let request = Request::new(Origin::Copy { copy: id }, request, id, caller);
                 let key = self.operations.requests.insert(request);
-                self.admit(now, key);
+                self.work.push(Work::Admit(key));
             }
             Some(Target { osd, .. }) => {
                 self.peers.send(cx!(self), osd, request.encode(SUPPORTED).with_tid(id));
@@ -153,7 +168,7 @@ impl Osd {
     pub(crate) fn copy_replied(&mut self, id: u64, reply: OsdReply) {
         let Some(copy) = self.operations.copies.active.get_mut(&id) else { return };
         if reply.result == Errno::AGAIN.negative() {
-            return self.copy_interrupted(id);
+            return self.operations.copies.interrupt(id, self.env.now);
         }
         copy.tries = 0;
         if reply.result < 0 {
@@ -191,7 +206,7 @@ impl Osd {
         };
         copy.reserved = needed;
         let all = request.reserved + more;
-        let has_room = self.reserve_memory(key, all)?;
+        let has_room = self.operations.reserve(&self.env.config.sizes.budgets, key, all)?;
         if !has_room {
             self.operations.requests.get_mut(key).expect("it waits").expected = all;
             self.operations.copies.active.retain(|_, copy| copy.request != key);
@@ -206,29 +221,13 @@ impl Osd {
             Ok(()) => Answer::Copied(Box::new(copy.copied)),
             Err(code) => Answer::Failed(code),
         };
-        self.need_loaded(self.env.now, copy.request, copy.attempt, need, answer);
-    }
-
-    /// The request for a piece was dropped: it is sent again with the next map, or soon.
-    pub(crate) fn copy_interrupted(&mut self, id: u64) {
-        if let Some(copy) = self.operations.copies.active.get_mut(&id) {
-            copy.asked = None;
-            copy.retry_at = copy.retry_at.min(self.env.now + limits::STALL_RETRY);
+        if self.operations.need_loaded(copy.request, copy.attempt, need, answer) {
+            self.work.push(Work::Continue(copy.request));
         }
-    }
-
-    /// The session with an OSD has ended: its pieces are requested again soon, when a new session
-    /// may be known.
-    pub(crate) fn copies_interrupted(&mut self, osd: OsdId) {
-        let is_asked = |copy: &Copy| copy.asked.is_some_and(|target| target.osd == osd);
-        let copies = self.operations.copies.active.iter().filter(|(_, copy)| is_asked(copy));
-        let copies: Vec<u64> = copies.map(|(id, _)| *id).collect();
-        copies.into_iter().for_each(|id| self.copy_interrupted(id));
     }
 
     /// Requests pieces again after a new map, if their target has changed or may have dropped the request.
     pub(crate) fn resend_copies(&mut self, now: Time) {
-        self.end_vain_copies();
         let epoch = self.epoch();
         let is_gap = epoch != self.operations.copies.epoch.next();
         self.operations.copies.epoch = epoch;
@@ -263,7 +262,7 @@ impl Osd {
     pub(crate) fn end_vain_copies(&mut self) {
         let is_vain = |copy: &Copy| match self.operations.requests.get(copy.request) {
             Some(request) if request.attempt == copy.attempt => {
-                self.is_abandoned(copy.request) || self.check_blocklist(request).is_err()
+                self.is_abandoned(copy.request) || self.checks().check_blocklist(request).is_err()
             }
             _ => true,
         };
@@ -274,6 +273,11 @@ impl Osd {
 }
 
 impl Copy {
+    fn interrupt(&mut self, now: Time) {
+        self.asked = None;
+        self.retry_at = self.retry_at.min(now + limits::STALL_RETRY);
+    }
+
     fn question(&self, map_epoch: Epoch, pg: PgId, chunk_max: u64) -> OsdRequest {
         OsdRequest {
             pg: ShardPgId::replicated(pg),

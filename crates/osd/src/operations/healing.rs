@@ -2,11 +2,12 @@
 
 use crate::Osd;
 use crate::execute::Need;
-use crate::operations::objects::store_request;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::Request;
+use crate::operations::state::store_request;
 use crate::report::repairs::FoundBy;
 use crate::tokens::Token;
-use engine::Time;
+use crate::work::Work;
 use pg::snaps::At;
 use types::{Errno, HObject, PgId};
 
@@ -30,26 +31,30 @@ impl Osd {
 
     /// Handles a failed read of a request's object: true if the request restarts when the object is
     /// recovered.
-    pub(crate) fn heal(&mut self, now: Time, key: u64, attempt: u32) -> bool {
+    pub(crate) fn heal(&mut self, key: u64, attempt: u32) -> bool {
         let Some(request) = self.operations.requests.get(key) else { return true };
         if request.attempt != attempt {
             return true;
         }
-        let (pg, head, at) = (request.pg, HObject::head_of(request.object()), request.at);
+        let (pg, at) = (request.pg, request.at);
         let whoami = self.env.config.id;
         let Some(group) = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_primary())
         else {
             return false;
         };
-        let Some(context) = group.queues.objects.get(&head) else { return false };
+        let request = self.operations.requests.get(key).expect("it was just there");
+        let Some(head) = group.queues.find(&HObject::head_of(request.object())) else {
+            return false;
+        };
+        let Some(context) = self.operations.contexts.get(head) else { return false };
         let Some(state) = context.state.as_ref() else { return false };
         // The cached state of the clone may be of another one by now.
         let (object, version) = match at {
             Some(At::Clone(id)) => {
                 let clone = state.snaps.as_deref().and_then(|set| set.clone_of(id));
-                (head.at(id), clone.map(|clone| clone.version))
+                (context.name.at(id), clone.map(|clone| clone.version))
             }
-            _ => (head.clone(), Some(state.info.version)),
+            _ => (context.name.clone(), Some(state.info.version)),
         };
         let Some(version) = version else { return false };
         if !group.pg.missing().contains(&object) {
@@ -57,14 +62,14 @@ impl Osd {
                 group.scrub.count_repair();
                 self.report.note_repair(self.maps.map(), pg, FoundBy::Read, &[whoami]);
             } else if !group.pg.cannot_read(&object, version) {
-                self.pump_group(now, pg);
+                self.settle_group(pg);
                 return false;
             }
         }
         tracing::error!(%pg, %object, "a read met damage; the object comes from another copy");
-        self.restart_readers(pg, &head);
-        self.pump_group(now, pg);
-        self.pump_object(now, pg, &head);
+        self.operations.restart_readers(head);
+        self.work.push(Work::Group(pg));
+        self.work.push(Work::Object(head));
         true
     }
 
@@ -73,7 +78,7 @@ impl Osd {
     pub(crate) fn heal_refused(
         &mut self,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         errno: Errno,
     ) -> bool {
@@ -81,9 +86,10 @@ impl Osd {
         let Some(group) = self.groups.by_id.get_mut(&pg).filter(|_| errno == Errno::IO) else {
             return false;
         };
-        let state = group.queues.objects.get(object).and_then(|context| context.state.as_ref());
-        let Some(version) = state.map(|state| state.info.version) else { return false };
-        if !group.pg.distrust(object, version, &[whoami]) {
+        let Some(context) = self.operations.contexts.get(object) else { return false };
+        let Some(state) = context.state.as_ref() else { return false };
+        let object = &context.name;
+        if !group.pg.distrust(object, state.info.version, &[whoami]) {
             return false;
         }
         tracing::error!(%pg, %object, "a write met damage; the object comes from another copy");
@@ -95,18 +101,20 @@ impl Osd {
     }
 
     /// Resumes the requests for an object that was recovered, or turned out to be lost.
-    pub(crate) fn recovered(&mut self, now: Time, pg: PgId, object: &HObject) {
-        if let Some(context) = self.context_mut(pg, object) {
-            // The assumed state of a lost object may be wrong.
-            context.forget_state();
-            self.pump_object(now, pg, object);
-        }
+    pub(crate) fn recovered(&mut self, pg: PgId, object: &HObject) {
+        let Some(group) = self.groups.by_id.get(&pg) else { return };
+        let Some(key) = group.queues.find(&HObject::head_of(object)) else { return };
+        // The assumed state of a lost object may be wrong.
+        self.operations.contexts.get_mut(key).expect("it was just found").forget_state();
+        self.work.push(Work::Object(key));
     }
 
     /// Handles an object whose metadata cannot be read, so that even its version is unknown: true
     /// if it is recovered from another copy, and its requests wait.
-    pub(crate) fn heal_state(&mut self, now: Time, pg: PgId, object: &HObject) -> bool {
+    pub(crate) fn heal_state(&mut self, key: ObjectKey) -> bool {
         let whoami = self.env.config.id;
+        let Some(context) = self.operations.contexts.get(key) else { return false };
+        let (pg, object) = (context.pg, &context.name);
         let Some(group) = self.groups.by_id.get_mut(&pg).filter(|group| group.pg.is_primary())
         else {
             return false;
@@ -125,31 +133,8 @@ impl Osd {
         {
             return false;
         }
-        self.pump_group(now, pg);
-        self.pump_object(now, pg, object);
+        self.work.push(Work::Group(pg));
+        self.work.push(Work::Object(key));
         true
-    }
-
-    /// Restarts the requests that are reading an object which is about to be replaced, before those
-    /// in its queue.
-    fn restart_readers(&mut self, pg: PgId, object: &HObject) {
-        let is_reader =
-            |request: &Request| request.is_marked && HObject::head_of(request.object()) == *object;
-        let readers =
-            self.operations.requests.of_group(pg).filter(|(_, request)| is_reader(request));
-        let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
-        keys.sort_unstable();
-        keys.sort_unstable_by_key(|key| {
-            self.operations.requests.get(*key).map(|request| request.tid)
-        });
-        for key in keys.iter().rev() {
-            self.start_over(*key);
-            let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-            let Some(context) = group.queues.objects.get_mut(object) else { continue };
-            context.queue.push_front(*key);
-            context.readers.clear();
-            context.has_writer = false;
-            (context.copier, context.is_parked) = (None, false);
-        }
     }
 }

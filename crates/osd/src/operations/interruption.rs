@@ -1,11 +1,12 @@
 //! The end of an interval, and the beginning of the next one, as the requests of a group see it.
 
 use crate::Osd;
-use crate::operations::request::{Origin, Refusal, Request};
+use crate::cx::cx;
+use crate::operations::request::Origin;
+use crate::work::Work;
 use engine::Time;
 use maps::stable_mod;
-use store::StoreError;
-use types::{Epoch, Errno, PgId};
+use types::{Epoch, PgId};
 
 impl Osd {
     /// The group has become active: starts the requests that waited.
@@ -14,11 +15,20 @@ impl Osd {
         self.scrub.hurry(now);
         self.keep_order(now, pg);
         self.note_trim(now, pg);
-        self.end_blocklisted_watches_of(now, pg);
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        for key in std::mem::take(&mut group.queues.waiting) {
-            self.start(now, pg, key);
+        self.end_blocklisted_watches_of(pg);
+        let Some(group) = self.groups.by_id.get(&pg) else { return };
+        self.work.push(Work::Wake(pg, group.queues.waiting.len()));
+    }
+
+    /// Starts the first of the requests that wait for a group, if it is still active; so many may be started.
+    pub(crate) fn wake(&mut self, now: Time, pg: PgId, left: usize) {
+        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|_| left > 0) else { return };
+        if !group.pg.is_active() || group.must_rest() {
+            return;
         }
+        let Some(key) = group.queues.waiting.pop_front() else { return };
+        self.start(now, pg, key);
+        self.work.push(Work::Wake(pg, left - 1));
     }
 
     /// An interval has ended or was aborted. Every request restarts when the group is active again:
@@ -34,46 +44,22 @@ impl Osd {
         }
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let mut keys: Vec<u64> = tickets.to_vec();
-        keys.extend(group.queues.interrupt());
+        keys.extend(group.queues.interrupt(&mut self.operations.contexts));
         group.lease.forget();
         group.resume();
         group.trim.begin_anew();
         let stays = group.pg.is_primary();
-        keys.extend(self.loading_requests(pg));
+        keys.extend(self.operations.requests.begun_of_group(pg));
         keys.sort_unstable();
         keys.dedup();
         self.requeue(pg, keys, stays);
-    }
-
-    /// Notes why our store refused a write: its client gets this error if no member turns out to
-    /// have stored it.
-    pub(crate) fn refused_write(&mut self, key: u64, error: &StoreError) {
-        let errno = match error {
-            StoreError::NoSpace { .. } => Errno::NOSPC,
-            StoreError::TooLarge { .. } => Errno::FBIG,
-            StoreError::Behind(_) => return,
-            _ => Errno::IO,
-        };
-        if let Some(request) = self.operations.requests.get_mut(key) {
-            let first = Refusal { errno, times: 0, is_healed: false };
-            request.refused.get_or_insert(first).times += 1;
-        }
-    }
-
-    /// Requests in no queue: they load, or wait for memory or for a copy.
-    fn loading_requests(&self, pg: PgId) -> impl Iterator<Item = u64> {
-        let has_begun = |request: &Request| {
-            request.is_marked || request.nature.is_pg_op || request.outstanding > 0
-        };
-        let own = self.operations.requests.of_group(pg);
-        own.filter(move |(_, request)| has_begun(request)).map(|(key, _)| key)
     }
 
     fn requeue(&mut self, pg: PgId, keys: Vec<u64>, stays: bool) {
         let mut requests: Vec<(u64, u64)> = Vec::new();
         let pg_num = self.maps.map().pool(pg.pool).map_or(0, |pool| pool.pg_num);
         for key in keys {
-            self.start_over(key);
+            self.operations.start_over(key);
             let Some(request) = self.operations.requests.get(key) else { continue };
             // After a split, the object may belong to another group.
             let hash = request.object().hash;
@@ -94,7 +80,7 @@ impl Osd {
     /// have no other request in flight from whose reply it would learn of that map.
     fn dismiss(&mut self, key: u64) {
         let origin = self.operations.requests.get(key).map(|request| request.origin);
-        self.forget_request(key);
+        self.operations.forget(cx!(self), key);
         if let Some(Origin::Client { conn }) = origin {
             self.share_map(conn, Epoch(0));
         }
@@ -106,7 +92,7 @@ impl Osd {
         self.discard_watches(pg);
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         for key in std::mem::take(&mut group.queues.waiting) {
-            self.forget_request(key);
+            self.operations.forget(cx!(self), key);
         }
     }
 }

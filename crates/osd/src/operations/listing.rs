@@ -1,9 +1,11 @@
 //! Listing of a group's objects (`PGNLS`, and the older `PGLS`).
 
 use crate::Osd;
+use crate::cx::cx;
 use crate::limits;
-use crate::operations::objects::state_of;
+use crate::operations::checks::ALL_NAMESPACES;
 use crate::operations::request::{Page, Request};
+use crate::operations::state::state_of;
 use crate::tokens::Token;
 use bytes::Bytes;
 use codec::{Reader, Writer};
@@ -15,19 +17,16 @@ use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
 use wire::op::OpCode;
 
-/// The namespace by which a client requests all namespaces (`LIBRADOS_ALL_NSPACES`).
-pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
-
 impl Osd {
     /// Runs a request for a listing.
     pub(crate) fn list(&mut self, key: u64) {
         if let Err(errno) = self.try_list(key) {
-            self.reply_error(key, errno);
+            self.operations.reply_error(cx!(self), key, errno);
         }
     }
 
     fn try_list(&mut self, key: u64) -> Result<(), Errno> {
-        if !self.reserve_memory(key, limits::LISTING_COST)? {
+        if !self.operations.reserve(&self.env.config.sizes.budgets, key, limits::LISTING_COST)? {
             return Ok(());
         }
         let request = self.operations.requests.get(key).expect("the caller has it");
@@ -77,7 +76,7 @@ impl Osd {
             Err(StoreError::NoCollection(_)) => (Vec::new(), None),
             other => {
                 tracing::error!(?other, "objects cannot be listed");
-                return self.reply_error(key, Errno::IO);
+                return self.operations.reply_error(cx!(self), key, Errno::IO);
             }
         };
         let objects = self.with_missing(request, objects, next.as_ref());
@@ -174,7 +173,7 @@ impl Osd {
         let mut execution = crate::execute::Execution { result, ..Default::default() };
         execution.outputs.push((0, output));
         execution.info.user_version = user_version;
-        self.reply_written(key, &execution, version);
+        self.operations.reply_written(cx!(self), key, &execution, version);
     }
 }
 

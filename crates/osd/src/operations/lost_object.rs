@@ -10,11 +10,12 @@
 
 use crate::Osd;
 use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
+use crate::operations::keys::ObjectKey;
 use maps::SnapIntervals;
 use pg::snaps::At;
 use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg};
 use store::Change;
-use types::{EVersion, Errno, HObject, PgId, SnapId};
+use types::{EVersion, Errno, HObject, SnapId};
 
 /// The state that can be assumed for a lost object, from what our own store has under its name.
 /// `EIO` if its clones are not known.
@@ -83,11 +84,11 @@ pub(crate) fn remove_clone(
 
 impl Osd {
     /// Whether an object is lost and not all members have a copy that could be written to.
-    pub(crate) fn is_given_up(&self, pg: PgId, object: &HObject) -> bool {
-        let group = self.groups.by_id.get(&pg);
-        group.is_some_and(|group| {
-            !group.pg.is_whole() && group.pg.is_primary() && group.pg.lost_version(object).is_some()
-        })
+    pub(crate) fn is_given_up(&self, object: ObjectKey) -> bool {
+        let Some(context) = self.operations.context(object) else { return false };
+        let Some(group) = self.groups.by_id.get(&context.pg) else { return false };
+        let copy = &group.pg;
+        !copy.is_whole() && copy.is_primary() && copy.lost_version(&context.name).is_some()
     }
 
     /// Whether a request needs the state of its lost head, not of one of its clones. Objects that

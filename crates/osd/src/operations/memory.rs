@@ -12,10 +12,9 @@
 //! before it in its object's queue. So pieces wait for requests, copies for pieces, and there is no
 //! cycle.
 
+use crate::Budgets;
 use crate::operations::request::{Class, Request};
 use crate::operations::requests::Requests;
-use crate::{Budgets, Osd};
-use engine::Time;
 use std::collections::VecDeque;
 use types::Errno;
 
@@ -59,7 +58,7 @@ impl Memory {
     }
 
     /// Reserves for the next request that fits, and returns its key.
-    fn grant(&mut self, requests: &mut Requests, budgets: &Budgets) -> Option<u64> {
+    pub fn grant(&mut self, requests: &mut Requests, budgets: &Budgets) -> Option<u64> {
         for class in Class::ALL {
             let account = self.account(class);
             while let Some((key, attempt, needed)) = account.waiting.front().copied() {
@@ -78,81 +77,60 @@ impl Memory {
         }
         None
     }
-}
 
-impl Osd {
     /// Reserves memory, so that a request holds `needed` bytes. False if it waits: the request has
     /// restarted, and runs again when the memory is granted. `TOOBIG` if it needs more than the
     /// whole account.
-    pub(crate) fn reserve_memory(&mut self, key: u64, needed: u64) -> Result<bool, Errno> {
-        let request = self.operations.requests.get_mut(key).expect("the caller has it");
+    pub fn reserve(
+        &mut self,
+        requests: &mut Requests,
+        budgets: &Budgets,
+        key: u64,
+        needed: u64,
+    ) -> Result<bool, Errno> {
+        let request = requests.get_mut(key).expect("the caller has it");
         if needed <= request.reserved {
             return Ok(true);
         }
         let class = request.class;
-        let limit = class.limit(&self.env.config.sizes.budgets);
+        let limit = class.limit(budgets);
         if needed > limit {
             return Err(Errno::TOOBIG);
         }
-        let account = self.operations.memory.account(class);
         let more = needed - request.reserved;
+        let account = self.account(class);
         if account.waiting.is_empty() && account.held + more <= limit {
             account.held += more;
             request.reserved = needed;
             return Ok(true);
         }
         let (is_marked, at) = (request.is_marked, request.at);
-        self.start_over(key);
-        let request = self.operations.requests.get_mut(key).expect("it was just there");
+        self.release(request);
+        request.reset();
         (request.is_marked, request.at) = (is_marked, at);
         let entry = (key, request.attempt, needed);
-        self.operations.memory.account(class).waiting.push_back(entry);
+        self.account(class).waiting.push_back(entry);
         Ok(false)
-    }
-
-    /// Restarts a request, as if it had just arrived, and returns its reservation.
-    pub(crate) fn start_over(&mut self, key: u64) {
-        let Some(request) = self.operations.requests.get_mut(key) else { return };
-        self.operations.memory.release(request);
-        request.reset();
-    }
-
-    /// Continues the requests for which there is memory now.
-    pub(crate) fn grant_memory(&mut self, now: Time) {
-        let budgets = self.env.config.sizes.budgets;
-        while let Some(key) = self.operations.memory.grant(&mut self.operations.requests, &budgets)
-        {
-            match self.operations.requests.get(key).is_some_and(|request| request.nature.is_pg_op) {
-                true => self.list(key),
-                false => self.go_on(now, key),
-            }
-        }
     }
 
     /// Panics unless each account holds the sum of its requests' reservations within its limit, and
     /// no request has loaded more than it reserved.
-    pub(crate) fn check_budgets(&self) {
+    pub fn check_invariants(&self, all: &Requests, budgets: &Budgets) {
         let sum = |class: Class| {
-            let of_class =
-                self.operations.requests.checked().filter(|(_, request)| request.class == class);
+            let of_class = all.checked().filter(|(_, request)| request.class == class);
             of_class.map(|(_, request)| request.reserved).sum::<u64>()
         };
-        let Memory { requests, copies, pieces } = &self.operations.memory;
+        let Memory { requests, copies, pieces } = self;
         for (class, account) in
             [(Class::Request, requests), (Class::Copy, copies), (Class::Piece, pieces)]
         {
             assert_eq!(account.held, sum(class), "{class:?}");
-            let limit = class.limit(&self.env.config.sizes.budgets);
+            let limit = class.limit(budgets);
             assert!(account.held <= limit, "{class:?} hold {}", account.held);
         }
-        for (_, request) in self.operations.requests.checked() {
+        for (_, request) in all.checked() {
             let loaded = request.loaded.bytes();
             assert!(loaded <= request.reserved, "{loaded} loaded, {} reserved", request.reserved);
         }
-        let of_clients =
-            self.operations.requests.checked().filter(|(_, request)| request.is_of_client());
-        let in_work = of_clients.map(|(_, request)| request.bytes).chain(self.inbox.charged());
-        let (count, bytes) = in_work.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
-        assert_eq!((count, bytes), self.clients.in_flight());
     }
 }

@@ -2,15 +2,47 @@
 //! request may run on it.
 
 use crate::execute::ObjectState;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::Request;
 use crate::operations::snapshots::PoolSnapshots;
+use crate::watches::GroupWatches;
 use pg::Pg;
 use std::collections::VecDeque;
-use types::{EVersion, HObject, SnapId};
+use stdx::Slab;
+use types::{EVersion, HObject, PgId, SnapId};
+
+/// The contexts of all groups.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts(Slab<ObjectContext>);
+
+impl Contexts {
+    pub fn get(&self, object: ObjectKey) -> Option<&ObjectContext> {
+        self.0.get(object.0)
+    }
+
+    pub fn get_mut(&mut self, object: ObjectKey) -> Option<&mut ObjectContext> {
+        self.0.get_mut(object.0)
+    }
+
+    /// Adds the context of an object that has none.
+    pub fn insert(&mut self, context: ObjectContext) -> ObjectKey {
+        ObjectKey(self.0.insert(context))
+    }
+
+    pub fn remove(&mut self, object: ObjectKey) -> Option<ObjectContext> {
+        self.0.remove(object.0)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
 
 /// An object with requests in progress or recent ones.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectContext {
+    pub pg: PgId,
+    pub name: HObject,
     /// The state that the writes in flight will leave; `None` until loaded.
     pub state: Option<ObjectState>,
     pub is_loading: bool,
@@ -54,6 +86,11 @@ pub(crate) enum Progress {
 }
 
 impl ObjectContext {
+    /// The context of an object that is not loaded.
+    pub fn new(pg: PgId, name: HObject) -> Self {
+        ObjectContext { pg, name, ..ObjectContext::default() }
+    }
+
     /// Whether nothing is left of the object after the request, as far as is known.
     pub fn vanishes(&self, request: &Request, snapshots: &PoolSnapshots) -> bool {
         let has_snaps = || match &self.state {
@@ -85,14 +122,14 @@ impl ObjectContext {
             && self.queue.is_empty()
     }
 
+    /// Whether the context may be evicted from memory.
+    pub fn may_go(&self, watches: &GroupWatches) -> bool {
+        self.is_idle() && !watches.contains(&self.name)
+    }
+
     /// Whether a request may run, as far as recovery of its object is concerned.
-    pub fn fate(
-        &self,
-        pg: &Pg,
-        snapshots: &PoolSnapshots,
-        object: &HObject,
-        request: &Request,
-    ) -> Fate {
+    pub fn fate(&self, pg: &Pg, snapshots: &PoolSnapshots, request: &Request) -> Fate {
+        let object = &self.name;
         if pg.is_whole()
             || !pg.is_primary()
             || !pg.is_blocked(object, request.may_write(), self.vanishes(request, snapshots))

@@ -4,20 +4,24 @@
 //! that those before it will leave. A request that reads more than that state (data, omap), or that
 //! is answered without a write, waits until the writes before it are durable.
 
-use crate::execute::{
-    Answer, AttrDelta, Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim,
-};
+use crate::cx::cx;
+use crate::execute::{Execution, Input, Need, ObjectState, Trim, Verdict, execute, trim};
+use crate::operations::Operations;
+use crate::operations::checks::check_space;
+use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::{lost_state, remove_clone, replaced};
-use crate::operations::object::{Fate, ObjectContext, Progress};
-use crate::operations::request::{Class, Origin, Refusal, Request};
-use crate::operations::snapshots::index_clones;
+use crate::operations::object::{Fate, Progress};
+use crate::operations::request::{Origin, Refusal, Request};
+use crate::operations::state::{decode_state, store_request};
+use crate::operations::submit::{is_memorable, prepare_write};
 use crate::tokens::Token;
+use crate::work::Work;
 use crate::{Osd, limits};
 use bytes::Bytes;
 use engine::Time;
-use pg::snaps::{At, SNAPSET_ATTR, SnapSet};
-use pg::{EntryKind, INFO_ATTR, ObjectInfo, Pg, WatcherKey, Write, user_attr_name};
-use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
+use pg::WatcherKey;
+use pg::snaps::At;
+use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 
 impl Osd {
@@ -25,7 +29,9 @@ impl Osd {
     pub(crate) fn start(&mut self, now: Time, pg: PgId, key: u64) {
         let Some(request) = self.operations.requests.get_mut(key) else { return };
         request.times.queued.get_or_insert(now);
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return self.forget_request(key) };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else {
+            return self.operations.forget(cx!(self), key);
+        };
         let object = HObject::head_of(request.object());
         if group.pg.is_primary() {
             if !group.pg.is_active() || group.must_rest() {
@@ -37,20 +43,15 @@ impl Osd {
             || !group.pg.can_serve_read(&object)
         {
             // The client resends to the primary.
-            return self.reply_error(key, Errno::AGAIN);
+            return self.operations.reply_error(cx!(self), key, Errno::AGAIN);
         }
         if request.nature.is_pg_op {
             return self.list(key);
         }
-        let context = match group.queues.objects.get_mut(&object) {
-            Some(context) => context,
-            None => {
-                group.queues.cached.push_back(object.clone());
-                group.queues.objects.entry(object.clone()).or_default()
-            }
-        };
-        context.queue.push_back(key);
-        self.pump_object(now, pg, &object);
+        let contexts = &mut self.operations.contexts;
+        let object = group.queues.enter(contexts, pg, object);
+        contexts.get_mut(object).expect("it was just entered").queue.push_back(key);
+        self.work.push(Work::Object(object));
     }
 
     /// Answers a request that was executed before with its first result; true if it was, even if
@@ -64,30 +65,32 @@ impl Osd {
             group.queues.repeated.entry(known.version).or_default().push(key);
             return true;
         }
-        self.reply_again(key, &known);
+        self.repeat_watches(self.env.now, key);
+        self.operations.reply_again(cx!(self), key, &known);
         true
     }
 
-    /// Runs all requests of an object's queue that may run.
-    pub(crate) fn pump_object(&mut self, now: Time, pg: PgId, object: &HObject) {
+    /// Runs the requests of an object's queue that may run, until one of them makes other work possible: that
+    /// precedes the rest.
+    pub(crate) fn advance(&mut self, now: Time, object: ObjectKey) {
         loop {
-            let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-            let Some(context) = group.queues.objects.get_mut(object) else { return };
+            let Some(context) = self.operations.contexts.get_mut(object) else { return };
+            let pg = context.pg;
+            let group = self.groups.by_id.get_mut(&pg).expect("an object has its group");
             let Some(key) = context.queue.front().copied() else { break };
             let fate = match self.operations.requests.get(key) {
-                Some(request) => context.fate(&group.pg, &group.snapshots, object, request),
+                Some(request) => context.fate(&group.pg, &group.snapshots, request),
                 None => Fate::Runs,
             };
             if fate == Fate::Waits {
-                group.pg.want_object(object);
-                return self.pump_group(now, pg);
+                group.pg.want_object(&context.name);
+                return self.work.push(Work::Group(pg));
             }
             if context.state.is_none() && fate != Fate::Fails {
                 if !context.is_loading {
                     context.is_loading = true;
                     context.valid_through = group.pg.log().head();
-                    let generation = group.queues.generation;
-                    self.load_state(pg, object, generation);
+                    self.load_state(object);
                 }
                 return;
             }
@@ -101,11 +104,14 @@ impl Osd {
                 || !writes && context.writes_in_flight > 0;
             if must_wait {
                 // The source of a copy must not wait for another copy, or both might wait for each other.
-                let Some(key) = self.take_piece(pg, object) else { return };
+                let Some(key) = self.operations.take_piece(object) else { return };
                 if self.run(now, pg, object, key) == Progress::Blocked {
-                    let context = self.context_mut(pg, object);
+                    let context = self.operations.contexts.get_mut(object);
                     context.expect("it has what the request waits for").queue.push_back(key);
-                    return self.pump_group(now, pg);
+                    return self.work.push(Work::Group(pg));
+                }
+                if self.work.has_children() {
+                    return self.work.push(Work::Object(object));
                 }
                 continue;
             }
@@ -113,123 +119,122 @@ impl Osd {
             match self.run(now, pg, object, key) {
                 Progress::Ran | Progress::Begun => {}
                 Progress::Blocked => {
-                    let context = self.context_mut(pg, object);
+                    let context = self.operations.contexts.get_mut(object);
                     context.expect("it has what the request waits for").queue.push_front(key);
-                    return self.pump_group(now, pg);
+                    return self.work.push(Work::Group(pg));
                 }
             }
+            if self.work.has_children() {
+                return self.work.push(Work::Object(object));
+            }
         }
-        self.forget_idle_objects(pg, object);
+        self.forget_idle_objects(object);
     }
 
-    /// Takes a read for a copy out of the queue, if the queue waits for a write that is itself a
-    /// copy and has not changed anything yet.
-    fn take_piece(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
-        let context = self.groups.by_id.get_mut(&pg)?.queues.objects.get_mut(object)?;
-        if context.copier.is_none() || context.is_parked || context.writes_in_flight > 0 {
-            return None;
-        }
-        let is_piece = |key: &u64| {
-            let request = self.operations.requests.get(*key);
-            request.is_some_and(|request| request.class == Class::Piece && !request.may_write())
-        };
-        let at = context.queue.iter().position(is_piece)?;
-        context.queue.remove(at)
-    }
-
-    /// The context of an object in memory.
-    pub(crate) fn context_mut(&mut self, pg: PgId, object: &HObject) -> Option<&mut ObjectContext> {
-        self.groups.by_id.get_mut(&pg)?.queues.objects.get_mut(object)
+    /// The context of a request's object, if that has one.
+    pub(crate) fn object_of(&self, key: u64) -> Option<ObjectKey> {
+        let request = self.operations.requests.get(key)?;
+        let group = self.groups.by_id.get(&request.pg)?;
+        group.queues.find(&HObject::head_of(request.object()))
     }
 
     /// Runs a request at the head of its object's order.
-    pub(crate) fn run(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> Progress {
+    pub(crate) fn run(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> Progress {
+        loop {
+            if let Some(progress) = self.try_run(now, pg, object, key) {
+                return progress;
+            }
+        }
+    }
+
+    /// Likewise; `None` if the request has more memory now and can be executed again.
+    fn try_run(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> Option<Progress> {
         if self.is_abandoned(key) {
-            self.forget_request(key);
-            return Progress::Ran;
+            self.operations.forget(cx!(self), key);
+            return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
-        if let Err(errno) = self.check_blocklist(request) {
-            return self.reject(pg, object, key, errno);
+        if let Err(errno) = self.checks().check_blocklist(request) {
+            return Some(self.reject(object, key, errno));
         }
         // Not earlier: a request and its resend may both have waited in the queue.
         if self.operations.requests.get(key).is_some_and(Request::may_write)
             && self.answer_repeated(pg, key)
         {
-            return Progress::Ran;
+            return Some(Progress::Ran);
         }
         let request = self.operations.requests.get(key).expect("it was just there");
-        if self.was_held_back(request) {
+        if self.groups.by_id[&pg].queues.held_back.covers(request) {
             // A write before it in the queue was dropped.
             self.hold_back(key);
-            return Progress::Ran;
+            return Some(Progress::Ran);
         }
         let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
-        if self.fate_of(pg, object, key) == Fate::Fails {
-            return self.reject(pg, object, key, Errno::IO);
+        if self.fate_of(object, key) == Fate::Fails {
+            return Some(self.reject(object, key, Errno::IO));
         }
         if let Some(refusal) = request.refused.filter(Refusal::is_final) {
-            return self.refuse(now, pg, object, key, refusal);
+            return Some(self.refuse(now, pg, object, key, refusal));
         }
         if looks_back && let Some(progress) = self.find_clones(pg, object, key) {
-            return progress;
+            return Some(progress);
         }
-        let is_lost = self.is_given_up(pg, object);
+        let is_lost = self.is_given_up(object);
         if is_lost && self.needs_lost_head(key) {
-            return self.reject(pg, object, key, Errno::IO);
+            return Some(self.reject(object, key, Errno::IO));
         }
         let verdict = self.execute(now, pg, object, key, is_lost);
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         request.times.started.get_or_insert(now);
         let writes = request.may_write();
         // Reads do not begin while writes are in flight.
-        let busy = writes && self.context_mut(pg, object).is_some_and(|c| c.writes_in_flight > 0);
+        let busy =
+            writes && self.operations.contexts.get(object).is_some_and(|c| c.writes_in_flight > 0);
         match verdict {
-            Verdict::Missing { .. } if busy => Progress::Blocked,
-            Verdict::Missing { needs, cost } => self.provide(now, pg, object, key, needs, cost),
+            Verdict::Missing { .. } if busy => Some(Progress::Blocked),
+            Verdict::Missing { needs, cost } => self.provide(now, object, key, needs, cost),
             // A lost object cannot be preserved in a clone.
             Verdict::Done(execution) if is_lost && execution.makes_clone() => {
-                self.reject(pg, object, key, Errno::IO)
+                Some(self.reject(object, key, Errno::IO))
             }
             Verdict::Done(execution) => {
                 self.watches.reserve(&execution.effects);
                 let is_logged = execution.modifies() || writes && is_memorable(&execution);
                 if !is_logged && writes && busy {
                     // Its result is true only if the writes before it become durable.
-                    return Progress::Blocked;
+                    return Some(Progress::Blocked);
                 }
-                match is_logged {
+                Some(match is_logged {
                     true => self.submit(now, pg, object, key, execution),
                     false => self.finish_unmodified(now, pg, object, key, &execution),
-                }
+                })
             }
         }
     }
 
-    /// Reserves memory for a request, then loads what it needs.
+    /// Reserves memory for a request, then loads what it needs. `None` if it needed only memory.
     fn provide(
         &mut self,
         now: Time,
-        pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         needs: Vec<Need>,
         cost: u64,
-    ) -> Progress {
+    ) -> Option<Progress> {
         let expected = self.operations.requests.get(key).map_or(0, |request| request.expected);
-        match self.reserve_memory(key, cost.max(expected)) {
-            Err(errno) => self.reject(pg, object, key, errno),
+        match self.operations.reserve(&self.env.config.sizes.budgets, key, cost.max(expected)) {
+            Err(errno) => Some(self.reject(object, key, errno)),
             Ok(false) => {
-                self.mark_begun(pg, object, key);
-                self.unload_behind(pg, object, key);
-                Progress::Begun
+                self.operations.mark_begun(object, key);
+                self.operations.unload_behind(object, key);
+                Some(Progress::Begun)
             }
             // An output was not built for lack of memory.
-            Ok(true) if needs.is_empty() => self.run(now, pg, object, key),
+            Ok(true) if needs.is_empty() => None,
             Ok(true) => {
-                self.mark_begun(pg, object, key);
-                self.load_needs(now, pg, object, key, needs);
-                Progress::Begun
+                self.operations.mark_begun(object, key);
+                self.load_needs(now, object, key, needs);
+                Some(Progress::Begun)
             }
         }
     }
@@ -241,21 +246,21 @@ impl Osd {
         &mut self,
         now: Time,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         refusal: Refusal,
     ) -> Progress {
         let errno = refusal.errno;
         if refusal.times > 1 {
-            return self.reject(pg, object, key, errno);
+            return self.reject(object, key, errno);
         }
-        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        let context = self.operations.contexts.get(object).expect("the request was in its queue");
         if errno == Errno::IO && context.writes_in_flight > 0
             || self.heal_refused(pg, object, key, errno)
         {
             return Progress::Blocked;
         }
-        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        let context = self.operations.contexts.get(object).expect("the request was in its queue");
         let state = context.state.as_ref().expect("it is loaded before");
         let execution = Execution::failed(errno, state);
         self.submit(now, pg, object, key, Box::new(execution))
@@ -277,13 +282,14 @@ impl Osd {
         &mut self,
         now: Time,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         is_lost: bool,
     ) -> Verdict {
         let group = &self.groups.by_id[&pg];
         let request = self.operations.requests.get(key).expect("the caller has it");
-        let context = &group.queues.objects[object];
+        let context = self.operations.contexts.get(object).expect("the caller has it");
+        let object = &context.name;
         let head = context.state.as_ref().expect("it is loaded before");
         if let Origin::SnapTrim { snap, clone } = request.origin {
             let (removed, version) = (&*group.snapshots.removed, group.pg.next_version());
@@ -339,21 +345,15 @@ impl Osd {
     }
 
     /// Loads what a request needs; it runs again when all has been loaded.
-    pub(crate) fn load_needs(
-        &mut self,
-        now: Time,
-        pg: PgId,
-        object: &HObject,
-        key: u64,
-        needs: Vec<Need>,
-    ) {
+    pub(crate) fn load_needs(&mut self, now: Time, object: ObjectKey, key: u64, needs: Vec<Need>) {
+        let context = self.operations.contexts.get(object).expect("its request runs");
+        let (pg, mut target) = (context.pg, context.name.clone());
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         request.outstanding = needs.len();
         let attempt = request.attempt;
-        let target = match request.at {
-            Some(At::Clone(id)) => object.at(id),
-            _ => object.clone(),
-        };
+        if let Some(At::Clone(id)) = request.at {
+            target = target.at(id);
+        }
         for need in needs {
             match store_request(pg, target.clone(), &need) {
                 Some(kind) => self.outbox.ask(Token::Need { request: key, attempt, need }, kind),
@@ -365,87 +365,64 @@ impl Osd {
         }
     }
 
-    /// Adds a loaded part to its request; with the last one, the request runs again.
-    pub(crate) fn need_loaded(
-        &mut self,
-        now: Time,
-        key: u64,
-        attempt: u32,
-        need: Need,
-        answer: Answer,
-    ) {
-        let Some(request) = self.operations.requests.get_mut(key) else { return };
-        if request.attempt != attempt {
-            return;
-        }
-        request.loaded.insert(need, answer);
-        request.outstanding -= 1;
-        if request.outstanding == 0 {
-            self.go_on(now, key);
-        }
-    }
-
     /// Whether recovery of a request's object has begun while the request was loading: other
     /// members are sent the present version.
-    pub(crate) fn is_blocked(&self, pg: PgId, object: &HObject, key: u64) -> bool {
-        self.fate_of(pg, object, key) == Fate::Waits
+    pub(crate) fn is_blocked(&self, object: ObjectKey, key: u64) -> bool {
+        self.fate_of(object, key) == Fate::Waits
     }
 
-    fn fate_of(&self, pg: PgId, object: &HObject, key: u64) -> Fate {
-        let (Some(group), Some(request)) =
-            (self.groups.by_id.get(&pg), self.operations.requests.get(key))
-        else {
+    fn fate_of(&self, object: ObjectKey, key: u64) -> Fate {
+        let Operations { contexts, requests, .. } = &self.operations;
+        let (Some(context), Some(request)) = (contexts.get(object), requests.get(key)) else {
             return Fate::Runs;
         };
-        let context = group.queues.objects.get(object);
-        context.map_or(Fate::Runs, |c| c.fate(&group.pg, &group.snapshots, object, request))
+        let group = &self.groups.by_id[&context.pg];
+        context.fate(&group.pg, &group.snapshots, request)
     }
 
-    fn load_state(&mut self, pg: PgId, object: &HObject, generation: u64) {
-        let kind = RequestKind::Meta { collection: Collection(pg), object: object.clone() };
-        self.outbox.ask(Token::State { pg, object: object.clone(), generation }, kind);
+    fn load_state(&mut self, object: ObjectKey) {
+        let context = self.operations.contexts.get(object).expect("the caller has it");
+        let (collection, name) = (Collection(context.pg), context.name.clone());
+        let kind = RequestKind::Meta { collection, object: name };
+        self.outbox.ask(Token::State { object }, kind);
     }
 
     /// Handles the loaded metadata of an object: its queue runs, or the object is recovered if damaged.
     pub(crate) fn state_loaded(
         &mut self,
         now: Time,
-        pg: PgId,
-        object: HObject,
-        generation: u64,
+        object: ObjectKey,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let Some(group) =
-            self.groups.by_id.get_mut(&pg).filter(|g| g.queues.generation == generation)
-        else {
-            return;
-        };
-        let Some(context) = group.queues.objects.get_mut(&object) else { return };
+        let Some(context) = self.operations.contexts.get_mut(object) else { return };
+        let pg = context.pg;
+        let group = &self.groups.by_id[&pg];
         context.is_loading = false;
-        let state = match group.pg.lost_version(&object) {
+        let state = match group.pg.lost_version(&context.name) {
             None => decode_state(outcome),
             Some(need) => lost_state(decode_state(outcome), need, group.pg.info().clones > 0),
         };
         match state {
             Ok(state) => {
                 context.state = Some(state);
-                self.adopt_watchers(now, pg, &object);
-                self.pump_object(now, pg, &object);
+                self.adopt_watchers(now, object);
+                self.work.push(Work::Object(object));
             }
             Err(errno) => {
-                tracing::error!(%pg, %object, %errno, "the object's state cannot be read");
-                if self.heal_state(now, pg, &object) {
+                let name = &context.name;
+                tracing::error!(%pg, object = %name, %errno, "the object's state cannot be read");
+                if self.heal_state(object) {
                     return;
                 }
                 let errno = self.unreadable_errno(pg, errno);
-                let Some(context) = self.context_mut(pg, &object) else { return };
+                let Some(context) = self.operations.contexts.get_mut(object) else { return };
                 for key in std::mem::take(&mut context.queue) {
                     // A write that was executed before keeps its result, whatever became of the
                     // object since.
                     let may_write =
                         self.operations.requests.get(key).is_some_and(Request::may_write);
                     if !may_write || !self.answer_repeated(pg, key) {
-                        self.reply_error(key, errno);
+                        self.operations.reply_error(cx!(self), key, errno);
                     }
                 }
             }
@@ -465,85 +442,49 @@ impl Osd {
         &mut self,
         now: Time,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         mut execution: Box<Execution>,
     ) -> Progress {
         let modifies = execution.modifies();
-        if modifies && let Err(errno) = self.settle(key, &mut execution) {
-            return self.reject(pg, object, key, errno);
+        if modifies && let Err(errno) = self.check_outcome(key, &mut execution) {
+            return self.reject(object, key, errno);
         }
         let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
         if adds || execution.makes_clone() {
-            match self.may_grow(self.operations.requests.get(key).expect("the caller has it")) {
+            match self
+                .checks()
+                .may_grow(self.operations.requests.get(key).expect("the caller has it"))
+            {
                 Ok(true) => {}
                 Ok(false) => {
                     self.hold_back(key);
                     return Progress::Ran;
                 }
-                Err(errno) => return self.reject(pg, object, key, errno),
+                Err(errno) => return self.reject(object, key, errno),
             }
         }
         let request = self.operations.requests.get_mut(key).expect("the caller has it");
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        let context = group.queues.objects.get_mut(object).expect("the caller has it");
-        let state = context.state.as_mut().expect("it is loaded before");
-        let prior_version = state.info.version;
-        if modifies {
-            apply_to_state(state, &mut execution);
-            context.is_removed = !state.exists;
-        } else {
-            execution.info.user_version = seen_user_version(&group.pg, &execution);
+        let context = self.operations.contexts.get_mut(object).expect("the caller has it");
+        if !request.origin.is_maintenance() {
+            group.counters.note_write(request.bytes);
         }
-        context.writes_in_flight += 1;
-        let returns = match request.wants_returns() || !modifies {
-            true => execution.outputs.clone(),
-            false => Vec::new(),
-        };
-        let mut changes = std::mem::take(&mut execution.changes);
-        let also = match execution.clones.take() {
-            Some(clones) => index_clones(pg, *clones, &mut changes),
-            None => Vec::new(),
-        };
-        if let Origin::SnapTrim { .. } | Origin::Lost { .. } = request.origin {
-            context.clone = None;
-        } else {
-            group.counters.writes += 1;
-            group.counters.write_bytes += request.bytes as u64;
-        }
-        let write = Write {
-            ticket: key,
-            object: object.clone(),
-            kind: match execution.exists {
-                _ if !modifies => EntryKind::Unchanged,
-                true => EntryKind::Modify,
-                false if execution.is_whiteout() => EntryKind::Modify,
-                false => EntryKind::Delete,
-            },
-            prior_version,
-            user_version: execution.info.user_version,
-            request: request.logged_id(),
-            mtime: request.message.mtime,
-            result: execution.result,
-            returns,
-            changes,
-            also,
-            objects: execution.delta.objects,
-            clones: execution.delta.clones,
-            bytes: execution.delta.bytes,
-        };
+        let write = prepare_write(context, key, request, &mut execution, &group.pg);
         request.times.submitted = Some(now);
         let version = group.pg.submit(write);
         request.outcome = Some((execution, version));
-        self.pump_group(now, pg);
+        self.work.push(Work::Group(pg));
         Progress::Ran
     }
 
     /// Checks the space of a write, and drops its results and outputs unless the client wants them.
     /// `EOVERFLOW` if they are too long for a log entry.
-    fn settle(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
+    fn check_outcome(&self, key: u64, execution: &mut Execution) -> Result<(), Errno> {
         let request = self.operations.requests.get(key).expect("the caller has it");
-        self.check_space(request, execution.makes_clone())?;
+        let has_room = self.groups.by_id.get(&request.pg).is_some_and(|group| group.pg.has_room());
+        let has_room = has_room && !self.usage.is_disk_full();
+        check_space(request, execution.makes_clone(), has_room)?;
         if !request.wants_returns() {
             execution.result = 0;
             execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
@@ -560,34 +501,36 @@ impl Osd {
         let Some(request) = self.operations.requests.get_mut(key) else { return };
         let (execution, version) = request.outcome.take().expect("a write has its outcome");
         request.times.committed = Some(now);
-        let object = HObject::head_of(request.object());
-        self.perform_effects(now, pg, &object, key, &execution);
-        self.reply_written(key, &execution, version);
+        let object = self.object_of(key);
+        self.perform_effects(now, key, &execution);
+        self.operations.reply_written(cx!(self), key, &execution, version);
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         // Immediately, or later requests of that client would be answered before.
         for repeated in group.queues.repeated.remove(&version).unwrap_or_default() {
             self.repeat_watches(now, repeated);
-            self.reply_written(repeated, &execution, version);
+            self.operations.reply_written(cx!(self), repeated, &execution, version);
         }
-        if let Some(context) = self.context_mut(pg, &object) {
+        if let Some(context) = object.and_then(|object| self.operations.contexts.get_mut(object)) {
             context.writes_in_flight -= 1;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         if group.premerge.rests() {
             self.report.request(now);
         }
-        self.pump_object(now, pg, &object);
+        if let Some(object) = object {
+            self.work.push(Work::Object(object));
+        }
     }
 
     fn finish_unmodified(
         &mut self,
         now: Time,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         execution: &Execution,
     ) -> Progress {
-        if let Some(waits) = self.wait_for_turn(pg, object, key) {
+        if let Some(waits) = self.operations.wait_for_turn(object, key) {
             return waits;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
@@ -596,9 +539,9 @@ impl Osd {
                 self.wait_for_lease(now, pg, object, key);
                 return Progress::Begun;
             }
-        } else if execution.has_failed_to_read() || !self.serves_as_replica(now, pg, object) {
+        } else if execution.has_failed_to_read() || !self.serves_as_replica(now, object) {
             // This copy is damaged, a write overtook the read, or a new primary may have taken over.
-            self.reply_error(key, Errno::AGAIN);
+            self.operations.reply_error(cx!(self), key, Errno::AGAIN);
             return Progress::Ran;
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it is still there");
@@ -606,112 +549,23 @@ impl Osd {
         let bytes = execution.outputs.iter().map(|(_, output)| output.len() as u64);
         group.counters.read_bytes += bytes.sum::<u64>();
         if execution.result >= 0 {
-            self.perform_effects(now, pg, object, key, execution);
+            self.perform_effects(now, key, execution);
         }
-        self.reply_unmodified(key, pg, object, execution);
+        let copy = &self.groups.by_id[&pg].pg;
+        self.operations.reply_unmodified(cx!(self), copy, key, object, execution);
         Progress::Ran
     }
 
     /// Evicts idle objects beyond the group's share. Replicas keep none, because writes bypass
     /// their contexts.
-    fn forget_idle_objects(&mut self, pg: PgId, object: &HObject) {
-        /// Contexts examined per call; more than one, so that the number falls after the share has shrunk.
-        const LOOKED_AT: usize = 2;
+    fn forget_idle_objects(&mut self, object: ObjectKey) {
         let share = limits::objects_cached_max(self.groups.by_id.len());
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        if !group.pg.is_primary() {
-            if group.queues.objects.get(object).is_some_and(ObjectContext::is_idle) {
-                group.queues.objects.remove(object);
-                group.queues.cached.retain(|cached| cached != object);
-            }
-            return;
+        let Some(context) = self.operations.contexts.get(object) else { return };
+        let group = self.groups.by_id.get_mut(&context.pg).expect("an object has its group");
+        let contexts = &mut self.operations.contexts;
+        match group.pg.is_primary() {
+            true => group.queues.evict(contexts, &group.watches, share),
+            false => group.queues.forget_if_idle(contexts, object),
         }
-        for _ in 0..LOOKED_AT {
-            if group.queues.objects.len() <= share {
-                return;
-            }
-            let Some(oldest) = group.queues.cached.pop_front() else { return };
-            let watched = group.watches.contains(&oldest);
-            match !watched && group.queues.objects.get(&oldest).is_some_and(ObjectContext::is_idle)
-            {
-                true => drop(group.queues.objects.remove(&oldest)),
-                false => group.queues.cached.push_back(oldest),
-            }
-        }
-    }
-}
-
-/// Whether its outputs are short enough for a log entry.
-fn is_memorable(execution: &Execution) -> bool {
-    execution.outputs.iter().all(|(_, output)| output.len() <= limits::WRITE_REPLY_LEN_MAX)
-}
-
-/// The user version in a reply without a change: the object's, or, for an absent object, one that
-/// its next version will exceed.
-pub(crate) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
-    match Errno(-execution.result) {
-        Errno::NOENT => pg.info().last_user_version,
-        _ => execution.info.user_version,
-    }
-}
-
-/// The request to the store that loads what is needed; `None` for a copy.
-pub(crate) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
-    let collection = Collection(pg);
-    Some(match need.clone() {
-        Need::Data { offset, length } => RequestKind::Read { collection, object, offset, length },
-        Need::OmapHeader => RequestKind::OmapHeader { collection, object },
-        Need::OmapGet { keys } => RequestKind::OmapGet { collection, object, keys },
-        Need::OmapList { after, prefix, entries_max, bytes_max } => {
-            let after = Some(after);
-            RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max }
-        }
-        Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
-        Need::Copy(_) => return None,
-    })
-}
-
-fn decode_state(outcome: Result<Outcome, StoreError>) -> Result<ObjectState, Errno> {
-    match outcome {
-        Ok(Outcome::Meta(None)) | Err(StoreError::NoCollection(_)) => Ok(ObjectState::default()),
-        Ok(Outcome::Meta(Some(meta))) => state_of(&meta).ok_or(Errno::IO),
-        _ => Err(Errno::IO),
-    }
-}
-
-/// Decodes the state of an object from its attributes; `None` if they are missing or damaged.
-pub(crate) fn state_of(meta: &ObjectMeta) -> Option<ObjectState> {
-    let info: ObjectInfo = codec::decode_all("object info", meta.attrs.get(&INFO_ATTR)?).ok()?;
-    let snaps = match meta.attrs.get(&SNAPSET_ATTR) {
-        Some(set) => Some(Box::new(codec::decode_all::<SnapSet>("snapset", set).ok()?)),
-        None => None,
-    };
-    let users = |(name, value): (&Bytes, &Bytes)| Some((user_attr_name(name)?, value.clone()));
-    let xattrs = meta.attrs.iter().filter_map(users).collect();
-    Some(ObjectState { exists: !info.is_whiteout, info, xattrs, snaps, is_guess: false })
-}
-
-fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
-    for delta in &execution.attrs {
-        match delta {
-            AttrDelta::Clear => state.xattrs.clear(),
-            AttrDelta::Remove(name) => {
-                state.xattrs.remove(name);
-            }
-            AttrDelta::Set(name, value) => {
-                // Copied, because a slice would keep the whole message in memory.
-                let value = Bytes::copy_from_slice(value);
-                state.xattrs.insert(name.clone(), value);
-            }
-        }
-    }
-    state.exists = execution.exists;
-    state.is_guess = false;
-    let stays = execution.exists || execution.is_whiteout();
-    state.info = if stays { execution.info.clone() } else { ObjectInfo::default() };
-    match execution.snaps.take() {
-        Some(snaps) => state.snaps = Some(snaps),
-        None if !stays => state.snaps = None,
-        None => {}
     }
 }

@@ -1,74 +1,85 @@
 //! Replies to clients, and the end of requests.
 
 use crate::Osd;
-use crate::cx::cx;
+use crate::cx::{Cx, cx};
 use crate::execute::Execution;
+use crate::operations::Operations;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::{Origin, Request};
+use crate::work::Work;
 use engine::{ConnId, Message, Time};
-use pg::LogDup;
-use types::{EVersion, Errno, HObject, PgId};
+use pg::{LogDup, Pg};
+use types::{EVersion, Errno};
 use wire::{MessageBody, OpResult, OsdReply};
 
-impl Osd {
+/// A client's request that was answered.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub request: Request,
+    /// Bytes of the outputs in its reply.
+    pub output_bytes: u64,
+}
+
+impl Operations {
     /// Ends a request without a reply: its client resends it, or is gone.
-    pub(crate) fn forget_request(&mut self, key: u64) {
-        let Some(mut request) = self.operations.requests.remove(key) else { return };
-        self.operations.memory.release(&mut request);
+    pub fn forget(&mut self, cx: &mut Cx<'_>, key: u64) {
+        let Some(mut request) = self.requests.remove(key) else { return };
+        self.memory.release(&mut request);
         match request.origin {
-            Origin::Client { conn } => cx!(self).discharge(conn, request.bytes),
-            Origin::Copy { copy } => self.copy_interrupted(copy),
+            Origin::Client { conn } => cx.discharge(conn, request.bytes),
+            Origin::Copy { copy } => self.copies.interrupt(copy, cx.env.now),
             Origin::WatchTimeout => {}
-            Origin::SnapTrim { .. } => self.trim_ended(request.pg, false),
-            Origin::Lost { command, .. } => self.lost_ended(command, Errno::AGAIN.negative()),
+            Origin::SnapTrim { .. } => cx.work.push(Work::Trimmed(request.pg, false)),
+            Origin::Lost { command, .. } => {
+                cx.work.push(Work::GivenUp(command, Errno::AGAIN.negative()));
+            }
         }
     }
 
     /// Ends a request with a reply.
-    fn answer(&mut self, key: u64, reply: impl FnOnce(OsdReply) -> OsdReply) {
-        let Some(mut request) = self.operations.requests.remove(key) else { return };
-        self.operations.memory.release(&mut request);
-        let reply = reply(OsdReply::to(&request.message, 0, self.epoch()));
-        self.report.note_reply(self.env.now, &request, &reply);
+    fn answer(&mut self, cx: &mut Cx<'_>, key: u64, reply: impl FnOnce(OsdReply) -> OsdReply) {
+        let Some(mut request) = self.requests.remove(key) else { return };
+        self.memory.release(&mut request);
+        let reply = reply(OsdReply::to(&request.message, 0, cx.map.epoch));
         match request.origin {
             Origin::Client { conn } => {
-                let features = request.caller.features;
-                let message = reply.encode(features).with_tid(request.tid);
-                self.send(conn, message);
-                cx!(self).discharge(conn, request.bytes);
-                self.report.note_end(self.env.now, request, &self.env.options);
+                let output_bytes = reply.ops.iter().map(|op| op.output.len() as u64).sum();
+                let message = reply.encode(request.caller.features).with_tid(request.tid);
+                cx.out.send(conn, message);
+                cx.discharge(conn, request.bytes);
+                self.answered.push(Answered { request, output_bytes });
             }
-            Origin::Copy { copy } => self.copy_replied(copy, reply),
+            Origin::Copy { copy } => cx.work.push(Work::Piece(copy, Box::new(reply))),
             Origin::WatchTimeout => {}
-            Origin::SnapTrim { .. } => self.trim_ended(request.pg, reply.result == 0),
-            Origin::Lost { command, .. } => self.lost_ended(command, reply.result),
+            Origin::SnapTrim { .. } => cx.work.push(Work::Trimmed(request.pg, reply.result == 0)),
+            Origin::Lost { command, .. } => cx.work.push(Work::GivenUp(command, reply.result)),
         }
     }
 
     /// Ends a request with an error for the whole request.
-    pub(crate) fn reply_error(&mut self, key: u64, errno: Errno) {
-        self.answer(key, |reply| OsdReply { result: errno.negative(), ..reply });
+    pub fn reply_error(&mut self, cx: &mut Cx<'_>, key: u64, errno: Errno) {
+        self.answer(cx, key, |reply| OsdReply { result: errno.negative(), ..reply });
     }
 
     /// Replies to a request that changed nothing. As in Ceph, failures carry no version, except
     /// that for an object that was removed recently it is a lower bound of the next version.
-    pub(crate) fn reply_unmodified(
+    pub fn reply_unmodified(
         &mut self,
+        cx: &mut Cx<'_>,
+        pg: &Pg,
         key: u64,
-        pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         execution: &Execution,
     ) {
-        let group = &self.groups.by_id[&pg];
-        let is_removed =
-            || group.queues.objects.get(object).is_some_and(|context| context.is_removed);
+        let is_removed = || self.contexts.get(object).is_some_and(|context| context.is_removed);
         let (version, user_version) = match execution.result {
             0.. => (EVersion::ZERO, execution.info.user_version),
             code if code == Errno::NOENT.negative() && is_removed() => {
-                (group.pg.info().last_update, group.pg.info().last_user_version)
+                (pg.info().last_update, pg.info().last_user_version)
             }
             _ => (EVersion::ZERO, 0),
         };
-        self.answer(key, |mut reply| {
+        self.answer(cx, key, |mut reply| {
             reply.result = execution.result;
             fill(&mut reply.ops, execution);
             reply.set_versions(version, user_version);
@@ -77,8 +88,14 @@ impl Osd {
     }
 
     /// Replies to a write that is durable.
-    pub(crate) fn reply_written(&mut self, key: u64, execution: &Execution, version: EVersion) {
-        self.answer(key, |mut reply| {
+    pub fn reply_written(
+        &mut self,
+        cx: &mut Cx<'_>,
+        key: u64,
+        execution: &Execution,
+        version: EVersion,
+    ) {
+        self.answer(cx, key, |mut reply| {
             reply.result = execution.result;
             fill(&mut reply.ops, execution);
             reply.set_versions(version, execution.info.user_version);
@@ -87,9 +104,8 @@ impl Osd {
     }
 
     /// Repeats the reply of an earlier execution of the same request.
-    pub(crate) fn reply_again(&mut self, key: u64, known: &LogDup) {
-        self.repeat_watches(self.env.now, key);
-        self.answer(key, |mut reply| {
+    pub fn reply_again(&mut self, cx: &mut Cx<'_>, key: u64, known: &LogDup) {
+        self.answer(cx, key, |mut reply| {
             reply.result = known.result;
             for (op, (result, output)) in reply.ops.iter_mut().zip(&known.returns) {
                 op.result = *result;
@@ -100,6 +116,21 @@ impl Osd {
         });
     }
 
+    /// Drops requests of an ended session that have not begun, so that they hold no resources while
+    /// they wait. Those that have begun complete on their own; durable writes stay.
+    pub fn forget_unstarted(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
+        let is_unstarted = |request: &Request| {
+            request.origin == Origin::Client { conn }
+                && !request.is_marked
+                && request.outcome.is_none()
+        };
+        let unstarted = self.requests.iter().filter(|(_, request)| is_unstarted(request));
+        let unstarted: Vec<u64> = unstarted.map(|(key, _)| key).collect();
+        unstarted.into_iter().for_each(|key| self.forget(cx, key));
+    }
+}
+
+impl Osd {
     /// A reply from another OSD to a request of ours.
     pub(crate) fn take_reply(
         &mut self,
@@ -120,22 +151,9 @@ impl Osd {
         let Some(session) = self.clients.remove(conn) else { return };
         self.disconnect_watches(now, conn, session.into_watches());
         self.watches.forget_notifier(conn);
-        self.forget_unstarted(conn);
+        self.operations.forget_unstarted(cx!(self), conn);
         self.end_vain_copies();
-    }
-
-    /// Drops requests of an ended session that have not begun, so that they hold no resources while
-    /// they wait. Those that have begun complete on their own; durable writes stay.
-    fn forget_unstarted(&mut self, conn: ConnId) {
-        let is_unstarted = |request: &Request| {
-            request.origin == Origin::Client { conn }
-                && !request.is_marked
-                && request.outcome.is_none()
-        };
-        let unstarted =
-            self.operations.requests.iter().filter(|(_, request)| is_unstarted(request));
-        let unstarted: Vec<u64> = unstarted.map(|(key, _)| key).collect();
-        unstarted.into_iter().for_each(|key| self.forget_request(key));
+        self.settle();
     }
 }
 

@@ -7,6 +7,7 @@ use classes::Caller;
 use engine::{ConnId, Time};
 use pg::snaps::At;
 use std::collections::BTreeSet;
+use store::StoreError;
 use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
 use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
@@ -37,6 +38,11 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
+    /// Whether it is no work that clients cause: snapshots are trimmed, or lost objects given up.
+    pub fn is_maintenance(self) -> bool {
+        matches!(self, Origin::SnapTrim { .. } | Origin::Lost { .. })
+    }
+
     /// Whether the origin asks again if the request is dropped.
     pub fn is_repeated(self) -> bool {
         matches!(self, Origin::Client { .. } | Origin::Copy { .. })
@@ -306,6 +312,24 @@ impl Request {
     /// Whether it has begun and waits for memory or a lease, not for the store or its turn.
     pub fn waits_outside(&self) -> bool {
         self.is_marked && self.outstanding == 0 && !self.is_ready
+    }
+
+    /// Notes why our store refused this write: its client gets the error if no member turns out to have
+    /// stored it.
+    pub fn note_refusal(&mut self, error: &StoreError) {
+        let errno = match error {
+            StoreError::NoSpace { .. } => Errno::NOSPC,
+            StoreError::TooLarge { .. } => Errno::FBIG,
+            StoreError::Behind(_) => return,
+            _ => Errno::IO,
+        };
+        let first = Refusal { errno, times: 0, is_healed: false };
+        self.refused.get_or_insert(first).times += 1;
+    }
+
+    /// Whether it is in no queue: it loads, or waits for memory or for a copy.
+    pub fn has_begun(&self) -> bool {
+        self.is_marked || self.nature.is_pg_op || self.outstanding > 0
     }
 
     /// Restarts the request, as if it had just arrived.

@@ -81,6 +81,11 @@ impl Requests {
         keys.filter_map(|key| Some((key, self.get(key)?))).inspect(|_| self.note_look())
     }
 
+    /// The requests of a group that are in no queue, in no particular order.
+    pub fn begun_of_group(&self, pg: PgId) -> impl Iterator<Item = u64> {
+        self.of_group(pg).filter(|(_, request)| request.has_begun()).map(|(key, _)| key)
+    }
+
     /// Number of requests visited so far.
     #[cfg(test)]
     pub fn looked_at(&self) -> usize {

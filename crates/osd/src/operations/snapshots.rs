@@ -2,18 +2,18 @@
 //! a request reads.
 
 use crate::Osd;
-use crate::execute::{Answer, CloneChanges, Need, Snapshots};
+use crate::execute::{Answer, Need, Snapshots};
+use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::Request;
 use crate::tokens::Token;
 use engine::Time;
 use maps::{PoolFlags, SnapIntervals};
-use pg::snaps::{At, index_key};
-use pg::{AlsoWritten, meta_object};
+use pg::snaps::At;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Change, Collection, RequestKind};
+use store::{Collection, RequestKind};
 use types::{Errno, HObject, PgId, SnapId};
 use wire::op::OpCode;
 use wire::op::request_flags::{ENFORCE_SNAPC, ORDERSNAP};
@@ -71,25 +71,6 @@ impl PoolSnapshots {
     }
 }
 
-/// Adds the changes of the group's index of clones to those of a write.
-pub(crate) fn index_clones(
-    pg: PgId,
-    clones: CloneChanges,
-    changes: &mut Vec<Change>,
-) -> Vec<AlsoWritten> {
-    let object = meta_object(pg);
-    let key = |(snap, clone): &(SnapId, HObject)| index_key(*snap, clone);
-    if !clones.indexed.is_empty() {
-        let pairs = clones.indexed.iter().map(|pair| (key(pair), Default::default())).collect();
-        changes.push(Change::OmapSet { object: object.clone(), pairs });
-    }
-    if !clones.unindexed.is_empty() {
-        let keys = clones.unindexed.iter().map(key).collect();
-        changes.push(Change::OmapRemove { object, keys });
-    }
-    clones.written
-}
-
 impl Osd {
     /// Updates the groups' snapshots from a new map.
     pub(crate) fn take_pool_snapshots(&mut self, now: Time) {
@@ -124,17 +105,23 @@ impl Osd {
 
     /// Finds the clones that a request reads, and loads or recovers them. `Some` if the request
     /// cannot run yet.
-    pub(crate) fn find_clones(&mut self, pg: PgId, object: &HObject, key: u64) -> Option<Progress> {
+    pub(crate) fn find_clones(
+        &mut self,
+        pg: PgId,
+        object: ObjectKey,
+        key: u64,
+    ) -> Option<Progress> {
         let request = self.operations.requests.get(key).expect("the caller has it");
         let group = &self.groups.by_id[&pg];
-        let context = &group.queues.objects[object];
+        let context = self.operations.contexts.get(object).expect("its request runs");
+        let head = &context.name;
         let state = context.state.as_ref().expect("it is loaded before");
         let set = state.snaps.as_deref();
         let snapshots = group.snapshots.of_request(request, &[]);
         if request.nature.rolls_back {
             let ops = request.message.ops.iter().filter(|op| op.code == OpCode::ROLLBACK);
             let mut clones = ops.filter_map(|op| match snapshots.find(set, op.snap()) {
-                At::Clone(id) => Some(object.at(id)),
+                At::Clone(id) => Some(head.at(id)),
                 _ => None,
             });
             let lacking = clones.find(|clone| group.pg.is_blocked(clone, true, false))?;
@@ -142,15 +129,16 @@ impl Osd {
         }
         let at = snapshots.find(set, request.object().snap);
         let cached = context.clone.as_ref().map(|(id, _)| *id);
-        self.operations.requests.get_mut(key).expect("it was just there").at = Some(at);
+        let request = self.operations.requests.get_mut(key).expect("it was just there");
+        request.at = Some(at);
         let At::Clone(id) = at else { return None };
-        let clone = object.at(id);
+        let clone = head.at(id);
         let is_absent = group.pg.is_blocked(&clone, false, false);
         if is_absent && group.pg.is_primary() {
             return self.await_clone(pg, object, key, &clone);
         }
         if is_absent {
-            return Some(self.reject(pg, object, key, Errno::AGAIN));
+            return Some(self.reject(object, key, Errno::AGAIN));
         }
         if cached == Some(id) {
             return None;
@@ -162,13 +150,13 @@ impl Osd {
     fn await_clone(
         &mut self,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         clone: &HObject,
     ) -> Option<Progress> {
         let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
         if group.pg.is_lost(clone) {
-            return Some(self.reject(pg, object, key, Errno::IO));
+            return Some(self.reject(object, key, Errno::IO));
         }
         group.pg.want_object(clone);
         Some(Progress::Blocked)
@@ -178,7 +166,7 @@ impl Osd {
     fn load_clone(
         &mut self,
         pg: PgId,
-        object: &HObject,
+        object: ObjectKey,
         key: u64,
         id: SnapId,
         clone: HObject,
@@ -188,16 +176,16 @@ impl Osd {
         match request.loaded.find(&need) {
             Some(Answer::Clone(state)) => {
                 let state = state.clone();
-                let context = self.context_mut(pg, object).expect("its request runs");
+                let context = self.operations.contexts.get_mut(object).expect("its request runs");
                 context.clone = Some((id, state));
                 None
             }
             Some(_) => {
                 let errno = self.unreadable_errno(pg, Errno::IO);
-                Some(self.reject(pg, object, key, errno))
+                Some(self.reject(object, key, errno))
             }
             None => {
-                self.mark_begun(pg, object, key);
+                self.operations.mark_begun(object, key);
                 let request = self.operations.requests.get_mut(key).expect("it was just there");
                 request.outstanding = 1;
                 let token = Token::Need { request: key, attempt: request.attempt, need };

@@ -6,159 +6,96 @@
 //! is the first of them. It keeps its memory meanwhile only if the earlier ones need no more memory.
 
 use crate::Osd;
+use crate::cx::cx;
+use crate::operations::Operations;
+use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::{Class, Origin, Request};
+use crate::work::Work;
 use engine::Time;
 use types::{Errno, HObject, PgId};
 
-impl Osd {
+impl Operations {
     /// Notes in the object context that the request has begun and cannot be answered immediately.
-    pub(crate) fn mark_begun(&mut self, pg: PgId, object: &HObject, key: u64) {
-        let request = self.operations.requests.get_mut(key).expect("the caller has it");
+    pub fn mark_begun(&mut self, object: ObjectKey, key: u64) {
+        let request = self.requests.get_mut(key).expect("the caller has it");
         if std::mem::replace(&mut request.is_marked, true) {
             return;
         }
         let writes = request.may_write();
         let copier = (request.class == Class::Copy).then_some(key);
-        let context = self.context_mut(pg, object).expect("the request was in its queue");
+        let context = self.contexts.get_mut(object).expect("the request was in its queue");
         match writes {
             true => (context.has_writer, context.copier) = (true, copier),
             false => context.readers.push(key),
         }
     }
 
-    /// Refuses a request with an error, once all earlier ones of its client on the object are answered.
-    pub(crate) fn reject(
-        &mut self,
-        pg: PgId,
-        object: &HObject,
-        key: u64,
-        errno: Errno,
-    ) -> Progress {
-        if let Some(waits) = self.wait_for_turn(pg, object, key) {
-            return waits;
-        }
-        self.reply_error(key, errno);
-        Progress::Ran
-    }
-
     /// Makes a request without a write of its own wait if it must not be answered yet: the state
     /// that it reports is true only when earlier writes are durable, and its client gets replies in
     /// order. `None` if it may be answered.
-    pub(crate) fn wait_for_turn(
-        &mut self,
-        pg: PgId,
-        object: &HObject,
-        key: u64,
-    ) -> Option<Progress> {
-        let request = self.operations.requests.get(key).expect("the caller has it");
+    pub fn wait_for_turn(&mut self, object: ObjectKey, key: u64) -> Option<Progress> {
+        let request = self.requests.get(key).expect("the caller has it");
         let (origin, writes) = (request.origin, request.may_write());
-        let context = self.groups.by_id[&pg]
-            .queues
-            .objects
-            .get(object)
-            .expect("the request was in its queue");
+        let context = self.contexts.get(object).expect("the request was in its queue");
         if writes {
             return (context.writes_in_flight > 0).then_some(Progress::Blocked);
         }
         let before = context.readers.iter().take_while(|reader| **reader != key);
-        let before = before.filter_map(|reader| self.operations.requests.get(*reader));
+        let before = before.filter_map(|reader| self.requests.get(*reader));
         let mut same = before.filter(|reader| reader.origin == origin).peekable();
         same.peek()?;
         let some_wait = same.any(Request::waits_outside);
-        self.mark_begun(pg, object, key);
+        self.mark_begun(object, key);
         if some_wait {
             self.unload(key);
         }
-        self.operations.requests.get_mut(key).expect("it was just there").is_ready = true;
+        self.requests.get_mut(key).expect("it was just there").is_ready = true;
         Some(Progress::Begun)
     }
 
     /// Returns the memory of a request and forgets its loaded state; it keeps its place.
-    pub(crate) fn unload(&mut self, key: u64) {
-        let request = self.operations.requests.get_mut(key).expect("the caller has it");
-        self.operations.memory.release(request);
+    pub fn unload(&mut self, key: u64) {
+        let request = self.requests.get_mut(key).expect("the caller has it");
+        self.memory.release(request);
         request.unload();
     }
 
     /// The request waits for memory or a lease: later reads of its client, which wait for its
     /// reply, return their memory.
-    pub(crate) fn unload_behind(&mut self, pg: PgId, object: &HObject, key: u64) {
-        let Some(origin) = self.operations.requests.get(key).map(|request| request.origin) else {
+    pub fn unload_behind(&mut self, object: ObjectKey, key: u64) {
+        let Some(origin) = self.requests.get(key).map(|request| request.origin) else {
             return;
         };
-        let Some(context) = self.groups.by_id[&pg].queues.objects.get(object) else { return };
+        let Some(context) = self.contexts.get(object) else { return };
         let behind = context.readers.iter().skip_while(|reader| **reader != key).skip(1);
         let is_ready = |reader: &u64| {
-            self.operations.requests.get(*reader).is_some_and(|r| r.origin == origin && r.is_ready)
+            self.requests.get(*reader).is_some_and(|r| r.origin == origin && r.is_ready)
         };
         let behind: Vec<u64> = behind.copied().filter(is_ready).collect();
         for reader in behind {
             self.unload(reader);
-            self.operations.requests.get_mut(reader).expect("it was just there").is_ready = true;
+            self.requests.get_mut(reader).expect("it was just there").is_ready = true;
         }
-    }
-
-    /// Runs a request again that has begun, and then the reads that waited only for its reply.
-    pub(crate) fn go_on(&mut self, now: Time, key: u64) {
-        let Some(request) = self.operations.requests.get(key) else { return };
-        let (pg, object, origin) = (request.pg, HObject::head_of(request.object()), request.origin);
-        let mut next = Some(key);
-        while let Some(key) = next {
-            if !self.run_again(now, pg, &object, key) {
-                return;
-            }
-            next = self.next_ready(pg, &object, origin);
-        }
-        if let Some(writer) = self.unpark(pg, &object) {
-            return self.go_on(now, writer);
-        }
-        self.pump_object(now, pg, &object);
     }
 
     /// The write that waited only for readers of its object, if these are done.
-    fn unpark(&mut self, pg: PgId, object: &HObject) -> Option<u64> {
-        let context = self.context_mut(pg, object).filter(|context| context.readers.is_empty())?;
+    pub fn unpark(&mut self, object: ObjectKey) -> Option<u64> {
+        let context = self.contexts.get_mut(object)?;
+        if !context.readers.is_empty() {
+            return None;
+        }
         std::mem::take(&mut context.is_parked).then_some(context.copier).flatten()
-    }
-
-    /// Runs a request again; true if it has ended or waits in the queue again.
-    fn run_again(&mut self, now: Time, pg: PgId, object: &HObject, key: u64) -> bool {
-        let request = self.operations.requests.get_mut(key).expect("the caller has it");
-        request.is_ready = false;
-        let writes = request.may_write();
-        let context = self.context_mut(pg, object);
-        if let Some(context) = context.filter(|context| writes && !context.readers.is_empty()) {
-            context.is_parked = true;
-            return false;
-        }
-        let progress = match writes && self.is_blocked(pg, object, key) {
-            true => Progress::Blocked,
-            false => self.run(now, pg, object, key),
-        };
-        if progress == Progress::Begun {
-            return false; // still marked
-        }
-        if progress == Progress::Blocked {
-            self.queue_again(pg, object, key);
-        } else if let Some(context) = self.context_mut(pg, object) {
-            match writes {
-                true => (context.has_writer, context.copier) = (false, None),
-                false => context.readers.retain(|reader| *reader != key),
-            }
-        }
-        true
     }
 
     /// Puts a request that had begun back into the queue of its object, and with it the later reads of its
     /// client, which must not be answered before. They may wait for long, and return their memory.
-    fn queue_again(&mut self, pg: PgId, object: &HObject, key: u64) {
-        let request = self.operations.requests.get(key).expect("it waits");
+    pub fn queue_again(&mut self, object: ObjectKey, key: u64) {
+        let request = self.requests.get(key).expect("it waits");
         let (origin, writes) = (request.origin, request.may_write());
-        let requests = &self.operations.requests;
-        let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        let context =
-            group.queues.objects.get_mut(object).expect("it has what the request waits for");
+        let requests = &self.requests;
+        let context = self.contexts.get_mut(object);
+        let context = context.expect("it has what the request waits for");
         let mut keys = vec![key];
         if writes {
             (context.has_writer, context.copier) = (false, None);
@@ -172,19 +109,120 @@ impl Osd {
         }
         for key in keys.into_iter().rev() {
             context.queue.push_front(key);
-            if let Some(request) = self.operations.requests.get_mut(key) {
-                self.operations.memory.release(request);
+            if let Some(request) = self.requests.get_mut(key) {
+                self.memory.release(request);
                 request.reset();
             }
         }
     }
 
     /// The next read of a client, if it waited only for its turn to be answered.
-    fn next_ready(&self, pg: PgId, object: &HObject, origin: Origin) -> Option<u64> {
-        let readers = &self.groups.by_id.get(&pg)?.queues.objects.get(object)?.readers;
-        let is_next =
-            |key: &u64| self.operations.requests.get(*key).is_some_and(|r| r.origin == origin);
+    pub fn next_ready(&self, object: ObjectKey, origin: Origin) -> Option<u64> {
+        let readers = &self.contexts.get(object)?.readers;
+        let is_next = |key: &u64| self.requests.get(*key).is_some_and(|r| r.origin == origin);
         let next = readers.iter().copied().find(is_next)?;
-        self.operations.requests.get(next).is_some_and(|reader| reader.is_ready).then_some(next)
+        self.requests.get(next).is_some_and(|reader| reader.is_ready).then_some(next)
+    }
+
+    /// Takes a read for a copy out of the queue, if the queue waits for a write that is itself a
+    /// copy and has not changed anything yet.
+    pub fn take_piece(&mut self, object: ObjectKey) -> Option<u64> {
+        let context = self.contexts.get_mut(object)?;
+        if context.copier.is_none() || context.is_parked || context.writes_in_flight > 0 {
+            return None;
+        }
+        let is_piece = |key: &u64| {
+            let request = self.requests.get(*key);
+            request.is_some_and(|request| request.class == Class::Piece && !request.may_write())
+        };
+        let at = context.queue.iter().position(is_piece)?;
+        context.queue.remove(at)
+    }
+
+    /// Restarts the requests that are reading an object which is about to be replaced, before those
+    /// in its queue.
+    pub fn restart_readers(&mut self, object: ObjectKey) {
+        let Some(context) = self.contexts.get(object) else { return };
+        let (pg, name) = (context.pg, &context.name);
+        let is_reader =
+            |request: &Request| request.is_marked && HObject::head_of(request.object()) == *name;
+        let readers = self.requests.of_group(pg).filter(|(_, request)| is_reader(request));
+        let mut keys: Vec<u64> = readers.map(|(key, _)| key).collect();
+        keys.sort_unstable();
+        keys.sort_unstable_by_key(|key| self.requests.get(*key).map(|request| request.tid));
+        for key in keys.iter().rev() {
+            self.start_over(*key);
+            let context = self.contexts.get_mut(object).expect("it was just there");
+            context.queue.push_front(*key);
+            context.readers.clear();
+            context.has_writer = false;
+            (context.copier, context.is_parked) = (None, false);
+        }
+    }
+}
+
+impl Osd {
+    /// Refuses a request with an error, once all earlier ones of its client on the object are answered.
+    pub(crate) fn reject(&mut self, object: ObjectKey, key: u64, errno: Errno) -> Progress {
+        if let Some(waits) = self.operations.wait_for_turn(object, key) {
+            return waits;
+        }
+        self.operations.reply_error(cx!(self), key, errno);
+        Progress::Ran
+    }
+
+    /// Runs a request again that has begun; the reads follow that waited only for its reply.
+    pub(crate) fn resume(&mut self, now: Time, key: u64) {
+        let Some(request) = self.operations.requests.get(key) else { return };
+        let (pg, origin) = (request.pg, request.origin);
+        let Some(object) = self.object_of(key) else { return };
+        if self.run_again(now, pg, object, key) {
+            self.work.push(Work::Readers(object, origin));
+        }
+    }
+
+    /// Runs the next read of a client again if it waited only for the reply to the one before it. Behind the
+    /// last of them follow the write that waited for readers, or the queue of the object.
+    pub(crate) fn resume_readers(&mut self, now: Time, object: ObjectKey, origin: Origin) {
+        let next = self.operations.next_ready(object, origin);
+        let work = match (next, self.operations.contexts.get(object)) {
+            (_, None) => return,
+            (Some(key), Some(context)) => match self.run_again(now, context.pg, object, key) {
+                true => Work::Readers(object, origin),
+                false => return,
+            },
+            (None, Some(_)) => {
+                self.operations.unpark(object).map_or(Work::Object(object), Work::Continue)
+            }
+        };
+        self.work.push(work);
+    }
+
+    /// Runs a request again; true if it has ended or waits in the queue again.
+    fn run_again(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> bool {
+        let request = self.operations.requests.get_mut(key).expect("the caller has it");
+        request.is_ready = false;
+        let writes = request.may_write();
+        let context = self.operations.contexts.get_mut(object);
+        if let Some(context) = context.filter(|context| writes && !context.readers.is_empty()) {
+            context.is_parked = true;
+            return false;
+        }
+        let progress = match writes && self.is_blocked(object, key) {
+            true => Progress::Blocked,
+            false => self.run(now, pg, object, key),
+        };
+        if progress == Progress::Begun {
+            return false; // still marked
+        }
+        if progress == Progress::Blocked {
+            self.operations.queue_again(object, key);
+        } else if let Some(context) = self.operations.contexts.get_mut(object) {
+            match writes {
+                true => (context.has_writer, context.copier) = (false, None),
+                false => context.readers.retain(|reader| *reader != key),
+            }
+        }
+        true
     }
 }

@@ -7,14 +7,14 @@ use crate::commands::groups::{self as group_commands, GroupCommand};
 use crate::commands::{fullness, lost};
 use crate::cx::cx;
 use crate::env::Stage;
-use crate::execute::{Answer, Need};
 use crate::groups::Group;
 use crate::maps::stored;
 use crate::maps::telling::Then;
-use crate::operations::objects::state_of;
 use crate::operations::own;
+use crate::operations::state::answer;
 use crate::report::cluster_log;
 use crate::tokens::{ScrubTag, Token};
+use crate::work::Work;
 use auth::RotatingSecrets;
 use engine::{ConnId, Message, Output, Time};
 use pg::message::Body;
@@ -51,25 +51,24 @@ impl Osd {
                         group.tell_time(&self.leases, now);
                     }
                     group.pg.handle_completion(tag, outcome);
-                    self.pump_group(now, pg);
+                    self.settle_group(pg);
                     self.finish_loading(now);
                 }
                 self.check_room(now);
             }
-            Token::State { pg, object, generation } => {
-                self.state_loaded(now, pg, object, generation, outcome);
-            }
+            Token::State { object } => self.state_loaded(now, object, outcome),
             Token::Need { request, attempt, need } => {
                 // The device may have failed in one place only: the object is recovered from another copy.
                 let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
                 if has_failed
-                    && (self.read_again(request, attempt, &need)
-                        || self.heal(now, request, attempt))
+                    && (self.read_again(request, attempt, &need) || self.heal(request, attempt))
                 {
                     return;
                 }
                 let answer = answer(outcome, &need);
-                self.need_loaded(now, request, attempt, need, answer);
+                if self.operations.need_loaded(request, attempt, need, answer) {
+                    self.work.push(Work::Continue(request));
+                }
             }
             Token::Listing { request, attempt } => self.listed(request, attempt, outcome),
             Token::Listed { request, attempt, object } => {
@@ -89,7 +88,7 @@ impl Osd {
             }
             Token::Scrub { pg, serial, tag } => {
                 if self.groups.by_id.get(&pg).is_some_and(|group| group.serial == serial) {
-                    self.scrub_completed(now, pg, tag, outcome);
+                    self.scrub_completed(pg, tag, outcome);
                 }
             }
         }
@@ -114,7 +113,7 @@ impl Osd {
                 Pg::load(collection.0, self.env.config.id).with_sizes(self.env.config.sizes.groups);
             let group = Group::new(pg, self.groups.last_serial);
             self.groups.by_id.insert(collection.0, Box::new(group));
-            self.pump_group(now, collection.0);
+            self.settle_group(collection.0);
         }
         self.finish_loading(now);
     }
@@ -197,6 +196,15 @@ impl Osd {
         Ok(())
     }
 
+    /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
+    pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
+        match self.authentication.open_secrets(payload) {
+            Ok(Some(secrets)) => self.set_secrets(now, secrets),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
+        }
+    }
+
     /// Takes rotating secrets that the monitor sent without encryption of their own.
     pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
@@ -207,10 +215,10 @@ impl Osd {
 
     /// Replaces the rotating secrets. If they were missing, the OSD boots now.
     pub(crate) fn set_secrets(&mut self, _now: Time, secrets: RotatingSecrets) {
-        let lacked = self.accepting.lacks_secrets(&self.env);
-        self.accepting.set_secrets(secrets);
+        let lacked = self.authentication.lacks_secrets();
+        self.authentication.set_secrets(secrets);
         if lacked && self.env.stage == Stage::Booting {
-            self.monitor.boot(cx!(self), &self.accepting);
+            self.monitor.boot(cx!(self), &self.authentication);
         }
     }
 
@@ -256,7 +264,7 @@ impl Osd {
             group.tell_time(&self.leases, now);
         }
         group.pg.handle_message(from, &header, body);
-        self.pump_group(now, header.pg);
+        self.settle_group(header.pg);
         Ok(())
     }
 
@@ -368,7 +376,7 @@ impl Osd {
             "flush_pg_stats" => {
                 return Ok(json!(self.report.flush(&self.env, self.maps.map())).into());
             }
-            "cache drop" => self.groups.drop_caches(),
+            "cache drop" => self.groups.drop_caches(&mut self.operations),
             // The store writes checkpoints continuously, and its tree in place.
             "compact" => {}
             "heap" => return self.view().heap(text(arguments, "heapcmd")),
@@ -420,7 +428,7 @@ impl Osd {
     }
 
     /// Handles a message of a scrub from another member. Messages of other intervals are ignored.
-    pub(crate) fn take_scrub_message(&mut self, now: Time, from: OsdId, message: &Message) {
+    pub(crate) fn take_scrub_message(&mut self, from: OsdId, message: &Message) {
         let (header, body) = match scrub::message::Body::decode(message) {
             Ok(decoded) => decoded,
             Err(error) => {
@@ -438,14 +446,13 @@ impl Osd {
         }
         let (cx, group) = (cx!(self), &mut group.scrubbed());
         if self.scrub.handle_message(cx, &mut self.peers, group, from, body) {
-            self.pump_scrub(now, header.pg);
+            self.pump_scrub(header.pg);
         }
     }
 
     /// Handles a completion of the store for a scrub.
     pub(crate) fn scrub_completed(
         &mut self,
-        now: Time,
         pg: PgId,
         tag: ScrubTag,
         outcome: Result<Outcome, StoreError>,
@@ -454,27 +461,7 @@ impl Osd {
         let (cx, peers, group) = (cx!(self), &mut self.peers, &mut group.scrubbed());
         let reports = self.report.schedule();
         if self.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {
-            self.pump_scrub(now, pg);
-        }
-    }
-}
-
-/// The outcome of the store in the terms of execution.
-fn answer(outcome: Result<Outcome, StoreError>, need: &Need) -> Answer {
-    match outcome {
-        Ok(Outcome::Read(read)) => Answer::Data(read),
-        Ok(Outcome::OmapHeader(header)) => Answer::OmapHeader(header),
-        Ok(Outcome::OmapPairs(pairs)) => Answer::OmapPairs(pairs),
-        Ok(Outcome::OmapPage(page)) => Answer::OmapPage(page),
-        Ok(Outcome::Meta(meta)) => match meta.as_ref().and_then(state_of) {
-            Some(clone) => Answer::Clone(Box::new(clone)),
-            None => Answer::Failed(Errno::IO.negative()),
-        },
-        Ok(other) => unreachable!("{need:?} was answered by {other:?}"),
-        Err(StoreError::NoObject { .. }) => Answer::Failed(Errno::NOENT.negative()),
-        Err(error) => {
-            tracing::error!(%error, "an object cannot be read");
-            Answer::Failed(Errno::IO.negative())
+            self.pump_scrub(pg);
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::report::repairs::FoundBy;
 use crate::scrub::orders::order_of;
 use crate::scrub::{Found, schedule};
 use crate::trim::{LOOKED_AT_MAX, Listed};
+use crate::work::Work;
 use engine::{ConnId, Duration, Output, Time};
 use pg::scrub::{Level, Order, Stamps};
 use store::{Outcome, StoreError};
@@ -41,7 +42,7 @@ impl Osd {
     /// Repeats all reports to a monitor that may have none of them.
     pub(crate) fn report_again(&mut self, now: Time) {
         if self.env.stage == Stage::Booting {
-            self.monitor.boot(cx!(self), &self.accepting);
+            self.monitor.boot(cx!(self), &self.authentication);
         }
         self.peers.report_all_broken(cx!(self), &self.monitor);
         self.groups.ask_again();
@@ -57,7 +58,7 @@ impl Osd {
         }
         for pg in self.groups.ids() {
             if self.groups.retry(now, pg) {
-                self.pump_group(now, pg);
+                self.settle_group(pg);
             }
         }
         self.ask_monitor(now);
@@ -100,7 +101,7 @@ impl Osd {
                 tracing::warn!(osd = %self.env.config.id, "marked down although alive; booting again");
                 self.leave_peers();
                 self.env.stage = Stage::Booting;
-                self.monitor.boot(cx!(self), &self.accepting);
+                self.monitor.boot(cx!(self), &self.authentication);
             }
             _ => {}
         }
@@ -110,7 +111,7 @@ impl Osd {
     pub(crate) fn peer_closed(&mut self, conn: ConnId) {
         self.forget_early(conn);
         if let Some(osd) = self.peers.closed(cx!(self), &self.monitor, conn) {
-            self.copies_interrupted(osd);
+            self.operations.interrupt_copies(osd, self.env.now);
         }
     }
 
@@ -164,7 +165,7 @@ impl Osd {
         self.monitor.leave(cx!(self));
         if self.env.stage != Stage::Failed {
             self.check_room(now);
-            self.retry_recovery(now);
+            self.retry_recovery();
         }
         let subject = Subject {
             groups: &mut self.groups,
@@ -185,7 +186,7 @@ impl Osd {
         tracing::warn!(osd = %self.env.config.id, is_full, "the disk crosses the limit of fullness");
         for pg in self.groups.ids() {
             self.groups.by_id.get_mut(&pg).expect("it was just there").pg.set_room(!is_full);
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 
@@ -218,21 +219,21 @@ impl Osd {
         while self.scrub.has_place(&self.env) {
             let next = schedule::next(&self.env, self.maps.map(), self.groups.scrubs());
             let Some((pg, level, order)) = next else { break };
-            self.begin_scrub(now, pg, level, order);
+            self.begin_scrub(pg, level, order);
         }
         self.scrub.end_look(now, self.groups.scrubs());
     }
 
     /// Begins a scrub of a group whose primary this OSD is.
-    pub(crate) fn begin_scrub(&mut self, now: Time, pg: PgId, level: Level, order: Option<Order>) {
+    pub(crate) fn begin_scrub(&mut self, pg: PgId, level: Level, order: Option<Order>) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let reports = self.report.schedule();
         self.scrub.begin(&self.env, reports, &mut group.scrubbed(), level, order);
-        self.pump_scrub(now, pg);
+        self.pump_scrub(pg);
     }
 
     /// Performs the outputs of a round.
-    pub(super) fn pump_scrub(&mut self, now: Time, pg: PgId) {
+    pub(super) fn pump_scrub(&mut self, pg: PgId) {
         while let Some(group) = self.groups.by_id.get_mut(&pg) {
             let (cx, peers, reports) = (cx!(self), &mut self.peers, self.report.schedule());
             match self.scrub.advance(cx, peers, reports, &mut group.scrubbed()) {
@@ -243,14 +244,16 @@ impl Osd {
                 }
                 Some(Found::Inconsistent) => {}
                 Some(Found::Repaired(object, bad)) => {
-                    if let Some(context) = group.queues.objects.get_mut(&object) {
+                    let context = group.queues.find(&object);
+                    let context = context.and_then(|key| self.operations.context_mut(key));
+                    if let Some(context) = context {
                         // It is loaded again when it is needed and has been recovered.
                         context.forget_state();
                     }
                     self.report.note_repair(self.maps.map(), pg, FoundBy::Scrub, &bad);
                 }
             }
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 
@@ -265,7 +268,7 @@ impl Osd {
             // be read may be readable now.
             if order.repair && group.pg.is_primary() {
                 group.pg.ask_again();
-                self.pump_group(now, pg);
+                self.settle_group(pg);
             }
         }
     }
@@ -351,7 +354,7 @@ impl Osd {
         while let Some(pg) = self.recovery.scheduler.take_next(&self.env, self.operations.len()) {
             let group = self.groups.by_id.get_mut(&pg).expect("only groups that exist are queued");
             let started = group.pg.recover_next();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
             if !self.recovery.scheduler.note_start(&self.env, started, &mut fruitless) {
                 return;
             }
@@ -359,39 +362,41 @@ impl Osd {
     }
 
     /// Retries recovery that lacked space or a reservation.
-    pub(crate) fn retry_recovery(&mut self, now: Time) {
+    pub(crate) fn retry_recovery(&mut self) {
         let waiting = self.groups.by_id.iter().filter(|(_, group)| group.pg.wants_retry());
         let waiting: Vec<PgId> = waiting.map(|(pg, _)| *pg).collect();
         for pg in waiting {
             self.groups.by_id.get_mut(&pg).expect("it was just there").pg.retry_recovery();
-            self.pump_group(now, pg);
+            self.settle_group(pg);
         }
     }
 
     /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
     /// informed by [`pg::Pg::reserved`]. A disk that is too full refuses to be a target.
-    pub(crate) fn reserve(&mut self, now: Time, pg: PgId, primary: Option<OsdId>) {
+    pub(crate) fn reserve(&mut self, pg: PgId, primary: Option<OsdId>) {
         if primary.is_some() && self.usage.is_backfill_full() {
             let group = self.groups.by_id.get_mut(&pg).expect("it has just asked");
             return group.pg.reserved(primary, false);
         }
         self.recovery.reservations.ask(pg, primary);
-        self.grant_reservations(now);
+        self.work.push(Work::GrantBackfill);
     }
 
     /// Releases all reservations of a group, and its requests for any.
-    pub(crate) fn release(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn release(&mut self, pg: PgId) {
         self.recovery.reservations.release(pg);
-        self.grant_reservations(now);
+        self.work.push(Work::GrantBackfill);
     }
 
-    fn grant_reservations(&mut self, now: Time) {
+    /// Grants one reservation, if one is free; the next one follows when this group has got it.
+    pub(crate) fn grant_reservation(&mut self) {
         let places = self.env.options.max_backfills;
-        while let Some((pg, primary)) = self.recovery.reservations.grant(places) {
-            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
+        let Some((pg, primary)) = self.recovery.reservations.grant(places) else { return };
+        if let Some(group) = self.groups.by_id.get_mut(&pg) {
             group.pg.reserved(primary, true);
-            self.pump_group(now, pg);
+            self.work.push(Work::Group(pg));
         }
+        self.work.push(Work::GrantBackfill);
     }
 
     /// Sends a client that is behind the maps that it lacks. `known` is the epoch of its request.
@@ -449,8 +454,8 @@ impl Osd {
         let Some(mut job) = self.maps.distribution.take_job() else { return };
         let some: Vec<PgId> = job.rest.by_ref().take(self.env.config.sizes.groups_placed).collect();
         match &job.task {
-            Task::Tell(telling) => self.tell_some(now, &some, telling),
-            Task::Store => self.store_some(now, &some),
+            Task::Tell(telling) => self.tell_some(&some, telling),
+            Task::Store => self.store_some(&some),
         }
         match (job.rest.as_slice().is_empty(), &job.task) {
             (false, _) => self.maps.distribution.begin(job),
@@ -459,18 +464,18 @@ impl Osd {
         }
     }
 
-    fn store_some(&mut self, now: Time, some: &[PgId]) {
+    fn store_some(&mut self, some: &[PgId]) {
         for pg in some {
             if let Some(group) = self.groups.by_id.get_mut(pg) {
                 group.pg.store_interval();
-                self.pump_and_release(now, *pg);
+                self.settle_and_release(*pg);
             }
         }
     }
 
     /// Performs the outputs of a group, as for all groups after a map, and frees the memory that they used.
-    pub(crate) fn pump_and_release(&mut self, now: Time, pg: PgId) {
-        self.pump_group(now, pg);
+    pub(crate) fn settle_and_release(&mut self, pg: PgId) {
+        self.settle_group(pg);
         if let Some(group) = self.groups.by_id.get_mut(&pg) {
             group.pg.release_outputs();
         }

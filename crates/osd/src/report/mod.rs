@@ -23,7 +23,7 @@ use crate::heartbeats::Heartbeats;
 use crate::leases::Leases;
 use crate::limits;
 use crate::operations::Operations;
-use crate::operations::request::Request;
+use crate::operations::replies::Answered;
 use crate::outbox::Outbox;
 use crate::sessions::monitor::MonitorLink;
 use crate::tokens::Token;
@@ -34,8 +34,8 @@ use std::collections::BTreeMap;
 use store::{RequestKind, Usage};
 use types::features::SUPPORTED;
 use types::{Epoch, PgId, UTime};
+use wire::MessageBody;
 use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
-use wire::{MessageBody, OsdReply};
 
 /// Duration that the first report of image traffic covers.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
@@ -73,15 +73,13 @@ impl Report {
         self.schedule.request_soon(now);
     }
 
-    /// Counts a reply for the traffic of images, if the monitor wants that.
-    pub fn note_reply(&mut self, now: Time, request: &Request, reply: &OsdReply) {
+    /// Counts a client's request that was answered for the traffic of images, if the monitor wants that, and
+    /// keeps it.
+    pub fn note_answered(&mut self, now: Time, answered: Answered, options: &Options) {
+        let Answered { request, output_bytes } = answered;
         if self.images.is_counting() {
-            self.images.count(now, request, reply);
+            self.images.count(now, &request, output_bytes);
         }
-    }
-
-    /// Keeps a client's request that was answered.
-    pub fn note_end(&mut self, now: Time, request: Request, options: &Options) {
         self.history.note(now, request, options);
     }
 
@@ -181,8 +179,9 @@ impl Report {
         for (_, group) in &mut primaries {
             group.report.unfound = group.pg.count_unfound(looks);
         }
-        let (stats, now) = (primaries.into_iter(), cx.env.now.wall());
-        stats.map(|(pg, group)| (pg, stat(group, now, epoch, sequence))).collect()
+        let (stats, operations) = (primaries.into_iter(), of.operations);
+        let now = cx.env.now.wall();
+        stats.map(|(pg, group)| (pg, stat(group, operations, now, epoch, sequence))).collect()
     }
 }
 
@@ -230,8 +229,14 @@ fn usage_report(usage: &Usage) -> OsdUsage {
     }
 }
 
-fn stat(group: &mut Group, now: UTime, epoch: Epoch, sequence: u64) -> PgStat {
-    let rests = if group.is_at_rest() { pg_state::PREMERGE } else { 0 };
+fn stat(
+    group: &mut Group,
+    operations: &Operations,
+    now: UTime,
+    epoch: Epoch,
+    sequence: u64,
+) -> PgStat {
+    let rests = if group.is_at_rest(operations) { pg_state::PREMERGE } else { 0 };
     let work = group.scrub.state_bits()
         | group.trim.state_bits(group.pg.is_clean(), &group.snapshots.removed);
     let state = state_bits(&group.pg) | work | rests;

@@ -71,7 +71,7 @@ impl Waits<'_> {
             }
             None if self.operations.waits_for_copy(key) => "the object that it copies".to_owned(),
             None if request.outstanding > 0 => "the disk of this OSD".to_owned(),
-            None => cause_at_object(group, key, request)?,
+            None => cause_at_object(group, self.operations, key, request)?,
         };
         Some(format!("waits for {cause}"))
     }
@@ -92,14 +92,19 @@ fn missing_acknowledgements(group: &Group, version: EVersion) -> String {
     }
 }
 
-fn cause_at_object(group: &Group, key: u64, request: &Request) -> Option<String> {
+fn cause_at_object(
+    group: &Group,
+    operations: &Operations,
+    key: u64,
+    request: &Request,
+) -> Option<String> {
     let object = HObject::head_of(request.object());
-    let context = group.queues.objects.get(&object)?;
+    let context = operations.context(group.queues.find(&object)?)?;
     let place = context.queue.iter().position(|waiting| *waiting == key)?;
     if place > 0 {
         return Some("requests before it of the same object".to_owned());
     }
-    let fate = context.fate(&group.pg, &group.snapshots, &object, request);
+    let fate = context.fate(&group.pg, &group.snapshots, request);
     Some(match fate {
         Fate::Waits if group.pg.is_unfound(&object) => "its object, which is unfound".to_owned(),
         Fate::Waits => "its object, which is being recovered".to_owned(),

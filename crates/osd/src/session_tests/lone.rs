@@ -327,8 +327,7 @@ impl Lone {
     pub fn forget_objects(&mut self) {
         self.osd.discard_watches(PG);
         let group = self.osd.groups.by_id.get_mut(&PG).expect("there is one");
-        group.queues.objects.clear();
-        group.queues.cached.clear();
+        self.osd.operations.evict_all(&mut group.queues, &group.watches);
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.

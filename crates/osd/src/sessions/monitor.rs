@@ -2,7 +2,7 @@
 
 use crate::cx::Cx;
 use crate::env::{Env, Stage};
-use crate::sessions::accepting::Accepting;
+use crate::sessions::authentication::Authentication;
 use crate::{VERSION, limits};
 use engine::{ConnId, ConnectTarget, Duration, Output, Policy, Time};
 use maps::OsdMap;
@@ -101,7 +101,7 @@ impl MonitorLink {
     }
 
     /// Connects to a monitor or boots again, if due.
-    pub fn handle_timeout(&mut self, cx: &mut Cx<'_>, accepting: &Accepting) {
+    pub fn handle_timeout(&mut self, cx: &mut Cx<'_>, authentication: &Authentication) {
         if self.next_attempt.is_none_or(|due| cx.env.now < due) {
             return;
         }
@@ -118,10 +118,10 @@ impl MonitorLink {
                     cx.out.push(Output::Close { conn });
                     return self.closed(cx.env);
                 }
-                if accepting.lacks_secrets(cx.env) {
+                if authentication.lacks_secrets() {
                     ask_for_secrets(cx, conn);
                 }
-                self.boot(cx, accepting);
+                self.boot(cx, authentication);
             }
             Some(_) => {}
         }
@@ -135,10 +135,10 @@ impl MonitorLink {
 
     /// Asks to be marked up; repeated until the map shows it. Other OSDs connect once it does, and
     /// take a refusal as a failure of this one, so it needs the secrets to authenticate them first.
-    pub fn boot(&mut self, cx: &mut Cx<'_>, accepting: &Accepting) {
+    pub fn boot(&mut self, cx: &mut Cx<'_>, authentication: &Authentication) {
         let Some(conn) = self.conn() else { return };
         self.next_attempt = Some(cx.env.now + limits::BOOT_RETRY);
-        if accepting.lacks_secrets(cx.env) {
+        if authentication.lacks_secrets() {
             return;
         }
         let config = &cx.env.config;

@@ -9,7 +9,9 @@ mod timeouts;
 
 use self::notify::Notification;
 use crate::execute::{Effect, Execution};
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
+use crate::work::Work;
 use crate::{Osd, limits};
 use engine::{ConnId, Duration, Time};
 use pg::{WatcherInfo, WatcherKey};
@@ -118,19 +120,13 @@ impl Watches {
 
 impl Osd {
     /// Performs the effects of an execution on watches and notifications, once it is durable.
-    pub(crate) fn perform_effects(
-        &mut self,
-        now: Time,
-        pg: PgId,
-        object: &HObject,
-        key: u64,
-        execution: &Execution,
-    ) {
+    pub(crate) fn perform_effects(&mut self, now: Time, key: u64, execution: &Execution) {
         if execution.effects.is_empty() {
             return;
         }
         let request = self.operations.get(key).expect("the caller has it");
         let (origin, client) = (request.origin, request.caller.request.name);
+        let (pg, object) = (request.pg, &HObject::head_of(request.object()));
         for effect in &execution.effects {
             match effect.clone() {
                 Effect::Connect { key, info, will_ping } => {
@@ -138,7 +134,8 @@ impl Osd {
                         self.connect_watch(now, pg, object, key, info, conn, will_ping);
                         // Its client may have been blocklisted while the write was in flight.
                         if self.maps.map().is_blocklisted(&info.addr) {
-                            self.remove_watcher(now, pg, object.clone(), key);
+                            let watch = Box::new((pg, object.clone(), key));
+                            self.work.push(Work::Unwatch(watch));
                         }
                     }
                 }
@@ -213,12 +210,14 @@ impl Osd {
 
     /// Registers the stored watches of an object that was just loaded: they wait for their clients
     /// to reconnect.
-    pub(crate) fn adopt_watchers(&mut self, now: Time, pg: PgId, object: &HObject) {
+    pub(crate) fn adopt_watchers(&mut self, now: Time, key: ObjectKey) {
+        let Some(context) = self.operations.context(key) else { return };
+        let (pg, object) = (context.pg, &context.name.clone());
         let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_primary()) else {
             return;
         };
-        let state = group.queues.objects.get(object).and_then(|context| context.state.as_ref());
-        let watchers = state.map(|state| state.info.watchers.clone()).unwrap_or_default();
+        let watchers =
+            context.state.as_ref().map(|state| state.info.watchers.clone()).unwrap_or_default();
         // Watches kept over a change of the members may have ended meanwhile.
         let kept =
             group.watches.by_object.get(object).into_iter().flat_map(|watches| watches.keys());
@@ -230,7 +229,7 @@ impl Osd {
         for (key, info) in watchers {
             self.add_watch(now, pg, object, key, info);
         }
-        self.end_blocklisted_watches_first(pg, object);
+        self.end_blocklisted_watches_first(key);
     }
 
     fn connect_watch(
@@ -315,8 +314,9 @@ impl Osd {
         for WatchArguments { cookie, op, .. } in watches {
             let key = WatcherKey { cookie, name };
             let group = self.groups.by_id.get(&pg);
-            let state = group.and_then(|group| group.queues.objects.get(&object)?.state.as_ref());
-            let Some(state) = state else { return };
+            let context = group.and_then(|group| group.queues.find(&object));
+            let context = context.and_then(|context| self.operations.context(context));
+            let Some(state) = context.and_then(|context| context.state.as_ref()) else { return };
             let info = state.info.watchers.get(&key).copied();
             match (op, info) {
                 (watch_op::UNWATCH, None) => self.end_watch(pg, &object, key, false),

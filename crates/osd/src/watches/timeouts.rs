@@ -1,6 +1,8 @@
 //! The end of watches whose clients are silent or blocklisted.
 
+use crate::operations::keys::ObjectKey;
 use crate::operations::own::unwatching;
+use crate::work::Work;
 use crate::{Osd, limits};
 use engine::Time;
 use pg::WatcherKey;
@@ -34,22 +36,22 @@ impl Osd {
             }
         }
         for (pg, object, key) in ended {
-            self.remove_watcher(now, pg, object, key);
+            self.work.push(Work::Unwatch(Box::new((pg, object, key))));
         }
     }
 
     /// Ends watches of blocklisted clients immediately: the client that fenced them takes over what
     /// they held.
-    pub(crate) fn end_blocklisted_watches(&mut self, now: Time) {
+    pub(crate) fn end_blocklisted_watches(&mut self) {
         if self.maps.map().blocklist.is_empty() && self.maps.map().range_blocklist.is_empty() {
             return;
         }
         let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(now, pg));
+        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
     }
 
     /// Likewise for the watches of one group, if it is active.
-    pub(crate) fn end_blocklisted_watches_of(&mut self, now: Time, pg: PgId) {
+    pub(crate) fn end_blocklisted_watches_of(&mut self, pg: PgId) {
         let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_active()) else {
             return;
         };
@@ -59,34 +61,31 @@ impl Osd {
         let ended = watches.filter(|(.., addr)| self.maps.map().is_blocklisted(addr));
         let ended: Vec<_> = ended.collect();
         for (object, key, _) in ended {
-            self.remove_watcher(now, pg, object, key);
+            self.work.push(Work::Unwatch(Box::new((pg, object, key))));
         }
     }
 
     /// Likewise for an object that was just loaded, before its waiting requests run.
-    pub(super) fn end_blocklisted_watches_first(&mut self, pg: PgId, object: &HObject) {
-        let Some(watches) =
-            self.groups.by_id.get(&pg).and_then(|group| group.watches.by_object.get(object))
-        else {
-            return;
-        };
+    pub(super) fn end_blocklisted_watches_first(&mut self, object: ObjectKey) {
+        let Some(context) = self.operations.context(object) else { return };
+        let (pg, name) = (context.pg, context.name.clone());
+        let group = self.groups.by_id.get(&pg);
+        let Some(watches) = group.and_then(|group| group.watches.of(&name)) else { return };
         let ended = watches.iter().filter(|(_, watch)| self.maps.map().is_blocklisted(&watch.addr));
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
         for key in ended {
-            let removal = unwatching(pg, object.clone(), key, self.epoch());
+            let removal = unwatching(pg, name.clone(), key, self.epoch());
             let removal = self.operations.insert(removal);
             self.operations.assign(removal, pg);
             let request = self.operations.get_mut(removal).expect("it was just made");
             request.nature.may_write = true;
-            let group = self.groups.by_id.get_mut(&pg).expect("it was just there");
-            if let Some(context) = group.queues.objects.get_mut(object) {
-                context.queue.push_front(removal);
-            }
+            let context = self.operations.context_mut(object).expect("it was just there");
+            context.queue.push_front(removal);
         }
     }
 
     /// Removes a watcher from its object, by a request of our own.
-    pub(super) fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
+    pub(crate) fn remove_watcher(&mut self, now: Time, pg: PgId, object: HObject, key: WatcherKey) {
         let request = unwatching(pg, object, key, self.epoch());
         let request = self.operations.insert(request);
         self.admit(now, request);

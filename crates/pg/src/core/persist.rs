@@ -3,12 +3,14 @@
 use super::{Core, Tag};
 use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
-use crate::{DupBatch, Missing, PgInfo, PgLog, info};
+use crate::message::Replicate;
+use crate::missing::Item;
+use crate::{DupBatch, LogEntry, Missing, PgInfo, PgLog, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
-use types::{EVersion, Epoch};
+use types::{EVersion, Epoch, HObject};
 
 /// Bytes; more than most infos and intervals take.
 const PAIR_CAPACITY: usize = 256;
@@ -146,5 +148,42 @@ impl Core {
     pub fn update_last_complete(&mut self) {
         self.copy.info.last_complete =
             last_complete(&self.copy.info, &self.copy.log, &self.copy.missing);
+    }
+
+    /// Adds an object to our own missing set, in this version, and stores that.
+    pub fn miss(&mut self, object: &HObject, version: EVersion) {
+        self.copy.missing.add(object.clone(), Item { need: version, have: EVersion::ZERO });
+        self.update_last_complete();
+        let mut pairs = BTreeMap::from([self.info_pair()]);
+        pairs.extend(self.copy.missing.pair(object));
+        let mut transaction = self.transaction(1);
+        self.set_meta(&mut transaction, pairs);
+        self.commit(Tag::Progress, transaction);
+    }
+
+    /// Adds the log entry, and those before it, to the log and to the transaction.
+    pub fn append_entries(
+        &mut self,
+        replicate: &mut Replicate,
+        entry: LogEntry,
+        also: Vec<LogEntry>,
+    ) {
+        let mut pairs = BTreeMap::from([
+            (info::INFO_KEY, replicate.info.clone()),
+            (info::log_key(entry.version), replicate.entry.clone()),
+        ]);
+        for (also, encoded) in also.into_iter().zip(&replicate.also) {
+            pairs.insert(info::log_key(also.version), encoded.clone());
+            self.copy.log.push(also);
+        }
+        self.copy.log.push(entry);
+        if replicate.trim != EVersion::ZERO {
+            let trimmed = self.copy.log.trim(replicate.trim);
+            self.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
+            let (first, _) = info::log_keys();
+            let beyond = EVersion { version: replicate.trim.version + 1, ..replicate.trim };
+            self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
+        }
+        self.set_meta(&mut replicate.transaction, pairs);
     }
 }

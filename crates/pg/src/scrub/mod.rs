@@ -5,10 +5,11 @@
 //! scan      reading one copy                member    a replica's answers
 //! map       description of one copy         compare   which copies differ, which is right
 //! findings  inconsistencies, for clients    message   between members
-//! families  whether clones fit their head   repair    replacing bad copies
+//! families  whether clones fit their head
 //! ```
 //!
-//! `docs/internals/scrub.md` has the reasons. Nothing but `repair` changes an object.
+//! `docs/internals/scrub.md` has the reasons. Nothing here changes an object;
+//! `serving/repair.rs` replaces bad copies.
 
 mod compare;
 mod families;
@@ -16,7 +17,6 @@ mod findings;
 mod map;
 mod member;
 pub mod message;
-mod repair;
 mod round;
 mod scan;
 mod stamps;

@@ -399,7 +399,7 @@ fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() 
 fn unfound_objects_do_not_keep_others_from_being_recovered() {
     let mut world = World::trio();
     let names: Vec<String> =
-        (0..crate::search::LOOKED_AT_MAX + 6).map(|n| format!("n{n}")).collect();
+        (0..crate::serving::LOOKED_AT_MAX + 6).map(|n| format!("n{n}")).collect();
     for name in &names {
         world.run_script(&format!("write {name} one\n run"));
     }

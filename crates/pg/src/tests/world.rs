@@ -408,7 +408,7 @@ impl World {
                 let names = names.map(|(object, _)| String::from_utf8_lossy(&object.name));
                 return names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ");
             }
-            other => panic!("no such command: {other}"),
+            _ => return self.state_command(command, osd, rest),
         }
         String::new()
     }

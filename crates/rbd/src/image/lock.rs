@@ -3,20 +3,16 @@
 //!
 //! Requests wait while it is being acquired or released, so that each sees the image as its owner does.
 
-use super::Image;
-use super::header_watch::HeaderWatch;
+use crate::Error;
 use crate::header::{self, Header};
 use crate::lock::{self, Attempt};
-use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId, Response};
+use crate::notify::{ClientId, Maintenance, Notification, ProxiedRequestId};
 use crate::object_map::{self, ObjectMap};
 use crate::part;
 use crate::task::Task;
-use crate::{Error, Features, RequestSource};
-use bytes::Bytes;
 use engine::Duration;
-use rados::{ClusterRequestId, ClusterResponse, Steps, WatchId};
+use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, RequestSource, Steps, WatchId};
 use std::collections::VecDeque;
-use types::Errno;
 
 /// Delay before a client that was asked to release the lock tries to acquire it again.
 const REST_AFTER_YIELD: Duration = Duration::from_millis(100);
@@ -26,7 +22,7 @@ const PROXIED_MAX: usize = 16;
 const NUMBER_BITS: u32 = 32;
 
 #[derive(Debug)]
-pub(super) enum Change {
+enum Change {
     Acquiring(Task<Acquisition>),
     Renewing(Renewal),
     /// Performs maintenance that another client requested from the lock owner.
@@ -38,7 +34,7 @@ pub(super) enum Change {
 
 /// The lock's cookie is changed to that of a new watch.
 #[derive(Debug)]
-pub(super) struct Renewal {
+struct Renewal {
     task: Task<bool>,
     watch: WatchId,
     /// A release was pending when the watch changed.
@@ -52,11 +48,20 @@ pub(super) enum Acquisition {
     NotYet,
 }
 
+/// Result of a change of the lock's state.
+#[derive(Debug)]
+pub(super) enum LockOutcome {
+    Acquired(Result<Acquisition, Error>),
+    Worked(ProxiedRequestId, Result<Acquisition, Error>),
+    Renewed(Result<bool, Error>, WatchId),
+    Released(Result<(), Error>),
+}
+
 /// Maintenance requested by a client that does not hold the lock.
 #[derive(Debug, Clone)]
-struct ProxiedRequest {
-    id: ProxiedRequestId,
-    action: Maintenance,
+pub(super) struct ProxiedRequest {
+    pub id: ProxiedRequestId,
+    pub action: Maintenance,
 }
 
 #[derive(Debug, Default)]
@@ -76,8 +81,6 @@ pub(super) struct Lock {
     has_yielded: bool,
     /// Number of the current change; tells the requests of successive changes apart.
     generation: u64,
-    /// Write requests in flight.
-    writes: usize,
 }
 
 impl Lock {
@@ -89,7 +92,7 @@ impl Lock {
         self.change.is_some()
     }
 
-    fn poll_request(&mut self) -> Option<(ClusterRequestId, crate::ClusterRequest)> {
+    pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let (id, request) = match self.change.as_mut()? {
             Change::Acquiring(task) | Change::Working(task, _) => task.poll_request()?,
             Change::Renewing(renewal) => renewal.task.poll_request()?,
@@ -102,54 +105,47 @@ impl Lock {
             request,
         ))
     }
-}
 
-impl Image {
-    /// Acquires the exclusive lock at once and keeps it until the image is closed.
-    pub fn keep_lock(&mut self) {
-        self.lock.is_kept = true;
-        self.resume();
+    /// True if the lock was broken and not acquired again since.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
-    pub fn keeps_lock(&self) -> bool {
-        self.lock.is_kept
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
-    /// True if this client is the only one that may write.
-    pub fn has_lock(&self) -> bool {
-        self.lock.is_held()
+    pub fn keep(&mut self) {
+        self.is_kept = true;
     }
 
-    fn must_have_lock(&self) -> bool {
-        self.is_writable
-            && self.failure.is_none()
-            && self.header.features.contains(Features::EXCLUSIVE_LOCK)
-            && !self.lock.is_held()
+    pub fn is_held_by(&self, client: ClientId) -> bool {
+        self.held == Some(client)
     }
 
-    /// Acquires the lock if a request, or the image itself, needs it; true if it does.
-    pub(super) fn needs_lock_first(&mut self, key: Option<u64>) -> bool {
-        let is_wanted = match key {
-            Some(key) => self.requests.get(key).is_some_and(|pending| pending.writes()),
-            None => self.lock.is_kept && !self.is_closing,
-        };
-        if !is_wanted || !self.must_have_lock() || !self.is_ready() {
-            return false;
-        }
-        self.take_lock();
-        true
+    /// True if the lock is released as soon as no write is in flight.
+    pub fn is_draining(&self) -> bool {
+        matches!(self.change, Some(Change::Draining))
     }
 
-    fn change_lock(&mut self, change: Change) {
-        self.lock.generation += 1;
-        self.lock.change = Some(change);
+    /// True if another client waits for the lock, or for maintenance.
+    pub fn is_wanted_by_others(&self) -> bool {
+        self.is_asked_for || !self.proxied.is_empty()
     }
 
-    fn take_lock(&mut self) {
-        let HeaderWatch::Watching(watch) = self.watch else { return };
-        let header = self.header.clone();
-        let rest = std::mem::take(&mut self.lock.has_yielded).then_some(REST_AFTER_YIELD);
-        self.change_lock(Change::Acquiring(Task::new(async move |steps| {
+    /// Another client requests the lock, or does not any more.
+    pub fn set_asked_for(&mut self, is_asked_for: bool) {
+        self.is_asked_for = is_asked_for;
+    }
+
+    fn begin(&mut self, change: Change) {
+        self.generation += 1;
+        self.change = Some(change);
+    }
+
+    pub fn begin_acquiring(&mut self, header: Header, watch: WatchId) {
+        let rest = std::mem::take(&mut self.has_yielded).then_some(REST_AFTER_YIELD);
+        self.begin(Change::Acquiring(Task::new(async move |steps| {
             if let Some(rest) = rest {
                 steps.wait(rest).await;
             }
@@ -160,11 +156,17 @@ impl Image {
         })));
     }
 
-    fn release_lock(&mut self) {
-        let Some(me) = self.lock.held else { return };
-        let header = self.header.clone();
-        self.set_map(None);
-        self.change_lock(Change::Releasing(Task::new(async move |steps| {
+    pub fn begin_draining(&mut self) {
+        self.begin(Change::Draining);
+    }
+
+    /// The client as which the lock is held.
+    pub fn holder(&self) -> Option<ClientId> {
+        self.held
+    }
+
+    pub fn begin_release(&mut self, header: Header, me: ClientId) {
+        self.begin(Change::Releasing(Task::new(async move |steps| {
             object_map::close(&steps, &header).await?;
             lock::release(&steps, &header, WatchId(me.handle)).await?;
             steps.send(lock::notification(&header, Notification::ReleasedLock(me)));
@@ -172,39 +174,37 @@ impl Image {
         })));
     }
 
+    /// Begins maintenance for another client; requests wait, and no other client writes.
+    pub fn begin_work(&mut self, header: Header, request: ProxiedRequest) {
+        let me = self.held.unwrap_or_default();
+        let task = Task::new(async move |steps| {
+            crate::maintenance::maintain(&steps, &header, &request.action).await?;
+            read_as_owner(&steps, &header, me).await
+        });
+        self.begin(Change::Working(task, request.id));
+    }
+
     /// The cookie of the lock must name the new watch: an owner without a watch is taken for dead.
-    pub(super) fn watch_changed(&mut self, watch: WatchId) {
-        let Some(me) = self.lock.held.filter(|me| me.handle != watch.0) else { return };
-        let is_draining = matches!(self.lock.change, Some(Change::Draining));
+    pub fn follow_watch(&mut self, header: &Header, watch: WatchId) {
+        let Some(me) = self.held.filter(|me| me.handle != watch.0) else { return };
+        let is_draining = self.is_draining();
         // A lock that is being released needs no new cookie; after other changes the cookie is checked again.
-        if self.lock.is_changing() && !is_draining {
+        if self.is_changing() && !is_draining {
             return;
         }
-        let (header, old) = (self.header.clone(), WatchId(me.handle));
+        let (header, old) = (header.clone(), WatchId(me.handle));
         let task = Task::new(async move |steps| lock::renew(&steps, &header, old, watch).await);
-        self.change_lock(Change::Renewing(Renewal { task, watch, is_draining }));
+        self.begin(Change::Renewing(Renewal { task, watch, is_draining }));
     }
 
-    /// Applies watches that were registered during another change.
-    fn catch_up_with_watch(&mut self) {
-        if let HeaderWatch::Watching(watch) = self.watch {
-            self.watch_changed(watch);
-        }
-    }
-
-    pub(super) fn poll_lock_request(
-        &mut self,
-    ) -> Option<(ClusterRequestId, crate::ClusterRequest)> {
-        self.lock.poll_request()
-    }
-
-    pub(super) fn lock_answered(&mut self, id: ClusterRequestId, answer: ClusterResponse) {
-        if id.number >> NUMBER_BITS != self.lock.generation {
-            return;
+    /// Handles the response to a request of the current change; false if the request is an older one's.
+    pub fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) -> bool {
+        if id.number >> NUMBER_BITS != self.generation {
+            return false;
         }
         let id =
             ClusterRequestId { part: part::TASK, number: id.number & ((1 << NUMBER_BITS) - 1) };
-        match &mut self.lock.change {
+        match &mut self.change {
             Some(Change::Acquiring(task) | Change::Working(task, _)) => {
                 task.handle_response(id, answer)
             }
@@ -212,245 +212,95 @@ impl Image {
             Some(Change::Releasing(task)) => task.handle_response(id, answer),
             Some(Change::Draining) | None => {}
         }
-        self.advance_lock();
-    }
-
-    fn advance_lock(&mut self) {
-        match &mut self.lock.change {
-            Some(Change::Acquiring(task)) => {
-                if let Some(outcome) = task.poll_outcome() {
-                    self.outgoing.extend(final_requests(task));
-                    self.lock.change = None;
-                    self.lock_taken(outcome);
-                }
-            }
-            Some(Change::Working(task, request)) => {
-                let request = *request;
-                if let Some(outcome) = task.poll_outcome() {
-                    self.lock.change = None;
-                    self.work_done(request, outcome);
-                }
-            }
-            Some(Change::Renewing(renewal)) => {
-                let watch = renewal.watch;
-                if let Some(outcome) = renewal.task.poll_outcome() {
-                    self.lock.change = renewal.is_draining.then_some(Change::Draining);
-                    self.lock_renewed(outcome, watch);
-                }
-            }
-            Some(Change::Releasing(task)) => {
-                if let Some(outcome) = task.poll_outcome() {
-                    self.outgoing.extend(final_requests(task));
-                    (self.lock.change, self.lock.held) = (None, None);
-                    self.lock.has_yielded = std::mem::take(&mut self.lock.is_asked_for);
-                    self.lock_changed(outcome);
-                }
-            }
-            Some(Change::Draining) | None => {}
-        }
-    }
-
-    fn lock_taken(&mut self, outcome: Result<Acquisition, Error>) {
-        match outcome {
-            Ok(Acquisition::Acquired(me, header, map)) => {
-                (self.lock.held, self.lock.is_lost) = (Some(me), false);
-                // The previous owner may have removed objects.
-                self.existence.forget();
-                let told = lock::notification(&header, Notification::AcquiredLock(me));
-                self.request(part::DROPPED, 0, told);
-                self.take_header(*header);
-                self.set_map(map);
-                self.catch_up_with_watch();
-                self.resume();
-            }
-            Ok(Acquisition::NotYet) => self.resume(),
-            Err(error) => self.lock_refused(error),
-        }
-    }
-
-    fn lock_renewed(&mut self, outcome: Result<bool, Error>, watch: WatchId) {
-        match (&outcome, &mut self.lock.held) {
-            (Ok(true), Some(me)) => me.handle = watch.0,
-            (Err(error), _) => self.lose_lock(Some(error.clone())),
-            _ => self.lose_lock(None),
-        }
-        self.catch_up_with_watch();
-        self.drain();
-        self.resume();
-    }
-
-    /// Fails writes that have begun: they must not continue without the lock and its object map.
-    fn lose_lock(&mut self, error: Option<Error>) {
-        (self.lock.held, self.lock.change, self.lock.is_lost) = (None, None, true);
-        if let Some(error) = error {
-            self.fail(error);
-        }
-        self.abandon_map();
-    }
-
-    /// The reason why objects must not be changed now, if there is one.
-    pub(super) fn write_obstacle(&self) -> Option<Error> {
-        let lost = || {
-            let image = &self.header.spec;
-            let text = format!(
-                "the exclusive lock of {image} was taken away during a write (`rbd lock ls` names \
-                 its owner); write again"
-            );
-            Error::cluster(text, Errno::BUSY)
-        };
-        self.failure.clone().or_else(|| self.lock.is_lost.then(lost))
-    }
-
-    fn lock_changed(&mut self, outcome: Result<(), Error>) {
-        if let Err(error) = outcome {
-            self.fail(error);
-        }
-        self.resume();
-    }
-
-    /// Fails the writes that waited for the lock; a later write tries again.
-    fn lock_refused(&mut self, error: Error) {
-        if self.lock.is_kept || error.errno() == Errno::BLOCKLISTED {
-            self.fail(error.clone());
-        }
-        for key in std::mem::take(&mut self.held) {
-            match self.requests.get(key) {
-                Some(pending) if pending.writes() => self.refuse(key, error.clone()),
-                _ => self.held.push_back(key),
-            }
-        }
-        self.resume();
-    }
-
-    /// Counts a write request in or out.
-    pub(super) fn write_begun(&mut self) {
-        self.lock.writes += 1;
-    }
-
-    pub(super) fn write_ended(&mut self) {
-        self.lock.writes -= 1;
-        self.drain();
-    }
-
-    pub(super) fn drain(&mut self) {
-        let is_idle = self.lock.writes == 0 && !self.map.is_busy();
-        if is_idle && matches!(self.lock.change, Some(Change::Draining)) {
-            match self.lock.proxied.pop_front() {
-                Some(request) => self.work(request),
-                None => self.release_lock(),
-            }
-        }
-    }
-
-    /// Releases the lock to a client that requests it, once no write needs it.
-    pub(super) fn yield_lock_if_asked(&mut self) {
-        if self.lock.is_asked_for || !self.lock.proxied.is_empty() {
-            self.yield_lock();
-        }
-    }
-
-    /// Performs maintenance; requests wait, and no other client writes.
-    fn work(&mut self, request: ProxiedRequest) {
-        let (header, me) = (self.header.clone(), self.lock.held.unwrap_or_default());
-        let task = Task::new(async move |steps| {
-            crate::tasks::maintain(&steps, &header, &request.action).await?;
-            read_as_owner(&steps, &header, me).await
-        });
-        self.change_lock(Change::Working(task, request.id));
-        // A task that was refused has completed already.
-        self.advance_lock();
-    }
-
-    fn work_done(&mut self, request: ProxiedRequestId, outcome: Result<Acquisition, Error>) {
-        let result = outcome.as_ref().err().map_or(0, |error| error.errno().negative());
-        let told = Notification::Complete { request, result };
-        self.request(part::DROPPED, 0, lock::notification(&self.header, told));
-        match outcome {
-            Ok(Acquisition::Acquired(_, header, map)) => {
-                self.take_header(*header);
-                self.set_map(map);
-            }
-            Ok(Acquisition::NotYet) => {}
-            Err(error) => {
-                let image = &self.header.spec;
-                tracing::warn!(%image, %error, "what another client asked for was not done");
-                // Parts that were changed before the failure are read again with the lock.
-                self.change_lock(Change::Draining);
-                self.drain();
-            }
-        }
-        self.catch_up_with_watch();
-        self.resume();
-    }
-
-    /// Begins the release; false if the lock is not held.
-    pub(super) fn yield_lock(&mut self) -> bool {
-        if !self.lock.is_held() {
-            self.lock.is_asked_for = false;
-            return false;
-        }
-        if !self.lock.is_changing() {
-            self.change_lock(Change::Draining);
-            self.drain();
-        }
         true
     }
 
-    /// The answer to a notification about the lock.
-    pub(super) fn lock_notified(&mut self, notification: &Notification) -> Bytes {
-        match notification {
-            Notification::RequestLock { from, .. } => self.lock_requested(*from),
-            Notification::ReleasedLock(_) => {
-                if let Some(Change::Acquiring(task)) = &mut self.lock.change {
-                    task.end_delay();
-                    self.advance_lock();
-                }
-                Bytes::new()
+    /// The outcome of the current change once it is over, after its last requests were queued.
+    pub fn poll_outcome(
+        &mut self,
+        outgoing: &mut VecDeque<(ClusterRequestId, ClusterRequest)>,
+    ) -> Option<LockOutcome> {
+        match self.change.as_mut()? {
+            Change::Acquiring(task) => {
+                let outcome = task.poll_outcome()?;
+                outgoing.extend(final_requests(task));
+                self.change = None;
+                Some(LockOutcome::Acquired(outcome))
             }
-            // A client that cannot get the lock has its maintenance done by the owner.
-            Notification::Proxied { request, action }
-                if self.lock.is_held() && self.lock.is_kept =>
-            {
-                self.proxied(ProxiedRequest { id: *request, action: action.clone() })
+            Change::Working(task, request) => {
+                let request = *request;
+                let outcome = task.poll_outcome()?;
+                self.change = None;
+                Some(LockOutcome::Worked(request, outcome))
             }
-            // The peer then requests the lock and does the maintenance itself.
-            other if other.is_for_owner() && self.lock.is_held() => {
-                Response(Errno::NOTSUPP.negative()).encoded()
+            Change::Renewing(renewal) => {
+                let watch = renewal.watch;
+                let outcome = renewal.task.poll_outcome()?;
+                self.change = renewal.is_draining.then_some(Change::Draining);
+                Some(LockOutcome::Renewed(outcome, watch))
             }
-            _ => Bytes::new(),
+            Change::Releasing(task) => {
+                let outcome = task.poll_outcome()?;
+                outgoing.extend(final_requests(task));
+                (self.change, self.held) = (None, None);
+                self.has_yielded = std::mem::take(&mut self.is_asked_for);
+                Some(LockOutcome::Released(outcome))
+            }
+            Change::Draining => None,
         }
     }
 
-    /// Queues maintenance. A requester repeats its request if it gets no completion for long.
-    fn proxied(&mut self, request: ProxiedRequest) -> Bytes {
-        let is_working =
-            matches!(&self.lock.change, Some(Change::Working(_, id)) if *id == request.id);
-        let is_known = is_working || self.lock.proxied.iter().any(|other| other.id == request.id);
-        if !is_known && self.lock.proxied.len() >= PROXIED_MAX {
-            return Response(Errno::TIMEDOUT.negative()).encoded();
+    pub fn acquired(&mut self, me: ClientId) {
+        (self.held, self.is_lost) = (Some(me), false);
+    }
+
+    /// Notes that the lock names another watch; false if it is not held.
+    pub fn renewed(&mut self, watch: WatchId) -> bool {
+        let Some(me) = &mut self.held else { return false };
+        me.handle = watch.0;
+        true
+    }
+
+    pub fn lose(&mut self) {
+        (self.held, self.change, self.is_lost) = (None, None, true);
+    }
+
+    /// Ends the delay before the next attempt; false if the lock is not being acquired.
+    pub fn end_delay(&mut self) -> bool {
+        let Some(Change::Acquiring(task)) = &mut self.change else { return false };
+        task.end_delay();
+        true
+    }
+
+    /// Queues maintenance; `None` if too much waits, and true if it was not known before.
+    pub fn queue_work(&mut self, request: ProxiedRequest) -> Option<bool> {
+        let is_working = matches!(&self.change, Some(Change::Working(_, id)) if *id == request.id);
+        let is_known = is_working || self.proxied.iter().any(|other| other.id == request.id);
+        if !is_known && self.proxied.len() >= PROXIED_MAX {
+            return None;
         }
         if !is_known {
-            self.lock.proxied.push_back(request);
-            self.resume();
+            self.proxied.push_back(request);
         }
-        Response(0).encoded()
+        Some(!is_known)
     }
 
-    fn lock_requested(&mut self, from: ClientId) -> Bytes {
-        if !self.lock.is_held() || self.lock.held == Some(from) {
-            return Bytes::new();
-        }
-        if self.lock.is_kept {
-            return Response(Errno::ROFS.negative()).encoded();
-        }
-        self.lock.is_asked_for = true;
-        self.resume();
-        Response(0).encoded()
+    pub fn next_work(&mut self) -> Option<ProxiedRequest> {
+        self.proxied.pop_front()
     }
 
-    pub(super) fn blocklisted(&mut self) {
-        let error = lock::blocklisted(&self.header);
-        self.fail(error);
+    /// Panics if the state contradicts itself.
+    pub fn check_invariants(&self, has_writes: bool) {
+        assert!(self.proxied.len() <= PROXIED_MAX);
+        assert!(!(self.is_held() && self.is_lost), "the lock is both held and lost");
+        match &self.change {
+            Some(Change::Acquiring(_)) => assert!(!self.is_held(), "a held lock is acquired"),
+            Some(Change::Working(..) | Change::Releasing(_)) => {
+                assert!(self.is_held() && !has_writes, "writes are in flight without the lock");
+            }
+            Some(Change::Draining | Change::Renewing(_)) => assert!(self.is_held()),
+            None => {}
+        }
     }
 }
 
@@ -481,7 +331,7 @@ async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<A
 /// Notifications that a completed task still has to send.
 fn final_requests<T>(
     task: &mut Task<T>,
-) -> impl Iterator<Item = (ClusterRequestId, crate::ClusterRequest)> {
+) -> impl Iterator<Item = (ClusterRequestId, ClusterRequest)> {
     let told = std::iter::from_fn(|| task.poll_request());
     told.map(|(_, request)| (ClusterRequestId::DROPPED, request))
 }

@@ -6,29 +6,35 @@
 mod access;
 mod assemble;
 mod copyup;
+mod existence;
 mod header_watch;
 mod lock;
 mod object_map;
+mod objects;
+mod ownership;
 mod parent;
 mod request;
+mod requests;
 
 pub use request::{Outcome, Piece, Request, RequestId};
 
 use crate::header::Header;
+use crate::names::ImageSpec;
 use crate::part;
 use crate::task::Task;
-use crate::{Error, Features, RequestSource};
+use crate::{Error, Features, ObjectMap, header};
 use access::Access;
-use copyup::ExistenceCache;
+use assemble::AccessResult;
+use existence::{CopyUps, ExistenceCache};
 use header_watch::HeaderWatch;
 use lock::Lock;
 use object_map::ObjectMapState;
-use parent::Fetch;
-use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, Reply};
-use request::Pending;
+use parent::ParentReads;
+use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, Reply, RequestSource};
+use requests::{NextAccess, Requests};
 use std::collections::VecDeque;
 use stdx::Slab;
-use types::SnapId;
+use types::{Errno, SnapId};
 
 /// Events of an image that are not completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,14 +62,12 @@ pub struct Image {
     /// Set once the image has failed for good.
     failure: Option<Error>,
     is_closing: bool,
-    /// Requests that wait for the header to be read, in order.
-    held: VecDeque<u64>,
-    requests: Slab<Pending>,
+    requests: Requests,
     accesses: Slab<Access>,
-    fetches: Slab<Fetch>,
+    parent_reads: ParentReads,
     existence: ExistenceCache,
+    copy_ups: CopyUps,
     outgoing: VecDeque<(ClusterRequestId, ClusterRequest)>,
-    completions: VecDeque<(RequestId, Result<Outcome, Error>)>,
     events: VecDeque<ImageEvent>,
 }
 
@@ -87,13 +91,12 @@ impl Image {
             is_outdated: false,
             failure: None,
             is_closing: false,
-            held: VecDeque::new(),
-            requests: Slab::new(),
+            requests: Requests::default(),
             accesses: Slab::new(),
-            fetches: Slab::new(),
+            parent_reads: ParentReads::default(),
             existence: ExistenceCache::default(),
+            copy_ups: CopyUps::default(),
             outgoing: VecDeque::new(),
-            completions: VecDeque::new(),
             events: VecDeque::new(),
         };
         if is_writable {
@@ -127,17 +130,20 @@ impl Image {
     /// Submits a request. It may complete at once; [`Image::poll_completion`] returns the outcome in any
     /// case.
     pub fn submit(&mut self, request: Request) -> RequestId {
-        let key = self.requests.insert(Pending::new(request));
-        if self.is_ready() && self.held.is_empty() && !self.needs_lock_first(Some(key)) {
+        let key = self.requests.submit(request);
+        if self.is_ready()
+            && self.requests.first_held().is_none()
+            && !self.needs_lock_first(Some(key))
+        {
             self.start(key);
         } else {
-            self.held.push_back(key);
+            self.requests.hold(key);
         }
         RequestId(key)
     }
 
     pub fn poll_completion(&mut self) -> Option<(RequestId, Result<Outcome, Error>)> {
-        self.completions.pop_front()
+        self.requests.poll_completion()
     }
 
     pub fn poll_event(&mut self) -> Option<ImageEvent> {
@@ -154,13 +160,13 @@ impl Image {
     fn resume(&mut self) {
         self.yield_lock_if_asked();
         while self.is_ready()
-            && let Some(key) = self.held.front().copied()
+            && let Some(key) = self.requests.first_held()
             && !self.needs_lock_first(Some(key))
         {
-            self.held.pop_front();
+            self.requests.release_first();
             self.start(key);
         }
-        if self.held.is_empty() {
+        if self.requests.first_held().is_none() {
             self.needs_lock_first(None);
         }
         let is_over = self.is_closing && self.requests.is_empty() && self.is_ready();
@@ -184,7 +190,7 @@ impl Image {
     fn read_header_again(&mut self) {
         self.is_outdated = self.refresh.is_some();
         if !self.is_outdated {
-            self.refresh = Some(crate::tasks::reopen(self.header.spec.clone(), &self.header.id));
+            self.refresh = Some(reopen(self.header.spec.clone(), &self.header.id));
         }
     }
 
@@ -229,6 +235,105 @@ impl Image {
             self.existence.forget();
         }
     }
+
+    fn start(&mut self, key: u64) {
+        let overlap = self.header.parent.as_ref().map_or(0, |parent| parent.overlap);
+        let refusal = self.requests.get(key).and_then(|request| self.check(request).err());
+        self.requests.begin(key, overlap);
+        if let Some(error) = refusal {
+            self.requests.fail(key, error);
+        }
+        self.continue_request(key);
+    }
+
+    /// Fails a request that has not begun.
+    fn refuse(&mut self, key: u64, error: Error) {
+        self.requests.fail(key, error);
+        self.complete(key);
+    }
+
+    /// Begins further accesses up to the bound; completes the request when all are done.
+    fn continue_request(&mut self, key: u64) {
+        let layout = self.header.layout;
+        while let Some(NextAccess { waiter, object, action }) =
+            self.requests.next_access(key, layout)
+        {
+            if !self.is_needless(object, &action) {
+                self.requests.access_begins(key);
+                self.access(waiter, object, action);
+            }
+        }
+        if self.requests.is_idle(key) {
+            self.complete(key);
+        }
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Error> {
+        if let Some(error) = &self.failure {
+            return Err(error.clone());
+        }
+        let image = &self.header.spec;
+        if request.writes() && !self.is_writable {
+            return Err(Error::cluster(format!("{image} was opened to be read only"), Errno::ROFS));
+        }
+        let (offset, length) = request.range();
+        match offset.checked_add(length) {
+            Some(end) if end <= self.header.size => Ok(()),
+            _ => Err(Error::refused(format!(
+                "{length} bytes at {offset} are not within the {} bytes of {image}",
+                self.header.size
+            ))),
+        }
+    }
+
+    /// One access of a request has completed.
+    fn access_completed(&mut self, key: u64, index: usize, found: Result<AccessResult, Error>) {
+        if self.requests.access_completed(key, index, found) {
+            self.continue_request(key);
+        }
+    }
+
+    fn complete(&mut self, key: u64) {
+        if self.requests.complete(key) {
+            self.drain();
+        }
+        if self.is_closing {
+            self.resume();
+        }
+    }
+
+    /// Lets a read-only image skip reads of objects that do not exist. A writable image uses the map that
+    /// comes with the lock.
+    pub fn use_map(&mut self, map: ObjectMap) {
+        if !self.is_writable {
+            self.map.set(Some(map));
+        }
+    }
+
+    /// Panics if the state contradicts itself. Called between events.
+    pub fn check_invariants(&self) {
+        self.requests.check_invariants();
+        self.parent_reads.check_invariants();
+        self.copy_ups.check_invariants();
+        self.map.check_invariants(|key| self.accesses.get(key).is_some());
+        self.lock.check_invariants(self.requests.has_writes());
+        assert!(!self.lock.is_held() || self.is_writable, "a reader has the exclusive lock");
+        if self.requests.is_empty() {
+            assert!(self.accesses.is_empty(), "accesses of requests that have completed");
+            assert!(self.parent_reads.is_empty() && self.copy_ups.is_empty());
+        }
+    }
+}
+
+/// Reads the header of an open image again by its id, since it may have been renamed.
+fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
+    let id = id.to_owned();
+    Task::new(async move |steps| {
+        header::with_ancestors(&steps, async || {
+            header::read_with_id(&steps, &spec, id.clone()).await
+        })
+        .await
+    })
 }
 
 fn check_ancestors(header: &Header) -> Result<(), Error> {
@@ -252,7 +357,7 @@ fn check_head(header: &Header) -> Result<(), Error> {
 impl RequestSource for Image {
     fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let task = self.refresh.as_mut().and_then(RequestSource::poll_request);
-        task.or_else(|| self.poll_lock_request()).or_else(|| self.outgoing.pop_front())
+        task.or_else(|| self.lock.poll_request()).or_else(|| self.outgoing.pop_front())
     }
 
     fn handle_response(&mut self, id: ClusterRequestId, answer: ClusterResponse) {

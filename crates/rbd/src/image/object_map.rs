@@ -4,18 +4,13 @@
 //! While the state of an object is being updated, all accesses to that object wait, so that their order is
 //! kept.
 
-use super::Image;
-use super::access::Action;
-use crate::object_map::{self, ObjectMap, State};
-use crate::part;
-use rados::{ClusterRequest, ClusterResponse};
+use crate::object_map::{ObjectMap, State};
 use std::collections::{BTreeMap, VecDeque};
-use types::Errno;
 use wire::OsdOp;
 use wire::op::OpCode;
 
 /// Number of the request that marks the map invalid; no object has it.
-const INVALIDATION: u64 = u64::MAX;
+pub(super) const INVALIDATION: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectMapState {
@@ -79,131 +74,75 @@ impl ObjectMapState {
             *self.removals.entry(object).or_default() += 1;
         }
     }
-}
 
-impl Image {
-    /// Lets a read-only image skip reads of objects that do not exist. A writable image uses the map that
-    /// comes with the lock.
-    pub fn use_map(&mut self, map: ObjectMap) {
-        if !self.is_writable {
-            self.map.map = Some(map);
-        }
+    pub fn set(&mut self, map: Option<ObjectMap>) {
+        self.map = map;
     }
 
-    pub(super) fn set_map(&mut self, map: Option<ObjectMap>) {
-        self.map.map = map;
+    pub fn is_changing(&self, object: u64) -> bool {
+        self.changes.contains_key(&object)
     }
 
-    /// True if an access would find nothing and change nothing.
-    pub(super) fn is_needless(&self, object: u64, action: &Action) -> bool {
-        let makes_object = matches!(action, Action::Write { .. } | Action::CopyUp);
-        !makes_object && self.map.is_absent(object) && self.header.shown_by_parent(object) == 0
-    }
-
-    pub(super) fn change_state(
-        &mut self,
-        object: u64,
-        new: State,
-        old: Option<State>,
-        waiting: VecDeque<u64>,
-    ) {
+    /// Begins an update, for which the accesses wait; false if it must not be sent.
+    pub fn begin_change(&mut self, object: u64, new: State, waiting: VecDeque<u64>) -> bool {
         let is_needed = !waiting.is_empty();
-        self.map.changes.insert(object, StateChange { new, is_needed, waiting });
-        if !self.map.is_invalidating {
-            let operation = object_map::update(&self.header, object..object + 1, new, old);
-            self.request(part::MAP, object, ClusterRequest::Operate(operation));
+        self.changes.insert(object, StateChange { new, is_needed, waiting });
+        !self.is_invalidating
+    }
+
+    /// Applies an update that the map's object has taken.
+    pub fn updated(&mut self, object: u64) {
+        if let (Some(map), Some(change)) = (&mut self.map, self.changes.get(&object)) {
+            map.set(object, change.new);
         }
     }
 
-    /// A removal has completed; `is_done` tells whether it succeeded.
-    pub(super) fn removal_over(&mut self, object: u64, is_done: bool) {
-        let Some(left) = self.map.removals.get_mut(&object) else { return };
+    /// The access without which an update would not have been made.
+    pub fn take_needing(&mut self, object: u64) -> Option<u64> {
+        let change = self.changes.get_mut(&object).filter(|change| change.is_needed)?;
+        change.waiting.pop_front()
+    }
+
+    /// Ends an update and returns the accesses that waited for it.
+    pub fn end_change(&mut self, object: u64) -> VecDeque<u64> {
+        self.changes.remove(&object).map(|change| change.waiting).unwrap_or_default()
+    }
+
+    /// A removal has completed; true if the object's state is to become nonexistent.
+    pub fn removal_over(&mut self, object: u64, is_done: bool) -> bool {
+        let Some(left) = self.removals.get_mut(&object) else { return false };
         *left -= 1;
         if *left > 0 {
-            return;
+            return false;
         }
-        self.map.removals.remove(&object);
-        let state = self.map.map.as_ref().and_then(|map| map.get(object));
-        let is_settled = !self.map.changes.contains_key(&object);
-        if is_done && is_settled && state == Some(State::Pending) {
-            let old = Some(State::Pending);
-            self.change_state(object, State::Nonexistent, old, VecDeque::new());
-        }
+        self.removals.remove(&object);
+        let state = self.map.as_ref().and_then(|map| map.get(object));
+        is_done && !self.is_changing(object) && state == Some(State::Pending)
     }
 
-    pub(super) fn map_answered(&mut self, object: u64, answer: ClusterResponse) {
-        if object == INVALIDATION {
-            return self.map_invalidated(answer);
-        }
-        let Some(change) = self.map.changes.get_mut(&object) else { return };
-        match answer {
-            Ok(_) => {
-                if let Some(map) = &mut self.map.map {
-                    map.set(object, change.new);
-                }
-                self.state_changed(object);
-            }
-            Err(Errno::BLOCKLISTED) => {
-                self.blocklisted();
-                self.abandon_map();
-            }
-            // The access that needs the space fails; the map stays as it was.
-            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => {
-                if change.is_needed
-                    && let Some(key) = change.waiting.pop_front()
-                {
-                    self.access_answered(key, Err(errno));
-                }
-                self.state_changed(object);
-            }
-            Err(errno) => self.invalidate_map(errno),
-        }
-        self.drain();
+    /// False if the map is being marked invalid already.
+    pub fn begin_invalidation(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_invalidating, true)
     }
 
-    fn state_changed(&mut self, object: u64) {
-        let Some(change) = self.map.changes.remove(&object) else { return };
-        for key in change.waiting {
-            self.resume_access(key);
-        }
+    pub fn end_invalidation(&mut self) {
+        self.is_invalidating = false;
     }
 
-    fn invalidate_map(&mut self, errno: Errno) {
-        if self.map.is_invalidating {
-            return;
-        }
-        let image = &self.header.spec;
-        tracing::warn!(%image, %errno, "the object map cannot be kept up and becomes invalid");
-        self.map.is_invalidating = true;
-        let operation = object_map::invalidate(&self.header);
-        self.request(part::MAP, INVALIDATION, ClusterRequest::Operate(operation));
+    /// Drops the map; returns the accesses that waited for it.
+    pub fn abandon(&mut self) -> Vec<u64> {
+        self.map = None;
+        self.removals.clear();
+        let changes = std::mem::take(&mut self.changes);
+        changes.into_values().flat_map(|change| change.waiting).collect()
     }
 
-    fn map_invalidated(&mut self, answer: ClusterResponse) {
-        self.map.is_invalidating = false;
-        match answer {
-            Ok(_) => self.read_header_again(),
-            Err(Errno::BLOCKLISTED) => self.blocklisted(),
-            Err(errno) => {
-                let step = format!("marking the object map of {} as invalid", self.header.spec);
-                self.fail(crate::Error::cluster(step, errno));
-            }
+    /// Panics if the state contradicts itself; `is_live` tells whether an access exists.
+    pub fn check_invariants(&self, is_live: impl Fn(u64) -> bool) {
+        for (object, change) in &self.changes {
+            assert!(!change.is_needed || !change.waiting.is_empty(), "no access needs {object}");
+            assert!(change.waiting.iter().all(|key| is_live(*key)), "{object}: an access is gone");
         }
-        self.abandon_map();
-        self.drain();
-    }
-
-    /// Drops the map and resumes the accesses that waited for it.
-    pub(super) fn abandon_map(&mut self) {
-        self.map.map = None;
-        self.map.removals.clear();
-        for (_, change) in std::mem::take(&mut self.map.changes) {
-            for key in change.waiting {
-                match &self.failure {
-                    Some(error) => self.access_refused(key, error.clone()),
-                    None => self.resume_access(key),
-                }
-            }
-        }
+        assert!(self.removals.values().all(|count| *count > 0));
     }
 }

@@ -1,40 +1,19 @@
 //! Reads of a clone's missing objects from its ancestors.
 
-use super::Image;
-use super::access::{Action, Waiter};
+use super::access::{ObjectRange, Waiter};
 use super::assemble::{AccessResult, Parts};
 use crate::{Error, Extent, Header};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use stdx::Slab;
 
 /// Concurrent accesses of one parent read. Further ranges wait.
 const ACCESSES_MAX: usize = 64;
 
-/// A range of an object of the image or of one of its ancestors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ObjectRange {
-    /// 0: the image, 1: its parent, and so on.
-    pub generation: usize,
-    pub object: u64,
-    pub offset: u64,
-    pub length: u64,
-    pub is_map: bool,
-}
-
-impl ObjectRange {
-    pub fn action(&self) -> Action {
-        let ObjectRange { offset, length, .. } = *self;
-        match self.is_map {
-            true => Action::Map { offset, length },
-            false => Action::Read { offset, length },
-        }
-    }
-}
-
 /// A read of ranges of an ancestor.
 #[derive(Debug)]
-pub(super) struct Fetch {
+struct Fetch {
     waiter: Waiter,
     /// The missing range that it stands for.
     missing: ObjectRange,
@@ -47,52 +26,66 @@ pub(super) struct Fetch {
     error: Option<Error>,
 }
 
-impl Image {
-    /// The header of the image (generation 0) or of an ancestor.
-    fn generation<'a>(&'a self, ancestors: &'a [Header], generation: usize) -> Option<&'a Header> {
-        match generation {
-            0 => Some(&self.header),
-            number => ancestors.get(number - 1),
-        }
-    }
+/// Parent reads in flight.
+#[derive(Debug, Default)]
+pub(super) struct ParentReads(Slab<Fetch>);
 
-    /// Ranges of the parent that show through a missing range.
-    fn shown(&self, ancestors: &[Header], part: &ObjectRange) -> VecDeque<Range<u64>> {
-        let Some(header) = self.generation(ancestors, part.generation) else {
-            return VecDeque::new();
-        };
-        let shown = header.shown_by_parent(part.object).saturating_sub(part.offset);
-        let length = part.length.min(shown);
-        match ancestors.get(part.generation) {
-            Some(_) => header.layout.ranges(part.object, part.offset, length).collect(),
-            None => VecDeque::new(),
-        }
-    }
+/// A read of one range of an ancestor's object.
+pub(super) struct PartRead {
+    pub waiter: Waiter,
+    pub ancestors: Arc<[Header]>,
+    pub range: ObjectRange,
+}
 
-    /// Reads the parent in place of an object that does not exist.
-    pub(super) fn read_from_parent(
+/// A parent read whose parts have all completed.
+pub(super) struct Fetched {
+    pub waiter: Waiter,
+    pub missing: ObjectRange,
+    pub ancestors: Arc<[Header]>,
+    pub outcome: Result<AccessResult, Error>,
+}
+
+/// Ranges of the parent that show through a missing range.
+fn shown(image: &Header, ancestors: &[Header], part: &ObjectRange) -> VecDeque<Range<u64>> {
+    let header = match part.generation {
+        0 => Some(image),
+        number => ancestors.get(number - 1),
+    };
+    let Some(header) = header else { return VecDeque::new() };
+    let shown = header.shown_by_parent(part.object).saturating_sub(part.offset);
+    let length = part.length.min(shown);
+    match ancestors.get(part.generation) {
+        Some(_) => header.layout.ranges(part.object, part.offset, length).collect(),
+        None => VecDeque::new(),
+    }
+}
+
+impl ParentReads {
+    /// Begins a read in place of an object that does not exist; `None` if the parent shows nothing there.
+    pub fn begin(
         &mut self,
+        image: &Header,
         waiter: Waiter,
         ancestors: Arc<[Header]>,
         missing: ObjectRange,
-    ) {
-        let rest = self.shown(&ancestors, &missing);
+    ) -> Option<u64> {
+        let rest = shown(image, &ancestors, &missing);
         if rest.is_empty() {
-            return self.deliver(waiter, Ok(AccessResult::Nothing));
+            return None;
         }
         let (parts, error, in_flight) = (Parts::new(), None, 0);
         let fetch = Fetch { waiter, missing, ancestors, rest, in_flight, parts, error };
-        let key = self.fetches.insert(fetch);
-        self.continue_fetch(key);
+        Some(self.0.insert(fetch))
     }
 
-    fn continue_fetch(&mut self, key: u64) {
+    /// Begins the next part, unless enough are in flight.
+    pub fn next_part(&mut self, key: u64) -> Option<PartRead> {
+        let fetch = self.0.get_mut(key)?;
         loop {
-            let Some(fetch) = self.fetches.get_mut(key) else { return };
             if fetch.in_flight >= ACCESSES_MAX {
-                return;
+                return None;
             }
-            let Some(range) = fetch.rest.pop_front() else { break };
+            let range = fetch.rest.pop_front()?;
             let generation = fetch.missing.generation + 1;
             let header = &fetch.ancestors[generation - 1];
             let mut extents = header.layout.extents(range.start, range.end - range.start);
@@ -101,21 +94,23 @@ impl Image {
                 fetch.rest.push_front(range.start + extent.length..range.end);
             }
             let Extent { object, offset, length, .. } = extent;
-            let part =
-                ObjectRange { generation, object, offset, length, is_map: fetch.missing.is_map };
+            let is_map = fetch.missing.is_map;
+            let range = ObjectRange { generation, object, offset, length, is_map };
             let (index, ancestors) = (fetch.parts.len(), fetch.ancestors.clone());
             fetch.parts.push((extent, AccessResult::Nothing));
             fetch.in_flight += 1;
-            self.begin_read(Waiter::Fetch { key, index }, ancestors, part);
-        }
-        if self.fetches.get(key).is_some_and(|fetch| fetch.in_flight == 0) {
-            self.end_fetch(key);
+            return Some(PartRead { waiter: Waiter::Fetch { key, index }, ancestors, range });
         }
     }
 
-    /// One access of a parent read has completed.
-    pub(super) fn fetched(&mut self, key: u64, index: usize, found: Result<AccessResult, Error>) {
-        let Some(fetch) = self.fetches.get_mut(key) else { return };
+    /// Notes the result of a part; false if the read does not exist.
+    pub fn part_completed(
+        &mut self,
+        key: u64,
+        index: usize,
+        found: Result<AccessResult, Error>,
+    ) -> bool {
+        let Some(fetch) = self.0.get_mut(key) else { return false };
         fetch.in_flight -= 1;
         match found {
             Ok(found) => fetch.parts[index].1 = found,
@@ -124,20 +119,31 @@ impl Image {
                 fetch.rest.clear();
             }
         }
-        self.continue_fetch(key);
+        true
     }
 
-    fn end_fetch(&mut self, key: u64) {
-        let Some(fetch) = self.fetches.remove(key) else { return };
-        let is_outdated =
-            fetch.missing.generation == 0 && !Arc::ptr_eq(&fetch.ancestors, &self.header.ancestors);
-        match fetch.error {
-            // A flatten may have run meanwhile, and the parent may have been removed.
-            _ if is_outdated && fetch.waiter.is_request() => {
-                self.begin_read(fetch.waiter, self.header.ancestors.clone(), fetch.missing);
-            }
-            Some(error) => self.deliver(fetch.waiter, Err(error)),
-            None => self.deliver(fetch.waiter, Ok(AccessResult::Parts(fetch.parts))),
+    /// Ends a read of which no part is in flight.
+    pub fn end(&mut self, key: u64) -> Option<Fetched> {
+        if self.0.get(key)?.in_flight > 0 {
+            return None;
+        }
+        let Fetch { waiter, missing, ancestors, error, parts, .. } = self.0.remove(key)?;
+        let outcome = match error {
+            Some(error) => Err(error),
+            None => Ok(AccessResult::Parts(parts)),
+        };
+        Some(Fetched { waiter, missing, ancestors, outcome })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Panics if the state contradicts itself.
+    pub fn check_invariants(&self) {
+        for (key, fetch) in self.0.iter() {
+            let count = fetch.in_flight;
+            assert!((1..=ACCESSES_MAX).contains(&count), "parent read {key} has {count} accesses");
         }
     }
 }

@@ -102,6 +102,7 @@ impl TestCluster {
     pub fn give_answer(&mut self, client: usize, id: ClusterRequestId, ask: ClusterRequest) {
         if let Some(answer) = self.answer(client, id, ask) {
             self.images.get_mut(&client).unwrap().handle_response(id, answer);
+            self.images[&client].check_invariants();
         }
     }
 
@@ -124,6 +125,7 @@ impl TestCluster {
     fn give(&mut self, client: usize, id: ClusterRequestId, answer: ClusterResponse) {
         if let Some(image) = self.images.get_mut(&client) {
             image.handle_response(id, answer);
+            image.check_invariants();
         }
     }
 

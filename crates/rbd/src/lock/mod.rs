@@ -13,7 +13,7 @@ pub(crate) use calls::{LockIdentity, assert_locked, lock, unlock};
 use crate::header::{self, Header};
 use crate::notify::{ClientId, Notification, Response};
 use crate::steps::NamedSteps;
-use crate::{Error, Features, tasks};
+use crate::{Error, Features, watchers};
 use calls::{Holder, LockInfo};
 use engine::Duration;
 use rados::{ClusterRequest, Place, Reply, Steps, WatchId};
@@ -105,7 +105,7 @@ async fn holder(steps: &Steps, header: &Header, place: &Place) -> Result<Option<
 }
 
 async fn is_alive(steps: &Steps, place: &Place, holder: &Holder) -> Result<bool, Error> {
-    let watchers = tasks::watchers(steps, place).await?;
+    let watchers = watchers::list(steps, place).await?;
     let is_his = |watcher: &wire::watch::Watcher| {
         let (at, his) = (watcher.addr, holder.addr);
         Some(watcher.cookie) == holder.watch() && (at.socket, at.nonce) == (his.socket, his.nonce)

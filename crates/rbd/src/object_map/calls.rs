@@ -1,11 +1,16 @@
 //! Calls of the class `rbd` that keep object maps.
 
-use super::{ObjectMap, State};
+use super::states::{ObjectMap, State};
 use crate::calls::call;
 use codec::{Encode, Writer};
 use std::ops::Range;
 use types::SnapId;
 use wire::OsdOp;
+
+/// `RBD_FLAG_OBJECT_MAP_INVALID`
+pub(super) const MAP_INVALID: u64 = 1 << 0;
+/// `RBD_FLAG_FAST_DIFF_INVALID`
+pub(super) const DIFF_INVALID: u64 = 1 << 1;
 
 /// Sets flags of the image or of a snapshot (`RBD_FLAG_*`).
 pub(super) fn set_flags(flags: u64, snap: SnapId) -> OsdOp {
@@ -14,7 +19,7 @@ pub(super) fn set_flags(flags: u64, snap: SnapId) -> OsdOp {
 
 /// Clears flags of the object map (`RBD_FLAG_*`).
 pub(super) fn clear_flags(snap: SnapId) -> OsdOp {
-    call("set_flags", &(0u64, super::MAP_INVALID | super::DIFF_INVALID, snap))
+    call("set_flags", &(0u64, MAP_INVALID | DIFF_INVALID, snap))
 }
 
 /// Reads the map, without checksums.

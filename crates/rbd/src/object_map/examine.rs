@@ -1,6 +1,8 @@
 //! Computes the object map from the objects themselves, to rebuild or to check it.
 
-use super::{ObjectMap, State, calls, close, load, owned, snapshots};
+use super::owner::{close, load, owned};
+use super::states::{ObjectMap, State};
+use super::{calls, snapshots};
 use crate::calls::output;
 use crate::header::Header;
 use crate::lock;

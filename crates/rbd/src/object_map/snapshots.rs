@@ -1,10 +1,9 @@
 //! Object maps of snapshots. They record which objects were written before each, so that differences are
 //! found without reading data.
 
-use super::{
-    MAP_INVALID, ObjectMap, State, calls, close, invalid_flags, keep, load_from, open, owned,
-    update_all,
-};
+use super::calls::{self, MAP_INVALID};
+use super::owner::{close, invalid_flags, keep, load_from, open, owned, update_all};
+use super::states::{ObjectMap, State};
 use crate::calls::{get_flags, output};
 use crate::header::Header;
 use crate::steps::NamedSteps;

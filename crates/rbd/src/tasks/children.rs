@@ -4,7 +4,8 @@ use crate::Error;
 use crate::calls;
 use crate::header::{self, Header};
 use crate::names::{ImageSpec, Pool, text};
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::Snapshot;
+use crate::snapshot_list;
 use crate::task::Task;
 use bytes::Bytes;
 use rados::Steps;
@@ -29,8 +30,8 @@ pub fn children(image: ImageSpec, snapshot: Option<String>, pools: Vec<Pool>) ->
     Task::new(async move |steps| {
         let header = header::read(&steps, &image).await?;
         let snapshots = match &snapshot {
-            Some(name) => vec![snapshot::find(&steps, &header, name).await?],
-            None => snapshot::read_all(&steps, &header).await?,
+            Some(name) => vec![snapshot_list::find(&steps, &header, name).await?],
+            None => snapshot_list::read_all(&steps, &header).await?,
         };
         let mut children = Vec::new();
         for snapshot in &snapshots {

@@ -1,14 +1,16 @@
 //! Creation of a clone from a snapshot, and flattening.
 
 use super::create::{CreateSpec, make_image};
-use super::parents::{self, CloneFormat};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
-use crate::snapshot::{self, Snapshot};
+use crate::maintenance::detach;
+use crate::maintenance::parents::{self, CloneFormat};
+use crate::maintenance::resize::must_copy_up;
+use crate::snapshot::Snapshot;
 use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::work::work;
-use crate::{Error, Features, ImageSpec, Request, calls};
+use crate::{Error, Features, ImageSpec, Request, calls, snapshot_list};
 use bytes::Bytes;
 use rados::{Place, Steps};
 use std::collections::BTreeMap;
@@ -74,7 +76,7 @@ impl CloneSpec {
 pub fn clone_image(spec: CloneSpec) -> Task<()> {
     Task::new(async move |steps| {
         let parent = header::read(&steps, &spec.parent).await?;
-        let snapshot = snapshot::find(&steps, &parent, &spec.snapshot).await?;
+        let snapshot = snapshot_list::find(&steps, &parent, &spec.snapshot).await?;
         spec.check(&parent, &snapshot)?;
         let child = spec.child(&parent, &snapshot);
         let (image, id, format) = (&spec.image, &spec.id, spec.format);
@@ -95,7 +97,7 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
                 overlap: snapshot.size,
             };
             // Errors of the rollback are dropped: the first error is the one worth reporting.
-            let _ = parents::leave(&steps, image, id, &of, format).await;
+            let _ = detach::leave(&steps, image, id, &of, format).await;
         }
         outcome
     })
@@ -125,7 +127,7 @@ pub fn flatten(image: ImageSpec) -> Task<()> {
             return Err(Error::refused(format!("{image} is no clone")));
         };
         copy_up(&steps, &header, 0, parent.overlap).await?;
-        with_lock(&steps, header, parents::become_independent).await
+        with_lock(&steps, header, detach::become_independent).await
     })
 }
 
@@ -139,13 +141,6 @@ async fn copy_up(steps: &Steps, header: &Header, start: u64, end: u64) -> Result
         (length > 0).then_some(Request::CopyUp { offset, length })
     })
     .await
-}
-
-/// True if a shrink to that size reduces the overlap with the parent while snapshots keep theirs. Their share
-/// must be copied up first, or a later flatten would miss it.
-pub(super) fn must_copy_up(header: &Header, size: u64) -> bool {
-    let overlap = header.parent.as_ref().map_or(0, |parent| parent.overlap);
-    size < overlap && !header.snap_context.snaps.is_empty()
 }
 
 pub(super) async fn copy_up_before_shrinking(

@@ -1,10 +1,10 @@
 //! Enabling and disabling features of images.
 
-use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::steps::NamedSteps;
 use crate::task::Task;
+use crate::watchers;
 use crate::{Error, Features, ImageSpec, calls, object_map};
 use rados::Steps;
 
@@ -74,5 +74,5 @@ async fn disable(steps: &Steps, header: &Header, unwanted: Features) -> Result<(
 async fn set(steps: &Steps, header: &Header, new: Features, mask: Features) -> Result<(), Error> {
     let ops = vec![calls::set_features(new.0, mask.0)];
     steps.write_step("changing the features", &header.place(), ops).await?;
-    tell_watchers(steps, &header.place()).await
+    watchers::tell(steps, &header.place()).await
 }

@@ -5,15 +5,16 @@
 //! found again through the headers, or through the trash.
 
 use super::remove::{remove_object, remove_unused, tolerate};
-use super::{create, snapshots, tell_watchers, trash, watchers};
+use super::{create, trash};
 use crate::calls::{self, MigrationState, TrashEntry};
 use crate::header::{self, Header};
 use crate::lock::with_lock;
-use crate::snapshot;
+use crate::maintenance::detach;
 use crate::steps::NamedSteps;
 use crate::task::Task;
 use crate::transfer::Plan;
 use crate::{Error, Features, ImageSpec, Pool, object_map};
+use crate::{snapshot_list, watchers};
 use bytes::Bytes;
 use rados::Steps;
 use types::{Errno, MigrationSpec, PoolId, SnapId};
@@ -237,15 +238,16 @@ async fn execute(steps: &Steps, found: Move) -> Result<(), Error> {
     if target.features.contains(Features::OBJECT_MAP) {
         // A client that has the target open would take copied objects for absent.
         object_map::mark_all_invalid(steps, target).await?;
-        tell_watchers(steps, &target.place()).await?;
+        watchers::tell(steps, &target.place()).await?;
     }
-    let sizes = snapshot::read_all(steps, source).await?.into_iter().map(|snapshot| snapshot.size);
+    let sizes =
+        snapshot_list::read_all(steps, source).await?.into_iter().map(|snapshot| snapshot.size);
     let largest = sizes.chain([source.size]).max().unwrap_or_default();
     let (snaps, objects) = (found.snaps(target), source.layout.objects(largest));
     let plan = Plan { source: source.clone(), target: target.clone(), snaps, objects };
     plan.transfer(steps).await.map_err(|errno| Error::cluster("copying the image", errno))?;
     found.set_state(steps, MigrationState::EXECUTED).await?;
-    tell_watchers(steps, &target.place()).await?;
+    watchers::tell(steps, &target.place()).await?;
     make_maps(steps, target).await
 }
 
@@ -266,7 +268,7 @@ async fn make_maps(steps: &Steps, target: &Header) -> Result<(), Error> {
             object_map::rebuild(steps, &unmarked(shown)).await?;
         }
         object_map::rebuild(steps, &header).await?;
-        tell_watchers(steps, &header.place()).await
+        watchers::tell(steps, &header.place()).await
     })
     .await
 }
@@ -289,7 +291,7 @@ async fn commit(steps: &Steps, found: Move) -> Result<(), Error> {
 
 async fn forget_migration(steps: &Steps, header: &Header) -> Result<(), Error> {
     match steps.write(&header.place(), vec![calls::remove_migration()]).await {
-        Ok(_) | Err(Errno::NOENT | Errno::INVAL) => tell_watchers(steps, &header.place()).await,
+        Ok(_) | Err(Errno::NOENT | Errno::INVAL) => watchers::tell(steps, &header.place()).await,
         Err(errno) => {
             let step = format!("ending the migration of {}", header.spec);
             Err(Error::cluster(step, errno))
@@ -300,7 +302,7 @@ async fn forget_migration(steps: &Steps, header: &Header) -> Result<(), Error> {
 /// Removes an image with its snapshots. It is not in use, so its lock is free; it keeps the feature bit until
 /// it is gone.
 async fn remove_image(steps: &Steps, header: &Header) -> Result<(), Error> {
-    let all = snapshot::read_all(steps, header).await?;
+    let all = snapshot_list::read_all(steps, header).await?;
     if let Some(needed) =
         all.iter().find(|snapshot| snapshot.children > 0 || snapshot.is_protected())
     {
@@ -311,7 +313,7 @@ async fn remove_image(steps: &Steps, header: &Header) -> Result<(), Error> {
     let maps = Features::OBJECT_MAP.with(Features::FAST_DIFF);
     let mut bare = Header { features: header.features.without(maps), ..header.clone() };
     for snapshot in &all {
-        snapshots::discard(steps, &bare, snapshot).await?;
+        detach::discard(steps, &bare, snapshot).await?;
         remove_object(steps, &bare.spec.pool.snapshot_map(&bare.id, snapshot.id)).await?;
     }
     bare.snap_context.snaps.clear();
@@ -327,7 +329,7 @@ async fn abort(steps: &Steps, found: Move) -> Result<(), Error> {
         return Err(Error::refused(format!("the source of {image} is gone; `commit` ends it")));
     };
     if let Some(target) = &found.target {
-        if let Some(watcher) = watchers(steps, &target.place()).await?.first() {
+        if let Some(watcher) = watchers::list(steps, &target.place()).await?.first() {
             let text = format!("{image} is in use by a client at {}", watcher.addr);
             return Err(Error::refused(text));
         }

@@ -1,11 +1,11 @@
 //! Rebuild and check of object maps.
 
-use super::tell_watchers;
 use crate::header::{self, Header};
 use crate::lock::with_lock;
 use crate::object_map::{self, MapFindings};
-use crate::snapshot;
+use crate::snapshot_list;
 use crate::task::Task;
+use crate::watchers;
 use crate::{Error, Features, ImageSpec};
 use rados::Steps;
 
@@ -46,13 +46,13 @@ async fn as_owner<T>(
         let outcome = match snapshot {
             None => work(steps, header).await?,
             Some(name) => {
-                let snap = snapshot::find(steps, header, name).await?.id;
+                let snap = snapshot_list::find(steps, header, name).await?.id;
                 let shown = header::read_at(steps, image, header.id.clone(), snap).await?;
                 work(steps, &shown).await?
             }
         };
         // Flags may have changed.
-        tell_watchers(steps, &header.place()).await?;
+        watchers::tell(steps, &header.place()).await?;
         Ok(outcome)
     })
     .await

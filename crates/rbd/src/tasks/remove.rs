@@ -1,12 +1,14 @@
 //! Removal of an image with its data.
 
-use super::{parents, watchers};
 use crate::calls::{TrashEntry, TrashState};
 use crate::header::{self, Header};
 use crate::lock::{identify, with_lock};
-use crate::snapshot::{self, Purpose, Snapshot};
+use crate::maintenance::{detach, parents};
+use crate::snapshot::{Purpose, Snapshot};
+use crate::snapshot_list;
 use crate::steps::NamedSteps;
 use crate::task::Task;
+use crate::watchers;
 use crate::{Error, ImageSpec, Pool, calls, object_map};
 use rados::{Operation, Place, Steps, WatchId};
 use types::{EntityType, Errno, UTime};
@@ -111,7 +113,7 @@ async fn remove_data(steps: &Steps, header: &Header) -> Result<(), Error> {
 async fn leave_parent(steps: &Steps, header: &Header) -> Result<(), Error> {
     let Some(parent) = &header.parent else { return Ok(()) };
     let format = parents::clone_format(steps, header).await?;
-    parents::leave(steps, &header.spec, &header.id, parent, format).await
+    detach::leave(steps, &header.spec, &header.id, parent, format).await
 }
 
 /// `None` if an earlier removal has removed the header.
@@ -145,7 +147,7 @@ async fn check(steps: &Steps, header: &Header) -> Result<(), Error> {
 }
 
 async fn other_watcher(steps: &Steps, header: &Header) -> Result<Option<Watcher>, Error> {
-    let all = watchers(steps, &header.place()).await?;
+    let all = watchers::list(steps, &header.place()).await?;
     if all.is_empty() {
         return Ok(None);
     }
@@ -159,7 +161,7 @@ async fn other_watcher(steps: &Steps, header: &Header) -> Result<Option<Watcher>
 
 async fn has_snapshots(steps: &Steps, header: &Header) -> Result<Error, Error> {
     let image = &header.spec;
-    let all = snapshot::read_all(steps, header).await?;
+    let all = snapshot_list::read_all(steps, header).await?;
     let is_kept = |snapshot: &Snapshot| {
         matches!(snapshot.purpose, Purpose::Trash(_)) && !snapshot.is_left_over()
     };

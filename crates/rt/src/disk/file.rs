@@ -75,10 +75,12 @@ impl DiskFile {
         Ok(DiskFile { fd, path: path.to_owned(), is_block_device })
     }
 
+    /// The path by which the file was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// False for a regular file.
     pub fn is_block_device(&self) -> bool {
         self.is_block_device
     }

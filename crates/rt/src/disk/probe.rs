@@ -16,14 +16,18 @@ pub enum WriteCache {
     None,
 }
 
+/// Properties of a device, or of a file and the device below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskInfo {
+    /// Size in bytes.
     pub bytes: u64,
+    /// False for a regular file.
     pub is_block_device: bool,
     /// Files are always flushed, because of their file system.
     pub write_cache: WriteCache,
     /// Whether a discard has an effect.
     pub discard: bool,
+    /// Bytes of a logical block, to which requests must be aligned.
     pub logical_block: u32,
     /// For files, the device of the file system; not always known.
     pub rotational: bool,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::reactor::{Config, Event, Reactor};
+use bytes::Bytes;
 use operation::PIECES_MAX;
 use std::path::PathBuf;
 use stdx::{AlignedBuffer, DIRECT_ALIGNMENT, Prng};

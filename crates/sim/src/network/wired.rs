@@ -10,7 +10,7 @@ use bytes::Bytes;
 use engine::{
     AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration, Message, Time,
 };
-use msgr::{Admission, CloseReason, Config, Event, MODE_CRC, Session};
+use msgr::{Admission, Config, Event, MODE_CRC, Session};
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -124,17 +124,7 @@ impl Wired {
         answer: ConnectingAnswer,
     ) {
         let Some(id) = self.find(node, conn) else { return };
-        let session = &mut self.entry(id).session;
-        match answer {
-            ConnectingAnswer::Start { method, preferred_modes, payload } => {
-                session.authenticate(method, preferred_modes, payload);
-            }
-            ConnectingAnswer::More { payload } => session.continue_auth(payload),
-            ConnectingAnswer::Finish { session_key, connection_secret } => {
-                session.finish_auth(&session_key, &connection_secret);
-            }
-            ConnectingAnswer::Refuse => session.refuse_auth(CloseReason::Signature),
-        }
+        self.entry(id).session.answer(answer);
         self.drive(cx, id);
     }
 
@@ -297,9 +287,7 @@ impl Wired {
                 Some(daemon) => return self.trust(cx, id, daemon, auth),
                 None => match auth_arrival(auth) {
                     Some(arrival) => arrival,
-                    None => {
-                        return self.entry(id).session.refuse_auth(CloseReason::Signature);
-                    }
+                    None => return self.entry(id).session.answer(ConnectingAnswer::Refuse),
                 },
             },
         };
@@ -312,10 +300,15 @@ impl Wired {
         let name = cx.presences[opener].name.clone();
         let session = &mut self.entry(id).session;
         match event {
-            Event::AuthBegin => {
-                session.authenticate(METHOD_TRUSTED, vec![MODE_CRC], Bytes::new());
+            Event::Connecting(ConnectingStep::Begin) => session.answer(ConnectingAnswer::Start {
+                method: METHOD_TRUSTED,
+                preferred_modes: vec![MODE_CRC],
+                payload: Bytes::new(),
+            }),
+            Event::Connecting(ConnectingStep::Done { .. }) => {
+                let (session_key, connection_secret) = (Bytes::new(), Bytes::new());
+                session.answer(ConnectingAnswer::Finish { session_key, connection_secret });
             }
-            Event::AuthDone { .. } => session.finish_auth(&[], &[]),
             Event::AuthRequest(_) => {
                 let verdict = AuthVerdict::Done {
                     name,
@@ -328,7 +321,7 @@ impl Wired {
                 };
                 session.handle_auth_verdict(clock, verdict);
             }
-            _ => session.refuse_auth(CloseReason::Signature),
+            _ => session.answer(ConnectingAnswer::Refuse),
         }
     }
 
@@ -415,11 +408,8 @@ impl Wired {
 fn auth_arrival(event: Event) -> Option<Arrival> {
     Some(match event {
         Event::AuthRequest(request) => Arrival::Auth(request),
-        Event::AuthBegin => Arrival::Connecting(ConnectingStep::Begin),
-        Event::AuthMore { payload } => Arrival::Connecting(ConnectingStep::More { payload }),
-        Event::AuthDone { global_id, payload, .. } => {
-            Arrival::Connecting(ConnectingStep::Done { global_id, payload })
-        }
+        Event::Connecting(ConnectingStep::BadMethod { .. }) => return None,
+        Event::Connecting(step) => Arrival::Connecting(step),
         _ => return None,
     })
 }

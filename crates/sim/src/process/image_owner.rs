@@ -205,6 +205,19 @@ impl ImageOwner {
         }
         self.advance(client);
         self.check();
+        self.check_invariants();
+    }
+
+    fn check_invariants(&self) {
+        if let Some(
+            Stage::Open(image)
+            | Stage::Closing(image)
+            | Stage::Busy(image, _, _)
+            | Stage::Looking(image, _),
+        ) = &self.stage
+        {
+            image.check_invariants();
+        }
     }
 
     /// Moves from one stage to the next.
@@ -345,7 +358,7 @@ impl ImageUser for ImageOwner {
     }
 
     fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
-        match &mut self.stage {
+        let is_own = match &mut self.stage {
             Some(Stage::Busy(image, task, _)) => {
                 image.handle_watch_event(event) || task.handle_watch_event(event)
             }
@@ -353,7 +366,9 @@ impl ImageUser for ImageOwner {
                 image.handle_watch_event(event)
             }
             _ => false,
-        }
+        };
+        self.check_invariants();
+        is_own
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -176,6 +176,13 @@ impl ImageSharer {
         }
         self.advance(client);
         self.check();
+        self.check_invariants();
+    }
+
+    fn check_invariants(&self) {
+        if let Some(Stage::Open(image)) = &self.stage {
+            image.check_invariants();
+        }
     }
 
     fn advance(&mut self, client: &Client) {
@@ -357,6 +364,7 @@ impl ImageUser for ImageSharer {
             _ => false,
         };
         self.check();
+        self.check_invariants();
         is_his
     }
 

@@ -1,9 +1,11 @@
 //! Bytes to frames.
 
+use super::layout::{
+    CIPHER_TAG_LENGTH, CRC_LENGTH, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH, INLINE_LENGTH,
+    crc32c, is_complete, padded,
+};
 use super::{
-    CIPHER_TAG_LENGTH, CRC_LENGTH, Control, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH,
-    FrameCipher, FrameError, INLINE_LENGTH, MessageHeader, PREAMBLE_LENGTH, Preamble, SEGMENTS_MAX,
-    Tag, crc32c, is_complete, padded,
+    Control, FrameCipher, FrameError, MessageHeader, PREAMBLE_LENGTH, Preamble, SEGMENTS_MAX, Tag,
 };
 use bytes::{Buf, Bytes, BytesMut};
 use codec::{Decode, Reader};

@@ -1,9 +1,10 @@
 //! Frames to bytes.
 
-use super::{
-    CIPHER_TAG_LENGTH, Control, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH, FrameCipher,
-    INLINE_LENGTH, MessageHeader, PREAMBLE_LENGTH, Preamble, STATUS_COMPLETE, Tag, crc32c, padded,
+use super::layout::{
+    CIPHER_TAG_LENGTH, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH, INLINE_LENGTH, STATUS_COMPLETE,
+    crc32c, padded,
 };
+use super::{Control, FrameCipher, MessageHeader, PREAMBLE_LENGTH, Preamble, Tag};
 use bytes::{BufMut, Bytes, BytesMut};
 use codec::Writer;
 

@@ -21,8 +21,11 @@ mod banner;
 mod control;
 mod decoder;
 mod encoder;
+mod error;
 mod header;
+mod layout;
 mod preamble;
+mod tag;
 #[cfg(test)]
 mod tests;
 
@@ -32,26 +35,14 @@ pub use control::{
 };
 pub use decoder::{DIRECT_LENGTH_MIN, Decoder, Frame};
 pub use encoder::{COPY_LENGTH_MAX, Encoder};
+pub use error::FrameError;
 pub use header::{MESSAGE_HEADER_LENGTH, MessageHeader};
+pub use layout::{CIPHER_TAG_LENGTH, INLINE_LENGTH, crc32c};
 pub use preamble::{
     CONTROL_LENGTH_MAX, DATA_LENGTH_MAX, FRONT_LENGTH_MAX, MIDDLE_LENGTH_MAX, PREAMBLE_LENGTH,
-    Preamble, SEGMENTS_MAX, Tag,
+    Preamble, SEGMENTS_MAX,
 };
-
-use codec::DecodeError;
-use thiserror::Error;
-
-/// Bytes of the first segment that are encrypted with the preamble.
-pub const INLINE_LENGTH: usize = 48;
-/// Bytes that a cipher adds to a unit that it seals.
-pub const CIPHER_TAG_LENGTH: usize = 16;
-/// Segments are padded to this in secure mode.
-const CIPHER_BLOCK_LENGTH: usize = 16;
-const CRC_LENGTH: usize = 4;
-/// Status byte and the crcs of the second to fourth segment.
-const EPILOGUE_CRC_LENGTH: usize = 1 + 3 * CRC_LENGTH;
-/// Status byte, padded.
-const EPILOGUE_SECURE_LENGTH: usize = CIPHER_BLOCK_LENGTH;
+pub use tag::Tag;
 
 /// One direction of a connection in secure mode. Units must be opened in the order in which they
 /// were sealed.
@@ -61,56 +52,4 @@ pub trait FrameCipher: Send {
 
     /// Decrypts `unit` in place; false if the tag does not match.
     fn open(&mut self, unit: &mut [u8], tag: &[u8; CIPHER_TAG_LENGTH]) -> bool;
-}
-
-/// Framing errors. The connection cannot continue after any of them.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum FrameError {
-    #[error("the preamble's checksum is {found:#010x}, its bytes give {computed:#010x}")]
-    PreambleChecksum { found: u32, computed: u32 },
-    #[error("the checksum of segment {segment} is {found:#010x}, its bytes give {computed:#010x}")]
-    SegmentChecksum { segment: usize, found: u32, computed: u32 },
-    #[error("a frame does not authenticate")]
-    Forged,
-    #[error("frame tag {0} is unknown")]
-    UnknownTag(u8),
-    #[error("{count} segments in a frame of tag {tag:?}")]
-    SegmentCount { tag: Tag, count: u8 },
-    #[error("the last segment of a frame of tag {0:?} is empty")]
-    LastSegmentEmpty(Tag),
-    #[error("segment {segment} of a frame of tag {tag:?} has {length} bytes, the limit is {limit}")]
-    SegmentLength { tag: Tag, segment: usize, length: u32, limit: u32 },
-    #[error("a message header of {0} bytes")]
-    HeaderLength(u32),
-    #[error("a message before the session was open")]
-    EarlyMessage,
-    #[error("a compressed frame, though compression was not agreed on")]
-    Compressed,
-    #[error("late status {0:#04x} is neither complete nor aborted")]
-    LateStatus(u8),
-    #[error(transparent)]
-    Payload(#[from] DecodeError),
-}
-
-/// `late_status`: two code words that differ in four bits.
-const STATUS_MASK: u8 = 0x0f;
-const STATUS_COMPLETE: u8 = 0x0e;
-const STATUS_ABORTED: u8 = 0x01;
-
-/// True if the sender finished the frame, false if it aborted it.
-fn is_complete(status: u8) -> Result<bool, FrameError> {
-    match status & STATUS_MASK {
-        STATUS_COMPLETE => Ok(true),
-        STATUS_ABORTED => Ok(false),
-        _ => Err(FrameError::LateStatus(status)),
-    }
-}
-
-/// `ceph_crc32c(-1, …)`: the usual crc32c without the final inversion.
-pub fn crc32c(bytes: &[u8]) -> u32 {
-    !crc_fast::crc32_iscsi(bytes)
-}
-
-fn padded(length: usize) -> usize {
-    length.next_multiple_of(CIPHER_BLOCK_LENGTH)
 }

@@ -1,9 +1,12 @@
 //! The preamble of a frame, and the bounds of the lengths in it.
 
-use super::{
-    CIPHER_TAG_LENGTH, CRC_LENGTH, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH, FrameError,
-    INLINE_LENGTH, MESSAGE_HEADER_LENGTH, crc32c, padded,
+use super::error::FrameError;
+use super::header::MESSAGE_HEADER_LENGTH;
+use super::layout::{
+    CIPHER_TAG_LENGTH, CRC_LENGTH, EPILOGUE_CRC_LENGTH, EPILOGUE_SECURE_LENGTH, INLINE_LENGTH,
+    crc32c, padded,
 };
+use super::tag::Tag;
 
 pub const PREAMBLE_LENGTH: usize = 32;
 pub const SEGMENTS_MAX: usize = 4;
@@ -25,66 +28,6 @@ const CHECKED_LENGTH: usize = PREAMBLE_LENGTH - CRC_LENGTH;
 /// [`crc32c`] of that many zeros. The preamble's crc starts from 0 instead of -1, and the start's
 /// share of a crc does not depend on the bytes.
 const ZEROS_CRC: u32 = 0x0836_3896;
-
-/// Kind of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Tag {
-    Hello = 1,
-    AuthRequest,
-    AuthBadMethod,
-    AuthReplyMore,
-    AuthRequestMore,
-    AuthDone,
-    AuthSignature,
-    ClientIdent,
-    ServerIdent,
-    IdentMissingFeatures,
-    SessionReconnect,
-    SessionReset,
-    SessionRetry,
-    SessionRetryGlobal,
-    SessionReconnectOk,
-    Wait,
-    Message,
-    Keepalive2,
-    Keepalive2Ack,
-    Ack,
-    CompressionRequest,
-    CompressionDone,
-}
-
-impl Tag {
-    const ALL: [Tag; 22] = [
-        Tag::Hello,
-        Tag::AuthRequest,
-        Tag::AuthBadMethod,
-        Tag::AuthReplyMore,
-        Tag::AuthRequestMore,
-        Tag::AuthDone,
-        Tag::AuthSignature,
-        Tag::ClientIdent,
-        Tag::ServerIdent,
-        Tag::IdentMissingFeatures,
-        Tag::SessionReconnect,
-        Tag::SessionReset,
-        Tag::SessionRetry,
-        Tag::SessionRetryGlobal,
-        Tag::SessionReconnectOk,
-        Tag::Wait,
-        Tag::Message,
-        Tag::Keepalive2,
-        Tag::Keepalive2Ack,
-        Tag::Ack,
-        Tag::CompressionRequest,
-        Tag::CompressionDone,
-    ];
-
-    fn from_u8(value: u8) -> Result<Tag, FrameError> {
-        let index = usize::from(value).wrapping_sub(1);
-        Tag::ALL.get(index).copied().ok_or(FrameError::UnknownTag(value))
-    }
-}
 
 /// `preamble_block_t`: a frame's tag and the lengths of its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +84,8 @@ impl Preamble {
         if found != computed {
             return Err(FrameError::PreambleChecksum { found, computed });
         }
-        let (tag, count) = (Tag::from_u8(bytes[0])?, bytes[1]);
+        let tag = Tag::from_u8(bytes[0]).ok_or(FrameError::UnknownTag(bytes[0]))?;
+        let count = bytes[1];
         if bytes[26] & FLAG_COMPRESSED != 0 {
             return Err(FrameError::Compressed);
         }

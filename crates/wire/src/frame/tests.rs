@@ -1,5 +1,6 @@
 //! Frames out, frames in: every cut, every bit, both modes.
 
+use super::layout::{EPILOGUE_CRC_LENGTH, STATUS_ABORTED};
 use super::*;
 use bytes::{Bytes, BytesMut};
 use codec::encode_to_bytes;

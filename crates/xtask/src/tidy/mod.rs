@@ -4,6 +4,7 @@
 
 mod arrows;
 mod circles;
+mod docs;
 mod shape;
 mod sources;
 mod words;
@@ -20,6 +21,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(shape::sizes(&sources));
     findings.extend(shape::long_functions(&sources));
     findings.extend(shape::ownership(&sources));
+    findings.extend(docs::documented(&sources));
     findings.extend(words::comments(&sources));
     findings.extend(words::former_names(&sources));
     findings.extend(words::paths_in_docs()?);

@@ -18,7 +18,7 @@ const COMMENT_COLUMNS: usize = 110;
 const LONG_COMMENTS_MAX: usize = 0;
 
 /// Names that were given up: the room (empty for all), the name, and its replacement.
-const FORMER_NAMES: [(&str, &str, &str); 34] = [
+const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("", "Errands", "RequestRouter"),
     ("rbd", "Asker", "RequestSource"),
     ("rbd", "Workflow", "Procedure"),
@@ -109,7 +109,7 @@ pub(super) fn former_names(sources: &[Source]) -> Vec<String> {
         let words: BTreeSet<&str> =
             code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
         for (room, old, new) in FORMER_NAMES {
-            if (room.is_empty() || room == source.room) && words.contains(old) {
+            if (room.is_empty() || *room == source.room) && words.contains(old) {
                 findings.push(format!("{}: {old} was given up: {new}", source.path.display()));
             }
         }

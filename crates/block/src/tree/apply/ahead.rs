@@ -2,9 +2,10 @@
 //! pages name them, so that all are read at the same time.
 
 use super::changes::Changes;
-use super::{Context, PREFETCH_MAX};
+use super::context::{Context, PREFETCH_MAX};
+use crate::tree::cached::Tree;
 use crate::tree::page::Page;
-use crate::tree::{Tree, Want};
+use crate::tree::want::Want;
 
 /// Pages that are examined for each that may be requested: where most are cached, looking costs
 /// more than it gains.

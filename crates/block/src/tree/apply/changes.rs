@@ -7,13 +7,13 @@ use std::collections::btree_map;
 use std::ops::Bound;
 
 #[derive(Clone, Copy)]
-pub(in crate::tree::apply) struct Changes<'a> {
+pub(super) struct Changes<'a> {
     table: &'a Table,
     prefix: &'a [u8],
 }
 
 impl<'a> Changes<'a> {
-    pub(in crate::tree::apply) fn new(table: &'a Table, prefix: &'a [u8]) -> Self {
+    pub(super) fn new(table: &'a Table, prefix: &'a [u8]) -> Self {
         Changes { table, prefix }
     }
 
@@ -32,7 +32,7 @@ impl<'a> Changes<'a> {
     }
 
     /// Changed keys from `from` to `upper` (exclusive).
-    pub(in crate::tree::apply) fn points(&self, from: &[u8], upper: Option<&[u8]>) -> Points<'a> {
+    pub(super) fn points(&self, from: &[u8], upper: Option<&[u8]>) -> Points<'a> {
         let (from, end) = (self.absolute(from), self.end(upper));
         let empty = matches!(&end, Bound::Excluded(end) if end.as_slice() <= &from[..]);
         let bounds = (Bound::Included(&from[..]), end.as_ref().map(Vec::as_slice));
@@ -41,7 +41,7 @@ impl<'a> Changes<'a> {
     }
 
     /// Removed ranges that end after `from`.
-    pub(in crate::tree::apply) fn ranges(&self, from: &[u8]) -> Ranges<'a> {
+    pub(super) fn ranges(&self, from: &[u8]) -> Ranges<'a> {
         let from = self.absolute(from);
         let before = self
             .table
@@ -60,7 +60,7 @@ impl<'a> Changes<'a> {
     }
 
     /// First key from `from` on that may be changed.
-    pub(in crate::tree::apply) fn next_from<'k>(&self, from: &'k [u8]) -> Option<&'k [u8]>
+    pub(super) fn next_from<'k>(&self, from: &'k [u8]) -> Option<&'k [u8]>
     where
         'a: 'k,
     {
@@ -73,33 +73,33 @@ impl<'a> Changes<'a> {
     }
 
     /// Set if all keys from `lower` to `upper` (exclusive) are removed and none is put again.
-    pub(in crate::tree::apply) fn removes_all(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+    pub(super) fn removes_all(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let covered = self.ranges(lower).current.is_some_and(|range| range.covers(lower, upper));
         covered && self.points(lower, upper).next().is_none()
     }
 
     /// Set if a range removes some key from `lower` to `upper` (exclusive).
-    pub(in crate::tree::apply) fn removes_some(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+    pub(super) fn removes_some(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
         let range = self.ranges(lower).current;
         range.is_some_and(|range| upper.is_none_or(|upper| range.first < upper))
     }
 }
 
 /// First key after all keys that begin with `prefix`.
-pub(in crate::tree) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut key = prefix[..=last].to_vec();
     key[last] += 1;
     Some(key)
 }
 
-pub(in crate::tree::apply) struct Points<'a> {
+pub(super) struct Points<'a> {
     inner: Option<btree_map::Range<'a, PointKey, Option<Bytes>>>,
     skip: usize,
 }
 
 impl Points<'_> {
-    pub(in crate::tree::apply) fn none() -> Self {
+    pub(super) fn none() -> Self {
         Points { inner: None, skip: 0 }
     }
 }
@@ -136,14 +136,14 @@ impl Range<'_> {
 }
 
 /// Removed ranges, queried by ascending keys.
-pub(in crate::tree::apply) struct Ranges<'a> {
+pub(super) struct Ranges<'a> {
     inner: Option<btree_map::Range<'a, Bytes, Bytes>>,
     prefix: &'a [u8],
     current: Option<Range<'a>>,
 }
 
 impl<'a> Ranges<'a> {
-    pub(in crate::tree::apply) fn none() -> Self {
+    pub(super) fn none() -> Self {
         Ranges { inner: None, prefix: &[], current: None }
     }
 
@@ -164,7 +164,7 @@ impl<'a> Ranges<'a> {
     }
 
     /// Set if the key is removed. Keys must be queried in order.
-    pub(in crate::tree::apply) fn cover(&mut self, key: &[u8]) -> bool {
+    pub(super) fn cover(&mut self, key: &[u8]) -> bool {
         while self.current.is_some_and(|range| range.ends_before(key)) {
             self.advance();
         }

@@ -15,15 +15,15 @@
 
 use super::ahead::Ahead;
 use super::changes::{Changes, successor};
-use super::output::write_page;
-use super::release::KeyBase;
-use super::{Context, Stop};
+use super::context::{Context, Stop};
+use super::jobs::KeyBase;
+use super::write::write_page;
 use crate::device::BLOCK;
-use crate::tree::Absent;
 use crate::tree::builder::Builder;
 use crate::tree::page::{CellKind, Page};
 use crate::tree::read::page_key;
 use crate::tree::reference::{PageRef, Top};
+use crate::tree::want::Absent;
 use bytes::Bytes;
 
 mod merge;

@@ -1,22 +1,50 @@
 //! Output of applying a table: pages to write, pages to free, totals.
 
-use super::{ApplyError, CHANGES_PER_PAGE, Context, Totals};
 use crate::device::{BLOCK, Extent};
-use crate::tree::builder::Builder;
-use crate::tree::overflow::{Overflow, RUNS_MAX, VALUE_MAX, pages_for};
-use crate::tree::page::{ENTRY_MAX, HEAD, KEY_LEN_MAX};
-use crate::tree::reference::{PageRef, Run, Top};
+use crate::tree::page::KEY_LEN_MAX;
+use crate::tree::reference::Top;
 use bytes::Bytes;
-use smallvec::SmallVec;
 use std::collections::VecDeque;
-use stdx::AlignedBuffer;
 
-/// Longer overflow runs are not cached when they are written, in bytes.
-const CACHED_RUN_MAX: usize = 4 * BLOCK;
+/// Changes that cost as much as a page, even if no page is written for them.
+const CHANGES_PER_PAGE: u64 = 32;
+
+/// Sums over all pairs, or changes of these sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub pairs: i64,
+    /// Bytes of keys and values.
+    pub bytes: i64,
+    /// Bytes of keys and values of omaps: of pairs whose keys begin with `M` or `H`.
+    pub omap_bytes: i64,
+    /// Pairs whose keys begin with `O`.
+    pub objects: i64,
+}
+
+impl Totals {
+    /// Totals of one pair whose key begins with `first`.
+    pub(super) fn pair(first: Option<u8>, key: usize, value: usize) -> Self {
+        let bytes = (key + value) as i64;
+        let is_omap = matches!(first, Some(b'M' | b'H'));
+        Totals {
+            pairs: 1,
+            bytes,
+            omap_bytes: if is_omap { bytes } else { 0 },
+            objects: i64::from(first == Some(b'O')),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Totals, times: i64) {
+        self.pairs += times * other.pairs;
+        self.bytes += times * other.bytes;
+        self.omap_bytes += times * other.omap_bytes;
+        self.objects += times * other.objects;
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Output {
-    checkpoint: u64,
+    pub checkpoint: u64,
     /// Set for a dry run: pages are only counted.
     pub is_dry_run: bool,
     pub writes: VecDeque<(u64, Bytes)>,
@@ -89,82 +117,8 @@ impl Output {
         }
     }
 
-    fn write(&mut self, page: u64, bytes: Bytes) {
+    pub(super) fn write(&mut self, page: u64, bytes: Bytes) {
         self.pages_written += (bytes.len() / BLOCK) as u64;
         self.writes.push_back((page, bytes));
     }
-}
-
-/// Writes the first entries of a builder as a page of its level.
-pub(super) fn write_page(
-    context: &mut Context<'_>,
-    builder: &Builder,
-    level: u8,
-    entries: usize,
-) -> Result<PageRef, ApplyError> {
-    let page = context.pages.allocate().ok_or(ApplyError::NoSpace)?;
-    context.output.inner_pages += i64::from(level > 0);
-    if context.output.is_dry_run {
-        context.output.pages_written += 1;
-        return Ok(PageRef { page, crc: 0 });
-    }
-    let bytes = Bytes::from(builder.build(entries, page, context.output.checkpoint));
-    let crc = crc_fast::crc32_iscsi(&bytes);
-    context.tree.cache.insert_written(page, crc, Some(level), bytes.clone());
-    context.output.write(page, bytes);
-    Ok(PageRef { page, crc })
-}
-
-/// Set if a pair of these lengths has its value inline.
-pub(in crate::tree) fn is_inline(key: usize, value: usize) -> bool {
-    HEAD + key + value <= ENTRY_MAX
-}
-
-/// Writes a value to overflow pages and returns the cell that refers to them.
-pub(super) fn write_overflow(
-    context: &mut Context<'_>,
-    value: &[u8],
-) -> Result<SmallVec<[u8; 64]>, ApplyError> {
-    if value.len() > VALUE_MAX {
-        return Err(ApplyError::TooLong { length: value.len() });
-    }
-    let length = value.len() as u32;
-    if context.output.is_dry_run {
-        context.output.pages_written += pages_for(value.len());
-        return Ok(Overflow::torn(length).to_bytes());
-    }
-    let mut runs = write_runs(context, value)?;
-    let listed = runs.len() > RUNS_MAX;
-    if listed {
-        let list: Vec<u8> = runs.iter().flat_map(|run| run.to_bytes()).collect();
-        runs = write_runs(context, &list)?;
-    }
-    Ok(Overflow { length, listed, runs }.to_bytes())
-}
-
-fn write_runs(
-    context: &mut Context<'_>,
-    mut bytes: &[u8],
-) -> Result<SmallVec<[Run; 2]>, ApplyError> {
-    let mut runs = SmallVec::new();
-    while !bytes.is_empty() {
-        let wanted = bytes.len().div_ceil(BLOCK) as u64;
-        let extent = context.pages.allocate_run(wanted).ok_or(ApplyError::NoSpace)?;
-        let length = extent.count as usize * BLOCK;
-        let (now, rest) = bytes.split_at(bytes.len().min(length));
-        runs.push(write_run(context, extent, now));
-        bytes = rest;
-    }
-    Ok(runs)
-}
-
-fn write_run(context: &mut Context<'_>, extent: Extent, content: &[u8]) -> Run {
-    let (page, pages) = (extent.start, extent.count as u32);
-    let bytes = Bytes::from(AlignedBuffer::gathered([content], extent.count as usize * BLOCK));
-    let crc = crc_fast::crc32_iscsi(&bytes);
-    if bytes.len() <= CACHED_RUN_MAX {
-        context.tree.cache.insert_written(extent.start, crc, None, bytes.clone());
-    }
-    context.output.write(page, bytes);
-    Run { page, pages, crc }
 }

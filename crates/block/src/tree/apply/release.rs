@@ -3,73 +3,26 @@
 //! Every page of a removed subtree is read, because only the page names its children and the
 //! overflow pages of its values. Jobs are a stack, so they stay few: one page's worth per level.
 
-use super::{Context, PREFETCH_MAX, Stop, Totals};
+use super::context::{Context, PREFETCH_MAX, Stop};
+use super::jobs::{Job, KeyBase};
 use crate::tree::overflow::Overflow;
 use crate::tree::page::{CellKind, Page};
 use crate::tree::read::decode_overflow;
 use crate::tree::reference::{PageRef, Run, Top};
-use crate::tree::{Absent, Want};
+use crate::tree::want::Absent;
 
-/// The first byte of a layer's keys, as far as totals depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct KeyBase {
-    length: usize,
-    first: Option<u8>,
-}
-
-impl KeyBase {
-    pub(super) fn of(prefix: &[u8]) -> Self {
-        KeyBase { length: prefix.len(), first: prefix.first().copied() }
+/// Does one job; false if there is none.
+pub(super) fn advance(context: &mut Context<'_>) -> Result<bool, Stop> {
+    let Some(job) = context.release.jobs.pop() else { return Ok(false) };
+    let result = match &job {
+        Job::Page { page, level, base } => release_page(context, *page, *level, *base),
+        Job::List(overflow) => release_list(context, overflow),
+    };
+    if let Err(absent) = result {
+        context.release.jobs.push(job);
+        return Err(absent_with_next(context, absent).into());
     }
-
-    /// Totals of one pair of the layer.
-    pub(super) fn pair(&self, key_first: Option<u8>, key: usize, value: usize) -> Totals {
-        Totals::pair(self.first.or(key_first), self.length + key, value)
-    }
-
-    fn below(&self, key_first: Option<u8>, key: usize) -> Self {
-        KeyBase { length: self.length + key, first: self.first.or(key_first) }
-    }
-}
-
-#[derive(Debug)]
-enum Job {
-    Page { page: PageRef, level: u8, base: KeyBase },
-    List(Overflow),
-}
-
-impl Job {
-    fn wants(&self, wants: &mut Vec<Want>) {
-        match self {
-            Job::Page { page, level, .. } => wants.push(Want::page(*page, *level)),
-            Job::List(overflow) => wants.extend(overflow.runs.iter().map(Want::run)),
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Release {
-    jobs: Vec<Job>,
-}
-
-impl Release {
-    pub(super) fn page(&mut self, page: PageRef, level: u8, base: KeyBase) {
-        self.jobs.push(Job::Page { page, level, base });
-    }
-
-    /// Does one job; false if there is none.
-    pub(super) fn advance(context: &mut Context<'_>) -> Result<bool, Stop> {
-        let Some(job) = context.release.jobs.pop() else { return Ok(false) };
-        let result = match &job {
-            Job::Page { page, level, base } => release_page(context, *page, *level, *base),
-            Job::List(overflow) => release_list(context, overflow),
-        };
-        if let Err(absent) = result {
-            context.release.jobs.push(job);
-            return Err(absent_with_next(context, absent).into());
-        }
-        Ok(true)
-    }
+    Ok(true)
 }
 
 /// Adds the pages of the next jobs to the missing ones, to be read at the same time.

@@ -3,7 +3,7 @@
 //! There are two forms. Up to [`RUNS_NAMED_MAX`] runs have fields of fixed length; larger numbers
 //! of runs are mostly short ones, and take as few bytes as possible.
 
-use super::run::{Run, WORD, Words};
+use super::run::{PageRun, WORD, Words};
 use super::{PageSpace, RUN_MAX};
 use crate::object::varint;
 use codec::{DecodeErrorKind, Reader, Writer};
@@ -69,8 +69,8 @@ impl PageSpace {
             };
             end = behind;
             let run = match magic == MAGIC {
-                true => Run::decode(&mut r, pages)?,
-                false => Run::decode_of_many(&mut r, pages)?,
+                true => PageRun::decode(&mut r, pages)?,
+                false => PageRun::decode_of_many(&mut r, pages)?,
             };
             space.insert(start, run);
         }
@@ -83,7 +83,7 @@ impl PageSpace {
     }
 }
 
-impl Run {
+impl PageRun {
     pub(super) fn bytes_of_many(&self, start: u64) -> usize {
         varint::length(start) + varint::length(self.pages) + self.pages.div_ceil(BYTE) as usize
     }
@@ -105,19 +105,19 @@ impl Run {
             word[..bytes.len()].copy_from_slice(bytes);
             u64::from_le_bytes(word)
         });
-        Run::of_words(&at, pages, words.collect())
+        PageRun::of_words(&at, pages, words.collect())
     }
 
     fn decode(r: &mut Reader<'_>, pages: u64) -> codec::Result<Self> {
         let at = *r;
         let raw = r.take("page bits", pages.div_ceil(WORD) as usize * size_of::<u64>())?;
         let word = |raw: &[u8]| u64::from_le_bytes(raw.try_into().expect("eight bytes"));
-        Run::of_words(&at, pages, raw.chunks_exact(size_of::<u64>()).map(word).collect())
+        PageRun::of_words(&at, pages, raw.chunks_exact(size_of::<u64>()).map(word).collect())
     }
 
     /// Bits after the last page must be set.
     fn of_words(at: &Reader<'_>, pages: u64, words: Words) -> codec::Result<Self> {
-        let mut run = Run::of(pages, words);
+        let mut run = PageRun::of(pages, words);
         let padding = run.padding_bits();
         if run.words.last().is_none_or(|last| last & padding != padding) {
             return Err(at.invalid("page bits behind the run", pages));

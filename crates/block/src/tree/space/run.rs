@@ -9,7 +9,7 @@ pub(super) const WORD: u64 = 64;
 pub(super) type Words = SmallVec<[u64; 1]>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct PageRun {
     pub pages: u64,
     pub used: u64,
     pub words: Words,
@@ -17,10 +17,10 @@ pub(super) struct Run {
     leaving: Words,
 }
 
-impl Run {
+impl PageRun {
     /// A run of free pages.
     pub(super) fn new(pages: u64) -> Self {
-        let mut run = Run::of(pages, smallvec![0; pages.div_ceil(WORD) as usize]);
+        let mut run = PageRun::of(pages, smallvec![0; pages.div_ceil(WORD) as usize]);
         if run.padding() > 0 {
             *run.words.last_mut().expect("at least one page") = run.padding_bits();
         }
@@ -29,7 +29,7 @@ impl Run {
 
     /// A run with these bits, of which no page counts as used yet.
     pub(super) fn of(pages: u64, words: Words) -> Self {
-        Run { pages, used: 0, words, leaving: Words::new() }
+        PageRun { pages, used: 0, words, leaving: Words::new() }
     }
 
     /// Marks pages in use as leaving; returns how many were not leaving before.
@@ -84,8 +84,8 @@ impl Run {
     }
 
     /// Appends the pages of another run.
-    pub(super) fn append(&mut self, other: &Run) {
-        let mut run = Run::new(self.pages + other.pages);
+    pub(super) fn append(&mut self, other: &PageRun) {
+        let mut run = PageRun::new(self.pages + other.pages);
         run.take_over(self);
         for page in (0..other.pages).filter(|page| other.is_set(*page)) {
             run.set(self.pages + page, 1);
@@ -97,18 +97,18 @@ impl Run {
     }
 
     /// The first pages.
-    pub(super) fn cut(&self, pages: u64) -> Run {
+    pub(super) fn cut(&self, pages: u64) -> PageRun {
         self.part(0, pages)
     }
 
     /// The pages from `from` on.
-    pub(super) fn behind(&self, from: u64) -> Run {
+    pub(super) fn behind(&self, from: u64) -> PageRun {
         self.part(from, self.pages - from)
     }
 
     /// Copies whole words, because the run may be as long as the device.
-    pub(super) fn part(&self, from: u64, pages: u64) -> Run {
-        let mut run = Run::new(pages);
+    pub(super) fn part(&self, from: u64, pages: u64) -> PageRun {
+        let mut run = PageRun::new(pages);
         shift(&self.words, from, &mut run.words);
         if !self.leaving.is_empty() {
             run.leaving = smallvec![0; run.words.len()];
@@ -138,7 +138,7 @@ impl Run {
     }
 
     /// Adds the pages in use of another run with the same start.
-    pub(super) fn take_over(&mut self, other: &Run) {
+    pub(super) fn take_over(&mut self, other: &PageRun) {
         let last = other.words.len() - 1;
         for (index, (word, old)) in self.words.iter_mut().zip(&other.words).enumerate() {
             // Bits after the end of the other run are not in use.

@@ -229,7 +229,7 @@ impl World {
         applied.freed.iter().for_each(|extent| self.space.free_later(*extent).unwrap());
         let encoded = self.space.encode();
         self.space.commit();
-        self.tree.install(applied);
+        self.tree.install(applied.root);
         self.space.check_invariants();
         let reread = PageSpace::decode(&encoded).expect("what was encoded");
         assert_eq!(reread.free_pages(), self.space.free_pages());

@@ -1,7 +1,10 @@
 //! The daemons that mirror a pool, and the images assigned to each.
 
+use crate::encoding::Raw;
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result};
+use crate::omap;
 use crate::rbd::values::MirrorImageMap;
-use crate::{Method, ObjectContext, Raw, Result, methods, omap};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 

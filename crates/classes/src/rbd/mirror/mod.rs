@@ -3,5 +3,6 @@
 
 pub(super) mod images;
 pub(super) mod instances;
+mod keys;
 pub(super) mod pool;
 pub(super) mod status;

@@ -1,7 +1,10 @@
 //! A pool's mirroring mode, its identity, and its peers.
 
+use crate::encoding::Raw;
+use crate::method::{Method, methods};
+use crate::object::{ObjectContext, Result, unique_id};
+use crate::omap;
 use crate::rbd::values::{MirrorPeer, mode, peer_direction};
-use crate::{Method, ObjectContext, Raw, Result, methods, omap, unique_id};
 use bytes::Bytes;
 use types::Errno;
 

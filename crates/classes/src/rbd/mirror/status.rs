@@ -1,12 +1,15 @@
 //! Mirroring status of each image, as the sites report it: the local daemons under one key, remote sites
 //! under one each. A report counts as "up" while the daemon that made it watches the object.
 
-use super::images;
+use super::keys;
+use crate::encoding::{IfPresent, Raw, decode_stored};
+use crate::method::{Method, methods};
+use crate::object::{Failure, ObjectContext, Result};
+use crate::omap;
 use crate::rbd::values::{
     Instance, MirrorImage, MirrorPeer, SiteStatus, Statuses, StoredStatus, image_state,
     peer_direction, status_state,
 };
-use crate::{Failure, IfPresent, Method, ObjectContext, Raw, Result, decode_stored, methods, omap};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::Errno;
@@ -48,9 +51,9 @@ fn watchers(object: &mut dyn ObjectContext) -> Result<Vec<Instance>> {
 
 /// A report about an image that is not mirrored is ignored.
 fn set(object: &mut dyn ObjectContext, (global_id, status): (Bytes, SiteStatus)) -> Result<()> {
-    let image: Option<Bytes> = omap::get(object, images::global_key(&global_id))?;
+    let image: Option<Bytes> = omap::get(object, keys::global_id(&global_id))?;
     let Some(image) = image else { return Ok(()) };
-    let image: Option<MirrorImage> = omap::get(object, images::key(&image))?;
+    let image: Option<MirrorImage> = omap::get(object, keys::image(&image))?;
     let state = image.map(|image| image.state);
     if !matches!(state, Some(image_state::ENABLED | image_state::CREATING)) {
         return Ok(());
@@ -131,7 +134,7 @@ fn list(
     (after, max): (Bytes, u64),
 ) -> Result<(Images, BTreeMap<Bytes, Statuses>)> {
     let watchers = watchers(object)?;
-    let images: Vec<(Bytes, MirrorImage)> = omap::list(object, images::PREFIX, &after, max)?;
+    let images: Vec<(Bytes, MirrorImage)> = omap::list(object, keys::IMAGE_PREFIX, &after, max)?;
     let found =
         of_images(object, &images, |object, image| statuses(object, &image.global_id, &watchers))?;
     Ok((images.into_iter().collect(), found))
@@ -147,7 +150,7 @@ fn summary(
     let sends = peers.into_iter().filter(|peer| peer.direction != peer_direction::RECEIVE);
     let sends_to: BTreeSet<Bytes> = sends.map(|peer| peer.mirror_uuid).collect();
     let watchers = watchers(object)?;
-    let images: Vec<(Bytes, MirrorImage)> = omap::list_all(object, images::PREFIX)?;
+    let images: Vec<(Bytes, MirrorImage)> = omap::list_all(object, keys::IMAGE_PREFIX)?;
     let reported =
         of_images(object, &images, |object, image| statuses(object, &image.global_id, &watchers))?;
     let mut counts = BTreeMap::new();
@@ -224,7 +227,8 @@ fn instances(
     (after, max): (Bytes, u64),
 ) -> Result<BTreeMap<Bytes, Instance>> {
     let watchers = watchers(object)?;
-    let images: Vec<(Bytes, MirrorImage)> = omap::list(object, images::PREFIX, &after, u64::MAX)?;
+    let images: Vec<(Bytes, MirrorImage)> =
+        omap::list(object, keys::IMAGE_PREFIX, &after, u64::MAX)?;
     let found = of_images(object, &images, |object, image| {
         instance_of(object, &image.global_id, &watchers)
     })?;

@@ -1,10 +1,13 @@
 //! The objects `rbd_object_map.<image>`: existence of an image's objects, two bits for each.
 
 mod bits;
+mod stored;
 mod update;
 
-use crate::{Failure, Method, ObjectContext, Result, decode_input, methods};
+use crate::method::{Method, methods};
+use crate::object::{Failure, ObjectContext, Result};
 use bits::{ObjectMap, Unchecked};
+use stored::{read, state, write};
 use types::Errno;
 
 pub(super) const METHODS: &[Method] = methods! {
@@ -18,25 +21,6 @@ pub(super) const METHODS: &[Method] = methods! {
 
 /// Objects in a map at most (`MAX_OBJECT_MAP_OBJECT_COUNT`).
 const OBJECTS_MAX: u64 = 256_000_000;
-
-/// The states of an object.
-mod state {
-    pub const EXISTS: u8 = 1;
-    /// Not written since the newest snapshot.
-    pub const EXISTS_CLEAN: u8 = 3;
-}
-
-/// ENOENT if there is no map; a damaged one is EINVAL.
-fn read(object: &mut dyn ObjectContext) -> Result<ObjectMap> {
-    match object.size()? {
-        0 => Err(Errno::NOENT.into()),
-        size => decode_input(&object.read(0, size)?),
-    }
-}
-
-fn write(object: &mut dyn ObjectContext, map: &ObjectMap) -> Result<()> {
-    object.write_full(codec::encode_to_bytes(map))
-}
 
 /// The client gets it without checksums, which would protect nothing on the way.
 fn load(object: &mut dyn ObjectContext, (): ()) -> Result<Unchecked> {

@@ -2,8 +2,8 @@
 //! read, and only the bytes that change and their checksums are written.
 
 use super::bits::{self, BLOCK, HEADER_LEN, ObjectMap, STATES_PER_BYTE, checksum};
-use super::{read, state, write};
-use crate::{Failure, ObjectContext, Result};
+use super::stored::{read, state, write};
+use crate::object::{Failure, ObjectContext, Result};
 use bytes::Bytes;
 use codec::Reader;
 use std::ops::Range;

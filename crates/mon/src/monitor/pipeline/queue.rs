@@ -3,10 +3,14 @@
 //! Each of the two queues has its own bound, and they take turns. However many requests clients send, boots,
 //! failure reports and requests of OSDs find room, and run next.
 
-use crate::job::{Job, OsdJob};
-use engine::ConnId;
+use crate::job::{Job, OsdJob, ServiceJob};
+use engine::{ConnId, Time};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use types::EntityName;
+
+/// Longest time for which an operation of a client waits; then it is rejected as not executed.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Bound of the operations of clients; further ones are refused.
 pub const CLIENT_JOBS_MAX: usize = 4096;
@@ -37,7 +41,7 @@ pub(super) struct Jobs {
 
 /// Number and size of a session's waiting operations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::monitor) struct Load {
+pub struct Load {
     pub jobs: usize,
     pub bytes: usize,
 }
@@ -95,13 +99,13 @@ impl Jobs {
     pub fn push_osd(&mut self, job: OsdJob) -> Result<(), Job> {
         let mut job = job;
         for waiting in self.first.iter_mut().chain(&mut self.cluster) {
-            let Job::Osd(waiting) = waiting else { continue };
+            let Job::Of(ServiceJob::Osd(waiting)) = waiting else { continue };
             match waiting.absorb(job) {
                 None => return Ok(()),
                 Some(apart) => job = apart,
             }
         }
-        self.push(Job::Osd(job))
+        self.push(Job::Of(ServiceJob::Osd(job)))
     }
 
     /// The next operation; cluster and clients take turns.
@@ -163,6 +167,11 @@ impl Jobs {
     }
 }
 
+/// Whether a client has waited for [`PATIENCE`].
+pub(super) fn is_overdue(now: Time, job: &Job) -> bool {
+    job.asked().is_some_and(|asked| now.since(asked) >= PATIENCE)
+}
+
 fn take_from(queue: &mut VecDeque<Job>, is_wanted: impl Fn(&Job) -> bool) -> VecDeque<Job> {
     let (wanted, left) = std::mem::take(queue).into_iter().partition(is_wanted);
     *queue = left;
@@ -175,7 +184,7 @@ mod tests {
     use types::OsdId;
 
     fn asked(conn: u64) -> Job {
-        Job::Log { conn: ConnId(conn), entries: Vec::new() }
+        Job::Of(ServiceJob::Log { conn: ConnId(conn), entries: Vec::new() })
     }
 
     fn alive(osd: i32) -> OsdJob {
@@ -194,7 +203,7 @@ mod tests {
         assert!(jobs.push(asked(9)).is_err());
         assert!(jobs.push_osd(alive(1)).is_ok() && jobs.push_osd(alive(2)).is_ok());
         let two = [jobs.pop().unwrap(), jobs.pop().unwrap()];
-        assert!(two.iter().any(|job| matches!(job, Job::Osd(_))));
+        assert!(two.iter().any(|job| matches!(job, Job::Of(ServiceJob::Osd(_)))));
         assert_eq!(jobs.clients.len(), CLIENT_JOBS_MAX - 1);
     }
 

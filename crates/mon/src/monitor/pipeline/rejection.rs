@@ -1,11 +1,11 @@
 //! The reasons why operations are not executed.
 
-use super::PATIENCE;
+use super::queue::PATIENCE;
 use types::Errno;
 
 /// Why an operation is not executed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in crate::monitor) enum Rejection {
+pub enum Rejection {
     #[error("it makes no valid map: {0}")]
     Invalid(String),
     #[error(

@@ -32,9 +32,9 @@ impl World {
 
     /// Begins a scrub of a group as the schedule does, without an order.
     pub fn begin_scrub(&mut self, name: &str, level: pg::scrub::Level) {
-        let ((pg, _), primary, now) = (self.object(name), self.primary_of(name), self.now);
+        let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machine(primary).osd.as_mut().expect("it runs");
-        osd.begin_scrub(now, pg, level, None);
+        osd.begin_scrub(pg, level, None);
         self.drain();
     }
 

@@ -2,6 +2,7 @@
 
 use super::cluster::{self, Shape, addrs, change};
 use super::report::{Report, bytes, fastest, resident, timed};
+use codec::EncodeFor;
 use maps::{Incremental, OsdMap};
 use types::features::SUPPORTED;
 use types::{OsdId, PgId, PoolId};
@@ -15,7 +16,7 @@ pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
     let encoded = map.to_bytes(SUPPORTED);
     report.line("full map", bytes(encoded.len()));
     let mut crush = codec::Writer::new();
-    map.crush.encode(&mut crush, SUPPORTED);
+    map.crush.encode_for(&mut crush, SUPPORTED);
     report.line("of which CRUSH", bytes(crush.into_bytes().len()));
     report.time("full map: encode", fastest(RUNS, || drop(map.to_bytes(SUPPORTED))));
     let decode = || drop(codec::decode_all::<OsdMap>("map", &encoded).expect("it decodes"));

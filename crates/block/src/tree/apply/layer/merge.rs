@@ -3,10 +3,10 @@
 use super::{Entered, Layer, LeafCursor, Outcome};
 use crate::table::Table;
 use crate::tree::apply::changes::{Changes, Points, Ranges, successor};
-use crate::tree::apply::output::{is_inline, write_overflow};
+use crate::tree::apply::context::{Context, Stop};
 use crate::tree::apply::release::release_entry;
-use crate::tree::apply::{Context, Stop};
-use crate::tree::page::{CellKind, KEY_LEN_MAX, Page};
+use crate::tree::apply::write::write_overflow;
+use crate::tree::page::{CellKind, KEY_LEN_MAX, Page, is_inline};
 use crate::tree::read::page_key;
 use crate::tree::reference::Top;
 use bytes::Bytes;

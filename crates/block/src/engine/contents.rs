@@ -1,0 +1,102 @@
+//! Content of data blocks in memory: not written to its place yet, on its way there, or cached.
+
+use super::block_cache::BlockCache;
+use super::deferred::{DeferredRun, DeferredWrites};
+use super::inflight::InflightWrites;
+use crate::device::{BLOCK, Extent};
+use crate::log::SmallWrite;
+use crate::space::{Space, SpaceError};
+use bytes::Bytes;
+
+pub(crate) struct Contents {
+    deferred: DeferredWrites,
+    inflight: InflightWrites,
+    cache: BlockCache,
+}
+
+impl Contents {
+    /// Takes the deferred writes that replay has found.
+    pub fn new(deferred: DeferredWrites, cached_blocks: usize) -> Self {
+        let cache = BlockCache::new(cached_blocks);
+        Contents { deferred, inflight: InflightWrites::default(), cache }
+    }
+
+    /// Newest content of a block that is not at its place yet.
+    pub fn unwritten(&self, block: u64) -> Option<Bytes> {
+        self.deferred.get(block).cloned().or_else(|| self.inflight.get(block))
+    }
+
+    /// Content of the block, which has this checksum.
+    pub fn get(&mut self, block: u64, crc: u32) -> Option<Bytes> {
+        self.unwritten(block).or_else(|| self.cache.get(block, crc))
+    }
+
+    /// Caches content that was read, with its checksum.
+    pub fn keep(&mut self, block: u64, crc: u32, data: Bytes) {
+        self.cache.insert(block, crc, data);
+    }
+
+    /// Takes a deferred write of batch `seq`.
+    pub fn defer(&mut self, seq: u64, write: SmallWrite, data: Bytes) {
+        self.cache.forget(Extent::new(write.block, 1));
+        self.deferred.insert(write.block, seq, write.crc, data);
+    }
+
+    /// Replaces the content of a deferred write by an equal copy with memory of its own, from which
+    /// the log is written.
+    pub fn settle(&mut self, block: u64, seq: u64, data: Bytes) {
+        self.deferred.settle(block, seq, data);
+    }
+
+    /// Notes that a large write begins.
+    pub fn begin_large(&mut self, extent: Extent, data: Bytes) {
+        self.inflight.insert(extent, data);
+    }
+
+    /// Notes that the large write to this block and its successors has completed.
+    pub fn end_large(&mut self, start: u64) {
+        self.inflight.completed(start);
+    }
+
+    /// Frees blocks once batch `seq` is durable. Those that a checkpoint still writes stay pinned
+    /// until [`Contents::end_deferred`].
+    pub fn free(&mut self, space: &mut Space, seq: u64, extent: Extent) -> Result<(), SpaceError> {
+        space.free_after(seq, extent)?;
+        self.cache.forget(extent);
+        for block in self.deferred.forget(extent) {
+            space.pin(Extent::new(block, 1))?;
+        }
+        Ok(())
+    }
+
+    /// Freezes the deferred writes for a checkpoint.
+    pub fn freeze(&mut self) {
+        self.deferred.freeze();
+    }
+
+    /// First frozen run at or after block `from`.
+    pub fn next_deferred(&self, from: u64) -> Option<DeferredRun> {
+        self.deferred.next_write(from)
+    }
+
+    /// Handles a run that a checkpoint has written. Returns its blocks that were freed meanwhile and
+    /// are still pinned.
+    pub fn end_deferred(&mut self, extent: Extent) -> Vec<u64> {
+        let cache = &mut self.cache;
+        self.deferred.written(extent, |block, crc, data| cache.insert(block, crc, data))
+    }
+
+    /// Bytes of deferred writes in memory.
+    pub fn deferred_bytes(&self) -> usize {
+        self.deferred.len() * BLOCK
+    }
+
+    /// Bytes of deferred writes that the next checkpoint will write.
+    pub fn waiting_bytes(&self) -> usize {
+        self.deferred.waiting() * BLOCK
+    }
+
+    pub fn check_invariants(&self) {
+        self.cache.check_invariants();
+    }
+}

@@ -1,0 +1,179 @@
+//! The owners that commits, queries and checkpoints share, and what takes more than one of them.
+
+use super::admission::Admission;
+use super::contents::Contents;
+use super::devices::Devices;
+use super::effects::{Effects, Interrupt};
+use super::journal::Journal;
+use super::meta::Meta;
+use super::turn::Turn;
+use super::waits::{PageWaits, Waiter};
+use crate::device::Extent;
+use crate::log::{self, Record};
+use crate::options::Budget;
+use crate::space::{Extents, Space, SpaceError};
+use crate::superblock::Superblock;
+use crate::tree::PageRead;
+use engine::{RequestToken, Time};
+use std::collections::VecDeque;
+use store::{Completion, Outcome, StoreError, Usage};
+
+/// Shorter runs are not worth a discard.
+const DISCARD_BLOCKS_MIN: u64 = 16;
+
+pub(crate) struct Volume {
+    /// Time of the last call of the host.
+    pub now: Time,
+    pub budget: Budget,
+    /// Superblock of the last checkpoint.
+    pub superblock: Superblock,
+    pub meta: Meta,
+    pub space: Space,
+    pub contents: Contents,
+    pub admission: Admission,
+    pub journal: Journal,
+    pub devices: Devices,
+    pub waits: PageWaits,
+    pub turn: Turn,
+    /// Set if a checkpoint should begin although there is space.
+    pub wants_checkpoint: bool,
+    pub completions: VecDeque<Completion>,
+}
+
+impl Volume {
+    pub fn complete(&mut self, token: RequestToken, outcome: Result<Outcome, StoreError>) {
+        self.completions.push_back(Completion { token, outcome });
+    }
+
+    /// Set if a checkpoint takes changes into the tree.
+    pub fn is_checkpointing(&self) -> bool {
+        self.meta.is_frozen()
+    }
+
+    /// Set if changes gather faster than the checkpoint takes them in.
+    pub fn is_behind(&self) -> bool {
+        self.is_checkpointing()
+            && (self.meta.active_bytes() > self.budget.table_bytes
+                || self.contents.deferred_bytes() > 2 * self.budget.deferred_bytes)
+    }
+
+    /// Set if a checkpoint would write something.
+    pub fn has_changes(&self) -> bool {
+        !self.meta.is_unchanged() || self.journal.used_blocks() > 0
+    }
+
+    pub fn has_page_surplus(&self) -> bool {
+        self.admission.has_page_surplus(&self.meta, &self.space)
+    }
+
+    /// Ensures that the log takes the record, or says what it waits for.
+    pub fn reserve_log(&mut self, record: &Record) -> Result<(), Interrupt> {
+        loop {
+            match self.journal.admit(record) {
+                log::Admission::Fits => return Ok(()),
+                log::Admission::BatchFull => {
+                    self.journal.seal(&mut self.contents, &mut self.devices);
+                }
+                log::Admission::RingFull => return Err(Interrupt::LogFull),
+                log::Admission::RecordTooLarge => {
+                    return Err(Interrupt::Refused(StoreError::TooLarge {
+                        what: "a transaction",
+                        size: record.log_bytes(),
+                        limit: self.journal.record_bytes_max(),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Returns the allocations of a transaction that was not executed.
+    pub fn undo(&mut self, effects: &Effects) {
+        for extent in &effects.record.taken {
+            self.space.give_back(*extent).expect("taken by this attempt");
+        }
+    }
+
+    /// Returns whether blocks may become free without a further request, and starts what frees
+    /// them.
+    pub fn wait_for_space(&mut self) -> bool {
+        if self.is_checkpointing() {
+            return true;
+        }
+        let may_shrink = !self.meta.is_unchanged() || self.has_page_surplus();
+        self.wants_checkpoint |= may_shrink;
+        // Some blocks wait for a flush or a discard.
+        may_shrink || self.space.allocatable() < self.space.free()
+    }
+
+    pub fn no_space(&self, missing: u64) -> StoreError {
+        self.admission.no_space(missing, &self.meta, &self.space)
+    }
+
+    /// Frees blocks once batch `seq` is durable.
+    pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
+        self.contents.free(&mut self.space, seq, extent)
+    }
+
+    /// Ends a pin; blocks that were freed meanwhile can be allocated now.
+    pub fn unpin(&mut self, extent: Extent) {
+        let free = self.space.unpin(extent).expect("pinned when its use began");
+        self.discard(free);
+    }
+
+    /// Lets blocks be allocated whose records are durable.
+    pub fn release_durable(&mut self) {
+        let free = self.space.durable(self.journal.durable());
+        self.discard(free);
+    }
+
+    /// Discards free blocks, which are not allocated before the device has completed that.
+    fn discard(&mut self, free: Extents) {
+        if !self.devices.can_discard() {
+            return;
+        }
+        for extent in free.into_iter().filter(|extent| extent.count >= DISCARD_BLOCKS_MIN) {
+            self.space.withdraw(extent).expect("it became free just now");
+            self.devices.discard(extent);
+        }
+    }
+
+    /// Reads pages of the tree that are not on their way, for an operation that waits for all of
+    /// them.
+    pub fn read_pages(&mut self, waiter: Waiter, pages: Vec<PageRead>) {
+        for read in self.waits.wait(waiter, pages) {
+            self.devices.read_page(read, 0);
+        }
+    }
+
+    /// Plans that operations are repeated that failed for unreadable pages.
+    pub fn plan_retry(&mut self) {
+        if self.meta.has_failures() {
+            self.waits.plan_retry(self.now);
+        }
+    }
+
+    pub fn usage(&self) -> Usage {
+        let unit = crate::device::BLOCK as u64;
+        let total = self.space.total();
+        let pages = self.admission.pages();
+        let available = self.admission.available_blocks(&self.meta, &self.space);
+        Usage {
+            bytes_total: total * unit,
+            bytes_available: available * unit,
+            bytes_used: (total - self.space.free()).saturating_sub(pages.idle_blocks()) * unit,
+            bytes_omap: self.superblock.counters.omap_bytes,
+            bytes_meta: pages.used() * unit,
+            objects: self.journal.counters().objects,
+        }
+    }
+
+    /// Panics if parts of the state contradict each other. Examines everything.
+    pub fn check_invariants(&self) {
+        self.space.check_invariants();
+        self.journal.check_invariants();
+        self.contents.check_invariants();
+        self.meta.check_invariants();
+        self.admission.check_invariants(&self.meta, &self.space);
+        self.waits.check_invariants();
+    }
+}

@@ -1,0 +1,198 @@
+//! One run of a check: the check, the clients and their mode, and its directory.
+
+use crate::clients::Clients;
+use crate::cluster::{self, Cluster};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    Commands,
+    Rados,
+    Librados,
+    Caps,
+    ImageUsers,
+    Bench,
+    Fio,
+    Rbd,
+    Image,
+    Clones,
+    Nbd,
+    Groups,
+    CompareCommands,
+    BadInput,
+    SourceTree,
+    KillStore,
+    FullDisk,
+    Control,
+    Faults,
+    ManyGroups,
+    ImagesUnderKills,
+    RealImage,
+    Guest,
+    RadosModel,
+    Upstream,
+}
+
+impl Check {
+    pub const ALL: [Check; 25] = [
+        Check::Commands,
+        Check::Rados,
+        Check::Librados,
+        Check::Caps,
+        Check::ImageUsers,
+        Check::Bench,
+        Check::Fio,
+        Check::Rbd,
+        Check::Image,
+        Check::Clones,
+        Check::Nbd,
+        Check::Groups,
+        Check::CompareCommands,
+        Check::BadInput,
+        Check::SourceTree,
+        Check::KillStore,
+        Check::FullDisk,
+        Check::Control,
+        Check::Faults,
+        Check::ManyGroups,
+        Check::ImagesUnderKills,
+        Check::RealImage,
+        Check::Guest,
+        Check::RadosModel,
+        Check::Upstream,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Check::Commands => "commands",
+            Check::Rados => "rados",
+            Check::Librados => "librados",
+            Check::Caps => "caps",
+            Check::ImageUsers => "image-users",
+            Check::Bench => "bench",
+            Check::Fio => "fio",
+            Check::Rbd => "rbd",
+            Check::Image => "image",
+            Check::Clones => "clones",
+            Check::Nbd => "nbd",
+            Check::Groups => "groups",
+            Check::CompareCommands => "compare-commands",
+            Check::BadInput => "bad-input",
+            Check::SourceTree => "source-tree",
+            Check::KillStore => "kill-store",
+            Check::FullDisk => "full-disk",
+            Check::Control => "control",
+            Check::Faults => "faults",
+            Check::ManyGroups => "many-groups",
+            Check::ImagesUnderKills => "images-under-kills",
+            Check::RealImage => "real-image",
+            Check::Guest => "guest",
+            Check::RadosModel => "rados-model",
+            Check::Upstream => "upstream",
+        }
+    }
+
+    /// Interpreter and script of the checks that are one script.
+    pub fn script(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Check::Commands => ("bash", include_str!("../checks/commands.sh")),
+            Check::Rados => ("bash", include_str!("../checks/rados.sh")),
+            Check::Librados => ("python3", include_str!("../checks/librados.py")),
+            Check::Caps => ("bash", include_str!("../checks/caps.sh")),
+            Check::ImageUsers => ("bash", include_str!("../checks/image-users.sh")),
+            Check::Bench => ("bash", include_str!("../checks/bench.sh")),
+            Check::Fio => ("bash", include_str!("../checks/fio.sh")),
+            Check::Rbd => ("bash", include_str!("../checks/rbd.sh")),
+            Check::Image => ("bash", include_str!("../checks/image.sh")),
+            Check::Clones => ("bash", include_str!("../checks/clones.sh")),
+            Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
+            Check::Groups => ("python3", include_str!("../checks/groups.py")),
+            Check::CompareCommands
+            | Check::BadInput
+            | Check::SourceTree
+            | Check::KillStore
+            | Check::FullDisk
+            | Check::Control
+            | Check::Faults
+            | Check::ManyGroups
+            | Check::ImagesUnderKills
+            | Check::RealImage
+            | Check::Guest
+            | Check::RadosModel
+            | Check::Upstream => return None,
+        })
+    }
+}
+
+/// Connection mode of the clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Crc,
+    Secure,
+    NoAuth,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Crc => "crc",
+            Mode::Secure => "secure",
+            Mode::NoAuth => "no-auth",
+        }
+    }
+
+    fn client_args(self) -> &'static str {
+        match self {
+            Mode::Secure => {
+                "--ms_client_mode=secure --ms_service_mode=secure --ms_mon_client_mode=secure"
+            }
+            Mode::Crc | Mode::NoAuth => {
+                "--ms_client_mode=crc --ms_service_mode=crc --ms_mon_client_mode=crc"
+            }
+        }
+    }
+}
+
+/// A check with what it runs on.
+pub struct Run<'a> {
+    pub clients: &'a Clients,
+    pub check: Check,
+    pub mode: Mode,
+    pub short: bool,
+    pub directory: &'a Path,
+}
+
+impl Run<'_> {
+    pub fn environment(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
+        let mut environment = self.environment_without_cluster();
+        environment.push(("CEPH_CONF", cluster.conf().display().to_string()));
+        environment
+    }
+
+    pub fn environment_without_cluster(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("CEPH_ARGS", self.mode.client_args().to_owned()),
+            ("SCRATCH", self.directory.display().to_string()),
+            ("SHORT", if self.short { "1" } else { "0" }.to_owned()),
+        ]
+    }
+
+    /// The program under test, as a path at the clients.
+    pub fn binary(&self) -> Result<PathBuf> {
+        let binary = cluster::binary()?;
+        if *self.clients == Clients::Host {
+            return Ok(binary);
+        }
+        let copy = self.directory.join("sepiola");
+        fs::copy(&binary, &copy).with_context(|| format!("copying {}", binary.display()))?;
+        Ok(copy)
+    }
+
+    pub fn write_script(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.directory.join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,205 @@
+//! Admission of requests: a command is parsed and checked against capabilities when it arrives, before it
+//! waits or changes anything.
+
+use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, Registry, command};
+use crate::commands::{self, image_tasks};
+use crate::image_tasks::MODULE;
+use crate::job::{Channel, CommandJob, Job};
+use crate::sessions::{Caps, Session};
+use auth::{MgrAccess, MonAccess, Rwx};
+use codec::DecodeError;
+use engine::{ConnId, Message, Time};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use types::Errno;
+use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
+
+/// The commands of the cluster, and those of this monitor.
+pub(crate) struct Registries {
+    cluster: Registry,
+    daemon: Registry,
+}
+
+impl Default for Registries {
+    fn default() -> Self {
+        Registries { cluster: commands::registry(), daemon: commands::daemon_registry() }
+    }
+}
+
+impl Registries {
+    /// The commands that messages of a channel may carry.
+    pub fn of(&self, channel: Channel) -> &Registry {
+        match channel {
+            Channel::Monitor | Channel::Manager => &self.cluster,
+            Channel::Tell => &self.daemon,
+        }
+    }
+}
+
+/// Allowed in every session: clients learn the available commands from it.
+const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "", |context| {
+    Ok(Answer::output(context.registry.descriptions().to_string()))
+});
+
+/// A command with valid arguments that the session is allowed to run.
+pub(crate) struct Admitted {
+    pub command: Command,
+    pub prefix: String,
+    pub arguments: Arguments,
+    pub format: Format,
+}
+
+impl Admitted {
+    /// Whether it can run without waiting in the queue.
+    pub fn only_reads(&self) -> bool {
+        !self.command.permission.contains('w')
+    }
+}
+
+/// Parses a command and checks it against the capabilities of its session. Does not depend on the
+/// cluster's state.
+pub(crate) fn admit(
+    session: Option<&Session>,
+    registries: &Registries,
+    job: &CommandJob,
+) -> Result<Admitted, Refusal> {
+    let given = parse(&job.command)?;
+    let prefix = given.get("prefix").and_then(Value::as_str);
+    let prefix = prefix.ok_or_else(|| Refusal::invalid("the command has no 'prefix'"))?;
+    if prefix == "get_command_descriptions" {
+        let (command, arguments, prefix) = (DESCRIPTIONS, Arguments::default(), prefix.to_owned());
+        return Ok(Admitted { command, prefix, arguments, format: Format::Json });
+    }
+    let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
+    let format = Format::from_name(format, prefix);
+    let candidates = registries.of(job.channel).find(prefix)?;
+    check_manager(session, job, prefix, candidates[0].1)?;
+    let validated: Vec<_> = candidates
+        .iter()
+        .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
+        .collect();
+    // The first signature that fits; if none does, the error of the last one.
+    let fitting = validated.iter().position(|(arguments, _)| arguments.is_ok());
+    let index = fitting.unwrap_or(validated.len() - 1);
+    let (arguments, command) = validated.into_iter().nth(index).expect("the index is valid");
+    let words = arguments.as_ref().map(Arguments::flattened).unwrap_or_default();
+    if !may_run(session, prefix, command, &words) {
+        return Err(Refusal::new(Errno::ACCES, "access denied"));
+    }
+    let prefix = prefix.to_owned();
+    Ok(Admitted { command: *command, prefix, arguments: arguments?, format })
+}
+
+/// Restricts a session with the manager to the manager's commands. Its capabilities are given to users
+/// with few rights at the monitors, and do not cover the keys that monitors protect even from `allow rw`.
+fn check_manager(
+    session: Option<&Session>,
+    job: &CommandJob,
+    prefix: &str,
+    command: &Command,
+) -> Result<(), Refusal> {
+    let is_manager = session.is_some_and(|session| matches!(session.caps(), Caps::Mgr(_)));
+    let is_known = match job.channel {
+        Channel::Tell => commands::is_told_to_managers(prefix),
+        Channel::Monitor | Channel::Manager => command.is_of_manager(prefix),
+    };
+    match is_manager && !is_known {
+        true => Err(Refusal::invalid(format!(
+            "the manager does not know '{prefix}': it is a command of the monitors"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn may_run(
+    session: Option<&Session>,
+    prefix: &str,
+    command: &Command,
+    arguments: &BTreeMap<String, String>,
+) -> bool {
+    let Some(session) = session else { return false };
+    let (module, needed) = (command.module, Rwx::from_letters(command.permission));
+    let (name, peer) = (&session.peer().name, session.ip());
+    match session.caps() {
+        Caps::Mon(caps) => caps.allows(&MonAccess {
+            name,
+            service: module,
+            command: prefix,
+            arguments,
+            needed,
+            peer,
+        }),
+        Caps::Mgr(caps) if module == MODULE => {
+            let allows = |command, arguments| {
+                caps.allows(&MgrAccess { service: "", module, command, arguments, needed, peer })
+            };
+            // A capability for a pool is checked against the pool of the named image, or against that of
+            // each task.
+            let by_task = matches!(prefix, "rbd task list" | "rbd task cancel");
+            allows(prefix, arguments) && (by_task || allows("", &image_tasks::scope(arguments)))
+        }
+        Caps::Mgr(caps) => caps.allows(&MgrAccess {
+            service: module,
+            module: "",
+            command: prefix,
+            arguments,
+            needed,
+            peer,
+        }),
+    }
+}
+
+/// The caller of a command, from its session.
+pub(crate) fn caller(session: Option<&Session>) -> Caller {
+    let Some(session) = session else { return Caller::default() };
+    let mgr_caps = match session.caps() {
+        Caps::Mgr(caps) => Some((caps.clone(), session.ip())),
+        Caps::Mon(_) => None,
+    };
+    let peer = session.peer();
+    let administers_osds = session.may("osd", Rwx::READ_WRITE);
+    Caller { name: peer.name.clone(), addrs: peer.addrs.clone(), administers_osds, mgr_caps }
+}
+
+/// The pieces of a command together begin with one JSON object. Trailing text is ignored: `rbd perf image
+/// iostat` of 16.2 to 20.2 sends a quotation mark there.
+fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
+    let text = command.concat();
+    match serde_json::Deserializer::from_str(&text).into_iter().next() {
+        Some(Ok(Value::Object(object))) => Ok(object),
+        Some(Ok(_)) => Err(Refusal::invalid("the command is not a JSON object")),
+        Some(Err(error)) => {
+            Err(Refusal::invalid(format!("the command is not valid JSON: {error}")))
+        }
+        None => Err(Refusal::invalid("the command is not valid JSON: it is empty")),
+    }
+}
+
+/// The operation that a message requests; `None` for messages that are no operations.
+pub(crate) fn asked_job(
+    asked: Time,
+    conn: ConnId,
+    message: &Message,
+) -> Result<Option<Job>, DecodeError> {
+    let (channel, command, input) = match message.kind {
+        MonCommand::KIND => {
+            let MonCommand { command, input, .. } = MonCommand::decode(message)?;
+            (Channel::Monitor, command, input)
+        }
+        MgrCommand::KIND => {
+            let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
+            (Channel::Manager, command, input)
+        }
+        wire::Command::KIND => {
+            let wire::Command { command, input, .. } = wire::Command::decode(message)?;
+            (Channel::Tell, command, input)
+        }
+        PoolOp::KIND => {
+            let (tid, op) = (message.tid, PoolOp::decode(message)?);
+            return Ok(Some(Job::PoolOp { conn, tid, op, asked }));
+        }
+        _ => return Ok(None),
+    };
+    let command = CommandJob { conn, tid: message.tid, channel, command, input, asked };
+    Ok(Some(Job::Command(Box::new(command))))
+}

@@ -1,0 +1,86 @@
+//! A follower's unanswered requests for the leader, by number, and counted by session.
+
+use crate::monitor::pipeline::Load;
+use engine::{ConnId, Message, Time};
+use std::collections::BTreeMap;
+
+/// Bound of the messages that wait for a leader; a session that sends more is closed.
+const WAITING_MAX: usize = 16_384;
+/// Bound of the messages of sessions other than OSDs'.
+const CLIENTS_MAX: usize = WAITING_MAX / 2;
+
+/// A request, its session, and the time of its arrival.
+pub struct Waiting {
+    pub conn: ConnId,
+    pub message: Message,
+    pub since: Time,
+}
+
+/// The waiting requests.
+#[derive(Default)]
+pub struct WaitingList {
+    messages: BTreeMap<u64, Waiting>,
+    by_session: BTreeMap<ConnId, Load>,
+    taken: u64,
+}
+
+impl WaitingList {
+    /// Whether another message of an OSD, or of another peer, may wait.
+    pub fn has_room(&self, is_osd: bool) -> bool {
+        self.messages.len() < if is_osd { WAITING_MAX } else { CLIENTS_MAX }
+    }
+
+    /// Adds a message and returns its number.
+    pub fn add(&mut self, waiting: Waiting) -> u64 {
+        self.taken += 1;
+        let load = self.by_session.entry(waiting.conn).or_default();
+        *load = Load { jobs: load.jobs + 1, bytes: load.bytes + waiting.message.len() };
+        self.messages.insert(self.taken, waiting);
+        self.taken
+    }
+
+    /// Takes a request out.
+    pub fn remove(&mut self, number: u64) -> Option<Waiting> {
+        let waiting = self.messages.remove(&number)?;
+        if let Some(load) = self.by_session.get_mut(&waiting.conn) {
+            *load = Load { jobs: load.jobs - 1, bytes: load.bytes - waiting.message.len() };
+            if load.jobs == 0 {
+                self.by_session.remove(&waiting.conn);
+            }
+        }
+        Some(waiting)
+    }
+
+    /// Drops the messages of a session.
+    pub fn end_session(&mut self, conn: ConnId) {
+        self.messages.retain(|_, waiting| waiting.conn != conn);
+        self.by_session.remove(&conn);
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Waiting> {
+        self.messages.get(&number)
+    }
+
+    pub fn load(&self, conn: ConnId) -> Load {
+        self.by_session.get(&conn).copied().unwrap_or_default()
+    }
+
+    /// The numbers of all messages, oldest first.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.messages.keys().copied().collect()
+    }
+
+    /// The numbers of messages that fulfil a condition, oldest first.
+    pub fn find(&self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<u64> {
+        let found = self.messages.iter().filter(|(_, waiting)| is_wanted(waiting));
+        found.map(|(number, _)| *number).collect()
+    }
+
+    /// The number of the request that an answer with this `tid` belongs to.
+    pub fn answered(&self, conn: ConnId, tid: u64) -> Option<u64> {
+        let mut messages = self.messages.iter();
+        let found =
+            messages.find(|(_, waiting)| waiting.conn == conn && waiting.message.tid == tid);
+        found.map(|(number, _)| *number)
+    }
+}

@@ -1,0 +1,209 @@
+//! The contract between the monitor and its services.
+//!
+//! A service is one part of the monitor, such as the OSD map or the log: messages, topics of subscriptions,
+//! periodic work, commands and health checks. It reads the committed state, owns the state of the running
+//! monitor that belongs to it, and changes the committed state by [`Change`]s alone. What it wants done, it
+//! adds to [`Cx::out`]; the monitor performs that before anything else happens.
+
+use crate::change::Change;
+use crate::job::Job;
+use crate::sessions::{Session, Sessions, Subscription};
+use crate::settings::Settings;
+use crate::state::{Overrides, State};
+use codec::DecodeError;
+use engine::{ConnId, Message, Time};
+use maps::RawTable;
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::{EntityName, Epoch, OsdId};
+use wire::SubscribeItem;
+
+/// Interval of periodic work.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
+
+/// One part of the monitor.
+pub(crate) trait Service {
+    /// Handles a message of a kind in its catalog. An error ends the session.
+    fn handle_message(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _from: ConnId,
+        _message: &Message,
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    /// Handles a message of its catalog that is about to be forwarded to the leader.
+    fn forwarded(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _from: ConnId,
+        _message: &Message,
+    ) -> Result<(), DecodeError> {
+        Ok(())
+    }
+
+    /// Handles a new session.
+    fn session_opened(&mut self, _cx: &mut Cx<'_>, _conn: ConnId) {}
+
+    /// Handles the end of a session, which is not among [`Cx::sessions`] any more.
+    fn session_closed(&mut self, _cx: &mut Cx<'_>, _conn: ConnId, _was: &Session) {}
+
+    /// Adds what a subscription to one of its topics has not been sent yet, and advances it.
+    fn publish(
+        &mut self,
+        _state: &State,
+        _reader: Reader<'_>,
+        _topic: &str,
+        _subscription: &mut Subscription,
+        _messages: &mut Vec<Message>,
+    ) {
+    }
+
+    /// Periodic work, each second.
+    fn tick(&mut self, _cx: &mut Cx<'_>, _role: Role) {}
+
+    /// Adds changes that are due because of time and reports. Called on a draft, and again when the change is
+    /// decided: only the changes count.
+    fn plan(&mut self, _cx: &DecideCx<'_>, _change: &mut Change) {}
+
+    /// The committed state has changed. Called before anything is decided on it.
+    fn follow(&mut self, _state: &State) {}
+
+    /// This monitor begins to lead, or was succeeded.
+    fn leadership(&mut self, _cx: &mut Cx<'_>, _leads: bool) {}
+
+    /// Panics if its state contradicts itself or the committed state.
+    fn check_invariants(&self, _state: &State) {}
+}
+
+/// The ticks of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// On every monitor.
+    Any,
+    /// After that, on the monitor that owns the timers.
+    Owner,
+}
+
+/// The inputs of a service, and its effects.
+pub(crate) struct Cx<'a> {
+    pub now: Time,
+    /// The committed state.
+    pub state: &'a State,
+    pub sessions: &'a Sessions,
+    /// Options that are set on this monitor only.
+    pub running: &'a Overrides,
+    /// Whether this monitor leads, as far as is known.
+    pub leads: bool,
+    /// Effects, performed in this order.
+    pub out: &'a mut VecDeque<Act>,
+}
+
+impl Cx<'_> {
+    pub fn send(&mut self, conn: ConnId, message: Message) {
+        self.out.push_back(Act::Send(conn, message));
+    }
+
+    /// Sends a message that depends on the peer's features.
+    pub fn reply(&mut self, conn: ConnId, message: impl FnOnce(u64) -> Message) {
+        let message = message(self.sessions.features(conn));
+        self.send(conn, message);
+    }
+
+    /// Ends a session because its peer misbehaved, or must turn to another monitor.
+    pub fn close(&mut self, conn: ConnId) {
+        self.out.push_back(Act::Close(conn));
+    }
+
+    /// Queues an operation.
+    pub fn enqueue(&mut self, job: Job) {
+        self.out.push_back(Act::Enqueue(job));
+    }
+}
+
+/// The inputs of a decision: it has no effects but its change.
+pub(crate) struct DecideCx<'a> {
+    pub now: Time,
+    pub state: &'a State,
+    pub sessions: &'a Sessions,
+    pub settings: &'a Settings,
+    pub running: &'a Overrides,
+    /// CRUSH results as of the map of the last balancer step.
+    pub placement: &'a mut RawTable,
+}
+
+/// An effect of a service.
+#[derive(Debug)]
+pub(crate) enum Act {
+    Send(ConnId, Message),
+    Close(ConnId),
+    Enqueue(Job),
+    /// Subscribes an OSD to the maps from this epoch on.
+    Inform(ConnId, Epoch),
+    /// An OSD has a map that may be newer than the store's.
+    Claimed(OsdId, Epoch),
+}
+
+/// The subscriber of a topic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub name: &'a EntityName,
+    pub features: u64,
+}
+
+/// The static facts of a service, by which messages and subscriptions find it.
+pub(crate) struct Catalog {
+    pub topics: &'static [Topic],
+    pub messages: &'static [Intake],
+}
+
+/// A kind of versioned objects that peers subscribe to.
+pub(crate) struct Topic {
+    pub pattern: Pattern,
+    /// The service whose capability `r` a subscriber needs; `None`: every peer may subscribe.
+    pub needs: Option<&'static str>,
+    /// The first version that a new subscriber is sent.
+    pub first: fn(&State, SubscribeItem) -> u64,
+    /// The newest version and the oldest one, as peers may ask for them.
+    pub version: Option<fn(&State) -> (u64, u64)>,
+    /// For how long a subscription to one version gets further ones.
+    pub lingers: Option<Duration>,
+    /// Whether a new subscription ends others that match the pattern.
+    pub excludes_others: bool,
+}
+
+/// The names of a topic.
+pub(crate) enum Pattern {
+    Exact(&'static str),
+    Prefix(&'static str),
+}
+
+impl Pattern {
+    pub fn matches(&self, what: &str) -> bool {
+        match self {
+            Pattern::Exact(name) => what == *name,
+            Pattern::Prefix(prefix) => what.starts_with(prefix),
+        }
+    }
+}
+
+/// A kind of messages, and the monitor that handles it.
+pub(crate) struct Intake {
+    pub kind: u16,
+    pub via: Via,
+}
+
+/// The monitor that handles a message. A follower forwards all but those for any monitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// Any monitor.
+    Here,
+    /// The leader. A follower keeps the message until it is answered, and forwards it again to the next
+    /// leader.
+    LeaderAnswers,
+    /// The leader. A follower keeps the message until there is a leader to forward it to.
+    LeaderOnce,
+    /// The leader. A follower without one drops the message: the next leader asks the sender again.
+    LeaderReported,
+}

@@ -1,0 +1,131 @@
+//! Requests of OSDs: boots, `up_thru`, failure reports, `pg_temp`.
+
+use super::boot;
+use super::membership::Membership;
+use super::verdicts::mark_down_on_request;
+use crate::change::Change;
+use crate::commands::POOL_SIZE_MAX;
+use crate::job::{Boot, Effects, Job, OsdJob, ServiceJob};
+use crate::service::{Act, Cx, DecideCx};
+use crate::state::State;
+use auth::Rwx;
+use codec::DecodeError;
+use engine::{ConnId, Message};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Epoch, OsdId, PgId};
+use wire::{MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
+
+/// Handles a message of an OSD; ignores it if the session has no execute permission on `osd`.
+pub(super) fn take(
+    membership: &mut Membership,
+    cx: &mut Cx<'_>,
+    conn: ConnId,
+    message: &Message,
+) -> Result<(), DecodeError> {
+    let Some(session) = cx.sessions.get(conn) else { return Ok(()) };
+    let Some(osd) = session.osd().filter(|_| session.may("osd", Rwx::EXECUTE)) else {
+        tracing::warn!(peer = %session.peer().name, "only OSDs may speak as OSDs");
+        return Ok(());
+    };
+    let addrs = session.peer().addrs.clone();
+    membership.heard(osd, cx.now);
+    let job = match message.kind {
+        OsdBoot::KIND => {
+            let boot = OsdBoot::decode(message)?;
+            if boot.superblock.whoami != osd {
+                tracing::warn!(%osd, claimed = %boot.superblock.whoami, "an OSD boots as another");
+                return Ok(());
+            }
+            cx.out.push_back(Act::Claimed(osd, boot.superblock.newest_map));
+            let boot = Boot { conn, addrs, message: Box::new(boot) };
+            membership.gather_boot(cx.now, osd, boot);
+            return Ok(());
+        }
+        OsdAlive::KIND => {
+            let alive = OsdAlive::decode(message)?;
+            let newest = Epoch(u32::try_from(alive.version).unwrap_or(u32::MAX));
+            cx.out.push_back(Act::Claimed(osd, newest));
+            OsdJob::Alive([(osd, (alive.want, newest))].into())
+        }
+        OsdFailure::KIND => OsdJob::Failures(vec![(osd, OsdFailure::decode(message)?)]),
+        OsdMarkMeDown::KIND => {
+            let message = OsdMarkMeDown::decode(message)?;
+            if message.target != osd {
+                tracing::warn!(%osd, target = %message.target, "an OSD says goodbye as another");
+                return Ok(());
+            }
+            OsdJob::MarkMeDown { conn, message }
+        }
+        OsdPgTemp::KIND => {
+            let wish = OsdPgTemp::decode(message)?;
+            cx.out.push_back(Act::Claimed(osd, wish.map_epoch));
+            OsdJob::PgTemp(wish.pg_temp)
+        }
+        _ => return Ok(()),
+    };
+    cx.enqueue(Job::Of(ServiceJob::Osd(job)));
+    Ok(())
+}
+
+/// Collects the changes of an operation of OSDs.
+pub(super) fn run(
+    membership: &mut Membership,
+    cx: &DecideCx<'_>,
+    job: &OsdJob,
+    change: &mut Change,
+) -> Effects {
+    match job {
+        OsdJob::Boots(boots) => {
+            let mut effects = Effects::default();
+            for boot in boots {
+                // An OSD whose session has ended since may be dead; otherwise it repeats the request.
+                if !cx.sessions.contains(boot.conn) {
+                    continue;
+                }
+                let one = boot::run(membership, cx, boot, change);
+                effects.informs.extend(one.informs);
+                effects.again |= one.again;
+            }
+            return effects;
+        }
+        OsdJob::Alive(lives) => {
+            for (osd, (want, current)) in lives {
+                extend_life(cx.state, *osd, *want, *current, change);
+            }
+        }
+        OsdJob::Failures(reports) => {
+            for (from, failure) in reports {
+                membership.take_failure(cx, *from, failure, change);
+            }
+        }
+        OsdJob::MarkMeDown { conn, message } => {
+            return mark_down_on_request(cx, *conn, message, change);
+        }
+        OsdJob::PgTemp(request) => set_pg_temp(cx.state, request, change),
+    }
+    Effects::default()
+}
+
+fn extend_life(state: &State, osd: OsdId, want: Epoch, current: Epoch, change: &mut Change) {
+    let map = &state.osdmap;
+    let Some(known) = map.osd(osd).filter(|known| known.is_up()) else { return };
+    if known.info.up_thru < want && want <= map.epoch {
+        let thru = current.clamp(want, map.epoch);
+        change.osdmap(state).new_up_thru.insert(osd, thru);
+    }
+}
+
+fn set_pg_temp(state: &State, asked: &BTreeMap<PgId, Vec<OsdId>>, change: &mut Change) {
+    let map = &state.osdmap;
+    for (pg, osds) in asked {
+        let exists = map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num);
+        let known = map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice);
+        let is_member = |osd: &OsdId| *osd == OsdId::NONE || map.exists(*osd);
+        let are_distinct = osds.iter().collect::<BTreeSet<_>>().len() == osds.len();
+        let valid = osds.iter().all(is_member) && are_distinct;
+        let valid = valid && osds.len() as u64 <= POOL_SIZE_MAX;
+        if exists && valid && known != osds {
+            change.osdmap(state).new_pg_temp.insert(*pg, osds.clone());
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The outcome of an execution as a write of the group's log.
+
+use crate::execute::{AttrDelta, CloneChanges, Execution, ObjectState};
+use crate::limits;
+use crate::operations::object::ObjectContext;
+use crate::operations::request::Request;
+use bytes::Bytes;
+use pg::snaps::index_key;
+use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg, Write, meta_object};
+use store::Change;
+use types::{Errno, HObject, PgId, SnapId};
+
+/// Makes a write of an outcome, and changes the state of the object to that which the write will leave.
+/// `ticket` returns when it is durable. An outcome that changes nothing is only logged, so that a resend
+/// gets the same reply.
+pub(super) fn prepare_write(
+    context: &mut ObjectContext,
+    ticket: u64,
+    request: &Request,
+    execution: &mut Execution,
+    pg: &Pg,
+) -> Write {
+    let modifies = execution.modifies();
+    let state = context.state.as_mut().expect("it is loaded before");
+    let prior_version = state.info.version;
+    if modifies {
+        apply_to_state(state, execution);
+        context.is_removed = !state.exists;
+    } else {
+        execution.info.user_version = seen_user_version(pg, execution);
+    }
+    context.writes_in_flight += 1;
+    let returns = match request.wants_returns() || !modifies {
+        true => execution.outputs.clone(),
+        false => Vec::new(),
+    };
+    let mut changes = std::mem::take(&mut execution.changes);
+    let also = match execution.clones.take() {
+        Some(clones) => index_clones(context.pg, *clones, &mut changes),
+        None => Vec::new(),
+    };
+    if request.origin.is_maintenance() {
+        context.clone = None;
+    }
+    Write {
+        ticket,
+        object: context.name.clone(),
+        kind: match execution.exists {
+            _ if !modifies => EntryKind::Unchanged,
+            true => EntryKind::Modify,
+            false if execution.is_whiteout() => EntryKind::Modify,
+            false => EntryKind::Delete,
+        },
+        prior_version,
+        user_version: execution.info.user_version,
+        request: request.logged_id(),
+        mtime: request.message.mtime,
+        result: execution.result,
+        returns,
+        changes,
+        also,
+        objects: execution.delta.objects,
+        clones: execution.delta.clones,
+        bytes: execution.delta.bytes,
+    }
+}
+
+/// Whether its outputs are short enough for a log entry.
+pub(super) fn is_memorable(execution: &Execution) -> bool {
+    execution.outputs.iter().all(|(_, output)| output.len() <= limits::WRITE_REPLY_LEN_MAX)
+}
+
+/// The user version in a reply without a change: the object's, or, for an absent object, one that
+/// its next version will exceed.
+pub(super) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
+    match Errno(-execution.result) {
+        Errno::NOENT => pg.info().last_user_version,
+        _ => execution.info.user_version,
+    }
+}
+
+/// Changes the state of an object to that which a write will leave.
+fn apply_to_state(state: &mut ObjectState, execution: &mut Execution) {
+    for delta in &execution.attrs {
+        match delta {
+            AttrDelta::Clear => state.xattrs.clear(),
+            AttrDelta::Remove(name) => {
+                state.xattrs.remove(name);
+            }
+            AttrDelta::Set(name, value) => {
+                // Copied, because a slice would keep the whole message in memory.
+                let value = Bytes::copy_from_slice(value);
+                state.xattrs.insert(name.clone(), value);
+            }
+        }
+    }
+    state.exists = execution.exists;
+    state.is_guess = false;
+    let stays = execution.exists || execution.is_whiteout();
+    state.info = if stays { execution.info.clone() } else { ObjectInfo::default() };
+    match execution.snaps.take() {
+        Some(snaps) => state.snaps = Some(snaps),
+        None if !stays => state.snaps = None,
+        None => {}
+    }
+}
+
+/// Adds the changes of the group's index of clones to those of a write.
+fn index_clones(pg: PgId, clones: CloneChanges, changes: &mut Vec<Change>) -> Vec<AlsoWritten> {
+    let object = meta_object(pg);
+    let key = |(snap, clone): &(SnapId, HObject)| index_key(*snap, clone);
+    if !clones.indexed.is_empty() {
+        let pairs = clones.indexed.iter().map(|pair| (key(pair), Default::default())).collect();
+        changes.push(Change::OmapSet { object: object.clone(), pairs });
+    }
+    if !clones.unindexed.is_empty() {
+        let keys = clones.unindexed.iter().map(key).collect();
+        changes.push(Change::OmapRemove { object, keys });
+    }
+    clones.written
+}

@@ -1,0 +1,148 @@
+//! Authentication of peers that connect to this OSD, and of this OSD where it connects.
+//!
+//! To a monitor, the OSD authenticates by its key. To other OSDs, by a ticket that it seals itself: all
+//! OSDs hold the rotating secrets of their service, which they got from a monitor. So two OSDs can
+//! connect while no monitor is reachable. With the same secrets it opens the tickets of those that connect.
+
+use crate::Config;
+use auth::{
+    AcceptFailure, Acceptance, Accepted, Acceptor, ConnectFailure, Connector, Entropy, Identity,
+    METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE, Presentation, RotatingSecrets, Towards,
+};
+use engine::{AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Time};
+use std::collections::BTreeMap;
+use types::{EntityName, EntityType, Errno, OsdId};
+
+/// Proofs and secrets of one OSD.
+#[derive(Debug)]
+pub(crate) struct Authentication {
+    id: OsdId,
+    acceptor: Acceptor,
+    /// Tickets of sessions that peers are opening.
+    presentations: BTreeMap<ConnId, Presentation>,
+    /// Proofs of this OSD in sessions that it is opening.
+    connector: Connector,
+    secrets: RotatingSecrets,
+    needs_secrets: bool,
+    entropy: Entropy,
+}
+
+impl Authentication {
+    /// Without secrets: no cephx peer is accepted before the monitor has sent them.
+    pub fn new(config: &Config, seed: [u8; 32]) -> Self {
+        let method = if config.auth_none { METHOD_NONE } else { METHOD_CEPHX };
+        Authentication {
+            id: config.id,
+            acceptor: Acceptor::new(method, config.connection_modes.clone()),
+            presentations: BTreeMap::new(),
+            connector: connector(config),
+            secrets: RotatingSecrets::default(),
+            needs_secrets: !config.auth_none,
+            entropy: Entropy::from_seed(seed),
+        }
+    }
+
+    /// A session was opened, so its authentication is complete.
+    pub fn opened(&mut self, conn: ConnId) {
+        self.presentations.remove(&conn);
+        self.connector.forget(conn);
+    }
+
+    /// A session ended, maybe before it was authenticated.
+    pub fn closed(&mut self, conn: ConnId) {
+        self.presentations.remove(&conn);
+        self.connector.forget(conn);
+    }
+
+    /// True while peers cannot be authenticated.
+    pub fn lacks_secrets(&self) -> bool {
+        self.needs_secrets && self.secrets.is_empty()
+    }
+
+    pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
+        self.secrets = secrets;
+    }
+
+    /// Opens rotating secrets that the monitor sealed with this OSD's key. Without a key there are none.
+    pub fn open_secrets(&self, sealed: &[u8]) -> Result<Option<RotatingSecrets>, ConnectFailure> {
+        match self.connector.open_rotating(sealed) {
+            Err(ConnectFailure::NoKey) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Performs one step of authenticating to a monitor, or to another OSD. A failure is logged and refuses
+    /// the session.
+    pub fn prove(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        to_monitor: bool,
+        step: ConnectingStep,
+    ) -> ConnectingAnswer {
+        let to = if to_monitor { Towards::Monitor } else { Towards::Peer(Some(&self.secrets)) };
+        let answer = self.connector.step(now, conn, to, step, &mut self.entropy);
+        answer.unwrap_or_else(|reason| {
+            let whom = if to_monitor { "a monitor" } else { "another OSD" };
+            tracing::warn!(osd = %self.id, %reason, "cannot authenticate to {whom}");
+            ConnectingAnswer::Refuse
+        })
+    }
+
+    /// Performs one step of the authentication of a connecting peer.
+    pub fn judge(&mut self, now: Time, conn: ConnId, request: AuthRequest) -> AuthVerdict {
+        let outcome = match request {
+            AuthRequest::Start { method, preferred_modes, payload, .. } => {
+                self.begin(now, method, &preferred_modes, &payload)
+            }
+            AuthRequest::More { payload } => match self.presentations.remove(&conn) {
+                Some(presentation) => {
+                    presentation.answer(now, &payload, &self.secrets, &mut self.entropy)
+                }
+                None => return self.acceptor.refuse(Errno::INVAL),
+            },
+        };
+        match outcome {
+            Ok(Acceptance::Challenged { payload, presentation }) => {
+                self.presentations.insert(conn, presentation);
+                AuthVerdict::More { payload }
+            }
+            Ok(Acceptance::Accepted(peer)) => admitted(*peer),
+            Err(failure) => {
+                tracing::debug!(%failure, "a peer was refused");
+                self.acceptor.refuse(failure.errno())
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Time,
+        method: u32,
+        preferred_modes: &[u32],
+        payload: &[u8],
+    ) -> Result<Acceptance, AcceptFailure> {
+        let mode = self.acceptor.choose_mode(method, preferred_modes)?;
+        let (secrets, entropy) = (&self.secrets, &mut self.entropy);
+        self.acceptor.begin(now, EntityType::OSD, mode, payload, secrets, entropy)
+    }
+}
+
+fn connector(config: &Config) -> Connector {
+    let name = EntityName::osd(config.id.0);
+    match config.auth_none {
+        true => {
+            let identity = Identity::Asserted { name, keeps_global_id: false };
+            Connector::new(identity, vec![MODE_CRC])
+        }
+        false => {
+            let identity = Identity::Daemon { name, key: config.key.clone() };
+            Connector::new(identity, vec![MODE_CRC, MODE_SECURE])
+        }
+    }
+}
+
+fn admitted(peer: Accepted) -> AuthVerdict {
+    let caps = codec::encode_to_bytes(&peer.caps);
+    peer.verdict(caps)
+}

@@ -1,0 +1,8 @@
+//! A copy that is not the primary's: it answers the primary, follows its log, and stores its writes.
+
+mod follow;
+mod replica;
+mod stage;
+
+pub(crate) use follow::{send_log, tell_info};
+pub(crate) use stage::{Follower, FollowerStage};

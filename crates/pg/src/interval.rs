@@ -1,0 +1,456 @@
+//! The beginning and the end of roles: maps and their intervals, loading, refusals and failures of the store,
+//! a split or merge, removal.
+//!
+//! A store refuses a transaction for want of space, if it is too large, or if it changes a part of lost
+//! content.
+//! To avoid refusals, members tell the primary when their disks are nearly full, and the OSD takes no more
+//! writes that add to the group ([`Pg::has_room`]). If a store refuses a transaction nevertheless, the log in
+//! memory is ahead of the disk. The disk has a prefix of the history, because a store applies no transaction
+//! after a refused one before it is told to resume ([`RequestKind::Append`]). So the copy serves nothing,
+//! waits until its store has completed everything, and reloads itself from disk as after a restart. It
+//! takes part again in the next interval, which the primary asks for, and is then behind the others, as
+//! if it had been away. If no member stored a write, it never happened, and objects are as they were before;
+//! its client is told why.
+
+use crate::core::{Core, LocalCopy, Output};
+use crate::follower::{Follower, FollowerStage, tell_info};
+use crate::loading::{self, Loaded};
+use crate::message::{Body, Header};
+use crate::pg::Pg;
+use crate::primary::Primary;
+use crate::role::{Loading, Role};
+use crate::split_merge::{MergedVersions, SplitMerge};
+use crate::{MapChange, Members, PgInfo, PgLog, State, Tag};
+use store::{Change, Outcome, RequestKind, StoreError, Transaction};
+use types::{EVersion, Epoch, OsdId, PgId};
+
+impl Pg {
+    /// Handles a new map, with the group's members. Maps come one by one in the order of epochs, including
+    /// those of a time in which this OSD was down; `is_gap` is set if some are not available. After one map
+    /// or several, and before any other call, [`Pg::store_interval`] must follow if [`Pg::is_store_due`].
+    pub fn handle_map(&mut self, change: &MapChange, members: Members) {
+        let epoch = change.epoch;
+        if epoch < self.core.placement.epoch {
+            tracing::error!(pg = %self.core.own.id, %epoch, newest = %self.core.placement.epoch, "ignores an older map");
+            return;
+        }
+        let osds_before = self.core.placement.osds.replace(change.osds.clone());
+        let lives_before = osds_before.clone();
+        let was_up = std::mem::replace(&mut self.core.placement.is_up, change.is_up);
+        let epoch_before = std::mem::replace(&mut self.core.placement.epoch, epoch);
+        if epoch < self.core.placement.interval {
+            return; // the stored interval is ahead of the stored map
+        }
+        let is_first = self.core.placement.interval == Epoch(0);
+        let ends = is_first || change.is_gap || members != self.core.placement.members;
+        let is_forced = self.wants_interval() && epoch > self.core.placement.interval;
+        let is_reshaped = self.core.copy.created
+            && !is_first
+            && members.hash_bits != self.core.placement.members.hash_bits;
+        if ends {
+            let gap_from = change.is_gap.then_some(epoch_before.next());
+            self.core.leases.remember(self.core.placement.members.primary, epoch);
+            self.core.end_interval(epoch, gap_from, osds_before.as_deref());
+            self.core.placement.members = members;
+            self.core.copy.knows_past |= change.is_new;
+        }
+        if ends || is_forced {
+            self.core.placement.interval = epoch;
+        }
+        match &mut self.role {
+            Role::SplitMerge(stopped) if is_reshaped => return stopped.begin(),
+            _ if is_reshaped => return self.split_or_merge(),
+            Role::Follower(_) | Role::Primary(_) => {}
+            _ => return, // it is loaded first, or is a new part
+        }
+        if ends && self.core.copy.created && !self.core.line.is_store_due {
+            // Until it is stored, queries are not answered and the interval does not progress.
+            self.core.line.is_store_due = true;
+            self.core.line.commits_pending += 1;
+        }
+        match ends || is_forced || was_up != self.core.placement.is_up {
+            true => self.start_interval(!ends && was_up == self.core.placement.is_up),
+            false => {
+                self.forget_former_lives(lives_before.as_deref());
+                self.with_primary(|primary, core| primary.others_changed(core));
+            }
+        }
+    }
+
+    /// Whether an interval has begun that is not submitted to the store yet.
+    pub fn is_store_due(&self) -> bool {
+        self.core.line.is_store_due
+    }
+
+    /// Stores the present interval and those before it, once the OSD has passed all maps that it has. Most
+    /// intervals of a catch-up are over before the group could act in them, so they share one transaction.
+    pub fn store_interval(&mut self) {
+        if !std::mem::take(&mut self.core.line.is_store_due) {
+            return;
+        }
+        self.core.line.commits_pending -= 1;
+        if self.core.copy.created {
+            self.core.store_info_and_intervals(Tag::Progress);
+        }
+    }
+
+    /// Requests to an OSD that is no member are lost when it restarts, although the interval goes on.
+    fn forget_former_lives(&mut self, before: Option<&crate::Osds>) {
+        let (Some(before), Some(osds)) = (before, self.core.placement.osds.clone()) else { return };
+        let is_over = |osd: &OsdId| {
+            let (then, now) = (before.status(*osd), osds.status(*osd));
+            (then.is_up, then.up_from) != (now.is_up, now.up_from)
+        };
+        self.with_primary(|primary, core| {
+            let members = &core.placement.members;
+            let helpers = primary.known.peers.keys().filter(|osd| !members.is_member(**osd));
+            let gone: Vec<OsdId> = helpers.copied().filter(is_over).collect();
+            gone.into_iter().for_each(|osd| primary.forget_helper(osd));
+        });
+    }
+
+    /// Begins an interval: resets everything but log, missing set and data.
+    pub(crate) fn start_interval(&mut self, members_stay: bool) {
+        self.interrupt_writes(members_stay);
+        self.forget_peers();
+        self.core.room.stalled_in = None;
+        if self.is_primary() {
+            let primary = Primary::begin(&mut self.core);
+            self.role = Role::Primary(Box::new(primary));
+            return;
+        }
+        let (whoami, placement) = (self.core.own.whoami, &self.core.placement);
+        let stage = match placement.is_up && placement.members.is_member(whoami) {
+            true => FollowerStage::Replica,
+            false => FollowerStage::Stray,
+        };
+        // A new primary may not know of this copy.
+        let is_reported = placement.is_up && self.core.copy.created;
+        let primary = placement.members.primary.filter(|osd| *osd != whoami);
+        let asked_by = primary.filter(|_| is_reported);
+        self.role = Role::Follower(Follower { asked_by, stage });
+        if is_reported && self.core.line.commits_pending == 0 {
+            self.drained();
+        }
+    }
+
+    /// Drops all state of the interval besides the log, the missing set, and room.
+    pub(crate) fn forget_peers(&mut self) {
+        self.end_backfill();
+        self.core.transfers.clear();
+        if let Role::Primary(_) = self.role {
+            self.role = Role::default();
+        }
+    }
+
+    /// All transactions are completed: the stored state is certain.
+    pub(crate) fn drained(&mut self) {
+        match &mut self.role {
+            Role::Refused(_) => return self.read_again(),
+            Role::SplitMerge(stopped) => return stopped.stands_still(&mut self.core),
+            _ => {}
+        }
+        if let Some(primary) = self.role.take_query() {
+            tell_info(&mut self.core, primary);
+        }
+        self.with_primary(|primary, core| primary.choose_authority(core));
+    }
+
+    /// Handles the primary's query; it is answered when no transaction is pending.
+    pub(crate) fn handle_query(&mut self, from: OsdId, header: &Header) {
+        if header.epoch < self.core.placement.interval
+            || self.core.placement.members.primary != Some(from)
+        {
+            return;
+        }
+        if header.interval > self.core.placement.interval {
+            self.core.placement.interval = header.interval;
+            self.start_interval(false);
+        }
+        if let Role::Follower(follower) = &mut self.role {
+            follower.asked_by = Some(from);
+        }
+        if self.core.line.commits_pending == 0 {
+            self.drained();
+        }
+    }
+
+    /// The store refused a transaction.
+    pub(crate) fn refused(&mut self, tag: Tag, error: StoreError) {
+        if matches!(self.state(), State::Failed | State::Refused) {
+            return;
+        }
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
+        if let Some(ticket) = self.ticket_of(tag) {
+            self.core.outputs.push_back(Output::Refused { ticket, error });
+        }
+        self.cease();
+        let loading = match std::mem::take(&mut self.role) {
+            Role::SplitMerge(stopped) => Loading { asked_by: None, split_merge: Some(stopped) },
+            Role::Loading(loading) => loading,
+            _ => Loading::default(),
+        };
+        self.role = Role::Refused(loading);
+        if let Some(primary) = self.core.placement.members.primary
+            && primary != self.core.own.whoami
+        {
+            self.core.send(primary, &Body::Stalled);
+        }
+    }
+
+    fn ticket_of(&self, tag: Tag) -> Option<u64> {
+        let Tag::Write(version, interval) = tag else { return None };
+        let serving = self.serving().filter(|_| interval == self.core.placement.interval)?;
+        let write = serving.in_flight.iter().find(|write| write.version == version);
+        write.map(|write| write.ticket)
+    }
+
+    /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
+    /// so this copy takes no further ones: peering in the next interval lets it recover them.
+    pub(crate) fn refuse_gap(&mut self, what: &str) {
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
+        self.cease();
+        self.role = Role::follower(FollowerStage::Stalled);
+        if let Some(primary) = self.core.placement.members.primary {
+            self.core.send(primary, &Body::Stalled);
+        }
+    }
+
+    /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
+    pub(crate) fn handle_stalled(&mut self, from: OsdId) {
+        if !self.is_primary() || matches!(self.state(), State::Refused | State::Failed) {
+            return;
+        }
+        if self.core.placement.members.is_member(from) {
+            self.cease();
+            self.role = Role::Primary(Box::new(Primary::stalled()));
+        } else {
+            self.with_primary(|primary, _| primary.forget_helper(from));
+        }
+    }
+
+    fn cease(&mut self) {
+        self.core.room.stalled_in = Some(self.core.placement.interval);
+        let tickets = self.take_writes();
+        self.forget_peers();
+        self.core.outputs.push_back(Output::Interrupted { tickets, members_stay: true });
+        self.core.outputs.push_back(Output::WantsInterval);
+    }
+
+    /// The store failed: the outcome of every pending transaction is unknown here.
+    pub(crate) fn fail(&mut self, error: &StoreError) {
+        if self.state() != State::Failed {
+            tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
+            self.interrupt_writes(false);
+            self.end_backfill();
+            let was_reshaping = self.is_reshaping();
+            self.role = Role::Failed { asked_by: self.role.take_query() };
+            if was_reshaping {
+                self.core.outputs.push_back(Output::ReshapeFailed);
+            }
+        }
+    }
+
+    /// Takes all writes in flight from the primary. Their outcome is unknown.
+    pub(crate) fn take_writes(&mut self) -> Vec<u64> {
+        let Role::Primary(primary) = &mut self.role else { return Vec::new() };
+        let Some(serving) = primary.stage.serving_mut() else { return Vec::new() };
+        serving.in_flight.drain(..).map(|write| write.ticket).collect()
+    }
+
+    /// Ends all writes in flight, with an unknown outcome.
+    pub(crate) fn interrupt_writes(&mut self, members_stay: bool) {
+        let tickets = self.take_writes();
+        self.core.outputs.push_back(Output::Interrupted { tickets, members_stay });
+    }
+
+    /// Gives up the reservations of the interval, as primary or as target.
+    pub(crate) fn end_backfill(&mut self) {
+        let was_reserved = match &mut self.role {
+            Role::Follower(follower) => follower.drop_reservation(),
+            _ => false,
+        };
+        if self.view().agreed.backfill.is_begun() || was_reserved {
+            self.core.outputs.push_back(Output::Release);
+        }
+    }
+
+    /// Drops the state in memory, and loads the copy from disk.
+    pub(crate) fn read_again(&mut self) {
+        self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
+        if let Role::Refused(loading) = std::mem::take(&mut self.role) {
+            self.role = Role::Loading(loading);
+        }
+        self.core.copy.info = PgInfo::default();
+        self.core.copy.log = PgLog::default();
+        self.core.copy.missing.clear();
+        loading::load_page(&mut self.core, None);
+    }
+
+    /// Takes a page of the stored state.
+    pub(crate) fn loaded(&mut self, outcome: Result<Outcome, StoreError>) {
+        let Role::Loading(_) = self.role else { return }; // removed meanwhile
+        match loading::take_page(&mut self.core, outcome) {
+            Loaded::InPart => {}
+            Loaded::Damaged => self.role = Role::Failed { asked_by: None },
+            Loaded::Failed(error) => self.fail(&error),
+            Loaded::Whole if self.is_reshaping() => self.stand_still(),
+            Loaded::Whole => {
+                if let Role::Loading(loading) = std::mem::take(&mut self.role)
+                    && self.core.placement.epoch.0 > 0
+                {
+                    self.join_interval(loading.asked_by);
+                }
+            }
+        }
+    }
+
+    /// The stored state is known (again): takes part in the present interval. `asked_by` is a query that
+    /// came before.
+    pub(crate) fn join_interval(&mut self, asked_by: Option<(OsdId, Header)>) {
+        let is_member = self.core.placement.members.is_member(self.core.own.whoami);
+        match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
+            true if self.is_primary() => self.role = Role::Primary(Box::new(Primary::stalled())),
+            true => self.role = Role::follower(FollowerStage::Stalled),
+            false => self.start_interval(false),
+        }
+        if let Some((from, header)) = asked_by {
+            self.handle_query(from, &header);
+        }
+    }
+
+    /// The map splits or merges the group: stops the copy, if necessary once it is loaded.
+    pub(crate) fn split_or_merge(&mut self) {
+        match &mut self.role {
+            Role::Failed { .. } => {}
+            Role::Loading(loading) | Role::Refused(loading) => {
+                loading.split_merge.get_or_insert_default().begin();
+            }
+            _ => self.stand_still(),
+        }
+    }
+
+    /// Stops the copy until it is split or merged.
+    pub(crate) fn stand_still(&mut self) {
+        self.interrupt_writes(false);
+        self.forget_peers();
+        self.core.room.stalled_in = None;
+        let mut stopped = match std::mem::take(&mut self.role) {
+            Role::Loading(Loading { asked_by, split_merge }) => {
+                let mut stopped = split_merge.unwrap_or_default();
+                stopped.asked_by = asked_by.or(stopped.asked_by);
+                stopped
+            }
+            Role::SplitMerge(stopped) => stopped,
+            _ => Box::default(),
+        };
+        stopped.begin();
+        if self.core.line.commits_pending == 0 {
+            stopped.stands_still(&mut self.core);
+        }
+        self.role = Role::SplitMerge(stopped);
+    }
+
+    /// The map has merged this group into another one: stops it for good.
+    pub fn begin_merging(&mut self) {
+        // It has no members any more.
+        self.core.placement.members =
+            Members { hash_bits: self.core.placement.members.hash_bits, ..Members::default() };
+        self.split_or_merge();
+    }
+
+    /// Takes part in the present interval again. Call at [`Output::Reshaped`], on the copy and its parts.
+    pub fn take_shape(&mut self) {
+        let stopped = match std::mem::take(&mut self.role) {
+            Role::SplitMerge(stopped) => *stopped,
+            _ => SplitMerge::default(),
+        };
+        let asked_by = stopped.asked_by;
+        let (own, held) = stopped.end();
+        if let Some(own) = own {
+            (self.core.copy.info, self.core.copy.log, self.core.copy.missing) =
+                (own.info, own.log, own.missing);
+        }
+        self.core.copy.created = true;
+        self.core.copy.committed = self.core.copy.info.log_tail;
+        self.join_interval(asked_by);
+        for (from, header, body) in held {
+            self.handle_message(from, &header, body);
+        }
+    }
+
+    /// Removes this copy and its data from the store; [`crate::Output::Removed`] follows. A copy that is
+    /// stopped for a split or merge is removed as it is, and the split or merge is forgotten.
+    pub fn remove(&mut self) {
+        if self.state() == State::Refused {
+            self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
+        }
+        self.forget_peers();
+        self.role = Role::default();
+        let mut transaction = Transaction::new();
+        transaction.push(self.core.own.collection, Change::RemoveCollection);
+        self.core.copy.created = false;
+        if std::mem::take(&mut self.core.line.is_store_due) {
+            self.core.line.commits_pending -= 1;
+        }
+        self.core.copy.knows_past = false;
+        self.core.copy.scrub_order = None;
+        self.core.copy.info = PgInfo::default();
+        self.core.copy.log = PgLog::default();
+        self.core.copy.missing.clear();
+        self.core.copy.past.clear();
+        self.core.copy.committed = EVersion::ZERO;
+        self.core.commit(Tag::Removed, transaction);
+    }
+
+    /// A part of this copy that becomes a group of its own. The caller passes it the map that this copy was
+    /// passed just now.
+    pub fn new_part(&self, id: PgId) -> Pg {
+        let whole = &self.core.copy;
+        let mut part = Pg::new(id, self.core.own.whoami).with_sizes(self.core.own.sizes);
+        part.core.copy = LocalCopy {
+            created: whole.created,
+            past: whole.past.clone(),
+            knows_past: whole.knows_past,
+            scrub_order: whole.scrub_order,
+            ..LocalCopy::default()
+        };
+        part.core.leases.readers = self.core.leases.readers.clone();
+        part.role = match self.role {
+            _ if !whole.created => Role::default(),
+            Role::Failed { .. } => Role::Failed { asked_by: None },
+            _ => Role::SplitMerge(Box::default()),
+        };
+        part
+    }
+
+    /// Has the store split this copy into itself and these new parts. Call at [`Output::Quiet`].
+    pub fn divide(&mut self, parts: &mut [&mut Pg]) {
+        let mut parts: Vec<&mut Core> = parts.iter_mut().map(|part| &mut part.core).collect();
+        self.with_stopped(|stopped, core| stopped.divide(core, &mut parts));
+    }
+
+    /// Has the store merge these copies into this one. The merged copy is complete only if there is one
+    /// source and both have just these `versions`. Call when all of them have given [`Output::Quiet`].
+    pub fn merge_from(&mut self, sources: &[&mut Pg], versions: Option<MergedVersions>) {
+        let sources: Vec<&Core> = sources.iter().map(|source| &source.core).collect();
+        self.with_stopped(|stopped, core| stopped.merge_from(core, &sources, versions));
+    }
+
+    /// Tries a refused split or merge again; [`Output::Quiet`] follows.
+    pub fn retry_reshaping(&mut self) {
+        self.with_stopped(|stopped, core| stopped.retry(core));
+    }
+
+    /// The copy that this is to be a part of has failed.
+    pub fn lose_shape(&mut self) {
+        self.role = Role::Failed { asked_by: None };
+    }
+
+    /// Passes a copy that is stopped for a split or merge what has happened. All others ignore it.
+    pub(crate) fn with_stopped(&mut self, handle: impl FnOnce(&mut SplitMerge, &mut Core)) {
+        if let Role::SplitMerge(stopped) = &mut self.role {
+            handle(stopped, &mut self.core);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Invariants of a copy between any two calls. The simulator checks them after each event, so each check is
+//! cheap.
+
+use crate::core::Core;
+use crate::follower::Follower;
+use crate::peers::Known;
+use crate::primary::{Primary, Stage};
+use crate::serving::Serving;
+
+/// Panics if the stored state contradicts itself. While the copy is loaded, its info is there before its
+/// missing set.
+pub(crate) fn check_core(core: &Core, is_loading: bool) {
+    let copy = &core.copy;
+    assert_eq!(copy.log.tail(), copy.info.log_tail, "the info knows the log's tail");
+    if !is_loading && copy.missing.is_empty() && copy.info.is_complete() {
+        assert_eq!(copy.info.last_complete, copy.info.last_update, "nothing is missing");
+    }
+}
+
+/// Panics if a primary's stage contradicts what it carries.
+pub(crate) fn check_primary(core: &Core, primary: &Primary) {
+    let (members, whoami) = (&core.placement.members, core.own.whoami);
+    assert_eq!(members.primary, Some(whoami), "only the primary has this role");
+    if let Some(agreed) = primary.stage.agreed() {
+        assert!(agreed.participants.starts_with(&members.acting), "all acting members take part");
+        assert!(agreed.participants.contains(&whoami), "the primary takes part");
+    }
+    match &primary.stage {
+        Stage::GetMissing { agreed, waiting } => {
+            let mut waiting = waiting.iter();
+            assert!(waiting.all(|osd| agreed.participants.contains(osd)), "participants are asked");
+        }
+        Stage::Down => assert!(!primary.known.blocked_by.is_empty(), "some OSD is down"),
+        Stage::WaitActingChange => assert!(primary.known.wanted.is_some(), "members are wanted"),
+        Stage::Active(serving) => {
+            assert!(members.is_enough(), "the members are enough to serve");
+            assert!(core.copy.info.is_complete(), "a primary that serves is complete");
+            assert_eq!(core.copy.log.head(), core.copy.info.last_update, "the log ends with it");
+            assert!(core.copy.committed <= core.copy.log.head(), "what is committed was written");
+            check_serving(core, &primary.known, serving);
+        }
+        Stage::Inactive(serving) => {
+            assert!(!members.is_enough(), "the members are too few to serve");
+            assert!(serving.in_flight.is_empty(), "a group that does not serve takes no writes");
+            check_serving(core, &primary.known, serving);
+        }
+        _ => {}
+    }
+}
+
+fn check_serving(core: &Core, known: &Known, serving: &Serving) {
+    let versions = || serving.in_flight.iter().map(|write| write.version);
+    assert!(versions().is_sorted_by(|before, after| before < after), "writes are in order");
+    assert!(versions().all(|version| version <= core.copy.log.head()), "writes are in the log");
+    let front = serving.in_flight.front();
+    assert!(front.is_none_or(|write| !write.waiting.is_empty()), "the oldest write is awaited");
+    assert_eq!(
+        serving.recovery.members_missing,
+        serving.agreed.members_missing(known),
+        "the missing items of the members are counted"
+    );
+}
+
+/// Panics if an active copy has no primary.
+pub(crate) fn check_follower(core: &Core, follower: &Follower) {
+    let primary = core.placement.members.primary;
+    let is_led = primary.is_some_and(|primary| primary != core.own.whoami);
+    assert!(!follower.is_active() || is_led, "an active copy follows another OSD");
+}

@@ -1,0 +1,153 @@
+//! WaitUpThru, Activating, WaitReadable: from the agreed history to service.
+
+use super::readers::must_wait;
+use super::stage::{Primary, Stage};
+use crate::core::{Core, Output, Tag};
+use crate::members::MemberSet;
+use crate::message::{Activation, Body};
+use crate::peers::Peer;
+use crate::serving::{Agreed, Service, Serving, UnfoundCount};
+use crate::{Dups, PgInfo};
+use types::{Epoch, HObject, OsdId};
+
+/// Whether the group may be activated: the map has our `up_thru` in this interval. Without it, a later
+/// primary would assume that the interval accepted no writes. Too few members accept no writes, and need
+/// not wait.
+fn may_activate(core: &Core) -> bool {
+    let up_thru =
+        core.placement.osds.as_ref().map_or(Epoch(0), |osds| osds.status(core.own.whoami).up_thru);
+    !core.placement.members.is_enough() || up_thru >= core.placement.interval
+}
+
+impl Primary {
+    /// Activates the group, as soon as the map allows that.
+    pub(super) fn wait_up_thru(&mut self, core: &mut Core, agreed: Agreed) {
+        if may_activate(core) {
+            return self.activate(core, agreed);
+        }
+        self.stage = Stage::WaitUpThru(agreed);
+        core.outputs.push_back(Output::WantsMap);
+    }
+
+    /// The map may have our `up_thru`.
+    pub(super) fn up_thru_changed(&mut self, core: &mut Core) {
+        if let Stage::WaitUpThru(agreed) = &mut self.stage
+            && may_activate(core)
+        {
+            let agreed = std::mem::take(agreed);
+            self.activate(core, agreed);
+        }
+    }
+
+    fn activate(&mut self, core: &mut Core, mut agreed: Agreed) {
+        let history = &mut core.copy.info.history;
+        history.same_interval_since = core.placement.interval;
+        if history.epoch_created == Epoch(0) {
+            history.epoch_created = core.placement.interval;
+        }
+        if core.placement.members.is_enough() {
+            core.copy.info.last_epoch_started = core.placement.interval;
+        }
+        core.copy.knows_past = true;
+        let waiting = MemberSet::all(&agreed.participants);
+        for member in agreed.participants.without(core.own.whoami) {
+            self.known.peer_mut(member).activate(core, member);
+        }
+        // Targets that can follow our own log need no backfill. It may reach further back than the
+        // authoritative one.
+        let targets = agreed.backfill_targets(&self.known).filter(|(_, through)| !through.max);
+        let targets: Vec<OsdId> = targets.map(|(osd, _)| osd).collect();
+        agreed.backfill.set_targets(&targets);
+        self.stage = Stage::Activating { agreed, waiting };
+        core.update_last_complete();
+        core.store_info_and_intervals(Tag::Activated(core.placement.interval));
+    }
+
+    /// A member has stored its activation. With the last one the group becomes active, or waits for leases.
+    pub fn handle_activated(&mut self, core: &mut Core, from: OsdId) {
+        let Stage::Activating { agreed, waiting } = &mut self.stage else { return };
+        let Some(member) = agreed.participants.index_of(from) else { return };
+        if !waiting.contains(member) {
+            return;
+        }
+        waiting.remove(member);
+        if !waiting.is_empty() {
+            return;
+        }
+        let agreed = std::mem::take(agreed);
+        match core.placement.members.is_enough() && must_wait(core, &self.known) {
+            true => self.stage = Stage::WaitReadable(agreed),
+            false => self.become_active(core, agreed),
+        }
+    }
+
+    /// An acting member's disk has room, or not.
+    pub fn handle_room(&mut self, core: &Core, from: OsdId, has_room: bool) {
+        // Backfill targets do not count, see [`crate::Pg::has_room`].
+        if !core.placement.members.acting.contains(&from) {
+            return;
+        }
+        let Some(agreed) = self.stage.agreed_mut() else { return };
+        let Some(member) = agreed.participants.index_of(from) else { return };
+        match has_room {
+            true => agreed.short.remove(member),
+            false => agreed.short.insert(member),
+        }
+    }
+
+    /// No lease of an earlier interval holds any more.
+    pub(super) fn become_readable(&mut self, core: &mut Core) {
+        if let Stage::WaitReadable(agreed) = &mut self.stage {
+            let agreed = std::mem::take(agreed);
+            self.become_active(core, agreed);
+        }
+    }
+
+    /// Begins recovery and, with enough members, service.
+    fn become_active(&mut self, core: &mut Core, agreed: Agreed) {
+        core.copy.committed = core.copy.info.last_update;
+        self.known.unfound = UnfoundCount::default();
+        let mut serving = Serving::begin(agreed, &self.known);
+        let mut service = Service { core, known: &mut self.known, serving: &mut serving };
+        service.ask_helpers();
+        match service.is_active() {
+            true => {
+                service.serve();
+                self.stage = Stage::Active(serving);
+            }
+            false => {
+                service.go_on_recovering();
+                self.stage = Stage::Inactive(serving);
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Tells it to follow our log: from its own head, from our tail if it has diverged, or as a reset copy if
+    /// the log does not overlap its own.
+    fn activate(&mut self, core: &mut Core, member: OsdId) {
+        let info = self.info.clone().unwrap_or_default();
+        let is_empty = !info.is_complete() && info.last_backfill == HObject::default();
+        let is_reset = !self.is_missing_known || is_empty;
+        let follows = !is_reset && core.copy.log.contains(info.last_update);
+        let tail = if follows { info.last_update } else { core.copy.log.tail() };
+        let entries = core.copy.log.above(tail).cloned().collect();
+        let dups = if is_reset { core.copy.log.dups().clone() } else { Dups::default() };
+        let activation = Activation {
+            is_reset,
+            info: core.copy.info.clone(),
+            intervals: core.copy.past.clone(),
+            tail,
+            entries,
+            dups,
+        };
+        core.send(member, &Body::Activate(Box::new(activation)));
+        let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };
+        self.info = Some(PgInfo { last_backfill, ..core.copy.info.clone() });
+        (self.is_missing_known, self.is_incomparable) = (true, false);
+        if is_reset {
+            self.missing.clear();
+        }
+    }
+}

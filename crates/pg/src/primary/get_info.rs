@@ -1,0 +1,220 @@
+//! GetInfo, Down, Incomplete, WaitActingChange: collecting infos, and choosing the authoritative log and
+//! the acting set.
+//!
+//! The primary queries the *prior set*: its members, and all participants of intervals since the group was
+//! last clean. If it has no copy, and so no history, it queries all OSDs that are up, until one of them
+//! knows more.
+
+use super::readers::must_wait;
+use super::stage::{Primary, Stage};
+use crate::core::Core;
+use crate::intervals::may_have_unknown;
+use crate::members::{Participants, TooManyMembers};
+use crate::message::{Body, Notice};
+use crate::peers::Known;
+use crate::serving::{Agreed, Service};
+use std::collections::BTreeSet;
+use types::OsdId;
+
+/// The prior set: all OSDs that may have a copy that matters, up or down.
+fn prior_set(core: &Core) -> BTreeSet<OsdId> {
+    let mut prior: BTreeSet<OsdId> = core.placement.members.all().collect();
+    match (core.copy.knows_past, &core.placement.osds) {
+        (false, Some(osds)) => prior.extend(osds.iter().map(|(osd, _)| osd)),
+        _ => prior.extend(core.copy.past.participants()),
+    }
+    prior.remove(&core.own.whoami);
+    prior
+}
+
+/// The OSDs that are down, and without which peering cannot proceed.
+fn find_blocking(core: &Core) -> BTreeSet<OsdId> {
+    let Some(osds) = &core.placement.osds else { return BTreeSet::new() };
+    match core.copy.knows_past {
+        true => {
+            let started = core.copy.info.history.last_epoch_started;
+            core.copy.past.blocked_by(osds, core.placement.members.min_size, started)
+        }
+        false => may_have_unknown(osds, &core.placement.members).into_iter().collect(),
+    }
+}
+
+/// Takes over the history and past intervals of another copy.
+fn learn(core: &mut Core, notice: &Notice) {
+    core.copy.info.history.merge(&notice.info.history);
+    if !core.copy.knows_past {
+        core.copy.knows_past = true;
+        core.copy.past = notice.intervals.clone();
+    }
+    core.copy.past.trim(core.copy.info.history.last_epoch_clean);
+    core.leases.learn(core.own.whoami, &notice.promises);
+    let orders = [core.copy.scrub_order, notice.scrub_order];
+    core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
+}
+
+impl Primary {
+    /// Begins peering in a new interval.
+    pub fn begin(core: &mut Core) -> Self {
+        let mut primary = Primary { known: Known::default(), stage: Stage::get_info() };
+        primary.ask_everyone(core);
+        primary
+    }
+
+    /// A primary whose interval is aborted.
+    pub fn stalled() -> Self {
+        Primary { known: Known::default(), stage: Stage::Stalled }
+    }
+
+    /// The work of an activated group; `None` in all other stages.
+    pub fn service<'a>(&'a mut self, core: &'a mut Core) -> Option<Service<'a>> {
+        let serving = self.stage.serving_mut()?;
+        Some(Service { core, known: &mut self.known, serving })
+    }
+
+    /// Drops all state of an OSD that is no member: it will not answer.
+    pub fn forget_helper(&mut self, osd: OsdId) {
+        self.known.peers.remove(&osd);
+        self.known.asked.remove(&osd);
+        if let Some(serving) = self.stage.serving_mut() {
+            serving.recovery.forget_source(osd);
+        }
+    }
+
+    /// Begins peering: queries the prior set.
+    fn ask_everyone(&mut self, core: &mut Core) {
+        self.stage = Stage::get_info();
+        self.known.peers.clear();
+        self.known.asked.clear();
+        self.known.wanted = None;
+        self.ask_prior_set(core);
+        self.choose_authority(core);
+    }
+
+    /// Queries OSDs of the prior set that were not queried yet, and waits no longer for those outside of it.
+    fn ask_prior_set(&mut self, core: &mut Core) {
+        let Stage::GetInfo { waiting } = &mut self.stage else { return };
+        let mut prior = prior_set(core);
+        prior.retain(|osd| core.placement.is_osd_up(*osd));
+        waiting.retain(|osd| prior.contains(osd));
+        for osd in prior {
+            if self.known.asked.insert(osd) {
+                core.send(osd, &Body::Query);
+                waiting.insert(osd);
+            }
+        }
+    }
+
+    /// OSDs changed their state, but the members stay the same.
+    pub fn others_changed(&mut self, core: &mut Core) {
+        match &self.stage {
+            Stage::GetInfo { .. }
+            | Stage::GetLog { .. }
+            | Stage::GetMissing { .. }
+            | Stage::WaitActingChange
+            | Stage::Down
+            | Stage::Incomplete => {
+                if self.prior_set_changed(core) {
+                    self.ask_everyone(core);
+                }
+            }
+            Stage::WaitUpThru(_) => self.up_thru_changed(core),
+            Stage::WaitReadable(_) => self.time_passed(core),
+            Stage::Active(_) | Stage::Inactive(_) => {
+                if let Some(mut service) = self.service(core) {
+                    service.look_for_unfound();
+                }
+            }
+            Stage::Activating { .. } | Stage::Stalled => {}
+        }
+    }
+
+    /// Whether a queried OSD went down, another one came up, or one was marked lost.
+    fn prior_set_changed(&self, core: &Core) -> bool {
+        let (prior, known) = (prior_set(core), &self.known);
+        let is_up = |osd: &OsdId| core.placement.is_osd_up(*osd);
+        let came = prior.iter().any(|osd| is_up(osd) && !known.asked.contains(osd));
+        let left = known.asked.iter().any(|osd| !is_up(osd));
+        came || left || !known.blocked_by.is_empty() && find_blocking(core) != known.blocked_by
+    }
+
+    /// Takes the answer to a query, or an unasked info.
+    pub fn handle_info(&mut self, core: &mut Core, from: OsdId, notice: Option<Box<Notice>>) {
+        let is_known = self.known.peers.get(&from).is_some_and(|peer| peer.info.is_some());
+        // The answer of an OSD that is down by now is dropped: it is queried again when it is up.
+        if is_known || !core.placement.is_osd_up(from) {
+            return;
+        }
+        if let Some(notice) = &notice {
+            learn(core, notice);
+        }
+        let peer = self.known.peer_mut(from);
+        peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);
+        peer.info = notice.map(|notice| notice.info);
+        self.known.asked.insert(from);
+        match &mut self.stage {
+            Stage::GetInfo { waiting } => {
+                waiting.remove(&from);
+                self.ask_prior_set(core);
+                self.choose_authority(core);
+            }
+            Stage::Down | Stage::Incomplete | Stage::WaitActingChange => {
+                self.stage = Stage::get_info();
+                self.ask_prior_set(core);
+                self.choose_authority(core);
+            }
+            Stage::WaitReadable(_) => self.time_passed(core),
+            Stage::Active(_) | Stage::Inactive(_) => {
+                if let Some(mut service) = self.service(core) {
+                    service.found_stray(from);
+                    service.tell_lost();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// When all have answered: chooses the authoritative log and the acting set.
+    pub fn choose_authority(&mut self, core: &mut Core) {
+        let Stage::GetInfo { waiting } = &self.stage else { return };
+        if !waiting.is_empty() || core.line.commits_pending > 0 {
+            return;
+        }
+        self.known.blocked_by = find_blocking(core);
+        if !self.known.blocked_by.is_empty() {
+            tracing::warn!(pg = %core.own.id, who = ?self.known.blocked_by, "waits for OSDs that are down");
+            self.stage = Stage::Down;
+            return;
+        }
+        if let Err(error) = core.placement.members.check() {
+            return self.refuse_members(core, error);
+        }
+        let Some((best, choice)) = self.known.choose(core) else {
+            tracing::warn!(pg = %core.own.id, "no copy within reach is filled in and new enough");
+            self.stage = Stage::Incomplete;
+            return;
+        };
+        if self.known.wants_other_members(core, &choice) {
+            self.stage = Stage::WaitActingChange;
+            return;
+        }
+        let targets = choice.backfill.iter().filter(|osd| **osd != core.own.whoami);
+        let participants = core.placement.members.acting.iter().chain(targets).copied();
+        match Participants::new(participants) {
+            Ok(participants) => self.follow(core, best, Agreed::on(participants, &choice.backfill)),
+            Err(error) => self.refuse_members(core, error),
+        }
+    }
+
+    /// The map gives the group more members than it can have: it waits for another map.
+    fn refuse_members(&mut self, core: &Core, error: TooManyMembers) {
+        tracing::error!(pg = %core.own.id, %error, "the group cannot be served");
+        self.stage = Stage::Incomplete;
+    }
+
+    /// The time may have come at which the last lease of an earlier interval ends.
+    pub fn time_passed(&mut self, core: &mut Core) {
+        if matches!(self.stage, Stage::WaitReadable(_)) && !must_wait(core, &self.known) {
+            self.become_readable(core);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! GetLog and GetMissing: the primary follows the authoritative log, and learns what its members miss.
+
+use super::stage::{Primary, Stage};
+use crate::core::{Core, Tag};
+use crate::members::Participants;
+use crate::merge;
+use crate::message::{Body, LogPart};
+use crate::peers::{Known, Peer};
+use crate::serving::Agreed;
+use crate::{Missing, PgLog};
+use std::collections::BTreeSet;
+use types::{EVersion, HObject, OsdId};
+
+/// The log in a message; `None` if its entries contradict its tail or head.
+pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion) -> Option<PgLog> {
+    let above_tail = entries.first().is_none_or(|first| first.version > tail);
+    let sorted = entries.windows(2).all(|pair| pair[0].version < pair[1].version);
+    let last = entries.last().map_or(tail, |last| last.version);
+    (above_tail && sorted && last == head).then(|| PgLog::new(tail, entries.iter().cloned()))
+}
+
+impl Primary {
+    /// Adopts the log of this OSD, which may be this one.
+    pub(super) fn follow(&mut self, core: &mut Core, authority: OsdId, agreed: Agreed) {
+        if authority == core.own.whoami {
+            return self.ask_what_is_missing(core, agreed);
+        }
+        self.stage = Stage::GetLog { agreed, authority };
+        core.send(authority, &Body::LogRequest);
+    }
+
+    /// Takes a log: the authoritative one, a participant's, or a stray's.
+    pub fn handle_log(&mut self, core: &mut Core, from: OsdId, part: &LogPart) {
+        let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
+            tracing::error!(pg = %core.own.id, %from, "its log contradicts its info");
+            return;
+        };
+        match &mut self.stage {
+            Stage::GetLog { agreed, authority } if *authority == from => {
+                let agreed = std::mem::take(agreed);
+                self.adopt(core, from, part, &theirs, agreed);
+            }
+            Stage::GetMissing { agreed, waiting } if waiting.contains(&from) => {
+                waiting.remove(&from);
+                self.known.compare_log(core, &agreed.participants, from, part, &theirs);
+                let must_follow = core.placement.members.acting.contains(&from);
+                if must_follow && !self.known.peer_mut(from).is_missing_known {
+                    self.cannot_follow(core, from);
+                } else if waiting.is_empty() {
+                    let agreed = std::mem::take(agreed);
+                    self.wait_up_thru(core, agreed);
+                }
+            }
+            Stage::Active(serving) | Stage::Inactive(serving) => {
+                self.known.compare_log(core, &serving.agreed.participants, from, part, &theirs);
+                serving.recovery.retry();
+                if let Some(mut service) = self.service(core) {
+                    service.tell_lost();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Merges the authoritative log into our copy.
+    fn adopt(
+        &mut self,
+        core: &mut Core,
+        from: OsdId,
+        part: &LogPart,
+        theirs: &PgLog,
+        agreed: Agreed,
+    ) {
+        let (missing, last_backfill) = (&core.copy.missing, &core.copy.info.last_backfill);
+        let Some(merged) = merge::merge(&core.copy.log, missing, last_backfill, theirs) else {
+            tracing::error!(pg = %core.own.id, %from, "the log to follow does not overlap with ours");
+            self.stage = Stage::Incomplete;
+            return;
+        };
+        let history = core.copy.info.history;
+        let last_epoch_started = core.copy.info.last_epoch_started;
+        let last_backfill = core.copy.info.last_backfill.clone();
+        let info =
+            crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
+        core.take_merged(merged, info, Tag::Progress);
+        let peer = self.known.peer_mut(from);
+        peer.missing = part.missing.clone();
+        peer.is_missing_known = true;
+        self.ask_what_is_missing(core, agreed);
+    }
+
+    /// Determines what each participant will miss when it follows our log. A participant whose head our log
+    /// contains, and which misses nothing, need not be asked for its log.
+    fn ask_what_is_missing(&mut self, core: &mut Core, agreed: Agreed) {
+        let mut waiting = BTreeSet::new();
+        for member in agreed.participants.without(core.own.whoami) {
+            let peer = self.known.peer_mut(member);
+            if !peer.is_missing_known && !peer.is_sure_to_follow(&core.copy.log) {
+                waiting.insert(member);
+                core.send(member, &Body::LogRequest);
+            }
+        }
+        // Strays may have objects that we miss.
+        let (log, participants) = (&core.copy.log, &agreed.participants);
+        for (osd, peer) in &mut self.known.peers {
+            let known = peer.info.as_ref().is_some_and(|info| log.contains(info.last_update));
+            if !participants.contains(osd) && known && peer.missing_count == 0 {
+                peer.is_missing_known = true;
+            }
+        }
+        match waiting.is_empty() {
+            true => self.wait_up_thru(core, agreed),
+            false => self.stage = Stage::GetMissing { agreed, waiting },
+        }
+    }
+
+    /// A member that was expected to follow the log needs backfill.
+    fn cannot_follow(&mut self, core: &mut Core, member: OsdId) {
+        tracing::warn!(pg = %core.own.id, %member, "its log does not overlap with ours");
+        let info = self.known.peer_mut(member).info.get_or_insert_default();
+        info.last_backfill = HObject::default();
+        self.stage = Stage::get_info();
+        self.choose_authority(core);
+    }
+}
+
+impl Peer {
+    /// Determines what it will miss if our log contains its head and it misses nothing now; whether that is
+    /// so.
+    fn is_sure_to_follow(&mut self, log: &PgLog) -> bool {
+        let info = self.info.get_or_insert_default();
+        if !log.contains(info.last_update) || self.missing_count > 0 {
+            return false;
+        }
+        let theirs = PgLog::new(info.last_update, []);
+        let merged = merge::merge(&theirs, &Missing::default(), &info.last_backfill, log);
+        self.missing = merged.map(|merged| merged.missing).unwrap_or_default();
+        self.is_missing_known = true;
+        true
+    }
+}
+
+impl Known {
+    /// Compares another copy's log with ours: what it will miss, or, of a stray, what it misses.
+    fn compare_log(
+        &mut self,
+        core: &Core,
+        participants: &Participants,
+        from: OsdId,
+        part: &LogPart,
+        theirs: &PgLog,
+    ) {
+        let last_backfill = part.info.last_backfill.clone();
+        let merged = merge::merge(theirs, &part.missing, &last_backfill, &core.copy.log);
+        let is_participant = participants.contains(&from);
+        let peer = self.peer_mut(from);
+        peer.info = Some(part.info.clone());
+        let parted = |merged: &merge::Merged| !is_participant && merged.divergent > 0;
+        peer.is_incomparable = merged.as_ref().is_none_or(parted);
+        if peer.is_incomparable && !is_participant {
+            peer.missing = part.missing.clone();
+        }
+        match merged {
+            // A stray does not follow our log.
+            Some(merged) if !is_participant => {
+                peer.is_missing_known = merged.divergent == 0;
+                peer.missing = part.missing.clone();
+            }
+            Some(merged) => {
+                peer.is_missing_known = true;
+                peer.missing = merged.missing;
+            }
+            None => {
+                tracing::debug!(pg = %core.own.id, %from, "its log does not overlap with ours")
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Queries about the copies: which miss an object, and which have it.
+
+use super::backfill::{BackfillState, Stage};
+use super::service::View;
+use crate::peers::Peer;
+use types::{EVersion, HObject, OsdId};
+
+impl<'a> View<'a> {
+    /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
+    pub fn is_whole(self) -> bool {
+        self.core.copy.missing.is_empty()
+            && self.recovery.members_missing == 0
+            && self.recovery.unreadable.is_empty()
+            && self.recovery.active.is_empty()
+    }
+
+    /// Number of missing objects, counted once for each copy that misses them.
+    pub fn objects_missing(self) -> usize {
+        self.core.copy.missing.len() + self.recovery.members_missing
+    }
+
+    /// Whether a request for the object must wait until it is recovered. Deletions need only the
+    /// primary's metadata.
+    pub fn is_blocked(self, object: &HObject, writes: bool, deletes: bool) -> bool {
+        if self.core.copy.missing.contains(object) {
+            return true;
+        }
+        // Another copy may turn up.
+        if !deletes && self.is_unreadable(object) && !self.is_lost(object) {
+            return true;
+        }
+        if !writes || deletes {
+            return false;
+        }
+        self.recovery.is_active(object)
+            || self.recovery.members_missing > 0 && self.is_missing_on_members(object)
+    }
+
+    /// Whether a participant other than the primary misses the object.
+    pub fn is_missing_on_members(self, object: &HObject) -> bool {
+        let lacks = |osd: &OsdId| {
+            self.known.peers.get(osd).is_some_and(|peer| peer.missing.contains(object))
+        };
+        self.agreed.participants.iter().any(lacks)
+    }
+
+    /// Whether [`Pg::recover_next`] may start something.
+    pub fn wants_recovery(self) -> bool {
+        let missing = !self.core.copy.missing.is_empty()
+            || self.recovery.members_missing > 0
+            || !self.recovery.unreadable.is_empty();
+        !self.recovery.is_stuck && (missing || self.agreed.backfill.has_work())
+    }
+
+    /// Whether [`Pg::retry_recovery`] may help.
+    pub fn wants_retry(self) -> bool {
+        self.recovery.is_toofull || self.agreed.backfill.is_put_off()
+    }
+
+    /// Whether the object is being written or recovered.
+    pub fn is_in_work(self, object: &HObject) -> bool {
+        self.recovery.is_active(object) || self.core.copy.has_write_in_flight(object)
+    }
+
+    /// Whether an OSD besides this one and `but` has the object in the needed version.
+    pub fn has_other_source(self, object: &HObject, need: EVersion, but: &[OsdId]) -> bool {
+        let others = self.known.peers.keys().copied();
+        let mut others = others.filter(|osd| *osd != self.core.own.whoami && !but.contains(osd));
+        others.any(|osd| self.has_object(osd, object, need))
+    }
+
+    /// Whether the OSD has the object. The infos of peering are only the beginning: in an active group,
+    /// acting members have all committed writes.
+    fn has_object(self, osd: OsdId, object: &HObject, need: EVersion) -> bool {
+        let Some(peer) = self.known.peers.get(&osd) else { return false };
+        let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
+        let follows = self.is_active
+            && self.core.placement.members.acting.contains(&osd)
+            && need <= self.core.copy.committed
+            && is_filled;
+        !peer.missing.contains(object) && (follows || peer.has(object, need))
+    }
+
+    /// An OSD that has the object in the needed version, preferably a participant.
+    pub fn find_source(self, object: &HObject, need: EVersion) -> Option<OsdId> {
+        let has = |osd: &OsdId| *osd != self.core.own.whoami && self.has_object(*osd, object, need);
+        let member = self.agreed.participants.iter().copied().find(has);
+        member.or_else(|| self.known.peers.keys().copied().find(has))
+    }
+
+    /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
+    /// not asked for it yet. Its object is accepted only in just the missing version.
+    pub fn find_chance(self, object: &HObject) -> Option<OsdId> {
+        let need = self.core.copy.missing.need(object)?;
+        let may_have = |(osd, peer): &(&OsdId, &Peer)| {
+            **osd != self.core.own.whoami && peer.may_have(object, need)
+        };
+        self.known.peers.iter().find(may_have).map(|(osd, _)| *osd)
+    }
+
+    /// The OSD from which the object is being pulled.
+    pub fn pulled_from(self, object: &HObject) -> Option<OsdId> {
+        self.recovery.active.get(object)?.pulling
+    }
+
+    /// Whether the backfill target was sent the object, and its stored progress does not cover it yet.
+    pub fn is_being_filled_in(self, object: &HObject) -> bool {
+        let Some(target) = self.agreed.backfill.target() else { return false };
+        let info = self.known.peers.get(&target).and_then(|peer| peer.info.as_ref());
+        *object < self.agreed.backfill.started
+            && info.is_some_and(|info| *object >= info.last_backfill)
+            && !self.agreed.backfill.pending.contains(object)
+    }
+
+    /// The state of backfill; `None` if no member needs it.
+    pub fn backfill_state(self) -> Option<BackfillState> {
+        if !self.agreed.backfill.is_needed() {
+            return None;
+        }
+        Some(match self.agreed.backfill.stage {
+            Stage::Idle | Stage::Reserving | Stage::Failed => BackfillState::Waiting,
+            Stage::Refused => BackfillState::TooFull,
+            _ => BackfillState::Running,
+        })
+    }
+
+    /// Members that need backfill, with their progress.
+    pub fn backfill_targets(self) -> impl Iterator<Item = (OsdId, &'a HObject)> {
+        self.agreed.backfill_targets(self.known)
+    }
+}

@@ -1,0 +1,170 @@
+//! Objects without a reachable copy: unfound, and lost.
+//!
+//! An object is *unfound* if the primary lacks it, or cannot read its own copy, and no other known copy has
+//! it. While an OSD that may have it was not probed (it is down, or has not answered), requests for the
+//! object wait. If there is no such OSD, the object is *lost*: reads of it fail, and a write that does not
+//! depend on its content makes it valid again ([`Pg::submit`]).
+//!
+//! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked
+//! for unfound objects all the same ([`Pg::find_chance`]): the group may have continued without it for
+//! longer than the log reaches back, and no other copy has its objects.
+//!
+//! A copy that could not be read is not marked bad by that: its own OSD does not know it, and
+//! [`Pg::ask_again`] has all such copies read once more.
+
+use super::recovery::{Kind, UnfoundCount};
+use super::service::View;
+use crate::missing::Item;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use types::{EVersion, HObject, OsdId};
+
+/// The state of an OSD that may have unfound objects, in Ceph's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    Probed,
+    /// It has not answered, or its log was not compared.
+    Querying,
+    Down,
+}
+
+impl Probe {
+    /// The word for it in `ceph pg query` (`might_have_unfound`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Probe::Probed => "already probed",
+            Probe::Querying => "querying",
+            Probe::Down => "osd is down",
+        }
+    }
+}
+
+/// Missing objects that [`Pg::has_unfound`] examines.
+const GLANCE: usize = 64;
+
+impl<'a> View<'a> {
+    /// Whether objects are unfound: as far as counted, or among the first that are missing.
+    pub fn has_unfound(self) -> bool {
+        let UnfoundCount { so_far, known, .. } = self.known.unfound;
+        let mut first = self.lacking_from(None).take(GLANCE).peekable();
+        let is_known = first.peek().is_some() && so_far.max(known) > 0;
+        is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
+    }
+
+    /// The objects that the primary lacks, then those that it cannot read, with the needed versions.
+    fn lacking_from(
+        self,
+        from: Option<&(Kind, HObject)>,
+    ) -> impl Iterator<Item = (Kind, &'a HObject, EVersion)> {
+        let of = |kind| from.filter(|(of, _)| *of == kind).map(|(_, object)| object);
+        let is_behind = of(Kind::Unreadable).is_some();
+        let missing = (!is_behind).then(|| self.core.copy.missing.items_from(of(Kind::Missing)));
+        let missing = missing.into_iter().flatten();
+        let missing = missing.map(|(object, item)| (Kind::Missing, object, item.need));
+        let start = of(Kind::Unreadable).map_or(Bound::Unbounded, Bound::Included);
+        let unreadable = self.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
+        missing.chain(unreadable.map(|(object, need)| (Kind::Unreadable, object, *need)))
+    }
+
+    /// Objects that this primary lacks or cannot read, and that no reachable copy has.
+    pub fn unfound(self) -> impl Iterator<Item = &'a HObject> {
+        let all = self.lacking_from(None);
+        all.filter(move |(_, object, need)| self.find_source(object, *need).is_none())
+            .map(|(_, object, _)| object)
+    }
+
+    /// The needed and the stored version of an unfound object.
+    pub fn unfound_item(self, object: &HObject) -> Item {
+        let unreadable = || self.recovery.unreadable.get(object);
+        let own = || unreadable().map(|need| Item { need: *need, have: EVersion::ZERO });
+        self.core.copy.missing.get(object).or_else(own).unwrap_or_default()
+    }
+
+    /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
+    pub fn is_unfound(self, object: &HObject) -> bool {
+        let is_here = !self.core.copy.missing.contains(object) && !self.is_unreadable(object);
+        !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
+    }
+
+    /// Whether our own copy could not be read, and is not in the missing set.
+    pub fn is_unreadable(self, object: &HObject) -> bool {
+        !self.recovery.unreadable.is_empty() && self.recovery.unreadable.contains_key(object)
+    }
+
+    /// Whether the object is unfound, and all OSDs that may have it were probed.
+    pub fn is_lost(self, object: &HObject) -> bool {
+        self.is_active
+            && !self.is_in_work(object)
+            && !self.is_being_filled_in(object)
+            && self.is_unfound(object)
+            && self.find_chance(object).is_none()
+            && self.all_probed()
+    }
+
+    /// The needed version of a lost object that is missing on a member. `None` if all members have at least a
+    /// damaged copy, to which writes can be applied.
+    pub fn lost_version(self, object: &HObject) -> Option<EVersion> {
+        let is_owed = self.core.copy.missing.contains(object) || self.is_missing_on_members(object);
+        (is_owed && self.is_lost(object)).then(|| self.unfound_item(object).need)
+    }
+
+    /// Whether a reachable copy has an older version.
+    pub fn has_older(self, object: &HObject) -> bool {
+        let members = self.known.peers.values().filter_map(|peer| peer.missing.get(object));
+        let mut items = members.chain(self.core.copy.missing.get(object));
+        items.any(|item| item.have > EVersion::ZERO && item.have < item.need)
+    }
+
+    /// Whether all OSDs that may have unfound objects were probed.
+    pub fn all_probed(self) -> bool {
+        self.may_have_unfound().values().all(|probe| *probe == Probe::Probed)
+    }
+
+    /// The OSDs that may have unfound objects, besides this primary.
+    pub fn may_have_unfound(self) -> BTreeMap<OsdId, Probe> {
+        let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
+        let mut holders = BTreeSet::new();
+        for interval in self.core.copy.past.iter() {
+            let took_part = interval.acting.iter().chain(&interval.up).copied();
+            // In a gap, any OSD may have taken part.
+            let anybody = osds.iter().map(|(osd, _)| osd).filter(|_| interval.is_gap);
+            let all = took_part.chain(anybody);
+            holders.extend(all.filter(|osd| !osds.is_lost(*osd, interval.first)));
+        }
+        holders.extend(self.core.placement.members.all().chain(self.known.peers.keys().copied()));
+        holders.remove(&self.core.own.whoami);
+        let probe = |osd: OsdId| match self.known.peers.get(&osd) {
+            _ if !osds.is_up(osd) => Probe::Down,
+            Some(peer) if peer.info.is_none() || peer.is_missing_known => Probe::Probed,
+            // It is asked for each object.
+            Some(peer) if peer.is_incomparable => Probe::Probed,
+            _ => Probe::Querying,
+        };
+        holders.into_iter().map(|osd| (osd, probe(osd))).collect()
+    }
+
+    /// OSDs that may have unfound objects, and were not queried in this interval.
+    pub fn unasked(self) -> Vec<OsdId> {
+        let is_unasked = |(osd, probe): &(OsdId, Probe)| {
+            *probe == Probe::Querying && !self.known.peers.contains_key(osd)
+        };
+        self.may_have_unfound().into_iter().filter(is_unasked).map(|(osd, _)| osd).collect()
+    }
+
+    /// Counts unfound objects in rounds, by examining at most `looks` missing ones now.
+    pub fn count_unfound(self, count: &mut UnfoundCount, looks: usize) -> u64 {
+        let next = {
+            let mut rest = self.lacking_from(count.next.as_ref());
+            let seen = rest.by_ref().take(looks.max(1));
+            let unfound =
+                seen.filter(|(_, object, need)| self.find_source(object, *need).is_none());
+            count.so_far += unfound.count() as u64;
+            rest.next().map(|(kind, object, _)| (kind, object.clone()))
+        };
+        count.next = next;
+        if count.next.is_none() {
+            count.known = std::mem::take(&mut count.so_far);
+        }
+        count.known.max(count.so_far)
+    }
+}

@@ -1,0 +1,183 @@
+//! The state of log-based recovery: the objects in work, and the progress of the search for more.
+
+use crate::message::Cursor;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject, OsdId};
+
+/// The log-based recovery of a group, in one interval; all on the primary.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    pub(super) active: BTreeMap<HObject, Operation>,
+    /// Number of missing items of all other participants.
+    pub members_missing: usize,
+    /// Recoveries that were begun in this interval.
+    pub(super) begun: u64,
+    /// Objects that this primary cannot read, and no other copy has, with the needed version.
+    pub unreadable: BTreeMap<HObject, EVersion>,
+    /// Copies of other OSDs that could not be read, and that their OSDs do not list as missing.
+    pub spared: BTreeSet<(OsdId, HObject)>,
+    /// Objects that clients wait for, and whose recovery could not be started.
+    pub wanted: BTreeSet<HObject>,
+    /// Set if no recovery can be started until something changes.
+    pub(super) is_stuck: bool,
+    /// The progress of the search for objects to start.
+    pub search: Search,
+    /// Set if a disk has no room for an object to recover.
+    pub is_toofull: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Operation {
+    /// The OSD from which the primary pulls it.
+    pub(super) pulling: Option<OsdId>,
+    /// The members to which it is pushed.
+    pub(super) pushing: BTreeMap<OsdId, Sent>,
+}
+
+/// The piece of an object that a member was sent last in this operation.
+#[derive(Debug, PartialEq)]
+pub(super) enum Sent {
+    Nothing,
+    /// A piece, and where the next one begins.
+    Piece(Option<Cursor>),
+}
+
+impl Operation {
+    /// Whether a member answers the piece that it was sent last, not one of an earlier operation.
+    pub(super) fn is_answer(&self, from: OsdId, next: Option<&Cursor>) -> bool {
+        match self.pushing.get(&from) {
+            // The member found a piece of another version, and asks for the object from its start.
+            Some(_) if next.is_some_and(Cursor::is_start) => true,
+            Some(Sent::Piece(sent)) => sent.as_ref() == next,
+            _ => false,
+        }
+    }
+}
+
+impl Recovery {
+    pub fn clear(&mut self) {
+        *self = Recovery::default();
+    }
+
+    /// Begins with the primary's activation.
+    pub fn begin(&mut self, members_missing: usize) {
+        self.clear();
+        self.members_missing = members_missing;
+    }
+
+    pub(super) fn begin_one(&mut self, object: &HObject, operation: Operation) {
+        self.begun += 1;
+        self.active.insert(object.clone(), operation);
+    }
+
+    /// Objects may be recoverable that were not: searches from the beginning.
+    pub fn retry(&mut self) {
+        self.search = Search::default();
+        self.is_stuck = false;
+        self.is_toofull = false;
+    }
+
+    /// Objects that were pulled from this OSD are pulled from another one.
+    pub fn forget_source(&mut self, source: OsdId) {
+        self.active.retain(|_, operation| operation.pulling != Some(source));
+        self.retry();
+    }
+
+    /// An object is missing that the search may have passed.
+    pub fn look_anew(&mut self) {
+        self.search = Search::default();
+        self.is_stuck &= self.is_toofull;
+    }
+
+    /// A write is durable on all members: its object can be recovered.
+    pub fn unstick(&mut self) {
+        if self.search.has_met_writes() {
+            self.search = Search::default();
+        }
+        self.is_stuck &= self.is_toofull;
+    }
+
+    /// Number of recoveries that were begun in this interval.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Number of objects in recovery.
+    pub fn count(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Whether the object is in recovery.
+    pub fn is_active(&self, object: &HObject) -> bool {
+        self.active.contains_key(object)
+    }
+}
+
+/// A position in the lists that are searched, in this order: objects that clients wait for, the primary's
+/// missing set, objects that it cannot read, and the missing set of each participant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(super) list: usize,
+    /// The version is zero in lists that are sorted by object only.
+    pub(super) after: (EVersion, HObject),
+}
+
+pub(super) const WANTED: usize = 0;
+
+pub(super) const OWN: usize = 1;
+
+pub(super) const UNREADABLE: usize = 2;
+
+pub(super) const OF_PARTICIPANTS: usize = 3;
+
+/// The progress of the search.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// Everything up to here was started, or cannot be started now.
+    pub(super) place: Option<Place>,
+    pub(super) is_over: bool,
+    /// Set if an object was passed because a write of it was in flight.
+    has_met_writes: bool,
+}
+
+impl Search {
+    /// Whether all lists were searched.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub fn has_met_writes(&self) -> bool {
+        self.has_met_writes
+    }
+
+    /// Notes that the object at this position was examined.
+    pub fn passed(&mut self, place: Place) {
+        self.place = Some(place);
+    }
+
+    /// Notes that all lists were searched.
+    pub fn end(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Notes that an object was passed because of a write.
+    pub fn meet_write(&mut self) {
+        self.has_met_writes = true;
+    }
+}
+
+/// The number of unfound objects. It takes a look at each missing object, so they are counted in rounds.
+#[derive(Debug, Default)]
+pub(crate) struct UnfoundCount {
+    /// Where the round continues: in the missing set, or after that in the unreadable objects.
+    pub(super) next: Option<(Kind, HObject)>,
+    pub(super) so_far: u64,
+    /// The result of the last round.
+    pub(super) known: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Missing,
+    Unreadable,
+}

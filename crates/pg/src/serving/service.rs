@@ -1,0 +1,225 @@
+//! The primary of an activated group: its parts, and what follows from each change.
+
+use super::backfill::Backfill;
+use super::recovery::Recovery;
+use crate::Tag;
+use crate::core::{Core, Output};
+use crate::members::{MemberSet, Participants};
+use crate::message::Body;
+use crate::peers::Known;
+use std::collections::VecDeque;
+use types::{EVersion, HObject, OsdId};
+
+/// The members with which the primary continues, once it has chosen the authoritative log.
+#[derive(Debug, Default)]
+pub(crate) struct Agreed {
+    /// Members that take part in writes: the acting set and backfill targets.
+    pub participants: Participants,
+    pub backfill: Backfill,
+    /// The acting members whose disks are nearly full.
+    pub short: MemberSet,
+}
+
+/// The work of an activated primary.
+#[derive(Debug, Default)]
+pub(crate) struct Serving {
+    pub agreed: Agreed,
+    /// Writes that are not durable on all participants, oldest first.
+    pub in_flight: VecDeque<InFlight>,
+    pub recovery: Recovery,
+    pub is_clean: bool,
+}
+
+/// A write that is not durable on all participants.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub version: EVersion,
+    pub ticket: u64,
+    /// The participants that have not stored it.
+    pub waiting: MemberSet,
+}
+
+/// The primary of an activated group, with all that its work depends on. Its group is active, or inactive
+/// for want of members.
+pub(crate) struct Service<'a> {
+    pub core: &'a mut Core,
+    pub known: &'a mut Known,
+    pub serving: &'a mut Serving,
+}
+
+/// The same for queries. They can be asked of every copy: one that does not serve knows no others.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub core: &'a Core,
+    pub known: &'a Known,
+    pub agreed: &'a Agreed,
+    pub recovery: &'a Recovery,
+    /// Whether requests are served.
+    pub is_active: bool,
+}
+
+impl Agreed {
+    /// These members take part in writes; some of them need backfill.
+    pub fn on(participants: Participants, targets: &[OsdId]) -> Self {
+        let mut agreed = Agreed { participants, ..Agreed::default() };
+        agreed.backfill.set_targets(targets);
+        agreed
+    }
+
+    /// Members that need backfill, with their progress.
+    pub fn backfill_targets<'a>(
+        &'a self,
+        known: &'a Known,
+    ) -> impl Iterator<Item = (OsdId, &'a HObject)> {
+        let info = |osd: &OsdId| known.peers.get(osd).and_then(|peer| peer.info.as_ref());
+        let targets = self.backfill.targets();
+        targets.filter_map(move |osd| Some((osd, &info(&osd)?.last_backfill)))
+    }
+
+    /// Number of missing items of all participants, as far as they are known.
+    pub fn members_missing(&self, known: &Known) -> usize {
+        let missing = |osd: &OsdId| known.peers.get(osd).map_or(0, |peer| peer.missing.len());
+        self.participants.iter().map(missing).sum()
+    }
+}
+
+impl Serving {
+    /// The beginning, with what is known to be missing.
+    pub fn begin(agreed: Agreed, known: &Known) -> Self {
+        let mut serving = Serving { agreed, ..Serving::default() };
+        serving.recovery.begin(serving.agreed.members_missing(known));
+        serving
+    }
+}
+
+impl Service<'_> {
+    pub fn view(&self) -> View<'_> {
+        View {
+            core: self.core,
+            known: self.known,
+            agreed: &self.serving.agreed,
+            recovery: &self.serving.recovery,
+            is_active: self.is_active(),
+        }
+    }
+
+    /// Whether requests are served: the members are enough to accept writes.
+    pub fn is_active(&self) -> bool {
+        self.core.placement.members.is_enough()
+    }
+
+    pub fn is_clean(&self) -> bool {
+        self.is_active() && self.serving.is_clean
+    }
+
+    /// Begins to serve requests.
+    pub fn serve(&mut self) {
+        // Their leases are over. An inactive group keeps them: it has not waited for them.
+        self.core.leases.readers.clear();
+        self.core.copy.info.history.last_epoch_started = self.core.copy.info.last_epoch_started;
+        self.core.outputs.push_back(Output::Activated);
+        self.go_on_recovering();
+        // A group that is clean at once has shared its history with that.
+        if !self.serving.is_clean {
+            self.share_history();
+        }
+    }
+
+    /// Continues recovery and backfill after a change, and checks whether the group is clean.
+    pub fn go_on_recovering(&mut self) {
+        if !self.serving.recovery.is_toofull {
+            self.serving.recovery.is_stuck = false;
+        }
+        self.go_on_filling();
+        self.check_clean();
+    }
+
+    /// If nothing is missing and no backfill is needed: asks the monitor for other members, or declares the
+    /// group clean.
+    pub fn check_clean(&mut self) {
+        if !self.view().is_whole()
+            || self.serving.agreed.backfill.is_needed()
+            || self.serving.is_clean
+        {
+            return;
+        }
+        self.refresh_participants();
+        let Some((_, choice)) = self.known.choose(self.core) else { return };
+        if self.known.wants_other_members(self.core, &choice) || !self.is_active() {
+            return;
+        }
+        let is_full = self.core.placement.members.acting.len() >= self.core.placement.members.size;
+        if !is_full
+            || self
+                .core
+                .placement
+                .members
+                .up
+                .iter()
+                .any(|osd| !self.core.placement.members.acting.contains(osd))
+        {
+            return;
+        }
+        self.serving.is_clean = true;
+        self.core.outputs.push_back(Output::Clean);
+        self.core.copy.info.history.last_epoch_clean = self.core.placement.epoch;
+        self.core.copy.past.clear();
+        self.share_history();
+        self.dismiss_strays();
+    }
+
+    /// Once the group is clean, tells strays to remove their copies.
+    pub fn dismiss_strays(&mut self) {
+        if !self.is_clean() {
+            return;
+        }
+        let holders = self.known.peers.iter().filter(|(_, peer)| peer.info.is_some());
+        let holders = holders.map(|(osd, _)| *osd);
+        let strays: Vec<OsdId> =
+            holders.filter(|osd| !self.core.placement.members.is_member(*osd)).collect();
+        for stray in strays {
+            self.known.peers.remove(&stray);
+            self.core.send(stray, &Body::Remove);
+        }
+    }
+
+    /// An OSD reported a copy; it may be a stray.
+    pub fn found_stray(&mut self, osd: OsdId) {
+        if self.core.placement.members.is_member(osd) {
+            return;
+        }
+        match self.is_clean() {
+            true => self.dismiss_strays(),
+            false => self.ask_if_useful(osd),
+        }
+    }
+
+    /// Stores the group's history, and sends it to all participants.
+    pub fn share_history(&mut self) {
+        let history = self.core.copy.info.history;
+        for member in self.serving.agreed.participants.without(self.core.own.whoami) {
+            self.core.send(member, &Body::History(history));
+        }
+        self.core.store_info_and_intervals(Tag::Progress);
+    }
+
+    /// Updates the infos of participants to ours, except for `last_backfill`.
+    fn refresh_participants(&mut self) {
+        for member in self.serving.agreed.participants.iter() {
+            let own = self.core.copy.info.clone();
+            if let Some(info) = self.known.peers.get_mut(member).and_then(|peer| peer.info.as_mut())
+            {
+                let last_backfill = std::mem::take(&mut info.last_backfill);
+                *info = crate::PgInfo { last_backfill, ..own };
+            }
+        }
+    }
+
+    /// Asks the copies that were reported during peering for their logs, if they can help.
+    pub fn ask_helpers(&mut self) {
+        let peers = self.known.peers.iter();
+        let unknown = peers.filter(|(_, peer)| peer.info.is_some() && !peer.is_missing_known);
+        let unknown: Vec<OsdId> = unknown.map(|(osd, _)| *osd).collect();
+        unknown.into_iter().for_each(|osd| self.found_stray(osd));
+    }
+}

@@ -1,0 +1,17 @@
+//! Loading: the copy reads its info and log from the store.
+
+use super::World;
+
+#[test]
+fn a_query_that_comes_meanwhile_is_answered_afterwards() {
+    let mut world = World::new(3);
+    world.run_script("map 20 0 1 2\n run");
+    let node = &mut world.nodes[1];
+    node.pg = crate::Pg::load(super::PG, types::OsdId(1));
+    world.run_script(
+        "state 1 => Loading
+         tell 0 1 query
+         tell 0 1 replicate
+         state 1 => Loading asked 0",
+    );
+}
