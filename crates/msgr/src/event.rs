@@ -62,6 +62,10 @@ pub enum CloseReason {
     Signature,
     #[error("the connection secret is too short for secure mode")]
     Secret,
+    #[error(
+        "the peer chose connection mode {0}, which was not offered; make its modes those of this end"
+    )]
+    ModeNotOffered(u32),
     #[error("connection mode {0} is not known")]
     Mode(u32),
     #[error("the peer told no address of its own")]

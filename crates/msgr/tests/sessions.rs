@@ -27,6 +27,17 @@ fn accepted(world: &World) -> u64 {
 }
 
 #[test]
+fn a_peer_cannot_turn_encryption_off() {
+    const MODE_CRC: u32 = 1;
+    let mut world = World::new(1, Policy::Lossy, true);
+    world.chosen_mode = Some(MODE_CRC);
+    world.connect(0, Policy::Lossy);
+    world.run();
+    assert_eq!(world.hosts[0].closed, [CloseReason::ModeNotOffered(MODE_CRC)]);
+    assert_eq!(world.hosts[0].opened, 0);
+}
+
+#[test]
 fn a_session_opens_and_carries_messages_both_ways_in_both_modes() {
     for secure in [false, true] {
         for policy in [Policy::Lossy, Policy::Lossless] {

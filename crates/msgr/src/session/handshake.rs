@@ -100,6 +100,10 @@ impl Session {
             Control::AuthBadMethod { result, .. } => ConnectingStep::BadMethod { result },
             Control::AuthReplyMore { payload } => ConnectingStep::More { payload },
             Control::AuthDone { global_id, mode, payload } => {
+                // Otherwise the peer could turn encryption off.
+                if !self.offered_modes.contains(&mode) {
+                    return Err(CloseReason::ModeNotOffered(mode));
+                }
                 self.credentials.global_id = global_id;
                 self.credentials.mode = mode;
                 ConnectingStep::Done { global_id, payload }
@@ -123,6 +127,7 @@ impl Session {
         self.awaits_host = false;
         match answer {
             ConnectingAnswer::Start { method, preferred_modes, payload } => {
+                self.offered_modes.clone_from(&preferred_modes);
                 self.send_control(&Control::AuthRequest { method, preferred_modes, payload });
             }
             ConnectingAnswer::More { payload } => {

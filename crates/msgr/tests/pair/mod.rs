@@ -22,6 +22,8 @@ pub struct World {
     pub hosts: [Host; 2],
     pub sockets: Vec<Socket>,
     pub secure: bool,
+    /// The mode that the accepting host chooses, if it is not the one that it was offered.
+    pub chosen_mode: Option<u32>,
     /// False: the network is cut.
     pub linked: bool,
 }
@@ -82,6 +84,7 @@ impl World {
             hosts: [host(0), host(1)],
             sockets: Vec::new(),
             secure,
+            chosen_mode: None,
             linked: true,
         }
     }
@@ -308,6 +311,7 @@ impl World {
     fn authenticate(&mut self, host: usize, id: u64, event: Event) {
         let (key, secret) = (Bytes::from_static(b"session key"), Bytes::from(vec![7; 64]));
         let (mode, now) = (if self.secure { MODE_SECURE } else { MODE_CRC }, self.now);
+        let chosen_mode = self.chosen_mode;
         let peer = EntityName::osd(1 - host as i32);
         let session = self.session(host, id);
         match event {
@@ -337,7 +341,7 @@ impl World {
                 let verdict = AuthVerdict::Done {
                     name: peer,
                     global_id: 0,
-                    mode,
+                    mode: chosen_mode.unwrap_or(mode),
                     payload: Bytes::from_static(b"welcome"),
                     session_key: key,
                     connection_secret: secret,
