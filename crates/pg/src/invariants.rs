@@ -7,12 +7,12 @@ use crate::peers::Known;
 use crate::primary::{Primary, Stage};
 use crate::serving::Serving;
 
-/// Panics if the stored state contradicts itself. While the copy is loaded, its info is there before its
-/// missing set.
-pub(crate) fn check_core(core: &Core, is_loading: bool) {
+/// Panics if the stored state contradicts itself. A copy that is being loaded, or whose load failed, may have
+/// its info without its missing set.
+pub(crate) fn check_core(core: &Core, is_partly_read: bool) {
     let copy = &core.copy;
     assert_eq!(copy.log.tail(), copy.info.log_tail, "the info knows the log's tail");
-    if !is_loading && copy.missing.is_empty() && copy.info.is_complete() {
+    if !is_partly_read && copy.missing.is_empty() && copy.info.is_complete() {
         assert_eq!(copy.info.last_complete, copy.info.last_update, "nothing is missing");
     }
 }

@@ -489,7 +489,8 @@ impl Pg {
 
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
-        invariants::check_core(&self.core, matches!(self.role, Role::Loading(_)));
+        let is_partly_read = matches!(self.role, Role::Loading(_) | Role::Failed { .. });
+        invariants::check_core(&self.core, is_partly_read);
         match &self.role {
             Role::Primary(primary) => invariants::check_primary(&self.core, primary),
             Role::Follower(follower) => invariants::check_follower(&self.core, follower),

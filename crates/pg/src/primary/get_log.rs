@@ -52,6 +52,10 @@ impl Primary {
                 }
             }
             Stage::Active(serving) | Stage::Inactive(serving) => {
+                // A participant follows our log, and its missing objects are counted already.
+                if serving.agreed.participants.contains(&from) {
+                    return;
+                }
                 self.known.compare_log(core, &serving.agreed.participants, from, part, &theirs);
                 serving.recovery.retry();
                 if let Some(mut service) = self.service(core) {

@@ -42,3 +42,21 @@ fn a_refusal_of_a_member_aborts_the_interval() {
         "map 20 0 1 2\n run\n write a one\n tell 1 0 stalled\n state 0 => Stalled\n confirmed => 0",
     );
 }
+
+#[test]
+fn a_log_that_a_member_sends_again_changes_nothing() {
+    World::new(3).run_script(
+        "map 20 0 1 2
+         run
+         write a one
+         run
+         clean => yes
+         tell 1 0 log
+         blocked a => no
+         clean => yes
+         distrust 1 a => yes
+         run
+         clean => yes
+         equal 0 1 2",
+    );
+}
