@@ -5,12 +5,12 @@ mod cluster;
 
 use cluster::{ADMIN, Cluster, START, settings};
 use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Output, Time};
-use mon::control::{Completion, MemControl, Request, Transaction};
+use mon::control::{CommitError, Completion, MemControl, Request, Transaction};
 use mon::{AuthMode, HighWater, HighWaterGauge, Monitor, Settings};
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
-use wire::{MonCommandAck, OsdAlive};
+use wire::{MessageBody, MonCommandAck, OsdAlive};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -387,6 +387,29 @@ fn a_load_that_a_commit_of_this_monitor_overtook_is_no_sign_of_an_old_store() {
     cluster.monitor.handle_completion(cluster.now, loaded);
     cluster.drain();
     assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
+}
+
+/// The store applies a change and its answer is lost, while a load is in progress that the store executed before.
+#[test]
+fn a_load_that_is_older_than_a_change_does_not_tell_whether_it_was_made() {
+    let mut cluster = Cluster::healthy();
+    let osds = cluster.monitor.state().osdmap.max_osd();
+    let command = json!({ "prefix": "osd create" }).to_string();
+    let fsid = cluster.monitor.fsid();
+    let create = wire::MonCommand { fsid, command: vec![command], ..Default::default() };
+    cluster.monitor.handle_message(cluster.now, ADMIN, create.encode(u64::MAX).with_tid(42));
+    let Some(Output::Storage(commit)) = cluster.monitor.poll_output() else { panic!("no commit") };
+    cluster.monitor.handle_completion(cluster.now, Completion::Missed);
+    let Some(Output::Storage(load)) = cluster.monitor.poll_output() else { panic!("no load") };
+    let loaded = cluster.control.execute(cluster.now, &load);
+    let Request::Commit { token, transaction } = commit else { panic!("{commit:?}") };
+    cluster.control.commit(&transaction).unwrap();
+    let outcome = Err(CommitError::Failed { reason: "no answer".to_owned() });
+    cluster.monitor.handle_completion(cluster.now, Completion::Committed { token, outcome });
+    cluster.monitor.handle_completion(cluster.now, loaded);
+    cluster.drain();
+    cluster.advance(10 * SECOND);
+    assert_eq!(cluster.monitor.state().osdmap.max_osd(), osds + 1, "one OSD was created");
 }
 
 #[test]

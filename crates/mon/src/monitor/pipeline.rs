@@ -253,6 +253,8 @@ impl Pipeline {
                 }
                 self.note_refused(now, &reason);
                 self.doubtful = Some(in_flight);
+                // A load in progress may have been executed before the transaction.
+                self.reload = Reload::default();
                 self.pause(now);
                 Settled::Doubtful
             }
