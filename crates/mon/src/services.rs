@@ -1,11 +1,12 @@
 //! The table of services.
 //!
-//! A new service has a file below this one, a field, a [`ServiceId`] and a line in [`CATALOGS`]; its keys
-//! stand in `state`, its operations in `job`, and the state that commands read in `live`.
+//! A new service has a file below this one, a field, a [`ServiceId`], a line in [`CATALOGS`] and an arm in
+//! [`Services::at`] and [`Services::all`]; its keys stand in `state`, its operations in `job`, with an arm in
+//! [`Services::run`], and the state that commands read in `live`. Tasks and schedules of images have commands
+//! and keys only, so they have none.
 
 mod config;
 mod health;
-mod images;
 mod log;
 mod managers;
 mod mons;
@@ -24,7 +25,6 @@ use crate::state::{Overrides, State};
 use config::ConfigService;
 use engine::ConnId;
 use health::HealthService;
-use images::ImagesService;
 use log::LogService;
 use managers::ManagersService;
 use mons::MonsService;
@@ -44,7 +44,6 @@ pub(crate) struct Services {
     pub health: HealthService,
     pub mons: MonsService,
     pub managers: ManagersService,
-    pub images: ImagesService,
 }
 
 /// The names of services.
@@ -55,18 +54,16 @@ pub(crate) enum ServiceId {
     Mons,
     Managers,
     Osd,
-    Images,
     Health,
 }
 
 /// All services, in the order of their ticks and plans.
-const CATALOGS: [(ServiceId, &Catalog); 7] = [
+const CATALOGS: [(ServiceId, &Catalog); 6] = [
     (ServiceId::Config, &config::CATALOG),
     (ServiceId::Log, &log::CATALOG),
     (ServiceId::Mons, &mons::CATALOG),
     (ServiceId::Managers, &managers::CATALOG),
     (ServiceId::Osd, &osd::CATALOG),
-    (ServiceId::Images, &images::CATALOG),
     (ServiceId::Health, &health::CATALOG),
 ];
 
@@ -102,14 +99,13 @@ impl Services {
             ServiceId::Mons => &mut self.mons,
             ServiceId::Managers => &mut self.managers,
             ServiceId::Osd => &mut self.osd,
-            ServiceId::Images => &mut self.images,
             ServiceId::Health => &mut self.health,
         }
     }
 
-    fn all(&self) -> [&dyn Service; 7] {
-        let Services { osd, config, log, health, mons, managers, images } = self;
-        [osd, config, log, health, mons, managers, images]
+    fn all(&self) -> [&dyn Service; 6] {
+        let Services { osd, config, log, health, mons, managers } = self;
+        [osd, config, log, health, mons, managers]
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut dyn Service)) {
