@@ -184,6 +184,8 @@ impl Monitor {
     /// Panics if the state of the monitor contradicts itself.
     pub fn check_invariants(&self) {
         assert!(self.acts.is_empty(), "acts are performed before the next call");
+        self.pipeline.check_invariants();
+        self.proxies.check_invariants(&self.sessions);
         self.services.check_invariants(&self.state);
     }
 

@@ -89,6 +89,14 @@ pub(super) enum Settled {
 }
 
 impl Pipeline {
+    /// Panics if a transaction is in flight or in doubt in a state that does not allow it.
+    pub fn check_invariants(&self) {
+        assert!(
+            self.doubtful.is_none() || self.in_flight.is_none() && self.sync != Sync::Current,
+            "nothing is decided while a change is in doubt"
+        );
+    }
+
     /// A pipeline that has not read the store yet.
     pub fn new() -> Self {
         Pipeline {

@@ -6,6 +6,7 @@
 
 use super::relay::HELD_MAX;
 use crate::control::Revision;
+use crate::sessions::Sessions;
 use engine::{ConnId, Message, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::MessageBody;
@@ -81,6 +82,15 @@ impl Proxies {
     pub fn closed(&mut self, conn: ConnId) -> Option<(ConnId, Message)> {
         let (via, session) = self.forget(conn)?;
         Some((via, ForwardClosed { session }.encode(0)))
+    }
+
+    /// Panics if the two directions of the table differ, or if a proxy has no session.
+    pub fn check_invariants(&self, sessions: &Sessions) {
+        assert_eq!(self.routes.len(), self.by_route.len(), "each proxy has one route");
+        for (conn, route) in &self.routes {
+            assert_eq!(self.by_route.get(route), Some(conn), "routes lead back");
+            assert!(sessions.get(*conn).is_some(), "a proxy has a session");
+        }
     }
 
     /// Holds a message of another monitor's session, or its end, until this monitor has its revision. False

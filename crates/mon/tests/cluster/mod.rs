@@ -183,6 +183,7 @@ impl Cluster {
                 other => panic!("unexpected {other:?}"),
             }
         }
+        self.monitor.check_invariants();
     }
 
     /// Opens a session with the given monitor capabilities; empty ones mean a link within the process.

@@ -37,5 +37,9 @@ impl Node for MonitorProcess {
 impl Process for MonitorProcess {
     delegate_life!();
 
-    fn check_invariants(&self) {}
+    fn check_invariants(&self) {
+        if let Some(monitor) = &self.hosted.daemon {
+            monitor.check_invariants();
+        }
+    }
 }
