@@ -255,8 +255,8 @@ impl Osd {
             return self.reject(object, key, errno);
         }
         let context = self.operations.contexts.get(object).expect("the request was in its queue");
-        if errno == Errno::IO && context.writes_in_flight > 0
-            || self.heal_refused(pg, object, key, errno)
+        if refusal.is_damage
+            && (context.writes_in_flight > 0 || self.heal_refused(pg, object, key))
         {
             return Progress::Blocked;
         }
