@@ -245,7 +245,7 @@ impl Osd {
     }
 }
 
-/// Handlers of inputs, called when no input is held before them (`inbox/mod.rs`).
+/// Handlers of inputs, called when no input is held before them (`Osd::hold`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         self.authentication.opened(conn);

@@ -54,7 +54,7 @@ impl Osd {
 
     /// Starts telling groups their members. This includes times in which this OSD is not up,
     /// because the groups must know these intervals later. With many groups, the rest follows in
-    /// the next turns, and inputs are held meanwhile (`inbox/mod.rs`).
+    /// the next turns, and inputs are held meanwhile (`Osd::hold`).
     pub(crate) fn begin_placing(&mut self, now: Time, then: Then) {
         if self.env.stage == Stage::Loading {
             return self.placed_all(now, then);

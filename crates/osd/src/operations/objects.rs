@@ -255,8 +255,7 @@ impl Osd {
             return self.reject(object, key, errno);
         }
         let context = self.operations.contexts.get(object).expect("the request was in its queue");
-        if refusal.is_damage
-            && (context.writes_in_flight > 0 || self.heal_refused(pg, object, key))
+        if refusal.is_damage && (context.writes_in_flight > 0 || self.heal_refused(pg, object, key))
         {
             return Progress::Blocked;
         }

@@ -445,7 +445,11 @@ mod tests {
             request.note_refusal(&error);
             request.refused.is_some_and(|refusal| refusal.is_damage)
         };
-        assert!(is_damage(StoreError::Corrupt { object: HObject::default(), offset: 0, length: 1 }));
+        assert!(is_damage(StoreError::Corrupt {
+            object: HObject::default(),
+            offset: 0,
+            length: 1
+        }));
         assert!(!is_damage(StoreError::NoCollection(Collection(PgId::default()))));
         assert!(!is_damage(StoreError::NoSpace { needed: 1, available: 0 }));
     }

@@ -1,4 +1,4 @@
-//! Messages, commands, and completions of the store, each passed to the rooms that it concerns.
+//! Messages, commands, and completions of the store, each passed to the components that it concerns.
 
 use crate::Osd;
 use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text, words};

@@ -1,4 +1,4 @@
-//! Calls of one room after another, where an event concerns several.
+//! Calls of one component after another, where an event concerns several.
 
 use crate::Osd;
 use crate::cx::cx;

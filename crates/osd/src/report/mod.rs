@@ -58,7 +58,7 @@ impl Report {
         self.schedule.due()
     }
 
-    /// When reports are sent, for rooms that request one.
+    /// When reports are sent, for components that request one.
     pub fn schedule(&mut self) -> &mut Schedule {
         &mut self.schedule
     }
@@ -185,7 +185,7 @@ impl Report {
     }
 }
 
-/// The rooms that a report is about.
+/// The components that a report is about.
 pub(crate) struct Subject<'a> {
     pub groups: &'a mut Groups,
     pub operations: &'a Operations,

@@ -11,7 +11,7 @@ use crate::report::group_state::state_bits;
 use types::{EVersion, HObject, OsdId};
 use wire::internal::{SlowRequests, pg_state};
 
-/// The rooms in which requests wait.
+/// The components in which requests wait.
 pub(super) struct Waits<'a> {
     pub env: &'a Env,
     pub groups: &'a Groups,
