@@ -142,8 +142,7 @@ impl Osd {
     }
 
     fn settle_groups(&mut self) {
-        let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.settle_group(pg));
+        self.groups.ids().into_iter().for_each(|pg| self.settle_group(pg));
     }
 
     /// The up and acting set of a group under the map of the last update of the candidates.

@@ -13,7 +13,7 @@ impl Osd {
     pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
         self.report.request(now);
         self.scrub.hurry(now);
-        self.keep_order(now, pg);
+        self.keep_order(pg);
         self.note_trim(now, pg);
         self.end_blocklisted_watches_of(pg);
         let Some(group) = self.groups.by_id.get(&pg) else { return };

@@ -132,12 +132,7 @@ impl Operations {
 
 impl Osd {
     /// A reply from another OSD to a request of ours.
-    pub(crate) fn take_reply(
-        &mut self,
-        _now: Time,
-        conn: ConnId,
-        message: &Message,
-    ) -> codec::Result<()> {
+    pub(crate) fn take_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         if self.peers.at(&self.clients, conn).is_some() {
             let reply = OsdReply::decode(message)?;
             self.copy_replied(message.tid, reply);

@@ -186,10 +186,10 @@ impl Osd {
         match message.kind {
             Command::KIND => self.take_command(conn, message.tid, &Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(self.env.now, &RotatingSecretsMessage::decode(message)?);
+                self.take_secrets(&RotatingSecretsMessage::decode(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(self.env.now, &AuthReply::decode(message)?.payload);
+                self.take_sealed_secrets(&AuthReply::decode(message)?.payload);
             }
             _ => {}
         }
@@ -197,24 +197,24 @@ impl Osd {
     }
 
     /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
-    pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
+    pub(crate) fn take_sealed_secrets(&mut self, payload: &[u8]) {
         match self.authentication.open_secrets(payload) {
-            Ok(Some(secrets)) => self.set_secrets(now, secrets),
+            Ok(Some(secrets)) => self.set_secrets(secrets),
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
         }
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
-    pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
+    pub(crate) fn take_secrets(&mut self, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
-            Ok(secrets) => self.set_secrets(now, secrets),
+            Ok(secrets) => self.set_secrets(secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
         }
     }
 
     /// Replaces the rotating secrets. If they were missing, the OSD boots now.
-    pub(crate) fn set_secrets(&mut self, _now: Time, secrets: RotatingSecrets) {
+    pub(crate) fn set_secrets(&mut self, secrets: RotatingSecrets) {
         let lacked = self.authentication.lacks_secrets();
         self.authentication.set_secrets(secrets);
         if lacked && self.env.stage == Stage::Booting {

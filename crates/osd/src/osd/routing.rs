@@ -274,7 +274,7 @@ impl Osd {
     }
 
     /// Has the members of a group keep its scrub order.
-    pub(crate) fn keep_order(&mut self, _now: Time, pg: PgId) {
+    pub(crate) fn keep_order(&mut self, pg: PgId) {
         if let Some(group) = self.groups.by_id.get_mut(&pg) {
             self.scrub.keep_order(cx!(self), &mut self.peers, &mut group.scrubbed());
         }

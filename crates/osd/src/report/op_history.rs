@@ -6,7 +6,7 @@
 
 use crate::env::Options;
 use crate::operations::queues::Counters;
-use crate::operations::request::{Origin, Request, Times};
+use crate::operations::request::{Request, Times};
 use engine::{Duration, Time};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -186,7 +186,7 @@ pub(crate) fn in_flight<'a>(
     requests: impl Iterator<Item = &'a Request>,
     least: Duration,
 ) -> Vec<Value> {
-    let clients = requests.filter(|request| matches!(request.origin, Origin::Client { .. }));
+    let clients = requests.filter(|request| request.is_of_client());
     let old = clients.filter(|request| now.since(request.arrived) >= least);
     old.map(|request| {
         let point = match request.times {

@@ -46,8 +46,7 @@ impl Osd {
         if self.maps.map().blocklist.is_empty() && self.maps.map().range_blocklist.is_empty() {
             return;
         }
-        let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
+        self.groups.ids().into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
     }
 
     /// Likewise for the watches of one group, if it is active.
