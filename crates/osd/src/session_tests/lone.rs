@@ -328,6 +328,7 @@ impl Lone {
         self.osd.discard_watches(PG);
         let group = self.osd.groups.by_id.get_mut(&PG).expect("there is one");
         self.osd.operations.evict_all(&mut group.queues, &group.watches);
+        assert_eq!(self.osd.operations.objects_len(), 0, "all are idle");
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.
