@@ -424,6 +424,8 @@ impl Osd {
                         self.operations.reply_error(cx!(self), key, errno);
                     }
                 }
+                // A replica keeps no context of an idle object.
+                self.work.push(Work::Object(object));
             }
         }
     }
