@@ -484,6 +484,19 @@ fn a_disk_that_does_not_even_say_what_it_has_takes_its_osd_out_of_service() {
     assert!(!lone.osd.is_up() && !lone.leaves.is_empty());
 }
 
+/// Otherwise the members would replace their stamps by none.
+#[test]
+fn scrub_stamps_that_could_not_be_read_are_unknown_until_they_can_be() {
+    let mut lone = Lone::new();
+    let are_known = |lone: &Lone| lone.osd.scrubs().all(|(_, stamps, _)| stamps.is_some());
+    lone.fails_omap_reads = true;
+    lone.wait(5);
+    assert!(!are_known(&lone));
+    lone.fails_omap_reads = false;
+    lone.wait(10);
+    assert!(are_known(&lone));
+}
+
 #[test]
 fn what_another_osd_asks_is_answered_over_the_session_that_it_opened() {
     let mut lone = Lone::new();
