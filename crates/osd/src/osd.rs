@@ -597,12 +597,12 @@ impl Daemon for Osd {
             return Some(self.env.now);
         }
         if self.env.stage == Stage::Failed {
-            let due = [self.monitor.next_attempt(), self.report.due()];
+            let due = [self.monitor.next_attempt(), self.report.schedule.due()];
             return due.into_iter().flatten().min();
         }
         let due = [
             self.monitor.next_attempt(),
-            self.report.due(),
+            self.report.schedule.due(),
             self.groups.retry_due,
             self.watches.due(),
         ];

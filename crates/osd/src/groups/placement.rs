@@ -133,7 +133,7 @@ impl Osd {
         }
         // The monitor waits for the state of the groups.
         if self.maps.map().pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
-            self.report.request(now);
+            self.report.schedule.request(now);
         }
         for pg in resumed {
             self.activated(now, pg);

@@ -516,7 +516,7 @@ impl Osd {
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         if group.premerge.rests() {
-            self.report.request(now);
+            self.report.schedule.request(now);
         }
         if let Some(object) = object {
             self.work.push(Work::Object(object));

@@ -44,7 +44,7 @@ impl Osd {
                 self.usage.end_commit(bytes);
                 if matches!(outcome, Err(StoreError::NoSpace { .. })) {
                     self.usage.note_refusal();
-                    self.report.request(now);
+                    self.report.schedule.request(now);
                 }
                 if let Some(group) = self.groups.by_id.get_mut(&pg).filter(|g| g.serial == serial) {
                     if !group.pg.is_serving() {
@@ -145,7 +145,7 @@ impl Osd {
     /// Connects to a monitor for the first time.
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.monitor.connect(cx!(self));
-        self.report.request(now);
+        self.report.schedule.request(now);
     }
 
     /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
@@ -173,7 +173,7 @@ impl Osd {
             self.monitor.connect(cx!(self));
         }
         self.monitor.leave(cx!(self));
-        self.report.request(now);
+        self.report.schedule.request(now);
     }
 
     /// Whether the OSD is out of service until it is restarted.
@@ -422,7 +422,7 @@ impl Osd {
     fn inject_full(&mut self, arguments: &Arguments) -> Result<(), Sentence> {
         let level = fullness::level(arguments, self.maps.map())?;
         self.usage.inject(level);
-        self.report.request(self.env.now);
+        self.report.schedule.request(self.env.now);
         self.check_room(self.env.now);
         Ok(())
     }
@@ -459,7 +459,7 @@ impl Osd {
     ) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let (cx, peers, group) = (cx!(self), &mut self.peers, &mut group.scrubbed());
-        let reports = self.report.schedule();
+        let reports = &mut self.report.schedule;
         if self.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {
             self.pump_scrub(pg);
         }
