@@ -84,7 +84,10 @@ impl Osd {
             Token::MapStored => {}
             Token::Bench { bytes } => {
                 let (usage, out) = (&mut self.usage, &mut self.outbox);
-                self.commands.bench.stored(now, usage, out, bytes, outcome);
+                let ended = self.commands.bench.stored(now, usage, out, bytes, outcome);
+                if let Some((asker, answer)) = ended {
+                    asker.tell(&self.clients, &mut self.outbox, answer);
+                }
             }
             Token::Scrub { pg, serial, tag } => {
                 if self.groups.by_id.get(&pg).is_some_and(|group| group.serial == serial) {
@@ -292,7 +295,7 @@ impl Osd {
             false => Err(Sentence::new(Errno::ACCES, "access denied")),
         };
         if let Some(answer) = answer.transpose() {
-            asker.tell(&mut self.outbox, answer);
+            asker.tell(&self.clients, &mut self.outbox, answer);
         }
     }
 
@@ -355,10 +358,8 @@ impl Osd {
 
     /// One object of a command that gave it up is gone on all members, or could not be removed.
     pub(crate) fn lost_ended(&mut self, command: u64, result: i32) {
-        if let Some((asker, answer)) = self.commands.lost.ended(command, result)
-            && self.clients.contains(asker.conn)
-        {
-            asker.tell(&mut self.outbox, answer);
+        if let Some((asker, answer)) = self.commands.lost.ended(command, result) {
+            asker.tell(&self.clients, &mut self.outbox, answer);
         }
     }
 

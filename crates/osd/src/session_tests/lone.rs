@@ -74,7 +74,7 @@ pub struct Lone {
     pub held: Option<VecDeque<Request>>,
     /// Sessions that the OSD ended, if it may.
     pub closed: Option<Vec<ConnId>>,
-    answers: Vec<CommandReply>,
+    pub answers: Vec<CommandReply>,
     verdicts: Vec<AuthVerdict>,
 }
 
