@@ -57,11 +57,10 @@ impl Report {
     /// Counts a client's request that was answered for the traffic of images, if the monitor wants that, and
     /// keeps it.
     pub fn note_answered(&mut self, now: Time, answered: Answered, options: &Options) {
-        let Answered { request, output_bytes } = answered;
         if self.images.is_counting() {
-            self.images.count(now, &request, output_bytes);
+            self.images.count(now, &answered);
         }
-        self.history.note(now, request, options);
+        self.history.note(now, answered, options);
     }
 
     /// Latencies of reads and of writes since the OSD started.
