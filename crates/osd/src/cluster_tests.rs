@@ -235,6 +235,7 @@ fn a_replica_whose_copy_is_damaged_sends_the_client_to_the_primary() {
             false => world.tamper("a", replica, |object| Change::RemoveAttr { object, name }),
         }
         assert_eq!(ask_replica(&mut world, OsdOp::read(0, 0)), Errno::AGAIN.negative());
+        assert_eq!(world.objects_in_memory(replica, "a"), 0);
         assert_eq!(world.call("a", vec![OsdOp::read(0, 0)]).ops[0].output, "one");
     }
 }

@@ -1,4 +1,4 @@
-//! The facts that all rooms may read, and the ways out that all of them use.
+//! The facts that all components may read, and the ways out that all of them use.
 
 use crate::env::Env;
 use crate::outbox::Outbox;
@@ -7,7 +7,7 @@ use crate::work::WorkQueue;
 use engine::ConnId;
 use maps::OsdMap;
 
-/// The surroundings of a call: it has the state of no room but the sessions, which messages need.
+/// The surroundings of a call: it has the state of no component but the sessions, which messages need.
 pub(crate) struct Cx<'a> {
     pub env: &'a Env,
     pub map: &'a OsdMap,
@@ -33,7 +33,7 @@ impl Cx<'_> {
     }
 }
 
-/// The surroundings of a call into a room of an [`Osd`](crate::Osd), whose other fields stay free.
+/// The surroundings of a call into a component of an [`Osd`](crate::Osd), whose other fields stay free.
 macro_rules! cx {
     ($osd:expr) => {
         &mut $crate::cx::Cx {

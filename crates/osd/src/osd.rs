@@ -197,7 +197,7 @@ impl Osd {
         }
         match message.kind {
             OsdRequest::KIND => self.take_request(now, conn, &message)?,
-            OsdReply::KIND => self.take_reply(now, conn, &message)?,
+            OsdReply::KIND => self.take_reply(conn, &message)?,
             leases::ASK | leases::PROMISE => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
                     self.take_lease_message(now, from, &message)?;
@@ -222,7 +222,7 @@ impl Osd {
                 self.take_maps(now, OsdMapMessage::decode(&message)?);
             }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(now, &RotatingSecretsMessage::decode(&message)?);
+                self.take_secrets(&RotatingSecretsMessage::decode(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.env.handle_config(&wire::Config::decode(&message)?);
@@ -232,7 +232,7 @@ impl Osd {
                 self.heartbeats.handle(cx!(self), &self.monitor, conn, &heartbeat);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(now, &AuthReply::decode(&message)?.payload);
+                self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
             ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {
@@ -245,7 +245,7 @@ impl Osd {
     }
 }
 
-/// Handlers of inputs, called when no input is held before them (`inbox/mod.rs`).
+/// Handlers of inputs, called when no input is held before them (`Osd::hold`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         self.authentication.opened(conn);
@@ -597,12 +597,12 @@ impl Daemon for Osd {
             return Some(self.env.now);
         }
         if self.env.stage == Stage::Failed {
-            let due = [self.monitor.next_attempt(), self.report.due()];
+            let due = [self.monitor.next_attempt(), self.report.schedule.due()];
             return due.into_iter().flatten().min();
         }
         let due = [
             self.monitor.next_attempt(),
-            self.report.due(),
+            self.report.schedule.due(),
             self.groups.retry_due,
             self.watches.due(),
         ];

@@ -8,6 +8,7 @@ mod lone;
 mod tell;
 
 use crate::limits;
+use crate::work::Work;
 use auth::{
     AUTH_MODE_AUTHORIZER, CephxClient, CephxPolicy, CephxServer, CryptoKey, EntityAuth, Entropy,
     KeyType, METHOD_CEPHX, METHOD_NONE, NoneAuthorizer, ServerContext, ServiceSecrets,
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, Duration, Policy};
 use lone::{CLIENT_ADDR, Lone, POOL};
 use maps::{OsdMapFlags, Pool, PoolFlags, PoolType};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use store::mem::MemStore;
 use types::features::SUPPORTED;
 use types::{
@@ -483,6 +484,19 @@ fn a_disk_that_does_not_even_say_what_it_has_takes_its_osd_out_of_service() {
     assert!(!lone.osd.is_up() && !lone.leaves.is_empty());
 }
 
+/// Otherwise the members would replace their stamps by none.
+#[test]
+fn scrub_stamps_that_could_not_be_read_are_unknown_until_they_can_be() {
+    let mut lone = Lone::new();
+    let are_known = |lone: &Lone| lone.osd.scrubs().all(|(_, stamps, _)| stamps.is_some());
+    lone.fails_omap_reads = true;
+    lone.wait(5);
+    assert!(!are_known(&lone));
+    lone.fails_omap_reads = false;
+    lone.wait(10);
+    assert!(are_known(&lone));
+}
+
 #[test]
 fn what_another_osd_asks_is_answered_over_the_session_that_it_opened() {
     let mut lone = Lone::new();
@@ -582,6 +596,28 @@ fn requests_that_wait_long_are_reported_with_what_they_wait_for() {
     assert!((30_000..=40_000).contains(&slow.oldest_ms), "{slow:?}");
     lone.wait(20);
     assert_eq!(lone.slow.count, 2);
+}
+
+/// One loads, and the others are in the queue of their object.
+#[test]
+fn requests_that_have_not_got_all_that_they_wait_for_do_not_go_on() {
+    let mut lone = Lone::new();
+    let conn = lone.client("allow *");
+    assert_eq!(lone.call(conn, "a", append(1)), Some(0));
+    lone.held = Some(Default::default());
+    let first = lone.send(conn, "a", read(), 0);
+    lone.send(conn, "a", append(1), 0);
+    lone.send(conn, "a", read(), 0);
+    let keys: Vec<u64> = lone.osd.operations.iter().map(|(key, _)| key).collect();
+    for key in keys {
+        lone.osd.work.push(Work::Continue(key));
+        lone.osd.settle();
+    }
+    assert!(lone.answer_held());
+    assert_eq!(lone.held.as_ref().map(VecDeque::len), Some(1), "nothing is loaded twice");
+    assert!(lone.answer_held());
+    let answered: Vec<u64> = lone.replies.iter().map(|(tid, _)| *tid).collect();
+    assert_eq!(answered, [first, first + 1, first + 2]);
 }
 
 #[test]

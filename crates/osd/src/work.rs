@@ -4,8 +4,8 @@
 //! are performed depth first, as nested calls would be: what an item pushes comes before everything older,
 //! in the order in which it was pushed. So the order of outputs is that of the calls which the items replace.
 //!
-//! Items are hints: they hold keys and no state, so an item that is late, repeated or without an object does
-//! no harm.
+//! Most items are hints: keys without state, harmless if late, repeated or without an object. `Piece`,
+//! `Trimmed` and `GivenUp` are results: each is pushed exactly once, when its request ends.
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
@@ -43,7 +43,7 @@ pub(crate) enum Work {
     StoreMap,
 }
 
-const _: () = assert!(size_of::<Work>() <= 40, "an item is copied often");
+const _: () = assert!(size_of::<Work>() <= 40, "items are moved often");
 
 /// Work in the order in which it must be performed.
 #[derive(Debug, Default)]

@@ -285,6 +285,21 @@ fn a_write_that_no_member_took_for_damage_is_executed_on_another_copy() {
     }
 }
 
+/// The damage may be that of the clone, and another copy of the head would not help.
+#[test]
+fn a_rollback_that_met_damage_fails_and_its_head_stays() {
+    let mut world = world_with_clones(73);
+    let members = [vec![world.primary_of("object")], world.replicas_of("object")].concat();
+    members.into_iter().for_each(|osd| world.refuse_change(osd, "object"));
+    let reply = world.call("object", vec![OsdOp::roll_back(SnapId(1))]);
+    assert_eq!(reply.result, Errno::IO.negative());
+    let reply = world.call("object", vec![OsdOp::read(0, 0)]);
+    assert_eq!(reply.ops[0].output, payload("now"));
+    world.wait(40);
+    assert!(world.monitor.repaired.values().all(BTreeMap::is_empty));
+    world.finish();
+}
+
 /// Checks the repaired copies by OSD, as all primaries reported them, against `damaged`; and the
 /// cluster log.
 fn assert_told(world: &World, damaged: &BTreeMap<OsdId, u64>, found_by: &str) {

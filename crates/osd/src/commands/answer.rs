@@ -1,6 +1,7 @@
 //! Arguments and outcomes of commands.
 
 use crate::outbox::Outbox;
+use crate::sessions::clients::Clients;
 use bytes::Bytes;
 use engine::ConnId;
 use serde_json::{Map, Value};
@@ -58,8 +59,11 @@ impl Told {
 }
 
 impl Asker {
-    /// Replies to the command.
-    pub fn tell(self, out: &mut Outbox, answer: Result<Told, Sentence>) {
+    /// Replies to the command, unless its session has ended.
+    pub fn tell(self, clients: &Clients, out: &mut Outbox, answer: Result<Told, Sentence>) {
+        if !clients.contains(self.conn) {
+            return;
+        }
         let reply = |text, output| CommandReply { result: 0, text, output };
         let reply = match answer {
             Ok(Told::Json(value)) => reply(String::new(), printed(&value)),

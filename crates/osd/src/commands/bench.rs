@@ -122,7 +122,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Handles a durable block of so many bytes, or the end of the final removal.
+    /// Handles a durable block of so many bytes, or the end of the final removal, after which it returns the
+    /// answer.
     pub fn stored(
         &mut self,
         now: Time,
@@ -130,14 +131,14 @@ impl Bench {
         out: &mut Outbox,
         bytes: u64,
         outcome: Result<Outcome, StoreError>,
-    ) {
+    ) -> Option<(Asker, Result<Told, Sentence>)> {
         usage.end_commit(bytes);
-        let Some(running) = &mut self.running else { return };
+        let running = self.running.as_mut()?;
         running.in_flight -= 1;
         if bytes == 0 {
             let (asker, answer) = (running.asker, running.answer());
             self.running = None;
-            return asker.tell(out, answer);
+            return Some((asker, answer));
         }
         match outcome {
             Ok(_) => running.written += bytes,
@@ -150,6 +151,7 @@ impl Bench {
             true => running.remove_objects(out),
             false => running.submit(usage, out),
         }
+        None
     }
 }
 

@@ -54,7 +54,7 @@ const MEMPOOLS: [&str; 30] = [
     "ec_extent_cache",
 ];
 
-/// The rooms of an OSD, for commands that only show state.
+/// The components of an OSD, for commands that only show state.
 pub(crate) struct View<'a> {
     pub env: &'a Env,
     pub maps: &'a Maps,

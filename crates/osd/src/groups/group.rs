@@ -146,7 +146,7 @@ impl Osd {
                     self.interrupted(now, pg, &tickets, members_stay);
                 }
                 Output::Activated => self.activated(now, pg),
-                Output::Clean => self.report.request_soon(now),
+                Output::Clean => self.report.schedule.request_soon(now),
                 Output::Recovered { object } => self.recovered(pg, &object),
                 Output::WantsMap => drop(self.groups.asking.insert(pg)),
                 Output::WaitUntil(until) => drop(self.groups.waits.insert((until, pg))),

@@ -54,7 +54,7 @@ impl Osd {
 
     /// Starts telling groups their members. This includes times in which this OSD is not up,
     /// because the groups must know these intervals later. With many groups, the rest follows in
-    /// the next turns, and inputs are held meanwhile (`inbox/mod.rs`).
+    /// the next turns, and inputs are held meanwhile (`Osd::hold`).
     pub(crate) fn begin_placing(&mut self, now: Time, then: Then) {
         if self.env.stage == Stage::Loading {
             return self.placed_all(now, then);
@@ -133,7 +133,7 @@ impl Osd {
         }
         // The monitor waits for the state of the groups.
         if self.maps.map().pools.values().any(|pool| pool.pg_num_target != pool.pg_num) {
-            self.report.request(now);
+            self.report.schedule.request(now);
         }
         for pg in resumed {
             self.activated(now, pg);
@@ -142,8 +142,7 @@ impl Osd {
     }
 
     fn settle_groups(&mut self) {
-        let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.settle_group(pg));
+        self.groups.ids().into_iter().for_each(|pg| self.settle_group(pg));
     }
 
     /// The up and acting set of a group under the map of the last update of the candidates.

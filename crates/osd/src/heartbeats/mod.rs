@@ -80,9 +80,7 @@ impl Heartbeats {
         };
         self.partners.iter().filter_map(slow).max_by_key(|(_, time)| *time)
     }
-}
 
-impl Heartbeats {
     /// Pings all partners and reports silent ones, if due. `members` are the OSDs in common groups;
     /// `None` while groups have not handled the map and so do not know their members.
     pub fn tick(

@@ -62,8 +62,7 @@ impl Osd {
         let request = self.operations.requests.get(key)?;
         let pool = self.maps.map().pool(request.message.pg.pg.pool)?;
         // Requests sent before groups were merged are resent by their clients, and in order.
-        let is_client = matches!(request.origin, Origin::Client { .. });
-        if is_client && request.message.map_epoch < pool.last_force_op_resend {
+        if request.is_of_client() && request.message.map_epoch < pool.last_force_op_resend {
             return None;
         }
         let pg = pool.raw_pg_to_pg(request.message.pg.pg);

@@ -9,7 +9,7 @@ use crate::report::repairs::FoundBy;
 use crate::tokens::Token;
 use crate::work::Work;
 use pg::snaps::At;
-use types::{Errno, HObject, PgId};
+use types::{HObject, PgId};
 
 impl Osd {
     /// Repeats a failed read once per request, so that a transient error does not make this OSD
@@ -75,17 +75,9 @@ impl Osd {
 
     /// Replaces the own copy of an object that the store could not change for damage: true if there is
     /// another copy, and the write waits for it.
-    pub(crate) fn heal_refused(
-        &mut self,
-        pg: PgId,
-        object: ObjectKey,
-        key: u64,
-        errno: Errno,
-    ) -> bool {
+    pub(crate) fn heal_refused(&mut self, pg: PgId, object: ObjectKey, key: u64) -> bool {
         let whoami = self.env.config.id;
-        let Some(group) = self.groups.by_id.get_mut(&pg).filter(|_| errno == Errno::IO) else {
-            return false;
-        };
+        let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
         let Some(context) = self.operations.contexts.get(object) else { return false };
         let Some(state) = context.state.as_ref() else { return false };
         let object = &context.name;

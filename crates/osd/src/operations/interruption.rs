@@ -11,9 +11,9 @@ use types::{Epoch, PgId};
 impl Osd {
     /// The group has become active: starts the requests that waited.
     pub(crate) fn activated(&mut self, now: Time, pg: PgId) {
-        self.report.request(now);
+        self.report.schedule.request(now);
         self.scrub.hurry(now);
-        self.keep_order(now, pg);
+        self.keep_order(pg);
         self.note_trim(now, pg);
         self.end_blocklisted_watches_of(pg);
         let Some(group) = self.groups.by_id.get(&pg) else { return };
@@ -35,7 +35,7 @@ impl Osd {
     /// here if this OSD is still the primary, otherwise at the new primary, to which its client
     /// resends it.
     pub(crate) fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
-        self.report.request(now);
+        self.report.schedule.request(now);
         if !members_stay {
             match self.groups.by_id.get(&pg).is_some_and(|group| group.pg.is_primary()) {
                 true => self.discard_notifications(pg),

@@ -31,7 +31,7 @@ use memory::Memory;
 use object::{Contexts, ObjectContext};
 use queues::GroupQueues;
 use replies::Answered;
-use request::{Origin, Request};
+use request::Request;
 use requests::Requests;
 use types::{Errno, OsdId, PgId};
 
@@ -76,7 +76,7 @@ impl Operations {
 
     /// Whether a client has a request in progress.
     pub fn has_clients(&self) -> bool {
-        self.iter().any(|(_, request)| matches!(request.origin, Origin::Client { .. }))
+        self.iter().any(|(_, request)| request.is_of_client())
     }
 
     /// Adds a request that is not admitted yet, and returns its key.

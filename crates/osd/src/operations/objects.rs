@@ -255,8 +255,7 @@ impl Osd {
             return self.reject(object, key, errno);
         }
         let context = self.operations.contexts.get(object).expect("the request was in its queue");
-        if errno == Errno::IO && context.writes_in_flight > 0
-            || self.heal_refused(pg, object, key, errno)
+        if refusal.is_damage && (context.writes_in_flight > 0 || self.heal_refused(pg, object, key))
         {
             return Progress::Blocked;
         }
@@ -425,6 +424,8 @@ impl Osd {
                         self.operations.reply_error(cx!(self), key, errno);
                     }
                 }
+                // A replica keeps no context of an idle object.
+                self.work.push(Work::Object(object));
             }
         }
     }
@@ -515,7 +516,7 @@ impl Osd {
         }
         let group = self.groups.by_id.get_mut(&pg).expect("it has just committed");
         if group.premerge.rests() {
-            self.report.request(now);
+            self.report.schedule.request(now);
         }
         if let Some(object) = object {
             self.work.push(Work::Object(object));

@@ -2,7 +2,7 @@
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Contexts, ObjectContext};
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::Request;
 use crate::watches::GroupWatches;
 use maps::{OsdMap, OsdMapFlags};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,11 +41,10 @@ impl HeldBack {
     /// Whether a write may have been dropped before this one by a map that its client has not seen. The
     /// client resends both, so this one must not overtake.
     pub fn covers(&self, request: &Request) -> bool {
-        let is_client = matches!(request.origin, Origin::Client { .. });
         let forced = request.message.flags & (FULL_TRY | FULL_FORCE) != 0;
         let epoch = request.message.map_epoch;
         let is_behind = epoch < self.by_pause || !forced && epoch < self.by_fullness;
-        is_client && request.may_write() && is_behind
+        request.is_of_client() && request.may_write() && is_behind
     }
 
     /// Notes that a request is dropped which its client should have held for this map.

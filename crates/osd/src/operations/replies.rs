@@ -5,19 +5,40 @@ use crate::cx::{Cx, cx};
 use crate::execute::Execution;
 use crate::operations::Operations;
 use crate::operations::keys::ObjectKey;
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::{Origin, Request, Times};
 use crate::work::Work;
 use engine::{ConnId, Message, Time};
 use pg::{LogDup, Pg};
-use types::{EVersion, Errno};
-use wire::{MessageBody, OpResult, OsdReply};
+use types::{EVersion, EntityAddr, Errno, PgId, RequestId};
+use wire::{MessageBody, OpResult, OsdReply, OsdRequest};
 
-/// A client's request that was answered.
+/// A client's request that was answered, as far as reports need it.
 #[derive(Debug)]
 pub(crate) struct Answered {
-    pub request: Request,
+    pub message: OsdRequest,
+    pub id: RequestId,
+    pub pg: PgId,
+    pub addr: EntityAddr,
+    pub writes: bool,
+    pub arrived: Time,
+    pub times: Times,
     /// Bytes of the outputs in its reply.
     pub output_bytes: u64,
+}
+
+impl Answered {
+    fn new(request: Request, output_bytes: u64) -> Self {
+        Answered {
+            writes: request.may_write(),
+            message: request.message,
+            id: request.id,
+            pg: request.pg,
+            addr: request.caller.addr,
+            arrived: request.arrived,
+            times: request.times,
+            output_bytes,
+        }
+    }
 }
 
 impl Operations {
@@ -47,7 +68,7 @@ impl Operations {
                 let message = reply.encode(request.caller.features).with_tid(request.tid);
                 cx.out.send(conn, message);
                 cx.discharge(conn, request.bytes);
-                self.answered.push(Answered { request, output_bytes });
+                self.answered.push(Answered::new(request, output_bytes));
             }
             Origin::Copy { copy } => cx.work.push(Work::Piece(copy, Box::new(reply))),
             Origin::WatchTimeout => {}
@@ -132,12 +153,7 @@ impl Operations {
 
 impl Osd {
     /// A reply from another OSD to a request of ours.
-    pub(crate) fn take_reply(
-        &mut self,
-        _now: Time,
-        conn: ConnId,
-        message: &Message,
-    ) -> codec::Result<()> {
+    pub(crate) fn take_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         if self.peers.at(&self.clients, conn).is_some() {
             let reply = OsdReply::decode(message)?;
             self.copy_replied(message.tid, reply);

@@ -146,6 +146,8 @@ pub(crate) struct Page {
 pub(crate) struct Refusal {
     /// The first error.
     pub errno: Errno,
+    /// It was damage of our copy of the head.
+    pub is_damage: bool,
     pub times: u32,
     /// Our copy of the object was replaced after the first one.
     pub is_healed: bool,
@@ -323,7 +325,9 @@ impl Request {
             StoreError::Behind(_) => return,
             _ => Errno::IO,
         };
-        let first = Refusal { errno, times: 0, is_healed: false };
+        // A rollback also depends on a clone, and shares its blocks.
+        let is_damage = matches!(error, StoreError::Corrupt { .. }) && !self.nature.rolls_back;
+        let first = Refusal { errno, is_damage, times: 0, is_healed: false };
         self.refused.get_or_insert(first).times += 1;
     }
 
@@ -408,12 +412,13 @@ pub(crate) fn is_member(osd: OsdId, acting: &[OsdId]) -> bool {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use store::Collection;
     use types::PoolId;
     use wire::{OsdOp, ShardPgId, SnapContext};
 
-    fn nature(op: OsdOp, snaps: &[u64]) -> Result<Nature, Errno> {
+    fn request(op: OsdOp, snaps: &[u64]) -> OsdRequest {
         let snaps: Vec<SnapId> = snaps.iter().copied().map(SnapId).collect();
-        let message = OsdRequest {
+        OsdRequest {
             pg: ShardPgId::replicated(PgId { pool: PoolId(1), seed: 0 }),
             map_epoch: Default::default(),
             flags: 0,
@@ -425,8 +430,28 @@ mod tests {
             snap_context: SnapContext { seq: SnapId(9), snaps },
             retry_attempt: 0,
             features: 0,
+        }
+    }
+
+    fn nature(op: OsdOp, snaps: &[u64]) -> Result<Nature, Errno> {
+        Nature::of(&request(op, snaps)).map(|(nature, _)| nature)
+    }
+
+    #[test]
+    fn only_a_checksum_mismatch_is_damage() {
+        let is_damage = |error: StoreError| {
+            let (message, caller) = (request(OsdOp::remove(), &[]), Caller::default());
+            let mut request = Request::new(Origin::WatchTimeout, message, 0, caller);
+            request.note_refusal(&error);
+            request.refused.is_some_and(|refusal| refusal.is_damage)
         };
-        Nature::of(&message).map(|(nature, _)| nature)
+        assert!(is_damage(StoreError::Corrupt {
+            object: HObject::default(),
+            offset: 0,
+            length: 1
+        }));
+        assert!(!is_damage(StoreError::NoCollection(Collection(PgId::default()))));
+        assert!(!is_damage(StoreError::NoSpace { needed: 1, available: 0 }));
     }
 
     #[test]

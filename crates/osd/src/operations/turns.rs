@@ -171,9 +171,11 @@ impl Osd {
         Progress::Ran
     }
 
-    /// Runs a request again that has begun; the reads follow that waited only for its reply.
+    /// Runs a request again that has begun; the reads follow that waited only for its reply. One that is in
+    /// the queue of its object again, or loads, continues from there.
     pub(crate) fn resume(&mut self, now: Time, key: u64) {
-        let Some(request) = self.operations.requests.get(key) else { return };
+        let has_all = |request: &&Request| request.is_marked && request.outstanding == 0;
+        let Some(request) = self.operations.requests.get(key).filter(has_all) else { return };
         let (pg, origin) = (request.pg, request.origin);
         let Some(object) = self.object_of(key) else { return };
         if self.run_again(now, pg, object, key) {

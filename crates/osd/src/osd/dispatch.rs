@@ -1,4 +1,4 @@
-//! Messages, commands, and completions of the store, each passed to the rooms that it concerns.
+//! Messages, commands, and completions of the store, each passed to the components that it concerns.
 
 use crate::Osd;
 use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text, words};
@@ -44,7 +44,7 @@ impl Osd {
                 self.usage.end_commit(bytes);
                 if matches!(outcome, Err(StoreError::NoSpace { .. })) {
                     self.usage.note_refusal();
-                    self.report.request(now);
+                    self.report.schedule.request(now);
                 }
                 if let Some(group) = self.groups.by_id.get_mut(&pg).filter(|g| g.serial == serial) {
                     if !group.pg.is_serving() {
@@ -84,7 +84,10 @@ impl Osd {
             Token::MapStored => {}
             Token::Bench { bytes } => {
                 let (usage, out) = (&mut self.usage, &mut self.outbox);
-                self.commands.bench.stored(now, usage, out, bytes, outcome);
+                let ended = self.commands.bench.stored(now, usage, out, bytes, outcome);
+                if let Some((asker, answer)) = ended {
+                    asker.tell(&self.clients, &mut self.outbox, answer);
+                }
             }
             Token::Scrub { pg, serial, tag } => {
                 if self.groups.by_id.get(&pg).is_some_and(|group| group.serial == serial) {
@@ -145,7 +148,7 @@ impl Osd {
     /// Connects to a monitor for the first time.
     pub(crate) fn go_to_monitor(&mut self, now: Time) {
         self.monitor.connect(cx!(self));
-        self.report.request(now);
+        self.report.schedule.request(now);
     }
 
     /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
@@ -173,7 +176,7 @@ impl Osd {
             self.monitor.connect(cx!(self));
         }
         self.monitor.leave(cx!(self));
-        self.report.request(now);
+        self.report.schedule.request(now);
     }
 
     /// Whether the OSD is out of service until it is restarted.
@@ -186,10 +189,10 @@ impl Osd {
         match message.kind {
             Command::KIND => self.take_command(conn, message.tid, &Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(self.env.now, &RotatingSecretsMessage::decode(message)?);
+                self.take_secrets(&RotatingSecretsMessage::decode(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(self.env.now, &AuthReply::decode(message)?.payload);
+                self.take_sealed_secrets(&AuthReply::decode(message)?.payload);
             }
             _ => {}
         }
@@ -197,24 +200,24 @@ impl Osd {
     }
 
     /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
-    pub(crate) fn take_sealed_secrets(&mut self, now: Time, payload: &[u8]) {
+    pub(crate) fn take_sealed_secrets(&mut self, payload: &[u8]) {
         match self.authentication.open_secrets(payload) {
-            Ok(Some(secrets)) => self.set_secrets(now, secrets),
+            Ok(Some(secrets)) => self.set_secrets(secrets),
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
         }
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
-    pub(crate) fn take_secrets(&mut self, now: Time, message: &RotatingSecretsMessage) {
+    pub(crate) fn take_secrets(&mut self, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
-            Ok(secrets) => self.set_secrets(now, secrets),
+            Ok(secrets) => self.set_secrets(secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
         }
     }
 
     /// Replaces the rotating secrets. If they were missing, the OSD boots now.
-    pub(crate) fn set_secrets(&mut self, _now: Time, secrets: RotatingSecrets) {
+    pub(crate) fn set_secrets(&mut self, secrets: RotatingSecrets) {
         let lacked = self.authentication.lacks_secrets();
         self.authentication.set_secrets(secrets);
         if lacked && self.env.stage == Stage::Booting {
@@ -292,7 +295,7 @@ impl Osd {
             false => Err(Sentence::new(Errno::ACCES, "access denied")),
         };
         if let Some(answer) = answer.transpose() {
-            asker.tell(&mut self.outbox, answer);
+            asker.tell(&self.clients, &mut self.outbox, answer);
         }
     }
 
@@ -355,10 +358,8 @@ impl Osd {
 
     /// One object of a command that gave it up is gone on all members, or could not be removed.
     pub(crate) fn lost_ended(&mut self, command: u64, result: i32) {
-        if let Some((asker, answer)) = self.commands.lost.ended(command, result)
-            && self.clients.contains(asker.conn)
-        {
-            asker.tell(&mut self.outbox, answer);
+        if let Some((asker, answer)) = self.commands.lost.ended(command, result) {
+            asker.tell(&self.clients, &mut self.outbox, answer);
         }
     }
 
@@ -422,7 +423,7 @@ impl Osd {
     fn inject_full(&mut self, arguments: &Arguments) -> Result<(), Sentence> {
         let level = fullness::level(arguments, self.maps.map())?;
         self.usage.inject(level);
-        self.report.request(self.env.now);
+        self.report.schedule.request(self.env.now);
         self.check_room(self.env.now);
         Ok(())
     }
@@ -459,7 +460,7 @@ impl Osd {
     ) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         let (cx, peers, group) = (cx!(self), &mut self.peers, &mut group.scrubbed());
-        let reports = self.report.schedule();
+        let reports = &mut self.report.schedule;
         if self.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {
             self.pump_scrub(pg);
         }

@@ -1,4 +1,4 @@
-//! Calls of one room after another, where an event concerns several.
+//! Calls of one component after another, where an event concerns several.
 
 use crate::Osd;
 use crate::cx::cx;
@@ -48,7 +48,7 @@ impl Osd {
         self.groups.ask_again();
         self.heartbeats.repeat_reports(cx!(self), &self.monitor);
         self.monitor.leave(cx!(self));
-        self.report.request(now);
+        self.report.schedule.request(now);
     }
 
     /// Retries requests of groups that were not fulfilled in time.
@@ -157,7 +157,7 @@ impl Osd {
 
     /// Sends a report with the usage of the store.
     pub(crate) fn usage_known(&mut self, now: Time, outcome: Result<Outcome, StoreError>) {
-        self.report.end_query();
+        self.report.schedule.end_query();
         if let Ok(Outcome::Usage(usage)) = outcome {
             self.usage.take_usage(usage);
         }
@@ -180,7 +180,7 @@ impl Osd {
     /// Tells the groups when the disk becomes full, and when it no longer is.
     pub(crate) fn check_room(&mut self, now: Time) {
         if self.usage.is_outdated() {
-            self.report.request(now);
+            self.report.schedule.request(now);
         }
         let Some(is_full) = self.usage.take_change() else { return };
         tracing::warn!(osd = %self.env.config.id, is_full, "the disk crosses the limit of fullness");
@@ -227,7 +227,7 @@ impl Osd {
     /// Begins a scrub of a group whose primary this OSD is.
     pub(crate) fn begin_scrub(&mut self, pg: PgId, level: Level, order: Option<Order>) {
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        let reports = self.report.schedule();
+        let reports = &mut self.report.schedule;
         self.scrub.begin(&self.env, reports, &mut group.scrubbed(), level, order);
         self.pump_scrub(pg);
     }
@@ -235,7 +235,7 @@ impl Osd {
     /// Performs the outputs of a round.
     pub(super) fn pump_scrub(&mut self, pg: PgId) {
         while let Some(group) = self.groups.by_id.get_mut(&pg) {
-            let (cx, peers, reports) = (cx!(self), &mut self.peers, self.report.schedule());
+            let (cx, peers, reports) = (cx!(self), &mut self.peers, &mut self.report.schedule);
             match self.scrub.advance(cx, peers, reports, &mut group.scrubbed()) {
                 None => return,
                 Some(Found::LargeOmap(object, size)) => {
@@ -274,7 +274,7 @@ impl Osd {
     }
 
     /// Has the members of a group keep its scrub order.
-    pub(crate) fn keep_order(&mut self, _now: Time, pg: PgId) {
+    pub(crate) fn keep_order(&mut self, pg: PgId) {
         if let Some(group) = self.groups.by_id.get_mut(&pg) {
             self.scrub.keep_order(cx!(self), &mut self.peers, &mut group.scrubbed());
         }
@@ -341,7 +341,7 @@ impl Osd {
         let has_clients = self.operations.has_clients();
         let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
         if self.trim.end_step(&self.env, &mut group.trimmed(), has_failed, has_clients) {
-            self.report.request(self.env.now);
+            self.report.schedule.request(self.env.now);
         }
     }
 

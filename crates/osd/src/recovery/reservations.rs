@@ -48,9 +48,7 @@ impl Places {
         self.taken.insert(pg);
         Some((pg, primary))
     }
-}
 
-impl Places {
     fn json(&self, places: usize) -> Value {
         let item = |pg: &PgId| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
         let waiting: Vec<Value> = self.waiting.values().map(|(pg, _)| item(pg)).collect();

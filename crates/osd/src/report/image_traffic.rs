@@ -1,7 +1,8 @@
 //! Traffic of clients on images, counted by the names of data objects, and only while the monitor
-//! requests it in its acknowledgements of reports. Otherwise the cost is one comparison per reply.
+//! requests it in its acknowledgements of reports. Otherwise the cost of a reply is the sum of its output
+//! lengths, and one comparison.
 
-use crate::operations::request::Request;
+use crate::operations::replies::Answered;
 use bytes::Bytes;
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
@@ -47,24 +48,24 @@ impl ImageCounts {
     }
 
     /// Counts a request of a client that was answered.
-    pub fn count(&mut self, now: Time, request: &Request, output_bytes: u64) {
+    pub fn count(&mut self, now: Time, answered: &Answered) {
         let Some(counting) = &mut self.counting else { return };
-        let Some(key) = image_of(request.object()) else { return };
+        let Some(key) = image_of(&answered.message.object) else { return };
         if counting.images.len() >= IMAGES_MAX && !counting.images.contains_key(&key) {
             return;
         }
         let (pool, namespace, image) = key.clone();
         let new = || ImageTraffic { pool, namespace, image, ..ImageTraffic::default() };
         let traffic = counting.images.entry(key).or_insert_with(new);
-        let took = now.since(request.arrived).as_nanos() as u64;
-        if request.may_write() {
-            let bytes = request.message.ops.iter().map(|op| op.input.len() as u64);
+        let took = now.since(answered.arrived).as_nanos() as u64;
+        if answered.writes {
+            let bytes = answered.message.ops.iter().map(|op| op.input.len() as u64);
             traffic.writes += 1;
             traffic.write_bytes += bytes.sum::<u64>();
             traffic.write_ns += took;
         } else {
             traffic.reads += 1;
-            traffic.read_bytes += output_bytes;
+            traffic.read_bytes += answered.output_bytes;
             traffic.read_ns += took;
         }
     }

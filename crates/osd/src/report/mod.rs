@@ -46,41 +46,21 @@ const FAILURE_CHECK: &str = "OSD_STORE_FAILED";
 /// State behind the reports to the monitor and the answers to administrators.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    schedule: Schedule,
+    /// When reports are sent.
+    pub schedule: Schedule,
     images: ImageCounts,
     history: OpHistory,
     repairs: Repairs,
 }
 
 impl Report {
-    /// When the next report is due; `None` while one is being prepared.
-    pub fn due(&self) -> Option<Time> {
-        self.schedule.due()
-    }
-
-    /// When reports are sent, for rooms that request one.
-    pub fn schedule(&mut self) -> &mut Schedule {
-        &mut self.schedule
-    }
-
-    /// Requests a report soon, because of a change.
-    pub fn request(&mut self, now: Time) {
-        self.schedule.request(now);
-    }
-
-    /// Requests a report of a group's state that is only of interest to people.
-    pub fn request_soon(&mut self, now: Time) {
-        self.schedule.request_soon(now);
-    }
-
     /// Counts a client's request that was answered for the traffic of images, if the monitor wants that, and
     /// keeps it.
     pub fn note_answered(&mut self, now: Time, answered: Answered, options: &Options) {
-        let Answered { request, output_bytes } = answered;
         if self.images.is_counting() {
-            self.images.count(now, &request, output_bytes);
+            self.images.count(now, &answered);
         }
-        self.history.note(now, request, options);
+        self.history.note(now, answered, options);
     }
 
     /// Latencies of reads and of writes since the OSD started.
@@ -113,9 +93,7 @@ impl Report {
     pub fn kept(&self) -> (usize, usize, usize) {
         self.history.kept()
     }
-}
 
-impl Report {
     /// Begins a report, if one is due: requests the usage of the store.
     pub fn begin_if_due(&mut self, env: &Env, usage: &mut DiskUsage, out: &mut Outbox) {
         if self.schedule.due().is_some_and(|due| due <= env.now) {
@@ -123,11 +101,6 @@ impl Report {
             usage.begin_query();
             out.ask(Token::Usage, RequestKind::Usage);
         }
-    }
-
-    /// The store has told its usage, or has failed to: the next report may begin.
-    pub fn end_query(&mut self) {
-        self.schedule.end_query();
     }
 
     /// Sends the report, if a monitor is reached. A failed OSD reports no groups.
@@ -185,7 +158,7 @@ impl Report {
     }
 }
 
-/// The rooms that a report is about.
+/// The components that a report is about.
 pub(crate) struct Subject<'a> {
     pub groups: &'a mut Groups,
     pub operations: &'a Operations,

@@ -1,4 +1,4 @@
-//! OpHistory in flight and recent ones, with the time of each event: `dump_ops_in_flight`,
+//! Operations in flight and recent ones, with the time of each event: `dump_ops_in_flight`,
 //! `dump_historic_ops` and related commands.
 //!
 //! Completed operations are kept without their data in rings of bounded length: the latest, the
@@ -6,7 +6,8 @@
 
 use crate::env::Options;
 use crate::operations::queues::Counters;
-use crate::operations::request::{Origin, Request, Times};
+use crate::operations::replies::Answered;
+use crate::operations::request::{Request, Times};
 use engine::{Duration, Time};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -19,19 +20,13 @@ use wire::{OsdOp, OsdRequest};
 /// A completed operation.
 #[derive(Debug)]
 struct Ended {
-    message: OsdRequest,
-    id: RequestId,
-    pg: PgId,
-    addr: EntityAddr,
-    writes: bool,
-    arrived: Time,
-    times: Times,
+    answered: Answered,
     ended: Time,
 }
 
 impl Ended {
     fn duration(&self) -> Duration {
-        self.ended.since(self.arrived)
+        self.ended.since(self.answered.arrived)
     }
 }
 
@@ -91,26 +86,16 @@ pub(crate) struct OpHistory {
 
 impl OpHistory {
     /// Notes a client's request that was answered.
-    pub fn note(&mut self, now: Time, mut request: Request, options: &Options) {
-        let writes = request.may_write();
-        let took = now.since(request.arrived);
-        if writes {
+    pub fn note(&mut self, now: Time, mut answered: Answered, options: &Options) {
+        let took = now.since(answered.arrived);
+        if answered.writes {
             self.writes.add(took)
         } else {
             self.reads.add(took)
         }
-        request.message.ops.iter_mut().for_each(forget_data);
-        request.message.snap_context.snaps = Vec::new();
-        let ended = Arc::new(Ended {
-            message: request.message,
-            id: request.id,
-            pg: request.pg,
-            addr: request.caller.addr,
-            writes,
-            arrived: request.arrived,
-            times: request.times,
-            ended: now,
-        });
+        answered.message.ops.iter_mut().for_each(forget_data);
+        answered.message.snap_context.snaps = Vec::new();
+        let ended = Arc::new(Ended { answered, ended: now });
         if took >= options.history_slow_threshold {
             self.slow.push_back(ended.clone());
         }
@@ -186,7 +171,7 @@ pub(crate) fn in_flight<'a>(
     requests: impl Iterator<Item = &'a Request>,
     least: Duration,
 ) -> Vec<Value> {
-    let clients = requests.filter(|request| matches!(request.origin, Origin::Client { .. }));
+    let clients = requests.filter(|request| request.is_of_client());
     let old = clients.filter(|request| now.since(request.arrived) >= least);
     old.map(|request| {
         let point = match request.times {
@@ -212,16 +197,17 @@ pub(crate) fn in_flight<'a>(
 }
 
 fn ended_json(now: Time, ended: &Ended) -> Value {
+    let answered = &ended.answered;
     operation(&Shown {
         now,
-        message: &ended.message,
-        id: ended.id,
-        pg: ended.pg,
-        addr: ended.addr,
-        arrived: ended.arrived,
-        times: ended.times,
+        message: &answered.message,
+        id: answered.id,
+        pg: answered.pg,
+        addr: answered.addr,
+        arrived: answered.arrived,
+        times: answered.times,
         ended: Some(ended.ended),
-        point: if ended.writes { "commit sent; apply or cleanup" } else { "started" },
+        point: if answered.writes { "commit sent; apply or cleanup" } else { "started" },
     })
 }
 

@@ -42,7 +42,7 @@ impl Schedule {
         self.due = Some(now + limits::REPORT_INTERVAL);
     }
 
-    /// The store has answered.
+    /// The store has told its usage, or has failed to: the next report may begin.
     pub fn end_query(&mut self) {
         self.is_asking = false;
     }

@@ -6,12 +6,12 @@ use crate::groups::{Group, Groups};
 use crate::leases::Leases;
 use crate::operations::Operations;
 use crate::operations::object::Fate;
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::Request;
 use crate::report::group_state::state_bits;
 use types::{EVersion, HObject, OsdId};
 use wire::internal::{SlowRequests, pg_state};
 
-/// The rooms in which requests wait.
+/// The components in which requests wait.
 pub(super) struct Waits<'a> {
     pub env: &'a Env,
     pub groups: &'a Groups,
@@ -28,7 +28,7 @@ impl Waits<'_> {
         let mut oldest = None;
         for (key, request) in self.operations.iter() {
             let age = self.env.now.since(request.arrived);
-            if !matches!(request.origin, Origin::Client { .. }) || age < limit {
+            if !request.is_of_client() || age < limit {
                 continue;
             }
             slow.count += 1;

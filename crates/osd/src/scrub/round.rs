@@ -25,7 +25,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_STEP: Duration = Duration::from_millis(300);
 const RETRY_STEPS: u64 = 7;
 
-/// A finding that concerns other rooms.
+/// A finding that concerns other components.
 pub(crate) enum Found {
     /// The group replaces the bad copies of an object on these OSDs.
     Repaired(HObject, Vec<OsdId>),

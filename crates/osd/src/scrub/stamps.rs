@@ -27,12 +27,18 @@ impl Scrubbed<'_> {
         self.ask(out, ScrubTag::LoadStamps, kind);
     }
 
-    /// Handles loaded stamps. Returns whether they show inconsistencies.
+    /// Handles loaded stamps. Returns whether they show inconsistencies. Stamps that could not be read stay
+    /// unknown, and the next look asks again.
     pub(super) fn stamps_loaded(&mut self, outcome: Result<Outcome, StoreError>) -> bool {
         self.scrub.is_loading = false;
         let stored = match outcome {
             Ok(Outcome::OmapPairs(pairs)) => pairs.get(&STAMPS_KEY).cloned(),
-            _ => None,
+            Err(StoreError::NoObject { .. }) => None,
+            other => {
+                let pg = self.pg.id();
+                tracing::error!(%pg, ?other, "the stamps of scrubs cannot be read");
+                return false;
+            }
         };
         let stamps = stored.map(|stored| codec::decode_all::<Stamps>("scrub stamps", &stored));
         // Damaged stamps count as missing: the group is scrubbed.

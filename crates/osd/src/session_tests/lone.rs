@@ -38,6 +38,8 @@ pub struct Lone {
     pub refusals: usize,
     /// The disk has failed.
     pub is_broken: bool,
+    /// Reads of omap values fail.
+    pub fails_omap_reads: bool,
     /// Requests to be marked down, when the disk failed.
     pub leaves: Vec<OsdMarkMeDown>,
     /// Policies of sessions that it opened to other OSDs, and sessions over which it sent group messages.
@@ -72,7 +74,7 @@ pub struct Lone {
     pub held: Option<VecDeque<Request>>,
     /// Sessions that the OSD ended, if it may.
     pub closed: Option<Vec<ConnId>>,
-    answers: Vec<CommandReply>,
+    pub answers: Vec<CommandReply>,
     verdicts: Vec<AuthVerdict>,
 }
 
@@ -93,6 +95,7 @@ impl Lone {
             commits: 0,
             refusals: 0,
             is_broken: false,
+            fails_omap_reads: false,
             leaves: Vec::new(),
             dialed: Vec::new(),
             spoken: Vec::new(),
@@ -328,6 +331,7 @@ impl Lone {
         self.osd.discard_watches(PG);
         let group = self.osd.groups.by_id.get_mut(&PG).expect("there is one");
         self.osd.operations.evict_all(&mut group.queues, &group.watches);
+        assert_eq!(self.osd.operations.objects_len(), 0, "all are idle");
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.
@@ -401,7 +405,7 @@ impl Lone {
     }
 
     fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, StoreError> {
-        if self.is_broken {
+        if self.is_broken || self.fails_omap_reads && matches!(kind, RequestKind::OmapGet { .. }) {
             return Err(StoreError::Device("input/output error".to_owned()));
         }
         self.commits += usize::from(matches!(kind, RequestKind::Append(_)));

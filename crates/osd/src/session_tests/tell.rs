@@ -3,13 +3,15 @@
 use super::lone::Lone;
 use super::{append, failed, read};
 use crate::commands::table::{COMMANDS, prefix_of};
-use engine::ConnId;
+use bytes::Bytes;
+use engine::{ConnId, Daemon};
 use serde_json::{Value, json};
 use types::Errno;
-use wire::OsdOp;
+use types::features::SUPPORTED;
 use wire::op::watch_op;
 use wire::options::RUNNING_COMMANDS;
 use wire::osd_op::WatchArguments;
+use wire::{Command, MessageBody, OsdOp};
 
 const PAGE: &str = include_str!("../../../../docs/internals/capabilities.md");
 
@@ -188,6 +190,21 @@ fn a_benchmark_writes_what_was_asked_for_and_leaves_nothing() {
     assert_eq!((after.bytes_used, after.objects), (used.bytes_used, used.objects));
     let tiny = json!({ "prefix": "bench", "count": 1 << 20, "size": 1 });
     assert_eq!(tell(&mut lone, admin, tiny), Err(Errno::INVAL));
+}
+
+#[test]
+fn a_benchmark_whose_session_has_ended_is_not_answered() {
+    let mut lone = Lone::new();
+    let admin = lone.client("allow *");
+    lone.wait(6);
+    let bench = json!({ "prefix": "bench", "count": 65_536, "size": 65_536 });
+    let command = vec![bench.to_string()];
+    let command = Command { fsid: lone.map.fsid, command, input: Bytes::new() };
+    lone.osd.handle_message(lone.now, admin, command.encode(SUPPORTED));
+    lone.close(admin);
+    assert!(lone.answers.is_empty());
+    let other = lone.client("allow *");
+    assert!(tell(&mut lone, other, bench).is_ok(), "it has ended");
 }
 
 #[test]

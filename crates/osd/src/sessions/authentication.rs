@@ -80,7 +80,8 @@ impl Authentication {
         to_monitor: bool,
         step: ConnectingStep,
     ) -> ConnectingAnswer {
-        let to = if to_monitor { Towards::Monitor } else { Towards::Peer(Some(&self.secrets)) };
+        let secrets = (!self.secrets.is_empty()).then_some(&self.secrets);
+        let to = if to_monitor { Towards::Monitor } else { Towards::Peer(secrets) };
         let answer = self.connector.step(now, conn, to, step, &mut self.entropy);
         answer.unwrap_or_else(|reason| {
             let whom = if to_monitor { "a monitor" } else { "another OSD" };

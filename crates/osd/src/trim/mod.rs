@@ -17,7 +17,7 @@ use engine::{Duration, Time};
 use maps::{OsdMap, OsdMapFlags, SnapIntervals};
 use pg::Pg;
 use pg::snaps::{decode_index_key, index_keys_of};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, PgId, SnapId};
 use wire::internal::pg_state::{SNAPTRIM, SNAPTRIM_WAIT};
@@ -86,16 +86,20 @@ impl GroupTrim {
     /// Handles a page of the index.
     pub fn listed(&mut self, pg: PgId, outcome: Result<Outcome, StoreError>) -> Listed {
         let Some(step) = &mut self.step else { return Listed::Nothing };
-        let keys = match outcome {
-            Ok(Outcome::OmapPage(page)) => page.pairs.into_keys(),
-            Err(StoreError::NoObject { .. }) => Default::default(),
+        let pairs = match outcome {
+            Ok(Outcome::OmapPage(page)) => page.pairs,
+            Err(StoreError::NoObject { .. }) => BTreeMap::new(),
             other => {
                 tracing::error!(%pg, ?other, "the index of clones cannot be read");
                 return Listed::Ended { has_failed: true };
             }
         };
         let clones: Vec<(SnapId, HObject)> =
-            keys.filter_map(|key| decode_index_key(&key)).collect();
+            pairs.keys().filter_map(|key| decode_index_key(key)).collect();
+        if clones.is_empty() && !pairs.is_empty() {
+            tracing::error!(%pg, snap = step.snap.0, "the index of clones does not decode");
+            return Listed::Ended { has_failed: true };
+        }
         if clones.is_empty() {
             self.purged.insert(step.snap);
             tracing::debug!(%pg, snap = step.snap.0, "nothing is left of a removed snapshot");
@@ -287,5 +291,38 @@ impl Trims {
         self.queue.insert(pg);
         self.look_at(env.now + pause);
         group.trim.next(group.queue).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use pg::snaps::index_key;
+    use store::OmapPage;
+
+    const SNAP: SnapId = SnapId(3);
+
+    fn listed(keys: &[Bytes]) -> (GroupTrim, Listed) {
+        let step = Step { snap: SNAP, left: None, has_failed: false };
+        let mut trim = GroupTrim { step: Some(step), ..GroupTrim::default() };
+        let pairs = keys.iter().map(|key| (key.clone(), Bytes::new())).collect();
+        let page = OmapPage { pairs, more: false };
+        let listed = trim.listed(PgId::default(), Ok(Outcome::OmapPage(page)));
+        (trim, listed)
+    }
+
+    #[test]
+    fn a_snapshot_is_purged_when_its_index_is_empty_and_not_when_it_cannot_be_decoded() {
+        let (trim, ended) = listed(&[]);
+        assert!(matches!(ended, Listed::Ended { has_failed: false }));
+        assert_eq!(trim.purged().len(), 1);
+        let damaged = index_keys_of(SNAP);
+        let (trim, ended) = listed(std::slice::from_ref(&damaged));
+        assert!(matches!(ended, Listed::Ended { has_failed: true }));
+        assert_eq!(trim.purged().len(), 0);
+        let clone = HObject::default().at(SNAP);
+        let (_, ended) = listed(&[damaged, index_key(SNAP, &clone)]);
+        assert!(matches!(ended, Listed::Clones(clones) if clones == [(SNAP, clone)]));
     }
 }

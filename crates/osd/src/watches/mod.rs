@@ -212,17 +212,21 @@ impl Osd {
     /// to reconnect.
     pub(crate) fn adopt_watchers(&mut self, now: Time, key: ObjectKey) {
         let Some(context) = self.operations.context(key) else { return };
-        let (pg, object) = (context.pg, &context.name.clone());
+        let pg = context.pg;
         let Some(group) = self.groups.by_id.get(&pg).filter(|group| group.pg.is_primary()) else {
             return;
         };
         let watchers =
             context.state.as_ref().map(|state| state.info.watchers.clone()).unwrap_or_default();
         // Watches kept over a change of the members may have ended meanwhile.
-        let kept =
-            group.watches.by_object.get(object).into_iter().flat_map(|watches| watches.keys());
+        let kept = group.watches.of(&context.name);
+        if watchers.is_empty() && kept.is_none() {
+            return;
+        }
+        let kept = kept.into_iter().flat_map(|watches| watches.keys());
         let ended: Vec<WatcherKey> =
             kept.filter(|key| !watchers.contains_key(key)).copied().collect();
+        let object = &context.name.clone();
         for key in ended {
             self.end_watch(pg, object, key, true);
         }

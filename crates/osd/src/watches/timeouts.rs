@@ -46,8 +46,7 @@ impl Osd {
         if self.maps.map().blocklist.is_empty() && self.maps.map().range_blocklist.is_empty() {
             return;
         }
-        let pgs: Vec<PgId> = self.groups.by_id.keys().copied().collect();
-        pgs.into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
+        self.groups.ids().into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
     }
 
     /// Likewise for the watches of one group, if it is active.
@@ -68,11 +67,15 @@ impl Osd {
     /// Likewise for an object that was just loaded, before its waiting requests run.
     pub(super) fn end_blocklisted_watches_first(&mut self, object: ObjectKey) {
         let Some(context) = self.operations.context(object) else { return };
-        let (pg, name) = (context.pg, context.name.clone());
+        let pg = context.pg;
         let group = self.groups.by_id.get(&pg);
-        let Some(watches) = group.and_then(|group| group.watches.of(&name)) else { return };
+        let Some(watches) = group.and_then(|group| group.watches.of(&context.name)) else { return };
         let ended = watches.iter().filter(|(_, watch)| self.maps.map().is_blocklisted(&watch.addr));
         let ended: Vec<WatcherKey> = ended.map(|(key, _)| *key).collect();
+        if ended.is_empty() {
+            return;
+        }
+        let name = context.name.clone();
         for key in ended {
             let removal = unwatching(pg, name.clone(), key, self.epoch());
             let removal = self.operations.insert(removal);

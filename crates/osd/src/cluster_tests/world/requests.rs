@@ -36,6 +36,13 @@ impl World {
         self.monitor.map.pg_to_osds(pg).acting[1..].to_vec()
     }
 
+    /// Number of objects of an object's group that an OSD has in memory.
+    pub fn objects_in_memory(&self, osd: OsdId, name: &str) -> usize {
+        let (pg, _) = self.object(name);
+        let osd = self.machines[osd.0 as usize].osd.as_ref().expect("it runs");
+        osd.groups.by_id[&pg].queues.objects_len()
+    }
+
     /// Another object of the same group.
     pub fn neighbour_of(&self, name: &str) -> String {
         let mut names = (0..).map(|number| format!("neighbour{number}"));
