@@ -221,6 +221,21 @@ impl Bucket {
         Ok(())
     }
 
+    /// Whether the stored weights are those of as many items as there are.
+    pub(crate) fn has_all_weights(&self) -> bool {
+        let items = self.items.len();
+        match &self.weights {
+            Weights::Uniform { .. } => true,
+            Weights::List { items: own, sums: other }
+            | Weights::Straw { items: own, straws: other } => {
+                own.len() == items && other.len() == items
+            }
+            Weights::Straw2 { items: own } => own.len() == items,
+            // A tree without items may have nodes.
+            Weights::Tree { nodes } => items == 0 || nodes.len() == tree_nodes_len(items),
+        }
+    }
+
     pub(crate) fn item_weights(&self) -> Vec<u32> {
         (0..self.items.len()).map(|position| self.item_weight(position)).collect()
     }

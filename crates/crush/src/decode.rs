@@ -12,7 +12,7 @@ use crate::map::CrushMap;
 use crate::names::Names;
 use crate::rule::{Op, RULES_MAX, Rule, RuleType, Step};
 use crate::tunables::Tunables;
-use crate::{TYPE_DEVICE, validate};
+use crate::{ITEM_NONE, TYPE_DEVICE, validate};
 use codec::{Decode, Reader, Result};
 
 impl Decode for CrushMap {
@@ -87,9 +87,15 @@ fn decode_bucket(r: &mut Reader<'_>, slot: usize) -> Result<Option<Bucket>> {
         return Err(r.invalid("bucket.hash", hash.into()));
     }
     let weight = r.u32("bucket.weight")?;
-    let items = r.list("bucket.items", |r| r.i32("bucket.item"))?;
+    let items = r.list("bucket.items", decode_item)?;
     let weights = decode_weights(r, algorithm, items.len())?;
     Ok(Some(Bucket { id, type_id, weight, items, weights }))
+}
+
+/// The two highest numbers stand for "none" and "undefined" in results of rules, so they are no devices.
+fn decode_item(r: &mut Reader<'_>) -> Result<i32> {
+    let item = r.i32("bucket.item")?;
+    if item >= ITEM_NONE - 1 { Err(r.invalid("bucket.item", item as u64)) } else { Ok(item) }
 }
 
 fn decode_weights(r: &mut Reader<'_>, algorithm: Algorithm, len: usize) -> Result<Weights> {

@@ -43,6 +43,22 @@ fn exercise(map: &mut CrushMap) {
     assert!(encode(&again) == bytes);
 }
 
+#[test]
+fn a_number_that_stands_for_no_device_is_no_item() {
+    const ITEM: i32 = 0x0012_3456;
+    let mut map = decode_all::<CrushMap>("map", &golden("classes.map")).unwrap();
+    map.insert_item(ITEM, 0x1_0000, "osd.1193046", &location("host=new root=default")).unwrap();
+    let bytes = encode(&map);
+    for none in [i32::MAX, i32::MAX - 1] {
+        let mut bytes = bytes.clone();
+        let places = (0..bytes.len() - 4).filter(|at| bytes[*at..*at + 4] == ITEM.to_le_bytes());
+        let at = places.min().expect("it is in a bucket");
+        bytes[at..at + 4].copy_from_slice(&none.to_le_bytes());
+        let error = CrushMap::decode(&mut Reader::new(&bytes)).unwrap_err();
+        assert!(error.to_string().contains("bucket.item"), "{error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 

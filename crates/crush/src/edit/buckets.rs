@@ -61,7 +61,7 @@ pub(super) fn bucket_add_item(
     let straw_version = crush.tunables.straw_calc_version;
     let holder = crush.bucket_mut(bucket).expect("the caller looked it up");
     holder.add_item(item, weight, straw_version)?;
-    assert_eq!(holder.item_weights().len(), holder.items.len(), "each item has a weight");
+    assert!(holder.has_all_weights(), "each item has a weight");
     let args = crush.choose_args.values_mut().filter_map(|map| map.arg_mut(bucket));
     args.for_each(|arg| arg.push(item, weight));
     Ok(())
