@@ -20,7 +20,7 @@ pub enum ApplyError {
     Fsid { found: Uuid, expected: Uuid },
     #[error("increment leads to epoch {found}, the map is at {current}")]
     Epoch { found: Epoch, current: Epoch },
-    #[error("max_osd {0} exceeds the limit {OSDS_MAX}")]
+    #[error("max_osd {0} is not between 0 and the limit {OSDS_MAX}")]
     MaxOsd(i32),
     #[error("osd.{0} has no slot in the map")]
     NoSuchOsd(OsdId),
@@ -41,7 +41,14 @@ pub(super) fn apply(map: &mut OsdMap, inc: &Incremental) -> Result<(), ApplyErro
         return Err(ApplyError::Epoch { found: inc.epoch, current: map.epoch });
     }
     if let Some(full) = &inc.fullmap {
-        *map = decode_all("osdmap", full)?;
+        let full: OsdMap = decode_all("osdmap", full)?;
+        if full.fsid != inc.fsid {
+            return Err(ApplyError::Fsid { found: full.fsid, expected: inc.fsid });
+        }
+        if full.epoch != inc.epoch {
+            return Err(ApplyError::Epoch { found: full.epoch, current: map.epoch });
+        }
+        *map = full;
         return Ok(());
     }
     check(map, inc)?;
@@ -63,7 +70,7 @@ pub(super) fn apply(map: &mut OsdMap, inc: &Incremental) -> Result<(), ApplyErro
 
 fn check(map: &OsdMap, inc: &Incremental) -> Result<(), ApplyError> {
     let max_osd = inc.new_max_osd.unwrap_or(map.max_osd());
-    if max_osd > OSDS_MAX {
+    if !(0..=OSDS_MAX).contains(&max_osd) {
         return Err(ApplyError::MaxOsd(max_osd));
     }
     let slots = OsdId(0)..OsdId(max_osd);

@@ -173,7 +173,14 @@ fn an_increment_that_does_not_fit_changes_nothing() {
     deaf.new_up_client.insert(OsdId(2), addrs(1));
     let mut purged = plain();
     purged.new_purged_snaps.insert(PoolId(1), SnapIntervals::default());
+    let full = |map: &OsdMap| Some(codec::encode_to_bytes(map));
+    let of_another_epoch = Incremental { fullmap: full(&one), ..plain() };
+    let stranger = OsdMap { fsid: Uuid([9; 16]), epoch: Epoch(2), ..one.clone() };
+    let of_another_cluster = Incremental { fullmap: full(&stranger), ..plain() };
     let cases = [
+        (of_another_epoch, ApplyError::Epoch { found: Epoch(1), current: Epoch(1) }),
+        (of_another_cluster, ApplyError::Fsid { found: Uuid([9; 16]), expected: one.fsid }),
+        (Incremental { new_max_osd: Some(-1), ..plain() }, ApplyError::MaxOsd(-1)),
         (
             Incremental { fsid: Uuid([9; 16]), ..plain() },
             ApplyError::Fsid { found: Uuid([9; 16]), expected: one.fsid },
