@@ -383,6 +383,16 @@ impl Queued {
 fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), StoreError> {
     let Effects { record, data, large, objects, garbage } = effects;
     let seq = volume.journal.append(&record, &data);
+    // The batch owns the answer before a free can fail: a store that stops answers its batches.
+    let is_last = matches!(job, Job::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
+    match job {
+        Job::Transaction { token, .. } => volume.journal.when_durable(PendingAck::Complete(token)),
+        Job::Cleanup { .. } if is_last => {}
+        Job::Cleanup { slice } => volume.journal.when_durable(PendingAck::CleanUp(slice)),
+    }
+    for slice in garbage {
+        volume.journal.when_durable(PendingAck::CleanUp(slice));
+    }
     for (write, data) in record.small.iter().zip(data) {
         volume.contents.defer(seq, *write, data);
     }
@@ -395,15 +405,6 @@ fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), St
         volume.contents.begin_large(extent, data.clone());
         volume.devices.write_large(seq, extent.start, data);
     }
-    let is_last = matches!(job, Job::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
     volume.meta.apply(record.ops, POINTS_MAX);
-    match job {
-        Job::Transaction { token, .. } => volume.journal.when_durable(PendingAck::Complete(token)),
-        Job::Cleanup { .. } if is_last => {}
-        Job::Cleanup { slice } => volume.journal.when_durable(PendingAck::CleanUp(slice)),
-    }
-    for slice in garbage {
-        volume.journal.when_durable(PendingAck::CleanUp(slice));
-    }
     Ok(())
 }

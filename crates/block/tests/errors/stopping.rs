@@ -1,0 +1,77 @@
+//! A store whose metadata is damaged stops: it answers all requests, and writes nothing any more.
+
+use super::harness::shape::Shape;
+use super::{attributes, checkpoint, commit, object};
+use block::BlockStore;
+use block::device::{BLOCK, Device, Extent};
+use block::disk::{Driver, FaultyDisk, View};
+use block::fsck::Repairs;
+use bytes::Bytes;
+use engine::{RequestToken, Time};
+use store::{Change, Outcome, RequestKind, StoreError};
+
+/// Byte of the data whose blocks are marked as free.
+const FREED: u8 = 0xa7;
+
+fn write(number: u32, byte: u8) -> Change {
+    let data = Bytes::from(vec![byte; 64 << 10]);
+    Change::Write { object: object(number), offset: 0, data }
+}
+
+/// A store with these contents, in which blocks that hold [`FREED`] are marked as free.
+fn damaged(shape: &Shape, changes: Vec<RequestKind>) -> Driver<BlockStore> {
+    let mut driver = shape.start(shape.format(1), Time::ZERO);
+    driver.run_until_ready();
+    for kind in changes {
+        driver.execute(kind).unwrap();
+    }
+    checkpoint(&mut driver);
+    let disk = driver.into_disk();
+    let content = |block| disk.read_now(Device::Main, block, 1, View::Completed);
+    let mut freed = disk.written_blocks(Device::Main);
+    freed.retain(|block| content(*block) == [FREED; BLOCK][..]);
+    assert!(!freed.is_empty());
+    let freed = freed.into_iter().map(|block| Extent::new(block, 1)).collect();
+    let driver = repairing(shape, disk, Repairs { freed, ..Repairs::default() });
+    assert_eq!(driver.store().failure(), None);
+    let mut driver = shape.start(driver.into_disk(), Time::ZERO);
+    driver.run_until_ready();
+    driver
+}
+
+/// A store that makes repairs as it opens.
+fn repairing(shape: &Shape, disk: FaultyDisk, repairs: Repairs) -> Driver<BlockStore> {
+    let store = BlockStore::open_for_repair(shape.store.clone(), repairs);
+    let mut driver = Driver::new(store, disk, Time::ZERO);
+    driver.run_until_ready();
+    driver.run_until_idle();
+    driver
+}
+
+fn answers(driver: &mut Driver<BlockStore>) -> Vec<(RequestToken, Result<Outcome, StoreError>)> {
+    let completions = std::iter::from_fn(|| driver.poll_completion());
+    completions.map(|completion| (completion.token, completion.outcome)).collect()
+}
+
+fn assert_stopped(driver: &mut Driver<BlockStore>) {
+    driver.run_until_idle();
+    assert!(driver.store().failure().is_some());
+    assert!(driver.store().is_idle(), "it continues");
+    driver.store().check_invariants();
+}
+
+#[test]
+fn a_commit_that_frees_free_blocks_fails_in_its_order() {
+    let shape = Shape::new(64, 0);
+    let mut driver = damaged(&shape, vec![commit([Change::CreateCollection, write(1, FREED)])]);
+    let before = driver.submit(commit([attributes(2, 1)]));
+    let removal = driver.submit(commit([Change::Remove { object: object(1) }]));
+    let behind = driver.submit(commit([attributes(3, 1)]));
+    driver.run_until_idle();
+    let answers = answers(&mut driver);
+    let tokens: Vec<RequestToken> = answers.iter().map(|(token, _)| *token).collect();
+    assert_eq!(tokens, [before, removal, behind]);
+    let stopped = |outcome: &_| matches!(outcome, Err(StoreError::Device(_)));
+    assert!(answers.iter().all(|(_, outcome)| stopped(outcome)), "{answers:?}");
+    assert_stopped(&mut driver);
+}
