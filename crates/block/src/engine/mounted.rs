@@ -141,8 +141,13 @@ impl Mounted {
             && self.has_no_commits()
             && self.queries.is_empty()
             && self.checkpoint.is_none()
-            && !self.volume.wants_checkpoint
+            && !self.awaits_checkpoint()
             && !self.has_more()
+    }
+
+    /// Set if a checkpoint will begin, which a store that has stopped does not do.
+    fn awaits_checkpoint(&self) -> bool {
+        self.volume.wants_checkpoint && self.failure.is_none()
     }
 
     fn has_no_commits(&self) -> bool {

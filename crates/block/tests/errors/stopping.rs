@@ -75,3 +75,12 @@ fn a_commit_that_frees_free_blocks_fails_in_its_order() {
     assert!(answers.iter().all(|(_, outcome)| stopped(outcome)), "{answers:?}");
     assert_stopped(&mut driver);
 }
+
+#[test]
+fn a_stopped_store_waits_for_no_checkpoint() {
+    let shape = Shape::new(64, 0);
+    let mut driver = damaged(&shape, vec![commit([Change::CreateCollection, write(1, FREED)])]);
+    driver.execute(commit([Change::Remove { object: object(1) }])).unwrap_err();
+    driver.with_store(BlockStore::request_checkpoint);
+    assert_stopped(&mut driver);
+}
