@@ -203,7 +203,10 @@ impl Mounted {
         // The end of a checkpoint may admit commits, whose batch is then to be sealed.
         self.run_checkpoint();
         let Volume { journal, contents, devices, .. } = &mut self.volume;
-        journal.seal_if_due(contents, devices);
+        // The checkpoint, or a commit that it admitted, may have stopped the store.
+        if self.failure.is_none() {
+            journal.seal_if_due(contents, devices);
+        }
         devices.poll()
     }
 

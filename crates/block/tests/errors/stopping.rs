@@ -1,7 +1,7 @@
 //! A store whose metadata is damaged stops: it answers all requests, and writes nothing any more.
 
 use super::harness::shape::Shape;
-use super::{attributes, checkpoint, commit, object};
+use super::{attributes, checkpoint, commit, object, pairs, small};
 use block::BlockStore;
 use block::device::{BLOCK, Device, Extent};
 use block::disk::{Driver, FaultyDisk, View};
@@ -74,6 +74,29 @@ fn a_commit_that_frees_free_blocks_fails_in_its_order() {
     let stopped = |outcome: &_| matches!(outcome, Err(StoreError::Device(_)));
     assert!(answers.iter().all(|(_, outcome)| stopped(outcome)), "{answers:?}");
     assert_stopped(&mut driver);
+}
+
+#[test]
+fn a_store_that_stops_as_a_checkpoint_ends_seals_no_batch() {
+    let shape = small();
+    let mut driver = damaged(&shape, vec![commit([Change::CreateCollection, write(1, FREED)])]);
+    driver.execute(commit([pairs(0)])).unwrap();
+    driver.with_store(BlockStore::request_checkpoint);
+    // More changes than fit beside a running checkpoint: the last commits wait for its end.
+    let mut tokens: Vec<RequestToken> =
+        (1..60).map(|number| driver.submit(commit([pairs(number)]))).collect();
+    tokens.push(driver.submit(commit([Change::Remove { object: object(1) }])));
+    let mut answered = Vec::new();
+    while driver.store().failure().is_none() {
+        assert!(driver.step(), "the removal frees blocks that are free");
+        answered.extend(answers(&mut driver));
+    }
+    assert_eq!(answered.iter().map(|(token, _)| *token).collect::<Vec<_>>(), tokens);
+    assert!(answered[0].1.is_ok() && answered[59].1.is_err());
+    assert_stopped(&mut driver);
+    let mut driver = shape.start(driver.into_disk(), Time::ZERO);
+    driver.run_until_ready();
+    assert_eq!(driver.store().failure(), None);
 }
 
 #[test]
