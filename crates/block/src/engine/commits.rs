@@ -73,6 +73,8 @@ pub(crate) struct CommitQueue {
     garbage: Vec<Slice>,
     /// Time of the next cleanup of `garbage`.
     cleanup: Option<Time>,
+    /// Set once all commits have failed: nothing is executed any more.
+    is_stopped: bool,
 }
 
 impl Job {
@@ -94,6 +96,7 @@ impl CommitQueue {
             deferred_blocks,
             garbage,
             cleanup: None,
+            is_stopped: false,
         }
     }
 
@@ -116,8 +119,13 @@ impl CommitQueue {
         self.fence.open(collection);
     }
 
-    /// Adds a job and executes what can be. As [`CommitQueue::run`].
+    /// Adds a job and executes what can be. As [`CommitQueue::run`]. Cleanups are dropped once the
+    /// store has stopped, and transactions must not come any more.
     pub fn enqueue(&mut self, job: Job, volume: &mut Volume) -> Result<(), StoreError> {
+        if self.is_stopped {
+            debug_assert!(matches!(job, Job::Cleanup { .. }), "nothing answers {job:?}");
+            return Ok(());
+        }
         self.queue.push_back(Queued::new(job));
         let waiting = self.queue.len();
         if waiting > 1 && waiting <= PREFETCH_MAX {
@@ -331,6 +339,7 @@ impl CommitQueue {
 
     /// Fails all commits; nothing is written any more.
     pub fn fail(&mut self, error: &StoreError, volume: &mut Volume) {
+        self.is_stopped = true;
         for ack in volume.journal.abandon() {
             match ack {
                 PendingAck::Complete(token) => volume.complete(token, Err(error.clone())),

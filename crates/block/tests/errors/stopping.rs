@@ -1,14 +1,15 @@
 //! A store whose metadata is damaged stops: it answers all requests, and writes nothing any more.
 
+use super::harness::generator::collection;
 use super::harness::shape::Shape;
-use super::{attributes, checkpoint, commit, object, pairs, small};
+use super::{attributes, checkpoint, commit, filled, object, pairs, small};
 use block::BlockStore;
 use block::device::{BLOCK, Device, Extent};
 use block::disk::{Driver, FaultyDisk, View};
 use block::fsck::Repairs;
 use bytes::Bytes;
 use engine::{RequestToken, Time};
-use store::{Change, Outcome, RequestKind, StoreError};
+use store::{Change, Outcome, RequestKind, StoreError, Transaction};
 
 /// Byte of the data whose blocks are marked as free.
 const FREED: u8 = 0xa7;
@@ -97,6 +98,34 @@ fn a_store_that_stops_as_a_checkpoint_ends_seals_no_batch() {
     let mut driver = shape.start(driver.into_disk(), Time::ZERO);
     driver.run_until_ready();
     assert_eq!(driver.store().failure(), None);
+}
+
+#[test]
+fn a_store_that_stops_in_a_cleanup_begins_no_other() {
+    let shape = Shape::new(64, 0);
+    let both = [collection(0), collection(1)];
+    let fill = |index: usize, byte| {
+        let changes = [Change::CreateCollection, write(1, byte)];
+        let changes = changes.into_iter().map(|change| (both[index], change)).collect();
+        RequestKind::Commit(Transaction { changes })
+    };
+    let mut driver = damaged(&shape, vec![fill(0, FREED), fill(1, 1)]);
+    let changes = both.map(|collection| (collection, Change::RemoveCollection)).to_vec();
+    driver.execute(RequestKind::Commit(Transaction { changes })).unwrap();
+    assert_stopped(&mut driver);
+}
+
+#[test]
+fn a_store_whose_repair_fails_begins_no_cleanup() {
+    let shape = small();
+    let mut driver = filled(&shape, 1000);
+    driver.execute(commit([Change::RemoveCollection])).unwrap();
+    let mut disk = driver.into_disk();
+    disk.restart();
+    let unused = Extent::new(shape.store.main_blocks - 1000, 1);
+    let freed = vec![unused];
+    let mut driver = repairing(&shape, disk, Repairs { freed, ..Repairs::default() });
+    assert_stopped(&mut driver);
 }
 
 #[test]
