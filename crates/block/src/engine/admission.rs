@@ -20,11 +20,10 @@
 //! alone gets a dry run (see `dry_run`).
 
 use super::effects::{Effects, Interrupt};
-use super::meta::Meta;
+use super::meta::{Meta, chunk_load};
 use super::pages::TreePages;
 use crate::device::{BLOCK, Device, Extent};
-use crate::keys;
-use crate::space::{CHUNK_BLOCKS, CHUNK_BYTES, Space};
+use crate::space::{CHUNK_BLOCKS, Space};
 use crate::table::Op;
 use crate::tree::{self, KEY_LEN_MAX, Load};
 use store::{Purpose, StoreError};
@@ -325,11 +324,6 @@ fn bitmap_load(more: u64, space: &Space) -> Load {
     let mut load = Load::default();
     load.add_times(chunk_load(), chunks);
     load
-}
-
-/// Load of one chunk of the bitmap of the space, until it is among the changes.
-pub(crate) fn chunk_load() -> Load {
-    Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
 }
 
 /// Upper bound of the bitmap chunks that the extents touch.
