@@ -81,7 +81,7 @@ impl Admission {
     pub fn check(
         &mut self,
         effects: &Effects,
-        purpose: Purpose,
+        purpose: impl FnOnce() -> Purpose,
         meta: &Meta,
         space: &mut Space,
     ) -> Result<(), Interrupt> {
@@ -91,6 +91,7 @@ impl Admission {
             self.headroom -= pages;
             return Ok(());
         }
+        let purpose = purpose();
         if takes_last && purpose != Purpose::Removal {
             return Err(Interrupt::NoSpace { missing: RESERVE_BLOCKS });
         }

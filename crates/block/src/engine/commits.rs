@@ -197,7 +197,7 @@ impl CommitQueue {
         }
         let effects = self.compute(queued, volume)?;
         let Volume { admission, meta, space, .. } = volume;
-        let admitted = admission.check(&effects, queued.job.purpose(), meta, space);
+        let admitted = admission.check(&effects, || queued.job.purpose(), meta, space);
         match admitted.and_then(|()| volume.reserve_log(&effects.record)) {
             Ok(()) => Ok(effects),
             Err(Interrupt::NoSpace { missing }) if DryRun::is_possible(volume) => {
