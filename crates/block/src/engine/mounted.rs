@@ -400,7 +400,7 @@ impl Mounted {
             &mut self.volume;
         // The superblock of a checkpoint says what is durable, too.
         *wants_checkpoint |= !journal.handle_timeout(now, contents, devices);
-        if waits.is_retry_due(now) {
+        if waits.take_due_retry(now) {
             meta.forget_failures();
             self.resume_checkpoint();
         }
