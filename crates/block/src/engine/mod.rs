@@ -15,15 +15,19 @@
 //!
 //! ```text
 //! mod        the stages of a store: opening, replay in parts, open
-//! opening    superblocks, replay, tail      windows  replay within the granted memory
+//! opening    superblocks, replay
+//! windows    replay within the granted memory
 //! found      state that opening has found
 //! mounted    routes requests, completions and timers
-//! commits    queue, cleanups     queries  reads     checkpoint     dry_run
-//! volume     the owners that these share
-//! admission  pages promised to checkpoints  journal  batches of the log  execute, data  effects
+//! commits    queue, cleanups                checkpoint           queries  requests that read
+//! dry_run    pages of a transaction         answer  from memory and tree
+//! volume     the owners that these share    read  data of a read
+//! admission  pages promised to checkpoints  journal  batches of the log  data  changes of data
+//! execute    transactions                   turn  work per turn          listing  of objects
+//! working    objects of a transaction       tail  batches in doubt
 //! meta       changed metadata and tree      contents  data in memory     devices  operations
-//! pages      metadata space    turn  work per turn   waits  reads of pages   deferred, inflight, io
-//! effects    of a transaction  failure
+//! effects    of a transaction               pages  metadata space        waits  reads of pages
+//! deferred, inflight  writes to come        block_cache, empty_ranges    io, failure
 //! ```
 
 mod admission;
