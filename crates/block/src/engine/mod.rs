@@ -96,21 +96,26 @@ pub struct BlockStore {
 impl BlockStore {
     /// Begins to open the store on the devices. Requests may be submitted at once; they wait.
     pub fn open(options: Options) -> Self {
-        let mut store = BlockStore {
-            stage: Stage::Opening(Box::new(Opening::new(options.clone(), 0))),
-            options,
-            waiting: Vec::new(),
-            refused: VecDeque::new(),
-            failure: None,
-            repairs: None,
-        };
-        store.note_failure();
-        store
+        BlockStore::open_with(options, None)
     }
 
     /// As [`BlockStore::open`], and makes the repairs of a check before it executes any request.
     pub fn open_for_repair(options: Options, repairs: Repairs) -> Self {
-        BlockStore { repairs: Some(repairs), ..BlockStore::open(options) }
+        BlockStore::open_with(options, Some(repairs))
+    }
+
+    fn open_with(options: Options, repairs: Option<Repairs>) -> Self {
+        let opening = Opening::new(options.clone(), 0, repairs.is_some());
+        let mut store = BlockStore {
+            stage: Stage::Opening(Box::new(opening)),
+            options,
+            waiting: Vec::new(),
+            refused: VecDeque::new(),
+            failure: None,
+            repairs,
+        };
+        store.note_failure();
+        store
     }
 
     /// Set once requests are executed; false again after a failure.
@@ -233,7 +238,8 @@ impl BlockStore {
         if !mounted.is_idle() || mounted.failure().is_some() {
             return None;
         }
-        let mut opening = Opening::new(self.options.clone(), mounted.next_io());
+        let mut opening =
+            Opening::new(self.options.clone(), mounted.next_io(), self.repairs.is_some());
         let io = opening.poll_io();
         self.stage = Stage::Opening(Box::new(opening));
         io
