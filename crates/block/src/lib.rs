@@ -3,7 +3,7 @@
 //! `docs/internals/disk-format.md` describes the format, and why a crash at any moment loses
 //! nothing.
 //!
-//! Layers, each of which uses only those below it; no files use each other in a circle:
+//! Layers, each of which uses those below it:
 //!
 //! ```text
 //! dump        metadata as text          disk     simulated devices, and a host for them
@@ -13,11 +13,14 @@
 //! superblock  identity and layout       scan     over memory and tree
 //! log         the write-ahead log       options  devices and memory
 //! table       changed metadata in memory
-//! tree        metadata on the device    space    free blocks
+//! tree        metadata on the device    keys     of the tree
 //! object      onodes, extent segments, reference counts
-//! keys        of the tree               slices   ids of a collection's objects, by hash
+//! space       free blocks               slices   ids of a collection's objects, by hash
 //! device      operations of devices     checksum
 //! ```
+//!
+//! The table, the tree and the keys use files of one another, and the tree takes one limit from the
+//! superblock. No files use each other in a circle.
 //!
 //! Invariants:
 //! * A commit completes when its record and its data are durable, in the order of submission.

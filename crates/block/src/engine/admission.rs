@@ -20,11 +20,10 @@
 //! alone gets a dry run (see `dry_run`).
 
 use super::effects::{Effects, Interrupt};
-use super::meta::Meta;
+use super::meta::{Meta, chunk_load};
 use super::pages::TreePages;
 use crate::device::{BLOCK, Device, Extent};
-use crate::keys;
-use crate::space::{CHUNK_BLOCKS, CHUNK_BYTES, Space};
+use crate::space::{CHUNK_BLOCKS, Space};
 use crate::table::Op;
 use crate::tree::{self, KEY_LEN_MAX, Load};
 use store::{Purpose, StoreError};
@@ -82,7 +81,7 @@ impl Admission {
     pub fn check(
         &mut self,
         effects: &Effects,
-        purpose: Purpose,
+        purpose: impl FnOnce() -> Purpose,
         meta: &Meta,
         space: &mut Space,
     ) -> Result<(), Interrupt> {
@@ -92,6 +91,7 @@ impl Admission {
             self.headroom -= pages;
             return Ok(());
         }
+        let purpose = purpose();
         if takes_last && purpose != Purpose::Removal {
             return Err(Interrupt::NoSpace { missing: RESERVE_BLOCKS });
         }
@@ -325,11 +325,6 @@ fn bitmap_load(more: u64, space: &Space) -> Load {
     let mut load = Load::default();
     load.add_times(chunk_load(), chunks);
     load
-}
-
-/// Load of one chunk of the bitmap of the space, until it is among the changes.
-pub(crate) fn chunk_load() -> Load {
-    Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
 }
 
 /// Upper bound of the bitmap chunks that the extents touch.

@@ -73,6 +73,8 @@ pub(crate) struct CommitQueue {
     garbage: Vec<Slice>,
     /// Time of the next cleanup of `garbage`.
     cleanup: Option<Time>,
+    /// Set once all commits have failed: nothing is executed any more.
+    is_stopped: bool,
 }
 
 impl Job {
@@ -94,6 +96,7 @@ impl CommitQueue {
             deferred_blocks,
             garbage,
             cleanup: None,
+            is_stopped: false,
         }
     }
 
@@ -116,8 +119,13 @@ impl CommitQueue {
         self.fence.open(collection);
     }
 
-    /// Adds a job and executes what can be. As [`CommitQueue::run`].
+    /// Adds a job and executes what can be. As [`CommitQueue::run`]. Cleanups are dropped once the
+    /// store has stopped, and transactions must not come any more.
     pub fn enqueue(&mut self, job: Job, volume: &mut Volume) -> Result<(), StoreError> {
+        if self.is_stopped {
+            debug_assert!(matches!(job, Job::Cleanup { .. }), "nothing answers {job:?}");
+            return Ok(());
+        }
         self.queue.push_back(Queued::new(job));
         let waiting = self.queue.len();
         if waiting > 1 && waiting <= PREFETCH_MAX {
@@ -189,7 +197,7 @@ impl CommitQueue {
         }
         let effects = self.compute(queued, volume)?;
         let Volume { admission, meta, space, .. } = volume;
-        let admitted = admission.check(&effects, queued.job.purpose(), meta, space);
+        let admitted = admission.check(&effects, || queued.job.purpose(), meta, space);
         match admitted.and_then(|()| volume.reserve_log(&effects.record)) {
             Ok(()) => Ok(effects),
             Err(Interrupt::NoSpace { missing }) if DryRun::is_possible(volume) => {
@@ -331,6 +339,7 @@ impl CommitQueue {
 
     /// Fails all commits; nothing is written any more.
     pub fn fail(&mut self, error: &StoreError, volume: &mut Volume) {
+        self.is_stopped = true;
         for ack in volume.journal.abandon() {
             match ack {
                 PendingAck::Complete(token) => volume.complete(token, Err(error.clone())),
@@ -383,6 +392,16 @@ impl Queued {
 fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), StoreError> {
     let Effects { record, data, large, objects, garbage } = effects;
     let seq = volume.journal.append(&record, &data);
+    // The batch owns the answer before a free can fail: a store that stops answers its batches.
+    let is_last = matches!(job, Job::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
+    match job {
+        Job::Transaction { token, .. } => volume.journal.when_durable(PendingAck::Complete(token)),
+        Job::Cleanup { .. } if is_last => {}
+        Job::Cleanup { slice } => volume.journal.when_durable(PendingAck::CleanUp(slice)),
+    }
+    for slice in garbage {
+        volume.journal.when_durable(PendingAck::CleanUp(slice));
+    }
     for (write, data) in record.small.iter().zip(data) {
         volume.contents.defer(seq, *write, data);
     }
@@ -395,15 +414,6 @@ fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), St
         volume.contents.begin_large(extent, data.clone());
         volume.devices.write_large(seq, extent.start, data);
     }
-    let is_last = matches!(job, Job::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
     volume.meta.apply(record.ops, POINTS_MAX);
-    match job {
-        Job::Transaction { token, .. } => volume.journal.when_durable(PendingAck::Complete(token)),
-        Job::Cleanup { .. } if is_last => {}
-        Job::Cleanup { slice } => volume.journal.when_durable(PendingAck::CleanUp(slice)),
-    }
-    for slice in garbage {
-        volume.journal.when_durable(PendingAck::CleanUp(slice));
-    }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::deferred::DeferredWrites;
 use super::failure::{StoreFailure, metadata};
 use super::meta::Meta;
 use super::mounted::Mounted;
-use crate::device::Extent;
+use crate::device::{Device, Extent};
 use crate::log::{Batch, Counters, LogPoint, Record};
 use crate::options::Options;
 use crate::slices::Slice;
@@ -40,6 +40,16 @@ impl Found {
             self.end,
             self.garbage,
         )
+    }
+
+    /// Checks that no page of the metadata counts as a free block, which data would overwrite.
+    pub fn check_pages(&self) -> Result<(), StoreFailure> {
+        if self.superblock.metadata.device != Device::Main {
+            return Ok(());
+        }
+        let check = |run| self.space.check_used(run);
+        let checked = self.pages.runs().try_for_each(check);
+        checked.map_err(|error| metadata(format!("a run of its pages is not in use: {error}")))
     }
 
     /// Applies a batch of the log.

@@ -278,7 +278,7 @@ impl Meta {
     /// Adds a chunk of the bitmap of the space to the frozen changes, in whose load it was counted.
     pub fn freeze_chunk(&mut self, chunk: u32, bits: &[u8]) {
         let frozen = self.frozen.as_mut().expect("frozen while a checkpoint runs");
-        frozen.load.subtract(Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES)));
+        frozen.load.subtract(chunk_load());
         match bits.iter().all(|byte| *byte == 0) {
             true => frozen.delete(&keys::bitmap(chunk)),
             false => frozen.put(&keys::bitmap(chunk), Bytes::copy_from_slice(bits)),
@@ -388,4 +388,9 @@ impl Meta {
         self.collections.insert(at, slices.clone());
         Ok(Some(slices))
     }
+}
+
+/// Load of one chunk of the bitmap of the space, until [`Meta::freeze_chunk`] adds it to the changes.
+pub(super) fn chunk_load() -> Load {
+    Load::point(keys::BITMAP_LEN, Some(CHUNK_BYTES))
 }

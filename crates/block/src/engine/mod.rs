@@ -15,15 +15,19 @@
 //!
 //! ```text
 //! mod        the stages of a store: opening, replay in parts, open
-//! opening    superblocks, replay, tail      windows  replay within the granted memory
+//! opening    superblocks, replay
+//! windows    replay within the granted memory
 //! found      state that opening has found
 //! mounted    routes requests, completions and timers
-//! commits    queue, cleanups     queries  reads     checkpoint     dry_run
-//! volume     the owners that these share
-//! admission  pages promised to checkpoints  journal  batches of the log  execute, data  effects
+//! commits    queue, cleanups                checkpoint           queries  requests that read
+//! dry_run    pages of a transaction         answer  from memory and tree
+//! volume     the owners that these share    read  data of a read
+//! admission  pages promised to checkpoints  journal  batches of the log  data  changes of data
+//! execute    transactions                   turn  work per turn          listing  of objects
+//! working    objects of a transaction       tail  batches in doubt
 //! meta       changed metadata and tree      contents  data in memory     devices  operations
-//! pages      metadata space    turn  work per turn   waits  reads of pages   deferred, inflight, io
-//! effects    of a transaction  failure
+//! effects    of a transaction               pages  metadata space        waits  reads of pages
+//! deferred, inflight  writes to come        block_cache, empty_ranges    io, failure
 //! ```
 
 mod admission;
@@ -92,21 +96,26 @@ pub struct BlockStore {
 impl BlockStore {
     /// Begins to open the store on the devices. Requests may be submitted at once; they wait.
     pub fn open(options: Options) -> Self {
-        let mut store = BlockStore {
-            stage: Stage::Opening(Box::new(Opening::new(options.clone(), 0))),
-            options,
-            waiting: Vec::new(),
-            refused: VecDeque::new(),
-            failure: None,
-            repairs: None,
-        };
-        store.note_failure();
-        store
+        BlockStore::open_with(options, None)
     }
 
     /// As [`BlockStore::open`], and makes the repairs of a check before it executes any request.
     pub fn open_for_repair(options: Options, repairs: Repairs) -> Self {
-        BlockStore { repairs: Some(repairs), ..BlockStore::open(options) }
+        BlockStore::open_with(options, Some(repairs))
+    }
+
+    fn open_with(options: Options, repairs: Option<Repairs>) -> Self {
+        let opening = Opening::new(options.clone(), 0, repairs.is_some());
+        let mut store = BlockStore {
+            stage: Stage::Opening(Box::new(opening)),
+            options,
+            waiting: Vec::new(),
+            refused: VecDeque::new(),
+            failure: None,
+            repairs,
+        };
+        store.note_failure();
+        store
     }
 
     /// Set once requests are executed; false again after a failure.
@@ -229,7 +238,8 @@ impl BlockStore {
         if !mounted.is_idle() || mounted.failure().is_some() {
             return None;
         }
-        let mut opening = Opening::new(self.options.clone(), mounted.next_io());
+        let mut opening =
+            Opening::new(self.options.clone(), mounted.next_io(), self.repairs.is_some());
         let io = opening.poll_io();
         self.stage = Stage::Opening(Box::new(opening));
         io

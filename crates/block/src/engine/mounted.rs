@@ -141,8 +141,13 @@ impl Mounted {
             && self.has_no_commits()
             && self.queries.is_empty()
             && self.checkpoint.is_none()
-            && !self.volume.wants_checkpoint
+            && !self.awaits_checkpoint()
             && !self.has_more()
+    }
+
+    /// Set if a checkpoint will begin, which a store that has stopped does not do.
+    fn awaits_checkpoint(&self) -> bool {
+        self.volume.wants_checkpoint && self.failure.is_none()
     }
 
     fn has_no_commits(&self) -> bool {
@@ -198,7 +203,10 @@ impl Mounted {
         // The end of a checkpoint may admit commits, whose batch is then to be sealed.
         self.run_checkpoint();
         let Volume { journal, contents, devices, .. } = &mut self.volume;
-        journal.seal_if_due(contents, devices);
+        // The checkpoint, or a commit that it admitted, may have stopped the store.
+        if self.failure.is_none() {
+            journal.seal_if_due(contents, devices);
+        }
         devices.poll()
     }
 
@@ -392,7 +400,7 @@ impl Mounted {
             &mut self.volume;
         // The superblock of a checkpoint says what is durable, too.
         *wants_checkpoint |= !journal.handle_timeout(now, contents, devices);
-        if waits.is_retry_due(now) {
+        if waits.take_due_retry(now) {
             meta.forget_failures();
             self.resume_checkpoint();
         }

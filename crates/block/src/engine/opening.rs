@@ -79,11 +79,13 @@ pub(crate) struct Opening {
     left: usize,
     found: Option<Box<Found>>,
     failure: Option<StoreFailure>,
+    /// Set if repairs follow, which may mark blocks as used.
+    is_for_repair: bool,
 }
 
 impl Opening {
     /// Ids of operations begin at `next_io`.
-    pub fn new(options: Options, next_io: u64) -> Self {
+    pub fn new(options: Options, next_io: u64, is_for_repair: bool) -> Self {
         let main_blocks = options.main_blocks;
         let is_too_small = main_blocks < superblock::MAIN_BLOCKS_MIN;
         let failure = is_too_small.then_some(StoreFailure::TooSmall { found: main_blocks });
@@ -93,7 +95,7 @@ impl Opening {
             io.read(Use::Copy(index), Device::Main, slot, 1);
         }
         let step = Step::Copies(vec![None; slots.len()]);
-        Opening { options, io, step, left: slots.len(), found: None, failure }
+        Opening { options, io, step, left: slots.len(), found: None, failure, is_for_repair }
     }
 
     pub fn poll_io(&mut self) -> Option<Io> {
@@ -424,10 +426,13 @@ impl Opening {
             unreachable!("called in this step")
         };
         let valid = tail.valid()?;
+        let is_for_repair = self.is_for_repair;
         let found = self.found();
         found.superblock.generation = tail.generation;
         found.end = tail.batches.get(valid).map_or(tail.end, |batch| batch.start);
-        tail.batches[..valid].iter().try_for_each(|batch| found.replay(batch))
+        tail.batches[..valid].iter().try_for_each(|batch| found.replay(batch))?;
+        // A record of the log may be a repair of the bitmap, so the check comes after all of them.
+        if is_for_repair { Ok(()) } else { found.check_pages() }
     }
 
     fn find_garbage(&mut self) -> Result<(), StoreFailure> {

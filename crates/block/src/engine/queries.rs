@@ -127,8 +127,8 @@ impl Queries {
         }
     }
 
-    /// Handles a part of the data of a read. Returns its data if that was the
-    /// last one; [`Queries::end_read`] must follow.
+    /// Handles a part of the data of a read. Returns its data if that was the last one;
+    /// [`Queries::end_read`] must follow.
     pub fn data_read(
         &mut self,
         key: u64,

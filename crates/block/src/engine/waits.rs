@@ -72,13 +72,13 @@ impl PageWaits {
         self.retry.get_or_insert(now + FAILURE_TIME);
     }
 
-    /// Time at which [`PageWaits::is_retry_due`].
+    /// Time at which [`PageWaits::take_due_retry`] is true.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.retry
     }
 
-    /// Whether unreadable pages are to be read again, once for each plan.
-    pub fn is_retry_due(&mut self, now: Time) -> bool {
+    /// Ends the plan if it is due; true if unreadable pages are to be read again.
+    pub fn take_due_retry(&mut self, now: Time) -> bool {
         self.retry.take_if(|due| *due <= now).is_some()
     }
 

@@ -154,6 +154,12 @@ impl Space {
         released
     }
 
+    /// Fails unless all blocks are in use.
+    pub fn check_used(&self, extent: Extent) -> Result<(), SpaceError> {
+        let (start, count) = self.map.position(extent)?;
+        self.map.all_used(start, count)
+    }
+
     /// Pins blocks for the time of a write: they are not allocated before it ends, even if they are
     /// freed. Pins of the same block add up.
     pub fn pin(&mut self, extent: Extent) -> Result<(), SpaceError> {

@@ -9,7 +9,7 @@
 //! * No page of the old tree is written or freed; pages that the new tree does not contain are
 //!   listed in [`Applied::freed`].
 //! * [`Apply::step`] does a bounded amount of work: about `budget` pages written, freed or read, or
-//!   a number of changes for each, and one value.
+//!   [`CHANGES_PER_PAGE`](output) changes for each, and one value.
 //! * Memory holds a path of pages, a few pages per level, and the writes not yet taken by
 //!   [`Apply::poll_write`].
 

@@ -88,8 +88,8 @@ impl Tree {
         self.failures.clear();
     }
 
-    /// Directs reads to the tree with this root. Must be called when no restart leads back to the old one:
-    /// when the new superblock is durable.
+    /// Directs reads to the tree with this root. Must be called when no restart leads back to the old
+    /// one: when the new superblock is durable.
     pub fn install(&mut self, root: Option<Root>) {
         self.root = root;
         self.wanted.clear();

@@ -3,6 +3,7 @@
 
 #[path = "../properties/harness/mod.rs"]
 mod harness;
+mod stopping;
 
 use block::BlockStore;
 use block::disk::{Driver, Faults, ReadFault};

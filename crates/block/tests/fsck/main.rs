@@ -111,3 +111,31 @@ fn leaked_blocks_and_lost_marks_are_repaired_by_the_engine() {
     let disk = repaired(&shape, disk, repairs);
     assert_sound(&shape, &disk, "after");
 }
+
+#[test]
+fn a_store_whose_pages_count_as_free_opens_for_repair_only() {
+    let shape = Shape::new(64, 0);
+    let mut life = Life::begin(&shape, 7);
+    let mut generator = life.generator();
+    life.load(&mut generator, 30, 4);
+    life.checkpoint();
+    let disk = life.driver.into_disk();
+    let report = check(&mut DiskImage::new(&shape, &disk), &CheckOptions::default());
+    let run = report.superblock.expect("a sound store").metadata.runs[0];
+    let last = Extent::new(run.end() - 1, 1);
+    let disk = repaired(&shape, disk, Repairs { freed: vec![last], ..Repairs::default() });
+    let mut driver = shape.start(disk, Time::ZERO);
+    driver.run_until_ready();
+    let failure = driver.store().failure().expect("data would overwrite pages").to_string();
+    assert!(failure.contains(&format!("block {} is free", last.start)), "{failure}");
+    assert!(failure.contains("sepiola store fsck --deep DIR"), "{failure}");
+    let disk = driver.into_disk();
+    let report = check(&mut DiskImage::new(&shape, &disk), &CheckOptions::default());
+    let repairs = repair_ops(&report);
+    assert_eq!(repairs.taken, [last]);
+    let disk = repaired(&shape, disk, repairs);
+    assert_sound(&shape, &disk, "after");
+    let mut driver = shape.start(disk, Time::ZERO);
+    driver.run_until_ready();
+    assert_eq!(driver.store().failure(), None);
+}
