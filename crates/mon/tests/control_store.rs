@@ -389,7 +389,8 @@ fn a_load_that_a_commit_of_this_monitor_overtook_is_no_sign_of_an_old_store() {
     assert!(cluster.checks().get("CONTROL_STORE_WENT_BACK").is_none());
 }
 
-/// The store applies a change and its answer is lost, while a load is in progress that the store executed before.
+/// The store applies a change and its answer is lost, while a load is in progress that the store executed
+/// before.
 #[test]
 fn a_load_that_is_older_than_a_change_does_not_tell_whether_it_was_made() {
     let mut cluster = Cluster::healthy();

@@ -39,6 +39,8 @@ pub(crate) struct Link {
     /// Both directions of the handshake, until they are signed.
     transcript: Option<Box<Transcript>>,
     expected_signature: [u8; SIGNATURE_LENGTH],
+    /// Connecting: the modes from which the peer may choose.
+    pub offered_modes: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -60,6 +62,7 @@ impl Link {
             lent: false,
             transcript: Some(Box::default()),
             expected_signature: [0; SIGNATURE_LENGTH],
+            offered_modes: Vec::new(),
         };
         let banner = Banner::OURS.encode();
         link.encoder.raw(&banner);

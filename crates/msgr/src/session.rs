@@ -43,8 +43,6 @@ pub struct Session {
     /// The peer's claimed and proved identity.
     peer_kind: EntityType,
     credentials: Credentials,
-    /// Connecting: the modes from which the peer may choose.
-    offered_modes: Vec<u32>,
     peer: Option<Peer>,
     /// `Opened` was reported.
     announced: bool,
@@ -143,7 +141,6 @@ impl Session {
             prng: Prng::new(seed),
             peer_kind: EntityType::ANY,
             credentials: Credentials::default(),
-            offered_modes: Vec::new(),
             peer: None,
             announced: false,
             seen_addr,

@@ -101,7 +101,8 @@ impl Session {
             Control::AuthReplyMore { payload } => ConnectingStep::More { payload },
             Control::AuthDone { global_id, mode, payload } => {
                 // Otherwise the peer could turn encryption off.
-                if !self.offered_modes.contains(&mode) {
+                let mut offered = self.link.iter().flat_map(|link| &link.offered_modes);
+                if !offered.any(|offer| *offer == mode) {
                     return Err(CloseReason::ModeNotOffered(mode));
                 }
                 self.credentials.global_id = global_id;
@@ -127,7 +128,9 @@ impl Session {
         self.awaits_host = false;
         match answer {
             ConnectingAnswer::Start { method, preferred_modes, payload } => {
-                self.offered_modes.clone_from(&preferred_modes);
+                if let Some(link) = &mut self.link {
+                    link.offered_modes.clone_from(&preferred_modes);
+                }
                 self.send_control(&Control::AuthRequest { method, preferred_modes, payload });
             }
             ConnectingAnswer::More { payload } => {
