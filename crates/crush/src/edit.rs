@@ -15,6 +15,7 @@ mod weights;
 
 pub use classes::ClassError;
 pub use insert::InsertError;
+use insert::Item;
 pub use remove::RemoveError;
 pub use rename::RenameError;
 pub use rules::{AddRuleError, RuleKind, SimpleRule};
@@ -47,7 +48,7 @@ impl CrushMap {
         name: &str,
         location: &Location,
     ) -> Result<(), InsertError> {
-        insert::insert_item(self, item, weight, name, location)
+        insert::insert_item(self, Item { id: item, weight, name, location })
     }
 
     /// Adds an item, moves it to `location`, or brings its weight and name up to date there;
@@ -59,7 +60,7 @@ impl CrushMap {
         name: &str,
         location: &Location,
     ) -> Result<bool, InsertError> {
-        insert::update_item(self, item, weight, name, location)
+        insert::update_item(self, Item { id: item, weight, name, location })
     }
 
     /// Adds a device, or moves it to `location` with the weight it has; whether anything changed.
@@ -70,7 +71,7 @@ impl CrushMap {
         name: &str,
         location: &Location,
     ) -> Result<bool, InsertError> {
-        insert::create_or_move_item(self, item, weight, name, location)
+        insert::create_or_move_item(self, Item { id: item, weight, name, location })
     }
 
     /// Moves a bucket with all that is below it.

@@ -60,64 +60,64 @@ pub(super) fn add_bucket(
     create_bucket(crush, name, type_id)
 }
 
-pub(super) fn insert_item(
-    crush: &mut CrushMap,
-    item: i32,
-    weight: u32,
-    name: &str,
-    location: &Location,
-) -> Result<(), InsertError> {
-    WeightError::check(weight)?;
-    buckets::atomically(crush, |map| insert(map, item, weight, name, location, item >= 0))
+/// An item, with its future weight, name and place.
+#[derive(Clone, Copy)]
+pub(super) struct Item<'a> {
+    pub id: i32,
+    pub weight: u32,
+    pub name: &'a str,
+    pub location: &'a Location,
 }
 
-pub(super) fn update_item(
-    crush: &mut CrushMap,
-    item: i32,
-    weight: u32,
-    name: &str,
-    location: &Location,
-) -> Result<bool, InsertError> {
-    check_name(name)?;
-    WeightError::check(weight)?;
+impl Item<'_> {
+    fn check(&self) -> Result<(), InsertError> {
+        check_name(self.name)?;
+        Ok(WeightError::check(self.weight)?)
+    }
+}
+
+/// Reports an invalid weight before an invalid name.
+pub(super) fn insert_item(crush: &mut CrushMap, item: Item<'_>) -> Result<(), InsertError> {
+    WeightError::check(item.weight)?;
+    buckets::atomically(crush, |map| insert(map, item))
+}
+
+pub(super) fn update_item(crush: &mut CrushMap, item: Item<'_>) -> Result<bool, InsertError> {
+    item.check()?;
     buckets::atomically(crush, |map| {
-        let Some(weight_now) = map.weight_at(item, location) else {
-            remove::unlink(map, item);
-            insert(map, item, weight, name, location, item >= 0)?;
+        let Some(weight_now) = map.weight_at(item.id, item.location) else {
+            remove::unlink(map, item.id);
+            insert(map, item)?;
             return Ok(true);
         };
-        if weight_now != weight {
-            weights::adjust_in_location(map, item, weight, location, true)?;
+        if weight_now != item.weight {
+            weights::adjust_in_location(map, item.id, item.weight, item.location, true)?;
             weights::settle_weights(map);
             shadows::settle(map);
         }
-        let renamed = map.item_name(item) != Some(name);
+        let renamed = map.item_name(item.id) != Some(item.name);
         if renamed {
-            claim_name(map, item, name)?;
+            claim_name(map, item.id, item.name)?;
         }
-        Ok(weight_now != weight || renamed)
+        Ok(weight_now != item.weight || renamed)
     })
 }
 
 pub(super) fn create_or_move_item(
     crush: &mut CrushMap,
-    item: i32,
-    weight: u32,
-    name: &str,
-    location: &Location,
+    item: Item<'_>,
 ) -> Result<bool, InsertError> {
-    check_name(name)?;
-    WeightError::check(weight)?;
-    if crush.weight_at(item, location).is_some() {
+    item.check()?;
+    if crush.weight_at(item.id, item.location).is_some() {
         return Ok(false);
     }
     buckets::atomically(crush, |map| {
-        let mut weight = weight;
-        if map.is_held(item) {
-            weight = map.item_weight(item).unwrap_or(weight);
-            remove::unlink(map, item);
+        let mut weight = item.weight;
+        if map.is_held(item.id) {
+            weight = map.item_weight(item.id).unwrap_or(weight);
+            remove::unlink(map, item.id);
         }
-        insert(map, item, weight, name, location, item >= 0)?;
+        insert(map, Item { weight, ..item })?;
         Ok(true)
     })
 }
@@ -132,7 +132,7 @@ pub(super) fn move_bucket(
         if let Some(parent) = map.parent(bucket) {
             weights::bucket_remove_item(map, parent, bucket);
         }
-        insert(map, bucket, weight, &name, location, false)
+        insert(map, Item { id: bucket, weight, name: &name, location })
     })
 }
 
@@ -142,7 +142,8 @@ pub(super) fn link_bucket(
     location: &Location,
 ) -> Result<(), InsertError> {
     let (name, weight) = named_bucket(crush, bucket)?;
-    buckets::atomically(crush, |map| insert(map, bucket, weight, &name, location, false))
+    let item = Item { id: bucket, weight, name: &name, location };
+    buckets::atomically(crush, |map| insert(map, item))
 }
 
 fn named_bucket(crush: &CrushMap, item: i32) -> Result<(String, u32), InsertError> {
@@ -173,22 +174,17 @@ fn claim_name(crush: &mut CrushMap, item: i32, name: &str) -> Result<(), InsertE
     }
 }
 
-/// The item enters with no weight and gets it in place, so that all ancestors take part.
-fn insert(
-    crush: &mut CrushMap,
-    item: i32,
-    weight: u32,
-    name: &str,
-    location: &Location,
-    replacements: bool,
-) -> Result<(), InsertError> {
-    if item >= crate::ITEM_NONE - 1 {
-        return Err(InsertError::NoSuchItem { item });
+/// The item enters with no weight and gets it in place, so that all ancestors take part. Replacement weights
+/// of a device are set, those of a bucket follow from what is below it.
+fn insert(crush: &mut CrushMap, item: Item<'_>) -> Result<(), InsertError> {
+    let Item { id, weight, name, location } = item;
+    if id >= crate::ITEM_NONE - 1 {
+        return Err(InsertError::NoSuchItem { item: id });
     }
-    claim_name(crush, item, name)?;
-    attach(crush, item, location)?;
-    if weights::adjust_in_location(crush, item, weight, location, replacements)? == 0 {
-        return Err(InsertError::Nowhere { item, location: location.clone() });
+    claim_name(crush, id, name)?;
+    attach(crush, id, location)?;
+    if weights::adjust_in_location(crush, id, weight, location, id >= 0)? == 0 {
+        return Err(InsertError::Nowhere { item: id, location: location.clone() });
     }
     validate::check_trees(crush)?;
     weights::settle_weights(crush);
