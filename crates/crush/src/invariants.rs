@@ -14,7 +14,7 @@ pub(crate) fn check(map: &CrushMap) {
         }
     }
     if let Err(error) = validate::check_trees(map) {
-        panic!("the map is not a forest: {error}");
+        panic!("the tree is damaged: {error}");
     }
     for (pool, sets) in &map.choose_args {
         for (id, arg) in sets.iter() {
