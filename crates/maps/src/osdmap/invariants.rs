@@ -67,16 +67,10 @@ fn check_upmaps(map: &OsdMap) {
 
 fn check_snapshots(map: &OsdMap) {
     for (pool, snaps) in &map.new_removed_snaps {
-        let queue = map.removed_snaps_queue.get(pool);
-        let purged = map.new_purged_snaps.get(pool);
-        let is_kept = |snap| {
-            queue.is_some_and(|queue| queue.contains(snap))
-                || purged.is_some_and(|purged| purged.contains(snap))
-        };
-        let firsts = snaps.intervals().map(|(first, _)| first);
-        for snap in firsts {
-            assert!(is_kept(snap), "snapshot {snap} of pool {pool} is removed and in no queue");
-        }
+        let mut lost = snaps.clone();
+        let kept = [&map.removed_snaps_queue, &map.new_purged_snaps];
+        kept.into_iter().filter_map(|sets| sets.get(pool)).for_each(|set| lost.subtract(set));
+        assert!(lost.is_empty(), "snapshots {lost} of pool {pool} are removed and in no queue");
     }
 }
 
@@ -84,7 +78,7 @@ fn check_snapshots(map: &OsdMap) {
 mod tests {
     use super::*;
     use crate::PoolType;
-    use types::{OsdId, Uuid};
+    use types::{OsdId, SnapId, Uuid};
 
     fn map() -> OsdMap {
         let mut map = OsdMap::new(Uuid::default());
@@ -111,6 +105,12 @@ mod tests {
         assert!(violates(|map| map.pools.get_mut(&PoolId(1)).unwrap().pgp_num = 0));
         assert!(violates(|map| map.pools.get_mut(&PoolId(1)).unwrap().pg_num_pending = 9));
         assert!(violates(|map| drop(map.pg_temp.insert(gone, vec![OsdId(0)]))));
+        assert!(violates(|map| {
+            let removed = map.new_removed_snaps.entry(PoolId(1)).or_default();
+            removed.insert_interval(SnapId(2), 3);
+            map.removed_snaps_queue.insert(PoolId(1), [SnapId(2)].into_iter().collect());
+            map.new_purged_snaps.insert(PoolId(1), [SnapId(4)].into_iter().collect());
+        }));
         assert!(violates(|map| map.pg_upmap_primaries = [(gone, OsdId(0))].into()));
     }
 }
