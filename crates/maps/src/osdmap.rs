@@ -37,8 +37,8 @@ impl OsdMap {
         apply::apply(self, inc)
     }
 
-    /// Panics if the map contradicts itself. Only for maps that a monitor of this project has made: a map
-    /// from outside may violate the rules. Takes time proportional to the map.
+    /// Panics if the map contradicts itself. Only for maps that a monitor has made, Ceph's or this project's:
+    /// bytes from elsewhere may decode to a map that violates the rules. Takes time proportional to the map.
     pub fn check_invariants(&self) {
         invariants::check(self);
     }
