@@ -15,6 +15,10 @@ use std::fmt;
 use std::str::FromStr;
 use types::{EVersion, Epoch, PgId, PoolId, SnapId, UTime};
 
+/// Placement groups of a pool in a map; more do not decode. A table of CRUSH's results has an entry for each
+/// copy of each group, 12 MiB for this many groups of three copies. Ceph's `mon_max_pool_pg_num` is 65,536.
+pub(crate) const PG_NUM_MAX: u32 = 1 << 20;
+
 /// `pg_pool_t`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {

@@ -2,6 +2,7 @@
 
 use super::parts::checksum_around;
 use super::*;
+use crate::pool::PG_NUM_MAX;
 use crate::{Pool, Release, SnapIntervals};
 use bytes::Bytes;
 use codec::{decode_all, encode_to_bytes};
@@ -198,6 +199,20 @@ fn an_increment_that_does_not_fit_changes_nothing() {
         let mut map = one.clone();
         assert_eq!(map.apply(&inc), Err(expected));
         assert_eq!(map, one);
+    }
+}
+
+#[test]
+fn a_pool_of_more_groups_than_a_table_may_hold_is_refused() {
+    let decoded = |pg_num| {
+        let pool = Pool::new(crate::PoolType::Replicated, 3, pg_num, 0);
+        let mut w = Writer::new();
+        pool.encode_for(&mut w, SUPPORTED);
+        decode_all::<Pool>("pool", w.as_slice())
+    };
+    assert_eq!(decoded(PG_NUM_MAX).unwrap().pg_num, PG_NUM_MAX);
+    for pg_num in [PG_NUM_MAX + 1, u32::MAX] {
+        assert!(decoded(pg_num).unwrap_err().to_string().contains("pg_num"));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::encode::VERSION;
 use super::{
-    AutoscaleMode, CacheMode, HitSetParams, MergeMeta, PeeringCrush, Pool, PoolFlags, PoolSnap,
-    PoolType,
+    AutoscaleMode, CacheMode, HitSetParams, MergeMeta, PG_NUM_MAX, PeeringCrush, Pool, PoolFlags,
+    PoolSnap, PoolType,
 };
 use codec::{Decode, DecodeErrorKind, Reader, Result};
 use types::PoolId;
@@ -35,7 +35,11 @@ fn decode_base(pool: &mut Pool, r: &mut Reader<'_>) -> Result<()> {
     pool.size = r.u8("size")?;
     pool.crush_rule = r.u8("crush rule")?;
     pool.object_hash = r.u8("object hash")?;
+    let at = *r;
     pool.pg_num = r.u32("pg_num")?;
+    if pool.pg_num > PG_NUM_MAX {
+        return Err(at.invalid("pg_num", pool.pg_num.into()));
+    }
     pool.pgp_num = r.u32("pgp_num")?;
     r.skip("localized pg_num", 8)?;
     pool.last_change = r.value()?;
