@@ -18,11 +18,10 @@ fn a_new_interval_begins_with_queries_and_ends_with_the_last_answer() {
 }
 
 #[test]
-fn logs_writes_and_room_mean_nothing_to_it() {
+fn logs_activations_and_room_mean_nothing_to_it() {
     World::new(3).run_script(
         "map 20 0 1 2
          tell 1 0 log
-         tell 1 0 replicate
          tell 1 0 activated
          tell 1 0 full
          state 0 => GetInfo waits 1 2",

@@ -3,11 +3,12 @@
 //!
 //! ```text
 //! state OSD            its state, with the data that the state carries
+//! head OSD             the version of the last entry in its log
 //! sent OSD             the kinds of its messages in flight, with their targets
 //! pass FROM TO         deliver the next message in flight between them
 //! store OSD            deliver all completions of its store
 //! tell FROM TO KIND    deliver a message that is made up: query, info, log, activated, replicate, stalled,
-//!                      room, full, remove; `info` and `log` are those of a copy that has nothing
+//!                      room, full; `info` and `log` are those of a copy that has nothing
 //! ```
 
 mod activating;
@@ -95,6 +96,7 @@ impl World {
     pub fn state_command(&mut self, command: &str, osd: OsdId, rest: &[&str]) -> String {
         match (command, rest) {
             ("state", []) => return described(&self.node(osd).pg),
+            ("head", []) => return self.node(osd).pg.log().head().to_string(),
             ("sent", []) => {
                 let own = self.messages.iter().filter(|(from, ..)| *from == osd);
                 let name = |(_, to, message): &(OsdId, OsdId, _)| {
@@ -145,7 +147,6 @@ impl World {
             "stalled" => Body::Stalled,
             "room" => Body::Room(true),
             "full" => Body::Room(false),
-            "remove" => Body::Remove,
             other => panic!("no such message: {other}"),
         };
         let header = Header { pg: PG, epoch: interval, interval };

@@ -13,6 +13,7 @@ fn queries_are_kept_and_all_else_is_dropped_until_it_takes_part_again() {
          tell 0 1 replicate
          tell 0 1 activated
          state 1 => Reshaping held 1
+         head 1 => 0'0
          run
          state 0 => Active members 0 1 2
          state 1 => ReplicaActive",

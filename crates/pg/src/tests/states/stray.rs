@@ -19,5 +19,6 @@ fn a_stray_answers_and_is_removed_once_the_group_is_clean() {
 
 #[test]
 fn a_write_means_nothing_to_it() {
-    World::new(3).run_script("map 20 0 1\n run\n tell 0 2 replicate\n state 2 => Stray");
+    World::new(3)
+        .run_script("map 20 0 1\n run\n tell 0 2 replicate\n state 2 => Stray\n head 2 => 0'0");
 }

@@ -14,7 +14,6 @@ fn the_end_of_the_last_lease_makes_it_active() {
          run
          state 0 => WaitReadable members 0 1
          tell 1 0 activated
-         tell 1 0 replicate
          state 0 => WaitReadable members 0 1
          time 149
          state 0 => WaitReadable members 0 1

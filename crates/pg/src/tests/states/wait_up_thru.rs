@@ -21,7 +21,6 @@ fn messages_do_not_move_it() {
          tell 1 0 info
          tell 1 0 log
          tell 1 0 activated
-         tell 1 0 replicate
          state 0 => WaitUpThru members 0 1 2
          tell 1 0 stalled
          state 0 => Stalled",
