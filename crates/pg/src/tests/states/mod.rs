@@ -15,7 +15,10 @@ mod activating;
 mod active;
 mod down;
 mod get_info;
+mod get_log;
+mod get_missing;
 mod inactive;
+mod incomplete;
 mod loading;
 mod refused;
 mod replica;
@@ -23,6 +26,7 @@ mod replica_active;
 mod split_merge;
 mod stalled;
 mod stray;
+mod wait_acting_change;
 mod wait_readable;
 mod wait_up_thru;
 
