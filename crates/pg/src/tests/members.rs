@@ -25,19 +25,6 @@ fn a_new_group_becomes_active_and_confirms_writes() {
     );
 }
 
-#[test]
-fn too_few_members_serve_nothing() {
-    World::new(3).run_script(
-        "map 20 0
-         run
-         states => Inactive Stray Stray
-         min 1
-         map 30 0
-         run
-         states => Active Stray Stray",
-    );
-}
-
 /// The info that it sent before it was marked down arrives afterwards; another OSD has the same log.
 #[test]
 fn nobody_follows_an_osd_that_is_down() {
@@ -47,37 +34,6 @@ fn nobody_follows_an_osd_that_is_down() {
         world.finish_commits(OsdId(gone));
         world.run_script(&format!("down {gone}\n map 31 0 1\n run\n get 0 a => one"));
     }
-}
-
-#[test]
-fn a_copy_waits_for_those_who_may_have_gone_on_without_it() {
-    World::new(2).run_script(
-        "min 1
-         map 20 0 1
-         run
-         write a one
-         run
-         down 1
-         map 30 0
-         run
-         states => Active ReplicaActive
-         write a two
-         run
-         confirmed => 2
-         down 0
-         up 1
-         restart 1
-         map 40 1
-         run
-         states => Active Down
-         blocked-by 1 => 0
-         up 0
-         restart 0
-         map 50 1 0
-         run
-         states => ReplicaActive Active
-         get 1 a => two",
-    );
 }
 
 #[test]
@@ -181,26 +137,6 @@ fn a_new_primary_waits_until_the_one_before_answers_no_reads_any_more() {
 }
 
 #[test]
-fn nobody_waits_for_a_primary_that_answers_itself_or_is_known_to_be_dead() {
-    World::new(3).run_script(
-        "map 20 0 1 2
-         run
-         time 100
-         promise 1 150
-         promise 2 150
-         map 30 1 0 2
-         run
-         states => ReplicaActive Active ReplicaActive
-         promise 0 150
-         down 1
-         dead 1 39
-         map 40 0 2
-         run
-         states => Active Active ReplicaActive",
-    );
-}
-
-#[test]
 fn a_write_whose_entries_do_not_follow_each_other_is_not_taken() {
     for (also, last) in [(2, 2), (1, 3), (2, 3)] {
         let mut world = World::new(2);
@@ -220,32 +156,6 @@ fn a_write_whose_entries_do_not_follow_each_other_is_not_taken() {
         pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
         assert_eq!((pg.log().head(), pg.state()), (head, crate::State::Stalled));
     }
-}
-
-/// A replica's confirmation covers all earlier writes.
-#[test]
-fn a_replica_that_a_write_did_not_reach_confirms_no_later_one() {
-    World::new(3).run_script(
-        "map 20 0 1 2
-         run
-         write a one
-         lose 0 2
-         run
-         confirmed => 0
-         write b two
-         run
-         confirmed => 0
-         states => Stalled ReplicaActive Stalled
-         map 30 0 1 2
-         run
-         states => Active ReplicaActive ReplicaActive
-         get 2 a => one
-         get 2 b => two
-         equal 0 1 2
-         write c three
-         run
-         confirmed => 1",
-    );
 }
 
 #[test]
@@ -285,58 +195,6 @@ fn a_group_with_too_many_members_is_incomplete_until_another_map() {
     assert_eq!(world.nodes[1].pg.state(), State::Replica);
     world.run_script(&format!("map 30 {}\n run\n write a one\n run", all[..MEMBERS_MAX].join(" ")));
     world.run_script("confirmed => 1\n get 63 a => one");
-}
-
-#[test]
-fn promises_outlast_an_interval_with_too_few_members() {
-    World::new(3).run_script(
-        "map 20 0 1 2
-         run
-         time 100
-         promise 1 150
-         down 0
-         down 2
-         map 30 1
-         run
-         states => Active Inactive ReplicaActive
-         promise 1 0
-         up 2
-         restart 2
-         map 40 1 2
-         run
-         states => Active WaitReadable ReplicaActive
-         time 151
-         run
-         states => Active Active ReplicaActive",
-    );
-}
-
-#[test]
-fn a_primary_that_stays_waits_until_its_replicas_answer_no_reads_any_more() {
-    // The replica that was marked down may not have seen the map, and may still answer reads.
-    World::new(3).run_script(
-        "map 20 0 1 2
-         run
-         time 100
-         promise 0 150
-         down 2
-         map 30 0 1
-         run
-         states => WaitReadable ReplicaActive ReplicaActive
-         time 150
-         run
-         states => Active ReplicaActive ReplicaActive",
-    );
-    // A replica that has answered has seen the map.
-    World::new(3).run_script(
-        "map 20 0 1 2
-         run
-         time 100
-         promise 0 150
-         map 30 0 1
-         run
-         states => Active ReplicaActive ReplicaActive",
-    );
 }
 
 #[test]

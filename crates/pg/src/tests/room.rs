@@ -28,27 +28,6 @@ fn a_write_that_the_primary_has_no_room_for_is_fetched_from_the_others() {
 }
 
 #[test]
-fn a_replica_without_room_halts_the_group_until_it_has_some() {
-    World::new(3).run_script(
-        "map 20 0 1 2
-         run
-         write a one
-         run
-         commits 2 full
-         write a two
-         write b three
-         run
-         confirmed => 1
-         states => Stalled ReplicaActive Stalled
-         map 40 0 1 2
-         run
-         states => Active ReplicaActive ReplicaActive
-         get 2 a => two
-         equal 0 1 2",
-    );
-}
-
-#[test]
 fn a_write_that_nobody_has_room_for_never_happened() {
     World::new(3).run_script(
         "map 20 0 1 2

@@ -8,24 +8,30 @@ fn the_osd_that_comes_back_lets_peering_continue() {
         "min 1
          map 20 0 1
          run
-         down 0
-         map 30 1
-         run
          write a one
          run
          down 1
-         up 0
-         restart 0
-         map 40 0
+         map 30 0
          run
-         state 0 => Down blocked 1
-         tell 2 0 log
-         state 0 => Down blocked 1
+         states => Active ReplicaActive Stray
+         write a two
+         run
+         confirmed => 2
+         down 0
          up 1
          restart 1
-         map 50 0 1
+         map 40 1
          run
-         state 0 => Active members 0 1
-         get 0 a => one",
+         state 1 => Down blocked 0
+         blocked-by 1 => 0
+         tell 2 1 log
+         state 1 => Down blocked 0
+         up 0
+         restart 0
+         map 50 1 0
+         run
+         state 1 => Active members 1 0
+         states => ReplicaActive Active Stray
+         get 1 a => two",
     );
 }

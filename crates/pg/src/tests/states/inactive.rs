@@ -3,19 +3,41 @@
 use super::World;
 
 #[test]
-fn it_serves_again_with_enough_members() {
+fn it_serves_when_fewer_members_are_enough() {
+    World::new(3).run_script(
+        "map 20 0
+         run
+         state 0 => Inactive members 0
+         states => Inactive Stray Stray
+         min 1
+         map 30 0
+         run
+         states => Active Stray Stray",
+    );
+}
+
+#[test]
+fn promises_outlast_an_interval_with_too_few_members() {
     World::new(3).run_script(
         "map 20 0 1 2
          run
-         down 1
+         time 100
+         promise 1 150
+         down 0
          down 2
-         map 30 0
+         map 30 1
          run
-         state 0 => Inactive members 0
-         up 1
-         restart 1
-         map 40 0 1
+         state 1 => Inactive members 1
+         states => Active Inactive ReplicaActive
+         promise 1 0
+         up 2
+         restart 2
+         map 40 1 2
          run
-         state 0 => Active members 0 1",
+         states => Active WaitReadable ReplicaActive
+         time 151
+         run
+         state 1 => Active members 1 2
+         states => Active Active ReplicaActive",
     );
 }

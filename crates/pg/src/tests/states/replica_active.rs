@@ -16,17 +16,32 @@ fn it_stores_a_write_and_then_confirms_it() {
     );
 }
 
+/// A replica's confirmation covers all earlier writes.
 #[test]
-fn a_write_that_does_not_follow_the_last_one_stalls_it() {
+fn a_replica_that_a_write_did_not_reach_confirms_no_later_one() {
     World::new(3).run_script(
         "map 20 0 1 2
          run
          write a one
-         lose 0 1
+         lose 0 2
+         run
+         confirmed => 0
          write b two
-         pass 0 1
-         state 1 => Stalled
-         sent 1 => Stalled to 0",
+         pass 0 2
+         state 2 => Stalled
+         sent 2 => Stalled to 0
+         run
+         confirmed => 0
+         states => Stalled ReplicaActive Stalled
+         map 30 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         get 2 a => one
+         get 2 b => two
+         equal 0 1 2
+         write c three
+         run
+         confirmed => 1",
     );
 }
 
