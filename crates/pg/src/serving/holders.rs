@@ -44,7 +44,7 @@ impl<'a> View<'a> {
         self.agreed.participants.iter().any(lacks)
     }
 
-    /// Whether [`Pg::recover_next`] may start something.
+    /// Whether [`crate::Pg::recover_next`] may start something.
     pub fn wants_recovery(self) -> bool {
         let missing = !self.core.copy.missing.is_empty()
             || self.recovery.members_missing > 0
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
         !self.recovery.is_stuck && (missing || self.agreed.backfill.has_work())
     }
 
-    /// Whether [`Pg::retry_recovery`] may help.
+    /// Whether [`crate::Pg::retry_recovery`] may help.
     pub fn wants_retry(self) -> bool {
         self.recovery.is_toofull || self.agreed.backfill.is_put_off()
     }

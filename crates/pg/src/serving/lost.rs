@@ -3,14 +3,14 @@
 //! An object is *unfound* if the primary lacks it, or cannot read its own copy, and no other known copy has
 //! it. While an OSD that may have it was not probed (it is down, or has not answered), requests for the
 //! object wait. If there is no such OSD, the object is *lost*: reads of it fail, and a write that does not
-//! depend on its content makes it valid again ([`Pg::submit`]).
+//! depend on its content makes it valid again ([`crate::Pg::submit`]).
 //!
 //! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked
-//! for unfound objects all the same ([`Pg::find_chance`]): the group may have continued without it for
+//! for unfound objects all the same ([`View::find_chance`]): the group may have continued without it for
 //! longer than the log reaches back, and no other copy has its objects.
 //!
 //! A copy that could not be read is not marked bad by that: its own OSD does not know it, and
-//! [`Pg::ask_again`] has all such copies read once more.
+//! [`crate::Pg::ask_again`] has all such copies read once more.
 
 use super::recovery::{Kind, UnfoundCount};
 use super::service::View;
@@ -39,7 +39,7 @@ impl Probe {
     }
 }
 
-/// Missing objects that [`Pg::has_unfound`] examines.
+/// Missing objects that [`crate::Pg::has_unfound`] examines.
 const GLANCE: usize = 64;
 
 impl<'a> View<'a> {

@@ -2,9 +2,9 @@
 //! while clients continue.
 //!
 //! The OSD bounds the number of objects in recovery over all its groups, and starts them one by one
-//! ([`Pg::recover_next`]). Only objects that a client waits for are started at once ([`Pg::want_object`]).
-//! While an object is in recovery, or missing on any participant, writes to it wait. So an object that is
-//! read in several pieces does not change meanwhile.
+//! ([`crate::Pg::recover_next`]). Only objects that a client waits for are started at once
+//! ([`crate::Pg::want_object`]). While an object is in recovery, or missing on any participant, writes to it
+//! wait. So an object that is read in several pieces does not change meanwhile.
 //!
 //! A piece is stored straight into its object. A part of an object is never visible: the object is in the
 //! missing set until the transaction that stores its last piece, or beyond `last_backfill`. Nor is a part
@@ -36,7 +36,7 @@ impl Service<'_> {
     }
 
     /// Starts the recovery of one more object, oldest version first; false if none could be started among a
-    /// bounded number. There may be others as long as [`Pg::wants_recovery`].
+    /// bounded number. There may be others as long as [`crate::Pg::wants_recovery`].
     pub fn recover_next(&mut self) -> bool {
         if self.serving.recovery.is_stuck {
             return false;
