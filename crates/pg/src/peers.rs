@@ -74,6 +74,11 @@ impl Known {
         infos
     }
 
+    /// The info of another OSD's copy; `None` if it has none, or has not answered.
+    pub fn info(&self, osd: OsdId) -> Option<&PgInfo> {
+        self.peers.get(&osd)?.info.as_ref()
+    }
+
     pub fn peer_mut(&mut self, osd: OsdId) -> &mut Peer {
         self.peers.entry(osd).or_default()
     }

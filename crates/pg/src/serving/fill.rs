@@ -36,8 +36,7 @@ impl Service<'_> {
             self.serving.agreed.backfill.pending.extend(objects().cloned());
         }
         let skips = |osd: &OsdId| {
-            let info = self.known.peers.get(osd).and_then(|peer| peer.info.as_ref());
-            let last_backfill = info.map(|info| &info.last_backfill);
+            let last_backfill = self.known.info(*osd).map(|info| &info.last_backfill);
             last_backfill.is_some_and(|last_backfill| {
                 !last_backfill.max
                     && !self.serving.agreed.backfill.wants_write(*osd, object, last_backfill)
@@ -81,7 +80,7 @@ impl Service<'_> {
             self.core.transfers.stop_own_listing();
             return self.core.outputs.push_back(Output::Release);
         }
-        let info = self.known.peers.get(&from).and_then(|peer| peer.info.as_ref());
+        let info = self.known.info(from);
         let last_backfill = info.map(|info| info.last_backfill.clone()).unwrap_or_default();
         let first = HObject::hash_start(self.core.own.id.pool, 0);
         self.compare_page(last_backfill.max(first));

@@ -38,10 +38,7 @@ impl<'a> View<'a> {
 
     /// Whether a participant other than the primary misses the object.
     pub fn is_missing_on_members(self, object: &HObject) -> bool {
-        let lacks = |osd: &OsdId| {
-            self.known.peers.get(osd).is_some_and(|peer| peer.missing.contains(object))
-        };
-        self.agreed.participants.iter().any(lacks)
+        self.agreed.participants.iter().any(|osd| self.known.is_missing_on(*osd, object))
     }
 
     /// Whether [`crate::Pg::recover_next`] may start something.
@@ -106,7 +103,7 @@ impl<'a> View<'a> {
     /// Whether the backfill target was sent the object, and its stored progress does not cover it yet.
     pub fn is_being_filled_in(self, object: &HObject) -> bool {
         let Some(target) = self.agreed.backfill.target() else { return false };
-        let info = self.known.peers.get(&target).and_then(|peer| peer.info.as_ref());
+        let info = self.known.info(target);
         *object < self.agreed.backfill.started
             && info.is_some_and(|info| *object >= info.last_backfill)
             && !self.agreed.backfill.pending.contains(object)

@@ -86,11 +86,9 @@ impl Service<'_> {
             self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
             return true;
         }
-        let lacks = |osd: &OsdId| {
-            self.known.peers.get(osd).is_some_and(|peer| peer.missing.contains(object))
-        };
+        let participants = self.serving.agreed.participants.iter().copied();
         let targets: Vec<OsdId> =
-            self.serving.agreed.participants.iter().copied().filter(lacks).collect();
+            participants.filter(|osd| self.known.is_missing_on(*osd, object)).collect();
         if targets.is_empty() {
             self.serving.recovery.wanted.remove(object);
             return false;

@@ -55,16 +55,6 @@ impl Operation {
 }
 
 impl Recovery {
-    pub fn clear(&mut self) {
-        *self = Recovery::default();
-    }
-
-    /// Begins with the primary's activation.
-    pub fn begin(&mut self, members_missing: usize) {
-        self.clear();
-        self.members_missing = members_missing;
-    }
-
     pub(super) fn begin_one(&mut self, object: &HObject, operation: Operation) {
         self.begun += 1;
         self.active.insert(object.clone(), operation);

@@ -71,9 +71,8 @@ impl Agreed {
         &'a self,
         known: &'a Known,
     ) -> impl Iterator<Item = (OsdId, &'a HObject)> {
-        let info = |osd: &OsdId| known.peers.get(osd).and_then(|peer| peer.info.as_ref());
         let targets = self.backfill.targets();
-        targets.filter_map(move |osd| Some((osd, &info(&osd)?.last_backfill)))
+        targets.filter_map(move |osd| Some((osd, &known.info(osd)?.last_backfill)))
     }
 
     /// Number of missing items of all participants, as far as they are known.
@@ -86,9 +85,9 @@ impl Agreed {
 impl Serving {
     /// The beginning, with what is known to be missing.
     pub fn begin(agreed: Agreed, known: &Known) -> Self {
-        let mut serving = Serving { agreed, ..Serving::default() };
-        serving.recovery.begin(serving.agreed.members_missing(known));
-        serving
+        let members_missing = agreed.members_missing(known);
+        let recovery = Recovery { members_missing, ..Recovery::default() };
+        Serving { agreed, recovery, ..Serving::default() }
     }
 }
 
