@@ -207,9 +207,7 @@ impl Core {
     pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
         self.outputs.push_back(Output::Storage { tag, kind });
     }
-}
 
-impl Core {
     /// Adds the present interval, and the gap after it, to the past intervals.
     pub fn end_interval(&mut self, epoch: Epoch, gap_from: Option<Epoch>, osds: Option<&Osds>) {
         if self.placement.interval == Epoch(0) {

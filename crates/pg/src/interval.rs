@@ -218,7 +218,7 @@ impl Pg {
 
     /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
     pub(crate) fn handle_stalled(&mut self, from: OsdId) {
-        if !self.is_primary() || matches!(self.state(), State::Refused | State::Failed) {
+        if !self.is_primary() {
             return;
         }
         if self.core.placement.members.is_member(from) {

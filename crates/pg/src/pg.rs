@@ -264,9 +264,7 @@ impl Pg {
         transfers::receive(&mut self.core, from, push, receiver);
     }
 
-    /// Appends a write of the primary. If the write before it is lost, or it is malformed, this copy takes no
-    /// further ones, because a confirmation covers all earlier writes: peering in the next interval lets it
-    /// recover them.
+    /// Appends a write of the primary.
     fn handle_replicate(&mut self, write: Replicate) {
         if let Role::Follower(follower) = &mut self.role
             && let Err(what) = follower.handle_replicate(&mut self.core, write)
@@ -334,6 +332,11 @@ impl Pg {
         }
     }
 
+    /// The same, while requests are served.
+    fn active(&mut self) -> Option<Service<'_>> {
+        self.service().filter(Service::is_active)
+    }
+
     /// Passes the primary of an activated group what has happened. All others ignore it.
     pub(crate) fn with(&mut self, handle: impl FnOnce(&mut Service<'_>)) {
         if let Some(mut service) = self.service() {
@@ -353,11 +356,6 @@ impl Pg {
         if let Role::Follower(follower) = &mut self.role {
             handle(follower, &mut self.core);
         }
-    }
-
-    /// The same, while requests are served.
-    fn active(&mut self) -> Option<Service<'_>> {
-        self.service().filter(Service::is_active)
     }
 
     /// The time of [`Output::WaitUntil`] has come. Harmless at any other time.
@@ -386,9 +384,7 @@ impl Pg {
 
     /// A client waits for this object: starts its recovery if that is possible now.
     pub fn want_object(&mut self, object: &HObject) {
-        if let Some(mut service) = self.service() {
-            service.want_object(object);
-        }
+        self.with(|service| service.want_object(object));
     }
 
     /// Starts the recovery of one more object, oldest version first; false if none could be started among a
@@ -399,9 +395,7 @@ impl Pg {
 
     /// Tries again what found no room or no reservation.
     pub fn retry_recovery(&mut self) {
-        if let Some(mut service) = self.service() {
-            service.retry_recovery();
-        }
+        self.with(|service| service.retry_recovery());
     }
 
     /// Our own copy of the object, of this version, cannot be read. Returns whether requests for it should
@@ -412,9 +406,7 @@ impl Pg {
 
     /// Has all copies that could not be read read once more.
     pub fn ask_again(&mut self) {
-        if let Some(mut service) = self.service() {
-            service.ask_again();
-        }
+        self.with(|service| service.ask_again());
     }
 
     /// Makes the bad copies of an object equal to the authoritative one; whether that was begun.
