@@ -63,9 +63,13 @@ pub(super) fn add_bucket(
 /// An item, with its future weight, name and place.
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
+    /// A device, or below zero a bucket.
     pub id: i32,
+    /// In units of 1/65536.
     pub weight: u32,
+    /// Its name from now on.
     pub name: &'a str,
+    /// The buckets that are to hold it.
     pub location: &'a Location,
 }
 
