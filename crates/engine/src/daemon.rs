@@ -67,7 +67,7 @@ pub enum AuthRequest {
 }
 
 /// Answer of an accepting daemon.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum AuthVerdict {
     /// AUTH_REPLY_MORE
     More { payload: Bytes },
@@ -106,7 +106,7 @@ pub enum ConnectingStep {
 }
 
 /// Answer of the connecting daemon.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum ConnectingAnswer {
     Start {
         method: u32,

@@ -13,6 +13,7 @@
 mod daemon;
 mod message;
 mod node;
+mod redacted;
 mod time;
 
 pub use daemon::{
@@ -21,5 +22,6 @@ pub use daemon::{
 };
 pub use message::{Message, priority};
 pub use node::{Node, NodeOutput, Storage};
+pub use redacted::Redacted;
 pub use std::time::Duration;
 pub use time::Time;

@@ -59,7 +59,7 @@ pub enum AuthorizeStep {
 }
 
 /// Identity and rights of an authenticated peer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct AuthorizedPeer {
     pub name: EntityName,
     pub global_id: u64,

@@ -50,7 +50,7 @@ struct Ticket {
 }
 
 /// Result of a completed handshake with a monitor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ClientSession {
     pub session_key: CryptoKey,
     pub connection_secret: Vec<u8>,

@@ -15,6 +15,7 @@ mod client;
 mod messages;
 mod none;
 mod principal;
+mod redacted;
 mod rotating;
 mod server;
 mod ticket;

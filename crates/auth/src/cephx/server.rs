@@ -127,7 +127,7 @@ pub struct CephxReply {
 }
 
 /// A client that has proved its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Authenticated {
     pub session_key: CryptoKey,
     pub connection_secret: Vec<u8>,

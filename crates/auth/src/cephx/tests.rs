@@ -560,3 +560,29 @@ proptest! {
         prop_assert!(world.authorize(&mut handler, &bytes).is_err());
     }
 }
+
+#[test]
+fn debug_output_shows_no_secrets() {
+    let (session_key, connection_secret) = (CryptoKey::default(), vec![0xa5; 64]);
+    let client = ClientSession {
+        session_key: session_key.clone(),
+        connection_secret: connection_secret.clone(),
+    };
+    let authenticated = Authenticated {
+        session_key: session_key.clone(),
+        connection_secret: connection_secret.clone(),
+        mon_caps: String::new(),
+        used_pending_key: false,
+    };
+    let peer = AuthorizedPeer {
+        name: EntityName::osd(3),
+        global_id: 4,
+        caps: AuthCaps { allow_all: true, text: String::new() },
+        session_key,
+        connection_secret,
+        expires: UTime::default(),
+    };
+    for text in [format!("{client:?}"), format!("{authenticated:?}"), format!("{peer:?}")] {
+        assert!(!text.contains("165") && text.contains("64 bytes"), "{text}");
+    }
+}
