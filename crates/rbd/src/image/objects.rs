@@ -215,11 +215,10 @@ impl Image {
     pub(super) fn send_write(&mut self, key: u64) {
         let Some(access) = self.accesses.get(key) else { return };
         let (object, action) = (access.object, &access.action);
-        let is_needless = self.is_needless(object, action);
-        let (stage, ops) = first_attempt(&self.header, object, action);
-        if is_needless {
+        if self.is_needless(object, action) {
             return self.finish(key, Ok(()));
         }
+        let (stage, ops) = first_attempt(&self.header, object, action);
         if stage == Stage::Guarded && self.map.is_absent(object) {
             return self.copy_up(key);
         }
