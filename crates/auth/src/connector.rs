@@ -139,7 +139,7 @@ impl Connector {
         }
     }
 
-    /// Drops the proof of a session that was opened, has ended or failed to open.
+    /// Drops the proof of a session that ended while it was being opened.
     pub fn forget(&mut self, conn: ConnId) {
         self.open.remove(&conn);
     }

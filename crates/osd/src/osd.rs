@@ -248,7 +248,6 @@ impl Osd {
 /// Handlers of inputs, called when no input is held before them (`Osd::hold`).
 impl Osd {
     pub(crate) fn take_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.authentication.opened(conn);
         if self.monitor.is(conn) {
             self.monitor.opened(cx!(self));
             self.report_again(now);

@@ -391,7 +391,6 @@ impl Daemon for Client {
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, _peer: Peer) {
-        self.connector.forget(conn);
         if self.monitor.owns(conn) {
             self.monitor.handle_opened(conn, &mut self.effects);
         } else {

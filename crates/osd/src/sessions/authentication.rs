@@ -42,12 +42,6 @@ impl Authentication {
         }
     }
 
-    /// A session was opened, so its authentication is complete.
-    pub fn opened(&mut self, conn: ConnId) {
-        self.presentations.remove(&conn);
-        self.connector.forget(conn);
-    }
-
     /// A session ended, maybe before it was authenticated.
     pub fn closed(&mut self, conn: ConnId) {
         self.presentations.remove(&conn);
