@@ -19,6 +19,7 @@ pub struct ChooseArg {
 }
 
 impl ChooseArg {
+    /// True if the bucket's own weights and ids apply.
     pub fn is_empty(&self) -> bool {
         self.weight_sets.is_empty() && self.ids.is_empty()
     }
@@ -72,6 +73,7 @@ pub struct ChooseArgMap {
 }
 
 impl ChooseArgMap {
+    /// Replacements for a bucket, if it has any.
     pub fn arg(&self, bucket: i32) -> Option<&ChooseArg> {
         self.args.get(&slot(bucket)?)
     }

@@ -14,6 +14,8 @@
 //!
 //! It deliberately does not know pools, placement groups, upmaps, or whether a device is up.
 
+#![warn(missing_docs)]
+
 mod bucket;
 mod choose_args;
 mod decode;

@@ -13,6 +13,7 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// Beginnings of the line that `sepiola up` prints when clients can connect.
 const READY: [&str; 2] = ["healthy:", "ready:"];
 
+/// A cluster of one process, with all its data in one directory; killed when dropped.
 pub struct Cluster {
     binary: PathBuf,
     data: PathBuf,
@@ -35,10 +36,12 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The `ceph.conf` that the cluster writes for clients.
     pub fn conf(&self) -> PathBuf {
         self.data.join("ceph.conf")
     }
 
+    /// Process id; `None` while the cluster is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
@@ -72,6 +75,7 @@ impl Cluster {
         }
     }
 
+    /// Log of all daemons.
     pub fn log(&self) -> PathBuf {
         self.data.with_extension("log")
     }

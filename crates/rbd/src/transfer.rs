@@ -20,7 +20,9 @@ const IN_FLIGHT_MAX: usize = 8;
 /// Source and target.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// Header of the image that is copied from.
     pub source: Header,
+    /// Header of the image that is copied to.
     pub target: Header,
     /// Snapshots of the source and their ids in the target, the oldest first.
     pub snaps: Vec<(SnapId, SnapId)>,

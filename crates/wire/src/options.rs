@@ -16,17 +16,24 @@ use std::time::Duration;
 /// One option, under Ceph's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
+    /// Ceph's name of the option.
     pub name: &'static str,
+    /// Type of the value.
     pub kind: Kind,
+    /// Default value as text.
     pub default: &'static str,
+    /// Description for users.
     pub meaning: &'static str,
 }
 
 /// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Any text.
     Text,
+    /// A boolean.
     Switch,
+    /// A whole number, not negative.
     Number,
     /// A number that may have a fraction.
     Real,
@@ -49,6 +56,7 @@ impl Kind {
         }
     }
 
+    /// True if the text is a value of this type.
     pub fn accepts(self, value: &str) -> bool {
         match self {
             Kind::Text => true,
@@ -144,6 +152,7 @@ pub const TABLE: &[Known] = known! {
     "rbd_default_pool", Text, "rbd", "the pool of images that name none";
 };
 
+/// The option of this name, if daemons of this cluster read it.
 pub fn known(name: &str) -> Option<&'static Known> {
     TABLE.iter().find(|known| known.name == name)
 }
@@ -177,26 +186,32 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Values<F> {
         set.or_else(|| known(name).and_then(|known| parse(known.default)))
     }
 
+    /// Value of an option of type [`Kind::Number`].
     pub fn number(&self, name: &str) -> u64 {
         self.read(name, |text| text.parse().ok()).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Real`].
     pub fn real(&self, name: &str) -> f64 {
         self.read(name, real).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Seconds`].
     pub fn duration(&self, name: &str) -> Duration {
         self.read(name, seconds).unwrap_or_default()
     }
 
+    /// Value in bytes of an option of type [`Kind::Size`].
     pub fn size(&self, name: &str) -> u64 {
         self.read(name, stdx::parse_bytes).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Switch`].
     pub fn switch(&self, name: &str) -> bool {
         self.read(name, switch).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Text`].
     pub fn text(&self, name: &str) -> &'a str {
         let default = known(name).map_or("", |known| known.default);
         (self.0)(name).unwrap_or(default)

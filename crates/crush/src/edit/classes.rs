@@ -10,14 +10,29 @@ use crate::map::CrushMap;
 use crate::names::is_valid_name;
 use thiserror::Error;
 
+/// Reason why a device class cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ClassError {
+    /// No device of the map has this id.
     #[error("device {device} does not exist")]
-    NoSuchDevice { device: i32 },
+    NoSuchDevice {
+        /// Id of the device.
+        device: i32,
+    },
+    /// The device has another class, which must be removed first.
     #[error("device {device} already has class '{class}'; remove that first")]
-    OtherClass { device: i32, class: String },
+    OtherClass {
+        /// Id of the device.
+        device: i32,
+        /// Class that the device has.
+        class: String,
+    },
+    /// The name of the class is empty or has characters that names must not have.
     #[error("class '{class}' does not match [-_.0-9a-zA-Z]+")]
-    InvalidName { class: String },
+    InvalidName {
+        /// Name that was given.
+        class: String,
+    },
 }
 
 pub(super) fn set_device_class(

@@ -4,16 +4,37 @@ use super::{buckets, shadows, weights};
 use crate::map::CrushMap;
 use thiserror::Error;
 
+/// Reason why an item cannot be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RemoveError {
+    /// The map has no such item.
     #[error("item {item} does not exist")]
-    NoSuchItem { item: i32 },
+    NoSuchItem {
+        /// Id of the item.
+        item: i32,
+    },
+    /// The item is not held by the ancestor or a bucket below it.
     #[error("item {item} is not below bucket {ancestor}")]
-    NotBelow { item: i32, ancestor: i32 },
+    NotBelow {
+        /// Id of the item.
+        item: i32,
+        /// Id of the ancestor.
+        ancestor: i32,
+    },
+    /// The bucket has items.
     #[error("bucket {bucket} still holds {items} items")]
-    NotEmpty { bucket: i32, items: usize },
+    NotEmpty {
+        /// Id of the bucket.
+        bucket: i32,
+        /// Number of items.
+        items: usize,
+    },
+    /// A rule starts from the bucket or a shadow of it.
     #[error("bucket {bucket} is where a rule starts")]
-    InUse { bucket: i32 },
+    InUse {
+        /// Id of the bucket.
+        bucket: i32,
+    },
 }
 
 pub(super) fn remove_item(crush: &mut CrushMap, item: i32) -> Result<(), RemoveError> {

@@ -6,16 +6,30 @@ use crate::map::CrushMap;
 use crate::validate::{self, TreeError};
 use thiserror::Error;
 
+/// Reason why two buckets cannot be swapped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SwapError {
+    /// The map has no such bucket.
     #[error("bucket {bucket} does not exist")]
-    NoSuchBucket { bucket: i32 },
+    NoSuchBucket {
+        /// Id that was given.
+        bucket: i32,
+    },
+    /// One bucket lies below the other.
     #[error("bucket {inner} lies below bucket {outer}")]
-    Nested { outer: i32, inner: i32 },
+    Nested {
+        /// Id of the upper bucket.
+        outer: i32,
+        /// Id of the lower bucket.
+        inner: i32,
+    },
+    /// The buckets have different algorithms.
     #[error("the buckets have different algorithms")]
     Algorithms,
+    /// The weights of a bucket above would overflow.
     #[error(transparent)]
     Weight(#[from] WeightError),
+    /// The result would not be a valid forest.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }

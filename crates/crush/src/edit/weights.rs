@@ -11,12 +11,22 @@ use crate::weight::WEIGHT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
+/// Reason why a weight cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WeightError {
+    /// No bucket holds the item.
     #[error("item {item} is in no bucket")]
-    NotHeld { item: i32 },
+    NotHeld {
+        /// Id of the item.
+        item: i32,
+    },
+    /// The weight is above [`crate::weight::WEIGHT_MAX`].
     #[error("weight {weight:#x} is above the limit of {WEIGHT_MAX:#x}")]
-    TooLarge { weight: u32 },
+    TooLarge {
+        /// Weight that was given, in units of 1/65536.
+        weight: u32,
+    },
+    /// A bucket cannot hold the weight.
     #[error(transparent)]
     Bucket(#[from] BucketError),
 }

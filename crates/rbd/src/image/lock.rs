@@ -60,7 +60,9 @@ pub(super) enum LockOutcome {
 /// Maintenance requested by a client that does not hold the lock.
 #[derive(Debug, Clone)]
 pub(super) struct ProxiedRequest {
+    /// Id under which the requester waits for the completion.
     pub id: ProxiedRequestId,
+    /// Maintenance to perform.
     pub action: Maintenance,
 }
 
@@ -84,14 +86,17 @@ pub(super) struct Lock {
 }
 
 impl Lock {
+    /// True if this client owns the lock.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
+    /// True while the lock is acquired, renewed or released, or maintenance is performed under it.
     pub fn is_changing(&self) -> bool {
         self.change.is_some()
     }
 
+    /// The next request of the current change, numbered so that its response finds the change.
     pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let (id, request) = match self.change.as_mut()? {
             Change::Acquiring(task) | Change::Working(task, _) => task.poll_request()?,
@@ -111,14 +116,17 @@ impl Lock {
         self.is_lost
     }
 
+    /// True if the lock is not released on request.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
+    /// Refuses to release the lock from now on.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 
+    /// True if the client is this one, with the watch under which the lock is held.
     pub fn is_held_by(&self, client: ClientId) -> bool {
         self.held == Some(client)
     }
@@ -143,6 +151,7 @@ impl Lock {
         self.change = Some(change);
     }
 
+    /// Begins to acquire the lock. No change may be in progress.
     pub fn begin_acquiring(&mut self, header: Header, watch: WatchId) {
         let rest = std::mem::take(&mut self.has_yielded).then_some(REST_AFTER_YIELD);
         self.begin(Change::Acquiring(Task::new(async move |steps| {
@@ -156,6 +165,7 @@ impl Lock {
         })));
     }
 
+    /// Waits for writes in flight, and then releases the lock.
     pub fn begin_draining(&mut self) {
         self.begin(Change::Draining);
     }
@@ -165,6 +175,7 @@ impl Lock {
         self.held
     }
 
+    /// Begins to release the lock. No write may be in flight.
     pub fn begin_release(&mut self, header: Header, me: ClientId) {
         self.begin(Change::Releasing(Task::new(async move |steps| {
             object_map::close(&steps, &header).await?;
@@ -250,6 +261,7 @@ impl Lock {
         }
     }
 
+    /// The lock has been acquired under this client id.
     pub fn acquired(&mut self, me: ClientId) {
         (self.held, self.is_lost) = (Some(me), false);
     }
@@ -261,6 +273,7 @@ impl Lock {
         true
     }
 
+    /// The lock was broken by another client.
     pub fn lose(&mut self) {
         (self.held, self.change, self.is_lost) = (None, None, true);
     }
@@ -285,6 +298,7 @@ impl Lock {
         Some(!is_known)
     }
 
+    /// The oldest maintenance request in the queue.
     pub fn next_work(&mut self) -> Option<ProxiedRequest> {
         self.proxied.pop_front()
     }

@@ -19,18 +19,26 @@ use types::PoolId;
 /// Metadata pairs that are copied with one operation.
 const METADATA_PAGE: u64 = 64;
 
+/// Parameters of [`clone_image`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneSpec {
+    /// The image to clone.
     pub parent: ImageSpec,
+    /// Name of the parent's snapshot that the clone shows.
     pub snapshot: String,
+    /// The image to create.
     pub image: ImageSpec,
     /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
     /// The parent's order if `None`.
     pub order: Option<u8>,
+    /// Features of the clone; layering is added.
     pub features: Features,
+    /// Pool of the data objects; `None` for the pool of the header.
     pub data_pool: Option<PoolId>,
+    /// Stripe unit in bytes and stripe count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
+    /// Place of the clone's registration.
     pub format: CloneFormat,
 }
 

@@ -11,15 +11,20 @@ use wire::OsdOp;
 /// librbd's bounds for the size of objects.
 const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
 
+/// Parameters of [`create`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSpec {
+    /// The image to create.
     pub image: ImageSpec,
     /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
+    /// Size in bytes.
     pub size: u64,
     /// Objects have 2^order bytes.
     pub order: u8,
+    /// Features of the image; those that follow from other parameters are added.
     pub features: Features,
+    /// Pool of the data objects; `None` for the pool of the header.
     pub data_pool: Option<PoolId>,
     /// Stripe unit and count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
@@ -63,6 +68,7 @@ impl CreateSpec {
     }
 }
 
+/// Creates an image; EEXIST if the name is taken. A failed creation leaves nothing behind that has the name.
 pub fn create(spec: CreateSpec) -> Task<()> {
     Task::new(async move |steps| {
         make_image(&steps, &spec, async |_| Ok(()), async |_| Ok(())).await

@@ -54,6 +54,8 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
     })
 }
 
+/// Renames an image within its pool and namespace; EEXIST if the new name is taken. Clients that have it open
+/// keep it.
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
     Task::new(async move |steps| {
         let id = header::find_id(&steps, &old).await?;

@@ -63,6 +63,7 @@ fn class_of(size: usize) -> Option<usize> {
 }
 
 impl PooledBuffer {
+    /// Number of valid bytes.
     pub fn len(&self) -> usize {
         self.length
     }

@@ -13,27 +13,18 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("auth", 58),
     ("bench", 48),
     ("block", 62),
-    ("classes", 28),
-    ("crush", 55),
     ("engine", 57),
     ("files", 50),
     ("host", 58),
-    ("interop", 48),
-    ("maps", 40),
     ("mon", 72),
     ("msgr", 54),
-    ("nbd", 38),
     ("osd", 72),
     ("pg", 72),
     ("rados", 52),
-    ("rbd", 47),
-    ("rt", 77),
     ("sepiola", 46),
     ("sim", 49),
     ("store", 47),
     ("types", 99),
-    ("wire", 43),
-    ("xtask", 75),
 ];
 
 #[derive(Default)]
@@ -84,7 +75,10 @@ fn count(text: &str, count: &mut Count) {
 
 fn is_public_item(line: &str) -> bool {
     let Some(item) = line.strip_prefix("pub ") else { return false };
-    !["use ", "mod ", "extern "].iter().any(|word| item.starts_with(word))
+    // An item or a field that a macro names has the documentation of the macro's caller.
+    let is_named_by_macro =
+        item.split([':', '(', '{']).next().is_some_and(|head| head.contains('$'));
+    !is_named_by_macro && !["use ", "mod ", "extern "].iter().any(|word| item.starts_with(word))
 }
 
 #[cfg(test)]
@@ -93,7 +87,7 @@ mod tests {
 
     #[test]
     fn public_items_and_fields_count_with_their_documentation() {
-        let text = "/// A.\n#[derive(Debug)]\npub struct A {\n    pub b: u8,\n    /// C.\n    pub c: u8,\n    d: u8,\n}\npub use x::y;\npub(crate) fn e() {}\n";
+        let text = "/// A.\n#[derive(Debug)]\npub struct A {\n    pub b: u8,\n    /// C.\n    pub c: u8,\n    d: u8,\n}\npub struct $e {\n    pub $f: u8,\n}\npub use x::y;\npub(crate) fn e() {}\n";
         let mut found = Count::default();
         count(text, &mut found);
         assert_eq!((found.documented, found.all, found.percent()), (2, 3, 66));

@@ -11,6 +11,7 @@ mod words;
 
 use anyhow::{Result, bail};
 
+/// Checks all rules; fails with the list of findings.
 pub fn tidy() -> Result<()> {
     let sources = sources::sources()?;
     let mut findings = Vec::new();
