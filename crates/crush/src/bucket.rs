@@ -245,7 +245,7 @@ impl Bucket {
     }
 
     /// Sets the bucket's weight to the sum of its items' weights.
-    pub(crate) fn settle_weight(&mut self) -> Result<(), BucketError> {
+    pub(crate) fn sum_up_weight(&mut self) -> Result<(), BucketError> {
         let total: u64 = self.item_weights().into_iter().map(u64::from).sum();
         let overflow = BucketError::WeightOverflow { bucket: self.id };
         self.weight = u32::try_from(total).map_err(|_| overflow)?;

@@ -1,6 +1,6 @@
 //! Choose args: weights and ids that replace a bucket's own while choosing.
 //!
-//! Balancers use them to correct placement without touching the weights that people see. A set
+//! Balancers use them to correct placement without changing the weights that administrators set. A set
 //! belongs to a pool id, or to all pools without one of their own ([`DEFAULT_CHOOSE_ARGS`]).
 
 use crate::bucket::{bucket_id, slot};

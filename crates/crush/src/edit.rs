@@ -90,7 +90,7 @@ impl CrushMap {
     }
 
     /// Removes `item` from every bucket. A bucket and everything below it stay in the map; a device loses its
-    /// name but keeps its class, for when it returns.
+    /// name but keeps its class, for the case that it returns.
     pub fn unlink_item(&mut self, item: i32) -> Result<(), RemoveError> {
         remove::unlink_item(self, item)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// An id → name map with its reverse. Maps from elsewhere may give two ids one name; the reverse
+/// An id → name map with its reverse. Decoded maps may give two ids one name; the reverse
 /// then leads to the highest of them, as in Ceph.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {

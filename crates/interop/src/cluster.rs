@@ -70,7 +70,7 @@ impl Cluster {
             match said.recv_timeout(START_TIME_MAX) {
                 Ok(line) if READY.iter().any(|word| line.starts_with(word)) => return Ok(()),
                 Ok(_) => {}
-                Err(_) => bail!("sepiola up did not become ready: {}", self.last_words()),
+                Err(_) => bail!("sepiola up did not become ready: {}", self.last_log_line()),
             }
         }
     }
@@ -80,9 +80,9 @@ impl Cluster {
         self.data.with_extension("log")
     }
 
-    fn last_words(&self) -> String {
+    fn last_log_line(&self) -> String {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
-        let last = text.lines().next_back().unwrap_or("it said nothing");
+        let last = text.lines().next_back().unwrap_or("the log is empty");
         format!("{last}; see {}", self.log().display())
     }
 

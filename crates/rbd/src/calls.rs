@@ -250,7 +250,7 @@ impl TrashEntry {
     }
 
     /// True if the entry belongs to an image that is being migrated.
-    pub fn is_moving(&self) -> bool {
+    pub fn is_migrating(&self) -> bool {
         self.source == Self::MIGRATION
     }
 

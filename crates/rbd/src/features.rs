@@ -24,7 +24,7 @@ const NAMES: [(&str, Features); 12] = [
 
 /// An unknown feature name, and the list of all names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a feature that an image can be made with; there are {1}")]
+#[error("{0:?} is not a feature that an image can be created with; possible are {1}")]
 pub struct InvalidFeature(String, String);
 
 impl Features {

@@ -133,7 +133,7 @@ pub(crate) async fn find_id(steps: &Steps, spec: &ImageSpec) -> Result<String, E
     match steps.read(&spec.pool.id_object(&spec.name), vec![calls::get_id()]).await {
         Ok(reply) => Ok(text(calls::output(&reply, 0, "the id")?, "the id")?),
         Err(Errno::NOENT) => Err(no_image(steps, spec).await?),
-        Err(errno) => Err(Error::cluster(format!("looking for {spec}"), errno)),
+        Err(errno) => Err(Error::cluster(format!("resolving the name {spec}"), errno)),
     }
 }
 
@@ -276,8 +276,6 @@ async fn read_layout(
     };
     let usable = layout.filter(|_| ORDERS.contains(&order));
     usable.ok_or_else(|| {
-        Error::refused(format!(
-            "objects of 2^{order} bytes, striped as they are, are not understood"
-        ))
+        Error::refused(format!("objects of 2^{order} bytes with this striping are not supported"))
     })
 }

@@ -87,10 +87,10 @@ pub const TABLE: &[Known] = known! {
     "mon_warn_on_pool_no_redundancy", Switch, "true", "warn about pools with a single copy";
     "mon_osd_min_down_reporters", Number, "2", "failure domains that must report an OSD before it is marked down, or all others if there are fewer";
     "mon_osd_reporter_subtree_level", Text, "host", "the kind of CRUSH bucket whose OSDs count as one reporter";
-    "mon_osd_adjust_heartbeat_grace", Switch, "true", "be patient with OSDs that were marked down wrongly before";
+    "mon_osd_adjust_heartbeat_grace", Switch, "true", "wait longer before marking down OSDs that were marked down wrongly before";
     "mon_osd_adjust_down_out_interval", Switch, "true", "wait longer before marking out OSDs that were marked down wrongly before";
-    "mon_osd_laggy_halflife", Seconds, "3600", "how fast wrong judgements about an OSD are forgotten";
-    "mon_osd_laggy_weight", Real, "0.3", "how much the last judgement about an OSD counts against earlier ones";
+    "mon_osd_laggy_halflife", Seconds, "3600", "time in which the record of an OSD's wrong markdowns loses half of its weight";
+    "mon_osd_laggy_weight", Real, "0.3", "weight of the last markdown in that record against earlier ones";
     "mon_osd_laggy_max_interval", Seconds, "300", "the longest absence that counts as laggy";
     "mon_osd_min_up_ratio", Real, "0.3", "the share of OSDs below which no more are marked down";
     "mon_osd_min_in_ratio", Real, "0.75", "the share of OSDs below which no more are marked out by themselves";
@@ -176,7 +176,7 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// Values by name, with the table's defaults for unset and unreadable ones.
 ///
-/// A name that is not in the table has the value zero, which tests of the caller would show.
+/// A name that is not in the table has the value zero, which the tests of the caller detect.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<F>(pub F);
 

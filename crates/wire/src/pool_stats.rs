@@ -162,7 +162,7 @@ structure! {
     }
 }
 
-/// Placement groups in each mode of cache tiering, which we do not have: high and low flush, some
+/// Placement groups in each mode of cache tiering, which is not supported: high and low flush, some
 /// and full eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlushModes(pub [i32; 4]);

@@ -52,7 +52,7 @@ pub(super) fn set_device_class(
         None => {
             let class = class_id_or_new(crush, class);
             crush.item_classes.insert(device, class);
-            shadows::settle(crush);
+            shadows::update_derived(crush);
             Ok(true)
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn remove_device_class(crush: &mut CrushMap, device: i32) -> Result<b
     }
     let had_class = crush.item_classes.remove(&device).is_some();
     if had_class {
-        shadows::settle(crush);
+        shadows::update_derived(crush);
     }
     Ok(had_class)
 }
@@ -80,7 +80,7 @@ pub(super) fn set_subtree_class(
     let class = class_id_or_new(crush, class);
     let devices = crush.devices_below(root).into_iter().map(|device| (device, class));
     crush.item_classes.extend(devices);
-    shadows::settle(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -93,7 +93,7 @@ pub(super) fn add_class(crush: &mut CrushMap, name: &str) -> Result<i32, ClassEr
 
 pub(super) fn remove_class(crush: &mut CrushMap, class: i32) {
     crush.item_classes.retain(|&item, &mut other| item < 0 || other != class);
-    shadows::settle(crush);
+    shadows::update_derived(crush);
 }
 
 fn class_id_or_new(crush: &mut CrushMap, name: &str) -> i32 {

@@ -74,7 +74,7 @@ pub enum InsertError {
     },
     /// The location names no bucket that can hold the item.
     #[error("location '{location}' names no bucket that could hold item {item}")]
-    Nowhere {
+    NoBucket {
         /// Id of the item.
         item: i32,
         /// Location that was given.
@@ -148,8 +148,8 @@ pub(super) fn update_item(crush: &mut CrushMap, item: Item<'_>) -> Result<bool, 
         };
         if weight_now != item.weight {
             weights::adjust_in_location(map, item.id, item.weight, item.location, true)?;
-            weights::settle_weights(map);
-            shadows::settle(map);
+            weights::complete_weights(map);
+            shadows::update_derived(map);
         }
         let renamed = map.item_name(item.id) != Some(item.name);
         if renamed {
@@ -240,11 +240,11 @@ fn insert(crush: &mut CrushMap, item: Item<'_>) -> Result<(), InsertError> {
     claim_name(crush, id, name)?;
     attach(crush, id, location)?;
     if weights::adjust_in_location(crush, id, weight, location, id >= 0)? == 0 {
-        return Err(InsertError::Nowhere { item: id, location: location.clone() });
+        return Err(InsertError::NoBucket { item: id, location: location.clone() });
     }
     validate::check_trees(crush)?;
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 

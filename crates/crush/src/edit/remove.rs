@@ -41,8 +41,8 @@ pub(super) fn remove_item(crush: &mut CrushMap, item: i32) -> Result<(), RemoveE
     check_removable(crush, item)?;
     detach_everywhere(crush, item);
     forget(crush, item);
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -64,8 +64,8 @@ pub(super) fn remove_item_under(
     if !crush.is_held(item) {
         forget(crush, item);
     }
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -78,8 +78,8 @@ pub(super) fn unlink_item_under(
     if item >= 0 && !crush.is_held(item) {
         crush.names.remove(item);
     }
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -88,8 +88,8 @@ pub(super) fn unlink(crush: &mut CrushMap, item: i32) {
     if item >= 0 {
         crush.names.remove(item);
     }
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
 }
 
 fn check_removable(crush: &CrushMap, item: i32) -> Result<(), RemoveError> {

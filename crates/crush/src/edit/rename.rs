@@ -52,7 +52,7 @@ pub(super) fn rename_bucket(
         return Err(RenameError::NotABucket { name: source.into() });
     }
     crush.names.set(item, target);
-    shadows::settle(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 

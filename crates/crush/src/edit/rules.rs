@@ -122,7 +122,7 @@ pub(super) fn remove_rule(crush: &mut CrushMap, id: u32) -> bool {
     let existed = rule.take().is_some();
     if existed {
         crush.rule_names.remove(id as i32);
-        shadows::settle(crush);
+        shadows::update_derived(crush);
     }
     existed
 }

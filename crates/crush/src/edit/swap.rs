@@ -62,8 +62,8 @@ pub(super) fn swap_buckets(crush: &mut CrushMap, one: i32, other: i32) -> Result
         map.names.set(other, name);
         map.names.set(one, other_name);
         validate::check_trees(map)?;
-        weights::settle_weights(map);
-        shadows::settle(map);
+        weights::complete_weights(map);
+        shadows::update_derived(map);
         Ok(())
     })
 }

@@ -115,6 +115,9 @@ impl CopyUps {
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
         assert!(!self.is_resuming && self.in_flight <= COPY_UPS_MAX);
-        assert!(self.waiting.is_empty() || self.in_flight == COPY_UPS_MAX, "copy-ups wait in vain");
+        assert!(
+            self.waiting.is_empty() || self.in_flight == COPY_UPS_MAX,
+            "copy-ups wait although none is in flight"
+        );
     }
 }

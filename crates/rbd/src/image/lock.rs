@@ -15,8 +15,8 @@ use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, RequestSource, St
 use std::collections::VecDeque;
 
 /// Delay before a client that was asked to release the lock tries to acquire it again.
-const REST_AFTER_YIELD: Duration = Duration::from_millis(100);
-/// Queued maintenance requests of other clients; beyond that the requester is told to retry.
+const DELAY_AFTER_YIELD: Duration = Duration::from_millis(100);
+/// Queued maintenance requests of other clients; beyond that the requester is answered that it must retry.
 const PROXIED_MAX: usize = 16;
 /// Bits of a request's number that belong to the task.
 const NUMBER_BITS: u32 = 32;
@@ -76,7 +76,7 @@ pub(super) struct Lock {
     /// The lock is not released while the image is open.
     is_kept: bool,
     /// Another client requests the lock.
-    is_asked_for: bool,
+    is_requested: bool,
     /// Maintenance that other clients wait for, as they cannot get the lock.
     proxied: VecDeque<ProxiedRequest>,
     /// The lock was released because another client requested it.
@@ -138,12 +138,12 @@ impl Lock {
 
     /// True if another client waits for the lock, or for maintenance.
     pub fn is_wanted_by_others(&self) -> bool {
-        self.is_asked_for || !self.proxied.is_empty()
+        self.is_requested || !self.proxied.is_empty()
     }
 
     /// Another client requests the lock, or does not any more.
-    pub fn set_asked_for(&mut self, is_asked_for: bool) {
-        self.is_asked_for = is_asked_for;
+    pub fn set_requested(&mut self, is_requested: bool) {
+        self.is_requested = is_requested;
     }
 
     fn begin(&mut self, change: Change) {
@@ -153,14 +153,14 @@ impl Lock {
 
     /// Begins to acquire the lock. No change may be in progress.
     pub fn begin_acquiring(&mut self, header: Header, watch: WatchId) {
-        let rest = std::mem::take(&mut self.has_yielded).then_some(REST_AFTER_YIELD);
+        let rest = std::mem::take(&mut self.has_yielded).then_some(DELAY_AFTER_YIELD);
         self.begin(Change::Acquiring(Task::new(async move |steps| {
             if let Some(rest) = rest {
                 steps.wait(rest).await;
             }
             match lock::attempt(&steps, &header, watch).await? {
                 Attempt::NotYet => Ok(Acquisition::NotYet),
-                Attempt::Taken(me) => read_or_release(&steps, &header, me).await,
+                Attempt::Acquired(me) => read_or_release(&steps, &header, me).await,
             }
         })));
     }
@@ -254,7 +254,7 @@ impl Lock {
                 let outcome = task.poll_outcome()?;
                 outgoing.extend(final_requests(task));
                 (self.change, self.held) = (None, None);
-                self.has_yielded = std::mem::take(&mut self.is_asked_for);
+                self.has_yielded = std::mem::take(&mut self.is_requested);
                 Some(LockOutcome::Released(outcome))
             }
             Change::Draining => None,
@@ -346,6 +346,6 @@ async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<A
 fn final_requests<T>(
     task: &mut Task<T>,
 ) -> impl Iterator<Item = (ClusterRequestId, ClusterRequest)> {
-    let told = std::iter::from_fn(|| task.poll_request());
-    told.map(|(_, request)| (ClusterRequestId::DROPPED, request))
+    let notification = std::iter::from_fn(|| task.poll_request());
+    notification.map(|(_, request)| (ClusterRequestId::DROPPED, request))
 }

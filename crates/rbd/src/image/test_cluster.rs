@@ -85,11 +85,11 @@ impl TestCluster {
                 return;
             }
         }
-        panic!("the cluster does not come to rest");
+        panic!("the clients are livelocked");
     }
 
     /// Runs for at most this many turns.
-    pub fn turn_until_rest(&mut self, turns: usize) {
+    pub fn run_turns(&mut self, turns: usize) {
         for _ in 0..turns {
             let clients: Vec<usize> = self.images.keys().copied().collect();
             if clients.into_iter().filter(|client| self.turn(*client)).count() == 0 {
@@ -99,17 +99,18 @@ impl TestCluster {
     }
 
     fn turn(&mut self, client: usize) -> bool {
-        let Some((id, ask)) = self.images.get_mut(&client).and_then(RequestSource::poll_request)
+        let Some((id, request)) =
+            self.images.get_mut(&client).and_then(RequestSource::poll_request)
         else {
             return false;
         };
-        self.give_answer(client, id, ask);
+        self.respond_to(client, id, request);
         true
     }
 
     /// Answers one request of a client, unless it is a wait or a notification.
-    pub fn give_answer(&mut self, client: usize, id: ClusterRequestId, ask: ClusterRequest) {
-        if let Some(answer) = self.answer(client, id, ask) {
+    pub fn respond_to(&mut self, client: usize, id: ClusterRequestId, request: ClusterRequest) {
+        if let Some(answer) = self.answer(client, id, request) {
             self.images.get_mut(&client).unwrap().handle_response(id, answer);
             self.images[&client].check_invariants();
         }
@@ -147,10 +148,10 @@ impl TestCluster {
         &mut self,
         client: usize,
         id: ClusterRequestId,
-        ask: ClusterRequest,
+        request: ClusterRequest,
     ) -> Option<ClusterResponse> {
         let is_out = self.blocklist.contains(&format!("{}", addr(client)).replace("v2:", ""));
-        Some(match ask {
+        Some(match request {
             ClusterRequest::Operate(_) | ClusterRequest::Watch(_) if is_out => {
                 Err(Errno::BLOCKLISTED)
             }
@@ -251,10 +252,14 @@ impl TestCluster {
             let image = self.images.get_mut(&client).unwrap();
             assert!(image.handle_watch_event(&event));
             let replies =
-                std::iter::from_fn(|| image.poll_request()).filter_map(|(_, ask)| match ask {
-                    ClusterRequest::Acknowledge { reply, .. } if !reply.is_empty() => Some(reply),
-                    _ => None,
-                });
+                std::iter::from_fn(|| image.poll_request()).filter_map(
+                    |(_, request)| match request {
+                        ClusterRequest::Acknowledge { reply, .. } if !reply.is_empty() => {
+                            Some(reply)
+                        }
+                        _ => None,
+                    },
+                );
             let decoded = replies.map(|reply| codec::decode_all::<Response>("it", &reply));
             responses.extend(decoded.map(|response| response.unwrap().0));
         }

@@ -77,8 +77,8 @@ impl Cluster {
     }
 
     /// Executes a request; `None` for a notification or a delay, to which there is no response yet.
-    pub fn answer(&mut self, ask: ClusterRequest) -> Option<ClusterResponse> {
-        Some(match ask {
+    pub fn answer(&mut self, request: ClusterRequest) -> Option<ClusterResponse> {
+        Some(match request {
             ClusterRequest::Operate(operation) => self.operate(&operation),
             ClusterRequest::Watch(place) => {
                 self.watches_made += 1;
@@ -134,8 +134,8 @@ impl Cluster {
 
     /// Answers requests until the source has none left.
     pub fn settle(&mut self, source: &mut dyn RequestSource) {
-        while let Some((id, ask)) = source.poll_request() {
-            if let Some(answer) = self.answer(ask) {
+        while let Some((id, request)) = source.poll_request() {
+            if let Some(answer) = self.answer(request) {
                 source.handle_response(id, answer);
             }
         }
@@ -144,7 +144,7 @@ impl Cluster {
     /// Runs a task to its end; panics if the task waits for ever.
     pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T, Error> {
         self.settle(&mut task);
-        task.poll_outcome().expect("all questions are answered")
+        task.poll_outcome().expect("all requests are answered")
     }
 
     /// Moves an image to the trash as librbd does.

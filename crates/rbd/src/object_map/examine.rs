@@ -61,7 +61,7 @@ async fn examine(steps: &Steps, shown: &Header) -> Result<ObjectMap, Error> {
         Ok(())
     };
     let looked = steps.for_each(0..shown.objects(), |object| Some(list(object)), note).await;
-    let step = format!("looking at the objects of {image}");
+    let step = format!("reading the objects of {image}");
     looked.map_err(|errno| Error::cluster(step, errno))?;
     Ok(ObjectMap::from_states(&states))
 }

@@ -96,7 +96,7 @@ pub(super) async fn make_image(
     }
     let entered = async {
         furnish(steps).await?;
-        enter(steps, spec).await
+        add_to_directory(steps, spec).await
     };
     let outcome = entered.await;
     if outcome.is_err() {
@@ -126,7 +126,7 @@ async fn make_header(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
     let features = spec.features().0;
     let create = calls::create(spec.size, spec.order, features, &prefix, data_pool);
     let ops = vec![OsdOp::create(true), create];
-    steps.write_step("making the header", &pool.header(&spec.id), ops).await
+    steps.write_step("creating the header", &pool.header(&spec.id), ops).await
 }
 
 async fn complete(
@@ -143,12 +143,12 @@ async fn complete(
     }
     if spec.features().contains(Features::OBJECT_MAP) {
         let ops = vec![object_map::calls::resize(spec.objects())];
-        steps.write_step("making the object map", &pool.object_map(&spec.id), ops).await?;
+        steps.write_step("creating the object map", &pool.object_map(&spec.id), ops).await?;
     }
     link(steps).await
 }
 
-async fn enter(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
+async fn add_to_directory(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
     let ops = vec![calls::directory_add(&spec.image.name, &spec.id)];
     steps.write_step("adding the image to the directory", &spec.image.pool.directory(), ops).await
 }

@@ -28,7 +28,7 @@ pub fn usage(spec: ImageSpec) -> Task<Usage> {
             None => {
                 let stat =
                     |object| Some(Operation::new(header.data_place(object), vec![OsdOp::stat()]));
-                steps.count_step("looking for objects", 0..header.objects(), stat).await?
+                steps.count_step("reading which objects exist", 0..header.objects(), stat).await?
             }
         };
         let used = (objects * header.layout.object_size()).min(header.size);
