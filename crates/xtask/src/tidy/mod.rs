@@ -25,6 +25,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(docs::documented(&sources));
     findings.extend(words::comments(&sources));
     findings.extend(words::former_names(&sources));
+    findings.extend(words::former_terms(&sources)?);
     findings.extend(words::paths_in_docs()?);
     findings.extend(words::files_in_docs(&sources)?);
     findings.extend(words::machine_paths(&sources)?);
