@@ -28,8 +28,8 @@ use crate::map::CrushMap;
 use crate::rule::Rule;
 
 impl CrushMap {
-    /// Panics if the map contradicts itself: the invariants that this crate promises of every map that was
-    /// decoded or edited. Takes time proportional to the map.
+    /// Panics if the map contradicts itself: the invariants of every map that was decoded
+    /// or edited. Takes time proportional to the map.
     pub fn check_invariants(&self) {
         invariants::check(self);
     }

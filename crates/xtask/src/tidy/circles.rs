@@ -7,7 +7,7 @@
 use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files of a room that lie in circles; a room that is not named has none. Lower the numbers when possible.
+/// Files of a crate that lie in cycles; a crate that is not named has none. Lower the numbers when possible.
 const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("auth", 7),
     ("files", 14),

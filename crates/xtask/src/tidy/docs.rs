@@ -1,12 +1,12 @@
-//! Documentation: the share of public items of each room that have some.
+//! Documentation: the share of public items of each crate that have some.
 //!
 //! Counted in sources: lines that begin with `pub`, fields included, other than `pub use` and `pub mod`.
-//! Rooms with `#![warn(missing_docs)]` are held by the compiler, which sees variants but no private modules.
+//! Crates with `#![warn(missing_docs)]` are held by the compiler, which sees variants but no private modules.
 
 use super::sources::Source;
 use std::collections::BTreeMap;
 
-/// Documented public items of a room, in percent. A room that is not named has all. Raise the numbers when
+/// Documented public items of a crate, in percent. A crate that is not named has all. Raise the numbers when
 /// possible.
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
