@@ -55,7 +55,8 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("block", "told_durable", "recorded_durable"),
 ];
 
-/// Terms that were given up in comments and documents, with the standard one. Quoted code may still have them.
+/// Terms that were given up in comments and documents, with the standard ones. Quoted code may still have
+/// them.
 const FORMER_TERMS: &[(&str, &str)] = &[
     ("asker", "requester"),
     ("begins anew", "restarts, or is executed again"),
@@ -91,7 +92,8 @@ const FORMER_TERMS: &[(&str, &str)] = &[
     ("whoever", "name the subject"),
     ("wish", "proxied request"),
 ];
-/// Comment lines of a crate with such terms; a crate that is not named has none. Lower the numbers when possible.
+/// Comment lines of a crate with such terms; a crate that is not named has none. Lower the numbers when
+/// possible.
 const FORMER_TERMS_MAX: &[(&str, usize)] =
     &[("block", 3), ("mon", 2), ("osd", 3), ("pg", 6), ("sepiola", 20), ("store", 2)];
 /// Documents that quote former terms: the one that gives examples, and plans of what replaces them.
