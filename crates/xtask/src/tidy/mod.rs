@@ -7,6 +7,7 @@ mod circles;
 mod docs;
 mod shape;
 mod sources;
+mod traces;
 mod words;
 
 use anyhow::{Result, bail};
@@ -27,7 +28,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(words::former_names(&sources));
     findings.extend(words::former_terms(&sources)?);
     findings.extend(words::paths_in_docs()?);
-    findings.extend(words::files_in_docs(&sources)?);
+    findings.extend(traces::traces(&sources)?);
     findings.extend(words::machine_paths(&sources)?);
     findings.extend(arrows::dependencies_are_explained()?);
     if findings.is_empty() {

@@ -218,12 +218,12 @@ fn has_term(text: &str, term: &str) -> bool {
     })
 }
 
-fn is_path_from_root(quoted: &str) -> bool {
+pub(super) fn is_path_from_root(quoted: &str) -> bool {
     ["crates/", "docs/", "fuzz/", ".ci/"].iter().any(|start| quoted.starts_with(start))
 }
 
 /// True for a path without placeholders.
-fn is_plain(quoted: &str) -> bool {
+pub(super) fn is_plain(quoted: &str) -> bool {
     quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
 }
 
@@ -241,28 +241,6 @@ pub(super) fn paths_in_docs() -> Result<Vec<String>> {
         }
     }
     Ok(findings)
-}
-
-/// Source files that the internals name in backquotes exist: each name is the end of a path.
-pub(super) fn files_in_docs(sources: &[Source]) -> Result<Vec<String>> {
-    let mut findings = Vec::new();
-    for document in documents()? {
-        let name = shown(&document);
-        if name.starts_with("docs/internals/") || name == "docs/ARCHITECTURE.md" {
-            let text = fs::read_to_string(&document)?;
-            let unknown = unknown_files(&text, sources).into_iter();
-            findings.extend(unknown.map(|file| format!("{name}: no source file is {file}")));
-        }
-    }
-    Ok(findings)
-}
-
-/// Names of source files in backquotes that no source file has. Paths from the root are checked elsewhere.
-fn unknown_files<'a>(text: &'a str, sources: &[Source]) -> Vec<&'a str> {
-    let quoted = text.split('`').skip(1).step_by(2);
-    let is_name = |word: &&str| word.ends_with(".rs") && is_plain(word) && !is_path_from_root(word);
-    let is_known = |name: &str| sources.iter().any(|source| source.path.ends_with(name));
-    quoted.filter(is_name).filter(|name| !is_known(name)).collect()
 }
 
 /// No file names a path of a developer's machine.
@@ -296,17 +274,6 @@ mod tests {
         assert!(!has_pronoun("let what = 1; // What"));
         assert!(is_long_comment(&format!("// {}", "x".repeat(COMMENT_COLUMNS))));
         assert!(!is_long_comment(&"x".repeat(2 * COMMENT_COLUMNS)));
-    }
-
-    #[test]
-    fn files_that_no_source_ends_with_are_found() {
-        let sources =
-            [Source { path: "crates/osd/src/report/usage.rs".into(), ..source("osd", "") }];
-        let unknown = |text| unknown_files(text, &sources);
-        assert!(
-            unknown("`usage.rs`, `report/usage.rs`, usages.rs, `crates/a.rs`, `*.rs`").is_empty()
-        );
-        assert_eq!(unknown("`age.rs` and `osd/usage.rs`"), ["age.rs", "osd/usage.rs"]);
     }
 
     #[test]
