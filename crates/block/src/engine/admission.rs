@@ -44,7 +44,7 @@ const PAGES_PER_LEVEL: u64 = 8;
 /// One more page is estimated for each of these bytes of a value.
 const PAGE_SHARE: usize = BLOCK / 4;
 
-/// Pages of the tree, and promises of them to checkpoints.
+/// Pages of the tree, and the number that checkpoints may need.
 pub(crate) struct Admission {
     pages: TreePages,
     /// Pages that additions may still cost before admission computes the bound again.

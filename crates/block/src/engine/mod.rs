@@ -22,7 +22,7 @@
 //! commits    queue, cleanups                checkpoint           queries  requests that read
 //! dry_run    pages of a transaction         answer  from memory and tree
 //! volume     the owners that these share    read  data of a read
-//! admission  pages promised to checkpoints  journal  batches of the log  data  changes of data
+//! admission  pages that checkpoints need   journal  batches of the log  data  changes of data
 //! execute    transactions                   turn  work per turn          listing  of objects
 //! working    objects of a transaction       tail  batches in doubt
 //! meta       changed metadata and tree      contents  data in memory     devices  operations

@@ -1,6 +1,6 @@
 //! Objects known to a check: eight bytes each, and sixteen more for each large one.
 //!
-//! Filled in the order of names while onodes are read; then sorted by id, because all pairs of an
+//! Collected in the order of names while onodes are read; then sorted by id, because all pairs of an
 //! object name its id.
 
 use crate::object::Onode;
