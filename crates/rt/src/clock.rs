@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shown_to_one_core_is_not_in_the_future_of_another() {
+    fn a_time_returned_to_one_core_is_not_in_the_future_of_another() {
         let shared = Shared::default();
         let early = shared.at(START, SECOND, || START + SECOND);
         // Another core has read monotonic time earlier, and arrives later.

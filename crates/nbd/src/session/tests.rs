@@ -78,7 +78,7 @@ impl Client {
     fn with_tls(tls: Tls) -> Self {
         let mut client = Client { session: Session::new(Limits::default(), tls) };
         assert_eq!(client.sent().len(), 18);
-        client.say(&3u32.to_be_bytes());
+        client.send(&3u32.to_be_bytes());
         client
     }
 
@@ -86,16 +86,16 @@ impl Client {
     fn opened(structured: bool) -> Self {
         let mut client = Client::new();
         if structured {
-            client.say(&option(option::STRUCTURED_REPLY, &[]));
-            client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
+            client.send(&option(option::STRUCTURED_REPLY, &[]));
+            client.send(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
         }
-        client.say(&go(b"disk"));
+        client.send(&go(b"disk"));
         assert_eq!(client.event(), Some(Event::Opened(EXPORT)));
         client.sent();
         client
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    fn send(&mut self, bytes: &[u8]) {
         self.session.handle_received(Bytes::copy_from_slice(bytes));
     }
 
@@ -134,18 +134,18 @@ impl Client {
 #[test]
 fn options_are_answered_one_by_one() {
     let mut client = Client::new();
-    client.say(&option(option::LIST, &[]));
+    client.send(&option(option::LIST, &[]));
     let (server, ack) = (option_reply::SERVER, option_reply::ACK);
     assert_eq!(client.option_replies(), [server, server, ack]);
-    client.say(&option(option::LIST, b"?"));
+    client.send(&option(option::LIST, b"?"));
     assert_eq!(client.option_replies(), [option_reply::INVALID]);
-    client.say(&option(option::STARTTLS, &[]));
+    client.send(&option(option::STARTTLS, &[]));
     assert_eq!(client.option_replies(), [option_reply::POLICY]);
-    client.say(&option(77, &[]));
+    client.send(&option(77, &[]));
     assert_eq!(client.option_replies(), [option_reply::UNSUPPORTED]);
-    client.say(&go(b"nothing"));
+    client.send(&go(b"nothing"));
     assert_eq!(client.option_replies(), [option_reply::UNKNOWN]);
-    client.say(&option(option::ABORT, &[]));
+    client.send(&option(option::ABORT, &[]));
     assert_eq!(client.event(), Some(Event::Closed(CloseReason::Left)));
 }
 
@@ -153,12 +153,12 @@ fn options_are_answered_one_by_one() {
 fn without_tls_nothing_is_told_where_it_is_required() {
     let mut client = Client::with_tls(Tls::Required);
     for words in [option(option::LIST, &[]), go(b"disk"), option(option::STRUCTURED_REPLY, &[])] {
-        client.say(&words);
+        client.send(&words);
         assert_eq!(client.option_replies(), [option_reply::TLS_REQUIRED]);
     }
-    client.say(&option(option::STARTTLS, b"?"));
+    client.send(&option(option::STARTTLS, b"?"));
     assert_eq!(client.option_replies(), [option_reply::INVALID]);
-    client.say(&option(option::EXPORT_NAME, b"disk"));
+    client.send(&option(option::EXPORT_NAME, b"disk"));
     assert_eq!(client.event(), Some(Event::Closed(CloseReason::Unencrypted)));
     assert_eq!(client.sent(), []);
 }
@@ -166,39 +166,39 @@ fn without_tls_nothing_is_told_where_it_is_required() {
 #[test]
 fn tls_begins_after_its_answer_and_what_was_agreed_upon_before_is_forgotten() {
     let mut client = Client::with_tls(Tls::Offered);
-    client.say(&option(option::STRUCTURED_REPLY, &[]));
-    client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
-    client.say(&option(option::STARTTLS, &[]));
+    client.send(&option(option::STRUCTURED_REPLY, &[]));
+    client.send(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
+    client.send(&option(option::STARTTLS, &[]));
     assert_eq!(client.event(), Some(Event::StartTls));
     assert_eq!(client.option_replies().last(), Some(&option_reply::ACK));
-    client.say(&option(option::STARTTLS, &[]));
-    client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
+    client.send(&option(option::STARTTLS, &[]));
+    client.send(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
     assert_eq!(client.option_replies(), [option_reply::INVALID, option_reply::INVALID]);
-    client.say(&go(b"disk"));
+    client.send(&go(b"disk"));
     assert_eq!(client.event(), Some(Event::Opened(EXPORT)));
 }
 
 #[test]
 fn words_in_the_clear_are_not_taken_for_encrypted_ones() {
     let mut client = Client::with_tls(Tls::Offered);
-    client.say(&[option(option::STARTTLS, &[]), go(b"disk")].concat());
+    client.send(&[option(option::STARTTLS, &[]), go(b"disk")].concat());
     assert_eq!(client.event(), Some(Event::Closed(CloseReason::NotTheProtocol)));
 }
 
 #[test]
 fn block_status_is_agreed_upon_after_structured_replies_only() {
     let mut client = Client::new();
-    client.say(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
+    client.send(&meta_context(option::SET_META_CONTEXT, b"base:allocation"));
     assert_eq!(client.option_replies(), [option_reply::INVALID]);
-    client.say(&option(option::STRUCTURED_REPLY, &[]));
-    client.say(&meta_context(option::LIST_META_CONTEXT, b"base:"));
-    client.say(&meta_context(option::SET_META_CONTEXT, b"other:context"));
+    client.send(&option(option::STRUCTURED_REPLY, &[]));
+    client.send(&meta_context(option::LIST_META_CONTEXT, b"base:"));
+    client.send(&meta_context(option::SET_META_CONTEXT, b"other:context"));
     let (ack, context) = (option_reply::ACK, option_reply::META_CONTEXT);
     assert_eq!(client.option_replies(), [ack, context, ack, ack]);
-    client.say(&go(b"disk"));
+    client.send(&go(b"disk"));
     client.event();
     client.sent();
-    client.say(&request(0, command::BLOCK_STATUS, 5, 0, 4096));
+    client.send(&request(0, command::BLOCK_STATUS, 5, 0, 4096));
     assert_eq!(client.event(), None);
     assert_eq!(client.sent()[..4], CHUNK_MAGIC.to_be_bytes());
 }
@@ -206,8 +206,8 @@ fn block_status_is_agreed_upon_after_structured_replies_only() {
 #[test]
 fn an_option_that_is_too_long_is_skipped_and_refused() {
     let mut client = Client::new();
-    client.say(&option(option::INFO, &vec![0; OPTION_LEN_MAX as usize + 1]));
-    client.say(&option(option::LIST, &[]));
+    client.send(&option(option::INFO, &vec![0; OPTION_LEN_MAX as usize + 1]));
+    client.send(&option(option::LIST, &[]));
     assert_eq!(client.option_replies()[0], option_reply::TOO_BIG);
 }
 
@@ -215,12 +215,12 @@ fn an_option_that_is_too_long_is_skipped_and_refused() {
 fn the_oldest_way_to_choose_an_export_works_and_ends_the_session_otherwise() {
     let mut client = Client { session: Session::new(Limits::default(), Tls::Unavailable) };
     client.sent();
-    client.say(&1u32.to_be_bytes());
-    client.say(&option(option::EXPORT_NAME, b"disk"));
+    client.send(&1u32.to_be_bytes());
+    client.send(&option(option::EXPORT_NAME, b"disk"));
     assert_eq!(client.event(), Some(Event::Opened(EXPORT)));
     assert_eq!(client.sent().len(), 10 + 124);
     let mut client = Client::new();
-    client.say(&option(option::EXPORT_NAME, b"nothing"));
+    client.send(&option(option::EXPORT_NAME, b"nothing"));
     assert_eq!(client.event(), Some(Event::Closed(CloseReason::NoExport)));
 }
 
@@ -244,8 +244,8 @@ fn written_data_is_passed_on_in_the_slice_in_which_it_came() {
 fn the_rest_of_a_long_write_is_received_into_its_buffer() {
     let mut client = Client::opened(false);
     let length = 3 * DIRECT_MIN;
-    client.say(&request(0, command::WRITE, 1, 0, length as u32));
-    client.say(&[1; 10]);
+    client.send(&request(0, command::WRITE, 1, 0, length as u32));
+    client.send(&[1; 10]);
     assert_eq!(client.session.take_receive_buffer(), None);
     assert_eq!(client.event(), None);
     assert_eq!(client.session.receive_hint(), Some(length - 10));
@@ -264,7 +264,7 @@ fn reads_are_answered_in_the_form_that_was_agreed_upon() {
     let mut answers = Vec::new();
     for (structured, flags) in [(false, 0), (true, 0), (true, command_flags::DONT_FRAGMENT)] {
         let mut client = Client::opened(structured);
-        client.say(&request(flags, command::READ, 9, 100, 4));
+        client.send(&request(flags, command::READ, 9, 100, 4));
         let (id, command) = client.command();
         assert_eq!(command, Command::Read { offset: 100, length: 4 });
         client.session.complete(id, Ok(Outcome::Data(data())));
@@ -280,7 +280,7 @@ fn reads_are_answered_in_the_form_that_was_agreed_upon() {
 fn what_cannot_be_done_is_an_error_and_nothing_more() {
     let mut client = Client::opened(false);
     let error = |client: &mut Client, bytes: &[u8]| {
-        client.say(bytes);
+        client.send(bytes);
         assert_eq!(client.event(), None);
         let sent = client.sent();
         assert_eq!((sent.len(), &sent[..4]), (16, &SIMPLE_REPLY_MAGIC.to_be_bytes()[..]));
@@ -306,10 +306,10 @@ fn what_cannot_be_done_is_an_error_and_nothing_more() {
 #[test]
 fn a_read_only_export_is_not_written() {
     let mut client = Client::new();
-    client.say(&go(b"shown"));
+    client.send(&go(b"shown"));
     assert!(matches!(client.event(), Some(Event::Opened(Export { is_read_only: true, .. }))));
     client.sent();
-    client.say(&request(0, command::TRIM, 1, 0, 512));
+    client.send(&request(0, command::TRIM, 1, 0, 512));
     assert_eq!(client.event(), None);
     assert_eq!(client.sent()[4..8], (CommandError::Permission as u32).to_be_bytes());
 }
@@ -322,9 +322,9 @@ fn what_is_not_the_protocol_ends_the_session() {
         (request(0, command::WRITE, 1, 0, LENGTH_MAX + 1), CloseReason::TooLong),
     ] {
         let mut client = Client::opened(true);
-        client.say(&bytes);
+        client.send(&bytes);
         assert_eq!(client.event(), Some(Event::Closed(reason)));
-        client.say(&request(0, command::FLUSH, 2, 0, 0));
+        client.send(&request(0, command::FLUSH, 2, 0, 0));
         assert_eq!(client.event(), None);
     }
 }
@@ -334,7 +334,7 @@ fn a_client_with_too_much_in_flight_waits() {
     let mut client = Client::opened(false);
     client.session.limits = Limits { commands: 2, bytes: 1000 };
     for cookie in 0..3 {
-        client.say(&request(0, command::READ, cookie, 0, 400));
+        client.send(&request(0, command::READ, cookie, 0, 400));
     }
     let (first, _) = client.command();
     client.command();
@@ -349,7 +349,7 @@ fn a_client_with_too_much_in_flight_waits() {
 fn status_of_one_extent_is_one_extent() {
     let mut client = Client::opened(true);
     for (flags, extents) in [(0, 2), (command_flags::ONE_EXTENT, 1)] {
-        client.say(&request(flags, command::BLOCK_STATUS, 3, 0, 8192));
+        client.send(&request(flags, command::BLOCK_STATUS, 3, 0, 8192));
         let (id, command) = client.command();
         assert_eq!(command, Command::BlockStatus { offset: 0, length: 8192 });
         let outcome = Outcome::Status(vec![(4096, true), (4096, false)]);
@@ -363,7 +363,7 @@ fn answers_about_block_status_are_bounded_and_count_as_in_flight() {
     let mut client = Client::opened(true);
     let length = (EXTENTS_MAX * EXTENT_LEN) as u64;
     client.session.limits = Limits { commands: 9, bytes: length as usize };
-    client.say(&request(0, command::BLOCK_STATUS, 3, 0, 8192));
+    client.send(&request(0, command::BLOCK_STATUS, 3, 0, 8192));
     let (id, _) = client.command();
     assert!(client.session.is_choked());
     let extents = (0..=EXTENTS_MAX).map(|number| (1, number % 2 == 0)).collect();
@@ -372,7 +372,7 @@ fn answers_about_block_status_are_bounded_and_count_as_in_flight() {
 }
 
 /// Requests, and noise.
-fn words() -> impl Strategy<Value = Vec<u8>> {
+fn input() -> impl Strategy<Value = Vec<u8>> {
     let small = 0u32..9000;
     prop_oneof![
         (0u32..12, prop::collection::vec(any::<u8>(), 0..40))
@@ -393,11 +393,11 @@ proptest! {
     /// For any input in any fragments there is no panic, commands lie within the export, and the bounds of
     /// commands in flight hold.
     #[test]
-    fn nothing_that_is_said_does_harm(said in prop::collection::vec(words(), 0..30), cut in 1usize..300) {
+    fn no_input_does_harm(inputs in prop::collection::vec(input(), 0..30), cut in 1usize..300) {
         let mut client = Client::new();
         client.session.limits = Limits { commands: 3, bytes: 20_000 };
-        for piece in said.concat().chunks(cut) {
-            client.say(piece);
+        for piece in inputs.concat().chunks(cut) {
+            client.send(piece);
             let mut begun = Vec::new();
             while let Some(event) = client.event() {
                 let Event::Command(id, command) = event else { continue };
@@ -418,12 +418,12 @@ proptest! {
 
     /// The fragmentation of the input makes no difference.
     #[test]
-    fn pieces_do_not_matter(said in prop::collection::vec(words(), 0..20), cut in 1usize..50) {
+    fn pieces_do_not_matter(inputs in prop::collection::vec(input(), 0..20), cut in 1usize..50) {
         let run = |cut: usize| {
             let mut client = Client::new();
             let mut told = Vec::new();
-            for piece in said.concat().chunks(cut) {
-                client.say(piece);
+            for piece in inputs.concat().chunks(cut) {
+                client.send(piece);
                 while let Some(event) = client.event() {
                     if let Event::Command(id, _) = event {
                         client.session.complete(id, Ok(Outcome::Done));

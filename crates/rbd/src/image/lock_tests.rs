@@ -71,7 +71,7 @@ fn writes_under_way_come_before_the_lock_is_given_up() {
     cluster.write(0);
     let image = cluster.images.get_mut(&0).unwrap();
     let (id, write) = image.poll_request().unwrap();
-    assert_eq!(cluster.say(request_lock()), [0]);
+    assert_eq!(cluster.notify_watchers(request_lock()), [0]);
     cluster.write(0);
     cluster.settle();
     assert_eq!((cluster.holder(), cluster.outcome(0)), (Some(0), None), "{write:?}");
@@ -173,13 +173,16 @@ fn peers_are_sent_for_the_lock_if_they_ask_for_maintenance() {
     let request = ProxiedRequestId { from: ClientId::default(), number: 1 };
     let action = Maintenance::TakeSnapshot("one".into());
     let snapshot = codec::encode_to_bytes(&Notification::Proxied { request, action });
-    assert!(cluster.say(rename.clone()).is_empty() && cluster.say(snapshot.clone()).is_empty());
+    assert!(
+        cluster.notify_watchers(rename.clone()).is_empty()
+            && cluster.notify_watchers(snapshot.clone()).is_empty()
+    );
     cluster.write(0);
     cluster.settle();
-    assert_eq!(cluster.say(rename), [Errno::NOTSUPP.negative()]);
-    assert_eq!(cluster.say(snapshot), [Errno::NOTSUPP.negative()]);
+    assert_eq!(cluster.notify_watchers(rename), [Errno::NOTSUPP.negative()]);
+    assert_eq!(cluster.notify_watchers(snapshot), [Errno::NOTSUPP.negative()]);
     let progress = codec::encode_to_bytes(&Notification::Other(4));
-    assert!(cluster.say(progress).is_empty());
+    assert!(cluster.notify_watchers(progress).is_empty());
 }
 
 /// Drops the owner's watch and registers another, up to the request that changes the lock's cookie.
@@ -211,7 +214,7 @@ fn an_owner_whose_watch_is_lost_while_it_drains_is_not_taken_for_dead() {
     cluster.outcome(0);
     cluster.write(0);
     let (id, write) = cluster.images.get_mut(&0).unwrap().poll_request().unwrap();
-    assert_eq!(cluster.say(request_lock()), [0]);
+    assert_eq!(cluster.notify_watchers(request_lock()), [0]);
     let (renewal, request) = lose_watch(&mut cluster, 0);
     cluster.respond_to(0, renewal, request);
     cluster.write(1);

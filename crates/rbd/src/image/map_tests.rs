@@ -136,7 +136,7 @@ fn a_map_that_cannot_be_kept_up_becomes_invalid() {
     cluster.answer(crate::ClusterRequest::Operate(broken)).unwrap().unwrap();
     write(&mut cluster, &mut image, 0..2);
     assert!(!cluster.header("a").has_map() && cluster.names("rbd_data").len() == 2);
-    cluster.tell(&mut image);
+    cluster.deliver_notifications(&mut image);
     write(&mut cluster, &mut image, 2..3);
     close(&mut cluster, image);
     let mut image = open(&mut cluster);
@@ -375,9 +375,9 @@ fn an_owner_that_keeps_the_lock_resizes_for_others() {
         let request = ProxiedRequestId { from, number };
         let request =
             Notification::Proxied { request, action: Maintenance::Resize { size, may_shrink } };
-        cluster.say("a", codec::encode_to_bytes(&request));
-        cluster.tell(&mut image);
-        cluster.tell(&mut image);
+        cluster.notify_watchers("a", codec::encode_to_bytes(&request));
+        cluster.deliver_notifications(&mut image);
+        cluster.deliver_notifications(&mut image);
         let expected = if number == 1 { SIZE } else { size };
         assert_eq!((cluster.header("a").size, image.size()), (expected, expected));
         write(&mut cluster, &mut image, 1..2);
@@ -394,7 +394,10 @@ fn an_owner_that_keeps_the_lock_takes_snapshots_for_others_and_removes_them() {
     write(&mut cluster, &mut image, 0..2);
     let ask_for = |cluster: &mut Cluster, number, action: Maintenance| {
         let request = ProxiedRequestId { from: ClientId { global_id: 9, handle: 9 }, number };
-        cluster.say("a", codec::encode_to_bytes(&Notification::Proxied { request, action }));
+        cluster.notify_watchers(
+            "a",
+            codec::encode_to_bytes(&Notification::Proxied { request, action }),
+        );
     };
     let names = |cluster: &mut Cluster| {
         let all = cluster.run(crate::snapshots(spec("a"))).unwrap();
@@ -404,7 +407,7 @@ fn an_owner_that_keeps_the_lock_takes_snapshots_for_others_and_removes_them() {
     for (number, name) in [(1, "one"), (2, "two"), (1, "one"), (3, "a/b")] {
         ask_for(&mut cluster, number, Maintenance::TakeSnapshot(name.into()));
     }
-    (0..4).for_each(|_| cluster.tell(&mut image));
+    (0..4).for_each(|_| cluster.deliver_notifications(&mut image));
     assert_eq!(names(&mut cluster), ["one", "two"]);
     assert_eq!((cluster.map("a"), image.has_lock()), (vec![3, 3, 0, 0, 0, 0], true));
     write(&mut cluster, &mut image, 1..3);
@@ -414,7 +417,7 @@ fn an_owner_that_keeps_the_lock_takes_snapshots_for_others_and_removes_them() {
     assert!(!cluster.exists(&header.data_place(2), header.snap));
     for (number, name) in [(4, "two"), (5, "none"), (6, "one")] {
         ask_for(&mut cluster, number, Maintenance::RemoveSnapshot(name.into()));
-        (0..2).for_each(|_| cluster.tell(&mut image));
+        (0..2).for_each(|_| cluster.deliver_notifications(&mut image));
     }
     assert!(names(&mut cluster).is_empty() && image.has_lock());
     assert_eq!(cluster.map("a"), [1, 1, 1, 0, 0, 0]);

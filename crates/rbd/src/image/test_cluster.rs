@@ -242,7 +242,7 @@ impl TestCluster {
     }
 
     /// Sends a notification from outside to all clients and collects their answers.
-    pub fn say(&mut self, payload: Bytes) -> Vec<i32> {
+    pub fn notify_watchers(&mut self, payload: Bytes) -> Vec<i32> {
         self.last_number += 1;
         let mut responses = Vec::new();
         for (client, watch) in self.watches.clone() {

@@ -212,8 +212,8 @@ fn objects_that_were_there_may_be_gone_when_the_header_has_changed() {
     // Another client rolls back to a snapshot that has no such object.
     let place = cluster.header("b").data_place(0);
     cluster.objects.remove(&place);
-    cluster.say("b", crate::notify::header_update());
-    cluster.tell(&mut image);
+    cluster.notify_watchers("b", crate::notify::header_update());
+    cluster.deliver_notifications(&mut image);
     image.submit(Request::Write { offset: 0, data: "new".into() });
     let read = image.submit(Request::Read { offset: 0, length: 4 });
     let (id, guarded) = image.poll_request().unwrap();

@@ -209,13 +209,13 @@ impl Cluster {
     }
 
     /// Sends a notification to the watchers of an image.
-    pub fn say(&mut self, name: &str, payload: Bytes) {
+    pub fn notify_watchers(&mut self, name: &str, payload: Bytes) {
         let place = self.header(name).place();
         self.answer(ClusterRequest::Notify { place, payload });
     }
 
     /// Delivers pending notifications to the image and settles it.
-    pub fn tell(&mut self, image: &mut Image) {
+    pub fn deliver_notifications(&mut self, image: &mut Image) {
         for (watch, payload) in std::mem::take(&mut self.events) {
             let event = WatchEvent::Notified { watch, notify_id: 1, notifier: 1, payload };
             if !image.handle_watch_event(&event)

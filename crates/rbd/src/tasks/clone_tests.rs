@@ -202,8 +202,9 @@ fn kept(cluster: &mut Cluster) -> Image {
 /// Requests maintenance from the owner of "b".
 fn want(cluster: &mut Cluster, image: &mut Image, action: Maintenance) {
     let request = ProxiedRequestId { from: ClientId { global_id: 9, handle: 9 }, number: 1 };
-    cluster.say("b", codec::encode_to_bytes(&Notification::Proxied { request, action }));
-    cluster.tell(image);
+    cluster
+        .notify_watchers("b", codec::encode_to_bytes(&Notification::Proxied { request, action }));
+    cluster.deliver_notifications(image);
 }
 
 #[test]

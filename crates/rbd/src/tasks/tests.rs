@@ -38,7 +38,7 @@ fn write(cluster: &mut Cluster, image: &mut Image, offset: u64, data: Vec<u8>) {
 fn take(cluster: &mut Cluster, image: &mut Image, name: &str) {
     let spec = image.header().spec.clone();
     cluster.run(take_snapshot(spec, name.into())).unwrap();
-    cluster.tell(image);
+    cluster.deliver_notifications(image);
 }
 
 fn names(cluster: &mut Cluster, image: &str) -> Vec<String> {
