@@ -29,6 +29,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(words::former_terms(&sources)?);
     findings.extend(words::paths_in_docs()?);
     findings.extend(traces::traces(&sources)?);
+    findings.extend(traces::crates_in_overview(&sources)?);
     findings.extend(words::machine_paths(&sources)?);
     findings.extend(arrows::dependencies_are_explained()?);
     if findings.is_empty() {

@@ -1,11 +1,13 @@
-//! Traces: source files and functions that documents name exist.
+//! Traces: source files, functions and crates that documents name exist.
 //!
 //! A function is named with its parentheses, `turn()` or `Core::turn()`. If the same paragraph or item of a
 //! list names files, one of these defines it; otherwise any source file does.
 
 use super::sources::{Source, documents, shown};
 use super::words::{is_path_from_root, is_plain};
+use crate::run::root;
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::fs;
 
 /// Files and functions that the documents for developers name in backquotes exist.
@@ -23,6 +25,26 @@ pub(super) fn traces(sources: &[Source]) -> Result<Vec<String>> {
         }
     }
     Ok(findings)
+}
+
+/// The overview describes each crate in a row of its table, and no others.
+pub(super) fn crates_in_overview(sources: &[Source]) -> Result<Vec<String>> {
+    let text = fs::read_to_string(root().join("docs/ARCHITECTURE.md"))?;
+    let crates: BTreeSet<&str> = sources.iter().map(|source| source.room.as_str()).collect();
+    let described: BTreeSet<&str> = text.lines().filter_map(described_crate).collect();
+    let findings =
+        crates.symmetric_difference(&described).map(|name| match crates.contains(name) {
+            true => format!("docs/ARCHITECTURE.md: describe crate {name} in the table"),
+            false => format!("docs/ARCHITECTURE.md: there is no crate {name}"),
+        });
+    Ok(findings.collect())
+}
+
+/// The crate in the first column of a row of three.
+fn described_crate(line: &str) -> Option<&str> {
+    let row = line.strip_prefix("| `")?;
+    let (name, rest) = row.split_once("` |")?;
+    (rest.split('|').count() == 3).then_some(name)
 }
 
 /// The text in backquotes.
@@ -118,6 +140,13 @@ mod tests {
             unknown("`usage.rs`, `report/usage.rs`, usages.rs, `crates/a.rs`, `*.rs`").is_empty()
         );
         assert_eq!(unknown("`age.rs` and `osd/usage.rs`"), ["age.rs", "osd/usage.rs"]);
+    }
+
+    #[test]
+    fn rows_of_the_table_describe_crates() {
+        assert_eq!(described_crate("| `codec` | encodings | any message |"), Some("codec"));
+        assert_eq!(described_crate("| values | `types` `codec` | be values |"), None);
+        assert_eq!(described_crate("| `cargo test` | tests |"), None);
     }
 
     #[test]
