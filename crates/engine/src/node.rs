@@ -10,26 +10,59 @@ use crate::{
 /// The host passes it the daemon's requests and returns its completions to the daemon. Completions may
 /// come in any order that the contract of the requests permits, and at once.
 pub trait Storage {
+    /// Request of the daemon: a transaction, a read.
     type Request;
+    /// Answer of the storage.
     type Completion;
 
+    /// Takes a request; its completions follow from `poll_completion`, the first perhaps at once.
     fn submit(&mut self, now: Time, request: Self::Request);
+    /// The next completion, or `None` if there are no more for now.
     fn poll_completion(&mut self) -> Option<Self::Completion>;
     /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
+    /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, _now: Time) {}
 }
 
 /// Output of a node: [`Output`] without storage requests.
 #[derive(Debug)]
 pub enum NodeOutput {
-    Send { conn: ConnId, message: Message },
-    Connect { conn: ConnId, target: ConnectTarget },
-    Close { conn: ConnId },
-    Auth { conn: ConnId, verdict: AuthVerdict },
-    Pause { conn: ConnId, paused: bool },
+    /// [`Output::Send`]
+    Send {
+        /// An open session.
+        conn: ConnId,
+        /// The message to send.
+        message: Message,
+    },
+    /// [`Output::Connect`]
+    Connect {
+        /// Id of the new session.
+        conn: ConnId,
+        /// Peer, addresses and policy.
+        target: ConnectTarget,
+    },
+    /// [`Output::Close`]
+    Close {
+        /// The session to end.
+        conn: ConnId,
+    },
+    /// [`Output::Auth`]
+    Auth {
+        /// The session that authenticates.
+        conn: ConnId,
+        /// The frame to send to the client.
+        verdict: AuthVerdict,
+    },
+    /// [`Output::Pause`]
+    Pause {
+        /// An open session.
+        conn: ConnId,
+        /// True stops, false resumes.
+        paused: bool,
+    },
 }
 
 impl<R> Output<R> {
@@ -53,14 +86,21 @@ impl<R> Output<R> {
 /// A daemon together with its storage, as a host runs it. The methods are those of
 /// [`Daemon`](crate::Daemon); the storage is inside.
 pub trait Node {
+    /// [`Daemon::handle_auth`](crate::Daemon::handle_auth)
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
+    /// [`Daemon::authenticate`](crate::Daemon::authenticate)
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer;
+    /// [`Daemon::handle_refused`](crate::Daemon::handle_refused)
     fn handle_refused(&mut self, now: Time, conn: ConnId);
+    /// [`Daemon::handle_opened`](crate::Daemon::handle_opened)
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
+    /// [`Daemon::handle_message`](crate::Daemon::handle_message)
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
+    /// [`Daemon::handle_closed`](crate::Daemon::handle_closed)
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     /// Timers of the daemon and of its storage.
     fn handle_timeout(&mut self, now: Time);
+    /// Time of the next `handle_timeout`: the earlier of the daemon's and the storage's.
     fn poll_timeout(&self) -> Option<Time>;
     /// The next output; storage requests were submitted.
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;

@@ -13,7 +13,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("auth", 58),
     ("bench", 48),
     ("block", 62),
-    ("engine", 57),
     ("files", 50),
     ("host", 58),
     ("mon", 72),
