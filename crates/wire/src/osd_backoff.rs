@@ -1,8 +1,7 @@
 //! Backoffs: an OSD asks a client to hold operations on a range of objects.
 
-use crate::ShardPgId;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use types::{Epoch, HObject};
+use types::{Epoch, HObject, PgShard};
 
 /// `CEPH_OSD_BACKOFF_OP_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,7 +33,7 @@ impl Decode for BackoffOp {
 message! {
     /// `MOSDBackoff`
     OsdBackoff = 61, version 1, compat 1 {
-        pg: ShardPgId;
+        pg: PgShard;
         map_epoch: Epoch;
         op: BackoffOp;
         /// Id of the backoff within the session.

@@ -8,7 +8,7 @@ use engine::{ConnId, Time};
 use pg::snaps::At;
 use std::collections::BTreeSet;
 use store::StoreError;
-use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
+use types::{EVersion, Errno, HObject, OsdId, PgId, PgShard, RequestId, SnapId};
 use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::{OsdOp, OsdRequest};
@@ -414,12 +414,12 @@ mod tests {
     use bytes::Bytes;
     use store::Collection;
     use types::PoolId;
-    use wire::{OsdOp, ShardPgId, SnapContext};
+    use wire::{OsdOp, SnapContext};
 
     fn request(op: OsdOp, snaps: &[u64]) -> OsdRequest {
         let snaps: Vec<SnapId> = snaps.iter().copied().map(SnapId).collect();
         OsdRequest {
-            pg: ShardPgId::replicated(PgId { pool: PoolId(1), seed: 0 }),
+            pg: PgShard::replicated(PgId { pool: PoolId(1), seed: 0 }),
             map_epoch: Default::default(),
             flags: 0,
             request_id: Default::default(),
