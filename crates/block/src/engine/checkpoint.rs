@@ -252,6 +252,9 @@ impl Checkpoint {
     ) -> Result<Superblock, StoreError> {
         let mut superblock = volume.superblock.clone();
         superblock.sequence += 1;
+        if volume.wants_shards {
+            superblock.features.set_shards();
+        }
         superblock.log = self.end.point;
         superblock.counters = self.end.counters;
         let omap_bytes = volume.superblock.counters.omap_bytes;

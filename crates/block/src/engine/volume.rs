@@ -37,6 +37,8 @@ pub(crate) struct Volume {
     pub turn: Turn,
     /// Set if a checkpoint should begin although there is space.
     pub wants_checkpoint: bool,
+    /// Set if the next superblock must have the feature of shards.
+    pub wants_shards: bool,
     pub completions: VecDeque<Completion>,
 }
 
@@ -60,6 +62,12 @@ impl Volume {
     /// Set if a checkpoint would write something.
     pub fn has_changes(&self) -> bool {
         !self.meta.is_unchanged() || self.journal.used_blocks() > 0
+    }
+
+    /// Set if a checkpoint that is wanted would change the device.
+    pub fn has_reason_for_checkpoint(&self) -> bool {
+        let lacks_feature = self.wants_shards && !self.superblock.features.has_shards();
+        self.has_changes() || self.has_page_surplus() || lacks_feature
     }
 
     pub fn has_page_surplus(&self) -> bool {
