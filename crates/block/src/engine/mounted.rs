@@ -472,6 +472,7 @@ impl Mounted {
         if self.failure.is_some() {
             return;
         }
+        self.volume.check_in_flight();
         self.commits.check_invariants();
         self.queries.check_invariants();
         assert_eq!(self.checkpoint.is_some(), self.volume.is_checkpointing());

@@ -175,11 +175,19 @@ impl Volume {
         }
     }
 
+    /// Panics unless the operations in flight are those that something waits for. A store that has stopped
+    /// waits for none.
+    pub fn check_in_flight(&self) {
+        self.journal.check_in_flight(self.devices.in_flight());
+        self.contents.check_in_flight(self.devices.in_flight());
+    }
+
     /// Panics if parts of the state contradict each other. Examines everything.
     pub fn check_invariants(&self) {
         self.space.check_invariants();
         self.journal.check_invariants();
-        self.contents.check_invariants();
+        let (newest, is_checkpointing) = (self.journal.newest(), self.is_checkpointing());
+        self.contents.check_invariants(newest, is_checkpointing, &self.space);
         self.meta.check_invariants();
         self.admission.check_invariants(&self.meta, &self.space);
         self.waits.check_invariants();
