@@ -232,7 +232,7 @@ impl Core {
 
 impl Own {
     fn new(id: PgId, whoami: OsdId) -> Self {
-        let (collection, meta) = (Collection(id), crate::meta_object(id));
+        let (collection, meta) = (Collection::replicated(id), crate::meta_object(id));
         Own { id, whoami, collection, meta, sizes: Sizes::default() }
     }
 }

@@ -14,9 +14,9 @@ use commands::OsdCommand;
 use engine::{ConnId, Duration, Time};
 use maps::{Incremental, OsdMap};
 use std::collections::{BTreeMap, VecDeque};
-use types::{Epoch, Errno, HObject, OsdId, RequestId, UTime, features};
+use types::{Epoch, Errno, HObject, OsdId, PgShard, RequestId, ShardId, UTime, features};
 use wire::op::request_flags;
-use wire::{MessageBody, OsdMapMessage, OsdRequest, ShardPgId};
+use wire::{MessageBody, OsdMapMessage, OsdRequest};
 
 /// Requests are encoded as every OSD since Luminous reads them; newer fields are only empty traces.
 const REQUEST_FEATURES: u64 = features::SUPPORTED & !features::SERVER_SQUID;
@@ -390,12 +390,12 @@ enum MapError {
 }
 
 /// In erasure-coded pools the request names the primary's shard.
-fn shard_pg(map: &OsdMap, target: &Target) -> ShardPgId {
-    let replicated = ShardPgId::replicated(target.pg);
+fn shard_pg(map: &OsdMap, target: &Target) -> PgShard {
+    let replicated = PgShard::replicated(target.pg);
     let is_erasure = map.pool(target.pg.pool).is_some_and(|pool| pool.is_erasure());
     let place = target.mapping.acting.iter().position(|osd| Some(*osd) == target.primary());
-    match place.and_then(|place| i8::try_from(place).ok()).filter(|_| is_erasure) {
-        Some(shard) => ShardPgId { shard, ..replicated },
+    match place.and_then(ShardId::at).filter(|_| is_erasure) {
+        Some(shard) => PgShard { shard, ..replicated },
         None => replicated,
     }
 }

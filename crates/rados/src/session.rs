@@ -3,8 +3,8 @@
 use crate::effects::{Effects, retry_time};
 use engine::{ConnId, Time};
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityType, HObject, OsdId, ParticipantName};
-use wire::{OsdBackoff, ShardPgId};
+use types::{EntityAddrVec, EntityType, HObject, OsdId, ParticipantName, PgShard};
+use wire::OsdBackoff;
 
 /// A range `[begin, end)` that must not be sent, or one object if both are equal.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ struct Session {
     addrs: EntityAddrVec,
     state: State,
     failures: u32,
-    backoffs: BTreeMap<(ShardPgId, u64), Backoff>,
+    backoffs: BTreeMap<(PgShard, u64), Backoff>,
 }
 
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ impl Sessions {
         session.backoffs.remove(&(backoff.pg, backoff.id));
     }
 
-    pub fn is_blocked(&self, osd: OsdId, pg: ShardPgId, object: &HObject) -> bool {
+    pub fn is_blocked(&self, osd: OsdId, pg: PgShard, object: &HObject) -> bool {
         let Some(session) = self.sessions.get(&osd) else { return false };
         let mut of_pg = session.backoffs.range((pg, 0)..=(pg, u64::MAX));
         of_pg.any(|(_, backoff)| backoff.covers(object))

@@ -11,10 +11,10 @@ use rados::{
 };
 use std::collections::BTreeSet;
 use types::features::SUPPORTED;
-use types::{Epoch, Errno, HObject, OsdId, PgId, PoolId};
+use types::{Epoch, Errno, HObject, OsdId, PgId, PgShard, PoolId};
 use wire::op::request_flags;
 use wire::watch::NotifyRequest;
-use wire::{BackoffOp, MessageBody, OsdBackoff, OsdOp, ShardPgId};
+use wire::{BackoffOp, MessageBody, OsdBackoff, OsdOp};
 
 fn operation(name: &str, op: OsdOp) -> Operation {
     Operation::new(Place::new(POOL, name.to_owned()), vec![op])
@@ -184,7 +184,7 @@ fn a_backoff_holds_operations_until_it_ends() {
     world.run_for(Duration::from_secs(1));
     // Sessions are numbered in the order in which they are opened: the monitor's, then the OSD's.
     let conn = ConnId(2);
-    let pg = ShardPgId::replicated(PgId { pool: POOL, seed: 0 });
+    let pg = PgShard::replicated(PgId { pool: POOL, seed: 0 });
     let begin = HObject::hash_start(POOL, 0);
     let backoff = |op| OsdBackoff {
         pg,

@@ -130,6 +130,9 @@ pub enum StoreError {
     NoObject { collection: Collection, object: HObject },
     #[error("no collection {0}")]
     NoCollection(Collection),
+    /// Refused always: see [`Collection::is_valid`].
+    #[error("this store can have no collection {0}")]
+    InvalidCollection(Collection),
     /// A media fault: the caller repairs the range from another copy.
     #[error("checksum mismatch in {object} at {offset}, {length} bytes")]
     Corrupt { object: HObject, offset: u64, length: u64 },

@@ -5,6 +5,7 @@
 //! * A commit that names a collection which is absent at that point of the transaction fails with
 //!   `NoCollection` and changes nothing; so do reads. Creating a collection that exists and removing
 //!   one that does not are no changes.
+//! * Creating a collection that is not valid fails with `InvalidCollection` and changes nothing.
 //! * A write of no bytes creates the object and leaves its size.
 //! * The clone of an absent object is absence: the target is removed.
 //! * Objects that move replace all that their target has with such hashes, also if there are none
@@ -172,6 +173,9 @@ impl MemStore {
         let mut removed = BTreeSet::new();
         for (collection, change) in &transaction.changes {
             match change {
+                Change::CreateCollection if !collection.is_valid() => {
+                    return Err(StoreError::InvalidCollection(*collection));
+                }
                 Change::CreateCollection => {
                     made.insert(*collection);
                 }

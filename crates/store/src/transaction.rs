@@ -1,33 +1,10 @@
 //! Transactions: sets of changes that are atomic.
 
-use crate::Hashes;
+use crate::{Collection, Hashes};
 use bytes::Bytes;
-use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
+use codec::{DecodeErrorKind, Reader, Result, Writer};
 use std::collections::BTreeMap;
-use std::fmt;
-use types::{HObject, PgId};
-
-/// The objects of one placement group in this store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Collection(pub PgId);
-
-impl fmt::Display for Collection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Encode for Collection {
-    fn encode(&self, w: &mut Writer) {
-        w.value(&self.0);
-    }
-}
-
-impl Decode for Collection {
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        r.value().map(Collection)
-    }
-}
+use types::HObject;
 
 /// Changes that become durable atomically, applied in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -12,6 +12,7 @@ mod ids;
 mod image;
 mod migration;
 mod object;
+mod shard;
 mod time;
 mod version;
 
@@ -22,5 +23,6 @@ pub use ids::{Epoch, OsdId, PgId, PoolId, SnapId, Uuid};
 pub use image::{ChildSpec, ParentSpec};
 pub use migration::MigrationSpec;
 pub use object::HObject;
+pub use shard::{PgShard, ShardId};
 pub use time::UTime;
 pub use version::{EVersion, RequestId};

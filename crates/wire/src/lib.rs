@@ -51,7 +51,7 @@ pub use auth_exchange::{Auth, AuthReply};
 pub use body::MessageBody;
 pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
 pub use config::Config;
-pub use locator::{ObjectLocator, Redirect, ShardPgId};
+pub use locator::{ObjectLocator, Redirect};
 pub use log::{Log, LogAck, LogEntry};
 pub use mgr_map::MgrMapMessage;
 pub use mgr_session::{MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceDaemon};

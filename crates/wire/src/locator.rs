@@ -1,60 +1,8 @@
-//! Location of an object: locators, redirects, and placement groups with a shard.
+//! Location of an object: locators and redirects.
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use std::fmt;
-use types::{PgId, PoolId};
-
-/// `spg_t`: a placement group, and in erasure-coded pools its shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardPgId {
-    /// The placement group.
-    pub pg: PgId,
-    /// [`ShardPgId::NO_SHARD`] in replicated pools.
-    pub shard: i8,
-}
-
-impl ShardPgId {
-    /// `shard_id_t::NO_SHARD`
-    pub const NO_SHARD: i8 = -1;
-
-    /// A placement group of a replicated pool.
-    pub fn replicated(pg: PgId) -> Self {
-        ShardPgId { pg, shard: Self::NO_SHARD }
-    }
-}
-
-impl Default for ShardPgId {
-    fn default() -> Self {
-        ShardPgId::replicated(PgId::default())
-    }
-}
-
-impl Encode for ShardPgId {
-    fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
-            w.value(&self.pg);
-            w.i8(self.shard);
-        });
-    }
-}
-
-impl Decode for ShardPgId {
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        r.versioned("placement group", 1, |r, _| {
-            Ok(ShardPgId { pg: r.value()?, shard: r.i8("shard")? })
-        })
-    }
-}
-
-impl fmt::Display for ShardPgId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.shard {
-            Self::NO_SHARD => self.pg.fmt(f),
-            shard => write!(f, "{}s{shard}", self.pg),
-        }
-    }
-}
+use types::PoolId;
 
 /// `object_locator_t`: the address of an object without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]

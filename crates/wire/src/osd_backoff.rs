@@ -1,8 +1,7 @@
 //! Backoffs: an OSD asks a client to hold operations on a range of objects.
 
-use crate::ShardPgId;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use types::{Epoch, HObject};
+use types::{Epoch, HObject, PgShard};
 
 /// `CEPH_OSD_BACKOFF_OP_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +37,7 @@ message! {
     /// `MOSDBackoff`
     OsdBackoff = 61, version 1, compat 1 {
         /// The placement group.
-        pg: ShardPgId;
+        pg: PgShard;
         /// Map epoch of the sender.
         map_epoch: Epoch;
         /// Action.

@@ -2,12 +2,12 @@
 
 use crate::op::request_flags;
 use crate::osd_op::{OP_LEN, join_payloads, take_payload};
-use crate::{ObjectLocator, OsdOp, ShardPgId, SnapContext};
+use crate::{ObjectLocator, OsdOp, SnapContext};
 use bytes::Bytes;
 use codec::{DecodeErrorKind, Reader, Result, Writer};
 use engine::Message;
 use types::features::{self, SERVER_SQUID};
-use types::{Epoch, HObject, RequestId, SnapId, UTime};
+use types::{Epoch, HObject, PgShard, RequestId, SnapId, UTime};
 
 /// The oldest and the newest version that supported clients send.
 const VERSION_OLDEST: u16 = 7;
@@ -21,7 +21,7 @@ const BLKIN_TRACE_LEN: usize = 24;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsdRequest {
     /// The placement group by the client's map.
-    pub pg: ShardPgId,
+    pub pg: PgShard,
     /// Map epoch of the client.
     pub map_epoch: Epoch,
     /// [`request_flags`]
@@ -149,7 +149,7 @@ impl crate::MessageBody for OsdRequest {
 
 /// The first part of a request, in which the versions differ.
 struct Place {
-    pg: ShardPgId,
+    pg: PgShard,
     hash: u32,
     map_epoch: Epoch,
     flags: u32,
@@ -180,7 +180,7 @@ impl Place {
         let flags = r.u32("request flags")?;
         r.value::<types::EVersion>()?; // once the version of a replayed request
         let request_id = r.value()?;
-        Ok(Place { pg: ShardPgId::replicated(pg), hash: pg.seed, map_epoch, flags, request_id })
+        Ok(Place { pg: PgShard::replicated(pg), hash: pg.seed, map_epoch, flags, request_id })
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, decode_all, encode_to_bytes};
 use engine::Message;
+use types::PgShard;
 use types::features::SUPPORTED;
 use wire::*;
 
@@ -93,7 +94,7 @@ fn body_with_tail<T: MessageBody + PartialEq + std::fmt::Debug>(kind: &str, tail
 fn placement_structures() {
     structure::<ObjectLocator>("object_locator_t");
     structure::<Redirect>("request_redirect_t");
-    structure::<ShardPgId>("spg_t");
+    structure::<PgShard>("spg_t");
 }
 
 #[test]

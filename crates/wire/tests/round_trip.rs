@@ -4,7 +4,7 @@ use bytes::Bytes;
 use engine::Message;
 use proptest::prelude::*;
 use types::features::{SERVER_SQUID, SUPPORTED};
-use types::{EntityAddrVec, Epoch, HObject, OsdId, PgId, PoolId, SnapId, Uuid};
+use types::{EntityAddrVec, Epoch, HObject, OsdId, PgId, PgShard, PoolId, SnapId, Uuid};
 use wire::internal::{PgStat, StatsReport};
 use wire::op::OpCode;
 use wire::*;
@@ -77,7 +77,7 @@ fn internal_messages_round_trip() {
 #[test]
 fn backoffs_and_watches_round_trip() {
     let begin = HObject::hash_start(PoolId(3), 7);
-    let pg = ShardPgId { pg: pg(), shard: 2 };
+    let pg = PgShard { pg: pg(), shard: types::ShardId::at(2).unwrap() };
     check(OsdBackoff { pg, op: BackoffOp::Unblock, id: 5, begin, ..Default::default() });
     let outcome = watch::NotifyResult {
         replies: [((1, 2), Bytes::from("reply"))].into(),
@@ -90,7 +90,7 @@ fn backoffs_and_watches_round_trip() {
 fn request(ops: Vec<OsdOp>) -> OsdRequest {
     let object = HObject::head(PoolId(3), "space".into(), "key".into(), "name".into(), 0x1234_5678);
     OsdRequest {
-        pg: ShardPgId::replicated(pg()),
+        pg: PgShard::replicated(pg()),
         map_epoch: Epoch(77),
         flags: op::request_flags::WRITE | op::request_flags::ONDISK,
         request_id: types::RequestId { incarnation: 1, ..Default::default() },

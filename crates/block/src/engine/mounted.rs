@@ -78,6 +78,7 @@ impl Mounted {
             waits: PageWaits::default(),
             turn: Turn::default(),
             wants_checkpoint: false,
+            wants_shards: false,
             completions: VecDeque::new(),
         };
         Mounted {
@@ -355,8 +356,7 @@ impl Mounted {
         // The previous checkpoint may have ended just now.
         if self.checkpoint.is_none() && self.failure.is_none() {
             let volume = &mut self.volume;
-            volume.wants_checkpoint =
-                volume.wants_checkpoint && (volume.has_changes() || volume.has_page_surplus());
+            volume.wants_checkpoint = volume.wants_checkpoint && volume.has_reason_for_checkpoint();
             if Checkpoint::is_due(volume) {
                 self.commits.give_up_dry_run(volume);
                 self.checkpoint = Some(Checkpoint::begin(volume));
@@ -472,6 +472,7 @@ impl Mounted {
         if self.failure.is_some() {
             return;
         }
+        self.volume.check_in_flight();
         self.commits.check_invariants();
         self.queries.check_invariants();
         assert_eq!(self.checkpoint.is_some(), self.volume.is_checkpointing());

@@ -17,7 +17,7 @@ use crate::keys::{self, Key};
 use crate::object::{ExtentSegment, Onode, Run, SEGMENT_BLOCKS, SharedExtents};
 use crate::slices::{Slice, Slices};
 use crate::space::BlockMap;
-use crate::superblock::Superblock;
+use crate::superblock::{Features, Superblock};
 use crate::table::Op;
 use bytes::Bytes;
 use store::Collection;
@@ -51,6 +51,7 @@ pub(crate) struct ContentsCheck<'a> {
     /// Operations that remove pairs without an owner.
     pub removals: Vec<Op>,
     pub max_id: u64,
+    features: Features,
     objects: Objects,
     /// Ids of objects with omap headers, and with omap pairs, ascending.
     omap_headers: Vec<u64>,
@@ -81,6 +82,7 @@ impl<'a> ContentsCheck<'a> {
             conflicts: Vec::new(),
             removals: Vec::new(),
             max_id: 0,
+            features: superblock.features,
             objects: Objects::default(),
             omap_headers: Vec::new(),
             omaps: Vec::new(),
@@ -129,6 +131,10 @@ impl<'a> ContentsCheck<'a> {
             }
             Key::Collection(collection) => {
                 self.contents.collections += 1;
+                if collection.is_shard() && !self.features.has_shards() {
+                    let what = format!("{named}: the superblock lacks the feature of shards");
+                    self.findings.add(FindingKind::Feature, what);
+                }
                 let slices = Slices::decode(value).map_err(text)?;
                 slices.iter().for_each(|slice| self.add_slice(slice, Some(collection)));
             }

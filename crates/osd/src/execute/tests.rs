@@ -18,7 +18,7 @@ use types::{EVersion, EntityType, HObject, ParticipantName, PgId, PoolId, UTime}
 use wire::op::{checksum_kind, compare, watch_op};
 use wire::osd_op::{Extent, WatchArguments};
 
-const COLLECTION: Collection = Collection(PgId { pool: PoolId(1), seed: 0 });
+const COLLECTION: Collection = Collection::replicated(PgId { pool: PoolId(1), seed: 0 });
 
 /// An object in a store, and its state in memory.
 struct Subject {

@@ -12,10 +12,10 @@ use engine::Time;
 use maps::OsdMapFlags;
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
-use types::{Epoch, Errno, HObject, OsdId, PgId};
+use types::{Epoch, Errno, HObject, OsdId, PgId, PgShard};
 use wire::copy::{CopyCursor, CopyData};
 use wire::op::{OpCode, request_flags};
-use wire::{MessageBody, OsdOp, OsdReply, OsdRequest, ShardPgId};
+use wire::{MessageBody, OsdOp, OsdReply, OsdRequest};
 
 /// The copies in progress.
 #[derive(Debug, Default)]
@@ -280,7 +280,7 @@ impl Copy {
 
     fn question(&self, map_epoch: Epoch, pg: PgId, chunk_max: u64) -> OsdRequest {
         OsdRequest {
-            pg: ShardPgId::replicated(pg),
+            pg: PgShard::replicated(pg),
             map_epoch,
             flags: request_flags::READ | request_flags::ACK | self.wanted.request_flags,
             request_id: Default::default(),

@@ -3,15 +3,15 @@
 use crate::operations::request::{Nature, Origin, Request};
 use classes::Caller;
 use pg::WatcherKey;
-use types::{Epoch, HObject, PgId, RequestId, SnapId, UTime};
+use types::{Epoch, HObject, PgId, PgShard, RequestId, SnapId, UTime};
 use wire::op::watch_op;
 use wire::osd_op::WatchArguments;
-use wire::{OsdOp, OsdRequest, ShardPgId};
+use wire::{OsdOp, OsdRequest};
 
 /// The request that takes a removed snapshot off a clone.
 pub(crate) fn trimming(pg: PgId, snap: SnapId, clone: &HObject, epoch: Epoch) -> Request {
     let message = OsdRequest {
-        pg: ShardPgId::replicated(pg),
+        pg: PgShard::replicated(pg),
         map_epoch: epoch,
         flags: 0,
         request_id: Default::default(),
@@ -39,7 +39,7 @@ pub(crate) fn giving_up(
 ) -> Request {
     let is_head = object.snap == SnapId::HEAD;
     let message = OsdRequest {
-        pg: ShardPgId::replicated(pg),
+        pg: PgShard::replicated(pg),
         map_epoch: epoch,
         flags: 0,
         request_id: Default::default(),
@@ -64,7 +64,7 @@ pub(crate) fn unwatching(pg: PgId, object: HObject, key: WatcherKey, epoch: Epoc
     let request = RequestId { name: key.name, ..RequestId::default() };
     let caller = Caller { request, ..Caller::default() };
     let message = OsdRequest {
-        pg: ShardPgId::replicated(PgId { pool: pg.pool, seed: object.hash }),
+        pg: PgShard::replicated(PgId { pool: pg.pool, seed: object.hash }),
         map_epoch: epoch,
         flags: 0,
         request_id: request,

@@ -413,13 +413,13 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use store::Collection;
-    use types::PoolId;
-    use wire::{OsdOp, ShardPgId, SnapContext};
+    use types::{PgShard, PoolId};
+    use wire::{OsdOp, SnapContext};
 
     fn request(op: OsdOp, snaps: &[u64]) -> OsdRequest {
         let snaps: Vec<SnapId> = snaps.iter().copied().map(SnapId).collect();
         OsdRequest {
-            pg: ShardPgId::replicated(PgId { pool: PoolId(1), seed: 0 }),
+            pg: PgShard::replicated(PgId { pool: PoolId(1), seed: 0 }),
             map_epoch: Default::default(),
             flags: 0,
             request_id: Default::default(),
@@ -450,7 +450,7 @@ mod tests {
             offset: 0,
             length: 1
         }));
-        assert!(!is_damage(StoreError::NoCollection(Collection(PgId::default()))));
+        assert!(!is_damage(StoreError::NoCollection(Collection::replicated(PgId::default()))));
         assert!(!is_damage(StoreError::NoSpace { needed: 1, available: 0 }));
     }
 

@@ -10,7 +10,8 @@ use store::mem::MemStore;
 use store::{Completion, Request, RequestKind, StoreError};
 use types::features::SUPPORTED;
 use types::{
-    EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId, Uuid,
+    EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PgShard, PoolId,
+    Uuid,
 };
 use wire::internal::{
     Heartbeat, ImageTraffic, RotatingSecrets, SlowRequests, StatsAck, StatsReport,
@@ -18,7 +19,7 @@ use wire::internal::{
 use wire::op::request_flags;
 use wire::{
     Command, CommandReply, MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMapMessage,
-    OsdMarkMeDown, OsdOp, OsdReply, OsdRequest, ShardPgId, WatchNotify,
+    OsdMarkMeDown, OsdOp, OsdReply, OsdRequest, WatchNotify,
 };
 
 pub const POOL: PoolId = PoolId(1);
@@ -264,7 +265,7 @@ impl Lone {
         let (_, hash) = self.map.object_to_pg(POOL, b"", b"", name.as_bytes()).unwrap();
         let name = Bytes::copy_from_slice(name.as_bytes());
         let request = OsdRequest {
-            pg: ShardPgId::replicated(PgId { pool: POOL, seed: hash }),
+            pg: PgShard::replicated(PgId { pool: POOL, seed: hash }),
             map_epoch: self.map.epoch,
             flags: flags | request_flags::READ | request_flags::WRITE,
             request_id: Default::default(),

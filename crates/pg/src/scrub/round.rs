@@ -253,7 +253,7 @@ impl Round {
     }
 
     fn collection(&self) -> Collection {
-        Collection(self.pg)
+        Collection::replicated(self.pg)
     }
 
     fn reserve(&mut self, waiting: Vec<OsdId>) {

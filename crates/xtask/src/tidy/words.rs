@@ -20,6 +20,7 @@ const LONG_COMMENTS_MAX: usize = 0;
 /// Names that were given up: the crate (empty for all), the name, and its replacement.
 const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("", "Errands", "RequestRouter"),
+    ("", "ShardPgId", "PgShard"),
     ("rbd", "Asker", "RequestSource"),
     ("rbd", "Workflow", "Procedure"),
     ("rbd", "Ask", "ClusterRequest"),

@@ -5,12 +5,12 @@ use crate::cluster_tests::monitor::POOL;
 use bytes::Bytes;
 use engine::{ConnId, Time};
 use types::features::SUPPORTED;
-use types::{HObject, OsdId, PgId, SnapId};
+use types::{HObject, OsdId, PgId, PgShard, SnapId};
 use wire::op::{OpCode, request_flags};
 use wire::osd_op::CopyFromArguments;
 use wire::watch::WatchNotify;
 use wire::{
-    Command, MessageBody, ObjectLocator, OsdOp, OsdReply, OsdRequest, ShardPgId, copy::CopySource,
+    Command, MessageBody, ObjectLocator, OsdOp, OsdReply, OsdRequest, copy::CopySource,
     listing::PgListing,
 };
 
@@ -91,7 +91,7 @@ impl World {
     ) {
         let conn = self.session(to);
         let request = OsdRequest {
-            pg: ShardPgId::replicated(pg),
+            pg: PgShard::replicated(pg),
             map_epoch: self.monitor.map.epoch,
             flags,
             request_id: Default::default(),

@@ -41,7 +41,7 @@ impl World {
         };
         for osd in (0..members).map(OsdId) {
             let mut store = MemStore::new();
-            let create = vec![(Collection(PG), Change::CreateCollection)];
+            let create = vec![(Collection::replicated(PG), Change::CreateCollection)];
             store.apply(&Transaction { changes: create }).unwrap();
             world.stores.insert(osd, store);
             world.members.insert(osd, Member::default());
@@ -50,7 +50,8 @@ impl World {
     }
 
     pub fn apply(&mut self, osd: OsdId, changes: Vec<Change>) {
-        let changes = changes.into_iter().map(|change| (Collection(PG), change)).collect();
+        let changes =
+            changes.into_iter().map(|change| (Collection::replicated(PG), change)).collect();
         self.stores.get_mut(&osd).unwrap().apply(&Transaction { changes }).unwrap();
     }
 
@@ -141,7 +142,7 @@ impl World {
             Body::Reserve => Some(Body::Reserved(true)),
             Body::Scan(number, level, extent) => {
                 let mut member = self.members.remove(&osd).unwrap();
-                member.begin(Collection(PG), number, level, extent);
+                member.begin(Collection::replicated(PG), number, level, extent);
                 while let Some((tag, kind)) = member.poll_request() {
                     let outcome = self.execute(osd, kind);
                     member.handle_completion(tag, outcome);

@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use store::mem::MemStore;
 use store::{Completion, Request};
 use types::features::SUPPORTED;
-use types::{EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PoolId};
+use types::{
+    EntityAddrVec, EntityName, EntityType, HObject, OsdId, ParticipantName, PgId, PgShard, PoolId,
+};
 use wire::op::request_flags;
-use wire::{MessageBody, OsdMapMessage, OsdOp, OsdRequest, ShardPgId};
+use wire::{MessageBody, OsdMapMessage, OsdOp, OsdRequest};
 
 /// Upper bound for the bits of a group number.
 const HASH_BITS_OF_GROUPS: u32 = 20;
@@ -100,7 +102,7 @@ impl Lone {
         let hash = pg.seed | object << HASH_BITS_OF_GROUPS;
         let name = format!("rbd_data.5e1f3a.{object:016x}").into();
         let request = OsdRequest {
-            pg: ShardPgId::replicated(PgId { seed: hash, ..pg }),
+            pg: PgShard::replicated(PgId { seed: hash, ..pg }),
             map_epoch: map.epoch,
             flags: request_flags::WRITE,
             request_id: Default::default(),
