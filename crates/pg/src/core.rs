@@ -3,6 +3,7 @@
 pub(crate) mod persist;
 pub(crate) mod steps;
 
+use crate::backend::Backend;
 use crate::intervals::{Interval, PastIntervals};
 use crate::leases::Promises;
 use crate::message::{Body, Header};
@@ -154,6 +155,8 @@ pub(crate) struct Placement {
     /// The first epoch of the present interval; zero before the first map.
     pub interval: Epoch,
     pub members: Members,
+    /// The kind of the group.
+    pub backend: Backend,
     /// The OSDs of the newest map; `None` before the first map.
     pub osds: Option<Arc<Osds>>,
     /// Whether this OSD is up in its present incarnation.
@@ -222,6 +225,7 @@ impl Core {
             self.placement.interval,
             end.max(self.placement.interval),
             seen,
+            self.placement.can_serve(),
         ));
         if let Some(first) = gap_from {
             self.copy.past.push(Interval::gap(first, last));
@@ -263,6 +267,11 @@ impl LocalCopy {
 }
 
 impl Placement {
+    /// Whether the acting members are enough to serve requests.
+    pub fn can_serve(&self) -> bool {
+        self.backend.can_serve(&self.members)
+    }
+
     pub fn is_osd_up(&self, osd: OsdId) -> bool {
         self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }

@@ -33,14 +33,14 @@ pub(crate) fn check_primary(core: &Core, primary: &Primary) {
         Stage::Down => assert!(!primary.known.blocked_by.is_empty(), "some OSD is down"),
         Stage::WaitActingChange => assert!(primary.known.wanted.is_some(), "members are wanted"),
         Stage::Active(serving) => {
-            assert!(members.is_enough(), "the members are enough to serve");
+            assert!(core.placement.can_serve(), "the members are enough to serve");
             assert!(core.copy.info.is_complete(), "a primary that serves is complete");
             assert_eq!(core.copy.log.head(), core.copy.info.last_update, "the log ends with it");
             assert!(core.copy.committed <= core.copy.log.head(), "what is committed was written");
             check_serving(core, &primary.known, serving);
         }
         Stage::Inactive(serving) => {
-            assert!(!members.is_enough(), "the members are too few to serve");
+            assert!(!core.placement.can_serve(), "the members are too few to serve");
             assert!(serving.in_flight.is_empty(), "a group that does not serve takes no writes");
             check_serving(core, &primary.known, serving);
         }

@@ -19,6 +19,7 @@
 //!  serving                             the work of an activated primary: writes, recovery, backfill, repair
 //!  transfers  peers                    objects on their way; knowledge of the other copies
 //!  core                                what is stored, the group's place in the map, leases, outputs
+//!  backend                             the rules that depend on how objects are kept: pure functions
 //!  choice  merge  split  message  scrub   pure functions, and what goes over the wire
 //! ```
 //!
@@ -36,6 +37,7 @@
 //!
 //! Knows nothing of clients, operations, sessions and maps; the caller passes the members in.
 
+mod backend;
 mod choice;
 mod clients;
 mod core;

@@ -1,6 +1,6 @@
 //! The primary's knowledge of the other copies in this interval.
 
-use crate::choice::{self, Choice, Infos};
+use crate::choice::{Choice, Infos};
 use crate::core::{Core, Output};
 use crate::serving::UnfoundCount;
 use crate::{Missing, PgInfo};
@@ -87,8 +87,9 @@ impl Known {
     pub fn choose(&self, core: &Core) -> Option<(OsdId, Choice)> {
         let empty = PgInfo::default();
         let infos = self.infos(core, &empty);
-        let best = choice::find_best_info(&infos, core.own.whoami)?;
-        Some((best, choice::choose_acting(best, &infos, &core.placement.members)))
+        let backend = core.placement.backend;
+        let best = backend.choose_authority(&infos, core.own.whoami)?;
+        Some((best, backend.choose_acting(best, &infos, &core.placement.members)))
     }
 
     /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.

@@ -5,6 +5,7 @@ mod backfill;
 mod damage;
 mod distrusted;
 mod dups;
+mod intervals;
 mod invariants;
 mod members;
 mod pieces;

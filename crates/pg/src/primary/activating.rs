@@ -16,7 +16,7 @@ use types::{Epoch, HObject, OsdId};
 fn may_activate(core: &Core) -> bool {
     let up_thru =
         core.placement.osds.as_ref().map_or(Epoch(0), |osds| osds.status(core.own.whoami).up_thru);
-    !core.placement.members.is_enough() || up_thru >= core.placement.interval
+    !core.placement.can_serve() || up_thru >= core.placement.interval
 }
 
 impl Primary {
@@ -45,7 +45,7 @@ impl Primary {
         if history.epoch_created == Epoch(0) {
             history.epoch_created = core.placement.interval;
         }
-        if core.placement.members.is_enough() {
+        if core.placement.can_serve() {
             core.copy.info.last_epoch_started = core.placement.interval;
         }
         core.copy.knows_past = true;
@@ -75,7 +75,7 @@ impl Primary {
             return;
         }
         let agreed = std::mem::take(agreed);
-        match core.placement.members.is_enough() && must_wait(core, &self.known) {
+        match core.placement.can_serve() && must_wait(core, &self.known) {
             true => self.stage = Stage::WaitReadable(agreed),
             false => self.become_active(core, agreed),
         }

@@ -7,8 +7,7 @@
 
 use super::readers::must_wait;
 use super::stage::{Primary, Stage};
-use crate::core::Core;
-use crate::intervals::may_have_unknown;
+use crate::core::{Core, Placement};
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Notice};
 use crate::peers::Known;
@@ -27,16 +26,16 @@ fn prior_set(core: &Core) -> BTreeSet<OsdId> {
     prior
 }
 
-/// The OSDs that are down, and without which peering cannot proceed.
+/// The OSDs that must come back, or be marked lost, before the history of writes is certain.
 fn find_blocking(core: &Core) -> BTreeSet<OsdId> {
-    let Some(osds) = &core.placement.osds else { return BTreeSet::new() };
-    match core.copy.knows_past {
-        true => {
-            let started = core.copy.info.history.last_epoch_started;
-            core.copy.past.blocked_by(osds, core.placement.members.min_size, started)
-        }
-        false => may_have_unknown(osds, &core.placement.members).into_iter().collect(),
+    let Placement { osds, members, backend, .. } = &core.placement;
+    let Some(osds) = osds else { return BTreeSet::new() };
+    if !core.copy.knows_past {
+        return backend.may_have_unknown(osds, members).into_iter().collect();
     }
+    // Earlier intervals are covered: each participant in that activation has their log.
+    let matters = core.copy.past.since(core.copy.info.history.last_epoch_started);
+    matters.flat_map(|past| backend.blocked_by(past, osds, members.min_size)).collect()
 }
 
 /// Takes over the history and past intervals of another copy.

@@ -59,11 +59,13 @@ impl<'a> View<'a> {
         self.recovery.is_active(object) || self.core.copy.has_write_in_flight(object)
     }
 
-    /// Whether an OSD besides this one and `but` has the object in the needed version.
+    /// Whether the object can be restored in the needed version without this OSD and `but`.
     pub fn has_other_source(self, object: &HObject, need: EVersion, but: &[OsdId]) -> bool {
+        let whoami = self.core.own.whoami;
         let others = self.known.peers.keys().copied();
-        let mut others = others.filter(|osd| *osd != self.core.own.whoami && !but.contains(osd));
-        others.any(|osd| self.has_object(osd, object, need))
+        let others = others.filter(|osd| *osd != whoami && !but.contains(osd));
+        let holders = others.filter(|osd| self.has_object(*osd, object, need));
+        self.core.placement.backend.can_restore(holders)
     }
 
     /// Whether the OSD has the object. The infos of peering are only the beginning: in an active group,
@@ -78,11 +80,19 @@ impl<'a> View<'a> {
         !peer.missing.contains(object) && (follows || peer.has(object, need))
     }
 
-    /// An OSD that has the object in the needed version, preferably a participant.
-    pub fn find_source(self, object: &HObject, need: EVersion) -> Option<OsdId> {
-        let has = |osd: &OsdId| *osd != self.core.own.whoami && self.has_object(*osd, object, need);
-        let member = self.agreed.participants.iter().copied().find(has);
-        member.or_else(|| self.known.peers.keys().copied().find(has))
+    /// The OSDs besides this one that have the object in the needed version, participants first.
+    pub fn sources(self, object: &'a HObject, need: EVersion) -> impl Iterator<Item = OsdId> + 'a {
+        let whoami = self.core.own.whoami;
+        let has = move |osd: &OsdId| *osd != whoami && self.has_object(*osd, object, need);
+        let participants = self.agreed.participants.iter().copied().filter(has);
+        let is_other = move |osd: &OsdId| !self.agreed.participants.contains(osd);
+        let others = self.known.peers.keys().copied().filter(is_other).filter(has);
+        participants.chain(others)
+    }
+
+    /// Whether other OSDs have the object in the needed version.
+    pub fn is_found(self, object: &HObject, need: EVersion) -> bool {
+        self.core.placement.backend.can_restore(self.sources(object, need))
     }
 
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was

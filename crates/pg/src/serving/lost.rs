@@ -48,7 +48,7 @@ impl<'a> View<'a> {
         let UnfoundCount { so_far, known, .. } = self.known.unfound;
         let mut first = self.lacking_from(None).take(GLANCE).peekable();
         let is_known = first.peek().is_some() && so_far.max(known) > 0;
-        is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
+        is_known || first.any(|(_, object, need)| !self.is_found(object, need))
     }
 
     /// The objects that the primary lacks, then those that it cannot read, with the needed versions.
@@ -69,7 +69,7 @@ impl<'a> View<'a> {
     /// Objects that this primary lacks or cannot read, and that no reachable copy has.
     pub fn unfound(self) -> impl Iterator<Item = &'a HObject> {
         let all = self.lacking_from(None);
-        all.filter(move |(_, object, need)| self.find_source(object, *need).is_none())
+        all.filter(move |(_, object, need)| !self.is_found(object, *need))
             .map(|(_, object, _)| object)
     }
 
@@ -83,7 +83,7 @@ impl<'a> View<'a> {
     /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
     pub fn is_unfound(self, object: &HObject) -> bool {
         let is_here = !self.core.copy.missing.contains(object) && !self.is_unreadable(object);
-        !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
+        !is_here && !self.is_found(object, self.unfound_item(object).need)
     }
 
     /// Whether our own copy could not be read, and is not in the missing set.
@@ -156,8 +156,7 @@ impl<'a> View<'a> {
         let next = {
             let mut rest = self.lacking_from(count.next.as_ref());
             let seen = rest.by_ref().take(looks.max(1));
-            let unfound =
-                seen.filter(|(_, object, need)| self.find_source(object, *need).is_none());
+            let unfound = seen.filter(|(_, object, need)| !self.is_found(object, *need));
             count.so_far += unfound.count() as u64;
             rest.next().map(|(kind, object, _)| (kind, object.clone()))
         };

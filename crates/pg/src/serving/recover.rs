@@ -70,15 +70,18 @@ impl Service<'_> {
     /// Starts the recovery of an object; false if that is not possible now.
     fn start_recovery(&mut self, object: &HObject) -> bool {
         if let Some(need) = self.serving.recovery.unreadable.get(object).copied() {
-            if self.is_being_written(object) || self.view().find_source(object, need).is_none() {
+            if self.is_being_written(object) || !self.view().is_found(object, need) {
                 return false;
             }
             // Another copy turned up: now ours can be marked missing.
             self.miss_own(object, need);
         }
         if let Some(need) = self.core.copy.missing.need(object) {
-            let source =
-                self.view().find_source(object, need).or_else(|| self.view().find_chance(object));
+            let source = self
+                .view()
+                .sources(object, need)
+                .next()
+                .or_else(|| self.view().find_chance(object));
             let Some(source) = source else { return false };
             let operation = Operation { pulling: Some(source), ..Operation::default() };
             self.serving.recovery.begin_one(object, operation);

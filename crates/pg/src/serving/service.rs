@@ -104,7 +104,7 @@ impl Service<'_> {
 
     /// Whether requests are served: the members are enough to accept writes.
     pub fn is_active(&self) -> bool {
-        self.core.placement.members.is_enough()
+        self.core.placement.can_serve()
     }
 
     pub fn is_clean(&self) -> bool {

@@ -1,0 +1,67 @@
+//! The rules of a group that depend on how it keeps an object: the members that suffice, the members that store
+//! a write, the sources of reads and of recovery, the comparison of copies.
+//!
+//! A replicated group keeps the whole object on each member. Nothing outside of this folder relies on that:
+//! it asks the backend, and carries out the plan.
+//!
+//! Pure functions. An enum instead of a trait object: all kinds are known here, and the calls are inlined.
+
+mod replicated;
+
+use crate::choice::{self, Choice, Infos};
+use crate::{Interval, Members, Osds};
+use types::OsdId;
+
+/// The kind of a group. See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Backend {
+    /// Each member keeps whole objects.
+    #[default]
+    Replicated,
+}
+
+impl Backend {
+    /// Whether the acting members are enough to serve requests.
+    pub fn can_serve(self, members: &Members) -> bool {
+        match self {
+            Backend::Replicated => replicated::can_serve(members),
+        }
+    }
+
+    /// Whether an object can be read, given the members that have it, or their shards of it.
+    pub fn can_restore(self, mut holders: impl Iterator<Item = OsdId>) -> bool {
+        match self {
+            Backend::Replicated => holders.next().is_some(),
+        }
+    }
+
+    /// The down OSDs without which an interval's writes may be lost; none if enough members survive.
+    pub fn blocked_by(self, interval: &Interval, osds: &Osds, min_size: usize) -> Vec<OsdId> {
+        match self {
+            Backend::Replicated => replicated::blocked_by(interval, osds, min_size),
+        }
+    }
+
+    /// For a primary without a copy and without history: the down OSDs that may hold the group's data. Their
+    /// down stamps are ignored: clocks differ, so a stamp is no proof that the pool was created later.
+    pub fn may_have_unknown(self, osds: &Osds, members: &Members) -> Vec<OsdId> {
+        match self {
+            Backend::Replicated => replicated::may_have_unknown(osds, members),
+        }
+    }
+
+    /// The member with the authoritative log; `None` if no known copy is complete and new enough.
+    pub fn choose_authority(self, infos: &Infos<'_>, own: OsdId) -> Option<OsdId> {
+        match self {
+            Backend::Replicated => choice::find_best_info(infos, own),
+        }
+    }
+
+    /// The wanted acting set, and the members that need backfill.
+    pub fn choose_acting(self, best: OsdId, infos: &Infos<'_>, members: &Members) -> Choice {
+        assert!(infos.contains_key(&best), "the authority has an info");
+        match self {
+            Backend::Replicated => choice::choose_acting(best, infos, members),
+        }
+    }
+}
