@@ -5,6 +5,7 @@ use crate::missing::Item;
 use crate::peers::Known;
 use crate::primary::Primary;
 use crate::role::Role;
+use crate::scrub;
 use crate::serving::{BackfillState, Probe, Serving, View};
 use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
 use std::collections::BTreeMap;
@@ -142,6 +143,16 @@ impl Pg {
     /// Whether the log proves that no write of the object came after this version.
     pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
         self.core.copy.is_unchanged_since(object, version)
+    }
+
+    /// The state that a scrub of this group needs at each step.
+    pub fn scrub_view(&self) -> scrub::View<'_> {
+        scrub::View {
+            log: &self.core.copy.log,
+            committed: self.core.copy.committed,
+            recoveries: self.recoveries_begun(),
+            backend: self.core.placement.backend,
+        }
     }
 
     pub(crate) fn view(&self) -> View<'_> {

@@ -264,5 +264,5 @@ fn handle_snap_finding(now: Time, group: &mut Scrubbed<'_>, finding: SnapFinding
 
 /// The state of a group that rounds need.
 pub(super) fn view(pg: &Pg) -> View<'_> {
-    View { log: pg.log(), committed: pg.committed(), recoveries: pg.recoveries_begun() }
+    pg.scrub_view()
 }

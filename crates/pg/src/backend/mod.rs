@@ -1,16 +1,23 @@
-//! The rules of a group that depend on how it keeps an object: the members that suffice, the members that store
-//! a write, the sources of reads and of recovery, the comparison of copies.
+//! The rules of a group that depend on how it keeps an object: the members that suffice, the members that
+//! store a write, the sources of reads and of recovery, the comparison of copies.
 //!
 //! A replicated group keeps the whole object on each member. Nothing outside of this folder relies on that:
 //! it asks the backend, and carries out the plan.
 //!
 //! Pure functions. An enum instead of a trait object: all kinds are known here, and the calls are inlined.
 
+mod plans;
 mod replicated;
 
+pub(crate) use plans::{Fetch, Undo, WritePlan};
+
 use crate::choice::{self, Choice, Infos};
-use crate::{Interval, Members, Osds};
-use types::OsdId;
+use crate::members::{MemberSet, Participants};
+use crate::scrub::{self, Expected, Finding, ScrubMap};
+use crate::{Interval, LogEntry, Members, Osds};
+use std::collections::BTreeMap;
+use store::{Change, Collection};
+use types::{HObject, OsdId};
 
 /// The kind of a group. See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +69,58 @@ impl Backend {
         assert!(infos.contains_key(&best), "the authority has an info");
         match self {
             Backend::Replicated => choice::choose_acting(best, infos, members),
+        }
+    }
+
+    /// The participants that must have stored a write before it is acknowledged.
+    pub fn must_confirm(self, participants: &Participants) -> MemberSet {
+        match self {
+            Backend::Replicated => MemberSet::all(participants),
+        }
+    }
+
+    /// The transactions of a write with these changes.
+    pub fn plan_write(
+        self,
+        collection: Collection,
+        changes: Vec<Change>,
+        _participants: &Participants,
+    ) -> WritePlan {
+        match self {
+            Backend::Replicated => WritePlan::Same(replicated::transaction(collection, changes)),
+        }
+    }
+
+    /// The source of an object that members lack, or the primary itself; `None` if there is none. `holders`
+    /// are the other members that have it, or may have it, in order of preference.
+    pub fn plan_recovery(
+        self,
+        is_own_missing: bool,
+        mut holders: impl Iterator<Item = OsdId>,
+    ) -> Option<Fetch> {
+        match self {
+            Backend::Replicated if is_own_missing => holders.next().map(Fetch::Whole),
+            Backend::Replicated => Some(Fetch::Nothing),
+        }
+    }
+
+    /// The objects that are not intact and equal in all maps. `maps` has one map of each member.
+    pub fn compare(
+        self,
+        maps: &BTreeMap<OsdId, ScrubMap>,
+        primary: OsdId,
+        expected: impl Fn(&HObject) -> Expected,
+    ) -> Vec<Finding> {
+        match self {
+            Backend::Replicated => scrub::compare(maps, primary, expected),
+        }
+    }
+
+    /// The way in which a member rolls back an own entry that is divergent.
+    pub fn undo(self, entry: &LogEntry) -> Undo {
+        match self {
+            _ if !entry.changes_object() => Undo::Nothing,
+            Backend::Replicated => replicated::undo(entry),
         }
     }
 }

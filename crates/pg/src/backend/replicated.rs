@@ -1,7 +1,12 @@
 //! Groups whose members each keep whole objects.
 
-use crate::{Interval, Members, Osds};
-use types::{Epoch, OsdId};
+use super::Undo;
+use crate::{Interval, LogEntry, Members, Osds};
+use store::{Change, Collection, Transaction};
+use types::{EVersion, Epoch, OsdId};
+
+/// Changes of the meta object that are added to those of a write.
+const META_CHANGES: usize = 2;
 
 pub(super) fn can_serve(members: &Members) -> bool {
     members.acting.len() >= members.min_size.max(1)
@@ -35,4 +40,18 @@ fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
     });
     let down: Vec<OsdId> = down.map(|(osd, _)| osd).collect();
     if down.len() >= min_size.max(1) { down } else { Vec::new() }
+}
+
+pub(super) fn transaction(collection: Collection, changes: Vec<Change>) -> Transaction {
+    let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + META_CHANGES) };
+    changes.into_iter().for_each(|change| transaction.push(collection, change));
+    transaction
+}
+
+/// A replica applies changes at once, so the content before them is gone: it is recovered from others.
+pub(super) fn undo(entry: &LogEntry) -> Undo {
+    match entry.prior_version {
+        EVersion::ZERO => Undo::Remove,
+        need => Undo::Miss(need),
+    }
 }

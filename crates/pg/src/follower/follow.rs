@@ -45,6 +45,7 @@ impl Follower {
         let merged = match is_reset {
             true => None,
             false => merge::merge(
+                core.placement.backend,
                 &core.copy.log,
                 &core.copy.missing,
                 &core.copy.info.last_backfill,

@@ -1,6 +1,7 @@
 //! GetLog and GetMissing: the primary follows the authoritative log, and learns what its members miss.
 
 use super::stage::{Primary, Stage};
+use crate::backend::Backend;
 use crate::core::{Core, Tag};
 use crate::members::Participants;
 use crate::merge;
@@ -76,7 +77,9 @@ impl Primary {
         agreed: Agreed,
     ) {
         let (missing, last_backfill) = (&core.copy.missing, &core.copy.info.last_backfill);
-        let Some(merged) = merge::merge(&core.copy.log, missing, last_backfill, theirs) else {
+        let backend = core.placement.backend;
+        let Some(merged) = merge::merge(backend, &core.copy.log, missing, last_backfill, theirs)
+        else {
             tracing::error!(pg = %core.own.id, %from, "the log to follow does not overlap with ours");
             self.stage = Stage::Incomplete;
             return;
@@ -99,7 +102,9 @@ impl Primary {
         let mut waiting = BTreeSet::new();
         for member in agreed.participants.without(core.own.whoami) {
             let peer = self.known.peer_mut(member);
-            if !peer.is_missing_known && !peer.is_sure_to_follow(&core.copy.log) {
+            if !peer.is_missing_known
+                && !peer.is_sure_to_follow(core.placement.backend, &core.copy.log)
+            {
                 waiting.insert(member);
                 core.send(member, &Body::LogRequest);
             }
@@ -131,13 +136,14 @@ impl Primary {
 impl Peer {
     /// Determines what it will miss if our log contains its head and it misses nothing now; whether that is
     /// so.
-    fn is_sure_to_follow(&mut self, log: &PgLog) -> bool {
+    fn is_sure_to_follow(&mut self, backend: Backend, log: &PgLog) -> bool {
         let info = self.info.get_or_insert_default();
         if !log.contains(info.last_update) || self.missing_count > 0 {
             return false;
         }
         let theirs = PgLog::new(info.last_update, []);
-        let merged = merge::merge(&theirs, &Missing::default(), &info.last_backfill, log);
+        let none = Missing::default();
+        let merged = merge::merge(backend, &theirs, &none, &info.last_backfill, log);
         self.missing = merged.map(|merged| merged.missing).unwrap_or_default();
         self.is_missing_known = true;
         true
@@ -155,7 +161,8 @@ impl Known {
         theirs: &PgLog,
     ) {
         let last_backfill = part.info.last_backfill.clone();
-        let merged = merge::merge(theirs, &part.missing, &last_backfill, &core.copy.log);
+        let backend = core.placement.backend;
+        let merged = merge::merge(backend, theirs, &part.missing, &last_backfill, &core.copy.log);
         let is_participant = participants.contains(&from);
         let peer = self.peer_mut(from);
         peer.info = Some(part.info.clone());

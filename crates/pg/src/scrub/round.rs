@@ -11,12 +11,13 @@
 //!
 //! Knows nothing of repair, nor of the time.
 
-use super::compare::{Expected, compare};
+use super::compare::Expected;
 use super::families::{Families, SnapFinding, judge as judge_family};
 use super::findings::Finding;
 use super::map::{Level, OmapSize, ScrubMap};
 use super::message::Body;
 use super::scan::{Extent, Scan, ScanTag};
+use crate::backend::Backend;
 use crate::{EntryKind, PgLog, is_meta_object};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,6 +37,7 @@ pub struct View<'a> {
     pub committed: EVersion,
     /// Number of recoveries that were begun in this interval.
     pub recoveries: u64,
+    pub(crate) backend: Backend,
 }
 
 /// A round's request to its own store.
@@ -375,7 +377,7 @@ impl Round {
             self.omaps.append(&mut read);
         }
         let expected = |name: &HObject| expected(view.log, name);
-        let findings = compare(&maps, self.whoami, expected);
+        let findings = view.backend.compare(&maps, self.whoami, expected);
         let own = maps.remove(&self.whoami).unwrap_or_default();
         if let Some(family) = family {
             return self.judge_family(family, own, findings, !again.is_empty(), tries, view);

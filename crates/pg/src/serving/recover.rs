@@ -17,6 +17,7 @@
 use super::recovery::{Operation, Sent};
 use super::service::Service;
 use crate::Output;
+use crate::backend::Fetch;
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
 use crate::transfers;
@@ -76,18 +77,8 @@ impl Service<'_> {
             // Another copy turned up: now ours can be marked missing.
             self.miss_own(object, need);
         }
-        if let Some(need) = self.core.copy.missing.need(object) {
-            let source = self
-                .view()
-                .sources(object, need)
-                .next()
-                .or_else(|| self.view().find_chance(object));
-            let Some(source) = source else { return false };
-            let operation = Operation { pulling: Some(source), ..Operation::default() };
-            self.serving.recovery.begin_one(object, operation);
-            self.serving.recovery.wanted.remove(object);
-            self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
-            return true;
+        if self.core.copy.missing.contains(object) {
+            return self.fetch(object, Vec::new());
         }
         let participants = self.serving.agreed.participants.iter().copied();
         let targets: Vec<OsdId> =
@@ -96,7 +87,28 @@ impl Service<'_> {
             self.serving.recovery.wanted.remove(object);
             return false;
         }
-        self.push_to(object, targets)
+        self.fetch(object, targets)
+    }
+
+    /// Gets hold of an object that we lack, or else these members; false if that is not possible now.
+    fn fetch(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
+        let view = self.view();
+        let need = view.core.copy.missing.need(object);
+        let sources = view.sources(object, need.unwrap_or_default());
+        let chance = std::iter::once_with(|| view.find_chance(object)).flatten();
+        let backend = view.core.placement.backend;
+        match backend.plan_recovery(need.is_some(), sources.chain(chance)) {
+            None => false,
+            Some(Fetch::Nothing) => self.push_to(object, targets),
+            Some(Fetch::Whole(source)) => {
+                let operation = Operation { pulling: Some(source), ..Operation::default() };
+                self.serving.recovery.begin_one(object, operation);
+                self.serving.recovery.wanted.remove(object);
+                self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
+                true
+            }
+            Some(Fetch::Shards(_)) => unreachable!("the members of this group keep whole objects"),
+        }
     }
 
     /// Pushes our copy of the object to members. False while a write of it is in flight, or if our copy is

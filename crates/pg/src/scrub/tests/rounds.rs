@@ -1,5 +1,6 @@
 //! A primary and its members, each with a store in memory, and writes at chosen moments.
 
+use crate::backend::Backend;
 use crate::scrub::message::Body;
 use crate::scrub::*;
 use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, PgLog, meta_object};
@@ -27,6 +28,10 @@ pub(super) struct World {
 pub(super) fn object(number: u32) -> HObject {
     let name = Bytes::from(number.to_string());
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, number.wrapping_mul(0x9e37_79b9))
+}
+
+fn view(log: &PgLog, committed: EVersion) -> View<'_> {
+    View { log, committed, recoveries: 0, backend: Backend::Replicated }
 }
 
 impl World {
@@ -100,7 +105,7 @@ impl World {
         match output {
             RoundOutput::Storage(tag, kind) => {
                 let outcome = self.execute(PRIMARY, kind);
-                let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
+                let view = view(&self.log, self.log.head());
                 round.handle_completion(tag, outcome, view);
             }
             RoundOutput::Index(pairs) => self.add_to_index(PRIMARY, pairs),
@@ -109,7 +114,7 @@ impl World {
                     meanwhile(self);
                 }
                 if let Some(answer) = self.answer(to, body) {
-                    let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
+                    let view = view(&self.log, self.log.head());
                     round.handle_message(to, answer, view);
                 }
             }
@@ -272,7 +277,7 @@ fn a_member_that_has_too_much_to_do_ends_the_round() {
     let mut round = Round::new(PG, PRIMARY, vec![PRIMARY, OsdId(1)], Level::Light, 0);
     assert!(matches!(round.poll_output(), Some(RoundOutput::Send(OsdId(1), Body::Reserve))));
     let log = PgLog::default();
-    let view = View { log: &log, committed: EVersion::ZERO, recoveries: 0 };
+    let view = view(&log, EVersion::ZERO);
     round.handle_message(OsdId(1), Body::Reserved(false), view);
     assert_eq!(round.end(), Some(&End::Refused(OsdId(1))));
 }
