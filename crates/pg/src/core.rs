@@ -9,7 +9,7 @@ use crate::leases::Promises;
 use crate::message::{Body, Header};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
-use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
 use engine::{Message, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) struct Own {
     pub id: PgId,
-    pub whoami: OsdId,
+    pub whoami: Member,
     pub collection: Collection,
     pub meta: HObject,
     pub sizes: Sizes,
@@ -183,7 +183,7 @@ pub(crate) struct Room {
 
 impl Core {
     /// A group of which this OSD has no copy.
-    pub fn new(id: PgId, whoami: OsdId) -> Self {
+    pub fn new(id: PgId, whoami: Member) -> Self {
         Core {
             own: Own::new(id, whoami),
             copy: LocalCopy::default(),
@@ -197,14 +197,20 @@ impl Core {
         }
     }
 
-    /// The header of a message that is sent now.
-    pub fn header(&self) -> Header {
-        Header { pg: self.own.id, epoch: self.placement.epoch, interval: self.placement.interval }
+    /// The header of a message that is sent to a member now.
+    pub fn header(&self, to: Member) -> Header {
+        Header {
+            pg: self.own.id,
+            epoch: self.placement.epoch,
+            interval: self.placement.interval,
+            to: to.shard,
+            from: self.own.whoami.shard,
+        }
     }
 
-    pub fn send(&mut self, to: OsdId, body: &Body) {
-        let message = body.encode(&self.header());
-        self.outputs.push_back(Output::Send { to, message });
+    pub fn send(&mut self, to: Member, body: &Body) {
+        let message = body.encode(&self.header(to));
+        self.outputs.push_back(Output::Send { to: to.osd, message });
     }
 
     pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
@@ -235,7 +241,7 @@ impl Core {
 }
 
 impl Own {
-    fn new(id: PgId, whoami: OsdId) -> Self {
+    fn new(id: PgId, whoami: Member) -> Self {
         let (collection, meta) = (Collection(id), crate::meta_object(id));
         Own { id, whoami, collection, meta, sizes: Sizes::default() }
     }

@@ -11,8 +11,8 @@
 //! Every copy keeps the intervals since the group was last known to be clean, so a copy's list reaches
 //! at least as far back as that of any copy with a later `last_epoch_clean`.
 
-use crate::Osds;
 use crate::members::{MEMBERS_MAX, TooManyMembers};
+use crate::{Layout, Member, Osds};
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeSet;
 use types::{Epoch, OsdId};
@@ -27,6 +27,9 @@ pub struct Members {
     pub primary: Option<OsdId>,
     /// For each acting member the epoch since which it is up: a restart makes it another member.
     pub up_from: Vec<Epoch>,
+    /// The spread of objects over the members. With shards, a position of a set may be a hole
+    /// ([`OsdId::NONE`]).
+    pub layout: Layout,
     /// Copies that the pool wants.
     pub size: usize,
     /// Acting members that it takes to serve requests.
@@ -42,6 +45,35 @@ impl Members {
         self.acting.contains(&osd) || self.up.contains(&osd)
     }
 
+    /// Whether this copy or shard is in the up or the acting set.
+    pub(crate) fn has_member(&self, member: Member) -> bool {
+        self.is_acting(member) || self.layout.has(&self.up, member)
+    }
+
+    /// Whether it is in the acting set.
+    pub(crate) fn is_acting(&self, member: Member) -> bool {
+        self.layout.has(&self.acting, member)
+    }
+
+    /// The acting set.
+    pub fn acting_members(&self) -> impl Iterator<Item = Member> + '_ {
+        self.layout.members(&self.acting)
+    }
+
+    /// The up set.
+    pub(crate) fn up_members(&self) -> impl Iterator<Item = Member> + '_ {
+        self.layout.members(&self.up)
+    }
+
+    /// The primary; of several shards of its OSD the first.
+    pub(crate) fn primary_member(&self) -> Option<Member> {
+        let primary = self.primary?;
+        match self.layout {
+            Layout::Replicated => Some(Member::replicated(primary)),
+            Layout::Erasure(_) => self.acting_members().find(|member| member.osd == primary),
+        }
+    }
+
     /// Whether the members are few enough to be served.
     pub(crate) fn check(&self) -> Result<(), TooManyMembers> {
         match self.all().count() {
@@ -51,9 +83,9 @@ impl Members {
     }
 
     /// The acting set, then the rest of the up set.
-    pub fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
-        let waiting = self.up.iter().filter(|osd| !self.acting.contains(osd));
-        self.acting.iter().chain(waiting).copied()
+    pub fn all(&self) -> impl Iterator<Item = Member> + '_ {
+        let waiting = self.up_members().filter(|member| !self.is_acting(*member));
+        self.acting_members().chain(waiting)
     }
 }
 
@@ -98,6 +130,11 @@ impl Interval {
         }
     }
 
+    /// All members in this interval.
+    pub(crate) fn members(&self, layout: Layout) -> impl Iterator<Item = Member> + '_ {
+        layout.members(&self.acting).chain(layout.members(&self.up))
+    }
+
     /// A time whose maps were not available.
     pub fn gap(first: Epoch, last: Epoch) -> Self {
         Interval { first, last, maybe_went_rw: true, is_gap: true, ..Interval::default() }
@@ -136,13 +173,9 @@ impl PastIntervals {
         self.0.clear();
     }
 
-    /// The OSDs that may have a copy.
-    pub fn participants(&self) -> BTreeSet<OsdId> {
-        self.0
-            .iter()
-            .flat_map(|interval| interval.acting.iter().chain(&interval.up))
-            .copied()
-            .collect()
+    /// The members that may have a copy, of a group with this layout.
+    pub fn participants(&self, layout: Layout) -> BTreeSet<Member> {
+        self.0.iter().flat_map(|interval| interval.members(layout)).collect()
     }
 
     /// The intervals that ended in this epoch or later, oldest first.
@@ -221,6 +254,7 @@ impl Decode for Members {
             size: r.u32("size")? as usize,
             min_size: r.u32("min size")? as usize,
             hash_bits: r.u8("hash bits")?,
+            layout: Layout::Replicated,
         })
     }
 }

@@ -47,6 +47,7 @@ mod info;
 mod interval;
 mod intervals;
 mod invariants;
+mod layout;
 mod leases;
 mod loading;
 mod log;
@@ -75,8 +76,10 @@ pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
+pub use layout::{ErasureCode, ErasureLayout, Layout};
 pub use log::PgLog;
 pub use log_entry::{EntryKind, LogEntry};
+pub use members::Member;
 pub use missing::{Item, Missing};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,

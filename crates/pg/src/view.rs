@@ -7,7 +7,7 @@ use crate::primary::Primary;
 use crate::role::Role;
 use crate::scrub;
 use crate::serving::{BackfillState, Probe, Serving, View};
-use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
+use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
@@ -20,6 +20,11 @@ static SERVING_OF_OTHERS: LazyLock<Serving> = LazyLock::new(Serving::default);
 impl Pg {
     pub fn id(&self) -> PgId {
         self.core.own.id
+    }
+
+    /// The identity of this copy among the group's members.
+    pub fn whoami(&self) -> Member {
+        self.core.own.whoami
     }
 
     pub fn state(&self) -> State {
@@ -53,7 +58,7 @@ impl Pg {
 
     /// Whether this OSD is the group's primary, and up.
     pub fn is_primary(&self) -> bool {
-        self.core.placement.members.primary == Some(self.core.own.whoami)
+        self.core.placement.members.primary == Some(self.core.own.whoami.osd)
             && self.core.placement.is_up
     }
 
@@ -79,7 +84,7 @@ impl Pg {
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.view().known.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+        self.view().known.peers.iter().map(|(member, peer)| (member.osd, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
@@ -87,13 +92,13 @@ impl Pg {
         let mut in_flight = self.serving().into_iter().flat_map(|serving| &serving.in_flight);
         let write = in_flight.find(|write| write.version == version);
         let waiting = write.map_or(MemberSet::default(), |write| write.waiting);
-        self.view().agreed.participants.select(waiting)
+        self.view().agreed.participants.select(waiting).map(|member| member.osd)
     }
 
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
         let stage = self.primary().map(|primary| primary.stage.waiting_for());
-        stage.into_iter().flatten()
+        stage.into_iter().flatten().map(|member| member.osd)
     }
 
     /// The down OSDs that must come back or be marked lost.
@@ -127,7 +132,7 @@ impl Pg {
             State::Active => true,
             State::ReplicaActive => {
                 self.core.copy.info.history.last_epoch_started >= self.core.placement.interval
-                    && self.core.placement.members.acting.contains(&self.core.own.whoami)
+                    && self.core.placement.members.is_acting(self.core.own.whoami)
                     && !self.core.copy.missing.contains(object)
                     && !self.core.copy.is_written_above(object, self.core.copy.committed)
             }
@@ -252,7 +257,8 @@ impl Pg {
 
     /// The OSDs that may have unfound objects, besides this primary.
     pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
-        self.view().may_have_unfound()
+        let holders = self.view().may_have_unfound().into_iter();
+        holders.map(|(member, probe)| (member.osd, probe)).collect()
     }
 
     /// The state of backfill; `None` if no member needs it.
@@ -262,7 +268,7 @@ impl Pg {
 
     /// Members that need backfill, with their progress.
     pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
-        self.view().backfill_targets()
+        self.view().backfill_targets().map(|(member, done)| (member.osd, done))
     }
 
     /// Number of recoveries that were begun in this interval.
@@ -291,7 +297,7 @@ impl Pg {
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
-        self.core.placement.members.primary == Some(self.core.own.whoami)
+        self.core.placement.members.primary == Some(self.core.own.whoami.osd)
             && self.core.room.stalled_in == Some(self.core.placement.interval)
     }
 

@@ -11,6 +11,7 @@ mod replicated;
 
 pub(crate) use plans::{Fetch, Undo, WritePlan};
 
+use crate::Member;
 use crate::choice::{self, Choice, Infos};
 use crate::members::{MemberSet, Participants};
 use crate::scrub::{self, Expected, Finding, ScrubMap};
@@ -36,7 +37,7 @@ impl Backend {
     }
 
     /// Whether an object can be read, given the members that have it, or their shards of it.
-    pub fn can_restore(self, mut holders: impl Iterator<Item = OsdId>) -> bool {
+    pub fn can_restore(self, mut holders: impl Iterator<Item = Member>) -> bool {
         match self {
             Backend::Replicated => holders.next().is_some(),
         }
@@ -58,14 +59,14 @@ impl Backend {
     }
 
     /// The member with the authoritative log; `None` if no known copy is complete and new enough.
-    pub fn choose_authority(self, infos: &Infos<'_>, own: OsdId) -> Option<OsdId> {
+    pub fn choose_authority(self, infos: &Infos<'_>, own: Member) -> Option<Member> {
         match self {
             Backend::Replicated => choice::find_best_info(infos, own),
         }
     }
 
     /// The wanted acting set, and the members that need backfill.
-    pub fn choose_acting(self, best: OsdId, infos: &Infos<'_>, members: &Members) -> Choice {
+    pub fn choose_acting(self, best: Member, infos: &Infos<'_>, members: &Members) -> Choice {
         assert!(infos.contains_key(&best), "the authority has an info");
         match self {
             Backend::Replicated => choice::choose_acting(best, infos, members),
@@ -96,7 +97,7 @@ impl Backend {
     pub fn plan_recovery(
         self,
         is_own_missing: bool,
-        mut holders: impl Iterator<Item = OsdId>,
+        mut holders: impl Iterator<Item = Member>,
     ) -> Option<Fetch> {
         match self {
             Backend::Replicated if is_own_missing => holders.next().map(Fetch::Whole),
@@ -107,8 +108,8 @@ impl Backend {
     /// The objects that are not intact and equal in all maps. `maps` has one map of each member.
     pub fn compare(
         self,
-        maps: &BTreeMap<OsdId, ScrubMap>,
-        primary: OsdId,
+        maps: &BTreeMap<Member, ScrubMap>,
+        primary: Member,
         expected: impl Fn(&HObject) -> Expected,
     ) -> Vec<Finding> {
         match self {

@@ -1,7 +1,8 @@
 //! The plans of a backend, for the primary and its members to carry out.
 
+use crate::Member;
 use store::Transaction;
-use types::{EVersion, OsdId};
+use types::EVersion;
 
 /// The transactions of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,10 +20,10 @@ pub(crate) enum Fetch {
     /// It has the object.
     Nothing,
     /// It pulls the whole object from this member.
-    Whole(OsdId),
+    Whole(Member),
     /// It reads the shards of these members, which make up the object.
     #[cfg_attr(not(test), expect(dead_code, reason = "for groups whose members keep shards"))]
-    Shards(Vec<OsdId>),
+    Shards(Vec<Member>),
 }
 
 /// The rollback of a log entry on the member that has it and should not.

@@ -1,6 +1,7 @@
 //! GetLog and GetMissing: the primary follows the authoritative log, and learns what its members miss.
 
 use super::stage::{Primary, Stage};
+use crate::Member;
 use crate::backend::Backend;
 use crate::core::{Core, Tag};
 use crate::members::Participants;
@@ -10,7 +11,7 @@ use crate::peers::{Known, Peer};
 use crate::serving::Agreed;
 use crate::{Missing, PgLog};
 use std::collections::BTreeSet;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The log in a message; `None` if its entries contradict its tail or head.
 pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion) -> Option<PgLog> {
@@ -22,7 +23,7 @@ pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion
 
 impl Primary {
     /// Adopts the log of this OSD, which may be this one.
-    pub(super) fn follow(&mut self, core: &mut Core, authority: OsdId, agreed: Agreed) {
+    pub(super) fn follow(&mut self, core: &mut Core, authority: Member, agreed: Agreed) {
         if authority == core.own.whoami {
             return self.ask_what_is_missing(core, agreed);
         }
@@ -31,7 +32,7 @@ impl Primary {
     }
 
     /// Takes a log: the authoritative one, a participant's, or a stray's.
-    pub fn handle_log(&mut self, core: &mut Core, from: OsdId, part: &LogPart) {
+    pub fn handle_log(&mut self, core: &mut Core, from: Member, part: &LogPart) {
         let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
             tracing::error!(pg = %core.own.id, %from, "its log contradicts its info");
             return;
@@ -44,7 +45,7 @@ impl Primary {
             Stage::GetMissing { agreed, waiting } if waiting.contains(&from) => {
                 waiting.remove(&from);
                 self.known.compare_log(core, &agreed.participants, from, part, &theirs);
-                let must_follow = core.placement.members.acting.contains(&from);
+                let must_follow = core.placement.members.is_acting(from);
                 if must_follow && !self.known.peer_mut(from).is_missing_known {
                     self.cannot_follow(core, from);
                 } else if waiting.is_empty() {
@@ -71,7 +72,7 @@ impl Primary {
     fn adopt(
         &mut self,
         core: &mut Core,
-        from: OsdId,
+        from: Member,
         part: &LogPart,
         theirs: &PgLog,
         agreed: Agreed,
@@ -124,7 +125,7 @@ impl Primary {
     }
 
     /// A member that was expected to follow the log needs backfill.
-    fn cannot_follow(&mut self, core: &mut Core, member: OsdId) {
+    fn cannot_follow(&mut self, core: &mut Core, member: Member) {
         tracing::warn!(pg = %core.own.id, %member, "its log does not overlap with ours");
         let info = self.known.peer_mut(member).info.get_or_insert_default();
         info.last_backfill = HObject::default();
@@ -156,7 +157,7 @@ impl Known {
         &mut self,
         core: &Core,
         participants: &Participants,
-        from: OsdId,
+        from: Member,
         part: &LogPart,
         theirs: &PgLog,
     ) {

@@ -14,10 +14,11 @@
 
 use super::recovery::{Kind, UnfoundCount};
 use super::service::View;
+use crate::Member;
 use crate::missing::Item;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The state of an OSD that may have unfound objects, in Ceph's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,31 +122,32 @@ impl<'a> View<'a> {
     }
 
     /// The OSDs that may have unfound objects, besides this primary.
-    pub fn may_have_unfound(self) -> BTreeMap<OsdId, Probe> {
+    pub fn may_have_unfound(self) -> BTreeMap<Member, Probe> {
         let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
+        let layout = self.core.placement.members.layout;
         let mut holders = BTreeSet::new();
         for interval in self.core.copy.past.iter() {
-            let took_part = interval.acting.iter().chain(&interval.up).copied();
             // In a gap, any OSD may have taken part.
-            let anybody = osds.iter().map(|(osd, _)| osd).filter(|_| interval.is_gap);
-            let all = took_part.chain(anybody);
-            holders.extend(all.filter(|osd| !osds.is_lost(*osd, interval.first)));
+            let anybody = osds.iter().filter(|_| interval.is_gap);
+            let anybody = anybody.flat_map(|(osd, _)| layout.members_on(osd));
+            let all = interval.members(layout).chain(anybody);
+            holders.extend(all.filter(|member| !osds.is_lost(member.osd, interval.first)));
         }
         holders.extend(self.core.placement.members.all().chain(self.known.peers.keys().copied()));
         holders.remove(&self.core.own.whoami);
-        let probe = |osd: OsdId| match self.known.peers.get(&osd) {
-            _ if !osds.is_up(osd) => Probe::Down,
+        let probe = |member: Member| match self.known.peers.get(&member) {
+            _ if !osds.is_up(member.osd) => Probe::Down,
             Some(peer) if peer.info.is_none() || peer.is_missing_known => Probe::Probed,
             // It is asked for each object.
             Some(peer) if peer.is_incomparable => Probe::Probed,
             _ => Probe::Querying,
         };
-        holders.into_iter().map(|osd| (osd, probe(osd))).collect()
+        holders.into_iter().map(|member| (member, probe(member))).collect()
     }
 
     /// OSDs that may have unfound objects, and were not queried in this interval.
-    pub fn unasked(self) -> Vec<OsdId> {
-        let is_unasked = |(osd, probe): &(OsdId, Probe)| {
+    pub fn unasked(self) -> Vec<Member> {
+        let is_unasked = |(osd, probe): &(Member, Probe)| {
             *probe == Probe::Querying && !self.known.peers.contains_key(osd)
         };
         self.may_have_unfound().into_iter().filter(is_unasked).map(|(osd, _)| osd).collect()

@@ -1,6 +1,7 @@
 //! Writes: the primary orders and stores them, and replicates them to the other members.
 
 use super::service::{InFlight, Service};
+use crate::Member;
 use crate::backend::WritePlan;
 use crate::core::Core;
 use crate::message::Replicate;
@@ -8,7 +9,7 @@ use crate::{EntryKind, LogEntry, Output, Tag, info};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use store::{Change, Transaction};
-use types::{EVersion, HObject, OsdId, RequestId, UTime};
+use types::{EVersion, HObject, RequestId, ShardId, UTime};
 
 /// A write for the primary to order and replicate.
 #[derive(Debug, Clone, Default)]
@@ -173,16 +174,17 @@ fn send_to_replicas(
 }
 
 /// Sends the same transaction to all, encoded once.
-fn send_same(service: &mut Service<'_>, replicate: &Replicate, skipping: &BTreeSet<OsdId>) {
+fn send_same(service: &mut Service<'_>, replicate: &Replicate, skipping: &BTreeSet<Member>) {
     let Service { core, serving, .. } = service;
-    let participants = &serving.agreed.participants;
+    let (participants, whoami) = (&serving.agreed.participants, core.own.whoami);
+    assert_eq!(whoami.shard, ShardId::NONE, "shards differ");
     if participants.len() < 2 {
         return;
     }
-    let message = replicate.encode(&core.header());
+    let message = replicate.encode(&core.header(whoami));
     for to in participants.iter().copied() {
-        if to != core.own.whoami && !skipping.contains(&to) {
-            core.outputs.push_back(Output::Send { to, message: message.clone() });
+        if to != whoami && !skipping.contains(&to) {
+            core.outputs.push_back(Output::Send { to: to.osd, message: message.clone() });
         }
     }
 }
@@ -192,7 +194,7 @@ fn send_per_shard(
     service: &mut Service<'_>,
     replicate: &mut Replicate,
     transactions: Vec<Transaction>,
-    skipping: &BTreeSet<OsdId>,
+    skipping: &BTreeSet<Member>,
 ) {
     let Service { core, serving, .. } = service;
     let participants = &serving.agreed.participants;
@@ -203,25 +205,25 @@ fn send_per_shard(
             own = transaction;
         } else if !skipping.contains(&to) {
             replicate.transaction = transaction;
-            let message = replicate.encode(&core.header());
-            core.outputs.push_back(Output::Send { to, message });
+            let message = replicate.encode(&core.header(to));
+            core.outputs.push_back(Output::Send { to: to.osd, message });
         }
     }
     replicate.transaction = own;
 }
 
 /// Sends the log entry alone, to backfill targets that have not reached the object.
-fn send_entry(service: &mut Service<'_>, replicate: &mut Replicate, skipping: &BTreeSet<OsdId>) {
+fn send_entry(service: &mut Service<'_>, replicate: &mut Replicate, skipping: &BTreeSet<Member>) {
     let transaction = std::mem::take(&mut replicate.transaction);
-    let message = replicate.encode(&service.core.header());
-    replicate.transaction = transaction;
-    for to in skipping {
-        service.core.outputs.push_back(Output::Send { to: *to, message: message.clone() });
+    for to in skipping.iter().copied() {
+        let message = replicate.encode(&service.core.header(to));
+        service.core.outputs.push_back(Output::Send { to: to.osd, message });
     }
+    replicate.transaction = transaction;
 }
 
 /// A member has stored all writes up to `version`: it applies them without gaps.
-pub fn handle_replicated(service: &mut Service<'_>, from: OsdId, version: EVersion) {
+pub fn handle_replicated(service: &mut Service<'_>, from: Member, version: EVersion) {
     let Some(member) = service.serving.agreed.participants.index_of(from) else { return };
     if version > service.core.copy.info.last_update {
         tracing::error!(pg = %service.core.own.id, %from, ?version, "a member confirms what was not written");

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::backend::Backend;
-use crate::{Interval, Members, OsdStatus, Osds, PastIntervals};
+use crate::{Interval, Layout, Members, OsdStatus, Osds, PastIntervals};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId};
 
@@ -73,7 +73,10 @@ fn play(script: &str) {
                 let blocking = |one| Backend::Replicated.blocked_by(one, &osds, MIN_SIZE);
                 list(&all.flat_map(blocking).collect())
             }
-            "participants" => list(&past.participants()),
+            "participants" => {
+                let all = past.participants(Layout::Replicated);
+                list(&all.into_iter().map(|member| member.osd).collect())
+            }
             other => panic!("no such command: {other}"),
         };
         assert_eq!(output, expected.trim(), "after `{command}`");

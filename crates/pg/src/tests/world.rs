@@ -472,6 +472,7 @@ impl World {
             size: self.size,
             min_size: self.min_size,
             hash_bits: self.hash_bits,
+            layout: Layout::Replicated,
         };
         let statuses = self.nodes.iter().map(|node| node.status);
         let osds: Osds = (0..).map(OsdId).zip(statuses).collect();
