@@ -273,6 +273,12 @@ impl LocalCopy {
 }
 
 impl Placement {
+    /// Takes the members of a new interval. A group whose layout this build does not know is never served.
+    pub fn set_members(&mut self, members: Members) {
+        self.backend = Backend::of(members.layout).unwrap_or_default();
+        self.members = members;
+    }
+
     /// Whether the acting members are enough to serve requests.
     pub fn can_serve(&self) -> bool {
         self.backend.can_serve(&self.members)

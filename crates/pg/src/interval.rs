@@ -51,7 +51,7 @@ impl Pg {
             let gap_from = change.is_gap.then_some(epoch_before.next());
             self.core.leases.remember(self.core.placement.members.primary, epoch);
             self.core.end_interval(epoch, gap_from, osds_before.as_deref());
-            self.core.placement.members = members;
+            self.core.placement.set_members(members);
             self.core.copy.knows_past |= change.is_new;
         }
         if ends || is_forced {
@@ -354,8 +354,9 @@ impl Pg {
     /// The map has merged this group into another one: stops it for good.
     pub fn begin_merging(&mut self) {
         // It has no members any more.
-        self.core.placement.members =
-            Members { hash_bits: self.core.placement.members.hash_bits, ..Members::default() };
+        let Members { hash_bits, layout, .. } = self.core.placement.members;
+        let members = Members { hash_bits, layout, ..Members::default() };
+        self.core.placement.set_members(members);
         self.split_or_merge();
     }
 

@@ -16,6 +16,7 @@ mod setup;
 mod sizes;
 mod states;
 mod steps;
+mod striped;
 mod world;
 
 use world::World;

@@ -1,5 +1,6 @@
 //! Read-only view of a copy, for the OSD and for reports.
 
+use crate::core::Core;
 use crate::members::MemberSet;
 use crate::missing::Item;
 use crate::peers::Known;
@@ -7,9 +8,10 @@ use crate::primary::Primary;
 use crate::role::Role;
 use crate::scrub;
 use crate::serving::{BackfillState, Probe, Serving, View};
-use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, State};
+use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, ReadPlan, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use store::RequestKind;
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 /// The knowledge of a copy that is not the primary's.
@@ -138,6 +140,15 @@ impl Pg {
             }
             _ => false,
         }
+    }
+
+    /// The way in which this copy reads an object for a client. `read` is the request to a store that has all
+    /// of it; that of a replicated group is returned as it is.
+    pub fn read(&self, object: &HObject, read: RequestKind) -> ReadPlan {
+        let Core { own, copy, placement, .. } = &self.core;
+        let others = self.view().sources(object, copy.committed);
+        let here = std::iter::once(own.whoami).filter(|_| !copy.missing.contains(object));
+        placement.backend.plan_read(own.whoami, read, here.chain(others))
     }
 
     /// The version of an object according to the log; zero if the log does not have it.

@@ -8,16 +8,19 @@
 
 mod plans;
 mod replicated;
+#[cfg(test)]
+pub(crate) mod striped;
 
+pub use plans::ReadPlan;
 pub(crate) use plans::{Fetch, Undo, WritePlan};
 
 use crate::Member;
 use crate::choice::{self, Choice, Infos};
 use crate::members::{MemberSet, Participants};
 use crate::scrub::{self, Expected, Finding, ScrubMap};
-use crate::{Interval, LogEntry, Members, Osds};
+use crate::{Interval, Layout, LogEntry, Members, Osds};
 use std::collections::BTreeMap;
-use store::{Change, Collection};
+use store::{Change, Collection, RequestKind};
 use types::{HObject, OsdId};
 
 /// The kind of a group. See the module.
@@ -26,13 +29,29 @@ pub(crate) enum Backend {
     /// Each member keeps whole objects.
     #[default]
     Replicated,
+    /// Each member keeps a part of each object.
+    #[cfg(test)]
+    Striped,
 }
 
 impl Backend {
+    /// The backend of groups with this layout; `None` if this build has none.
+    pub fn of(layout: Layout) -> Option<Self> {
+        match layout {
+            Layout::Replicated => Some(Backend::Replicated),
+            #[cfg(test)]
+            Layout::Erasure(_) => Some(Backend::Striped),
+            #[cfg(not(test))]
+            Layout::Erasure(_) => None,
+        }
+    }
+
     /// Whether the acting members are enough to serve requests.
     pub fn can_serve(self, members: &Members) -> bool {
         match self {
             Backend::Replicated => replicated::can_serve(members),
+            #[cfg(test)]
+            Backend::Striped => striped::can_serve(members),
         }
     }
 
@@ -40,6 +59,8 @@ impl Backend {
     pub fn can_restore(self, mut holders: impl Iterator<Item = Member>) -> bool {
         match self {
             Backend::Replicated => holders.next().is_some(),
+            #[cfg(test)]
+            Backend::Striped => striped::choose(holders).is_some(),
         }
     }
 
@@ -47,6 +68,8 @@ impl Backend {
     pub fn blocked_by(self, interval: &Interval, osds: &Osds, min_size: usize) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::blocked_by(interval, osds, min_size),
+            #[cfg(test)]
+            Backend::Striped => striped::blocked_by(interval, osds),
         }
     }
 
@@ -55,6 +78,8 @@ impl Backend {
     pub fn may_have_unknown(self, osds: &Osds, members: &Members) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::may_have_unknown(osds, members),
+            #[cfg(test)]
+            Backend::Striped => replicated::may_have_unknown(osds, members),
         }
     }
 
@@ -62,6 +87,8 @@ impl Backend {
     pub fn choose_authority(self, infos: &Infos<'_>, own: Member) -> Option<Member> {
         match self {
             Backend::Replicated => choice::find_best_info(infos, own),
+            #[cfg(test)]
+            Backend::Striped => striped::choose_authority(infos),
         }
     }
 
@@ -70,6 +97,8 @@ impl Backend {
         assert!(infos.contains_key(&best), "the authority has an info");
         match self {
             Backend::Replicated => choice::choose_acting(best, infos, members),
+            #[cfg(test)]
+            Backend::Striped => striped::choose_acting(best, infos, members),
         }
     }
 
@@ -77,6 +106,8 @@ impl Backend {
     pub fn must_confirm(self, participants: &Participants) -> MemberSet {
         match self {
             Backend::Replicated => MemberSet::all(participants),
+            #[cfg(test)]
+            Backend::Striped => MemberSet::all(participants),
         }
     }
 
@@ -85,10 +116,31 @@ impl Backend {
         self,
         collection: Collection,
         changes: Vec<Change>,
-        _participants: &Participants,
+        participants: &Participants,
     ) -> WritePlan {
+        assert!(!participants.is_empty(), "a write has participants");
         match self {
             Backend::Replicated => WritePlan::Same(replicated::transaction(collection, changes)),
+            #[cfg(test)]
+            Backend::Striped => striped::plan_write(collection, &changes, participants),
+        }
+    }
+
+    /// The way in which `own` reads an object. `read` is the request to a store that has all of it, `holders`
+    /// are the members that have it, or their shards of it.
+    pub fn plan_read(
+        self,
+        own: Member,
+        read: RequestKind,
+        holders: impl Iterator<Item = Member>,
+    ) -> ReadPlan {
+        match self {
+            Backend::Replicated => {
+                drop((own, holders));
+                ReadPlan::Local(read)
+            }
+            #[cfg(test)]
+            Backend::Striped => striped::plan_read(own, read, holders),
         }
     }
 
@@ -102,6 +154,8 @@ impl Backend {
         match self {
             Backend::Replicated if is_own_missing => holders.next().map(Fetch::Whole),
             Backend::Replicated => Some(Fetch::Nothing),
+            #[cfg(test)]
+            Backend::Striped => striped::choose(holders).map(Fetch::Shards),
         }
     }
 
@@ -114,6 +168,8 @@ impl Backend {
     ) -> Vec<Finding> {
         match self {
             Backend::Replicated => scrub::compare(maps, primary, expected),
+            #[cfg(test)]
+            Backend::Striped => striped::compare(maps, expected),
         }
     }
 
@@ -122,6 +178,8 @@ impl Backend {
         match self {
             _ if !entry.changes_object() => Undo::Nothing,
             Backend::Replicated => replicated::undo(entry),
+            #[cfg(test)]
+            Backend::Striped => Undo::Drop,
         }
     }
 }

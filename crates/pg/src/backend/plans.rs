@@ -1,7 +1,7 @@
 //! The plans of a backend, for the primary and its members to carry out.
 
 use crate::Member;
-use store::Transaction;
+use store::{RequestKind, Transaction};
 use types::EVersion;
 
 /// The transactions of a write.
@@ -12,6 +12,17 @@ pub(crate) enum WritePlan {
     /// Each participant stores its own transaction; they are in the order of the participants.
     #[cfg_attr(not(test), expect(dead_code, reason = "for groups whose members keep shards"))]
     PerShard(Vec<Transaction>),
+}
+
+/// The way in which a member reads an object for a client.
+#[derive(Debug, Clone)]
+pub enum ReadPlan {
+    /// Its own store has all of it.
+    Local(RequestKind),
+    /// The answers to these requests make it up.
+    Gather(Vec<(Member, RequestKind)>),
+    /// No reachable members have enough of it.
+    Lost,
 }
 
 /// The way in which the primary gets hold of an object that it then gives to the members that lack it.

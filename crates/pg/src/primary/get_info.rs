@@ -8,6 +8,7 @@
 use super::readers::must_wait;
 use super::stage::{Primary, Stage};
 use crate::Member;
+use crate::backend::Backend;
 use crate::core::{Core, Placement};
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Notice};
@@ -190,6 +191,11 @@ impl Primary {
         }
         if let Err(error) = core.placement.members.check() {
             return self.refuse_members(core, error);
+        }
+        if Backend::of(core.placement.members.layout).is_none() {
+            tracing::error!(pg = %core.own.id, "this build serves no erasure-coded groups");
+            self.stage = Stage::Incomplete;
+            return;
         }
         let Some((best, choice)) = self.known.choose(core) else {
             tracing::warn!(pg = %core.own.id, "no copy within reach is filled in and new enough");
