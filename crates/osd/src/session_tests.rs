@@ -508,7 +508,7 @@ fn what_another_osd_asks_is_answered_over_the_session_that_it_opened() {
     });
     let conn = lone.peer(other, &addrs);
     let pg = PgId { pool: PoolId(9), seed: 0 };
-    let header = pg::message::Header { pg, epoch: lone.map.epoch, interval: lone.map.epoch };
+    let header = pg::message::Header::replicated(pg, lone.map.epoch, lone.map.epoch);
     lone.deliver(conn, pg::message::Body::Query.encode(&header));
     assert_eq!(lone.spoken, [conn]);
     assert!(!lone.dialed.contains(&Policy::Lossless), "a second session would end the first");

@@ -2,13 +2,14 @@
 //!
 //! Pure functions of the infos that the OSDs reported.
 
+use crate::Member;
 use crate::{Members, PgInfo};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use types::{EVersion, OsdId};
 
 /// The reported infos by OSD.
-pub type Infos<'a> = BTreeMap<OsdId, &'a PgInfo>;
+pub type Infos<'a> = BTreeMap<Member, &'a PgInfo>;
 
 /// The OSD with the authoritative log. Among the copies that took part in the last known activation, it has
 /// the newest entry, then the longest log. `None` if no complete copy took part in that activation.
@@ -16,7 +17,7 @@ pub type Infos<'a> = BTreeMap<OsdId, &'a PgInfo>;
 /// A group becomes active only after all acting members have stored `last_epoch_started`, and a write is
 /// acknowledged only after all have stored it. So each copy of that activation has all writes that were
 /// acknowledged before it; the newest entries of any of them may have been acknowledged, and are kept.
-pub fn find_best_info(infos: &Infos<'_>, whoami: OsdId) -> Option<OsdId> {
+pub fn find_best_info(infos: &Infos<'_>, whoami: Member) -> Option<Member> {
     let whole = || infos.iter().filter(|(_, info)| info.is_complete());
     let known = infos.values().map(|info| info.history.last_epoch_started);
     let started = whole().map(|(_, info)| info.last_epoch_started);
@@ -31,8 +32,9 @@ pub fn find_best_info(infos: &Infos<'_>, whoami: OsdId) -> Option<OsdId> {
 /// The wanted acting set, the primary first, and the other members, which need backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
+    /// As the map has them.
     pub acting: Vec<OsdId>,
-    pub backfill: Vec<OsdId>,
+    pub backfill: Vec<Member>,
 }
 
 /// A copy can act if it is complete and the authoritative log overlaps its own.
@@ -42,27 +44,27 @@ fn can_act(info: &PgInfo, tail: EVersion) -> bool {
 
 /// The members of the up set that can act. If they are fewer than `size`, present acting members and then
 /// other copies are added until the others are backfilled.
-pub fn choose_acting(best: OsdId, infos: &Infos<'_>, members: &Members) -> Choice {
+pub fn choose_acting(best: Member, infos: &Infos<'_>, members: &Members) -> Choice {
     let tail = infos[&best].log_tail;
-    let usable = |osd: &OsdId| infos.get(osd).is_some_and(|info| can_act(info, tail));
+    let usable = |member: &Member| infos.get(member).is_some_and(|info| can_act(info, tail));
     let up_primary = members.up.first().copied();
-    let preferred = up_primary.into_iter().chain(members.primary);
-    let first = preferred.into_iter().find(usable).unwrap_or(best);
-    let mut choice = Choice { acting: vec![first], backfill: Vec::new() };
-    for osd in members.up.iter().filter(|osd| **osd != first) {
-        match usable(osd) {
-            true => choice.acting.push(*osd),
-            false => choice.backfill.push(*osd),
+    let mut preferred = up_primary.into_iter().chain(members.primary).map(Member::replicated);
+    let first = preferred.find(usable).unwrap_or(best);
+    let mut choice = Choice { acting: vec![first.osd], backfill: Vec::new() };
+    for member in members.up_members().filter(|member| *member != first) {
+        match usable(&member) {
+            true => choice.acting.push(member.osd),
+            false => choice.backfill.push(member),
         }
     }
-    let mut helpers: Vec<OsdId> = infos.keys().copied().filter(usable).collect();
-    helpers.retain(|osd| !choice.acting.contains(osd));
-    helpers.sort_by_key(|osd| {
-        let acts = members.acting.contains(osd);
-        (Reverse(acts), Reverse(infos[osd].last_update), *osd)
+    let mut helpers: Vec<Member> = infos.keys().copied().filter(usable).collect();
+    helpers.retain(|helper| !choice.acting.contains(&helper.osd));
+    helpers.sort_by_key(|helper| {
+        let acts = members.is_acting(*helper);
+        (Reverse(acts), Reverse(infos[helper].last_update), *helper)
     });
     let room = members.size.max(1).saturating_sub(choice.acting.len());
-    choice.acting.extend(helpers.into_iter().take(room));
+    choice.acting.extend(helpers.into_iter().take(room).map(|helper| helper.osd));
     choice
 }
 
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
     use types::{Epoch, HObject};
 
-    fn infos(text: &str) -> BTreeMap<OsdId, PgInfo> {
+    fn infos(text: &str) -> BTreeMap<Member, PgInfo> {
         let one = |line: &str| {
             let (osd, rest) = line.split_once(':').unwrap();
             let words: Vec<&str> = rest.split_whitespace().collect();
@@ -95,12 +97,16 @@ mod tests {
                 }
                 _ => {}
             }
-            (OsdId(osd.trim().parse().unwrap()), info)
+            (Member::replicated(OsdId(osd.trim().parse().unwrap())), info)
         };
         text.split(',').map(one).collect()
     }
 
-    fn refs(infos: &BTreeMap<OsdId, PgInfo>) -> Infos<'_> {
+    fn member(osd: i32) -> Member {
+        Member::replicated(OsdId(osd))
+    }
+
+    fn refs(infos: &BTreeMap<Member, PgInfo>) -> Infos<'_> {
         infos.iter().map(|(osd, info)| (*osd, info)).collect()
     }
 
@@ -120,7 +126,7 @@ mod tests {
             ("0: 5 5'9 0'0, 1: 5 5'9 0'0 knew 7", None),
         ] {
             let infos = infos(copies);
-            assert_eq!(find_best_info(&refs(&infos), OsdId(0)), best.map(OsdId), "{copies}");
+            assert_eq!(find_best_info(&refs(&infos), member(0)), best.map(member), "{copies}");
         }
     }
 
@@ -140,9 +146,12 @@ mod tests {
             let infos = refs(&infos);
             let (up, acting) = (ids(up), ids(acting));
             let members = Members { up, acting, size: 2, ..Members::default() };
-            let best = find_best_info(&infos, OsdId(0)).unwrap();
+            let best = find_best_info(&infos, member(0)).unwrap();
             let choice = choose_acting(best, &infos, &members);
-            let expected = Choice { acting: ids(wanted), backfill: ids(backfill) };
+            let expected = Choice {
+                acting: ids(wanted),
+                backfill: backfill.iter().copied().map(member).collect(),
+            };
             assert_eq!(choice, expected, "{copies}");
         }
     }

@@ -3,12 +3,13 @@
 pub(crate) mod persist;
 pub(crate) mod steps;
 
+use crate::backend::Backend;
 use crate::intervals::{Interval, PastIntervals};
 use crate::leases::Promises;
 use crate::message::{Body, Header};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
-use crate::{Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
 use engine::{Message, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) struct Own {
     pub id: PgId,
-    pub whoami: OsdId,
+    pub whoami: Member,
     pub collection: Collection,
     pub meta: HObject,
     pub sizes: Sizes,
@@ -154,6 +155,8 @@ pub(crate) struct Placement {
     /// The first epoch of the present interval; zero before the first map.
     pub interval: Epoch,
     pub members: Members,
+    /// The kind of the group.
+    pub backend: Backend,
     /// The OSDs of the newest map; `None` before the first map.
     pub osds: Option<Arc<Osds>>,
     /// Whether this OSD is up in its present incarnation.
@@ -180,7 +183,7 @@ pub(crate) struct Room {
 
 impl Core {
     /// A group of which this OSD has no copy.
-    pub fn new(id: PgId, whoami: OsdId) -> Self {
+    pub fn new(id: PgId, whoami: Member) -> Self {
         Core {
             own: Own::new(id, whoami),
             copy: LocalCopy::default(),
@@ -194,14 +197,20 @@ impl Core {
         }
     }
 
-    /// The header of a message that is sent now.
-    pub fn header(&self) -> Header {
-        Header { pg: self.own.id, epoch: self.placement.epoch, interval: self.placement.interval }
+    /// The header of a message that is sent to a member now.
+    pub fn header(&self, to: Member) -> Header {
+        Header {
+            pg: self.own.id,
+            epoch: self.placement.epoch,
+            interval: self.placement.interval,
+            to: to.shard,
+            from: self.own.whoami.shard,
+        }
     }
 
-    pub fn send(&mut self, to: OsdId, body: &Body) {
-        let message = body.encode(&self.header());
-        self.outputs.push_back(Output::Send { to, message });
+    pub fn send(&mut self, to: Member, body: &Body) {
+        let message = body.encode(&self.header(to));
+        self.outputs.push_back(Output::Send { to: to.osd, message });
     }
 
     pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
@@ -222,6 +231,7 @@ impl Core {
             self.placement.interval,
             end.max(self.placement.interval),
             seen,
+            self.placement.can_serve(),
         ));
         if let Some(first) = gap_from {
             self.copy.past.push(Interval::gap(first, last));
@@ -231,7 +241,7 @@ impl Core {
 }
 
 impl Own {
-    fn new(id: PgId, whoami: OsdId) -> Self {
+    fn new(id: PgId, whoami: Member) -> Self {
         let (collection, meta) = (Collection::replicated(id), crate::meta_object(id));
         Own { id, whoami, collection, meta, sizes: Sizes::default() }
     }
@@ -263,6 +273,17 @@ impl LocalCopy {
 }
 
 impl Placement {
+    /// Takes the members of a new interval. A group whose layout this build does not know is never served.
+    pub fn set_members(&mut self, members: Members) {
+        self.backend = Backend::of(members.layout).unwrap_or_default();
+        self.members = members;
+    }
+
+    /// Whether the acting members are enough to serve requests.
+    pub fn can_serve(&self) -> bool {
+        self.backend.can_serve(&self.members)
+    }
+
     pub fn is_osd_up(&self, osd: OsdId) -> bool {
         self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }

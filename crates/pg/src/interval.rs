@@ -20,9 +20,9 @@ use crate::pg::Pg;
 use crate::primary::Primary;
 use crate::role::{Loading, Role};
 use crate::split_merge::{MergedVersions, SplitMerge};
-use crate::{MapChange, Members, PgInfo, PgLog, State, Tag};
+use crate::{MapChange, Member, Members, PgInfo, PgLog, State, Tag};
 use store::{Change, Outcome, RequestKind, StoreError, Transaction};
-use types::{EVersion, Epoch, OsdId, PgId};
+use types::{EVersion, Epoch, PgId};
 
 impl Pg {
     /// Handles a new map, with the group's members. Maps come one by one in the order of epochs, including
@@ -51,7 +51,7 @@ impl Pg {
             let gap_from = change.is_gap.then_some(epoch_before.next());
             self.core.leases.remember(self.core.placement.members.primary, epoch);
             self.core.end_interval(epoch, gap_from, osds_before.as_deref());
-            self.core.placement.members = members;
+            self.core.placement.set_members(members);
             self.core.copy.knows_past |= change.is_new;
         }
         if ends || is_forced {
@@ -97,15 +97,15 @@ impl Pg {
     /// Requests to an OSD that is no member are lost when it restarts, although the interval goes on.
     fn forget_former_lives(&mut self, before: Option<&crate::Osds>) {
         let (Some(before), Some(osds)) = (before, self.core.placement.osds.clone()) else { return };
-        let is_over = |osd: &OsdId| {
-            let (then, now) = (before.status(*osd), osds.status(*osd));
+        let is_over = |member: &Member| {
+            let (then, now) = (before.status(member.osd), osds.status(member.osd));
             (then.is_up, then.up_from) != (now.is_up, now.up_from)
         };
         self.with_primary(|primary, core| {
             let members = &core.placement.members;
-            let helpers = primary.known.peers.keys().filter(|osd| !members.is_member(**osd));
-            let gone: Vec<OsdId> = helpers.copied().filter(is_over).collect();
-            gone.into_iter().for_each(|osd| primary.forget_helper(osd));
+            let helpers = primary.known.peers.keys().filter(|peer| !members.has_member(**peer));
+            let gone: Vec<Member> = helpers.copied().filter(is_over).collect();
+            gone.into_iter().for_each(|helper| primary.forget_helper(helper));
         });
     }
 
@@ -120,13 +120,13 @@ impl Pg {
             return;
         }
         let (whoami, placement) = (self.core.own.whoami, &self.core.placement);
-        let stage = match placement.is_up && placement.members.is_member(whoami) {
+        let stage = match placement.is_up && placement.members.has_member(whoami) {
             true => FollowerStage::Replica,
             false => FollowerStage::Stray,
         };
         // A new primary may not know of this copy.
         let is_reported = placement.is_up && self.core.copy.created;
-        let primary = placement.members.primary.filter(|osd| *osd != whoami);
+        let primary = placement.members.primary_member().filter(|primary| *primary != whoami);
         let asked_by = primary.filter(|_| is_reported);
         self.role = Role::Follower(Follower { asked_by, stage });
         if is_reported && self.core.line.commits_pending == 0 {
@@ -157,9 +157,9 @@ impl Pg {
     }
 
     /// Handles the primary's query; it is answered when no transaction is pending.
-    pub(crate) fn handle_query(&mut self, from: OsdId, header: &Header) {
+    pub(crate) fn handle_query(&mut self, from: Member, header: &Header) {
         if header.epoch < self.core.placement.interval
-            || self.core.placement.members.primary != Some(from)
+            || self.core.placement.members.primary_member() != Some(from)
         {
             return;
         }
@@ -191,7 +191,7 @@ impl Pg {
             _ => Loading::default(),
         };
         self.role = Role::Refused(loading);
-        if let Some(primary) = self.core.placement.members.primary
+        if let Some(primary) = self.core.placement.members.primary_member()
             && primary != self.core.own.whoami
         {
             self.core.send(primary, &Body::Stalled);
@@ -211,17 +211,17 @@ impl Pg {
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
         self.cease();
         self.role = Role::follower(FollowerStage::Stalled);
-        if let Some(primary) = self.core.placement.members.primary {
+        if let Some(primary) = self.core.placement.members.primary_member() {
             self.core.send(primary, &Body::Stalled);
         }
     }
 
     /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
-    pub(crate) fn handle_stalled(&mut self, from: OsdId) {
+    pub(crate) fn handle_stalled(&mut self, from: Member) {
         if !self.is_primary() {
             return;
         }
-        if self.core.placement.members.is_member(from) {
+        if self.core.placement.members.has_member(from) {
             self.cease();
             self.role = Role::Primary(Box::new(Primary::stalled()));
         } else {
@@ -307,8 +307,8 @@ impl Pg {
 
     /// The stored state is known (again): takes part in the present interval. `asked_by` is a query that
     /// came before.
-    pub(crate) fn join_interval(&mut self, asked_by: Option<(OsdId, Header)>) {
-        let is_member = self.core.placement.members.is_member(self.core.own.whoami);
+    pub(crate) fn join_interval(&mut self, asked_by: Option<(Member, Header)>) {
+        let is_member = self.core.placement.members.has_member(self.core.own.whoami);
         match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
             true if self.is_primary() => self.role = Role::Primary(Box::new(Primary::stalled())),
             true => self.role = Role::follower(FollowerStage::Stalled),
@@ -354,8 +354,9 @@ impl Pg {
     /// The map has merged this group into another one: stops it for good.
     pub fn begin_merging(&mut self) {
         // It has no members any more.
-        self.core.placement.members =
-            Members { hash_bits: self.core.placement.members.hash_bits, ..Members::default() };
+        let Members { hash_bits, layout, .. } = self.core.placement.members;
+        let members = Members { hash_bits, layout, ..Members::default() };
+        self.core.placement.set_members(members);
         self.split_or_merge();
     }
 
@@ -375,7 +376,7 @@ impl Pg {
         self.core.copy.committed = self.core.copy.info.log_tail;
         self.join_interval(asked_by);
         for (from, header, body) in held {
-            self.handle_message(from, &header, body);
+            self.dispatch(from, &header, body);
         }
     }
 
@@ -407,7 +408,7 @@ impl Pg {
     /// passed just now.
     pub fn new_part(&self, id: PgId) -> Pg {
         let whole = &self.core.copy;
-        let mut part = Pg::new(id, self.core.own.whoami).with_sizes(self.core.own.sizes);
+        let mut part = Pg::new(id, self.core.own.whoami.osd).with_sizes(self.core.own.sizes);
         part.core.copy = LocalCopy {
             created: whole.created,
             past: whole.past.clone(),

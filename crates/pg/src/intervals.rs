@@ -11,8 +11,8 @@
 //! Every copy keeps the intervals since the group was last known to be clean, so a copy's list reaches
 //! at least as far back as that of any copy with a later `last_epoch_clean`.
 
-use crate::Osds;
 use crate::members::{MEMBERS_MAX, TooManyMembers};
+use crate::{Layout, Member, Osds};
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeSet;
 use types::{Epoch, OsdId};
@@ -27,6 +27,9 @@ pub struct Members {
     pub primary: Option<OsdId>,
     /// For each acting member the epoch since which it is up: a restart makes it another member.
     pub up_from: Vec<Epoch>,
+    /// The spread of objects over the members. With shards, a position of a set may be a hole
+    /// ([`OsdId::NONE`]).
+    pub layout: Layout,
     /// Copies that the pool wants.
     pub size: usize,
     /// Acting members that it takes to serve requests.
@@ -42,9 +45,33 @@ impl Members {
         self.acting.contains(&osd) || self.up.contains(&osd)
     }
 
-    /// Whether the acting members are enough to serve requests.
-    pub fn is_enough(&self) -> bool {
-        self.acting.len() >= self.min_size.max(1)
+    /// Whether this copy or shard is in the up or the acting set.
+    pub(crate) fn has_member(&self, member: Member) -> bool {
+        self.is_acting(member) || self.layout.has(&self.up, member)
+    }
+
+    /// Whether it is in the acting set.
+    pub(crate) fn is_acting(&self, member: Member) -> bool {
+        self.layout.has(&self.acting, member)
+    }
+
+    /// The acting set.
+    pub fn acting_members(&self) -> impl Iterator<Item = Member> + '_ {
+        self.layout.members(&self.acting)
+    }
+
+    /// The up set.
+    pub(crate) fn up_members(&self) -> impl Iterator<Item = Member> + '_ {
+        self.layout.members(&self.up)
+    }
+
+    /// The primary; of several shards of its OSD the first.
+    pub(crate) fn primary_member(&self) -> Option<Member> {
+        let primary = self.primary?;
+        match self.layout {
+            Layout::Replicated => Some(Member::replicated(primary)),
+            Layout::Erasure(_) => self.acting_members().find(|member| member.osd == primary),
+        }
     }
 
     /// Whether the members are few enough to be served.
@@ -56,9 +83,9 @@ impl Members {
     }
 
     /// The acting set, then the rest of the up set.
-    pub fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
-        let waiting = self.up.iter().filter(|osd| !self.acting.contains(osd));
-        self.acting.iter().chain(waiting).copied()
+    pub fn all(&self) -> impl Iterator<Item = Member> + '_ {
+        let waiting = self.up_members().filter(|member| !self.is_acting(*member));
+        self.acting_members().chain(waiting)
     }
 }
 
@@ -77,8 +104,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of `members` from `first` to `last`; `osds` is its last map, if known.
-    pub fn of(members: &Members, first: Epoch, last: Epoch, osds: Option<&Osds>) -> Self {
+    /// The interval of `members`, which may have been enough to serve, from `first` to `last`; `osds` is its
+    /// last map, if known.
+    pub fn of(
+        members: &Members,
+        first: Epoch,
+        last: Epoch,
+        osds: Option<&Osds>,
+        may_serve: bool,
+    ) -> Self {
         let lived = |primary: OsdId| {
             osds.is_none_or(|osds| {
                 let status = osds.status(primary);
@@ -91,47 +125,20 @@ impl Interval {
             up: members.up.clone(),
             acting: members.acting.clone(),
             primary: members.primary,
-            maybe_went_rw: members.is_enough() && members.primary.is_some_and(lived),
+            maybe_went_rw: may_serve && members.primary.is_some_and(lived),
             is_gap: false,
         }
+    }
+
+    /// All members in this interval.
+    pub(crate) fn members(&self, layout: Layout) -> impl Iterator<Item = Member> + '_ {
+        layout.members(&self.acting).chain(layout.members(&self.up))
     }
 
     /// A time whose maps were not available.
     pub fn gap(first: Epoch, last: Epoch) -> Self {
         Interval { first, last, maybe_went_rw: true, is_gap: true, ..Interval::default() }
     }
-
-    /// The down OSDs without which this interval's writes may be lost; none if an acting member survives.
-    fn blocked_by(&self, osds: &Osds, min_size: usize) -> Vec<OsdId> {
-        if !self.maybe_went_rw {
-            return Vec::new();
-        }
-        if self.is_gap {
-            return doubtful(osds, min_size, self.first);
-        }
-        if self.acting.iter().any(|osd| osds.is_up(*osd)) {
-            return Vec::new();
-        }
-        let missed = self.acting.iter().copied();
-        missed.filter(|osd| !osds.is_lost(*osd, self.first)).collect()
-    }
-}
-
-/// The OSDs that went down in a time without known history, if they are enough to have served the group
-/// alone.
-fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
-    let down = osds.iter().filter(|(osd, status)| {
-        let is_down = status.exists && !status.is_up && status.down_at >= since;
-        is_down && !osds.is_lost(*osd, since)
-    });
-    let down: Vec<OsdId> = down.map(|(osd, _)| osd).collect();
-    if down.len() >= min_size.max(1) { down } else { Vec::new() }
-}
-
-/// For a primary without a copy and without history: the down OSDs that may hold the group's data. Their
-/// down stamps are ignored: clocks differ, so a stamp is no proof that the pool was created later.
-pub fn may_have_unknown(osds: &Osds, members: &Members) -> Vec<OsdId> {
-    doubtful(osds, members.min_size, Epoch(0))
 }
 
 /// The intervals since the group was last clean, oldest first.
@@ -166,25 +173,14 @@ impl PastIntervals {
         self.0.clear();
     }
 
-    /// The OSDs that may have a copy.
-    pub fn participants(&self) -> BTreeSet<OsdId> {
-        self.0
-            .iter()
-            .flat_map(|interval| interval.acting.iter().chain(&interval.up))
-            .copied()
-            .collect()
+    /// The members that may have a copy, of a group with this layout.
+    pub fn participants(&self, layout: Layout) -> BTreeSet<Member> {
+        self.0.iter().flat_map(|interval| interval.members(layout)).collect()
     }
 
-    /// The OSDs that must come back, or be marked lost, before the history of writes is certain. Intervals
-    /// before `last_epoch_started` are covered: each participant in that activation has their log.
-    pub fn blocked_by(
-        &self,
-        osds: &Osds,
-        min_size: usize,
-        last_epoch_started: Epoch,
-    ) -> BTreeSet<OsdId> {
-        let matters = self.0.iter().filter(|interval| interval.last >= last_epoch_started);
-        matters.flat_map(|interval| interval.blocked_by(osds, min_size)).collect()
+    /// The intervals that ended in this epoch or later, oldest first.
+    pub fn since(&self, epoch: Epoch) -> impl Iterator<Item = &Interval> {
+        self.0.iter().filter(move |interval| interval.last >= epoch)
     }
 }
 
@@ -258,167 +254,7 @@ impl Decode for Members {
             size: r.u32("size")? as usize,
             min_size: r.u32("min size")? as usize,
             hash_bits: r.u8("hash bits")?,
+            layout: Layout::Replicated,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! ```text
-    //! interval FIRST LAST thru E : ACTING...   an interval whose primary lived at least until E
-    //! gap FIRST LAST
-    //! down OSD E, lost OSD E
-    //! clean E
-    //! blocked                                  OSDs that are waited for (min_size is 2)
-    //! participants
-    //! ```
-
-    use super::*;
-    use crate::OsdStatus;
-    use std::collections::BTreeMap;
-
-    const MIN_SIZE: usize = 2;
-
-    fn osds(all: &BTreeMap<OsdId, OsdStatus>) -> Osds {
-        all.iter().map(|(osd, status)| (*osd, *status)).collect()
-    }
-
-    fn list(osds: &BTreeSet<OsdId>) -> String {
-        osds.iter().map(|osd| osd.0.to_string()).collect::<Vec<_>>().join(" ")
-    }
-
-    fn play(script: &str) {
-        let mut past = PastIntervals::default();
-        let up = OsdStatus { exists: true, is_up: true, ..OsdStatus::default() };
-        let mut status: BTreeMap<OsdId, OsdStatus> = (0..6).map(|id| (OsdId(id), up)).collect();
-        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let (command, expected) = line.split_once("=>").unwrap_or((line, ""));
-            let words: Vec<&str> = command.split_whitespace().collect();
-            let number = |index: usize| words[index].parse::<u32>().unwrap();
-            let output = match words[0] {
-                "interval" => {
-                    let acting: Vec<OsdId> =
-                        words[6..].iter().map(|word| OsdId(word.parse().unwrap())).collect();
-                    let members = Members {
-                        up: acting.clone(),
-                        primary: acting.first().copied(),
-                        acting,
-                        min_size: MIN_SIZE,
-                        ..Members::default()
-                    };
-                    let mut then = status.clone();
-                    then.values_mut().for_each(|status| status.up_thru = Epoch(number(4)));
-                    let (first, last) = (Epoch(number(1)), Epoch(number(2)));
-                    past.push(Interval::of(&members, first, last, Some(&osds(&then))));
-                    String::new()
-                }
-                "gap" => {
-                    past.push(Interval::gap(Epoch(number(1)), Epoch(number(2))));
-                    String::new()
-                }
-                "down" | "lost" => {
-                    let status = status.get_mut(&OsdId(number(1) as i32)).unwrap();
-                    status.is_up = false;
-                    match words[0] {
-                        "down" => status.down_at = Epoch(number(2)),
-                        _ => status.lost_at = Epoch(number(2)),
-                    }
-                    String::new()
-                }
-                "clean" => {
-                    past.trim(Epoch(number(1)));
-                    String::new()
-                }
-                "blocked" => list(&past.blocked_by(&osds(&status), MIN_SIZE, Epoch(0))),
-                "participants" => list(&past.participants()),
-                other => panic!("no such command: {other}"),
-            };
-            assert_eq!(output, expected.trim(), "after `{command}`");
-            let bytes = codec::encode_to_bytes(&past);
-            assert_eq!(codec::decode_all::<PastIntervals>("intervals", &bytes).unwrap(), past);
-        }
-    }
-
-    #[test]
-    fn one_survivor_of_each_interval_is_enough() {
-        play(
-            "interval 2 5 thru 3 : 0 1
-             interval 6 9 thru 7 : 1 2
-             down 1 10
-             blocked =>
-             down 2 11
-             blocked => 1 2
-             lost 2 12
-             blocked => 1
-             lost 1 12
-             blocked =>",
-        );
-    }
-
-    #[test]
-    fn an_interval_whose_primary_never_proved_to_live_was_not_written_to() {
-        play(
-            "interval 2 5 thru 1 : 0 1
-             down 0 6
-             down 1 6
-             blocked =>
-             participants => 0 1",
-        );
-    }
-
-    #[test]
-    fn an_interval_with_too_few_members_was_not_written_to() {
-        play(
-            "interval 2 5 thru 3 : 0
-             down 0 6
-             blocked =>",
-        );
-    }
-
-    #[test]
-    fn what_was_over_before_the_group_was_clean_does_not_matter() {
-        play(
-            "interval 2 5 thru 3 : 0 1
-             interval 6 9 thru 7 : 2 3
-             down 0 10
-             down 1 10
-             blocked => 0 1
-             clean 6
-             blocked =>
-             participants => 2 3",
-        );
-    }
-
-    #[test]
-    fn of_a_time_without_maps_anyone_may_have_been_active_who_went_down_since() {
-        play(
-            "gap 5 9
-             down 3 4
-             down 4 6
-             blocked =>
-             down 5 7
-             blocked => 4 5
-             lost 5 12
-             blocked =>",
-        );
-    }
-
-    #[test]
-    fn without_history_whoever_is_down_may_know_more_whatever_clocks_say() {
-        let members = Members { min_size: 1, ..Members::default() };
-        let down = OsdStatus { exists: true, down_at: Epoch(3), ..OsdStatus::default() };
-        let osds: Osds = [(OsdId(0), down)].into_iter().collect();
-        assert_eq!(may_have_unknown(&osds, &members), [OsdId(0)]);
-    }
-
-    #[test]
-    fn intervals_that_say_the_same_are_kept_once() {
-        play(
-            "interval 2 3 thru 2 : 0 1
-             interval 4 5 thru 4 : 0 2
-             interval 6 7 thru 6 : 0 1
-             interval 8 9 thru 8 : 0 2
-             participants => 0 1 2",
-        );
     }
 }

@@ -20,9 +20,12 @@ pub(crate) fn check_core(core: &Core, is_partly_read: bool) {
 /// Panics if a primary's stage contradicts what it carries.
 pub(crate) fn check_primary(core: &Core, primary: &Primary) {
     let (members, whoami) = (&core.placement.members, core.own.whoami);
-    assert_eq!(members.primary, Some(whoami), "only the primary has this role");
+    assert_eq!(members.primary_member(), Some(whoami), "only the primary has this role");
     if let Some(agreed) = primary.stage.agreed() {
-        assert!(agreed.participants.starts_with(&members.acting), "all acting members take part");
+        let mut acting = members.acting_members().zip(agreed.participants.iter());
+        assert!(acting.all(|(acting, taking)| acting == *taking), "all acting members take part");
+        let acting = members.acting_members().count();
+        assert!(acting <= agreed.participants.len(), "all acting members take part");
         assert!(agreed.participants.contains(&whoami), "the primary takes part");
     }
     match &primary.stage {
@@ -33,14 +36,14 @@ pub(crate) fn check_primary(core: &Core, primary: &Primary) {
         Stage::Down => assert!(!primary.known.blocked_by.is_empty(), "some OSD is down"),
         Stage::WaitActingChange => assert!(primary.known.wanted.is_some(), "members are wanted"),
         Stage::Active(serving) => {
-            assert!(members.is_enough(), "the members are enough to serve");
+            assert!(core.placement.can_serve(), "the members are enough to serve");
             assert!(core.copy.info.is_complete(), "a primary that serves is complete");
             assert_eq!(core.copy.log.head(), core.copy.info.last_update, "the log ends with it");
             assert!(core.copy.committed <= core.copy.log.head(), "what is committed was written");
             check_serving(core, &primary.known, serving);
         }
         Stage::Inactive(serving) => {
-            assert!(!members.is_enough(), "the members are too few to serve");
+            assert!(!core.placement.can_serve(), "the members are too few to serve");
             assert!(serving.in_flight.is_empty(), "a group that does not serve takes no writes");
             check_serving(core, &primary.known, serving);
         }
@@ -63,7 +66,7 @@ fn check_serving(core: &Core, known: &Known, serving: &Serving) {
 
 /// Panics if an active copy has no primary.
 pub(crate) fn check_follower(core: &Core, follower: &Follower) {
-    let primary = core.placement.members.primary;
+    let primary = core.placement.members.primary_member();
     let is_led = primary.is_some_and(|primary| primary != core.own.whoami);
     assert!(!follower.is_active() || is_led, "an active copy follows another OSD");
 }

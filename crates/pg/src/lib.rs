@@ -19,6 +19,7 @@
 //!  serving                             the work of an activated primary: writes, recovery, backfill, repair
 //!  transfers  peers                    objects on their way; knowledge of the other copies
 //!  core                                what is stored, the group's place in the map, leases, outputs
+//!  backend                             the rules that depend on how objects are kept: pure functions
 //!  choice  merge  split  message  scrub   pure functions, and what goes over the wire
 //! ```
 //!
@@ -36,6 +37,7 @@
 //!
 //! Knows nothing of clients, operations, sessions and maps; the caller passes the members in.
 
+mod backend;
 mod choice;
 mod clients;
 mod core;
@@ -45,6 +47,7 @@ mod info;
 mod interval;
 mod intervals;
 mod invariants;
+mod layout;
 mod leases;
 mod loading;
 mod log;
@@ -69,12 +72,15 @@ mod state;
 mod transfers;
 mod view;
 
+pub use backend::ReadPlan;
 pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};
 pub use intervals::{Interval, Members, PastIntervals};
+pub use layout::{ErasureCode, ErasureLayout, Layout};
 pub use log::PgLog;
 pub use log_entry::{EntryKind, LogEntry};
+pub use members::Member;
 pub use missing::{Item, Missing};
 pub use object_info::{
     AllocHint, INFO_ATTR, ObjectInfo, WatcherInfo, WatcherKey, is_meta_object, meta_object,

@@ -79,7 +79,8 @@ fn load_pair(core: &mut Core, key: &Bytes, value: &Bytes) -> codec::Result<()> {
         // A copy that is reloaded has seen later maps.
         if core.placement.interval == Epoch(0) {
             core.copy.past = stored.past;
-            (core.placement.interval, core.placement.members) = (stored.first, stored.members);
+            core.placement.interval = stored.first;
+            core.placement.set_members(stored.members);
         }
         core.copy.knows_past = true;
     } else if let Some(through) = info::decode_dups_key(key) {

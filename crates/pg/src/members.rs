@@ -1,10 +1,37 @@
-//! The members of a group that take part in writes, and sets of them with a bound.
+//! The identity of a group's members, and sets of those that take part in writes, with a bound.
 //!
 //! A set is one word, so a group has at most [`MEMBERS_MAX`] members. Only [`Participants`] makes a
 //! [`MemberIndex`], so a set cannot overflow, whatever a map says.
 
+use std::fmt;
 use std::ops::Deref;
-use types::OsdId;
+use types::{OsdId, ShardId};
+
+/// `pg_shard_t`: an OSD's copy of a group, or its shard of an erasure-coded one. An OSD may keep several
+/// shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    pub osd: OsdId,
+    pub shard: ShardId,
+}
+
+impl Member {
+    /// The copy of a replicated group.
+    pub const fn replicated(osd: OsdId) -> Self {
+        Member { osd, shard: ShardId::NONE }
+    }
+}
+
+/// The number of the OSD, and behind it, in brackets, that of the shard if there is one.
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.osd.fmt(f)?;
+        match self.shard.position() {
+            Some(position) => write!(f, "({position})"),
+            None => Ok(()),
+        }
+    }
+}
 
 /// Members of a group: the acting set, and those that are being backfilled. A group with more is not served.
 pub(crate) const MEMBERS_MAX: usize = 64;
@@ -16,39 +43,39 @@ pub(crate) struct TooManyMembers(pub usize);
 
 /// The members that take part in writes: the acting set, then the backfill targets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Participants(Vec<OsdId>);
+pub(crate) struct Participants(Vec<Member>);
 
 impl Participants {
-    pub fn new(members: impl IntoIterator<Item = OsdId>) -> Result<Self, TooManyMembers> {
-        let members: Vec<OsdId> = members.into_iter().collect();
+    pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, TooManyMembers> {
+        let members: Vec<Member> = members.into_iter().collect();
         match members.len() <= MEMBERS_MAX {
             true => Ok(Participants(members)),
             false => Err(TooManyMembers(members.len())),
         }
     }
 
-    /// The place of a member; `None` if the OSD does not take part.
-    pub fn index_of(&self, osd: OsdId) -> Option<MemberIndex> {
-        let index = self.0.iter().position(|member| *member == osd)?;
+    /// The place of a member; `None` if it does not take part.
+    pub fn index_of(&self, member: Member) -> Option<MemberIndex> {
+        let index = self.0.iter().position(|other| *other == member)?;
         Some(MemberIndex(u8::try_from(index).expect("participants are at most 64")))
     }
 
     /// The members besides this one, in order.
-    pub fn without(&self, osd: OsdId) -> Vec<OsdId> {
-        self.0.iter().copied().filter(|member| *member != osd).collect()
+    pub fn without(&self, member: Member) -> Vec<Member> {
+        self.0.iter().copied().filter(|other| *other != member).collect()
     }
 
     /// The members of a set, in order.
-    pub fn select(&self, set: MemberSet) -> impl Iterator<Item = OsdId> + '_ {
+    pub fn select(&self, set: MemberSet) -> impl Iterator<Item = Member> + '_ {
         let all = (0..).map(MemberIndex).zip(&self.0);
         all.filter(move |(index, _)| set.contains(*index)).map(|(_, osd)| *osd)
     }
 }
 
 impl Deref for Participants {
-    type Target = [OsdId];
+    type Target = [Member];
 
-    fn deref(&self) -> &[OsdId] {
+    fn deref(&self) -> &[Member] {
         &self.0
     }
 }
@@ -91,7 +118,7 @@ mod tests {
     use super::*;
 
     fn participants(count: i32) -> Result<Participants, TooManyMembers> {
-        Participants::new((0..count).map(OsdId))
+        Participants::new((0..count).map(|id| Member::replicated(OsdId(id))))
     }
 
     #[test]
@@ -99,7 +126,7 @@ mod tests {
         for count in [0, 1, 2, 63, 64] {
             let participants = participants(count).unwrap();
             let mut set = MemberSet::all(&participants);
-            let selected: Vec<OsdId> = participants.select(set).collect();
+            let selected: Vec<Member> = participants.select(set).collect();
             assert_eq!(selected, participants.to_vec());
             for osd in &selected {
                 assert!(!set.is_empty());
@@ -112,16 +139,17 @@ mod tests {
     #[test]
     fn a_set_has_what_was_inserted() {
         let participants = participants(64).unwrap();
-        let [first, last] = [0, 63].map(|osd| participants.index_of(OsdId(osd)).unwrap());
+        let [first, last] =
+            [0, 63].map(|id| participants.index_of(Member::replicated(OsdId(id))).unwrap());
         let mut set = MemberSet::default();
         set.insert(last);
         assert!(set.contains(last) && !set.contains(first));
-        assert_eq!(participants.select(set).collect::<Vec<_>>(), [OsdId(63)]);
+        assert_eq!(participants.select(set).collect::<Vec<_>>(), [Member::replicated(OsdId(63))]);
     }
 
     #[test]
     fn more_than_a_set_can_have_are_refused() {
         assert_eq!(participants(65), Err(TooManyMembers(65)));
-        assert_eq!(participants(64).unwrap().index_of(OsdId(64)), None);
+        assert_eq!(participants(64).unwrap().index_of(Member::replicated(OsdId(64))), None);
     }
 }

@@ -7,6 +7,7 @@
 //! A pure function of logs: the primary computes with it what a member will miss, and the member
 //! computes the same when it is activated.
 
+use crate::backend::{Backend, Undo};
 use crate::missing::Item;
 use crate::{EntryKind, LogEntry, Missing, PgLog};
 use std::collections::BTreeSet;
@@ -27,7 +28,8 @@ pub struct Merged {
 
 /// Merges the history `theirs` into a copy that has `log` and misses `missing`. Objects from
 /// `last_backfill` on are left to backfill. `None` if the logs do not overlap.
-pub fn merge(
+pub(crate) fn merge(
+    backend: Backend,
     log: &PgLog,
     missing: &Missing,
     last_backfill: &HObject,
@@ -46,7 +48,7 @@ pub fn merge(
         merged.divergent += 1;
         let is_first = entry.changes_object() && touched.insert(&entry.object);
         if is_first && entry.object < *last_backfill {
-            merged.undo(entry);
+            merged.undo(entry, backend.undo(entry));
         }
     }
     merged.log = joined(log, theirs, common);
@@ -72,14 +74,18 @@ impl Merged {
     }
 
     /// Rolls back the first divergent change of an object.
-    fn undo(&mut self, entry: &LogEntry) {
-        if entry.prior_version == EVersion::ZERO {
-            self.missing.remove(&entry.object);
-            self.removed.insert(entry.object.clone());
-            return;
+    fn undo(&mut self, entry: &LogEntry, undo: Undo) {
+        match undo {
+            Undo::Nothing | Undo::Drop => {}
+            Undo::Remove => {
+                self.missing.remove(&entry.object);
+                self.removed.insert(entry.object.clone());
+            }
+            Undo::Miss(need) => {
+                let item = Item { need, have: EVersion::ZERO };
+                self.missing.add(entry.object.clone(), item);
+            }
         }
-        let item = Item { need: entry.prior_version, have: EVersion::ZERO };
-        self.missing.add(entry.object.clone(), item);
     }
 }
 
@@ -136,8 +142,8 @@ mod tests {
     }
 
     fn told(own: &str, theirs: &str, last_backfill: &HObject) -> String {
-        let Some(merged) = merge(&log(own), &Missing::default(), last_backfill, &log(theirs))
-        else {
+        let (own, theirs, none) = (log(own), log(theirs), Missing::default());
+        let Some(merged) = merge(Backend::Replicated, &own, &none, last_backfill, &theirs) else {
             return "no overlap".to_owned();
         };
         let name = |object: &HObject| String::from_utf8_lossy(&object.name).into_owned();

@@ -11,12 +11,13 @@ pub use bodies::{Activation, Cursor, Listing, LogPart, Notice, Push, Replicate};
 
 pub(crate) use bodies::Promise;
 pub use frame::{Header, KIND_FIRST, KIND_LAST, is_pg_message, sender_epoch};
+pub(crate) use frame::{finish, message};
 
 use crate::PgHistory;
 use codec::{Reader, Result};
 use engine::Message;
 use frame::*;
-use types::{EVersion, HObject, PgId};
+use types::{EVersion, HObject};
 
 /// The message after its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,9 +123,7 @@ impl Body {
     pub fn decode(message: &Message) -> Result<(Header, Body)> {
         let mut reader = Reader::new(&message.front);
         let r = &mut reader;
-        let pool = types::PoolId(r.i64("pool")?);
-        let pg = PgId { pool, seed: r.u32("seed")? };
-        let header = Header { pg, epoch: r.value()?, interval: r.value()? };
+        let header = Header::decode(r, message)?;
         let body = match message.kind {
             QUERY => Body::Query,
             INFO => Body::Info(decode_option(r)?.map(Box::new)),
@@ -152,7 +151,7 @@ impl Body {
             STALLED => Body::Stalled,
             other => return Err(r.invalid("kind", other.into())),
         };
-        reader.finish("message")?;
+        finish(reader, message)?;
         Ok((header, body))
     }
 }
@@ -164,7 +163,7 @@ mod tests {
     use bytes::Bytes;
     use std::collections::BTreeMap;
     use store::{Change, Collection, Transaction};
-    use types::Epoch;
+    use types::{Epoch, PgId};
 
     fn bodies(pg: PgId) -> Vec<Body> {
         let object = HObject::hash_start(pg.pool, 5);
@@ -219,7 +218,7 @@ mod tests {
     #[test]
     fn messages_round_trip_and_every_truncation_is_an_error() {
         let pg = PgId { pool: types::PoolId(3), seed: 7 };
-        let header = Header { pg, epoch: Epoch(9), interval: Epoch(8) };
+        let header = Header::replicated(pg, Epoch(9), Epoch(8));
         for body in bodies(pg) {
             let message = body.encode(&header);
             assert_eq!(Body::decode(&message).unwrap(), (header, body));

@@ -1,6 +1,7 @@
 //! The primary's knowledge of the other copies in this interval.
 
-use crate::choice::{self, Choice, Infos};
+use crate::Member;
+use crate::choice::{Choice, Infos};
 use crate::core::{Core, Output};
 use crate::serving::UnfoundCount;
 use crate::{Missing, PgInfo};
@@ -49,9 +50,9 @@ impl Peer {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// The infos and missing sets of other OSDs, as told in this interval.
-    pub peers: BTreeMap<OsdId, Peer>,
+    pub peers: BTreeMap<Member, Peer>,
     /// OSDs that were queried in this interval.
-    pub asked: BTreeSet<OsdId>,
+    pub asked: BTreeSet<Member>,
     /// Down OSDs without which peering cannot proceed.
     pub blocked_by: BTreeSet<OsdId>,
     /// The acting set to ask the monitor for; empty means the up set.
@@ -67,7 +68,7 @@ impl Known {
         for (osd, peer) in &self.peers {
             match &peer.info {
                 Some(info) => drop(infos.insert(*osd, info)),
-                None if members.is_member(*osd) => drop(infos.insert(*osd, empty)),
+                None if members.has_member(*osd) => drop(infos.insert(*osd, empty)),
                 None => {}
             }
         }
@@ -75,20 +76,27 @@ impl Known {
     }
 
     /// The info of another OSD's copy; `None` if it has none, or has not answered.
-    pub fn info(&self, osd: OsdId) -> Option<&PgInfo> {
+    pub fn info(&self, osd: Member) -> Option<&PgInfo> {
         self.peers.get(&osd)?.info.as_ref()
     }
 
-    pub fn peer_mut(&mut self, osd: OsdId) -> &mut Peer {
+    /// Whether a copy on this OSD was reported, or its absence.
+    pub fn has_heard_of(&self, osd: OsdId) -> bool {
+        let mut known = self.peers.range(Member::replicated(osd)..);
+        known.next().is_some_and(|(member, _)| member.osd == osd)
+    }
+
+    pub fn peer_mut(&mut self, osd: Member) -> &mut Peer {
         self.peers.entry(osd).or_default()
     }
 
     /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.
-    pub fn choose(&self, core: &Core) -> Option<(OsdId, Choice)> {
+    pub fn choose(&self, core: &Core) -> Option<(Member, Choice)> {
         let empty = PgInfo::default();
         let infos = self.infos(core, &empty);
-        let best = choice::find_best_info(&infos, core.own.whoami)?;
-        Some((best, choice::choose_acting(best, &infos, &core.placement.members)))
+        let backend = core.placement.backend;
+        let best = backend.choose_authority(&infos, core.own.whoami)?;
+        Some((best, backend.choose_acting(best, &infos, &core.placement.members)))
     }
 
     /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
@@ -109,7 +117,7 @@ impl Known {
     }
 
     /// Whether the OSD lacks an object that it should have.
-    pub fn is_missing_on(&self, osd: OsdId, object: &HObject) -> bool {
+    pub fn is_missing_on(&self, osd: Member, object: &HObject) -> bool {
         self.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
     }
 }

@@ -10,7 +10,7 @@ use crate::role::{Loading, Role};
 use crate::scrub::{Finding, Order};
 use crate::serving::{self, Service, UnfoundCount, Write};
 use crate::transfers::{self, Ended, Receiver};
-use crate::{Sizes, State};
+use crate::{Member, Sizes, State};
 use engine::Time;
 use store::{Outcome, StoreError};
 use types::{EVersion, Epoch, HObject, OsdId, PgId, UTime};
@@ -26,7 +26,7 @@ pub struct Pg {
 impl Pg {
     /// A group of which this OSD has no copy.
     pub fn new(id: PgId, whoami: OsdId) -> Self {
-        Pg { core: Core::new(id, whoami), role: Role::default() }
+        Pg { core: Core::new(id, Member::replicated(whoami)), role: Role::default() }
     }
 
     /// The copy in an existing collection. Ready when [`Pg::is_loaded`]; maps may be passed before.
@@ -57,6 +57,13 @@ impl Pg {
 
     /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch.
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
+        if header.to == self.core.own.whoami.shard {
+            self.dispatch(Member { osd: from, shard: header.from }, header, body);
+        }
+    }
+
+    /// Handles a message of another member.
+    pub(crate) fn dispatch(&mut self, from: Member, header: &Header, body: Body) {
         match &mut self.role {
             Role::Failed { .. } => return,
             Role::SplitMerge(stopped) => return stopped.hold(from, header, body),
@@ -100,7 +107,7 @@ impl Pg {
             Body::Unreadable(object) => {
                 self.with(|service| service.handle_unreadable(from, &object))
             }
-            _ if self.core.placement.members.primary != Some(from) => {}
+            _ if self.core.placement.members.primary_member() != Some(from) => {}
             Body::LogRequest => send_log(&mut self.core, from),
             Body::Activate(activation) => {
                 self.with_follower(|follower, core| follower.handle_activate(core, *activation))
@@ -243,10 +250,10 @@ impl Pg {
     }
 
     /// Takes a piece: as primary, of an object that it pulls; as replica, of one that it misses.
-    fn handle_push(&mut self, from: OsdId, push: Push) {
+    fn handle_push(&mut self, from: Member, push: Push) {
         let is_expected = match self.state() {
             State::Active | State::Inactive => self.view().pulled_from(&push.object) == Some(from),
-            State::ReplicaActive => self.core.placement.members.primary == Some(from),
+            State::ReplicaActive => self.core.placement.members.primary_member() == Some(from),
             _ => false,
         };
         if !is_expected {
@@ -417,8 +424,10 @@ impl Pg {
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
     /// version. False if that is not possible now.
     pub fn distrust(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
+        let members = &self.core.placement.members;
+        let bad: Vec<Member> = members.all().filter(|member| bad.contains(&member.osd)).collect();
         self.active()
-            .is_some_and(|mut service| serving::mark_corrupt(&mut service, object, version, bad))
+            .is_some_and(|mut service| serving::mark_corrupt(&mut service, object, version, &bad))
     }
 
     /// Removes an object that should not exist, by a write on all members; whether that was begun.

@@ -1,11 +1,11 @@
 //! The state of a copy that goes with its role in the group.
 
+use crate::Member;
 use crate::State;
 use crate::follower::{Follower, FollowerStage};
 use crate::message::Header;
 use crate::primary::Primary;
 use crate::split_merge::SplitMerge;
-use types::OsdId;
 
 /// The role of a copy in the present interval, with the state that goes with it.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) enum Role {
     Failed {
         /// The primary that queried this copy before, while transactions were in flight. It is answered
         /// when all are completed.
-        asked_by: Option<OsdId>,
+        asked_by: Option<Member>,
     },
 }
 
@@ -45,7 +45,7 @@ impl Role {
     }
 
     /// The primary whose query is to be answered when no transaction is in flight any more.
-    pub fn take_query(&mut self) -> Option<OsdId> {
+    pub fn take_query(&mut self) -> Option<Member> {
         match self {
             Role::Follower(Follower { asked_by, .. }) | Role::Failed { asked_by } => {
                 asked_by.take()
@@ -59,7 +59,7 @@ impl Role {
 #[derive(Debug, Default)]
 pub(crate) struct Loading {
     /// A query that arrived meanwhile.
-    pub asked_by: Option<(OsdId, Header)>,
+    pub asked_by: Option<(Member, Header)>,
     /// Set if the map has split or merged the group: the copy stops once it is loaded.
     pub split_merge: Option<Box<SplitMerge>>,
 }

@@ -5,6 +5,7 @@ mod backfill;
 mod damage;
 mod distrusted;
 mod dups;
+mod intervals;
 mod invariants;
 mod members;
 mod pieces;
@@ -15,6 +16,7 @@ mod setup;
 mod sizes;
 mod states;
 mod steps;
+mod striped;
 mod world;
 
 use world::World;

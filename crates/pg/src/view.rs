@@ -1,14 +1,17 @@
 //! Read-only view of a copy, for the OSD and for reports.
 
+use crate::core::Core;
 use crate::members::MemberSet;
 use crate::missing::Item;
 use crate::peers::Known;
 use crate::primary::Primary;
 use crate::role::Role;
+use crate::scrub;
 use crate::serving::{BackfillState, Probe, Serving, View};
-use crate::{Members, Missing, Pg, PgInfo, PgLog, State};
+use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, ReadPlan, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use store::RequestKind;
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 /// The knowledge of a copy that is not the primary's.
@@ -19,6 +22,11 @@ static SERVING_OF_OTHERS: LazyLock<Serving> = LazyLock::new(Serving::default);
 impl Pg {
     pub fn id(&self) -> PgId {
         self.core.own.id
+    }
+
+    /// The identity of this copy among the group's members.
+    pub fn whoami(&self) -> Member {
+        self.core.own.whoami
     }
 
     pub fn state(&self) -> State {
@@ -52,7 +60,7 @@ impl Pg {
 
     /// Whether this OSD is the group's primary, and up.
     pub fn is_primary(&self) -> bool {
-        self.core.placement.members.primary == Some(self.core.own.whoami)
+        self.core.placement.members.primary == Some(self.core.own.whoami.osd)
             && self.core.placement.is_up
     }
 
@@ -78,7 +86,7 @@ impl Pg {
 
     /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
     pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.view().known.peers.iter().map(|(osd, peer)| (*osd, peer.info.as_ref()))
+        self.view().known.peers.iter().map(|(member, peer)| (member.osd, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
@@ -86,13 +94,13 @@ impl Pg {
         let mut in_flight = self.serving().into_iter().flat_map(|serving| &serving.in_flight);
         let write = in_flight.find(|write| write.version == version);
         let waiting = write.map_or(MemberSet::default(), |write| write.waiting);
-        self.view().agreed.participants.select(waiting)
+        self.view().agreed.participants.select(waiting).map(|member| member.osd)
     }
 
     /// The OSDs whose answers the present state waits for.
     pub fn waiting_for(&self) -> impl Iterator<Item = OsdId> + '_ {
         let stage = self.primary().map(|primary| primary.stage.waiting_for());
-        stage.into_iter().flatten()
+        stage.into_iter().flatten().map(|member| member.osd)
     }
 
     /// The down OSDs that must come back or be marked lost.
@@ -126,12 +134,21 @@ impl Pg {
             State::Active => true,
             State::ReplicaActive => {
                 self.core.copy.info.history.last_epoch_started >= self.core.placement.interval
-                    && self.core.placement.members.acting.contains(&self.core.own.whoami)
+                    && self.core.placement.members.is_acting(self.core.own.whoami)
                     && !self.core.copy.missing.contains(object)
                     && !self.core.copy.is_written_above(object, self.core.copy.committed)
             }
             _ => false,
         }
+    }
+
+    /// The way in which this copy reads an object for a client. `read` is the request to a store that has all
+    /// of it; that of a replicated group is returned as it is.
+    pub fn read(&self, object: &HObject, read: RequestKind) -> ReadPlan {
+        let Core { own, copy, placement, .. } = &self.core;
+        let others = self.view().sources(object, copy.committed);
+        let here = std::iter::once(own.whoami).filter(|_| !copy.missing.contains(object));
+        placement.backend.plan_read(own.whoami, read, here.chain(others))
     }
 
     /// The version of an object according to the log; zero if the log does not have it.
@@ -142,6 +159,16 @@ impl Pg {
     /// Whether the log proves that no write of the object came after this version.
     pub fn is_unchanged_since(&self, object: &HObject, version: EVersion) -> bool {
         self.core.copy.is_unchanged_since(object, version)
+    }
+
+    /// The state that a scrub of this group needs at each step.
+    pub fn scrub_view(&self) -> scrub::View<'_> {
+        scrub::View {
+            log: &self.core.copy.log,
+            committed: self.core.copy.committed,
+            recoveries: self.recoveries_begun(),
+            backend: self.core.placement.backend,
+        }
     }
 
     pub(crate) fn view(&self) -> View<'_> {
@@ -241,7 +268,8 @@ impl Pg {
 
     /// The OSDs that may have unfound objects, besides this primary.
     pub fn may_have_unfound(&self) -> BTreeMap<OsdId, Probe> {
-        self.view().may_have_unfound()
+        let holders = self.view().may_have_unfound().into_iter();
+        holders.map(|(member, probe)| (member.osd, probe)).collect()
     }
 
     /// The state of backfill; `None` if no member needs it.
@@ -251,7 +279,7 @@ impl Pg {
 
     /// Members that need backfill, with their progress.
     pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
-        self.view().backfill_targets()
+        self.view().backfill_targets().map(|(member, done)| (member.osd, done))
     }
 
     /// Number of recoveries that were begun in this interval.
@@ -280,7 +308,7 @@ impl Pg {
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
-        self.core.placement.members.primary == Some(self.core.own.whoami)
+        self.core.placement.members.primary == Some(self.core.own.whoami.osd)
             && self.core.room.stalled_in == Some(self.core.placement.interval)
     }
 

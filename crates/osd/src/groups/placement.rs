@@ -6,7 +6,7 @@ use crate::groups::Group;
 use crate::maps::telling::{Job, Task, Telling, Then};
 use engine::Time;
 use maps::{OsdMap, stable_bits};
-use pg::{MapChange, Members, OsdStatus, Osds};
+use pg::{Layout, MapChange, Members, OsdStatus, Osds};
 use std::sync::Arc;
 use types::{Epoch, OsdId, PgId};
 
@@ -192,6 +192,7 @@ fn members(map: &OsdMap, pg: PgId, pool: &maps::Pool, mapping: maps::Mapping) ->
         size: pool.size.into(),
         min_size: pool.min_size.into(),
         hash_bits: stable_bits(pg.seed, pool.pg_num),
+        layout: Layout::Replicated,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::cx::Cx;
 use crate::report::schedule::Schedule;
 use crate::sessions::peers::Peers;
 use crate::tokens::ScrubTag;
+use pg::Member;
 use pg::scrub::Order;
 use pg::scrub::message::Body;
 use store::{Collection, Outcome, StoreError};
@@ -46,7 +47,7 @@ impl Scrubs {
                 let view = view(group.pg);
                 if let Some(running) = &mut group.scrub.running {
                     running.heard = cx.env.now;
-                    running.round.handle_message(from, body, view);
+                    running.round.handle_message(Member::replicated(from), body, view);
                 }
                 return true;
             }

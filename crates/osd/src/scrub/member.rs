@@ -33,8 +33,7 @@ impl Scrubbed<'_> {
 
     /// Sends a message to another member.
     pub(super) fn send(&self, cx: &mut Cx<'_>, peers: &mut Peers, to: OsdId, body: &Body) {
-        let (pg, interval) = (self.pg.id(), self.pg.interval());
-        let header = Header { pg, epoch: cx.map.epoch, interval };
+        let header = Header::replicated(self.pg.id(), cx.map.epoch, self.pg.interval());
         peers.send(cx, to, body.encode(&header));
     }
 

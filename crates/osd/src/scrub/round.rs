@@ -45,11 +45,11 @@ impl Scrubs {
         level: Level,
         order: Option<Order>,
     ) {
-        let (pg, whoami) = (group.pg.id(), env.whoami());
+        let (pg, whoami) = (group.pg.id(), group.pg.whoami());
         self.rounds += 1;
         let serial = self.rounds;
         let first = serial.wrapping_mul(ROUND_NUMBERS);
-        let members = group.pg.members().acting.clone();
+        let members = group.pg.members().acting_members().collect();
         let repaired = std::mem::take(&mut group.scrub.repaired);
         let is_recheck = !repaired.is_empty();
         let round = match is_recheck {
@@ -105,7 +105,7 @@ impl Scrubs {
             }
             let serial = running.serial;
             match running.round.poll_output() {
-                Some(RoundOutput::Send(to, body)) => group.send(cx, peers, to, &body),
+                Some(RoundOutput::Send(to, body)) => group.send(cx, peers, to.osd, &body),
                 Some(RoundOutput::Storage(tag, kind)) => {
                     group.ask(cx.out, ScrubTag::Round(serial, tag), kind);
                 }
@@ -172,10 +172,10 @@ impl Scrubs {
         }
         let Some(mut running) = group.scrub.running.take() else { return };
         if running.interval == interval {
-            running.round.stop(End::Failed(cx.env.whoami()));
+            running.round.stop(End::Failed(group.pg.whoami()));
             while let Some(output) = running.round.poll_output() {
                 if let RoundOutput::Send(to, body) = output {
-                    group.send(cx, peers, to, &body);
+                    group.send(cx, peers, to.osd, &body);
                 }
             }
         }
@@ -227,7 +227,7 @@ fn handle_finding(env: &Env, group: &mut Scrubbed<'_>, finding: Finding) -> Foun
     if wanted && !rests && group.pg.repair(env.now.wall(), &finding) {
         *repairs += 1;
         repaired.insert(object.clone(), running.level());
-        return Found::Repaired(object, finding.bad);
+        return Found::Repaired(object, finding.bad.iter().map(|member| member.osd).collect());
     }
     running.count += finding.count();
     if findings.len() < FINDINGS_MAX {
@@ -264,5 +264,5 @@ fn handle_snap_finding(now: Time, group: &mut Scrubbed<'_>, finding: SnapFinding
 
 /// The state of a group that rounds need.
 pub(super) fn view(pg: &Pg) -> View<'_> {
-    View { log: pg.log(), committed: pg.committed(), recoveries: pg.recoveries_begun() }
+    pg.scrub_view()
 }

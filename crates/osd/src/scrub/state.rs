@@ -4,7 +4,9 @@ use crate::env::{Env, Stage};
 use crate::groups::premerge::Premerge;
 use engine::{Duration, Time};
 use pg::Pg;
-use pg::scrub::{Count, Finding, Level, Member, OmapTotals, Order, Round, SnapFinding, Stamps};
+use pg::scrub::{
+    Count, Finding, Level, OmapTotals, Order, ReplicaScan, Round, SnapFinding, Stamps,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, HObject, OsdId, PgId, UTime};
 
@@ -40,7 +42,7 @@ pub(crate) struct GroupScrub {
     /// Earliest start, after a round that was aborted.
     pub(super) not_before: Option<Time>,
     pub(super) running: Option<Box<Running>>,
-    pub(super) member: Member,
+    pub(super) member: ReplicaScan,
     pub(super) member_of: Option<(OsdId, Epoch)>,
     /// Repaired objects that must be checked again.
     pub(super) repaired: BTreeMap<HObject, Level>,

@@ -144,7 +144,7 @@ fn what_monitors_and_osds_say_is_not_taken_from_clients() {
     let client = lone.client("allow *");
     let pg = PgId { pool: PoolId(9), seed: 0 };
     let epoch = lone.map.epoch;
-    let header = pg::message::Header { pg, epoch, interval: epoch };
+    let header = pg::message::Header::replicated(pg, epoch, epoch);
     let newest = epoch.next();
     let maps = OsdMapMessage {
         fsid: lone.map.fsid,

@@ -27,7 +27,7 @@ fn peer(lone: &mut Lone) -> ConnId {
 /// Delivers a group message of another OSD.
 fn say(lone: &mut Lone, conn: ConnId) {
     let pg = PgId { pool: super::lone::POOL, seed: 0 };
-    let header = Header { pg, epoch: lone.map.epoch, interval: lone.map.epoch };
+    let header = Header::replicated(pg, lone.map.epoch, lone.map.epoch);
     lone.deliver(conn, Body::Query.encode(&header));
 }
 
@@ -85,7 +85,7 @@ fn a_message_of_a_group_that_does_not_decode_ends_its_session() {
     lone.closed = Some(Vec::new());
     let conn = peer(&mut lone);
     let pg = PgId { pool: super::lone::POOL, seed: 0 };
-    let header = Header { pg, epoch: lone.map.epoch, interval: lone.map.epoch };
+    let header = Header::replicated(pg, lone.map.epoch, lone.map.epoch);
     let mut message = Body::Replicated(types::EVersion::new(1, 1)).encode(&header);
     message.front.truncate(message.front.len() - 1);
     lone.deliver(conn, message);

@@ -7,6 +7,7 @@
 //! Only the last step records that the copy takes part in the interval.
 
 use super::{Core, Tag};
+use crate::backend::Undo;
 use crate::merge::Merged;
 use crate::missing::Item;
 use crate::{EntryKind, LogEntry, Missing, PgInfo, info};
@@ -101,13 +102,14 @@ impl Step {
     }
 
     /// Rolls back an own entry that is divergent.
-    fn undo(&mut self, missing: &mut Missing, entry: &LogEntry) {
-        match (entry.changes_object(), entry.prior_version) {
-            (false, _) => {}
-            (true, EVersion::ZERO) => self.drop_object(missing, &entry.object),
-            (true, need) => {
+    fn undo(&mut self, missing: &mut Missing, entry: &LogEntry, undo: Undo) {
+        match undo {
+            Undo::Nothing => {}
+            Undo::Remove => self.drop_object(missing, &entry.object),
+            Undo::Miss(need) => {
                 self.miss(missing, &entry.object, Item { need, have: EVersion::ZERO });
             }
+            Undo::Drop => unreachable!("a replica applies changes at once"),
         }
     }
 }
@@ -119,12 +121,12 @@ impl Core {
         let own = std::mem::replace(&mut self.copy.log, merged.log);
         let at = |version| PgInfo { last_update: version, ..before.clone() };
         let is_here = |entry: &LogEntry| entry.object < before.last_backfill;
-        let common = merged.common;
+        let (common, backend) = (merged.common, self.placement.backend);
         let mut step = Step::new(self.own.collection, self.transaction(8));
         let mut undone = own.above(common).rev().peekable();
         while let Some(entry) = undone.next() {
             if is_here(entry) {
-                step.undo(&mut self.copy.missing, entry);
+                step.undo(&mut self.copy.missing, entry, backend.undo(entry));
             }
             if let (true, Some(previous)) = (step.is_full(), undone.peek()) {
                 self.forget_entries(&mut step, previous.version);

@@ -1,6 +1,7 @@
 //! Replica and Stray: what a copy tells the primary, and how it follows the primary's log.
 
 use super::stage::{Follower, FollowerStage};
+use crate::Member;
 use crate::core::Core;
 use crate::core::persist::dups_pair;
 use crate::core::steps::{log_pair, next_step};
@@ -9,10 +10,10 @@ use crate::message::{Activation, Body, LogPart, Notice};
 use crate::primary::log_of;
 use crate::{Dups, PgHistory, PgInfo, PgLog, Tag, info};
 use store::Transaction;
-use types::{HObject, OsdId};
+use types::HObject;
 
 /// Answers a query.
-pub(crate) fn tell_info(core: &mut Core, primary: OsdId) {
+pub(crate) fn tell_info(core: &mut Core, primary: Member) {
     let notice = core.copy.created.then(|| {
         let missing = core.copy.missing.len() as u64;
         let (info, intervals) = (core.copy.info.clone(), core.copy.past.clone());
@@ -23,7 +24,7 @@ pub(crate) fn tell_info(core: &mut Core, primary: OsdId) {
 }
 
 /// Sends our log and missing set to the primary.
-pub(crate) fn send_log(core: &mut Core, from: OsdId) {
+pub(crate) fn send_log(core: &mut Core, from: Member) {
     let part = LogPart {
         info: core.copy.info.clone(),
         tail: core.copy.log.tail(),
@@ -45,6 +46,7 @@ impl Follower {
         let merged = match is_reset {
             true => None,
             false => merge::merge(
+                core.placement.backend,
                 &core.copy.log,
                 &core.copy.missing,
                 &core.copy.info.last_backfill,

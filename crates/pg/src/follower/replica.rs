@@ -1,6 +1,7 @@
 //! ReplicaActive: writes, repair and backfill of a replica, as its primary orders them.
 
 use super::stage::{Follower, FollowerStage};
+use crate::Member;
 use crate::core::{Core, Output, Tag};
 use crate::message::{Body, Replicate};
 use crate::transfers;
@@ -68,23 +69,22 @@ impl Follower {
     }
 
     /// The primary asks for a reservation.
-    pub fn handle_reserve(&mut self, core: &mut Core, from: OsdId) {
+    pub fn handle_reserve(&mut self, core: &mut Core, from: Member) {
         if let FollowerStage::Active { backfilled_by } = &mut self.stage {
             *backfilled_by = Some(from);
-            core.outputs.push_back(Output::Reserve(Some(from)));
+            core.outputs.push_back(Output::Reserve(Some(from.osd)));
         }
     }
 
     /// The OSD's decision on the reservation for this primary; false if it is not needed any more.
     pub fn reserved(&mut self, core: &mut Core, primary: OsdId, granted: bool) -> bool {
-        let is_wanted = self.is_backfilled_by(primary);
-        if is_wanted {
-            if !granted {
-                self.drop_reservation();
-            }
-            core.send(primary, &Body::Reserved(granted));
+        let wanted = self.backfilled_by().filter(|member| member.osd == primary);
+        let Some(primary) = wanted else { return false };
+        if !granted {
+            self.drop_reservation();
         }
-        is_wanted
+        core.send(primary, &Body::Reserved(granted));
+        true
     }
 
     /// The primary gives the reservation back.
@@ -94,8 +94,8 @@ impl Follower {
     }
 
     /// Our store cannot list its objects: the primary retries the backfill later.
-    pub fn cannot_list(&mut self, core: &mut Core, primary: OsdId) {
-        if self.is_backfilled_by(primary) {
+    pub fn cannot_list(&mut self, core: &mut Core, primary: Member) {
+        if self.backfilled_by() == Some(primary) {
             self.handle_release(core);
             core.send(primary, &Body::Reserved(false));
         }

@@ -1,14 +1,14 @@
 //! The stages of a copy that is not the primary's.
 
+use crate::Member;
 use crate::State;
 use crate::core::Core;
-use types::OsdId;
 
 /// A copy that is not the primary's.
 #[derive(Debug)]
 pub(crate) struct Follower {
     /// The primary that queried this copy while transactions were in flight.
-    pub asked_by: Option<OsdId>,
+    pub asked_by: Option<Member>,
     pub stage: FollowerStage,
 }
 
@@ -19,7 +19,7 @@ pub(crate) enum FollowerStage {
     Replica,
     Active {
         /// The primary for which this copy, as a backfill target, has a reservation or waits for one.
-        backfilled_by: Option<OsdId>,
+        backfilled_by: Option<Member>,
     },
     Stalled,
 }
@@ -46,8 +46,8 @@ impl Follower {
     }
 
     /// The primary of an active copy.
-    pub(super) fn primary(&self, core: &Core) -> OsdId {
-        core.placement.members.primary.expect("an active group has a primary")
+    pub(super) fn primary(&self, core: &Core) -> Member {
+        core.placement.members.primary_member().expect("an active group has a primary")
     }
 
     /// Gives up the reservation; whether there was one.
@@ -58,8 +58,11 @@ impl Follower {
         }
     }
 
-    /// Whether this copy, as a backfill target, has a reservation for this primary, or waits for one.
-    pub fn is_backfilled_by(&self, primary: OsdId) -> bool {
-        matches!(self.stage, FollowerStage::Active { backfilled_by } if backfilled_by == Some(primary))
+    /// The primary for which this copy, as a backfill target, has a reservation or waits for one.
+    pub fn backfilled_by(&self) -> Option<Member> {
+        match self.stage {
+            FollowerStage::Active { backfilled_by } => backfilled_by,
+            _ => None,
+        }
     }
 }

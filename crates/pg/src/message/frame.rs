@@ -1,8 +1,8 @@
 //! The frame of every message: its kind and its header.
 
-use codec::{Decode, Encode, Reader, Result, Writer};
+use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
 use engine::Message;
-use types::{Epoch, PgId};
+use types::{Epoch, PgId, PoolId, ShardId};
 
 /// First and last of the reserved kinds.
 pub const KIND_FIRST: u16 = 0x7000;
@@ -46,6 +46,51 @@ pub struct Header {
     pub epoch: Epoch,
     /// The first epoch of the present interval.
     pub interval: Epoch,
+    /// The shards of the receiver and of the sender; [`ShardId::NONE`] in replicated groups.
+    pub to: ShardId,
+    pub from: ShardId,
+}
+
+/// Version of a message with shards in its header.
+const VERSION_SHARDS: u16 = 2;
+
+impl Header {
+    /// The header of a message of a replicated group.
+    pub fn replicated(pg: PgId, epoch: Epoch, interval: Epoch) -> Self {
+        Header { pg, epoch, interval, to: ShardId::NONE, from: ShardId::NONE }
+    }
+
+    fn has_shards(&self) -> bool {
+        (self.to, self.from) != (ShardId::NONE, ShardId::NONE)
+    }
+
+    /// Writes the beginning of a message. Its version is the oldest that can say it.
+    fn encode(&self, w: &mut Writer) {
+        w.i64(self.pg.pool.0);
+        w.u32(self.pg.seed);
+        w.value(&self.epoch);
+        w.value(&self.interval);
+        if self.has_shards() {
+            w.value(&self.to);
+            w.value(&self.from);
+        }
+    }
+
+    /// Reads the beginning of a message. A message whose `compat_version` is above what this build knows is
+    /// refused: its body may mean something else.
+    pub(crate) fn decode(r: &mut Reader<'_>, message: &Message) -> Result<Self> {
+        if message.compat_version > VERSION_SHARDS {
+            let compat = u8::try_from(message.compat_version).unwrap_or(u8::MAX);
+            let kind = DecodeErrorKind::TooNew { compat, known: VERSION_SHARDS as u8 };
+            return Err(r.error("message", kind));
+        }
+        let pg = PgId { pool: PoolId(r.i64("pool")?), seed: r.u32("seed")? };
+        let header = Header::replicated(pg, r.value()?, r.value()?);
+        match message.version {
+            ..VERSION_SHARDS => Ok(header),
+            _ => Ok(Header { to: r.value()?, from: r.value()?, ..header }),
+        }
+    }
 }
 
 /// Encodes a value that may be absent, after a flag.
@@ -60,6 +105,11 @@ pub(super) fn decode_option<T: Decode>(r: &mut Reader<'_>) -> Result<Option<T>> 
     r.bool("presence")?.then(|| r.value()).transpose()
 }
 
+/// Ends the reading of a body. A later build may have written more than this one knows.
+pub(crate) fn finish(r: Reader<'_>, message: &Message) -> Result<()> {
+    if message.version > VERSION_SHARDS { Ok(()) } else { r.finish("message") }
+}
+
 /// The epoch of the newest map that the sender has. Works for every message with a [`Header`].
 pub fn sender_epoch(message: &Message) -> Result<Epoch> {
     let mut r = Reader::new(&message.front);
@@ -69,12 +119,10 @@ pub fn sender_epoch(message: &Message) -> Result<Epoch> {
 }
 
 /// A message: the header, then what `body` writes.
-pub(super) fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
+pub(crate) fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
     let mut w = Writer::with_capacity(512);
-    w.i64(header.pg.pool.0);
-    w.u32(header.pg.seed);
-    w.value(&header.epoch);
-    w.value(&header.interval);
+    header.encode(&mut w);
     body(&mut w);
-    Message::new(kind, 1, 1, w.into_bytes())
+    let version = if header.has_shards() { VERSION_SHARDS } else { 1 };
+    Message::new(kind, version, version, w.into_bytes())
 }

@@ -2,21 +2,25 @@
 
 use super::readers::must_wait;
 use super::stage::{Primary, Stage};
+use crate::Member;
 use crate::core::{Core, Output, Tag};
 use crate::members::MemberSet;
 use crate::message::{Activation, Body};
 use crate::peers::Peer;
 use crate::serving::{Agreed, Service, Serving, UnfoundCount};
 use crate::{Dups, PgInfo};
-use types::{Epoch, HObject, OsdId};
+use types::{Epoch, HObject};
 
 /// Whether the group may be activated: the map has our `up_thru` in this interval. Without it, a later
 /// primary would assume that the interval accepted no writes. Too few members accept no writes, and need
 /// not wait.
 fn may_activate(core: &Core) -> bool {
-    let up_thru =
-        core.placement.osds.as_ref().map_or(Epoch(0), |osds| osds.status(core.own.whoami).up_thru);
-    !core.placement.members.is_enough() || up_thru >= core.placement.interval
+    let up_thru = core
+        .placement
+        .osds
+        .as_ref()
+        .map_or(Epoch(0), |osds| osds.status(core.own.whoami.osd).up_thru);
+    !core.placement.can_serve() || up_thru >= core.placement.interval
 }
 
 impl Primary {
@@ -45,7 +49,7 @@ impl Primary {
         if history.epoch_created == Epoch(0) {
             history.epoch_created = core.placement.interval;
         }
-        if core.placement.members.is_enough() {
+        if core.placement.can_serve() {
             core.copy.info.last_epoch_started = core.placement.interval;
         }
         core.copy.knows_past = true;
@@ -56,7 +60,7 @@ impl Primary {
         // Targets that can follow our own log need no backfill. It may reach further back than the
         // authoritative one.
         let targets = agreed.backfill_targets(&self.known).filter(|(_, through)| !through.max);
-        let targets: Vec<OsdId> = targets.map(|(osd, _)| osd).collect();
+        let targets: Vec<Member> = targets.map(|(osd, _)| osd).collect();
         agreed.backfill.set_targets(&targets);
         self.stage = Stage::Activating { agreed, waiting };
         core.update_last_complete();
@@ -64,7 +68,7 @@ impl Primary {
     }
 
     /// A member has stored its activation. With the last one the group becomes active, or waits for leases.
-    pub fn handle_activated(&mut self, core: &mut Core, from: OsdId) {
+    pub fn handle_activated(&mut self, core: &mut Core, from: Member) {
         let Stage::Activating { agreed, waiting } = &mut self.stage else { return };
         let Some(member) = agreed.participants.index_of(from) else { return };
         if !waiting.contains(member) {
@@ -75,16 +79,16 @@ impl Primary {
             return;
         }
         let agreed = std::mem::take(agreed);
-        match core.placement.members.is_enough() && must_wait(core, &self.known) {
+        match core.placement.can_serve() && must_wait(core, &self.known) {
             true => self.stage = Stage::WaitReadable(agreed),
             false => self.become_active(core, agreed),
         }
     }
 
     /// An acting member's disk has room, or not.
-    pub fn handle_room(&mut self, core: &Core, from: OsdId, has_room: bool) {
+    pub fn handle_room(&mut self, core: &Core, from: Member, has_room: bool) {
         // Backfill targets do not count, see [`crate::Pg::has_room`].
-        if !core.placement.members.acting.contains(&from) {
+        if !core.placement.members.is_acting(from) {
             return;
         }
         let Some(agreed) = self.stage.agreed_mut() else { return };
@@ -126,7 +130,7 @@ impl Primary {
 impl Peer {
     /// Tells it to follow our log: from its own head, from our tail if it has diverged, or as a reset copy if
     /// the log does not overlap its own.
-    fn activate(&mut self, core: &mut Core, member: OsdId) {
+    fn activate(&mut self, core: &mut Core, member: Member) {
         let info = self.info.clone().unwrap_or_default();
         let is_empty = !info.is_complete() && info.last_backfill == HObject::default();
         let is_reset = !self.is_missing_known || is_empty;

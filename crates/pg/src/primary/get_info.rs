@@ -7,8 +7,9 @@
 
 use super::readers::must_wait;
 use super::stage::{Primary, Stage};
-use crate::core::Core;
-use crate::intervals::may_have_unknown;
+use crate::Member;
+use crate::backend::Backend;
+use crate::core::{Core, Placement};
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Notice};
 use crate::peers::Known;
@@ -16,27 +17,30 @@ use crate::serving::{Agreed, Service};
 use std::collections::BTreeSet;
 use types::OsdId;
 
-/// The prior set: all OSDs that may have a copy that matters, up or down.
-fn prior_set(core: &Core) -> BTreeSet<OsdId> {
-    let mut prior: BTreeSet<OsdId> = core.placement.members.all().collect();
+/// The prior set: all members that may have a copy that matters, up or down.
+fn prior_set(core: &Core) -> BTreeSet<Member> {
+    let layout = core.placement.members.layout;
+    let mut prior: BTreeSet<Member> = core.placement.members.all().collect();
     match (core.copy.knows_past, &core.placement.osds) {
-        (false, Some(osds)) => prior.extend(osds.iter().map(|(osd, _)| osd)),
-        _ => prior.extend(core.copy.past.participants()),
+        (false, Some(osds)) => {
+            prior.extend(osds.iter().flat_map(|(osd, _)| layout.members_on(osd)))
+        }
+        _ => prior.extend(core.copy.past.participants(layout)),
     }
     prior.remove(&core.own.whoami);
     prior
 }
 
-/// The OSDs that are down, and without which peering cannot proceed.
+/// The OSDs that must come back, or be marked lost, before the history of writes is certain.
 fn find_blocking(core: &Core) -> BTreeSet<OsdId> {
-    let Some(osds) = &core.placement.osds else { return BTreeSet::new() };
-    match core.copy.knows_past {
-        true => {
-            let started = core.copy.info.history.last_epoch_started;
-            core.copy.past.blocked_by(osds, core.placement.members.min_size, started)
-        }
-        false => may_have_unknown(osds, &core.placement.members).into_iter().collect(),
+    let Placement { osds, members, backend, .. } = &core.placement;
+    let Some(osds) = osds else { return BTreeSet::new() };
+    if !core.copy.knows_past {
+        return backend.may_have_unknown(osds, members).into_iter().collect();
     }
+    // Earlier intervals are covered: each participant in that activation has their log.
+    let matters = core.copy.past.since(core.copy.info.history.last_epoch_started);
+    matters.flat_map(|past| backend.blocked_by(past, osds, members.min_size)).collect()
 }
 
 /// Takes over the history and past intervals of another copy.
@@ -47,7 +51,7 @@ fn learn(core: &mut Core, notice: &Notice) {
         core.copy.past = notice.intervals.clone();
     }
     core.copy.past.trim(core.copy.info.history.last_epoch_clean);
-    core.leases.learn(core.own.whoami, &notice.promises);
+    core.leases.learn(core.own.whoami.osd, &notice.promises);
     let orders = [core.copy.scrub_order, notice.scrub_order];
     core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
 }
@@ -72,7 +76,7 @@ impl Primary {
     }
 
     /// Drops all state of an OSD that is no member: it will not answer.
-    pub fn forget_helper(&mut self, osd: OsdId) {
+    pub fn forget_helper(&mut self, osd: Member) {
         self.known.peers.remove(&osd);
         self.known.asked.remove(&osd);
         if let Some(serving) = self.stage.serving_mut() {
@@ -94,12 +98,12 @@ impl Primary {
     fn ask_prior_set(&mut self, core: &mut Core) {
         let Stage::GetInfo { waiting } = &mut self.stage else { return };
         let mut prior = prior_set(core);
-        prior.retain(|osd| core.placement.is_osd_up(*osd));
+        prior.retain(|member| core.placement.is_osd_up(member.osd));
         waiting.retain(|osd| prior.contains(osd));
-        for osd in prior {
-            if self.known.asked.insert(osd) {
-                core.send(osd, &Body::Query);
-                waiting.insert(osd);
+        for member in prior {
+            if self.known.asked.insert(member) {
+                core.send(member, &Body::Query);
+                waiting.insert(member);
             }
         }
     }
@@ -131,17 +135,17 @@ impl Primary {
     /// Whether a queried OSD went down, another one came up, or one was marked lost.
     fn prior_set_changed(&self, core: &Core) -> bool {
         let (prior, known) = (prior_set(core), &self.known);
-        let is_up = |osd: &OsdId| core.placement.is_osd_up(*osd);
+        let is_up = |member: &Member| core.placement.is_osd_up(member.osd);
         let came = prior.iter().any(|osd| is_up(osd) && !known.asked.contains(osd));
         let left = known.asked.iter().any(|osd| !is_up(osd));
         came || left || !known.blocked_by.is_empty() && find_blocking(core) != known.blocked_by
     }
 
     /// Takes the answer to a query, or an unasked info.
-    pub fn handle_info(&mut self, core: &mut Core, from: OsdId, notice: Option<Box<Notice>>) {
+    pub fn handle_info(&mut self, core: &mut Core, from: Member, notice: Option<Box<Notice>>) {
         let is_known = self.known.peers.get(&from).is_some_and(|peer| peer.info.is_some());
         // The answer of an OSD that is down by now is dropped: it is queried again when it is up.
-        if is_known || !core.placement.is_osd_up(from) {
+        if is_known || !core.placement.is_osd_up(from.osd) {
             return;
         }
         if let Some(notice) = &notice {
@@ -188,6 +192,11 @@ impl Primary {
         if let Err(error) = core.placement.members.check() {
             return self.refuse_members(core, error);
         }
+        if Backend::of(core.placement.members.layout).is_none() {
+            tracing::error!(pg = %core.own.id, "this build serves no erasure-coded groups");
+            self.stage = Stage::Incomplete;
+            return;
+        }
         let Some((best, choice)) = self.known.choose(core) else {
             tracing::warn!(pg = %core.own.id, "no copy within reach is filled in and new enough");
             self.stage = Stage::Incomplete;
@@ -198,7 +207,7 @@ impl Primary {
             return;
         }
         let targets = choice.backfill.iter().filter(|osd| **osd != core.own.whoami);
-        let participants = core.placement.members.acting.iter().chain(targets).copied();
+        let participants = core.placement.members.acting_members().chain(targets.copied());
         match Participants::new(participants) {
             Ok(participants) => self.follow(core, best, Agreed::on(participants, &choice.backfill)),
             Err(error) => self.refuse_members(core, error),

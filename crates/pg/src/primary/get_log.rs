@@ -1,6 +1,8 @@
 //! GetLog and GetMissing: the primary follows the authoritative log, and learns what its members miss.
 
 use super::stage::{Primary, Stage};
+use crate::Member;
+use crate::backend::Backend;
 use crate::core::{Core, Tag};
 use crate::members::Participants;
 use crate::merge;
@@ -9,7 +11,7 @@ use crate::peers::{Known, Peer};
 use crate::serving::Agreed;
 use crate::{Missing, PgLog};
 use std::collections::BTreeSet;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The log in a message; `None` if its entries contradict its tail or head.
 pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion) -> Option<PgLog> {
@@ -21,7 +23,7 @@ pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion
 
 impl Primary {
     /// Adopts the log of this OSD, which may be this one.
-    pub(super) fn follow(&mut self, core: &mut Core, authority: OsdId, agreed: Agreed) {
+    pub(super) fn follow(&mut self, core: &mut Core, authority: Member, agreed: Agreed) {
         if authority == core.own.whoami {
             return self.ask_what_is_missing(core, agreed);
         }
@@ -30,7 +32,7 @@ impl Primary {
     }
 
     /// Takes a log: the authoritative one, a participant's, or a stray's.
-    pub fn handle_log(&mut self, core: &mut Core, from: OsdId, part: &LogPart) {
+    pub fn handle_log(&mut self, core: &mut Core, from: Member, part: &LogPart) {
         let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
             tracing::error!(pg = %core.own.id, %from, "its log contradicts its info");
             return;
@@ -43,7 +45,7 @@ impl Primary {
             Stage::GetMissing { agreed, waiting } if waiting.contains(&from) => {
                 waiting.remove(&from);
                 self.known.compare_log(core, &agreed.participants, from, part, &theirs);
-                let must_follow = core.placement.members.acting.contains(&from);
+                let must_follow = core.placement.members.is_acting(from);
                 if must_follow && !self.known.peer_mut(from).is_missing_known {
                     self.cannot_follow(core, from);
                 } else if waiting.is_empty() {
@@ -70,13 +72,15 @@ impl Primary {
     fn adopt(
         &mut self,
         core: &mut Core,
-        from: OsdId,
+        from: Member,
         part: &LogPart,
         theirs: &PgLog,
         agreed: Agreed,
     ) {
         let (missing, last_backfill) = (&core.copy.missing, &core.copy.info.last_backfill);
-        let Some(merged) = merge::merge(&core.copy.log, missing, last_backfill, theirs) else {
+        let backend = core.placement.backend;
+        let Some(merged) = merge::merge(backend, &core.copy.log, missing, last_backfill, theirs)
+        else {
             tracing::error!(pg = %core.own.id, %from, "the log to follow does not overlap with ours");
             self.stage = Stage::Incomplete;
             return;
@@ -99,7 +103,9 @@ impl Primary {
         let mut waiting = BTreeSet::new();
         for member in agreed.participants.without(core.own.whoami) {
             let peer = self.known.peer_mut(member);
-            if !peer.is_missing_known && !peer.is_sure_to_follow(&core.copy.log) {
+            if !peer.is_missing_known
+                && !peer.is_sure_to_follow(core.placement.backend, &core.copy.log)
+            {
                 waiting.insert(member);
                 core.send(member, &Body::LogRequest);
             }
@@ -119,7 +125,7 @@ impl Primary {
     }
 
     /// A member that was expected to follow the log needs backfill.
-    fn cannot_follow(&mut self, core: &mut Core, member: OsdId) {
+    fn cannot_follow(&mut self, core: &mut Core, member: Member) {
         tracing::warn!(pg = %core.own.id, %member, "its log does not overlap with ours");
         let info = self.known.peer_mut(member).info.get_or_insert_default();
         info.last_backfill = HObject::default();
@@ -131,13 +137,14 @@ impl Primary {
 impl Peer {
     /// Determines what it will miss if our log contains its head and it misses nothing now; whether that is
     /// so.
-    fn is_sure_to_follow(&mut self, log: &PgLog) -> bool {
+    fn is_sure_to_follow(&mut self, backend: Backend, log: &PgLog) -> bool {
         let info = self.info.get_or_insert_default();
         if !log.contains(info.last_update) || self.missing_count > 0 {
             return false;
         }
         let theirs = PgLog::new(info.last_update, []);
-        let merged = merge::merge(&theirs, &Missing::default(), &info.last_backfill, log);
+        let none = Missing::default();
+        let merged = merge::merge(backend, &theirs, &none, &info.last_backfill, log);
         self.missing = merged.map(|merged| merged.missing).unwrap_or_default();
         self.is_missing_known = true;
         true
@@ -150,12 +157,13 @@ impl Known {
         &mut self,
         core: &Core,
         participants: &Participants,
-        from: OsdId,
+        from: Member,
         part: &LogPart,
         theirs: &PgLog,
     ) {
         let last_backfill = part.info.last_backfill.clone();
-        let merged = merge::merge(theirs, &part.missing, &last_backfill, &core.copy.log);
+        let backend = core.placement.backend;
+        let merged = merge::merge(backend, theirs, &part.missing, &last_backfill, &core.copy.log);
         let is_participant = participants.contains(&from);
         let peer = self.peer_mut(from);
         peer.info = Some(part.info.clone());

@@ -22,8 +22,8 @@ pub(super) fn must_wait(core: &mut Core, known: &Known) -> bool {
 fn reads_no_more(core: &Core, known: &Known, primary: OsdId, since: Epoch) -> bool {
     let is_settled = |osd: OsdId| {
         let status = core.placement.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
-        osd == core.own.whoami
-            || known.peers.contains_key(&osd)
+        osd == core.own.whoami.osd
+            || known.has_heard_of(osd)
             || status.up_from > since
             || status.dead_epoch.next() >= since
     };

@@ -1,11 +1,11 @@
 //! The stages of a primary, with the state that goes with each.
 
+use crate::Member;
 use crate::State;
 use crate::members::MemberSet;
 use crate::peers::Known;
 use crate::serving::{Agreed, Serving};
 use std::collections::BTreeSet;
-use types::OsdId;
 
 /// The primary in the present interval.
 #[derive(Debug)]
@@ -19,17 +19,17 @@ pub(crate) struct Primary {
 pub(crate) enum Stage {
     GetInfo {
         /// OSDs that have not answered.
-        waiting: BTreeSet<OsdId>,
+        waiting: BTreeSet<Member>,
     },
     GetLog {
         agreed: Agreed,
         /// The OSD with the authoritative log.
-        authority: OsdId,
+        authority: Member,
     },
     GetMissing {
         agreed: Agreed,
         /// Participants that have not sent their logs.
-        waiting: BTreeSet<OsdId>,
+        waiting: BTreeSet<Member>,
     },
     WaitActingChange,
     WaitUpThru(Agreed),
@@ -117,7 +117,7 @@ impl Stage {
     }
 
     /// The OSDs whose answers this stage waits for.
-    pub fn waiting_for(&self) -> BTreeSet<OsdId> {
+    pub fn waiting_for(&self) -> BTreeSet<Member> {
         match self {
             Stage::GetInfo { waiting } | Stage::GetMissing { waiting, .. } => waiting.clone(),
             Stage::Activating { agreed, waiting } => agreed.participants.select(*waiting).collect(),

@@ -9,8 +9,9 @@
 
 use super::findings::{Authority, Finding, Shard, object, own_errors, shard};
 use super::map::{KnownInfo, ScrubMap, ScrubObject};
+use crate::Member;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The state of an object according to the group's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub enum Expected {
 
 /// The objects that are not intact and the same in all maps. `maps` has one map of each member.
 pub fn compare(
-    maps: &BTreeMap<OsdId, ScrubMap>,
-    primary: OsdId,
+    maps: &BTreeMap<Member, ScrubMap>,
+    primary: Member,
     expected: impl Fn(&HObject) -> Expected,
 ) -> Vec<Finding> {
     let names: BTreeSet<&HObject> = maps.values().flat_map(|map| map.objects.keys()).collect();
@@ -35,12 +36,12 @@ pub fn compare(
     compared.filter_map(|(name, copies)| judge(name, &copies, primary, || expected(name))).collect()
 }
 
-type Copies<'a> = BTreeMap<OsdId, Option<&'a ScrubObject>>;
+type Copies<'a> = BTreeMap<Member, Option<&'a ScrubObject>>;
 
 fn judge(
     name: &HObject,
     copies: &Copies<'_>,
-    primary: OsdId,
+    primary: Member,
     expected: impl FnOnce() -> Expected,
 ) -> Option<Finding> {
     if are_equal(copies) {
@@ -55,7 +56,7 @@ fn judge(
         Authority::Nobody => true,
         _ => own_errors(*copy) != 0 || !is_same(*copy, right),
     };
-    let bad: Vec<OsdId> =
+    let bad: Vec<Member> =
         copies.iter().filter(|(_, copy)| differs(copy)).map(|(osd, _)| *osd).collect();
     if bad.is_empty() {
         return None;
@@ -109,12 +110,12 @@ fn is_same(copy: Option<&ScrubObject>, right: Option<&ScrubObject>) -> bool {
     }
 }
 
-fn choose(copies: &Copies<'_>, primary: OsdId, expected: Expected) -> Authority {
+fn choose(copies: &Copies<'_>, primary: Member, expected: Expected) -> Authority {
     if expected == Expected::Absent {
         return Authority::Absence;
     }
     let sound = |copy: &&ScrubObject| own_errors(Some(copy)) == 0;
-    let mut sound: Vec<(OsdId, &ScrubObject)> =
+    let mut sound: Vec<(Member, &ScrubObject)> =
         copies.iter().filter_map(|(osd, copy)| Some((*osd, copy.filter(sound)?))).collect();
     let version = match expected {
         Expected::Version(version) => Some(version),
@@ -130,7 +131,7 @@ fn choose(copies: &Copies<'_>, primary: OsdId, expected: Expected) -> Authority 
 }
 
 /// The copy with which most agree; at a tie, presumably the primary's.
-fn vote(sound: &[(OsdId, &ScrubObject)], primary: OsdId) -> Authority {
+fn vote(sound: &[(Member, &ScrubObject)], primary: Member) -> Authority {
     let votes = |copy: &ScrubObject| sound.iter().filter(|(_, other)| other.is_same(copy)).count();
     let most = sound.iter().map(|(_, copy)| votes(copy)).max().unwrap_or(0);
     let mut best = sound.iter().filter(|(_, copy)| votes(copy) == most);

@@ -4,9 +4,10 @@
 //! `librados`, which also determines which of them are shallow.
 
 use super::map::{KnownInfo, ScrubObject};
+use crate::Member;
 use codec::{Encode, Writer};
 use std::collections::BTreeMap;
-use types::{HObject, OsdId};
+use types::HObject;
 
 /// Errors of one copy of an object (`err_t`).
 pub mod shard {
@@ -49,9 +50,9 @@ pub struct Shard {
 pub enum Authority {
     /// This one: it is intact and has the version that the log or the other copies demand, and no other
     /// content of that version has as many copies.
-    Copy(OsdId),
+    Copy(Member),
     /// This one, by its position only: repaired only on request.
-    Presumed(OsdId),
+    Presumed(Member),
     /// The object should not exist.
     Absence,
     /// No copy is intact.
@@ -75,10 +76,10 @@ pub struct Finding {
     /// Bits of [`object`].
     pub errors: u64,
     pub user_version: u64,
-    pub shards: BTreeMap<OsdId, Shard>,
+    pub shards: BTreeMap<Member, Shard>,
     pub authority: Authority,
     /// The copies to replace by the authoritative one.
-    pub bad: Vec<OsdId>,
+    pub bad: Vec<Member>,
 }
 
 impl Finding {
@@ -136,10 +137,10 @@ impl Encode for Finding {
             encode_name(w, &self.name);
             w.u64(self.user_version);
             w.count(self.shards.len());
-            for (osd, shard) in &self.shards {
+            for (member, shard) in &self.shards {
                 w.versioned(1, 1, |w| {
-                    w.i32(osd.0);
-                    w.i8(-1); // of a replicated pool
+                    w.value(&member.osd);
+                    w.value(&member.shard);
                 });
                 w.value(shard);
             }

@@ -9,12 +9,12 @@ pub type MemberTag = (u64, ScanTag);
 
 /// The scans of one replica, for one group.
 #[derive(Debug, Default)]
-pub struct Member {
+pub struct ReplicaScan {
     /// The latest scan and its number; the primary has dropped those before.
     scan: Option<(u64, Scan)>,
 }
 
-impl Member {
+impl ReplicaScan {
     /// Begins a scan in place of the latest one.
     pub fn begin(&mut self, collection: Collection, number: u64, level: Level, extent: Extent) {
         self.scan = Some((number, Scan::new(collection, extent, level)));

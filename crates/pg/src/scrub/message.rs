@@ -6,10 +6,9 @@
 use super::map::{Level, ScrubMap};
 use super::scan::Extent;
 use super::stamps::Stamps;
-use crate::message::Header;
-use codec::{Reader, Result, Writer};
+use crate::message::{Header, finish, message};
+use codec::{Reader, Result};
 use engine::Message;
-use types::{PgId, PoolId};
 
 const KIND_FIRST: u16 = 0x7140;
 const KIND_LAST: u16 = 0x715f;
@@ -78,7 +77,7 @@ impl Body {
     pub fn decode(message: &Message) -> Result<(Header, Body)> {
         let mut reader = Reader::new(&message.front);
         let r = &mut reader;
-        let header = decode_header(r)?;
+        let header = Header::decode(r, message)?;
         let body = match message.kind {
             RESERVE => Body::Reserve,
             RESERVED => Body::Reserved(r.bool("granted")?),
@@ -88,24 +87,9 @@ impl Body {
             KEEP => Body::Keep(r.value()?),
             other => return Err(r.invalid("kind", other.into())),
         };
-        reader.finish("message")?;
+        finish(reader, message)?;
         Ok((header, body))
     }
-}
-
-fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
-    let mut w = Writer::with_capacity(256);
-    w.i64(header.pg.pool.0);
-    w.u32(header.pg.seed);
-    w.value(&header.epoch);
-    w.value(&header.interval);
-    body(&mut w);
-    Message::new(kind, 1, 1, w.into_bytes())
-}
-
-fn decode_header(r: &mut Reader<'_>) -> Result<Header> {
-    let pg = PgId { pool: PoolId(r.i64("pool")?), seed: r.u32("seed")? };
-    Ok(Header { pg, epoch: r.value()?, interval: r.value()? })
 }
 
 fn decode_level(r: &mut Reader<'_>) -> Result<Level> {
@@ -128,7 +112,7 @@ mod tests {
     #[test]
     fn messages_round_trip_and_every_truncation_is_an_error() {
         let pg = PgId { pool: PoolId(3), seed: 7 };
-        let header = Header { pg, epoch: Epoch(9), interval: Epoch(8) };
+        let header = Header::replicated(pg, Epoch(9), Epoch(8));
         let object = HObject::hash_start(pg.pool, 5);
         let mut map = ScrubMap { until: Some(object.clone()), ..ScrubMap::default() };
         map.objects.insert(object.clone(), ScrubObject::unreadable());

@@ -25,7 +25,7 @@ pub use compare::{Expected, compare};
 pub use families::{SnapFinding, snapset};
 pub use findings::{Authority, Count, Finding, Shard, object, shard};
 pub use map::{KnownInfo, KnownSet, Level, OmapSize, ScrubMap, ScrubObject};
-pub use member::{Member, MemberTag};
+pub use member::{MemberTag, ReplicaScan};
 pub use round::{End, Round, RoundOutput, RoundTag, View};
 pub use scan::{Extent, Scan, ScanTag};
 pub use stamps::{Forbidden, Intervals, OmapTotals, Order, STAMPS_KEY, Stamps};

@@ -11,17 +11,19 @@
 //!
 //! Knows nothing of repair, nor of the time.
 
-use super::compare::{Expected, compare};
+use super::compare::Expected;
 use super::families::{Families, SnapFinding, judge as judge_family};
 use super::findings::Finding;
 use super::map::{Level, OmapSize, ScrubMap};
 use super::message::Body;
 use super::scan::{Extent, Scan, ScanTag};
+use crate::Member;
+use crate::backend::Backend;
 use crate::{EntryKind, PgLog, is_meta_object};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Collection, Outcome, RequestKind, StoreError};
-use types::{EVersion, HObject, OsdId, PgId};
+use types::{EVersion, HObject, PgId};
 
 /// Objects in a chunk at most.
 const CHUNK_OBJECTS_MAX: usize = 32;
@@ -36,6 +38,7 @@ pub struct View<'a> {
     pub committed: EVersion,
     /// Number of recoveries that were begun in this interval.
     pub recoveries: u64,
+    pub(crate) backend: Backend,
 }
 
 /// A round's request to its own store.
@@ -50,7 +53,7 @@ pub enum RoundTag {
 /// Effects for the OSD to carry out.
 #[derive(Debug)]
 pub enum RoundOutput {
-    Send(OsdId, Body),
+    Send(Member, Body),
     Storage(RoundTag, RequestKind),
     /// Pairs to add to this copy's clone index.
     Index(BTreeMap<Bytes, Bytes>),
@@ -62,16 +65,16 @@ pub enum End {
     /// All objects were scanned.
     Complete,
     /// A member refused its reservation.
-    Refused(OsdId),
+    Refused(Member),
     /// A store cannot list its objects.
-    Failed(OsdId),
+    Failed(Member),
 }
 
 #[derive(Debug)]
 enum Stage {
     /// Members without a reservation, in descending order; the last one was asked. All primaries ask in
     /// the same order, so that no two rounds hold reservations that the other one needs.
-    Reserving(Vec<OsdId>),
+    Reserving(Vec<Member>),
     Listing,
     Scanning(Box<Chunk>),
     Over(End),
@@ -86,7 +89,7 @@ struct Chunk {
     /// The number of recoveries at that time.
     recoveries: u64,
     own: Option<Scan>,
-    maps: BTreeMap<OsdId, ScrubMap>,
+    maps: BTreeMap<Member, ScrubMap>,
     tries: u32,
     /// Set if the chunk is one family: an object and all its clones, the object last.
     family: Option<Vec<HObject>>,
@@ -96,8 +99,8 @@ struct Chunk {
 #[derive(Debug)]
 pub struct Round {
     pg: PgId,
-    whoami: OsdId,
-    members: Vec<OsdId>,
+    whoami: Member,
+    members: Vec<Member>,
     level: Level,
     stage: Stage,
     cursor: HObject,
@@ -119,8 +122,8 @@ impl Round {
     /// `first_number` on: numbers must differ from other rounds', so that late answers are told apart.
     pub fn new(
         pg: PgId,
-        whoami: OsdId,
-        members: Vec<OsdId>,
+        whoami: Member,
+        members: Vec<Member>,
         level: Level,
         first_number: u64,
     ) -> Self {
@@ -141,7 +144,7 @@ impl Round {
             outputs: VecDeque::new(),
             members,
         };
-        let mut others: Vec<OsdId> = round.others().collect();
+        let mut others: Vec<Member> = round.others().collect();
         others.sort_unstable();
         others.reverse();
         round.reserve(others);
@@ -151,8 +154,8 @@ impl Round {
     /// A round that scans only these objects.
     pub fn of_names(
         pg: PgId,
-        whoami: OsdId,
-        members: Vec<OsdId>,
+        whoami: Member,
+        members: Vec<Member>,
         level: Level,
         names: Vec<HObject>,
         first_number: u64,
@@ -202,14 +205,14 @@ impl Round {
     /// Ends the round early or regularly, and gives the reservations back.
     pub fn stop(&mut self, end: End) {
         if self.end().is_none() {
-            let others: Vec<OsdId> = self.others().collect();
+            let others: Vec<Member> = self.others().collect();
             others.into_iter().for_each(|osd| self.send(osd, Body::Release));
             self.stage = Stage::Over(end);
         }
     }
 
     /// Handles a message of another member. `view` must be current.
-    pub fn handle_message(&mut self, from: OsdId, body: Body, view: View<'_>) {
+    pub fn handle_message(&mut self, from: Member, body: Body, view: View<'_>) {
         match body {
             Body::Reserved(false) => self.stop(End::Refused(from)),
             Body::Reserved(true) => {
@@ -244,11 +247,11 @@ impl Round {
         }
     }
 
-    fn others(&self) -> impl Iterator<Item = OsdId> + '_ {
+    fn others(&self) -> impl Iterator<Item = Member> + '_ {
         self.members.iter().copied().filter(|osd| *osd != self.whoami)
     }
 
-    fn send(&mut self, to: OsdId, body: Body) {
+    fn send(&mut self, to: Member, body: Body) {
         self.outputs.push_back(RoundOutput::Send(to, body));
     }
 
@@ -256,7 +259,7 @@ impl Round {
         Collection::replicated(self.pg)
     }
 
-    fn reserve(&mut self, waiting: Vec<OsdId>) {
+    fn reserve(&mut self, waiting: Vec<Member>) {
         match waiting.last() {
             None => self.list(),
             Some(next) => {
@@ -306,7 +309,7 @@ impl Round {
 
     fn ask_at(&mut self, level: Level, extent: Extent, end: HObject, tries: u32, view: View<'_>) {
         self.number += 1;
-        let others: Vec<OsdId> = self.others().collect();
+        let others: Vec<Member> = self.others().collect();
         for osd in others {
             self.send(osd, Body::Scan(self.number, level, extent.clone()));
         }
@@ -330,7 +333,7 @@ impl Round {
         }
     }
 
-    fn take_map(&mut self, from: OsdId, map: Option<ScrubMap>, view: View<'_>) {
+    fn take_map(&mut self, from: Member, map: Option<ScrubMap>, view: View<'_>) {
         let Stage::Scanning(chunk) = &mut self.stage else { return };
         if !self.members.contains(&from) {
             return;
@@ -375,7 +378,7 @@ impl Round {
             self.omaps.append(&mut read);
         }
         let expected = |name: &HObject| expected(view.log, name);
-        let findings = compare(&maps, self.whoami, expected);
+        let findings = view.backend.compare(&maps, self.whoami, expected);
         let own = maps.remove(&self.whoami).unwrap_or_default();
         if let Some(family) = family {
             return self.judge_family(family, own, findings, !again.is_empty(), tries, view);

@@ -1,8 +1,9 @@
 //! The state of backfill: the targets, the page that is compared or pushed, and the writes that a target
 //! needs.
 
+use crate::Member;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Stage {
@@ -24,7 +25,7 @@ pub(super) enum Stage {
 /// The backfill of a group by its primary, of one target after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Backfill {
-    pub(super) targets: VecDeque<OsdId>,
+    pub(super) targets: VecDeque<Member>,
     pub(super) stage: Stage,
     /// Objects before this are pushed, or in `pending`.
     pub(super) started: HObject,
@@ -57,12 +58,12 @@ impl Page {
 
 impl Backfill {
     /// Begins anew with these targets, in order.
-    pub fn set_targets(&mut self, targets: &[OsdId]) {
+    pub fn set_targets(&mut self, targets: &[Member]) {
         *self = Backfill { targets: targets.iter().copied().collect(), ..Backfill::default() };
     }
 
     /// The targets that are left, in order.
-    pub fn targets(&self) -> impl Iterator<Item = OsdId> + '_ {
+    pub fn targets(&self) -> impl Iterator<Item = Member> + '_ {
         self.targets.iter().copied()
     }
 
@@ -94,18 +95,23 @@ impl Backfill {
     }
 
     /// The target has stored an object.
-    pub fn given(&mut self, to: OsdId, object: &HObject) {
+    pub fn given(&mut self, to: Member, object: &HObject) {
         if self.targets.front() == Some(&to) {
             self.pending.remove(object);
         }
     }
 
-    pub(super) fn target(&self) -> Option<OsdId> {
+    pub(super) fn target(&self) -> Option<Member> {
         self.targets.front().copied().filter(|_| self.stage > Stage::Failed)
     }
 
     /// Whether `to`, whose progress is `last_backfill`, needs a write of the object.
-    pub(super) fn wants_write(&self, to: OsdId, object: &HObject, last_backfill: &HObject) -> bool {
+    pub(super) fn wants_write(
+        &self,
+        to: Member,
+        object: &HObject,
+        last_backfill: &HObject,
+    ) -> bool {
         let is_covered =
             self.target() == Some(to) && *object < self.started && !self.is_pending(object);
         is_covered || object < last_backfill

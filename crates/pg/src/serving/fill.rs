@@ -14,11 +14,12 @@
 
 use super::backfill::{Page, Stage};
 use super::service::Service;
+use crate::Member;
 use crate::message::{Body, Listing};
 use crate::transfers;
 use crate::{LogEntry, Output};
 use std::collections::BTreeSet;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// Removals that one message may carry. They are of one page, and the pages of both sides are equally
 /// long; a target with very many surplus objects is listed several times.
@@ -27,7 +28,7 @@ const REMOVALS_MAX: usize = 4096;
 impl Service<'_> {
     /// Notes a write to `object`, and to its clones in `also`. Returns the participants that get only the log
     /// entries.
-    pub fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<OsdId> {
+    pub fn note_write(&mut self, object: &HObject, also: &[LogEntry]) -> BTreeSet<Member> {
         let objects = || also.iter().map(|entry| &entry.object).chain([object]);
         objects().for_each(|object| self.serving.agreed.backfill.note_write(object));
         if *object < self.serving.agreed.backfill.started
@@ -35,7 +36,7 @@ impl Service<'_> {
         {
             self.serving.agreed.backfill.pending.extend(objects().cloned());
         }
-        let skips = |osd: &OsdId| {
+        let skips = |osd: &Member| {
             let last_backfill = self.known.info(*osd).map(|info| &info.last_backfill);
             last_backfill.is_some_and(|last_backfill| {
                 !last_backfill.max
@@ -64,7 +65,7 @@ impl Service<'_> {
     }
 
     /// The target's answer: its reservation, or later that it cannot list its objects.
-    pub fn handle_reserved(&mut self, from: OsdId, granted: bool) {
+    pub fn handle_reserved(&mut self, from: Member, granted: bool) {
         if self.serving.agreed.backfill.targets.front() != Some(&from) {
             return;
         }
@@ -125,7 +126,7 @@ impl Service<'_> {
     }
 
     /// Takes a page of the target's objects.
-    pub fn handle_listing(&mut self, from: OsdId, listing: Listing) {
+    pub fn handle_listing(&mut self, from: Member, listing: Listing) {
         if self.serving.agreed.backfill.stage == Stage::Comparing
             && self.serving.agreed.backfill.targets.front() == Some(&from)
         {
@@ -215,7 +216,7 @@ impl Service<'_> {
     }
 
     /// The target has stored its progress: goes on with the next page, or the next target.
-    pub fn handle_backfilled(&mut self, from: OsdId, through: HObject) {
+    pub fn handle_backfilled(&mut self, from: Member, through: HObject) {
         if self.serving.agreed.backfill.stage != Stage::Storing
             || self.serving.agreed.backfill.target() != Some(from)
         {
@@ -231,7 +232,7 @@ impl Service<'_> {
             (true, true) => {
                 self.core.send(from, &Body::Release);
                 self.core.outputs.push_back(Output::Release);
-                let targets: Vec<OsdId> =
+                let targets: Vec<Member> =
                     self.serving.agreed.backfill.targets.iter().skip(1).copied().collect();
                 self.serving.agreed.backfill.set_targets(&targets);
             }

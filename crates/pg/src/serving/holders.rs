@@ -2,8 +2,9 @@
 
 use super::backfill::{BackfillState, Stage};
 use super::service::View;
+use crate::Member;
 use crate::peers::Peer;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 impl<'a> View<'a> {
     /// Whether no participant misses an object, the primary can read all of its own, and no recovery runs.
@@ -59,44 +60,54 @@ impl<'a> View<'a> {
         self.recovery.is_active(object) || self.core.copy.has_write_in_flight(object)
     }
 
-    /// Whether an OSD besides this one and `but` has the object in the needed version.
-    pub fn has_other_source(self, object: &HObject, need: EVersion, but: &[OsdId]) -> bool {
+    /// Whether the object can be restored in the needed version without this OSD and `but`.
+    pub fn has_other_source(self, object: &HObject, need: EVersion, but: &[Member]) -> bool {
+        let whoami = self.core.own.whoami;
         let others = self.known.peers.keys().copied();
-        let mut others = others.filter(|osd| *osd != self.core.own.whoami && !but.contains(osd));
-        others.any(|osd| self.has_object(osd, object, need))
+        let others = others.filter(|osd| *osd != whoami && !but.contains(osd));
+        let holders = others.filter(|osd| self.has_object(*osd, object, need));
+        self.core.placement.backend.can_restore(holders)
     }
 
     /// Whether the OSD has the object. The infos of peering are only the beginning: in an active group,
     /// acting members have all committed writes.
-    fn has_object(self, osd: OsdId, object: &HObject, need: EVersion) -> bool {
+    fn has_object(self, osd: Member, object: &HObject, need: EVersion) -> bool {
         let Some(peer) = self.known.peers.get(&osd) else { return false };
         let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
         let follows = self.is_active
-            && self.core.placement.members.acting.contains(&osd)
+            && self.core.placement.members.is_acting(osd)
             && need <= self.core.copy.committed
             && is_filled;
         !peer.missing.contains(object) && (follows || peer.has(object, need))
     }
 
-    /// An OSD that has the object in the needed version, preferably a participant.
-    pub fn find_source(self, object: &HObject, need: EVersion) -> Option<OsdId> {
-        let has = |osd: &OsdId| *osd != self.core.own.whoami && self.has_object(*osd, object, need);
-        let member = self.agreed.participants.iter().copied().find(has);
-        member.or_else(|| self.known.peers.keys().copied().find(has))
+    /// The OSDs besides this one that have the object in the needed version, participants first.
+    pub fn sources(self, object: &'a HObject, need: EVersion) -> impl Iterator<Item = Member> + 'a {
+        let whoami = self.core.own.whoami;
+        let has = move |osd: &Member| *osd != whoami && self.has_object(*osd, object, need);
+        let participants = self.agreed.participants.iter().copied().filter(has);
+        let is_other = move |osd: &Member| !self.agreed.participants.contains(osd);
+        let others = self.known.peers.keys().copied().filter(is_other).filter(has);
+        participants.chain(others)
+    }
+
+    /// Whether other OSDs have the object in the needed version.
+    pub fn is_found(self, object: &HObject, need: EVersion) -> bool {
+        self.core.placement.backend.can_restore(self.sources(object, need))
     }
 
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
     /// not asked for it yet. Its object is accepted only in just the missing version.
-    pub fn find_chance(self, object: &HObject) -> Option<OsdId> {
+    pub fn find_chance(self, object: &HObject) -> Option<Member> {
         let need = self.core.copy.missing.need(object)?;
-        let may_have = |(osd, peer): &(&OsdId, &Peer)| {
+        let may_have = |(osd, peer): &(&Member, &Peer)| {
             **osd != self.core.own.whoami && peer.may_have(object, need)
         };
         self.known.peers.iter().find(may_have).map(|(osd, _)| *osd)
     }
 
     /// The OSD from which the object is being pulled.
-    pub fn pulled_from(self, object: &HObject) -> Option<OsdId> {
+    pub fn pulled_from(self, object: &HObject) -> Option<Member> {
         self.recovery.active.get(object)?.pulling
     }
 
@@ -122,7 +133,7 @@ impl<'a> View<'a> {
     }
 
     /// Members that need backfill, with their progress.
-    pub fn backfill_targets(self) -> impl Iterator<Item = (OsdId, &'a HObject)> {
+    pub fn backfill_targets(self) -> impl Iterator<Item = (Member, &'a HObject)> {
         self.agreed.backfill_targets(self.known)
     }
 }

@@ -14,10 +14,11 @@
 
 use super::recovery::{Kind, UnfoundCount};
 use super::service::View;
+use crate::Member;
 use crate::missing::Item;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The state of an OSD that may have unfound objects, in Ceph's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,7 @@ impl<'a> View<'a> {
         let UnfoundCount { so_far, known, .. } = self.known.unfound;
         let mut first = self.lacking_from(None).take(GLANCE).peekable();
         let is_known = first.peek().is_some() && so_far.max(known) > 0;
-        is_known || first.any(|(_, object, need)| self.find_source(object, need).is_none())
+        is_known || first.any(|(_, object, need)| !self.is_found(object, need))
     }
 
     /// The objects that the primary lacks, then those that it cannot read, with the needed versions.
@@ -69,7 +70,7 @@ impl<'a> View<'a> {
     /// Objects that this primary lacks or cannot read, and that no reachable copy has.
     pub fn unfound(self) -> impl Iterator<Item = &'a HObject> {
         let all = self.lacking_from(None);
-        all.filter(move |(_, object, need)| self.find_source(object, *need).is_none())
+        all.filter(move |(_, object, need)| !self.is_found(object, *need))
             .map(|(_, object, _)| object)
     }
 
@@ -83,7 +84,7 @@ impl<'a> View<'a> {
     /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
     pub fn is_unfound(self, object: &HObject) -> bool {
         let is_here = !self.core.copy.missing.contains(object) && !self.is_unreadable(object);
-        !is_here && self.find_source(object, self.unfound_item(object).need).is_none()
+        !is_here && !self.is_found(object, self.unfound_item(object).need)
     }
 
     /// Whether our own copy could not be read, and is not in the missing set.
@@ -121,31 +122,32 @@ impl<'a> View<'a> {
     }
 
     /// The OSDs that may have unfound objects, besides this primary.
-    pub fn may_have_unfound(self) -> BTreeMap<OsdId, Probe> {
+    pub fn may_have_unfound(self) -> BTreeMap<Member, Probe> {
         let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
+        let layout = self.core.placement.members.layout;
         let mut holders = BTreeSet::new();
         for interval in self.core.copy.past.iter() {
-            let took_part = interval.acting.iter().chain(&interval.up).copied();
             // In a gap, any OSD may have taken part.
-            let anybody = osds.iter().map(|(osd, _)| osd).filter(|_| interval.is_gap);
-            let all = took_part.chain(anybody);
-            holders.extend(all.filter(|osd| !osds.is_lost(*osd, interval.first)));
+            let anybody = osds.iter().filter(|_| interval.is_gap);
+            let anybody = anybody.flat_map(|(osd, _)| layout.members_on(osd));
+            let all = interval.members(layout).chain(anybody);
+            holders.extend(all.filter(|member| !osds.is_lost(member.osd, interval.first)));
         }
         holders.extend(self.core.placement.members.all().chain(self.known.peers.keys().copied()));
         holders.remove(&self.core.own.whoami);
-        let probe = |osd: OsdId| match self.known.peers.get(&osd) {
-            _ if !osds.is_up(osd) => Probe::Down,
+        let probe = |member: Member| match self.known.peers.get(&member) {
+            _ if !osds.is_up(member.osd) => Probe::Down,
             Some(peer) if peer.info.is_none() || peer.is_missing_known => Probe::Probed,
             // It is asked for each object.
             Some(peer) if peer.is_incomparable => Probe::Probed,
             _ => Probe::Querying,
         };
-        holders.into_iter().map(|osd| (osd, probe(osd))).collect()
+        holders.into_iter().map(|member| (member, probe(member))).collect()
     }
 
     /// OSDs that may have unfound objects, and were not queried in this interval.
-    pub fn unasked(self) -> Vec<OsdId> {
-        let is_unasked = |(osd, probe): &(OsdId, Probe)| {
+    pub fn unasked(self) -> Vec<Member> {
+        let is_unasked = |(osd, probe): &(Member, Probe)| {
             *probe == Probe::Querying && !self.known.peers.contains_key(osd)
         };
         self.may_have_unfound().into_iter().filter(is_unasked).map(|(osd, _)| osd).collect()
@@ -156,8 +158,7 @@ impl<'a> View<'a> {
         let next = {
             let mut rest = self.lacking_from(count.next.as_ref());
             let seen = rest.by_ref().take(looks.max(1));
-            let unfound =
-                seen.filter(|(_, object, need)| self.find_source(object, *need).is_none());
+            let unfound = seen.filter(|(_, object, need)| !self.is_found(object, *need));
             count.so_far += unfound.count() as u64;
             rest.next().map(|(kind, object, _)| (kind, object.clone()))
         };

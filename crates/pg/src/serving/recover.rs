@@ -16,12 +16,14 @@
 
 use super::recovery::{Operation, Sent};
 use super::service::Service;
+use crate::Member;
 use crate::Output;
+use crate::backend::Fetch;
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
 use crate::transfers;
 use std::collections::BTreeSet;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 impl Service<'_> {
     /// A client waits for this object: starts its recovery if that is possible now.
@@ -70,35 +72,49 @@ impl Service<'_> {
     /// Starts the recovery of an object; false if that is not possible now.
     fn start_recovery(&mut self, object: &HObject) -> bool {
         if let Some(need) = self.serving.recovery.unreadable.get(object).copied() {
-            if self.is_being_written(object) || self.view().find_source(object, need).is_none() {
+            if self.is_being_written(object) || !self.view().is_found(object, need) {
                 return false;
             }
             // Another copy turned up: now ours can be marked missing.
             self.miss_own(object, need);
         }
-        if let Some(need) = self.core.copy.missing.need(object) {
-            let source =
-                self.view().find_source(object, need).or_else(|| self.view().find_chance(object));
-            let Some(source) = source else { return false };
-            let operation = Operation { pulling: Some(source), ..Operation::default() };
-            self.serving.recovery.begin_one(object, operation);
-            self.serving.recovery.wanted.remove(object);
-            self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
-            return true;
+        if self.core.copy.missing.contains(object) {
+            return self.fetch(object, Vec::new());
         }
         let participants = self.serving.agreed.participants.iter().copied();
-        let targets: Vec<OsdId> =
+        let targets: Vec<Member> =
             participants.filter(|osd| self.known.is_missing_on(*osd, object)).collect();
         if targets.is_empty() {
             self.serving.recovery.wanted.remove(object);
             return false;
         }
-        self.push_to(object, targets)
+        self.fetch(object, targets)
+    }
+
+    /// Gets hold of an object that we lack, or else these members; false if that is not possible now.
+    fn fetch(&mut self, object: &HObject, targets: Vec<Member>) -> bool {
+        let view = self.view();
+        let need = view.core.copy.missing.need(object);
+        let sources = view.sources(object, need.unwrap_or_default());
+        let chance = std::iter::once_with(|| view.find_chance(object)).flatten();
+        let backend = view.core.placement.backend;
+        match backend.plan_recovery(need.is_some(), sources.chain(chance)) {
+            None => false,
+            Some(Fetch::Nothing) => self.push_to(object, targets),
+            Some(Fetch::Whole(source)) => {
+                let operation = Operation { pulling: Some(source), ..Operation::default() };
+                self.serving.recovery.begin_one(object, operation);
+                self.serving.recovery.wanted.remove(object);
+                self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
+                true
+            }
+            Some(Fetch::Shards(_)) => unreachable!("the members of this group keep whole objects"),
+        }
     }
 
     /// Pushes our copy of the object to members. False while a write of it is in flight, or if our copy is
     /// not valid.
-    pub fn push_to(&mut self, object: &HObject, targets: Vec<OsdId>) -> bool {
+    pub fn push_to(&mut self, object: &HObject, targets: Vec<Member>) -> bool {
         let is_bad = self.core.copy.missing.contains(object) || self.view().is_unreadable(object);
         if is_bad || self.is_being_written(object) {
             return false;
@@ -124,7 +140,7 @@ impl Service<'_> {
     }
 
     /// Adds an object to the missing set of another copy.
-    pub fn miss_on_member(&mut self, osd: OsdId, object: &HObject, item: Item) {
+    pub fn miss_on_member(&mut self, osd: Member, object: &HObject, item: Item) {
         let is_counted = self.serving.agreed.participants.contains(&osd);
         let peer = self.known.peer_mut(osd);
         let is_new = !peer.missing.contains(object);
@@ -141,13 +157,13 @@ impl Service<'_> {
     }
 
     /// Ends an operation; returns the members to which the object was pushed.
-    pub fn give_up_pushing(&mut self, object: &HObject) -> BTreeSet<OsdId> {
+    pub fn give_up_pushing(&mut self, object: &HObject) -> BTreeSet<Member> {
         let operation = self.serving.recovery.active.remove(object);
         operation.into_iter().flat_map(|operation| operation.pushing.into_keys()).collect()
     }
 
     /// Notes the piece that was sent to a member.
-    pub fn note_sent(&mut self, to: OsdId, object: &HObject, next: Option<&Cursor>) {
+    pub fn note_sent(&mut self, to: Member, object: &HObject, next: Option<&Cursor>) {
         let operation = self.serving.recovery.active.get_mut(object);
         if let Some(sent) = operation.and_then(|operation| operation.pushing.get_mut(&to)) {
             *sent = Sent::Piece(next.cloned());
@@ -166,7 +182,7 @@ impl Service<'_> {
     }
 
     /// The OSD from which an object was pulled does not have it, or our disk has no room for it.
-    pub fn not_fetched(&mut self, object: &HObject, from: OsdId, has_room: bool) {
+    pub fn not_fetched(&mut self, object: &HObject, from: Member, has_room: bool) {
         let Some(need) = self.core.copy.missing.get(object) else { return };
         match has_room {
             true => self.miss_on_member(from, object, Item { have: EVersion::ZERO, ..need }),
@@ -184,7 +200,7 @@ impl Service<'_> {
     /// A member has stored a piece of an object.
     pub fn handle_pushed(
         &mut self,
-        from: OsdId,
+        from: Member,
         object: &HObject,
         next: Option<Cursor>,
         has_room: bool,
@@ -211,7 +227,7 @@ impl Service<'_> {
         }
     }
 
-    fn given(&mut self, to: OsdId, object: &HObject) {
+    fn given(&mut self, to: Member, object: &HObject) {
         if self.known.peers.get_mut(&to).is_some_and(|peer| peer.missing.remove(object)) {
             self.serving.recovery.members_missing -= 1;
         }
@@ -247,7 +263,7 @@ impl Service<'_> {
     }
 
     /// Asks a stray for its log if objects are missing or unreadable here.
-    pub fn ask_if_useful(&mut self, osd: OsdId) {
+    pub fn ask_if_useful(&mut self, osd: Member) {
         if !self.core.copy.missing.is_empty() || !self.serving.recovery.unreadable.is_empty() {
             self.core.send(osd, &Body::LogRequest);
         }
@@ -260,7 +276,7 @@ impl Service<'_> {
     }
 
     /// A copy that could not be read is about to be replaced: its OSD is told that it is bad.
-    pub fn condemn(&mut self, osd: OsdId, object: &HObject) {
+    pub fn condemn(&mut self, osd: Member, object: &HObject) {
         if self.serving.recovery.spared.remove(&(osd, object.clone())) {
             let version = self.known.peers.get(&osd).and_then(|peer| peer.missing.need(object));
             let version = version.unwrap_or_else(|| self.core.copy.logged_version(object));
@@ -269,7 +285,7 @@ impl Service<'_> {
     }
 
     /// The OSD from which an object was pulled cannot read it.
-    pub fn handle_unreadable(&mut self, from: OsdId, object: &HObject) {
+    pub fn handle_unreadable(&mut self, from: Member, object: &HObject) {
         if self.view().pulled_from(object) == Some(from) {
             // It may be the only copy, and readable later: its OSD marks it missing only when it is replaced.
             self.serving.recovery.spared.insert((from, object.clone()));

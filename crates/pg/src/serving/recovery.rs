@@ -1,8 +1,9 @@
 //! The state of log-based recovery: the objects in work, and the progress of the search for more.
 
+use crate::Member;
 use crate::message::Cursor;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The log-based recovery of a group, in one interval; all on the primary.
 #[derive(Debug, Default)]
@@ -15,7 +16,7 @@ pub(crate) struct Recovery {
     /// Objects that this primary cannot read, and no other copy has, with the needed version.
     pub unreadable: BTreeMap<HObject, EVersion>,
     /// Copies of other OSDs that could not be read, and that their OSDs do not list as missing.
-    pub spared: BTreeSet<(OsdId, HObject)>,
+    pub spared: BTreeSet<(Member, HObject)>,
     /// Objects that clients wait for, and whose recovery could not be started.
     pub wanted: BTreeSet<HObject>,
     /// Set if no recovery can be started until something changes.
@@ -29,9 +30,9 @@ pub(crate) struct Recovery {
 #[derive(Debug, Default)]
 pub(super) struct Operation {
     /// The OSD from which the primary pulls it.
-    pub(super) pulling: Option<OsdId>,
+    pub(super) pulling: Option<Member>,
     /// The members to which it is pushed.
-    pub(super) pushing: BTreeMap<OsdId, Sent>,
+    pub(super) pushing: BTreeMap<Member, Sent>,
 }
 
 /// The piece of an object that a member was sent last in this operation.
@@ -44,7 +45,7 @@ pub(super) enum Sent {
 
 impl Operation {
     /// Whether a member answers the piece that it was sent last, not one of an earlier operation.
-    pub(super) fn is_answer(&self, from: OsdId, next: Option<&Cursor>) -> bool {
+    pub(super) fn is_answer(&self, from: Member, next: Option<&Cursor>) -> bool {
         match self.pushing.get(&from) {
             // The member found a piece of another version, and asks for the object from its start.
             Some(_) if next.is_some_and(Cursor::is_start) => true,
@@ -68,7 +69,7 @@ impl Recovery {
     }
 
     /// Objects that were pulled from this OSD are pulled from another one.
-    pub fn forget_source(&mut self, source: OsdId) {
+    pub fn forget_source(&mut self, source: Member) {
         self.active.retain(|_, operation| operation.pulling != Some(source));
         self.retry();
     }

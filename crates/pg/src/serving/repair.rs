@@ -6,11 +6,12 @@
 use super::service::Service;
 use super::writes::{Write, submit};
 use crate::EntryKind;
+use crate::Member;
 use crate::message::Body;
 use crate::missing::Item;
 use crate::scrub::{Authority, Finding};
 use store::Change;
-use types::{EVersion, HObject, OsdId, UTime};
+use types::{EVersion, HObject, UTime};
 
 /// The ticket of a removal for which no request waits.
 const NO_TICKET: u64 = u64::MAX;
@@ -39,7 +40,7 @@ pub fn mark_corrupt(
     service: &mut Service<'_>,
     object: &HObject,
     version: EVersion,
-    bad: &[OsdId],
+    bad: &[Member],
 ) -> bool {
     let is_own = bad.contains(&service.core.own.whoami);
     let has_source = !is_own || service.view().has_other_source(object, version, bad);

@@ -2,13 +2,14 @@
 
 use super::backfill::Backfill;
 use super::recovery::Recovery;
+use crate::Member;
 use crate::Tag;
 use crate::core::{Core, Output};
 use crate::members::{MemberSet, Participants};
 use crate::message::Body;
 use crate::peers::Known;
 use std::collections::VecDeque;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The members with which the primary continues, once it has chosen the authoritative log.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ pub(crate) struct View<'a> {
 
 impl Agreed {
     /// These members take part in writes; some of them need backfill.
-    pub fn on(participants: Participants, targets: &[OsdId]) -> Self {
+    pub fn on(participants: Participants, targets: &[Member]) -> Self {
         let mut agreed = Agreed { participants, ..Agreed::default() };
         agreed.backfill.set_targets(targets);
         agreed
@@ -70,14 +71,14 @@ impl Agreed {
     pub fn backfill_targets<'a>(
         &'a self,
         known: &'a Known,
-    ) -> impl Iterator<Item = (OsdId, &'a HObject)> {
+    ) -> impl Iterator<Item = (Member, &'a HObject)> {
         let targets = self.backfill.targets();
         targets.filter_map(move |osd| Some((osd, &known.info(osd)?.last_backfill)))
     }
 
     /// Number of missing items of all participants, as far as they are known.
     pub fn members_missing(&self, known: &Known) -> usize {
-        let missing = |osd: &OsdId| known.peers.get(osd).map_or(0, |peer| peer.missing.len());
+        let missing = |osd: &Member| known.peers.get(osd).map_or(0, |peer| peer.missing.len());
         self.participants.iter().map(missing).sum()
     }
 }
@@ -104,7 +105,7 @@ impl Service<'_> {
 
     /// Whether requests are served: the members are enough to accept writes.
     pub fn is_active(&self) -> bool {
-        self.core.placement.members.is_enough()
+        self.core.placement.can_serve()
     }
 
     pub fn is_clean(&self) -> bool {
@@ -174,8 +175,8 @@ impl Service<'_> {
         }
         let holders = self.known.peers.iter().filter(|(_, peer)| peer.info.is_some());
         let holders = holders.map(|(osd, _)| *osd);
-        let strays: Vec<OsdId> =
-            holders.filter(|osd| !self.core.placement.members.is_member(*osd)).collect();
+        let strays: Vec<Member> =
+            holders.filter(|osd| !self.core.placement.members.has_member(*osd)).collect();
         for stray in strays {
             self.known.peers.remove(&stray);
             self.core.send(stray, &Body::Remove);
@@ -183,8 +184,8 @@ impl Service<'_> {
     }
 
     /// An OSD reported a copy; it may be a stray.
-    pub fn found_stray(&mut self, osd: OsdId) {
-        if self.core.placement.members.is_member(osd) {
+    pub fn found_stray(&mut self, osd: Member) {
+        if self.core.placement.members.has_member(osd) {
             return;
         }
         match self.is_clean() {
@@ -218,7 +219,7 @@ impl Service<'_> {
     pub fn ask_helpers(&mut self) {
         let peers = self.known.peers.iter();
         let unknown = peers.filter(|(_, peer)| peer.info.is_some() && !peer.is_missing_known);
-        let unknown: Vec<OsdId> = unknown.map(|(osd, _)| *osd).collect();
+        let unknown: Vec<Member> = unknown.map(|(osd, _)| *osd).collect();
         unknown.into_iter().for_each(|osd| self.found_stray(osd));
     }
 }

@@ -1,14 +1,15 @@
 //! Writes: the primary orders and stores them, and replicates them to the other members.
 
 use super::service::{InFlight, Service};
+use crate::Member;
+use crate::backend::WritePlan;
 use crate::core::Core;
-use crate::members::MemberSet;
 use crate::message::Replicate;
 use crate::{EntryKind, LogEntry, Output, Tag, info};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use store::{Change, Transaction};
-use types::{EVersion, HObject, OsdId, RequestId, UTime};
+use types::{EVersion, HObject, RequestId, ShardId, UTime};
 
 /// A write for the primary to order and replicate.
 #[derive(Debug, Clone, Default)]
@@ -89,21 +90,23 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
     if trim != EVersion::ZERO {
         service.core.copy.info.log_tail = trim;
     }
-    let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + 2) };
-    changes.into_iter().for_each(|change| transaction.push(service.core.own.collection, change));
+    let Core { own, placement, .. } = &*service.core;
+    let participants = &service.serving.agreed.participants;
+    let plan = placement.backend.plan_write(own.collection, changes, participants);
     let mut replicate = Replicate {
         entry: codec::encode_with_capacity(&entry, ENTRY_LEN_USUAL),
         info: codec::encode_with_capacity(&service.core.copy.info, INFO_LEN_USUAL),
         also: also.iter().map(codec::encode_to_bytes).collect(),
         committed: service.core.copy.committed,
         trim,
-        transaction,
+        transaction: Transaction::new(),
     };
-    send_to_replicas(service, &mut replicate, &entry, &also);
+    send_to_replicas(service, &mut replicate, plan, &entry, &also);
     // The others remove their own items.
     found.into_iter().for_each(|key| service.core.unset_missing(&mut replicate.transaction, key));
     service.core.append_entries(&mut replicate, entry, also);
-    let waiting = MemberSet::all(&service.serving.agreed.participants);
+    let backend = service.core.placement.backend;
+    let waiting = backend.must_confirm(&service.serving.agreed.participants);
     service.serving.in_flight.push_back(InFlight { version, ticket, waiting });
     service
         .core
@@ -144,24 +147,25 @@ fn also_entries(service: &Service<'_>, write: &Write) -> Vec<LogEntry> {
     write.also.iter().enumerate().map(entry).collect()
 }
 
+/// Sends the write to the other participants, and leaves our own transaction in `replicate`.
 fn send_to_replicas(
     service: &mut Service<'_>,
     replicate: &mut Replicate,
+    plan: WritePlan,
     entry: &LogEntry,
     also: &[LogEntry],
 ) {
-    if service.serving.agreed.participants.len() < 2 {
-        return;
-    }
     let mut skipping = BTreeSet::new();
     if service.serving.agreed.backfill.is_needed() && entry.changes_object() {
         skipping = service.note_write(&entry.object, also);
     }
-    let message = replicate.encode(&service.core.header());
-    for index in 0..service.serving.agreed.participants.len() {
-        let to = service.serving.agreed.participants[index];
-        if to != service.core.own.whoami && !skipping.contains(&to) {
-            service.core.outputs.push_back(Output::Send { to, message: message.clone() });
+    match plan {
+        WritePlan::Same(transaction) => {
+            replicate.transaction = transaction;
+            send_same(service, replicate, &skipping);
+        }
+        WritePlan::PerShard(transactions) => {
+            send_per_shard(service, replicate, transactions, &skipping);
         }
     }
     if !skipping.is_empty() {
@@ -169,18 +173,57 @@ fn send_to_replicas(
     }
 }
 
-/// Sends the log entry alone, to backfill targets that have not reached the object.
-fn send_entry(service: &mut Service<'_>, replicate: &mut Replicate, skipping: &BTreeSet<OsdId>) {
-    let transaction = std::mem::take(&mut replicate.transaction);
-    let message = replicate.encode(&service.core.header());
-    replicate.transaction = transaction;
-    for to in skipping {
-        service.core.outputs.push_back(Output::Send { to: *to, message: message.clone() });
+/// Sends the same transaction to all, encoded once.
+fn send_same(service: &mut Service<'_>, replicate: &Replicate, skipping: &BTreeSet<Member>) {
+    let Service { core, serving, .. } = service;
+    let (participants, whoami) = (&serving.agreed.participants, core.own.whoami);
+    assert_eq!(whoami.shard, ShardId::NONE, "shards differ");
+    if participants.len() < 2 {
+        return;
+    }
+    let message = replicate.encode(&core.header(whoami));
+    for to in participants.iter().copied() {
+        if to != whoami && !skipping.contains(&to) {
+            core.outputs.push_back(Output::Send { to: to.osd, message: message.clone() });
+        }
     }
 }
 
+/// Sends each participant its own transaction.
+fn send_per_shard(
+    service: &mut Service<'_>,
+    replicate: &mut Replicate,
+    transactions: Vec<Transaction>,
+    skipping: &BTreeSet<Member>,
+) {
+    let Service { core, serving, .. } = service;
+    let participants = &serving.agreed.participants;
+    assert_eq!(transactions.len(), participants.len(), "each participant has a transaction");
+    let mut own = Transaction::new();
+    for (to, transaction) in participants.iter().copied().zip(transactions) {
+        if to == core.own.whoami {
+            own = transaction;
+        } else if !skipping.contains(&to) {
+            replicate.transaction = transaction;
+            let message = replicate.encode(&core.header(to));
+            core.outputs.push_back(Output::Send { to: to.osd, message });
+        }
+    }
+    replicate.transaction = own;
+}
+
+/// Sends the log entry alone, to backfill targets that have not reached the object.
+fn send_entry(service: &mut Service<'_>, replicate: &mut Replicate, skipping: &BTreeSet<Member>) {
+    let transaction = std::mem::take(&mut replicate.transaction);
+    for to in skipping.iter().copied() {
+        let message = replicate.encode(&service.core.header(to));
+        service.core.outputs.push_back(Output::Send { to: to.osd, message });
+    }
+    replicate.transaction = transaction;
+}
+
 /// A member has stored all writes up to `version`: it applies them without gaps.
-pub fn handle_replicated(service: &mut Service<'_>, from: OsdId, version: EVersion) {
+pub fn handle_replicated(service: &mut Service<'_>, from: Member, version: EVersion) {
     let Some(member) = service.serving.agreed.participants.index_of(from) else { return };
     if version > service.core.copy.info.last_update {
         tracing::error!(pg = %service.core.own.id, %from, ?version, "a member confirms what was not written");

@@ -1,6 +1,7 @@
 //! A copy that is stopped, and the transactions that split or merge it one after the other.
 
 use super::index::Index;
+use crate::Member;
 use crate::core::steps::STEP_BYTES_MAX;
 use crate::core::{Core, Output, Tag};
 use crate::message::{Body, Header};
@@ -9,7 +10,6 @@ use crate::{Missing, PgInfo, PgLog};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use store::{Change, OmapPage, Outcome, RequestKind, StoreError, Transaction};
-use types::OsdId;
 
 const PAGE_ENTRIES_MAX: usize = 512;
 /// Messages that are kept while the copy is stopped. Further ones are dropped; primaries ask again.
@@ -21,7 +21,7 @@ pub(crate) struct SplitMerge {
     /// `None` in a new part, which waits for the copy that is split.
     pub(super) progress: Option<Progress>,
     /// A query that arrived before the copy was stopped, while it was loaded.
-    pub asked_by: Option<(OsdId, Header)>,
+    pub asked_by: Option<(Member, Header)>,
     held: Held,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Part {
 
 /// Queries and infos that arrived while the copy was stopped.
 #[derive(Debug, Default)]
-struct Held(Vec<(OsdId, Header, Body)>);
+struct Held(Vec<(Member, Header, Body)>);
 
 impl Held {
     /// Keeps a query or an info; drops all else.
-    fn push(&mut self, from: OsdId, header: &Header, body: Body) {
+    fn push(&mut self, from: Member, header: &Header, body: Body) {
         if matches!(body, Body::Query | Body::Info(_)) && self.0.len() < HELD_MAX {
             self.0.push((from, *header, body));
         }
@@ -80,7 +80,7 @@ impl SplitMerge {
     }
 
     /// Keeps a message until the copy takes part again, or drops it.
-    pub fn hold(&mut self, from: OsdId, header: &Header, body: Body) {
+    pub fn hold(&mut self, from: Member, header: &Header, body: Body) {
         self.held.push(from, header, body);
     }
 
@@ -91,7 +91,7 @@ impl SplitMerge {
     }
 
     /// The end: the state of this group afterwards, and the messages that were kept.
-    pub fn end(self) -> (Option<Part>, Vec<(OsdId, Header, Body)>) {
+    pub fn end(self) -> (Option<Part>, Vec<(Member, Header, Body)>) {
         (self.progress.and_then(|progress| progress.own), self.held.0)
     }
 

@@ -1,6 +1,7 @@
 //! Each invariant is seen to fail.
 
 use super::World;
+use crate::Member;
 use crate::Pg;
 use crate::primary::{Primary, Stage};
 use crate::role::Role;
@@ -50,7 +51,8 @@ fn a_contradiction_in_the_role_is_found() {
     }));
     assert!(is_found(0, |pg| {
         let agreed = std::mem::take(&mut serving(pg).agreed);
-        primary(pg).stage = Stage::GetMissing { agreed, waiting: [OsdId(9)].into() };
+        primary(pg).stage =
+            Stage::GetMissing { agreed, waiting: [Member::replicated(OsdId(9))].into() };
     }));
 }
 

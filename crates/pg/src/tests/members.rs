@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::members::MEMBERS_MAX;
-use crate::message::{Body, Replicate};
+use crate::message::{Body, Header, Replicate};
 use crate::{LogEntry, State};
 use store::Transaction;
 use types::{EVersion, OsdId};
@@ -152,7 +152,7 @@ fn a_write_whose_entries_do_not_follow_each_other_is_not_taken() {
             trim: EVersion::ZERO,
             transaction: Transaction::new(),
         };
-        let header = pg.core.header();
+        let header = Header::replicated(pg.id(), pg.core.placement.epoch, pg.interval());
         pg.handle_message(OsdId(0), &header, Body::Replicate(Box::new(write)));
         assert_eq!((pg.log().head(), pg.state()), (head, crate::State::Stalled));
     }

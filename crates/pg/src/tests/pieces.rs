@@ -4,7 +4,7 @@
 use super::World;
 use super::world::{PG, object};
 use crate::message::{Body, Cursor, Push};
-use crate::{INFO_ATTR, LOG_ENTRIES_MAX, State, is_meta_object};
+use crate::{INFO_ATTR, LOG_ENTRIES_MAX, Member, State, is_meta_object};
 use bytes::Bytes;
 use engine::Message;
 use std::collections::BTreeMap;
@@ -367,7 +367,7 @@ fn piece(version: u32, offset: u64) -> Body {
 fn answers(pieces: &[(u32, u64)]) -> (Vec<Option<u64>>, World) {
     let mut world = World::new(2);
     world.run_script("size 2\n map 20 0 1\n run");
-    let header = world.nodes[0].pg.core.header();
+    let header = world.nodes[0].pg.core.header(Member::replicated(OsdId(1)));
     let mut wanted = Vec::new();
     for (version, offset) in pieces {
         let node = world.node(OsdId(1));

@@ -104,6 +104,7 @@ pub struct World {
     pub epoch: u32,
     up: Vec<OsdId>,
     temporary: Vec<OsdId>,
+    pub layout: Layout,
     size: usize,
     min_size: usize,
     pub hash_bits: u8,
@@ -258,6 +259,7 @@ impl World {
             epoch: 1,
             up: Vec::new(),
             temporary: Vec::new(),
+            layout: Layout::Replicated,
             size: 3,
             min_size: 2,
             hash_bits: HASH_BITS,
@@ -463,7 +465,9 @@ impl World {
 
     fn publish(&mut self) {
         let acting = self.acting();
-        let up_from = acting.iter().map(|osd| self.nodes[osd.0 as usize].status.up_from).collect();
+        let node = |osd: &OsdId| self.nodes.get(osd.0 as usize);
+        let up_from = |osd| node(osd).map_or(Epoch(0), |node| node.status.up_from);
+        let up_from = acting.iter().map(up_from).collect();
         let members = Members {
             up: self.up.clone(),
             primary: acting.first().copied(),
@@ -472,6 +476,7 @@ impl World {
             size: self.size,
             min_size: self.min_size,
             hash_bits: self.hash_bits,
+            layout: self.layout,
         };
         let statuses = self.nodes.iter().map(|node| node.status);
         let osds: Osds = (0..).map(OsdId).zip(statuses).collect();
@@ -666,7 +671,9 @@ impl World {
         if wipe {
             node.seen = 1;
         }
+        let whoami = node.pg.whoami();
         node.pg = if exists { Pg::load(PG, osd) } else { Pg::new(PG, osd) };
+        node.pg.core.own.whoami = whoami;
         self.messages.retain(|(from, to, _)| *from != osd && *to != osd);
         while self.step(true) {}
     }

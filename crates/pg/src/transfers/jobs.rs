@@ -1,11 +1,12 @@
 //! Transfers in progress, by job: pieces that are stored here, and reads for other members.
 
 use crate::INFO_ATTR;
+use crate::Member;
 use crate::message::{Cursor, Push};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::ObjectMeta;
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// The role in which this copy receives an object: a primary pulls it, a replica is given it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +21,15 @@ pub(crate) enum Ended {
     /// An object that was pulled is stored.
     Fetched { object: HObject, was_missing: bool },
     /// The disk has no room for an object that was pulled.
-    NotFetched { object: HObject, from: OsdId },
+    NotFetched { object: HObject, from: Member },
     /// A piece is read, and goes to this OSD.
-    Read { to: OsdId, push: Box<Push> },
+    Read { to: Member, push: Box<Push> },
     /// An object cannot be read for this OSD. The version is known if its info could be read.
-    Unreadable { object: HObject, to: OsdId, version: Option<EVersion> },
+    Unreadable { object: HObject, to: Member, version: Option<EVersion> },
     /// A page of our own objects is listed, for a comparison. It ends before `next`.
     Listed { objects: Vec<(HObject, EVersion)>, next: Option<HObject> },
     /// Our objects cannot be listed for this primary, or for our own comparison.
-    NotListed { to: Option<OsdId> },
+    NotListed { to: Option<Member> },
 }
 
 /// Objects on their way to this copy, and from it to other members.
@@ -93,7 +94,7 @@ pub(super) enum Verdict {
 /// A piece that is being stored.
 #[derive(Debug)]
 pub(super) struct Received {
-    pub from: OsdId,
+    pub from: Member,
     pub object: HObject,
     pub next: Option<Cursor>,
 }
@@ -173,7 +174,7 @@ impl Sources {
 /// A piece of an object that is being read for `to`.
 #[derive(Debug)]
 pub(super) struct Piece {
-    pub to: OsdId,
+    pub to: Member,
     pub meta: ObjectMeta,
     pub push: Push,
     /// Reads of the whole piece so far that failed.
@@ -190,7 +191,7 @@ impl Piece {
 /// A page of objects and versions that is read for another member, or for our own comparison.
 #[derive(Debug)]
 pub(super) struct Scan {
-    pub to: Option<OsdId>,
+    pub to: Option<Member>,
     pub from: HObject,
     pub objects: Vec<(HObject, Option<EVersion>)>,
     pub left: usize,

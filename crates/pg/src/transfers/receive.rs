@@ -12,6 +12,7 @@
 //! one, then neither ask for more nor complete the object.
 
 use super::jobs::{Ended, Received, Receiver, Verdict};
+use crate::Member;
 use crate::core::Core;
 use crate::message::{Body, Cursor, Push};
 use crate::missing::Item;
@@ -21,7 +22,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use store::{Change, Transaction};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// Shorter holes are written as zeros: data in many extents is slower to read.
 static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
@@ -55,7 +56,7 @@ fn pushed_version(push: &Push) -> Option<EVersion> {
 }
 
 /// Takes a piece of an object that this copy wants from this OSD.
-pub(crate) fn receive(core: &mut Core, from: OsdId, push: Push, receiver: Receiver) {
+pub(crate) fn receive(core: &mut Core, from: Member, push: Push, receiver: Receiver) {
     match core.transfers.receiving.judge(&push) {
         Verdict::Store(info) => store_piece(core, from, push, info),
         Verdict::Drop => {}
@@ -73,14 +74,14 @@ pub(crate) fn is_what_is_needed(core: &Core, push: &Push) -> bool {
     need == version || need == EVersion::ZERO
 }
 
-fn ask_for_more(core: &mut Core, from: OsdId, object: HObject, next: Cursor, receiver: Receiver) {
+fn ask_for_more(core: &mut Core, from: Member, object: HObject, next: Cursor, receiver: Receiver) {
     match receiver {
         Receiver::Replica => core.send(from, &Body::Pushed(object, Some(next), true)),
         Receiver::Primary => core.send(from, &Body::Pull(object, next)),
     }
 }
 
-fn store_piece(core: &mut Core, from: OsdId, push: Push, info: Option<Bytes>) {
+fn store_piece(core: &mut Core, from: Member, push: Push, info: Option<Bytes>) {
     let (object, next) = (push.object.clone(), push.next.clone());
     let mut transaction = core.transaction(8);
     if next.is_some() && push.cursor.is_start() {

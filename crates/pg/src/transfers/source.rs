@@ -1,11 +1,12 @@
 //! Reads of this copy for other members: objects in pieces, and listings with versions.
 
 use super::jobs::{Ended, Piece, Scan};
+use crate::Member;
 use crate::core::Core;
 use crate::message::{Body, Cursor, Listing, Push};
 use crate::{INFO_ATTR, ObjectInfo, Tag, is_meta_object};
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject};
 
 /// Bytes of omap in one piece; [`crate::Sizes`] bounds the number of pairs, and the data.
 const PIECE_OMAP_BYTES_MAX: usize = 1 << 20;
@@ -19,7 +20,7 @@ fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
 }
 
 /// Reads a piece of an object, and pushes it to an OSD.
-pub(crate) fn push_piece(core: &mut Core, to: OsdId, object: HObject, cursor: Cursor) {
+pub(crate) fn push_piece(core: &mut Core, to: Member, object: HObject, cursor: Cursor) {
     let push = Push { object: object.clone(), cursor, ..Push::default() };
     read_piece(core, Piece { to, meta: ObjectMeta::default(), push, failures: 0 });
 }
@@ -36,7 +37,7 @@ pub(crate) fn source_read(
     core: &mut Core,
     job: u64,
     outcome: Result<Outcome, StoreError>,
-    is_owed: impl Fn(OsdId, &HObject) -> bool,
+    is_owed: impl Fn(Member, &HObject) -> bool,
 ) -> Option<Ended> {
     let mut piece = core.transfers.sources.pieces.remove(&job)?;
     if outcome.as_ref().is_err_and(StoreError::may_heal) && piece.failures < REREADS_MAX {
@@ -142,7 +143,7 @@ fn omap_page(core: &Core, piece: &Piece) -> RequestKind {
 }
 
 /// Answers with a page of our objects and versions.
-pub(crate) fn handle_list(core: &mut Core, to: OsdId, from: HObject) {
+pub(crate) fn handle_list(core: &mut Core, to: Member, from: HObject) {
     match core.copy.created {
         true => scan(core, Some(to), from),
         false => core.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
@@ -150,7 +151,7 @@ pub(crate) fn handle_list(core: &mut Core, to: OsdId, from: HObject) {
 }
 
 /// Lists objects with their versions from `from` on, for `to`, or for our own comparison.
-pub(crate) fn scan(core: &mut Core, to: Option<OsdId>, from: HObject) {
+pub(crate) fn scan(core: &mut Core, to: Option<Member>, from: HObject) {
     let job = core.transfers.sources.number();
     let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
     core.transfers.sources.scans.insert(job, scan);

@@ -1,12 +1,12 @@
 //! Objects with clones: missing, surplus or inconsistent ones.
 
-use super::rounds::{PG, PRIMARY, World, object};
+use super::rounds::{PG, PRIMARY, World, member, object};
 use crate::scrub::{End, Level, SnapFinding, snapset};
 use crate::snaps::{SNAPSET_ATTR, SnapSet, index_key, index_pairs};
 use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, meta_object};
 use std::collections::BTreeMap;
 use store::{Change, Collection};
-use types::{EVersion, HObject, OsdId, SnapId};
+use types::{EVersion, HObject, SnapId};
 
 const CLONES: u64 = 5;
 const VERSION: EVersion = EVersion { epoch: types::Epoch(1), version: 1 };
@@ -45,7 +45,7 @@ fn world(objects: u32) -> World {
 }
 
 fn apply(world: &mut World, changes: Vec<Change>) {
-    [PRIMARY, OsdId(1)].into_iter().for_each(|osd| world.apply(osd, changes.clone()));
+    [PRIMARY, member(1)].into_iter().for_each(|osd| world.apply(osd, changes.clone()));
 }
 
 fn remove(world: &mut World, object: HObject) {
@@ -136,7 +136,7 @@ fn what_is_written_between_two_looks_is_no_error() {
 fn pairs_that_the_index_lost_are_added_again() {
     let mut world = world(3);
     let key = index_key(SnapId(2), &object(1).at(SnapId(2)));
-    for osd in [PRIMARY, OsdId(1)] {
+    for osd in [PRIMARY, member(1)] {
         let keys = vec![key.clone()];
         world.apply(osd, vec![Change::OmapRemove { object: meta_object(PG), keys }]);
         let index = |world: &World| {

@@ -2,9 +2,11 @@
 //! version, `s10` its size, `i10` the size in its info if that differs, `a`, `d`, `o` and a letter its
 //! attributes, data and omap, `info!`, `noinfo`, `read!`, `stat!` its errors, `cut?` that it looks truncated.
 
+use super::rounds::member;
+use crate::Member;
 use crate::scrub::*;
 use std::collections::BTreeMap;
-use types::{EVersion, HObject, OsdId, PoolId};
+use types::{EVersion, HObject, PoolId};
 
 fn version(text: &str) -> EVersion {
     EVersion::new(1, text.parse().unwrap())
@@ -44,9 +46,9 @@ fn findings(copies: &str, expected: Expected) -> Vec<Finding> {
         objects: copy(words).map(|copy| (name.clone(), copy)).into_iter().collect(),
         ..ScrubMap::default()
     };
-    let maps: BTreeMap<OsdId, ScrubMap> =
-        (0..).map(OsdId).zip(copies.split('|').map(map)).collect();
-    compare(&maps, OsdId(0), |_| expected)
+    let maps: BTreeMap<Member, ScrubMap> =
+        (0..).map(member).zip(copies.split('|').map(map)).collect();
+    compare(&maps, member(0), |_| expected)
 }
 
 /// Checks copies of OSD 0 (the primary) and on: the authoritative one, the bad ones, and the errors.
@@ -60,7 +62,7 @@ fn check(copies: &str, expected: Expected, right: &str, bad: &[i32], errors: u64
         Authority::Nobody => "nobody".into(),
     };
     assert_eq!(authority, right, "{copies}");
-    let bad: Vec<OsdId> = bad.iter().copied().map(OsdId).collect();
+    let bad: Vec<Member> = bad.iter().copied().map(member).collect();
     assert_eq!(finding.bad, bad, "{copies}");
     assert_eq!(finding.errors, errors, "{copies}");
 }

@@ -1,5 +1,7 @@
 //! A primary and its members, each with a store in memory, and writes at chosen moments.
 
+use crate::Member;
+use crate::backend::Backend;
 use crate::scrub::message::Body;
 use crate::scrub::*;
 use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, PgLog, meta_object};
@@ -10,23 +12,31 @@ use store::{Change, Collection, StoreError, Transaction};
 use types::{EVersion, HObject, OsdId, PgId, PoolId};
 
 pub(super) const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
-pub(super) const PRIMARY: OsdId = OsdId(0);
+pub(super) const PRIMARY: Member = member(0);
 
 pub(super) struct World {
-    pub stores: BTreeMap<OsdId, MemStore>,
-    members: BTreeMap<OsdId, Member>,
+    pub stores: BTreeMap<Member, MemStore>,
+    members: BTreeMap<Member, ReplicaScan>,
     pub log: PgLog,
     /// Inconsistencies of clones that rounds found.
     pub snap_findings: Vec<SnapFinding>,
     /// Sizes of omaps that rounds found.
     omaps: Vec<(HObject, OmapSize)>,
     /// Objects whose reads fail.
-    rotten: Vec<(OsdId, HObject)>,
+    rotten: Vec<(Member, HObject)>,
 }
 
 pub(super) fn object(number: u32) -> HObject {
     let name = Bytes::from(number.to_string());
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, number.wrapping_mul(0x9e37_79b9))
+}
+
+fn view(log: &PgLog, committed: EVersion) -> View<'_> {
+    View { log, committed, recoveries: 0, backend: Backend::Replicated }
+}
+
+pub(super) const fn member(osd: i32) -> Member {
+    Member::replicated(OsdId(osd))
 }
 
 impl World {
@@ -39,17 +49,17 @@ impl World {
             omaps: Vec::new(),
             rotten: Vec::new(),
         };
-        for osd in (0..members).map(OsdId) {
+        for osd in (0..members).map(member) {
             let mut store = MemStore::new();
             let create = vec![(Collection::replicated(PG), Change::CreateCollection)];
             store.apply(&Transaction { changes: create }).unwrap();
             world.stores.insert(osd, store);
-            world.members.insert(osd, Member::default());
+            world.members.insert(osd, ReplicaScan::default());
         }
         world
     }
 
-    pub fn apply(&mut self, osd: OsdId, changes: Vec<Change>) {
+    pub fn apply(&mut self, osd: Member, changes: Vec<Change>) {
         let changes =
             changes.into_iter().map(|change| (Collection::replicated(PG), change)).collect();
         self.stores.get_mut(&osd).unwrap().apply(&Transaction { changes }).unwrap();
@@ -69,7 +79,7 @@ impl World {
                 pairs: BTreeMap::from([("key".into(), text.into())]),
             },
         ];
-        let all: Vec<OsdId> = self.stores.keys().copied().collect();
+        let all: Vec<Member> = self.stores.keys().copied().collect();
         all.into_iter().for_each(|osd| self.apply(osd, changes.clone()));
         self.log.push(LogEntry { version, object, kind, ..LogEntry::default() });
     }
@@ -80,7 +90,7 @@ impl World {
         level: Level,
         mut meanwhile: impl FnMut(&mut World),
     ) -> (End, Vec<Finding>, (u64, u64)) {
-        let members: Vec<OsdId> = self.stores.keys().copied().collect();
+        let members: Vec<Member> = self.stores.keys().copied().collect();
         let mut round = Round::new(PG, PRIMARY, members, level, 0);
         let mut findings = Vec::new();
         while let Some(output) = round.poll_output() {
@@ -101,7 +111,7 @@ impl World {
         match output {
             RoundOutput::Storage(tag, kind) => {
                 let outcome = self.execute(PRIMARY, kind);
-                let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
+                let view = view(&self.log, self.log.head());
                 round.handle_completion(tag, outcome, view);
             }
             RoundOutput::Index(pairs) => self.add_to_index(PRIMARY, pairs),
@@ -110,7 +120,7 @@ impl World {
                     meanwhile(self);
                 }
                 if let Some(answer) = self.answer(to, body) {
-                    let view = View { log: &self.log, committed: self.log.head(), recoveries: 0 };
+                    let view = view(&self.log, self.log.head());
                     round.handle_message(to, answer, view);
                 }
             }
@@ -119,7 +129,7 @@ impl World {
 
     fn execute(
         &mut self,
-        osd: OsdId,
+        osd: Member,
         kind: store::RequestKind,
     ) -> Result<store::Outcome, StoreError> {
         if let store::RequestKind::Read { object, offset, length, .. } = &kind
@@ -131,13 +141,13 @@ impl World {
         self.stores.get_mut(&osd).unwrap().execute(kind)
     }
 
-    fn add_to_index(&mut self, osd: OsdId, pairs: BTreeMap<Bytes, Bytes>) {
+    fn add_to_index(&mut self, osd: Member, pairs: BTreeMap<Bytes, Bytes>) {
         if !pairs.is_empty() {
             self.apply(osd, vec![Change::OmapSet { object: meta_object(PG), pairs }]);
         }
     }
 
-    fn answer(&mut self, osd: OsdId, body: Body) -> Option<Body> {
+    fn answer(&mut self, osd: Member, body: Body) -> Option<Body> {
         match body {
             Body::Reserve => Some(Body::Reserved(true)),
             Body::Scan(number, level, extent) => {
@@ -179,7 +189,7 @@ fn a_deep_scrub_tells_the_size_of_each_omap_once_also_of_one_that_is_always_writ
     let pairs = |count: u64| -> BTreeMap<Bytes, Bytes> {
         (0..count).map(|n| (n.to_be_bytes().to_vec().into(), Bytes::from_static(b"0123"))).collect()
     };
-    for osd in [OsdId(0), OsdId(1)] {
+    for osd in [member(0), member(1)] {
         let object = object(7);
         world.apply(osd, vec![Change::OmapSet { object, pairs: pairs(2500) }]);
     }
@@ -216,20 +226,20 @@ fn a_group_of_one_copy_is_scrubbed_too() {
 fn a_light_scrub_sees_what_is_missing_and_a_deep_one_what_cannot_be_read() {
     let mut world = World::new(3);
     (0..50).for_each(|number| world.write(number, "text"));
-    world.apply(OsdId(2), vec![Change::Remove { object: object(7) }]);
+    world.apply(member(2), vec![Change::Remove { object: object(7) }]);
     world.rotten.push((PRIMARY, object(9)));
     let data = Change::Write { object: object(11), offset: 0, data: "tent".into() };
-    world.apply(OsdId(1), vec![data]);
+    world.apply(member(1), vec![data]);
     let (_, findings, _) = world.scrub(Level::Light, |_| {});
     assert_eq!(names(&findings), [object(7)]);
     assert_eq!(
         (findings[0].authority, &findings[0].bad[..]),
-        (Authority::Copy(PRIMARY), &[OsdId(2)][..])
+        (Authority::Copy(PRIMARY), &[member(2)][..])
     );
     let (_, mut findings, _) = world.scrub(Level::Deep, |_| {});
     findings.sort_by_key(|finding| finding.bad.clone());
     assert_eq!(names(&findings), [object(9), object(11), object(7)]);
-    assert_eq!(findings[0].authority, Authority::Copy(OsdId(1)));
+    assert_eq!(findings[0].authority, Authority::Copy(member(1)));
 }
 
 #[test]
@@ -237,7 +247,7 @@ fn an_object_that_only_a_member_has_is_seen() {
     let mut world = World::new(3);
     world.write(1, "text");
     let extra: Vec<Change> = (1000..1400).map(|n| Change::Touch { object: object(n) }).collect();
-    world.apply(OsdId(1), extra);
+    world.apply(member(1), extra);
     let (end, findings, _) = world.scrub(Level::Light, |_| {});
     assert_eq!((end, findings.len()), (End::Complete, 400));
     assert_eq!(world.scrub(Level::Deep, |_| {}).1.len(), 400);
@@ -248,7 +258,7 @@ fn an_object_that_only_a_member_has_is_seen() {
 fn what_is_written_meanwhile_is_looked_at_again() {
     let mut world = World::new(2);
     (0..10).for_each(|number| world.write(number, "text"));
-    world.apply(OsdId(1), vec![Change::Remove { object: object(4) }]);
+    world.apply(member(1), vec![Change::Remove { object: object(4) }]);
     let mut writes = 2;
     let (end, findings, progress) = world.scrub(Level::Deep, |world| {
         if writes > 0 {
@@ -270,12 +280,14 @@ fn what_is_written_all_the_time_is_left_alone() {
 
 #[test]
 fn a_member_that_has_too_much_to_do_ends_the_round() {
-    let mut round = Round::new(PG, PRIMARY, vec![PRIMARY, OsdId(1)], Level::Light, 0);
-    assert!(matches!(round.poll_output(), Some(RoundOutput::Send(OsdId(1), Body::Reserve))));
+    let mut round = Round::new(PG, PRIMARY, vec![PRIMARY, member(1)], Level::Light, 0);
+    assert!(
+        matches!(round.poll_output(), Some(RoundOutput::Send(to, Body::Reserve)) if to == member(1))
+    );
     let log = PgLog::default();
-    let view = View { log: &log, committed: EVersion::ZERO, recoveries: 0 };
-    round.handle_message(OsdId(1), Body::Reserved(false), view);
-    assert_eq!(round.end(), Some(&End::Refused(OsdId(1))));
+    let view = view(&log, EVersion::ZERO);
+    round.handle_message(member(1), Body::Reserved(false), view);
+    assert_eq!(round.end(), Some(&End::Refused(member(1))));
 }
 
 #[test]
@@ -333,10 +345,10 @@ fn a_copy_that_got_only_the_first_pieces_is_not_taken_for_the_right_one() {
                 let pairs = (0..pairs).map(pair).collect();
                 changes.push(Change::OmapSet { object: object(), pairs });
             }
-            world.apply(OsdId(osd), changes);
+            world.apply(member(osd), changes);
         }
         let (end, findings, _) = world.scrub(Level::Deep, |_| {});
         assert_eq!((end, findings.len()), (End::Complete, 1));
-        assert_eq!(findings[0].authority, Authority::Presumed(OsdId(1)), "{has_data} {has_pairs}");
+        assert_eq!(findings[0].authority, Authority::Presumed(member(1)), "{has_data} {has_pairs}");
     }
 }

@@ -36,17 +36,18 @@ use crate::message::{Body, Header, Replicate};
 use crate::primary::{Primary, Stage};
 use crate::role::Role;
 use crate::serving::Agreed;
-use crate::{LogEntry, Pg, PgInfo};
+use crate::{LogEntry, Member, Pg, PgInfo};
+use std::fmt::Display;
 use store::Transaction;
 use types::{EVersion, OsdId};
 
-fn list(word: &str, osds: impl IntoIterator<Item = OsdId>) -> String {
-    let osds: Vec<String> = osds.into_iter().map(|osd| format!(" {osd}")).collect();
+fn list(word: &str, members: impl IntoIterator<Item = impl Display>) -> String {
+    let osds: Vec<String> = members.into_iter().map(|osd| format!(" {osd}")).collect();
     if osds.is_empty() { String::new() } else { format!(" {word}{}", osds.concat()) }
 }
 
 fn agreed(agreed: &Agreed) -> String {
-    let short: Vec<OsdId> = agreed.participants.select(agreed.short).collect();
+    let short: Vec<Member> = agreed.participants.select(agreed.short).collect();
     let filling = agreed.backfill.targets().collect::<Vec<_>>();
     let members = agreed.participants.to_vec();
     list("members", members) + &list("filling", filling) + &list("short", short)
@@ -153,7 +154,7 @@ impl World {
             "full" => Body::Room(false),
             other => panic!("no such message: {other}"),
         };
-        let header = Header { pg: PG, epoch: interval, interval };
+        let header = Header::replicated(PG, interval, interval);
         pg.handle_message(from, &header, body);
         self.drain();
     }

@@ -1,0 +1,104 @@
+//! The layout of a pool's groups: whole copies, or shards of erasure-coded objects.
+
+use crate::Member;
+use types::{OsdId, ShardId};
+
+/// The spread of an object over the members of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// Each member keeps the whole object.
+    #[default]
+    Replicated,
+    /// Each member keeps the shard of its position.
+    Erasure(ErasureLayout),
+}
+
+/// The layout of an erasure-coded pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErasureLayout {
+    /// Shards of data; all members together are at most [`ShardId::MAX_COUNT`].
+    pub data: u8,
+    /// Shards of parity.
+    pub parity: u8,
+    /// Bytes of a stripe in one shard.
+    pub unit: u32,
+    pub code: ErasureCode,
+}
+
+/// The matrices from which parity is computed. All are over GF(2⁸).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErasureCode {
+    IsaVandermonde = 1,
+    IsaCauchy = 2,
+    JerasureVandermonde = 3,
+}
+
+impl Layout {
+    /// The member at a position of a set of OSDs; `None` for a hole, and behind the last shard.
+    fn member(self, position: usize, osd: OsdId) -> Option<Member> {
+        match self {
+            Layout::Replicated => Some(Member::replicated(osd)),
+            Layout::Erasure(_) if osd == OsdId::NONE => None,
+            Layout::Erasure(_) => Some(Member { osd, shard: ShardId::at(position)? }),
+        }
+    }
+
+    /// The members of a set of OSDs, without its holes.
+    pub(crate) fn members(self, osds: &[OsdId]) -> impl Iterator<Item = Member> + '_ {
+        let members = osds.iter().enumerate();
+        members.filter_map(move |(position, osd)| self.member(position, *osd))
+    }
+
+    /// Whether a set of OSDs has this member.
+    pub(crate) fn has(self, osds: &[OsdId], member: Member) -> bool {
+        match member.shard.position() {
+            None => self == Layout::Replicated && osds.contains(&member.osd),
+            Some(position) => self != Layout::Replicated && osds.get(position) == Some(&member.osd),
+        }
+    }
+
+    /// All members that an OSD can be.
+    pub(crate) fn members_on(self, osd: OsdId) -> impl Iterator<Item = Member> {
+        let (whole, shards) = match self {
+            Layout::Replicated => (Some(Member::replicated(osd)), 0),
+            Layout::Erasure(layout) => {
+                (None, usize::from(layout.data) + usize::from(layout.parity))
+            }
+        };
+        let shards = (0..shards).filter_map(ShardId::at);
+        whole.into_iter().chain(shards.map(move |shard| Member { osd, shard }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn erasure() -> Layout {
+        let code = ErasureCode::IsaVandermonde;
+        Layout::Erasure(ErasureLayout { data: 2, parity: 1, unit: 4096, code })
+    }
+
+    #[test]
+    fn the_members_of_a_replicated_group_have_no_shard() {
+        let osds = [4, 2].map(OsdId);
+        let members: Vec<Member> = Layout::Replicated.members(&osds).collect();
+        assert_eq!(members, osds.map(Member::replicated));
+        assert!(members.iter().all(|member| Layout::Replicated.has(&osds, *member)));
+        assert!(members.iter().all(|member| !erasure().has(&osds, *member)));
+        assert_eq!(members[0].to_string(), osds[0].to_string());
+    }
+
+    #[test]
+    fn the_position_of_a_member_is_its_shard_and_holes_are_none() {
+        let osds = [OsdId(4), OsdId::NONE, OsdId(4)];
+        let members: Vec<Member> = erasure().members(&osds).collect();
+        let [first, last] =
+            [0, 2].map(|at| Member { osd: OsdId(4), shard: ShardId::at(at).unwrap() });
+        assert_eq!(members, [first, last], "an OSD may keep several shards");
+        assert!(members.iter().all(|member| erasure().has(&osds, *member)));
+        assert!(!erasure().has(&osds, Member { osd: OsdId(4), shard: ShardId::at(1).unwrap() }));
+        assert_eq!(erasure().members_on(OsdId(4)).count(), 3);
+        assert_eq!(last.to_string(), format!("{}(2)", OsdId(4)));
+    }
+}
