@@ -17,7 +17,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("crush", 55),
     ("engine", 57),
     ("files", 50),
-    ("host", 58),
     ("interop", 48),
     ("maps", 40),
     ("mon", 72),
