@@ -1,8 +1,15 @@
 //! Arguments of all programs that open a cluster, a pool or an image.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fmt;
 use std::path::PathBuf;
+
+/// How clients prove who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AuthMode {
+    Cephx,
+    None,
+}
 
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {

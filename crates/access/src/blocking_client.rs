@@ -1,6 +1,6 @@
 //! Blocking RBD client with its own connection: one task or image at a time.
 
-use crate::connection::{Connection, fill_random};
+use crate::connection::Connection;
 use crate::{ClusterArgs, ImageName, PoolName, SourceName};
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -200,7 +200,6 @@ pub fn spec_of(client: &mut BlockingClient, image: &ImageName) -> Result<ImageSp
 
 /// A random id as short as librbd's.
 pub fn new_id() -> Result<String> {
-    let mut random = [0; 7];
-    fill_random(&mut random).context("making an id for the image")?;
+    let random = machine::random_bytes::<7>().context("making an id for the image")?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

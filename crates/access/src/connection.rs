@@ -51,9 +51,8 @@ impl Connection {
 
     pub fn start(config: Config) -> Result<Self> {
         let clock = Clock::start();
-        let mut seed = [0; 32];
-        fill_random(&mut seed)?;
-        let core_seed = u64::from_le_bytes(seed[..8].try_into().expect("eight bytes"));
+        let seed = machine::random_bytes()?;
+        let core_seed = machine::random_u64()?;
         let mut core = Core::new(CoreConfig { index: 0, seed: core_seed }, clock.clone())?;
         core.add(client_node(config, seed, clock.now()));
         Ok(Connection { core, clock, answers: BTreeMap::new() })
@@ -133,14 +132,6 @@ impl Connection {
             format!("there is no pool {name:?}; `ceph osd pool create {name}` makes one")
         })
     }
-}
-
-pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
-    let got = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
-    if got < bytes.len() {
-        bail!("the kernel gave {got} of {} random bytes", bytes.len());
-    }
-    Ok(())
 }
 
 /// The parts of a ceph.conf that a client needs.

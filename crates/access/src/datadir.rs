@@ -13,17 +13,15 @@
 //! ```
 
 use anyhow::{Context, Result, bail};
+use machine::create_private;
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Files and directories created here hold keys or client data.
-const FILE_MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
 /// The rights of all but the owner.
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
@@ -133,41 +131,6 @@ impl Drop for DataLock {
     }
 }
 
-/// Writes a file that appears whole or not at all, readable as `mode` says.
-pub fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
-    let temporary = path.with_extension("new");
-    let write = || -> Result<()> {
-        // One that is left from an interrupted try may be readable by others.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&temporary, flags, Mode::from_raw_mode(mode))?;
-        let mut file = fs::File::from(fd);
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        Ok(fs::rename(&temporary, path)?)
-    };
-    write().with_context(|| format!("writing {}", path.display()))
-}
-
-/// Opens or creates a file that only its owner can read; wider permissions of an existing file are removed
-/// first.
-pub fn private_file(options: &mut OpenOptions, path: &Path) -> io::Result<fs::File> {
-    let file = options.mode(FILE_MODE).open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_file() && metadata.mode() & OTHERS != 0 {
-        file.set_permissions(fs::Permissions::from_mode(FILE_MODE))?;
-    }
-    Ok(file)
-}
-
-/// Creates a directory, and those above it, that only its owner can read. An existing one stays as it is.
-pub fn create_private(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
-}
-
 /// Takes from others what earlier builds let them read: the directory, what lies in it, and in the
 /// directories of its OSDs. What cannot be changed is told and left.
 fn keep_private(directory: &Path) {
@@ -209,6 +172,7 @@ fn mend(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::write_file;
 
     fn mode(path: &Path) -> u32 {
         fs::symlink_metadata(path).unwrap().mode() & 0o777

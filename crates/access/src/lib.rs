@@ -8,12 +8,12 @@ mod datadir;
 mod progress;
 
 pub use args::{
-    ClusterArgs, DataArgs, ImageArgs, ImageName, POOL_DEFAULT, PoolArgs, PoolName, SourceName,
-    image_name, parse_size, pool_name, source_name,
+    AuthMode, ClusterArgs, DataArgs, ImageArgs, ImageName, POOL_DEFAULT, PoolArgs, PoolName,
+    SourceName, image_name, parse_size, pool_name, source_name,
 };
 pub use blocking_client::{BlockingClient, new_id, pool_of, spec_of};
 pub use connection::{
-    ClientNode, Conf, Connection, client_config, client_node, fill_random, monitors, read_conf,
+    ClientNode, Conf, Connection, client_config, client_node, monitors, read_conf,
 };
-pub use datadir::{DataDir, DataLock, create_private, private_file, write_file};
+pub use datadir::{DataDir, DataLock};
 pub use progress::progress;

@@ -4,9 +4,9 @@
 //! bytes of each socket and all disk operations to the kernel in one system call. A daemon without inputs in
 //! a turn is not polled, so the cost of a turn depends on its events, not on the number of daemons.
 
+use crate::contract::{Hosted, StreamEvent};
 use crate::links::{Directory, LinkEnd, LocalMessage, NodeAddress, Outbox};
-use crate::node::Hosted;
-use crate::streams::{StreamEvent, Streams};
+use crate::streams::Streams;
 use crate::wire::{Listening, Wire, WireEvent, WireId};
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use rt::{
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use stdx::FastMap;
 use types::{EntityAddrVec, EntityName, ParticipantName, features};
@@ -33,11 +34,11 @@ const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
 /// Token of a disk operation: the node's number in the upper bits, the node's own token below.
 const NODE_SHIFT: u32 = 48;
-/// Time that an ending core waits for its storage.
-const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// A core's place in its process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreConfig {
+    /// Its number in the process.
     pub index: usize,
     /// Seed of session cookies and connection nonces, from the system's entropy.
     pub seed: u64,
@@ -83,12 +84,13 @@ impl<N: Hosted> Slot<N> {
     }
 }
 
+/// A reactor with the daemons of one thread and all their sessions.
 pub struct Core<N> {
     config: CoreConfig,
     clock: Clock,
     now: Time,
-    pub(crate) reactor: Reactor,
-    pub(crate) streams: Streams,
+    reactor: Reactor,
+    streams: Streams,
     wire: Wire,
     slots: Vec<Slot<N>>,
     next_accepted: u64,
@@ -102,6 +104,7 @@ pub struct Core<N> {
 }
 
 impl<N: Hosted> Core<N> {
+    /// A core without daemons; it belongs to the thread that makes it.
     pub fn new(config: CoreConfig, clock: Clock) -> Result<Self> {
         let reactor = Reactor::new(Config::default()).context("setting up io_uring")?;
         let (sender, mailbox) = mailbox(MAILBOX_CAPACITY, reactor.waker());
@@ -123,6 +126,12 @@ impl<N: Hosted> Core<N> {
         })
     }
 
+    /// The time now, by the clock of all cores.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Wakes the core from another thread.
     pub fn waker(&self) -> Waker {
         self.reactor.waker()
     }
@@ -137,6 +146,7 @@ impl<N: Hosted> Core<N> {
         NodeAddress { core: self.config.index, node: self.slots.len() }
     }
 
+    /// Adds a daemon, which runs from the next turn on.
     pub fn add(&mut self, node: N) -> NodeAddress {
         let address = self.next_address();
         self.slots.push(Slot::new(node));
@@ -153,18 +163,24 @@ impl<N: Hosted> Core<N> {
         self.slots.iter().try_fold(true, |all, slot| Ok(all & slot.node.is_open()?))
     }
 
-    /// Lets storage write what saves work at the next start. It is optional, so the wait is short.
-    pub fn close_storage(&mut self) -> Result<()> {
-        self.slots.iter_mut().for_each(|slot| slot.touch().close_storage());
-        let give_up = self.clock.now() + CLOSE_TIME_MAX;
-        while !self.slots.iter().all(|slot| slot.node.is_storage_closed())
-            && self.clock.now() < give_up
-        {
+    /// The reason why a daemon cannot go on, if one cannot.
+    pub fn check(&mut self) -> Result<()> {
+        self.slots.iter_mut().try_for_each(|slot| slot.touch().check())
+    }
+
+    /// Lets daemons write what saves work at the next start. It is optional, so the wait is bounded.
+    pub fn close(&mut self, time_max: Duration) -> Result<()> {
+        self.slots.iter_mut().for_each(|slot| slot.touch().close());
+        let give_up = self.clock.now() + time_max;
+        while !self.slots.iter().all(|slot| slot.node.is_closed()) && self.clock.now() < give_up {
+            self.settle();
+            self.transmit();
             self.turn(give_up)?;
         }
         Ok(())
     }
 
+    /// A daemon of this core, for its owner.
     pub fn node_mut(&mut self, node: usize) -> &mut N {
         self.slots[node].touch()
     }
@@ -197,6 +213,22 @@ impl<N: Hosted> Core<N> {
                 other => return other,
             }
         }
+    }
+
+    /// Listens for streams to a daemon.
+    pub fn listen_for_streams(&mut self, addr: SocketAddr, node: usize) -> Result<SocketAddr> {
+        let listening = self.reactor.listen(addr);
+        let (id, local) = listening.with_context(|| format!("listening on {addr}"))?;
+        self.streams.add_listener(id, node);
+        Ok(local)
+    }
+
+    /// Listens at a Unix socket.
+    pub fn listen_for_streams_at(&mut self, path: &Path, node: usize) -> Result<()> {
+        let listening = self.reactor.listen_unix(path);
+        let id = listening.with_context(|| format!("listening on {}", path.display()))?;
+        self.streams.add_listener(id, node);
+        Ok(())
     }
 
     /// One turn of the loop; waits at most until `deadline`.

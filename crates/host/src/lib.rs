@@ -3,20 +3,28 @@
 //! A [`Core`] is one thread: a reactor and its daemons. Daemons of one process reach each other by *local
 //! links* that move messages without encoding, on the same core by a queue and between cores by a mailbox;
 //! other peers connect through sockets and `msgr` sessions. Daemons cannot tell the difference. A
-//! [`RunningDaemons`] is a set of cores; what runs on them is told by [`Member`]s.
+//! [`RunningDaemons`] is a set of cores that run [`Member`]s. [`run_until_signal`] runs one on the thread
+//! of its caller.
 //!
 //! This crate does not interpret messages.
 
+mod alone;
+mod contract;
 mod core;
 mod links;
 mod node;
+mod notices;
+mod plan;
 mod streams;
 mod threads;
 mod wire;
 
+pub use alone::run_until_signal;
+pub use contract::{DiskStorage, Hosted, StorageIo, StreamEvent, StreamOutput};
 pub use core::{Core, CoreConfig};
-pub use links::{Directory, LocalMessage, NodeAddress};
-pub use node::{DaemonNode, DiskStorage, Hosted, NoStorage, StorageIo};
-pub use streams::{StreamEvent, StreamOutput};
-pub use threads::{AnyCore, Member, Notice, Plan, Prepared, RunningDaemons};
+pub use links::{Addressing, Directory, LocalMessage, NodeAddress};
+pub use node::{DaemonNode, NoStorage};
+pub use notices::{Notice, Notices};
+pub use plan::{AnyCore, Member, Plan, Prepared};
+pub use threads::RunningDaemons;
 pub use wire::Listening;

@@ -10,14 +10,18 @@ use types::{EntityType, ParticipantName};
 /// Address of a daemon in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeAddress {
+    /// Number of its core in the process.
     pub core: usize,
+    /// Its number on that core.
     pub node: usize,
 }
 
 /// One end of a local link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkEnd {
+    /// The daemon at this end.
     pub address: NodeAddress,
+    /// Its name for the session.
     pub conn: ConnId,
 }
 
@@ -30,6 +34,7 @@ pub enum LocalMessage {
 }
 
 impl LocalMessage {
+    /// The end that it goes to.
     pub fn destination(&self) -> LinkEnd {
         match self {
             LocalMessage::Opened { to, .. }
@@ -39,38 +44,52 @@ impl LocalMessage {
     }
 }
 
+/// How daemons of one process find another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// By its name.
+    Name(ParticipantName),
+    /// By its kind and listening address, because its name may pass to another daemon while both run: ranks
+    /// of monitors change.
+    Listening(EntityType, SocketAddr),
+}
+
 /// The daemons of this process; fixed when the cores start.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
-    nodes: FastMap<ParticipantName, NodeAddress>,
-    /// Monitors by listening address: ranks change while they run, and may pass to another monitor.
-    monitors: Vec<(SocketAddr, NodeAddress)>,
+    by_name: FastMap<ParticipantName, NodeAddress>,
+    listening: Vec<(EntityType, SocketAddr, NodeAddress)>,
 }
 
 impl Directory {
-    pub fn insert(&mut self, participant: ParticipantName, address: NodeAddress) {
-        self.nodes.insert(participant, address);
-    }
-
-    pub fn insert_monitor(&mut self, listen: SocketAddr, address: NodeAddress) {
-        self.monitors.push((listen, address));
+    /// Adds a daemon.
+    pub fn insert(&mut self, addressing: Addressing, address: NodeAddress) {
+        match addressing {
+            Addressing::Name(participant) => {
+                self.by_name.insert(participant, address);
+            }
+            Addressing::Listening(kind, listen) => self.listening.push((kind, listen, address)),
+        }
     }
 
     /// The daemon for a target, if it runs in this process.
     pub fn find(&self, target: &ConnectTarget) -> Option<NodeAddress> {
-        if target.participant.kind != EntityType::MON {
-            return self.nodes.get(&target.participant).copied();
+        if let Some(address) = self.by_name.get(&target.participant) {
+            return Some(*address);
         }
         let is_meant = |listen: &SocketAddr| {
             target.addrs.0.iter().any(|addr| addr.socket.is_some_and(|socket| socket == *listen))
         };
-        self.monitors.iter().find(|(listen, _)| is_meant(listen)).map(|(_, address)| *address)
+        let mut listening = self.listening.iter();
+        let found = listening
+            .find(|(kind, listen, _)| *kind == target.participant.kind && is_meant(listen));
+        found.map(|(_, _, address)| *address)
     }
 }
 
 /// Sends local messages to the mailboxes of the other cores, in order.
 #[derive(Debug)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     cores: Vec<Sender<LocalMessage>>,
     /// Messages that a full mailbox did not take; they are offered again each turn. Their number is bounded
     /// by the requests that clients may have in flight.
@@ -78,19 +97,19 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    pub fn new(cores: Vec<Sender<LocalMessage>>) -> Self {
+    pub(crate) fn new(cores: Vec<Sender<LocalMessage>>) -> Self {
         let waiting = cores.iter().map(|_| VecDeque::new()).collect();
         Outbox { cores, waiting }
     }
 
-    pub fn send(&mut self, local_message: LocalMessage) {
+    pub(crate) fn send(&mut self, local_message: LocalMessage) {
         let core = local_message.destination().address.core;
         self.waiting[core].push_back(local_message);
         self.offer(core);
     }
 
     /// True if messages still wait.
-    pub fn offer_all(&mut self) -> bool {
+    pub(crate) fn offer_all(&mut self) -> bool {
         (0..self.cores.len()).for_each(|core| self.offer(core));
         self.waiting.iter().any(|queue| !queue.is_empty())
     }

@@ -1,41 +1,9 @@
 //! A daemon with its storage as one unit that a core can run.
 
-use crate::streams::{StreamEvent, StreamOutput};
+use crate::contract::{DiskStorage, Hosted, StorageIo, StreamEvent, StreamOutput};
 use engine::{Daemon, Node, NodeOutput, Storage, Time, sessions_go_to};
-use rt::{DiskRequest, DiskResult, FileId, SocketId};
+use rt::{DiskResult, SocketId};
 use types::ParticipantName;
-
-/// Storage on real disks. Completions are polled after each request, whenever the core was woken, and
-/// after a disk operation.
-///
-/// A storage with threads of its own wakes the core. One without threads uses the core's reactor: its disk
-/// operations begin together after the daemons of a turn have run, and completed ones are delivered at the
-/// beginning of a turn.
-pub trait DiskStorage: Storage {
-    /// The next disk operation to begin. Completes no request by itself.
-    fn poll_io(&mut self) -> Option<StorageIo> {
-        None
-    }
-    fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
-    /// True if it serves requests; an error if it failed to open. Requests are accepted before.
-    fn is_open(&self) -> anyhow::Result<bool> {
-        Ok(true)
-    }
-    /// The process is about to end: optional writes are made now.
-    fn close(&mut self) {}
-    /// True when these writes are done.
-    fn is_closed(&self) -> bool {
-        true
-    }
-}
-
-/// A disk operation of a daemon's storage, identified by `token`.
-#[derive(Debug)]
-pub struct StorageIo {
-    pub file: FileId,
-    pub token: u64,
-    pub request: DiskRequest,
-}
 
 /// Storage of daemons without state.
 #[derive(Debug, Default)]
@@ -54,33 +22,6 @@ impl Storage for NoStorage {
 
 impl DiskStorage for NoStorage {}
 
-/// A node on a core: with disk operations, and streams of other protocols.
-pub trait Hosted: Node {
-    /// Name towards its peers.
-    fn participant(&self) -> ParticipantName;
-    /// Delivers storage completions to the daemon; true if there were any.
-    fn pump_storage(&mut self, now: Time) -> bool;
-    /// See [`DiskStorage::poll_io`].
-    fn poll_io(&mut self) -> Option<StorageIo> {
-        None
-    }
-    fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
-    /// An event of a connection that is not a session.
-    fn handle_stream(&mut self, _now: Time, _socket: SocketId, _event: StreamEvent) {}
-    fn poll_stream(&mut self) -> Option<(SocketId, StreamOutput)> {
-        None
-    }
-    /// See [`DiskStorage::is_open`].
-    fn is_open(&self) -> anyhow::Result<bool> {
-        Ok(true)
-    }
-    /// See [`DiskStorage::close`].
-    fn close_storage(&mut self) {}
-    fn is_storage_closed(&self) -> bool {
-        true
-    }
-}
-
 /// A daemon with its storage.
 pub struct DaemonNode<D, S> {
     participant: ParticipantName,
@@ -89,10 +30,12 @@ pub struct DaemonNode<D, S> {
 }
 
 impl<D, S> DaemonNode<D, S> {
+    /// A daemon of that name towards its peers.
     pub fn new(participant: ParticipantName, daemon: D, storage: S) -> Self {
         DaemonNode { participant, daemon, storage }
     }
 
+    /// The daemon itself, for its owner.
     pub fn daemon_mut(&mut self) -> &mut D {
         &mut self.daemon
     }
@@ -165,11 +108,11 @@ where
         self.storage.is_open()
     }
 
-    fn close_storage(&mut self) {
+    fn close(&mut self) {
         self.storage.close();
     }
 
-    fn is_storage_closed(&self) -> bool {
+    fn is_closed(&self) -> bool {
         self.storage.is_closed()
     }
 }
@@ -224,11 +167,15 @@ impl Hosted for Box<dyn Hosted> {
         self.as_ref().is_open()
     }
 
-    fn close_storage(&mut self) {
-        self.as_mut().close_storage();
+    fn check(&mut self) -> anyhow::Result<()> {
+        self.as_mut().check()
     }
 
-    fn is_storage_closed(&self) -> bool {
-        self.as_ref().is_storage_closed()
+    fn close(&mut self) {
+        self.as_mut().close();
+    }
+
+    fn is_closed(&self) -> bool {
+        self.as_ref().is_closed()
     }
 }

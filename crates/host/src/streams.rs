@@ -1,46 +1,11 @@
 //! Streams: connections for other protocols than msgr, which a daemon serves byte by byte.
 
-use crate::core::Core;
-use crate::node::Hosted;
-use anyhow::{Context, Result};
-use bytes::{Bytes, BytesMut};
+use crate::contract::{StreamEvent, StreamOutput};
 use rt::{Event, ListenerId, Reactor, SocketId};
-use std::net::SocketAddr;
-use std::path::Path;
 use stdx::FastMap;
 
 /// Queued bytes from which a daemon is informed that its peer does not read.
 const BEHIND: usize = 8 << 20;
-
-/// An event of a stream.
-#[derive(Debug)]
-pub enum StreamEvent {
-    Accepted,
-    Received(Bytes),
-    /// The buffer of [`StreamOutput::ReceiveInto`] with received bytes appended.
-    Filled(BytesMut),
-    /// No receive is armed: the daemon decides how to continue.
-    Idle,
-    /// Too many bytes are queued; `Drained` follows.
-    Behind,
-    Drained,
-    /// Last event of the stream.
-    Closed,
-}
-
-/// Action of a daemon on a stream.
-#[derive(Debug)]
-pub enum StreamOutput {
-    Send(Bytes),
-    /// Sends the queued bytes.
-    Flush,
-    Pause(bool),
-    /// Stops receiving; `Idle` follows.
-    StopReceiving,
-    Receive,
-    ReceiveInto(BytesMut, usize),
-    Close,
-}
 
 /// Daemons by stream.
 #[derive(Debug, Default)]
@@ -51,7 +16,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Separates events of streams from those of sessions.
-    pub fn take(&mut self, event: Event) -> Result<(usize, SocketId, StreamEvent), Event> {
+    pub(crate) fn take(&mut self, event: Event) -> Result<(usize, SocketId, StreamEvent), Event> {
         if self.listeners.is_empty() {
             return Err(event);
         }
@@ -86,7 +51,7 @@ impl Streams {
     }
 
     /// Performs an action; true if the daemon must be informed that its peer is behind.
-    pub fn perform(
+    pub(crate) fn perform(
         &mut self,
         reactor: &mut Reactor,
         socket: SocketId,
@@ -113,25 +78,7 @@ impl Streams {
         false
     }
 
-    pub fn add_listener(&mut self, listener: ListenerId, node: usize) {
+    pub(crate) fn add_listener(&mut self, listener: ListenerId, node: usize) {
         self.listeners.insert(listener, node);
-    }
-}
-
-impl<N: Hosted> Core<N> {
-    /// Listens for streams to a daemon.
-    pub fn listen_for_streams(&mut self, addr: SocketAddr, node: usize) -> Result<SocketAddr> {
-        let listening = self.reactor.listen(addr);
-        let (id, local) = listening.with_context(|| format!("listening on {addr}"))?;
-        self.streams.add_listener(id, node);
-        Ok(local)
-    }
-
-    /// Listens at a Unix socket.
-    pub fn listen_for_streams_at(&mut self, path: &Path, node: usize) -> Result<()> {
-        let listening = self.reactor.listen_unix(path);
-        let id = listening.with_context(|| format!("listening on {}", path.display()))?;
-        self.streams.add_listener(id, node);
-        Ok(())
     }
 }

@@ -1,6 +1,9 @@
 //! The threads of a process: one core each, with the daemons that a plan puts there.
 
-use crate::{Core, CoreConfig, Directory, Hosted, LocalMessage, NodeAddress};
+use crate::core::CoreConfig;
+use crate::links::{Directory, LocalMessage};
+use crate::notices::{Notice, Notices};
+use crate::plan::{AnyCore, Plan};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::Time;
 use rt::{Clock, Sender, Waker};
@@ -9,81 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use types::ParticipantName;
+use std::time::Duration;
 
-/// A core that runs daemons of any kind.
-pub type AnyCore = Core<Box<dyn Hosted>>;
-
-/// Makes a daemon, once all sockets of the process are open.
-pub type Prepared<'a> = Box<dyn FnOnce(&mut AnyCore) -> Result<Box<dyn Hosted>> + 'a>;
-
-/// A daemon that a process is to run. A kind of daemon is added by another implementation.
-pub trait Member: Send + Sync {
-    /// Name towards its peers.
-    fn participant(&self) -> ParticipantName;
-
-    /// Whether it takes little of a core: it runs on the first, beside others. The rest is spread evenly.
-    fn is_light(&self) -> bool {
-        false
-    }
-
-    /// Registers it where other daemons of the process look for their peers.
-    fn register(&self, directory: &mut Directory, address: NodeAddress) {
-        directory.insert(self.participant(), address);
-    }
-
-    /// Opens its sockets; it will be the node of this number on this core.
-    ///
-    /// # Errors
-    ///
-    /// If a socket cannot be opened. The function that it returns fails if the storage cannot.
-    fn prepare<'a>(&'a self, core: &mut AnyCore, node: usize) -> Result<Prepared<'a>>;
-}
-
-/// The daemons of this process and their cores.
-pub struct Plan {
-    places: Vec<(Box<dyn Member>, NodeAddress)>,
-    cores: usize,
-    seed: u64,
-}
-
-impl Plan {
-    /// Spreads daemons over cores: over half of the machine's unless told otherwise, the other half being
-    /// for the clients that run on the same machine. `seed` comes from the system's entropy.
-    pub fn new(members: Vec<Box<dyn Member>>, cores: Option<usize>, seed: u64) -> Self {
-        let heavy = members.iter().filter(|member| !member.is_light()).count();
-        let available = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let cores = cores.unwrap_or(available / 2).clamp(1, heavy.max(1));
-        let (mut counts, mut next) = (vec![0; cores], 0);
-        let places = members.into_iter().map(|member| {
-            let core = if member.is_light() { 0 } else { next % cores };
-            next += usize::from(!member.is_light());
-            let place = NodeAddress { core, node: counts[core] };
-            counts[core] += 1;
-            (member, place)
-        });
-        Plan { places: places.collect(), cores, seed }
-    }
-
-    fn directory(&self) -> Directory {
-        let mut directory = Directory::default();
-        self.places.iter().for_each(|(member, place)| member.register(&mut directory, *place));
-        directory
-    }
-
-    fn of_core(&self, core: usize) -> impl Iterator<Item = &(Box<dyn Member>, NodeAddress)> {
-        self.places.iter().filter(move |(_, place)| place.core == core)
-    }
-}
-
-/// An event for the thread that runs daemons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notice {
-    /// A stop was requested.
-    StopRequested,
-    /// A core has ended by itself; `stop` returns the reason.
-    CoreEnded,
-}
+/// Time that an ending core waits for its storage.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Daemons of this process, which run until they are stopped.
 pub struct RunningDaemons(Threads);
@@ -94,11 +26,11 @@ impl RunningDaemons {
     /// # Errors
     ///
     /// The reason why a daemon does not run; the others were stopped.
-    pub fn start(plan: Plan, notices: &mpsc::Sender<Notice>) -> Result<Self> {
+    pub fn start(plan: Plan, notices: &Notices) -> Result<Self> {
         let plan = Arc::new(plan);
         let mut threads = Threads::new();
-        for index in 0..plan.cores {
-            threads.spawn(index, plan.clone(), notices.clone())?;
+        for index in 0..plan.cores() {
+            threads.spawn(index, plan.clone(), notices.sender())?;
         }
         match threads.start(&plan) {
             Ok(()) => Ok(RunningDaemons(threads)),
@@ -243,7 +175,7 @@ struct Start<'a> {
 
 fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
     let (index, plan) = (start.index, start.plan);
-    let config = CoreConfig { index, seed: plan.seed.wrapping_add(index as u64) };
+    let config = CoreConfig { index, seed: plan.seed_of_core(index) };
     let mut core = AnyCore::new(config, start.clock.clone())?;
     let mut prepared = Vec::new();
     for (member, place) in plan.of_core(index) {
@@ -264,7 +196,7 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
     while !stop.load(Ordering::Acquire) {
         core.turn(Time::FAR_FUTURE)?;
     }
-    core.close_storage()
+    core.close(CLOSE_TIME_MAX)
 }
 
 #[cfg(test)]

@@ -38,12 +38,14 @@ const NEWCOMERS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
 
 /// Id of a session of this core; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WireId(u64);
+pub(crate) struct WireId(u64);
 
 /// Identity that a listener presents to connecting peers, with the daemon that it belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct Listening {
+    /// The daemon's number on its core.
     pub node: usize,
+    /// The name that it presents.
     pub participant: ParticipantName,
     /// Distinguishes incarnations of a daemon at the same address.
     pub nonce: u32,
@@ -51,7 +53,7 @@ pub struct Listening {
 
 /// Event of a session for its daemon.
 #[derive(Debug)]
-pub enum WireEvent {
+pub(crate) enum WireEvent {
     Auth(AuthRequest),
     Connecting(ConnectingStep),
     Opened(Peer),
@@ -94,7 +96,7 @@ impl Entry {
     }
 }
 
-pub struct Wire {
+pub(crate) struct Wire {
     listeners: BTreeMap<ListenerId, (Arc<Config>, Listening)>,
     entries: Slab<Entry>,
     by_socket: FastMap<SocketId, WireId>,
@@ -110,7 +112,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut prng = Prng::new(seed);
         let nonce = prng.next_u64() as u32;
         Wire {
@@ -126,7 +128,7 @@ impl Wire {
         }
     }
 
-    pub fn add_listener(&mut self, id: ListenerId, addr: SocketAddr, listening: Listening) {
+    pub(crate) fn add_listener(&mut self, id: ListenerId, addr: SocketAddr, listening: Listening) {
         let addrs = EntityAddrVec::one(EntityAddr::msgr2(addr, listening.nonce));
         let who = listening.participant;
         let mut config = Config::daemon(who.kind, who.number, addrs);
@@ -138,30 +140,30 @@ impl Wire {
     }
 
     /// Listening addresses of a daemon of this core.
-    pub fn addrs_of(&self, participant: ParticipantName) -> EntityAddrVec {
+    pub(crate) fn addrs_of(&self, participant: ParticipantName) -> EntityAddrVec {
         let mut configs = self.listeners.values();
         let found = configs.find(|(_, listening)| listening.participant == participant);
         found.map(|(config, _)| config.addrs.clone()).unwrap_or_default()
     }
 
-    pub fn owner(&self, id: WireId) -> (usize, ConnId) {
+    pub(crate) fn owner(&self, id: WireId) -> (usize, ConnId) {
         let entry = self.entries.get(id.0).expect("the core knows living sessions only");
         (entry.node, entry.conn)
     }
 
     #[cfg(test)]
-    pub fn sessions(&self) -> usize {
+    pub(crate) fn sessions(&self) -> usize {
         assert!(self.by_socket.len() <= self.entries.len(), "sockets without sessions");
         self.entries.len()
     }
 
     /// True if sessions wait to be polled.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.to_poll.is_empty()
     }
 
     /// Accepts a connection; returns its node and session.
-    pub fn accept(
+    pub(crate) fn accept(
         &mut self,
         now: Time,
         listener: ListenerId,
@@ -179,7 +181,7 @@ impl Wire {
     }
 
     /// The oldest connection that has to make room for newer ones.
-    pub fn surplus(&mut self) -> Option<WireId> {
+    pub(crate) fn surplus(&mut self) -> Option<WireId> {
         while self.newcomers.len() > NEWCOMERS_MAX {
             let id = self.newcomers.pop_front()?;
             if self.entries.get(id.0).is_some_and(|entry| !entry.session.is_open()) {
@@ -190,7 +192,7 @@ impl Wire {
     }
 
     /// Opens a session for a daemon.
-    pub fn connect(
+    pub(crate) fn connect(
         &mut self,
         now: Time,
         node: usize,
@@ -226,20 +228,20 @@ impl Wire {
         id
     }
 
-    pub fn connected(&mut self, now: Time, socket: SocketId) {
+    pub(crate) fn connected(&mut self, now: Time, socket: SocketId) {
         self.on_socket(socket, |session| session.handle_connected(now));
     }
 
-    pub fn received(&mut self, now: Time, socket: SocketId, bytes: Bytes) {
+    pub(crate) fn received(&mut self, now: Time, socket: SocketId, bytes: Bytes) {
         self.on_socket(socket, |session| session.handle_received(now, bytes));
     }
 
-    pub fn filled(&mut self, now: Time, socket: SocketId, buffer: BytesMut) {
+    pub(crate) fn filled(&mut self, now: Time, socket: SocketId, buffer: BytesMut) {
         self.on_socket(socket, |session| session.handle_filled(now, buffer));
     }
 
     /// A connection is lost or was not established. Returns the session if the target refused the connection.
-    pub fn disconnected(
+    pub(crate) fn disconnected(
         &mut self,
         now: Time,
         socket: SocketId,
@@ -269,14 +271,14 @@ impl Wire {
 
     /// Called when all received bytes were processed: arms a receive of the rest of a large segment straight
     /// into its buffer.
-    pub fn after_received(&mut self, reactor: &mut Reactor, socket: SocketId) {
+    pub(crate) fn after_received(&mut self, reactor: &mut Reactor, socket: SocketId) {
         let session = self.by_socket.get(&socket).and_then(|id| self.entries.get(id.0));
         if session.is_some_and(|entry| entry.session.receive_hint().is_some()) {
             reactor.stop_receiving(socket);
         }
     }
 
-    pub fn receive_idle(&mut self, reactor: &mut Reactor, socket: SocketId) {
+    pub(crate) fn receive_idle(&mut self, reactor: &mut Reactor, socket: SocketId) {
         let Some(id) = self.by_socket.get(&socket).copied() else { return };
         let session = &mut self.entry(id).session;
         match session.receive_hint().zip(session.take_receive_buffer()) {
@@ -285,13 +287,13 @@ impl Wire {
         }
     }
 
-    pub fn drained(&mut self, socket: SocketId) {
+    pub(crate) fn drained(&mut self, socket: SocketId) {
         if let Some(id) = self.by_socket.get(&socket).copied() {
             self.mark_dirty(id);
         }
     }
 
-    pub fn send(&mut self, reactor: &mut Reactor, id: WireId, message: Message) {
+    pub(crate) fn send(&mut self, reactor: &mut Reactor, id: WireId, message: Message) {
         let Some(entry) = self.entries.get_mut(id.0) else { return };
         if entry.session.send(message).is_err() {
             // This message may have exceeded the queue's bound, and the daemon must be informed.
@@ -307,17 +309,17 @@ impl Wire {
         self.mark_dirty(id);
     }
 
-    pub fn verdict(&mut self, now: Time, id: WireId, verdict: AuthVerdict) {
+    pub(crate) fn verdict(&mut self, now: Time, id: WireId, verdict: AuthVerdict) {
         self.entry(id).session.handle_auth_verdict(now, verdict);
         self.touch(id);
     }
 
-    pub fn answer(&mut self, id: WireId, answer: ConnectingAnswer) {
+    pub(crate) fn answer(&mut self, id: WireId, answer: ConnectingAnswer) {
         self.entry(id).session.answer(answer);
         self.touch(id);
     }
 
-    pub fn pause(&mut self, reactor: &mut Reactor, id: WireId, paused: bool) {
+    pub(crate) fn pause(&mut self, reactor: &mut Reactor, id: WireId, paused: bool) {
         let entry = self.entry(id);
         entry.paused = paused;
         entry.tell_socket(reactor);
@@ -326,7 +328,7 @@ impl Wire {
 
     /// Ends a session on request of its daemon or after its last event. Pending bytes are sent as far as the
     /// socket takes them at once.
-    pub fn remove(&mut self, reactor: &mut Reactor, id: WireId) {
+    pub(crate) fn remove(&mut self, reactor: &mut Reactor, id: WireId) {
         if let Some(mut entry) = self.entries.remove(id.0) {
             fill(&mut self.pieces, reactor, &mut entry);
             self.forget_socket(reactor, entry.socket);
@@ -341,7 +343,11 @@ impl Wire {
     }
 
     /// The next event of any session that is not paused.
-    pub fn poll_event(&mut self, now: Time, reactor: &mut Reactor) -> Option<(WireId, WireEvent)> {
+    pub(crate) fn poll_event(
+        &mut self,
+        now: Time,
+        reactor: &mut Reactor,
+    ) -> Option<(WireId, WireEvent)> {
         while let Some(id) = self.to_poll.front().copied() {
             let Some(event) = self.entries.get_mut(id.0).and_then(Entry::poll_event) else {
                 self.to_poll.pop_front();
@@ -405,7 +411,7 @@ impl Wire {
         }
     }
 
-    pub fn handle_timeout(&mut self, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
         let due = |entry: &Entry| entry.session.poll_timeout().is_some_and(|time| time <= now);
         let all = self.entries.iter();
         let ids: Vec<WireId> =
@@ -417,7 +423,7 @@ impl Wire {
     }
 
     /// Sends the pending bytes of all sessions, with one system call per socket.
-    pub fn transmit(&mut self, reactor: &mut Reactor) {
+    pub(crate) fn transmit(&mut self, reactor: &mut Reactor) {
         let mut ids = std::mem::take(&mut self.to_transmit);
         for id in ids.drain(..) {
             let Some(entry) = self.entries.get_mut(id.0) else { continue };

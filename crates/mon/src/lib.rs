@@ -34,7 +34,6 @@ mod bootstrap;
 mod change;
 pub mod command;
 mod commands;
-pub mod control;
 mod crashes;
 mod dump;
 mod failures;
@@ -63,6 +62,7 @@ mod usage;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use commands::{daemon_registry, registry};
+pub use control;
 pub use high_water::{HighWater, HighWaterGauge};
 pub use monitor::Monitor;
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};

@@ -4,15 +4,20 @@ mod cli;
 mod client;
 mod cluster;
 mod control;
+mod daemons;
 mod down;
-mod host_facts;
 mod image;
+mod image_worker;
+mod listen;
 mod monitors;
 mod nbd;
 mod osd;
+mod process;
 mod store;
 mod up;
 
+use clap::Parser;
+use cli::{Cli, Command};
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
@@ -20,6 +25,41 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// Runs what the command line asks for; errors go to standard error with their causes.
 fn main() -> ExitCode {
-    cli::main()
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of the output has closed its end.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sepiola: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Up(args) => up::up(&args),
+        Command::Down(args) => down::down(&args),
+        Command::Status(args) => client::status(&args),
+        Command::Put(args) => client::put(&args),
+        Command::Get(args) => client::get(&args),
+        Command::Ls(args) => client::list(&args),
+        Command::Rm(args) => client::remove(&args),
+        Command::Stat(args) => client::stat(&args),
+        Command::Bench(args) => bench::bench(&args),
+        Command::Image { command } => image::run(&command),
+        Command::Nbd(args) => nbd::serve(&args),
+        Command::Cluster { command } => monitors::run_cluster(&command),
+        Command::Mon { command } => monitors::run(&command),
+        Command::Osd { command } => osd::run(&command),
+        Command::Control { command } => control::run(&command),
+        Command::Store(args) => store::run(&args),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.root_cause().downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

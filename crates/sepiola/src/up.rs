@@ -1,35 +1,26 @@
 //! `sepiola up`: a whole cluster in one process.
 
-use crate::cli::{AuthMode, UpArgs};
+use crate::cli::UpArgs;
 use crate::cluster::{self, RunningCluster};
-use crate::image::Worker;
+use crate::image_worker::Worker;
+use crate::listen::parse_listen;
 use crate::osd::hosts;
-use access::{Connection, DataDir, write_file};
-use anyhow::{Context, Result, bail};
-use host::Notice;
-use rt::{StopSignal, StopSignals};
+use crate::process;
+use access::{AuthMode, Connection, DataDir};
+use anyhow::{Context, Result};
+use host::Notices;
+use machine::write_file;
 use serde_json::{Value, json};
-use std::fs;
-use std::io::{IsTerminal, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::io::Write;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-const MON_PORT: u16 = 3300;
 /// After this an unhealthy cluster is shown as it is.
 const HEALTHY_TIME_MAX: Duration = Duration::from_secs(30);
-const SECRET_MODE: u32 = 0o600;
 const CONF_MODE: u32 = 0o644;
-/// Exit code of a process ended by SIGINT, as shells show it.
-const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 pub fn up(args: &UpArgs) -> Result<()> {
-    rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
-    start_log();
-    rt::raise_open_files();
-    let (notify, notices) = channel();
-    watch_signals(StopSignals::block()?, notify.clone())?;
+    let notices = process::begin()?;
     let start = Instant::now();
     let dir = DataDir::new(&args.data.data);
     dir.create()?;
@@ -40,7 +31,7 @@ pub fn up(args: &UpArgs) -> Result<()> {
     } else if says_how_to_create(args) {
         println!("the cluster exists: its stores stay as and where they are");
     }
-    let running = RunningCluster::start(&dir, args, &notify)?;
+    let running = RunningCluster::start(&dir, args, &notices)?;
     let verb = if is_new { "created" } else { "found" };
     println!("cluster {} {verb} in {}", running.fsid(), dir.path().display());
     write_conf(&dir, &running)?;
@@ -80,53 +71,13 @@ fn says_how_to_create(args: &UpArgs) -> bool {
 }
 
 /// Returns when the cluster is to stop.
-fn serve(
-    dir: &DataDir,
-    running: &RunningCluster,
-    notices: &Receiver<Notice>,
-    start: Instant,
-) -> Result<()> {
+fn serve(dir: &DataDir, running: &RunningCluster, notices: &Notices, start: Instant) -> Result<()> {
     let Some(health) = wait_until_healthy(dir, notices)? else { return Ok(()) };
     println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
     print_next(dir, running);
     std::io::stdout().flush()?;
-    notices.recv().context("waiting for the end")?;
+    notices.wait()?;
     Ok(())
-}
-
-/// The first signal asks the cluster to stop; an impatient Ctrl-C then ends the process.
-pub fn watch_signals(signals: StopSignals, notify: Sender<Notice>) -> Result<()> {
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        signals.wait();
-        // If nobody listens, the process is about to end.
-        let _ = notify.send(Notice::StopRequested);
-        while signals.wait() != StopSignal::Interrupt {}
-        eprintln!("sepiola: ended at once; what was acknowledged is in the logs");
-        std::process::exit(INTERRUPTED_EXIT_CODE);
-    })?;
-    Ok(())
-}
-
-/// Events go to standard error; `SEPIOLA_LOG=debug` shows more.
-pub fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(is_terminal)
-        .init();
-}
-
-pub fn parse_listen(text: &str) -> Result<SocketAddr> {
-    if let Ok(addr) = text.parse::<SocketAddr>() {
-        return Ok(addr);
-    }
-    match text.parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, MON_PORT)),
-        Err(_) => bail!("--listen {text}: expected an address like 192.168.0.10 or 127.0.0.1:3300"),
-    }
 }
 
 /// Writes the addresses and credentials that clients need.
@@ -150,17 +101,13 @@ fn write_conf(dir: &DataDir, running: &RunningCluster) -> Result<()> {
     write_file(&dir.conf(), &conf, CONF_MODE)
 }
 
-pub fn write_keyring(dir: &DataDir, keyring: &str) -> Result<()> {
-    write_file(&dir.admin_keyring(), keyring, SECRET_MODE)
-}
-
 /// Asks as a client would, so that what is said here is what clients see. Warnings that do not keep
 /// anybody from working are told and not waited for. `None` if the cluster is to stop before.
-fn wait_until_healthy(dir: &DataDir, notices: &Receiver<Notice>) -> Result<Option<String>> {
+fn wait_until_healthy(dir: &DataDir, notices: &Notices) -> Result<Option<String>> {
     let mut connection = Connection::open(&cluster::admin_args(dir))?;
     let start = Instant::now();
     loop {
-        if notices.try_recv() != Err(TryRecvError::Empty) {
+        if notices.has_any() {
             return Ok(None);
         }
         let output = connection.command(&json!({"prefix": "status", "format": "json"}))?;
@@ -215,12 +162,4 @@ fn shown(path: &Path) -> String {
         Ok(below) if !below.as_os_str().is_empty() => below.display().to_string(),
         _ => path.display().to_string(),
     }
-}
-
-/// The name of this machine, for the CRUSH map.
-pub fn hostname() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name: String =
-        name.trim().chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
-    if name.is_empty() { "localhost".to_owned() } else { name }
 }

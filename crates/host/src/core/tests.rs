@@ -1,7 +1,8 @@
 //! Daemons that echo, on cores that are turned by hand: over local links, mailboxes and sockets.
 
 use super::*;
-use crate::StorageIo;
+use crate::contract::StorageIo;
+use crate::links::Addressing;
 use engine::{AuthRequest, AuthVerdict, ConnectingAnswer, ConnectingStep, Message, Node, Policy};
 use msgr::MODE_CRC;
 use rt::{AlignedBuffer, DIRECT_ALIGNMENT, DiskRequest};
@@ -231,7 +232,7 @@ fn daemons_of_one_core_talk_in_order_and_learn_of_the_end() {
     core.add(EchoNode::new(osd(0)));
     core.add(EchoNode::echoing(osd(1)));
     let mut directory = Directory::default();
-    directory.insert(osd(1), NodeAddress { core: 0, node: 1 });
+    directory.insert(Addressing::Name(osd(1)), NodeAddress { core: 0, node: 1 });
     core.introduce(directory, vec![core.sender()]);
 
     core.node_mut(0).connect(osd(1), EntityAddrVec::default());
@@ -254,8 +255,8 @@ fn a_full_mailbox_loses_nothing_and_keeps_order() {
     here.add(EchoNode::new(osd(0)));
     there.add(EchoNode::echoing(osd(1)));
     let mut directory = Directory::default();
-    directory.insert(osd(0), NodeAddress { core: 0, node: 0 });
-    directory.insert(osd(1), NodeAddress { core: 1, node: 0 });
+    directory.insert(Addressing::Name(osd(0)), NodeAddress { core: 0, node: 0 });
+    directory.insert(Addressing::Name(osd(1)), NodeAddress { core: 1, node: 0 });
     let senders = vec![here.sender(), there.sender()];
     here.introduce(directory.clone(), senders.clone());
     there.introduce(directory, senders);
@@ -566,7 +567,8 @@ fn a_monitor_of_this_process_is_found_by_its_address_and_not_by_a_rank_that_anot
     let mut core = new_core(0);
     core.add(EchoNode::new(mon(1)));
     let mut directory = Directory::default();
-    directory.insert_monitor("127.0.0.1:3300".parse().unwrap(), NodeAddress { core: 0, node: 0 });
+    let here = Addressing::Listening(EntityType::MON, "127.0.0.1:3300".parse().unwrap());
+    directory.insert(here, NodeAddress { core: 0, node: 0 });
     let find = |rank, text: &str| {
         let target = ConnectTarget {
             participant: mon(rank),

@@ -55,7 +55,7 @@ impl Wire {
 
     /// Loses all connections, as a network may.
     #[cfg(test)]
-    pub fn break_connections(&mut self, now: engine::Time, reactor: &mut Reactor) {
+    pub(crate) fn break_connections(&mut self, now: engine::Time, reactor: &mut Reactor) {
         let sockets: Vec<rt::SocketId> = self.by_socket.keys().copied().collect();
         for socket in sockets {
             self.disconnected(now, socket, None);

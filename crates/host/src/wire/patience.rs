@@ -17,7 +17,7 @@ const OSD_SILENCE_MAX: Duration = Duration::from_secs(15);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(3);
 
 /// Clients keep the defaults, which are Ceph's.
-pub fn set(config: &mut Config, target: EntityType) {
+pub(crate) fn set(config: &mut Config, target: EntityType) {
     let (keepalive, silence) = match (config.kind, target) {
         (EntityType::CLIENT, _) => return,
         (EntityType::MON, EntityType::MON) => (MON_KEEPALIVE, LEADER_SILENCE_MAX),

@@ -1,8 +1,8 @@
 //! Syntax of what has to do with the control store.
 
-use crate::control::etcd::{EtcdOptions, PREFIX_DEFAULT};
 use access::DataArgs;
 use clap::{Args, Subcommand};
+use etcd::{EtcdOptions, PREFIX_DEFAULT};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Subcommand)]

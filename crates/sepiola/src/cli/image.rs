@@ -1,6 +1,7 @@
 //! Syntax of `sepiola image`.
 
 use super::snapshot::{ChildrenArgs, CloneArgs, SnapCommand, SourceArgs};
+use super::values::{features, object_order};
 use access::{ClusterArgs, ImageArgs, ImageName, POOL_DEFAULT, PoolName, image_name, pool_name};
 use bench::ImageBenchArgs;
 use clap::{Args, Subcommand};
@@ -60,18 +61,6 @@ pub fn image_size(text: &str) -> Result<u64, String> {
     let is_bare = text.chars().all(|c| c.is_ascii_digit());
     let size = if is_bare { format!("{text}M") } else { text.to_owned() };
     stdx::parse_bytes(&size).ok_or_else(|| "expected a size such as 512M, 10G or 1T".to_owned())
-}
-
-/// A power of two, as its exponent.
-pub fn object_order(text: &str) -> Result<u8, String> {
-    let size = stdx::parse_bytes(text).filter(|size| size.is_power_of_two());
-    let order =
-        size.map(|size| size.trailing_zeros() as u8).filter(|order| (12..=25).contains(order));
-    order.ok_or_else(|| "expected a power of two from 4K to 32M".to_owned())
-}
-
-pub fn features(text: &str) -> Result<Features, String> {
-    Features::parse(text).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Clone, Args)]
@@ -219,7 +208,5 @@ mod tests {
         assert_eq!(image_size("64"), Ok(64 << 20));
         assert_eq!(image_size("4K"), Ok(4096));
         assert!(image_size("many").is_err() && image_size("").is_err());
-        assert_eq!(object_order("4M"), Ok(22));
-        assert!(object_order("3M").is_err() && object_order("64M").is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! Syntax of `sepiola mon` and `sepiola cluster`.
 
-use super::{AuthMode, EtcdArgs};
+use super::control::EtcdArgs;
+use access::AuthMode;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! Syntax of `sepiola osd`.
 
-use super::StoreKind;
 use access::parse_size;
 use clap::{Args, Subcommand};
+use disks::StoreKind;
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Subcommand)]

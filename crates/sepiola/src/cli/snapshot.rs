@@ -1,6 +1,6 @@
 //! Syntax of `sepiola image snap`, and of names of snapshots.
 
-use super::image::{features, object_order};
+use super::values::{features, object_order};
 use access::{ClusterArgs, ImageArgs, ImageName, SourceName, image_name, source_name};
 use clap::{Args, Subcommand, ValueEnum};
 use rbd::Features;

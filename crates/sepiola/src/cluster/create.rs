@@ -1,19 +1,17 @@
-//! A new cluster: keys, first maps, empty stores, and the settings that a restart needs.
+//! A new cluster of `sepiola up`: keys, first maps, empty stores, and settings.
 
-use crate::cli::{AuthMode, StoreKind, UpArgs};
-use crate::cluster::daemons::random_seed;
-use crate::control;
-use crate::store::{self, Owner, Preparation};
-use crate::up::{hostname, write_keyring};
-use access::{ClusterArgs, DataArgs, DataDir, create_private, fill_random, write_file};
+use super::admin::write_keyring;
+use super::settings::{MGR_NAME, MON_NAME, Settings};
+use crate::cli::UpArgs;
+use crate::control::moving::{check_vacant, initialise_etcd};
+use access::DataDir;
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
+use disks::{Owner, Preparation, StoreKind, free_space};
+use machine::{create_private, hostname, random_bytes, random_u64};
 use mon::Parameters;
 use rt::Clock;
-use serde::{Deserialize, Serialize};
-use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
 use stdx::Prng;
 use types::{EntityAddr, EntityAddrVec, Uuid};
 
@@ -23,69 +21,12 @@ pub const SIZE_DEFAULT: u32 = 3;
 const OSDS_DEFAULT: u32 = 3;
 /// The file of an OSD that has no disk; all of them together take at most half of the free space.
 const DISK_LEN_DEFAULT: u64 = 10 << 30;
-const SETTINGS_MODE: u32 = 0o600;
-pub const MON_NAME: &str = "a";
-pub const MGR_NAME: &str = "x";
-
-/// Settings fixed when a cluster is created.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pub fsid: Uuid,
-    pub osds: u32,
-    pub mon_addr: SocketAddr,
-    pub auth: AuthMode,
-    /// Where logs lie, if not beside the data.
-    pub log: Option<PathBuf>,
-    /// Bytes that each OSD may take: all share one file system.
-    pub osd_capacity: u64,
-}
-
-/// The same, as the file has it.
-#[derive(Serialize, Deserialize)]
-struct SettingsFile {
-    fsid: String,
-    osds: u32,
-    mon_addr: SocketAddr,
-    auth: String,
-    log: Option<PathBuf>,
-    osd_capacity: u64,
-}
-
-impl Settings {
-    pub fn load(dir: &DataDir) -> Result<Settings> {
-        let path = dir.settings();
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("reading the cluster's settings {}", path.display()))?;
-        let file: SettingsFile =
-            serde_json::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
-        let Ok(fsid) = file.fsid.parse() else {
-            bail!("{}: {:?} is not a cluster id", path.display(), file.fsid);
-        };
-        let auth = if file.auth == "none" { AuthMode::None } else { AuthMode::Cephx };
-        let SettingsFile { osds, mon_addr, log, osd_capacity, .. } = file;
-        Ok(Settings { fsid, osds, mon_addr, auth, log, osd_capacity })
-    }
-
-    fn save(&self, dir: &DataDir) -> Result<()> {
-        let auth = if self.auth == AuthMode::None { "none" } else { "cephx" };
-        let file = SettingsFile {
-            fsid: self.fsid.to_string(),
-            osds: self.osds,
-            mon_addr: self.mon_addr,
-            auth: auth.to_owned(),
-            log: self.log.clone(),
-            osd_capacity: self.osd_capacity,
-        };
-        write_file(&dir.settings(), &(serde_json::to_string_pretty(&file)? + "\n"), SETTINGS_MODE)
-    }
-}
-
-/// Makes everything that [`super::RunningCluster::start`] expects. The control store comes last:
+/// Makes everything that the cluster's start expects. The control store comes last:
 /// a data directory without one counts as new.
 pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     let osds = check_disks(args)?;
     if !args.etcd.etcd.is_empty() {
-        control::check_vacant(&args.etcd.options())?;
+        check_vacant(&args.etcd.options())?;
     }
     let is_empty = osds == 0;
     let size = args.size.unwrap_or(if is_empty { SIZE_DEFAULT } else { SIZE_DEFAULT.min(osds) });
@@ -108,8 +49,7 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
         pool_size: u8::try_from(size).context("--size")?,
         key_type: KeyType::Aes,
     };
-    let mut seed = [0; 32];
-    fill_random(&mut seed)?;
+    let seed = random_bytes()?;
     let now = Clock::start().now().wall();
     let made = mon::bootstrap(&parameters, now, &mut Entropy::from_seed(seed))
         .context("making the first maps")?;
@@ -124,7 +64,7 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
         mon_addr,
         auth: args.auth,
         log,
-        osd_capacity: free_space(dir)? / u64::from(osds.max(1)),
+        osd_capacity: free_space(dir.path())? / u64::from(osds.max(1)),
     };
     settings.save(dir)?;
     let admin = types::EntityName::client("admin");
@@ -132,8 +72,8 @@ pub fn create(dir: &DataDir, args: &UpArgs, listen: SocketAddr) -> Result<()> {
     keyring.entities.retain(|name, _| *name == admin);
     write_keyring(dir, &keyring.to_string())?;
     match args.etcd.etcd.is_empty() {
-        true => control::initialise(&dir.control(), &made.transaction),
-        false => control::initialise_etcd(dir, &args.etcd.options(), &made.transaction),
+        true => embedded::initialise(&dir.control(), &made.transaction),
+        false => initialise_etcd(dir, &args.etcd.options(), &made.transaction),
     }
 }
 
@@ -162,32 +102,27 @@ fn check_disks(args: &UpArgs) -> Result<u32> {
 /// Looks at all disks before it writes to any.
 fn prepare_stores(dir: &DataDir, args: &UpArgs, osds: u32, cluster: Uuid) -> Result<()> {
     let kind = args.store.unwrap_or_default();
-    let share = free_space(dir)? / 2 / u64::from(osds.max(1));
+    let share = free_space(dir.path())? / 2 / u64::from(osds.max(1));
     let bytes = args.disk_size.unwrap_or_else(|| DISK_LEN_DEFAULT.min(share));
     let mut prepared = Vec::new();
     for id in 0..osds as i32 {
         let path = dir.osd(id);
         create_private(&path).with_context(|| format!("making {}", path.display()))?;
-        store::remember_kind(&path, kind)?;
+        disks::remember_kind(&path, kind)?;
         if kind == StoreKind::Block {
             let (main, fast) = (args.disks.get(id as usize), args.log_disks.get(id as usize));
             let (main, fast) = (main.cloned(), fast.cloned());
             let preparation = Preparation { main, fast, bytes, wipe: args.wipe };
-            let devices = store::prepare(&path, &preparation)
+            let devices = disks::prepare(&path, &preparation)
                 .with_context(|| format!("choosing the disk of osd.{id}"))?;
             prepared.push((Owner { cluster, osd: id }, devices));
         }
     }
     for (owner, devices) in prepared {
-        store::format(&devices, owner)
+        disks::format(&devices, owner)
             .with_context(|| format!("formatting the store of osd.{}", owner.osd))?;
     }
     Ok(())
-}
-
-fn free_space(dir: &DataDir) -> Result<u64> {
-    let stat = rustix::fs::statvfs(dir.path()).context("asking for the free space")?;
-    Ok(stat.f_bavail * stat.f_frsize)
 }
 
 /// Where `--listen ADDR:0` looks for a free port: below the ports that the kernel gives to clients,
@@ -205,7 +140,7 @@ fn choose_port(listen: SocketAddr) -> Result<SocketAddr> {
         })?;
         return Ok(listen);
     }
-    let mut prng = Prng::new(random_seed()?);
+    let mut prng = Prng::new(random_u64()?);
     for _ in 0..PORT_TRIES {
         let candidate = SocketAddr::new(listen.ip(), prng.range(PORTS) as u16);
         if TcpListener::bind(candidate).is_ok() {
@@ -213,15 +148,4 @@ fn choose_port(listen: SocketAddr) -> Result<SocketAddr> {
         }
     }
     bail!("no free port found on {}; name one by --listen", listen.ip())
-}
-
-/// How the commands of this machine reach the cluster as administrator.
-pub fn admin_args(dir: &DataDir) -> ClusterArgs {
-    ClusterArgs {
-        data: DataArgs { data: Path::new(dir.path()).to_owned() },
-        conf: None,
-        keyring: None,
-        name: "client.admin".to_owned(),
-        secure: false,
-    }
 }

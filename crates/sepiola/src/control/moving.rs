@@ -3,12 +3,13 @@
 //! The copy is compared key by key before anything says that it counts. Whatever interrupts it, one
 //! of both stores is whole and the other one cannot be started.
 
-use super::embedded::ControlStore;
-use super::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
 use crate::cli::MoveArgs;
-use access::{DataArgs, DataDir, write_file};
+use access::{DataArgs, DataDir};
 use anyhow::{Context, Result, bail};
-use mon::control::{CommitError, Entry, Revision, Transaction};
+use control::{CommitError, Entry, Revision, Transaction, UNFINISHED};
+use embedded::ControlStore;
+use etcd::{EtcdOptions, EtcdTool, FILE_MODE};
+use machine::write_file;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -17,9 +18,7 @@ const KEYS_PER_TRANSACTION: usize = 100;
 const BYTES_PER_TRANSACTION: usize = 1 << 20;
 /// Written by a monitor that leads.
 const LEADER: &str = "leader";
-/// There while a copy is not complete.
-pub const UNFINISHED: &str = "unfinished";
-/// Its value while an etcd has a copy of what is in a file again.
+/// Value of [`UNFINISHED`] while an etcd has a copy of what is in a file again.
 const MOVED_BACK: &[u8] = b"moved back to a file";
 
 pub fn run(args: &MoveArgs) -> Result<()> {
@@ -82,7 +81,7 @@ fn move_back(data: &DataArgs) -> Result<()> {
     if new.exists() {
         fs::remove_file(&new).with_context(|| format!("removing {}", new.display()))?;
     }
-    super::initialise(&new, &all)?;
+    embedded::initialise(&new, &all)?;
     let (copied, _) = ControlStore::open(&new)?.range("").context("reading the copy")?;
     let is_same = |(one, other): (&Entry, &Entry)| one.key == other.key && one.value == other.value;
     if copied.len() != found.len() || !found.iter().zip(&copied).all(is_same) {
@@ -106,7 +105,7 @@ fn move_back(data: &DataArgs) -> Result<()> {
 /// and says nothing by `present`, may have gone on meanwhile; from here on it writes nothing.
 fn end_use(etcd: &mut EtcdTool, found: &[Entry], revision: Revision) -> Result<()> {
     let mut end = Transaction::default();
-    // Whatever a monitor writes of the state, it writes a version with it.
+    // With each change of the state, a monitor writes a version.
     let versions = found.iter().filter(|entry| entry.key.starts_with("version/"));
     end.compare.extend(versions.map(|entry| (entry.key.clone(), Some(entry.revision))));
     let leader = found.iter().find(|entry| entry.key == LEADER).map(|entry| entry.revision);
@@ -228,8 +227,8 @@ fn compare(entries: &[Entry], etcd: &EtcdTool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::etcd::testing::Members;
     use super::*;
+    use etcd::testing::Members;
 
     fn entry(key: String, length: usize) -> Entry {
         let value = vec![key.len() as u8; length].into();

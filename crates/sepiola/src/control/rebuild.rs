@@ -3,15 +3,16 @@
 //! It comes from what OSDs remember (`remains`), and lies on an etcd, or, for a cluster of `sepiola up`,
 //! in its directory. What was lost for good is told.
 
+use super::moving::{check_vacant, initialise_etcd};
 use super::remains::Found;
-use super::{check_vacant, initialise, initialise_etcd};
-use crate::cli::{AuthMode, RebuildArgs};
-use crate::cluster::{MGR_NAME, MON_NAME, Settings};
+use crate::cli::RebuildArgs;
+use crate::cluster::{MGR_NAME, MON_NAME, Settings, write_keyring};
+use crate::listen::parse_listen;
 use crate::monitors::{AUTH_OPTION, MonSettings, check_name, monmap_of, write_conf};
-use crate::up::{hostname, parse_listen, write_keyring};
-use access::{DataDir, fill_random};
+use access::{AuthMode, DataDir};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
+use machine::{hostname, random_bytes};
 use mon::{Bootstrap, Parameters, Remains};
 use rt::Clock;
 use std::net::SocketAddr;
@@ -85,8 +86,7 @@ fn make(found: Found, mon: &str, mgr: &str, listen: SocketAddr, size: u8) -> Res
         key_type: KeyType::Aes,
     };
     println!("cluster {}, rebuilt from map {} of {} OSDs", map.fsid, map.epoch, found.osds.len());
-    let mut seed = [0; 32];
-    fill_random(&mut seed)?;
+    let seed = random_bytes()?;
     let now = Clock::start().now().wall();
     let remains = Remains { map, keys: found.keys };
     mon::rebuild(&parameters, &remains, now, &mut Entropy::from_seed(seed))
@@ -110,7 +110,7 @@ fn on_this_machine(dir: &DataDir, args: &RebuildArgs, found: Found) -> Result<()
     }
     let mut made = make(found, MON_NAME, MGR_NAME, settings.mon_addr, args.size)?;
     write_admin(dir, &mut made)?;
-    initialise(&dir.control(), &made.transaction)?;
+    embedded::initialise(&dir.control(), &made.transaction)?;
     println!("start it again: sepiola up --data {}", dir.path().display());
     Ok(())
 }

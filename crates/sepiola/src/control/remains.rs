@@ -3,30 +3,24 @@
 //! Their stores have the newest map by which they acted, their directories their keys. The file holds the
 //! newest of the maps, and the keys: whoever has it can pose as these OSDs.
 
-use crate::cli::{AuthMode, CollectArgs, StoreKind};
-use crate::osd::{OsdSettings, key_of};
-use crate::store::{OfflineStore, kind_of};
-use access::write_file;
+use crate::cli::CollectArgs;
+use crate::osd::directory::{self, OsdSettings};
+use access::AuthMode;
 use anyhow::{Context, Result, anyhow, bail};
 use auth::CryptoKey;
-use engine::Time;
-use files::{FileStore, Options};
+use machine::write_file;
 use maps::OsdMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-use store::{ObjectStore, Outcome, Request, RequestKind, StoreError};
+use store::{Outcome, StoreError};
 use types::features::SUPPORTED;
 use types::{OsdId, Uuid};
 
 const SECRET_MODE: u32 = 0o600;
 /// Enough to look one object up.
 const MEMORY: u64 = 64 << 20;
-/// How long is waited between looks at a store that has threads of its own.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// State of a cluster as found on some of its OSDs.
 #[derive(Debug, Default)]
@@ -80,7 +74,7 @@ impl Found {
             Ok(settings) => {
                 self.auth_none |= settings.auth == AuthMode::None;
                 if settings.auth == AuthMode::Cephx {
-                    let key = key_of(&directory, settings.id)?;
+                    let key = directory::key(&directory, settings.id)?;
                     self.keys.insert(OsdId(settings.id), key);
                 }
                 OsdId(settings.id)
@@ -160,34 +154,11 @@ fn number_in(directory: &Path) -> Option<OsdId> {
 }
 
 fn newest_map(directory: &Path) -> Result<Option<OsdMap>> {
-    let outcome = match kind_of(directory)? {
-        StoreKind::Block => {
-            let mut store = OfflineStore::open(directory, MEMORY)?;
-            let outcome = store.request(osd::stored_map_request());
-            store.close()?;
-            outcome
-        }
-        StoreKind::Files => ask_files(directory, osd::stored_map_request())?,
-    };
-    match outcome {
+    match disks::request_once(directory, osd::stored_map_request(), MEMORY)? {
         Ok(Outcome::OmapPage(page)) => Ok(osd::stored_map(&page)?),
         Err(StoreError::NoObject { .. } | StoreError::NoCollection(_)) => Ok(None),
         Ok(other) => unreachable!("an omap page was answered by {other:?}"),
         Err(error) => Err(error.into()),
-    }
-}
-
-fn ask_files(directory: &Path, kind: RequestKind) -> Result<Result<Outcome, StoreError>> {
-    if !directory.join("metadata.redb").exists() {
-        bail!("there is no store in {}", directory.display());
-    }
-    let mut store = FileStore::open(directory, &Options::default(), Arc::new(|| {}))?;
-    store.submit(Time::ZERO, Request { token: 1, kind });
-    loop {
-        if let Some(completion) = store.poll_completion() {
-            return Ok(completion.outcome);
-        }
-        std::thread::park_timeout(LOOK);
     }
 }
 

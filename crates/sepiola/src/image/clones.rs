@@ -1,6 +1,6 @@
 //! `sepiola image clone`, `children` and `flatten`
 
-use super::begin;
+use super::target::begin;
 use crate::cli::{ChildrenArgs, CloneArgs, CloneFormatArg};
 use access::{ImageArgs, new_id, spec_of};
 use anyhow::Result;

@@ -1,8 +1,8 @@
 //! Import of a file into a new image. Zeros are not written, since absent objects read as zeros.
 
 use super::export::is_zero;
+use super::target::{begin, shaped};
 use super::window::Window;
-use super::{begin, shaped};
 use crate::cli::ImportArgs;
 use access::{BlockingClient, progress};
 use anyhow::{Context, Result, bail};

@@ -2,20 +2,17 @@
 
 mod clones;
 mod export;
-mod image_service;
 mod import;
 mod object_map;
 mod show;
 mod snapshot;
+mod target;
 mod window;
-mod worker;
 
-use crate::cli::{CreateArgs, FeatureCommand, ImageCommand, MoveImageArgs};
-use crate::cli::{ResizeArgs, ShapeArgs};
-use access::{BlockingClient, ClusterArgs, ImageArgs, ImageName, new_id, spec_of};
+use crate::cli::{CreateArgs, FeatureCommand, ImageCommand, MoveImageArgs, ResizeArgs};
+use access::ImageArgs;
 use anyhow::Result;
-use rbd::{CreateSpec, ImageSpec};
-pub use worker::Worker;
+use target::{begin, shaped};
 
 pub fn run(command: &ImageCommand) -> Result<()> {
     match command {
@@ -38,36 +35,11 @@ pub fn run(command: &ImageCommand) -> Result<()> {
     }
 }
 
-/// Connects, and resolves the pool in the image's name.
-fn begin(cluster: &ClusterArgs, image: &ImageName) -> Result<(BlockingClient, ImageSpec)> {
-    let mut client = BlockingClient::open(cluster)?;
-    let spec = spec_of(&mut client, image)?;
-    Ok((client, spec))
-}
-
 fn create(args: &CreateArgs) -> Result<()> {
     let ImageArgs { cluster, image } = &args.image;
     let (mut client, image) = begin(cluster, image)?;
     let spec = shaped(&mut client, image, args.size, &args.shape)?;
     client.run(rbd::create(spec))
-}
-
-fn shaped(
-    client: &mut BlockingClient,
-    image: ImageSpec,
-    size: u64,
-    shape: &ShapeArgs,
-) -> Result<CreateSpec> {
-    let data_pool = shape.data_pool.as_ref().map(|name| client.pool(name)).transpose()?;
-    Ok(CreateSpec {
-        image,
-        id: new_id()?,
-        size,
-        order: shape.object_size,
-        features: shape.features,
-        data_pool,
-        striping: shape.stripe_unit.zip(shape.stripe_count),
-    })
 }
 
 fn remove(args: &ImageArgs) -> Result<()> {

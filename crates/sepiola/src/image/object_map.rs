@@ -1,6 +1,6 @@
 //! `sepiola image object-map`
 
-use super::begin;
+use super::target::begin;
 use crate::cli::{ObjectMapCommand, SourceArgs};
 use anyhow::{Result, bail};
 use rbd::Mismatch;

@@ -1,6 +1,6 @@
 //! Listings and details of images, as text and JSON.
 
-use super::begin;
+use super::target::begin;
 use crate::cli::{ImagePoolArgs, InfoArgs, UsageArgs};
 use access::{BlockingClient, pool_of};
 use anyhow::Result;

@@ -1,6 +1,6 @@
 //! `sepiola image snap`
 
-use super::begin;
+use super::target::begin;
 use crate::cli::{SnapArgs, SnapCommand, SnapListArgs, SnapRenameArgs};
 use access::ImageArgs;
 use anyhow::{Result, bail};

@@ -1,16 +1,18 @@
 //! `sepiola cluster create`: what an empty etcd is filled with, and what the first monitor needs.
 
 use super::directory::{MonSettings, check_name, write_conf};
-use crate::cli::{AuthMode, ClusterCreateArgs};
-use crate::control::{check_vacant, initialise_etcd};
-use crate::up::{hostname, parse_listen, write_keyring};
-use access::{DataDir, fill_random};
+use crate::cli::ClusterCreateArgs;
+use crate::cluster::write_keyring;
+use crate::control::moving::{check_vacant, initialise_etcd};
+use crate::listen::parse_listen;
+use access::{AuthMode, DataDir};
 use anyhow::{Context, Result, bail};
 use auth::{Entropy, KeyType};
 use codec::decode_all;
+use control::Transaction;
+use machine::{hostname, random_bytes};
 use maps::MonMap;
 use mon::Parameters;
-use mon::control::Transaction;
 use rt::Clock;
 use types::{EntityAddr, EntityAddrVec, EntityName};
 
@@ -44,8 +46,7 @@ pub fn create(args: &ClusterCreateArgs) -> Result<()> {
         pool_size: args.size,
         key_type: KeyType::Aes,
     };
-    let mut seed = [0; 32];
-    fill_random(&mut seed)?;
+    let seed = random_bytes()?;
     let now = Clock::start().now().wall();
     let mut made = mon::bootstrap(&parameters, now, &mut Entropy::from_seed(seed))
         .context("making the first maps")?;

@@ -7,9 +7,9 @@
 //! ceph.client.admin.keyring    the administrator's key, where the cluster was created
 //! ```
 
-use crate::cli::AuthMode;
-use access::{DataDir, write_file};
+use access::{AuthMode, DataDir};
 use anyhow::{Context, Result, bail};
+use machine::write_file;
 use maps::MonMap;
 use serde::{Deserialize, Serialize};
 use std::fs;

@@ -2,29 +2,25 @@
 
 use super::create::AUTH_OPTION;
 use super::directory::{MonSettings, check_name, write_conf};
-use crate::cli::{AuthMode, MonStartArgs};
-use crate::cluster::{MonMember, admin_args, monitor_plan};
-use crate::control::UNFINISHED;
-use crate::control::etcd::{EtcdOptions, EtcdTool, FILE_MODE};
-use crate::image::Worker;
-use crate::up::{parse_listen, start_log, watch_signals};
-use access::{DataDir, write_file};
+use crate::cli::MonStartArgs;
+use crate::cluster::admin_args;
+use crate::daemons::{MonMember, plan};
+use crate::image_worker::Worker;
+use crate::listen::parse_listen;
+use crate::process;
+use access::{AuthMode, DataDir};
 use anyhow::{Context, Result, bail};
 use codec::decode_all;
+use control::{Entry, UNFINISHED};
+use etcd::{EtcdOptions, EtcdTool, FILE_MODE};
 use host::RunningDaemons;
+use machine::write_file;
 use maps::MonMap;
-use mon::control::Entry;
-use rt::StopSignals;
 use std::io::Write;
-use std::sync::mpsc::channel;
 use types::{EntityAddr, EntityAddrVec};
 
 pub fn start(args: &MonStartArgs) -> Result<()> {
-    rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
-    start_log();
-    rt::raise_open_files();
-    let (notify, notices) = channel();
-    watch_signals(StopSignals::block()?, notify.clone())?;
+    let notices = process::begin()?;
     let dir = DataDir::new(&args.data);
     dir.create()?;
     let _lock = dir.lock()?;
@@ -41,12 +37,12 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
         auth: found.auth,
         dir: dir.clone(),
     };
-    let running = RunningDaemons::start(monitor_plan(member)?, &notify)?;
+    let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
     write_conf(&dir, &found.map_with(&settings), found.auth)?;
     let worker = Worker::start(admin_args(&dir))?;
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
     std::io::stdout().flush()?;
-    notices.recv().context("waiting for the end")?;
+    notices.wait()?;
     println!("stopping");
     drop(worker);
     running.stop()

@@ -2,12 +2,11 @@
 
 use super::directory::{self, OsdSettings};
 use super::registry::Registry;
-use crate::cli::{OsdCreateArgs, OsdStoreArgs, StoreKind};
-use crate::store::{self, Owner, Preparation};
-use crate::up::hostname;
-use access::{create_private, fill_random};
+use crate::cli::{OsdCreateArgs, OsdStoreArgs};
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Entropy, KeyType};
+use disks::{Owner, Preparation, StoreKind, free_space};
+use machine::{create_private, hostname, random_bytes};
 use rt::Clock;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,9 +23,7 @@ pub struct Identity {
 
 impl Identity {
     pub fn new() -> Result<Self> {
-        let mut seed = [0; 32];
-        fill_random(&mut seed)?;
-        let mut entropy = Entropy::from_seed(seed);
+        let mut entropy = Entropy::from_seed(random_bytes()?);
         let uuid = Uuid::from_entropy(entropy.array());
         let key = CryptoKey::generate(KeyType::Aes, Clock::start().now().wall(), &mut entropy);
         Ok(Identity { uuid, key })
@@ -81,7 +78,7 @@ pub fn make_store(
         }
         StoreKind::Files => clear_files(directory)?,
     }
-    store::remember_kind(directory, args.kind)
+    disks::remember_kind(directory, args.kind)
 }
 
 /// Makes it the directory of the OSD that was registered.
@@ -111,9 +108,9 @@ fn format_block(directory: &Path, owner: Owner, args: &OsdStoreArgs) -> Result<(
         bytes: args.disk_size.unwrap_or_else(|| DISK_LEN_DEFAULT.min(share)),
         wipe: args.wipe,
     };
-    let devices = store::prepare(directory, &preparation)
+    let devices = disks::prepare(directory, &preparation)
         .with_context(|| format!("choosing the disk of osd.{}", owner.osd))?;
-    store::format(&devices, owner)
+    disks::format(&devices, owner)
         .with_context(|| format!("formatting the store of osd.{}", owner.osd))
 }
 
@@ -128,9 +125,4 @@ fn clear_files(directory: &Path) -> Result<()> {
         removed.with_context(|| format!("removing {}", path.display()))?;
     }
     Ok(())
-}
-
-fn free_space(directory: &Path) -> Result<u64> {
-    let stat = rustix::fs::statvfs(directory).context("asking for the free space")?;
-    Ok(stat.f_bavail * stat.f_frsize)
 }

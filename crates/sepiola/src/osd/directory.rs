@@ -1,9 +1,9 @@
 //! Settings in an OSD's directory.
 
-use crate::cli::AuthMode;
-use access::write_file;
+use access::AuthMode;
 use anyhow::{Context, Result, anyhow, bail};
 use auth::{CryptoKey, EntityAuth, Keyring};
+use machine::write_file;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};

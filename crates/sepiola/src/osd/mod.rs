@@ -5,13 +5,11 @@
 //! directory that has them is complete.
 
 mod create;
-mod directory;
+pub mod directory;
 pub mod hosts;
 mod registry;
 mod replace;
 mod start;
-
-pub use directory::{OsdSettings, key as key_of};
 
 use crate::cli::OsdCommand;
 use anyhow::Result;

@@ -1,7 +1,7 @@
 //! Commands to the monitors when OSDs are created.
 
-use crate::cli::{AuthMode, OsdClusterArgs};
-use access::{self, ClusterArgs, Connection, DataArgs};
+use crate::cli::OsdClusterArgs;
+use access::{AuthMode, ClusterArgs, Connection, DataArgs};
 use anyhow::{Context, Result, bail};
 use auth::CryptoKey;
 use bytes::Bytes;

@@ -1,13 +1,12 @@
 //! `sepiola store fsck` and `sepiola store dump`: what is on the devices, whatever the engine thinks.
 
-use super::OfflineStore;
-use super::devices::StoreDevices;
 use crate::cli::{DumpPart, FsckArgs, StorePath};
 use anyhow::{Result, bail};
 use block::device::Device;
 use block::dump::{self, ObjectFilter};
 use block::fsck::{self, CheckOptions, Image, ImageMut, Report};
 use bytes::Bytes;
+use disks::{OfflineStore, StoreDevices};
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 use store::Collection;

@@ -14,7 +14,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("bench", 48),
     ("block", 62),
     ("files", 50),
-    ("host", 58),
     ("mon", 72),
     ("msgr", 54),
     ("osd", 72),

@@ -1,0 +1,26 @@
+//! The stores of OSDs on real disks.
+//!
+//! * `kind`, `devices`: what lies in an OSD's directory, and its devices, open.
+//! * `format`: a new block store: its devices chosen, checked, and formatted.
+//! * `disk`: a store on the core of its OSD.
+//! * `offline`: a store without a cluster, for one request at a time.
+//! * `stream`, `transfer`: a whole store as a stream of bytes.
+//!
+//! It does not know clusters, nor what objects mean.
+
+mod devices;
+mod disk;
+mod format;
+mod kind;
+mod offline;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub use devices::{OpenDevice, Owner, StoreDevices};
+pub use disk::{Disk, DiskOptions, default_memory};
+pub use format::{Preparation, format, free_space, prepare};
+pub use kind::{StoreKind, kind_of, remember_kind};
+pub use offline::{OfflineStore, request_once};
+pub use transfer::{BlockingStore, Content, contents, export, import, usage};

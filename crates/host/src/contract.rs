@@ -1,0 +1,106 @@
+//! The contract between a core and what runs on it: daemons, their storage, and streams of other protocols.
+
+use bytes::{Bytes, BytesMut};
+use engine::{Node, Storage, Time};
+use rt::{DiskRequest, DiskResult, FileId, SocketId};
+use types::ParticipantName;
+
+/// Storage on real disks. Completions are polled after each request, whenever the core was woken, and
+/// after a disk operation.
+///
+/// A storage with threads of its own wakes the core. One without threads uses the core's reactor: its disk
+/// operations begin together after the daemons of a turn have run, and completed ones are delivered at the
+/// beginning of a turn.
+pub trait DiskStorage: Storage {
+    /// The next disk operation to begin. Completes no request by itself.
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        None
+    }
+    /// A disk operation has ended.
+    fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
+    /// True if it serves requests; an error if it failed to open. Requests are accepted before.
+    fn is_open(&self) -> anyhow::Result<bool> {
+        Ok(true)
+    }
+    /// The process is about to end: optional writes are made now.
+    fn close(&mut self) {}
+    /// True when these writes are done.
+    fn is_closed(&self) -> bool {
+        true
+    }
+}
+
+/// A disk operation of a daemon's storage, identified by `token`.
+#[derive(Debug)]
+pub struct StorageIo {
+    /// File of the core's reactor.
+    pub file: FileId,
+    /// Handed back with the result.
+    pub token: u64,
+    /// The operation.
+    pub request: DiskRequest,
+}
+
+/// A node on a core: with disk operations, and streams of other protocols.
+pub trait Hosted: Node {
+    /// Name towards its peers.
+    fn participant(&self) -> ParticipantName;
+    /// Delivers storage completions to the daemon; true if there were any.
+    fn pump_storage(&mut self, now: Time) -> bool;
+    /// See [`DiskStorage::poll_io`].
+    fn poll_io(&mut self) -> Option<StorageIo> {
+        None
+    }
+    /// A disk operation has ended.
+    fn handle_io(&mut self, _now: Time, _token: u64, _result: DiskResult) {}
+    /// An event of a connection that is not a session.
+    fn handle_stream(&mut self, _now: Time, _socket: SocketId, _event: StreamEvent) {}
+    /// The next action on a stream.
+    fn poll_stream(&mut self) -> Option<(SocketId, StreamOutput)> {
+        None
+    }
+    /// See [`DiskStorage::is_open`].
+    fn is_open(&self) -> anyhow::Result<bool> {
+        Ok(true)
+    }
+    /// An error if it cannot go on.
+    fn check(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+    /// The process is about to end; see [`DiskStorage::close`].
+    fn close(&mut self) {}
+    /// True when it may be dropped.
+    fn is_closed(&self) -> bool {
+        true
+    }
+}
+
+/// An event of a stream.
+#[derive(Debug)]
+pub enum StreamEvent {
+    Accepted,
+    Received(Bytes),
+    /// The buffer of [`StreamOutput::ReceiveInto`] with received bytes appended.
+    Filled(BytesMut),
+    /// No receive is armed: the daemon decides how to continue.
+    Idle,
+    /// Too many bytes are queued; `Drained` follows.
+    Behind,
+    Drained,
+    /// Last event of the stream.
+    Closed,
+}
+
+/// Action of a daemon on a stream.
+#[derive(Debug)]
+pub enum StreamOutput {
+    Send(Bytes),
+    /// Sends the queued bytes.
+    Flush,
+    Pause(bool),
+    /// Stops receiving; `Idle` follows.
+    StopReceiving,
+    Receive,
+    ReceiveInto(BytesMut, usize),
+    Close,
+}

@@ -1,0 +1,78 @@
+//! A monitor of this process.
+
+use super::common::{CONNECTION_MODES, msgr2_addrs};
+use super::control::Control;
+use super::mark;
+use access::{AuthMode, DataDir};
+use anyhow::Result;
+use auth::CephxPolicy;
+use host::{Addressing, AnyCore, DaemonNode, Listening, Member, Prepared};
+use machine::{host_facts, hostname, random_bytes};
+use mon::Monitor;
+use std::net::SocketAddr;
+use types::{EntityType, ParticipantName};
+
+/// A monitor of this process.
+pub struct MonMember {
+    /// Its name among the monitors.
+    pub name: String,
+    /// Rank in the maps at its start, for its name; others find it by its address.
+    pub rank: usize,
+    /// Of the manager that it plays.
+    pub manager: String,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// How clients prove who they are.
+    pub auth: AuthMode,
+    /// Its files tell where the control store is.
+    pub dir: DataDir,
+}
+
+impl Member for MonMember {
+    fn participant(&self) -> ParticipantName {
+        ParticipantName::new(EntityType::MON, self.rank as i64)
+    }
+
+    fn is_light(&self) -> bool {
+        true
+    }
+
+    fn addressing(&self) -> Addressing {
+        Addressing::Listening(EntityType::MON, self.listen)
+    }
+
+    /// The port of the manager that it plays is left open: maps tell it.
+    fn prepare<'a>(&'a self, core: &mut AnyCore, node: usize) -> Result<Prepared<'a>> {
+        let participant = self.participant();
+        core.listen(self.listen, Listening { node, participant, nonce: 0 })?;
+        let manager = ParticipantName::new(EntityType::MGR, self.rank as i64);
+        let manager = Listening { node, participant: manager, nonce: 0 };
+        let mgr_addr = core.listen(SocketAddr::new(self.listen.ip(), 0), manager)?;
+        Ok(Box::new(move |core| {
+            let control = Control::open(&self.dir, &self.name, self.listen, core.waker())?;
+            Ok(Box::new(DaemonNode::new(participant, self.daemon(mgr_addr)?, control)))
+        }))
+    }
+}
+
+impl MonMember {
+    fn daemon(&self, mgr_addr: SocketAddr) -> Result<Monitor> {
+        let settings = mon::Settings {
+            mon_name: self.name.clone(),
+            mon_addrs: msgr2_addrs(self.listen),
+            mgr_name: self.manager.clone(),
+            mgr_addrs: msgr2_addrs(mgr_addr),
+            auth: match self.auth {
+                AuthMode::Cephx => mon::AuthMode::Cephx,
+                AuthMode::None => mon::AuthMode::None,
+            },
+            connection_modes: CONNECTION_MODES.to_vec(),
+            cephx: CephxPolicy::default(),
+            hostname: hostname(),
+        };
+        let mark = mark::load(&self.dir)?;
+        let mut monitor = Monitor::new(settings, random_bytes()?).with_high_water(mark);
+        monitor.describe_host(host_facts());
+        Ok(monitor)
+    }
+}
