@@ -1,6 +1,6 @@
 //! Events for the host.
 
-use crate::Introduction;
+use crate::introduction::Introduction;
 use engine::{AuthRequest, ConnectingStep, Message, Peer};
 use std::net::SocketAddr;
 use thiserror::Error;
