@@ -1,6 +1,6 @@
 //! A secret key with its type and creation time.
 
-use super::{CryptoError, Entropy, aes_cbc, aes256k, envelope};
+use super::{CryptoError, Entropy, aes_cbc, aes256k, plaintext};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use codec::{Decode, Encode, Reader, Writer, encode_to_bytes};
 use hmac::{Hmac, Mac};
@@ -124,7 +124,7 @@ impl CryptoKey {
         let challenges = (server_challenge, client_challenge);
         let bytes = match self.aes()? {
             Some(key) => {
-                let sealed = aes_cbc::encrypt(key, &envelope::enveloped(&challenges));
+                let sealed = aes_cbc::encrypt(key, &plaintext::enveloped(&challenges));
                 let mut w = Writer::new();
                 w.blob(&sealed);
                 w.into_vec()

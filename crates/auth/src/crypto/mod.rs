@@ -12,6 +12,7 @@ mod aes_cbc;
 mod entropy;
 mod envelope;
 mod key;
+mod plaintext;
 
 pub use entropy::Entropy;
 pub use envelope::{KeyUsage, open, seal};
