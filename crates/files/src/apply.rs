@@ -3,12 +3,12 @@
 //! Used by the committing thread, and before it starts by the replay of the log. Replay is deterministic:
 //! decisions of the first execution that depended on the medium (ids, copies for clones) are in the record.
 
-use crate::FilesError;
 use crate::base::{State, Update};
 use crate::cache::{Changed, Store};
 use crate::clones::{Origin, clone_origins};
 use crate::data::{Data, Hand};
-use crate::lock;
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::log::LogPosition;
 use crate::media::{DirtyFiles, Location};
 use crate::object::{Attrs, Body, Object, write_sums};

@@ -15,12 +15,13 @@
 //! Readers share one snapshot, which is renewed after each checkpoint.
 
 use crate::data::SUMS_PER_CHUNK;
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::log::LogPosition;
 use crate::media::FILE_MODE;
 use crate::object::{Body, Onode, read_sums};
 use crate::omap::Overlay;
 use crate::slots::Chunk;
-use crate::{FilesError, lock};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer, decode_all, encode_to_bytes};
 use redb::{

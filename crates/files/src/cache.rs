@@ -6,9 +6,10 @@
 //! * Locks are taken in the order body, cache, snapshot.
 
 use crate::base::{Base, Snapshot};
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::media::Media;
 use crate::object::{Body, Object};
-use crate::{FilesError, lock};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};

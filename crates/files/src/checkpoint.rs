@@ -3,9 +3,9 @@
 //! Files are made durable first, then the database, whose commit completes the checkpoint. Only then are dead
 //! files unlinked, and the log and the frozen layers released.
 
-use crate::FilesError;
 use crate::apply::{Frozen, thaw_objects};
 use crate::cache::Store;
+use crate::error::FilesError;
 use crate::log::LogPosition;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,6 +1,6 @@
 //! Completions on their way from the store's threads to the host.
 
-use crate::lock;
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

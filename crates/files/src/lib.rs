@@ -28,7 +28,7 @@ mod commit;
 mod completions;
 mod data;
 mod error;
-
+mod lock;
 mod log;
 mod media;
 mod object;
@@ -44,6 +44,7 @@ mod scratch;
 
 pub use completions::Waker;
 pub use error::FilesError;
+pub use media::OBJECTS;
 pub use verify::Fault;
 
 use apply::Applier;
@@ -53,13 +54,14 @@ use checkpoint::Checkpointer;
 use commit::{Committer, Queue, Space, Stop, Work};
 use completions::Completions;
 use engine::Time;
+use lock::lock;
 use log::Log;
 use media::Media;
 use read::Readers;
 use slots::Slots;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Completion, ObjectStore, Request, RequestKind};
@@ -68,9 +70,8 @@ use store::{Completion, ObjectStore, Request, RequestKind};
 /// was not written.
 const LEFTOVER_IDS: u64 = 64;
 
-/// Entries of a directory with a store: its database, and its objects.
+/// Entry of a directory with a store: its database.
 pub const DATABASE: &str = "metadata.redb";
-pub const OBJECTS: &str = "objects";
 
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -293,9 +294,4 @@ fn start(
     let readers = Readers::start(&store, &completions).map_err(io)?;
     let ready = VecDeque::new();
     Ok(FileStore { store, queue, completions, ready, readers, committer })
-}
-
-/// A thread that panicked leaves the store failed, which is checked elsewhere.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,7 +22,7 @@
 //! behind the end, that is no end: what is missing before it was acknowledged, and is damaged. Nor is a
 //! place that cannot be read an end. In both cases the log is not opened.
 
-use crate::FilesError;
+use crate::error::FilesError;
 use crate::media::FILE_MODE;
 use crate::record::{Encoded, Record};
 use bytes::Bytes;

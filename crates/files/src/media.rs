@@ -3,6 +3,7 @@
 //! This module moves bytes between memory and the page cache and records which files must be synced. It knows
 //! nothing of blocks, checksums or allocation.
 
+use crate::lock::lock;
 use crate::slots::{CLASSES, Slot};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -13,14 +14,15 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::lock;
-
 /// Up to this many dirty files are synced one by one; beyond it the file system is synced.
 const FILES_SYNCED_SINGLY_MAX: usize = 16;
 /// Number of directories over which object files are spread.
 const DIRECTORIES: u64 = 256;
 /// Bytes per step of a copy from file to file.
 const COPY_STEP: usize = 1 << 20;
+
+/// Entry of a directory with a store: its objects.
+pub const OBJECTS: &str = "objects";
 
 /// The place of one object's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +89,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 
 impl Media {
     pub fn open(root: &Path, open_files_max: usize, sync: bool) -> io::Result<Media> {
-        let objects = root.join(crate::OBJECTS);
+        let objects = root.join(OBJECTS);
         for directory in 0..DIRECTORIES {
             create_private(&objects.join(format!("{directory:02x}")))?;
         }

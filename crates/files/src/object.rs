@@ -1,7 +1,7 @@
 //! One object in memory, and its record in the database (the *onode*).
 
 use crate::data::{Data, SUMS_PER_CHUNK};
-use crate::lock;
+use crate::lock::lock;
 use crate::media::Location;
 use crate::omap::Overlay;
 use crate::slots::Slot;

@@ -1,7 +1,7 @@
 //! Offline check (fsck) of the store.
 
-use crate::FilesError;
 use crate::cache::Store;
+use crate::error::FilesError;
 use crate::media::Location;
 use crate::slots::{Slot, Slots};
 use std::collections::BTreeSet;
