@@ -197,6 +197,19 @@ impl Client {
         self.connect_failure.take()
     }
 
+    /// For tests and the simulator; takes time in proportion to the operations in flight.
+    ///
+    /// # Panics
+    /// If the state of the client contradicts itself.
+    pub fn check_invariants(&self) {
+        self.objecter.check_invariants();
+        let epoch = self.objecter.epoch();
+        for (id, requester) in &self.requesters {
+            let is_due = matches!(requester, EpochRequester::Fetch(Some(at)) if *at <= epoch);
+            assert!(!is_due, "{id:?} waits for a map that is here");
+        }
+    }
+
     fn try_authenticate(
         &mut self,
         now: Time,
@@ -422,6 +435,7 @@ impl Daemon for Client {
     fn handle_timeout(&mut self, now: Time) {
         self.monitor.handle_timeout(now, &mut self.effects);
         self.objecter.handle_timeout(now, &mut self.effects);
+        self.objecter.tend_watches(now, &mut self.effects);
         self.renew_tickets(now);
     }
 

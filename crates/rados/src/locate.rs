@@ -1,6 +1,6 @@
 //! Placement of operations by an OSD map.
 
-use crate::Place;
+use crate::names::Place;
 use maps::{Mapping, OsdMap, OsdMapFlags, Pool, PoolFlags};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,31 +1,12 @@
 //! Requests to a client, and replies.
 
-use crate::{ListPage, WatchId};
+use crate::listing::ListPage;
+use crate::names::{OpId, Place, WatchId};
 use bytes::Bytes;
 use types::{EVersion, Epoch, Errno, OsdId, PoolId, SnapId, Uuid};
 use wire::op::{OpCode, request_flags};
 use wire::watch::NotifyResult;
 use wire::{OpResult, OsdOp, PoolOp, PoolOpKind, SnapContext};
-
-/// Id of a request of the client; also its transaction id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId(pub u64);
-
-/// An object's full name without its hash.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
-    pub pool: PoolId,
-    pub namespace: Bytes,
-    /// Decides the placement instead of the name, unless empty.
-    pub key: Bytes,
-    pub object: Bytes,
-}
-
-impl Place {
-    pub fn new(pool: PoolId, object: impl Into<Bytes>) -> Self {
-        Place { pool, object: object.into(), ..Place::default() }
-    }
-}
 
 /// Operations on one object, executed atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -153,4 +153,65 @@ impl Sessions {
         let mut of_pg = session.backoffs.range((pg, 0)..=(pg, u64::MAX));
         of_pg.any(|(_, backoff)| backoff.covers(object))
     }
+
+    /// # Panics
+    /// If sessions and connections are not the inverse of each other.
+    pub fn check_invariants(&self) {
+        let conn = |session: &Session| match session.state {
+            State::Opening(conn) | State::Open(conn) => Some(conn),
+            State::Waiting(_) => None,
+        };
+        for (conn_id, osd) in &self.conns {
+            let own = self.sessions.get(osd).and_then(conn);
+            assert_eq!(own, Some(*conn_id), "{conn_id:?} is not the session with {osd}");
+        }
+        let connected = self.sessions.values().filter_map(conn).count();
+        assert_eq!(connected, self.conns.len(), "sessions without an entry by connection");
+        let idle =
+            self.sessions.values().filter(|session| !matches!(session.state, State::Open(_)));
+        let blocked = idle.filter(|session| !session.backoffs.is_empty()).count();
+        assert_eq!(blocked, 0, "backoffs of closed sessions");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::catch_unwind;
+
+    fn sessions() -> Sessions {
+        let (mut sessions, mut fx) = (Sessions::default(), Effects::new(ConnId(1)));
+        (0..3).for_each(|osd| {
+            sessions.open(OsdId(osd), &EntityAddrVec::default(), &mut fx);
+        });
+        sessions.handle_opened(ConnId(1));
+        sessions.handle_closed(Time(0), ConnId(2));
+        sessions
+    }
+
+    #[track_caller]
+    fn is_noticed(what: &str, damage: impl FnOnce(&mut Sessions)) {
+        let mut sessions = sessions();
+        sessions.check_invariants();
+        damage(&mut sessions);
+        let panic = catch_unwind(|| sessions.check_invariants()).expect_err(what);
+        let text = panic.downcast_ref::<String>().expect("a text with values");
+        assert!(text.contains(what), "{text}");
+    }
+
+    #[test]
+    fn contradictions_of_sessions_and_connections_are_noticed() {
+        is_noticed("is not the session with", |sessions| {
+            sessions.conns.insert(ConnId(9), OsdId(1));
+        });
+        is_noticed("without an entry by connection", |sessions| {
+            sessions.conns.remove(&ConnId(1));
+        });
+        is_noticed("backoffs of closed sessions", |sessions| {
+            let (begin, end) = (HObject::default(), HObject::default());
+            let waiting = sessions.sessions.get_mut(&OsdId(1)).unwrap();
+            let pg = ShardPgId::replicated(types::PgId::default());
+            waiting.backoffs.insert((pg, 1), Backoff { begin, end });
+        });
+    }
 }

@@ -1,7 +1,7 @@
 //! Watches: registrations with an object that outlive sessions and maps.
 
 use crate::locate::Target;
-use crate::{OpId, Place};
+use crate::names::{OpId, Place, WatchId};
 use bytes::Bytes;
 use engine::{ConnId, Duration, Time};
 use types::Errno;
@@ -11,10 +11,6 @@ use wire::osd_op::WatchArguments;
 
 /// Pings per watch timeout.
 const PINGS: u32 = 3;
-
-/// Id of a watch; also its cookie at the OSD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WatchId(pub u64);
 
 /// Event of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]

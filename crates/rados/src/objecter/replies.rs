@@ -1,16 +1,18 @@
 //! Dispatch of OSD replies.
 
-use super::{Objecter, Pending, Purpose, REPLICA_READS, first_operation};
+use super::Objecter;
+use super::pending::{Pending, Purpose, REPLICA_READS, first_operation};
 use crate::effects::Effects;
-use crate::operation::check;
-use crate::{ListPage, OpId, OperationReply, Reply, listing};
+use crate::listing::{self, ListPage};
+use crate::names::OpId;
+use crate::operation::{OperationReply, Reply, check};
 use bytes::Bytes;
 use engine::{ConnId, Time};
 use types::{Errno, features};
 use wire::listing::PgListing;
 use wire::op::request_flags;
 use wire::watch::NotifyResult;
-use wire::{BackoffOp, MessageBody, OsdBackoff, OsdReply, Redirect};
+use wire::{BackoffOp, CommandReply, MessageBody, OsdBackoff, OsdReply, Redirect};
 
 impl Objecter {
     pub fn handle_reply(
@@ -54,6 +56,7 @@ impl Objecter {
         pending.flags |=
             request_flags::REDIRECTED | request_flags::IGNORE_CACHE | request_flags::IGNORE_OVERLAY;
         pending.target = None;
+        pending.sent_on = None;
         self.pump(id, fx);
     }
 
@@ -75,13 +78,14 @@ impl Objecter {
             Purpose::Watch(watch) | Purpose::Rewatch(watch) => {
                 let target = pending.target.map(|(_, target)| target);
                 let is_first = matches!(pending.purpose, Purpose::Watch(_));
-                self.watch_registered(now, *watch, target.map(|target| (target, conn)), result, fx);
+                let registered = target.map(|target| (target, conn));
+                self.watches.registered(now, *watch, registered, result, fx);
                 if is_first {
                     let reply = result.map(|_| Reply::Watching(*watch));
                     fx.complete(first_operation(*watch), reply);
                 }
             }
-            Purpose::Ping(watch) => self.watch_pinged(now, *watch, result, fx),
+            Purpose::Ping(watch) => self.watches.pinged(now, *watch, result, fx),
             Purpose::Acknowledgement => {}
         }
     }
@@ -141,19 +145,8 @@ impl Objecter {
         ids.into_iter().for_each(|id| self.send(id, conn, fx));
     }
 
-    pub(super) fn fail(&mut self, id: OpId, error: Errno, fx: &mut Effects) {
-        let Some(pending) = self.ops.remove(&id) else { return };
-        match pending.purpose {
-            Purpose::Rewatch(watch) | Purpose::Ping(watch) => self.lose_watch(watch, error, fx),
-            Purpose::Watch(watch) => {
-                self.watches.remove(&watch);
-                fx.complete(first_operation(watch), Err(error));
-            }
-            Purpose::Acknowledgement => {}
-            Purpose::Submitted | Purpose::Listing(_) | Purpose::Notify => {
-                fx.complete(id, Err(error));
-            }
-        }
+    pub fn handle_command_reply(&mut self, tid: u64, reply: CommandReply, fx: &mut Effects) {
+        self.commands.handle_reply(tid, reply, fx);
     }
 }
 

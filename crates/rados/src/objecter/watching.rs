@@ -1,66 +1,47 @@
 //! Registration of watches, again after every change of target or session; notifications.
 
-use super::{Objecter, Purpose, first_operation};
+use super::Objecter;
+use super::pending::{Purpose, first_operation};
 use crate::effects::Effects;
-use crate::locate::{Located, Target};
-use crate::watch::Watch;
-use crate::{OpId, Operation, Place, WatchEvent, WatchId};
+use crate::names::{OpId, Place, WatchId};
+use crate::operation::Operation;
+use crate::watch::WatchEvent;
 use bytes::Bytes;
-use engine::{ConnId, Duration, Time};
+use engine::{Duration, Time};
 use types::Errno;
-use wire::op::{request_flags, watch_op};
+use wire::op::watch_op;
 use wire::watch::{NotifyAck, NotifyRequest, WatchEvent as WireEvent};
 use wire::{OsdOp, WatchNotify};
 
 impl Objecter {
+    /// Returns the operation that completes once the watch is registered.
     pub fn watch(&mut self, now: Time, place: Place, timeout: Duration, fx: &mut Effects) -> OpId {
         let id = WatchId(fx.next_id().0);
-        self.watches.insert(id, Watch::new(place, timeout));
+        self.watches.insert(id, place, timeout);
         self.register(now, id, Purpose::Watch(id), fx);
         first_operation(id)
     }
 
     fn register(&mut self, now: Time, id: WatchId, purpose: Purpose, fx: &mut Effects) {
-        let Some(watch) = self.watches.get(&id) else { return };
+        assert_eq!(purpose.watch(), Some(id), "{purpose:?} is of another watch");
+        let Some(watch) = self.watches.get(id) else { return };
+        assert!(watch.operation.is_none(), "{id:?} waits for a reply");
         let op = match purpose {
             Purpose::Ping(_) => watch_op::PING,
             _ => watch.registration(),
         };
         let operation = Operation::new(watch.place.clone(), vec![watch.op(id, op)]);
         let operation = self.add(now, operation, purpose, fx);
-        if let Some(watch) = self.watches.get_mut(&id) {
-            watch.operation = Some(operation);
-            watch.asked = now;
-        }
+        self.watches.asked(id, operation, now);
     }
 
-    /// On another session, a registration or ping is sent as a new registration with a new request id. A
-    /// resend would be answered from the placement group's log as a duplicate without connecting the watch to
-    /// that session, and a ping would fail.
-    pub(super) fn renewed(&mut self, id: OpId, fx: &mut Effects) -> OpId {
-        let watch = self.ops.get(&id).filter(|pending| pending.attempts > 0);
-        let Some(of) = watch.and_then(|pending| pending.purpose.watch()) else { return id };
-        let Some(watch) = self.watches.get_mut(&of) else { return id };
-        let mut pending = self.ops.remove(&id).expect("it was just there");
-        pending.operation.ops = vec![watch.op(of, watch.registration())];
-        pending.attempts = 0;
-        if pending.purpose == Purpose::Ping(of) {
-            pending.purpose = Purpose::Rewatch(of);
-        }
-        let renewed = fx.next_id();
-        watch.operation = Some(renewed);
-        self.ops.insert(renewed, pending);
-        let deadline = self.deadlines.iter_mut().find(|(_, at)| *at == id);
-        deadline.into_iter().for_each(|(_, at)| *at = renewed);
-        renewed
-    }
-
+    /// Latest time at which the watch existed for certain.
     pub fn watch_confirmed(&self, id: WatchId) -> Option<Time> {
-        self.watches.get(&id)?.confirmed
+        self.watches.get(id)?.confirmed
     }
 
     pub fn unwatch(&mut self, now: Time, id: WatchId, fx: &mut Effects) -> OpId {
-        let Some(watch) = self.watches.remove(&id) else {
+        let Some(watch) = self.watches.remove(id) else {
             let unknown = fx.next_id();
             fx.complete(unknown, Err(Errno::NOENT));
             return unknown;
@@ -93,7 +74,7 @@ impl Objecter {
         reply: Bytes,
         fx: &mut Effects,
     ) {
-        let Some(watch) = self.watches.get(&id) else { return };
+        let Some(watch) = self.watches.get(id) else { return };
         let ack = NotifyAck { notify_id, cookie: id.0, reply };
         let operation = Operation::new(watch.place.clone(), vec![OsdOp::notify_ack(&ack)]);
         self.add(now, operation, Purpose::Acknowledgement, fx);
@@ -102,7 +83,7 @@ impl Objecter {
     pub fn handle_watch_notify(&mut self, message: WatchNotify, fx: &mut Effects) {
         let watch = WatchId(message.cookie);
         match message.event {
-            WireEvent::Notify if self.watches.contains_key(&watch) => {
+            WireEvent::Notify if self.watches.contains(watch) => {
                 let WatchNotify { notify_id, notifier, payload, .. } = message;
                 let event = WatchEvent::Notified { watch, notify_id, notifier, payload };
                 fx.watch_events.push_back(event);
@@ -118,79 +99,31 @@ impl Objecter {
 
     /// A watch may end before its client knows that it has begun: then the registration fails.
     fn disconnected(&mut self, id: WatchId, fx: &mut Effects) {
-        let watch = self.watches.get(&id);
+        let watch = self.watches.get(id);
         match watch.filter(|watch| watch.generation == 0).and_then(|watch| watch.operation) {
             Some(first) => self.fail(first, Errno::NOTCONN, fx),
-            None => self.lose_watch(id, Errno::NOTCONN, fx),
-        }
-    }
-
-    pub(super) fn lose_watch(&mut self, watch: WatchId, error: Errno, fx: &mut Effects) {
-        if self.watches.remove(&watch).is_some() {
-            fx.watch_events.push_back(WatchEvent::Lost { watch, error });
-        }
-    }
-
-    pub(super) fn watch_registered(
-        &mut self,
-        now: Time,
-        id: WatchId,
-        registered: Option<(Target, ConnId)>,
-        result: Result<i32, Errno>,
-        fx: &mut Effects,
-    ) {
-        let Some(watch) = self.watches.get_mut(&id) else { return };
-        let was_registered = watch.generation > 0;
-        match result {
-            Ok(_) => {
-                watch.registered = registered;
-                watch.generation += 1;
-                watch.confirm(now);
-            }
-            // The error of the first registration is reported by its completion.
-            Err(error) if was_registered => self.lose_watch(id, error, fx),
-            Err(_) => {
-                self.watches.remove(&id);
-            }
-        }
-    }
-
-    pub(super) fn watch_pinged(
-        &mut self,
-        now: Time,
-        id: WatchId,
-        result: Result<i32, Errno>,
-        fx: &mut Effects,
-    ) {
-        match (result, self.watches.get_mut(&id)) {
-            (Ok(_), Some(watch)) => watch.confirm(now),
-            (Err(error), _) => self.lose_watch(id, error, fx),
-            (Ok(_), None) => {}
+            None => self.watches.lose(id, Errno::NOTCONN, fx),
         }
     }
 
     /// Registers watches whose target or session has changed, and pings the others in time.
     pub fn tend_watches(&mut self, now: Time, fx: &mut Effects) {
-        let ids: Vec<WatchId> = self.watches.keys().copied().collect();
-        for id in ids {
-            if self.watches[&id].operation.is_some() {
+        for id in self.watches.ids() {
+            let Some(watch) = self.watches.get(id) else { continue };
+            let (is_resting, is_due) = (watch.operation.is_none(), watch.next_ping <= now);
+            if !is_resting {
                 continue;
             }
             if self.is_misplaced(id) {
                 self.register(now, id, Purpose::Rewatch(id), fx);
-            } else if self.watches[&id].next_ping <= now {
+            } else if is_due {
                 self.register(now, id, Purpose::Ping(id), fx);
             }
         }
     }
 
     fn is_misplaced(&mut self, id: WatchId) -> bool {
-        let (Some(map), Some(watch)) = (&self.map, self.watches.get(&id)) else { return false };
-        let flags = request_flags::WRITE;
-        let Located::At(_, target) = self.locator.locate(map, &watch.place, None, flags) else {
-            return false;
-        };
-        let registered = watch.registered.as_ref();
-        !registered.is_some_and(|(at, conn)| *at == target && self.sessions.is_open(*conn))
+        let Some(map) = &self.map else { return false };
+        self.watches.is_misplaced(id, map, &mut self.locator, &self.sessions)
     }
 }

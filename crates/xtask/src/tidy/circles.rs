@@ -9,13 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Files of a room that lie in circles; a room that is not named has none. Lower the numbers when possible.
 const IN_CIRCLES_MAX: &[(&str, usize)] = &[
-    ("auth", 7),
-    ("files", 14),
     ("host", 3),
     ("mon", 55),
-    ("msgr", 5),
     ("osd", 25),
-    ("rados", 5),
     ("sepiola", 44),
     ("sim", 42),
 ];
