@@ -16,15 +16,21 @@ use wire::frame::Control;
 
 /// An authenticated connection of a peer, and what it asks for.
 pub(crate) struct Newcomer<'a> {
+    /// Of this end.
     pub config: &'a Config,
+    /// Proved identity of the peer.
     pub identity: &'a Identity,
+    /// The request of the peer.
     pub introduction: &'a Introduction,
 }
 
 /// The session that this end has with the same peer.
 pub(crate) struct Existing<'a> {
+    /// Identity that the peer proved on its last connection.
     pub identity: &'a Identity,
+    /// Cookies and sequences that the peer must match.
     pub numbers: &'a Numbers,
+    /// A lossy session is replaced, never joined.
     pub policy: Policy,
     /// Addresses to which this end connects; `None` if the peer has started the session.
     pub target: Option<&'a EntityAddrVec>,

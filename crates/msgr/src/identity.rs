@@ -16,9 +16,11 @@ pub(crate) struct Credentials {
     pub name: EntityName,
     /// Accepting: the peer's global id; connecting: the one that the peer assigned to this end.
     pub global_id: u64,
+    /// Capabilities of an accepted peer, as its ticket or the monitor's store has them.
     pub caps: Bytes,
     /// The method in use.
     pub method: u32,
+    /// The connection mode in use (`MODE_*`).
     pub mode: u32,
 }
 
@@ -44,23 +46,28 @@ pub(crate) enum Shaken {
 }
 
 impl Identity {
+    /// An identity that nothing has proved yet.
     pub fn new(kind: EntityType, seen_addr: EntityAddr) -> Self {
         let (credentials, own_addr) = (Credentials::default(), EntityAddr::default());
         Self { kind, credentials, seen_addr, own_addr }
     }
 
+    /// The kind that the peer claims; proved together with its name.
     pub fn kind(&self) -> EntityType {
         self.kind
     }
 
+    /// Empty before the peer is authenticated.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
+    /// The peer's address as seen here; for a connecting session, its target.
     pub fn seen_addr(&self) -> EntityAddr {
         self.seen_addr
     }
 
+    /// This end's address as the peer sees it.
     pub fn own_addr(&self) -> EntityAddr {
         self.own_addr
     }
@@ -84,6 +91,7 @@ impl Identity {
         }
     }
 
+    /// Handles a frame of the handshake, after the banners. An error ends the connection.
     pub fn handle_frame(&mut self, link: &mut Link, frame: Frame) -> Result<Shaken, CloseReason> {
         assert!(link.phase() < Phase::Session, "the handshake is over");
         let Frame::Control(control) = frame else {

@@ -26,6 +26,8 @@
 //! through as events), or which other sessions exist: where an accepted connection may belong to an
 //! existing session, the host finds that one and [`Session::admit`] decides.
 
+#![warn(missing_docs)]
+
 mod admission;
 mod config;
 mod event;

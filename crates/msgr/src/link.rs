@@ -53,6 +53,7 @@ struct Transcript {
 }
 
 impl Link {
+    /// A new connection, which sends its banner first.
     pub fn new(side: Side, now: Time) -> Self {
         let mut link = Link {
             phase: Phase::Banner,
@@ -75,10 +76,12 @@ impl Link {
         link
     }
 
+    /// The next expected input.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
+    /// The end of the connection that this is.
     pub fn side(&self) -> Side {
         self.side
     }
@@ -88,6 +91,7 @@ impl Link {
         self.started
     }
 
+    /// Goes on to a later phase.
     pub fn enter(&mut self, phase: Phase) {
         assert!(phase > self.phase, "{phase:?} does not follow {:?}", self.phase);
         self.phase = phase;
@@ -99,10 +103,12 @@ impl Link {
         self.offered_modes.extend_from_slice(modes);
     }
 
+    /// True for a mode of the last offer.
     pub fn has_offered(&self, mode: u32) -> bool {
         self.offered_modes.contains(&mode)
     }
 
+    /// Adds received bytes. Fails if an unauthenticated peer sends more than a handshake takes.
     pub fn receive(&mut self, chunk: Bytes) -> Result<(), CloseReason> {
         self.chunk_bytes += chunk.len();
         if self.phase != Phase::Session && self.chunk_bytes > HANDSHAKE_LENGTH_MAX {
@@ -114,6 +120,7 @@ impl Link {
         Ok(())
     }
 
+    /// Queues a control frame behind everything that was queued before.
     pub fn send(&mut self, control: &Control) {
         let start = self.encoder.pending().len();
         self.encoder.control(control);
@@ -145,6 +152,7 @@ impl Link {
         Ok(None)
     }
 
+    /// The next whole frame; `None` if more bytes are needed or the host holds the buffer.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, CloseReason> {
         if self.lent {
             return Ok(None);
@@ -190,6 +198,7 @@ impl Link {
         Ok(())
     }
 
+    /// Compares the peer's signature; if it is right, the handshake is over.
     pub fn check_signature(&mut self, found: &[u8; SIGNATURE_LENGTH]) -> Result<(), CloseReason> {
         if *found != self.expected_signature {
             return Err(CloseReason::Signature);
@@ -198,6 +207,7 @@ impl Link {
         Ok(())
     }
 
+    /// Frames of messages are accepted from now on.
     pub fn allow_messages(&mut self) {
         self.decoder.allow_messages();
     }
@@ -217,6 +227,7 @@ impl Link {
         self.encoder.flush(pieces);
     }
 
+    /// Missing bytes of a large message, if the host may receive them straight into its buffer.
     pub fn direct_length(&self) -> Option<usize> {
         if self.lent || !self.chunks.is_empty() {
             return None;
@@ -224,12 +235,14 @@ impl Link {
         self.decoder.direct_length()
     }
 
+    /// Gives the host the buffer of the large message; nothing is decoded until it is returned.
     pub fn lend_buffer(&mut self) -> Option<BytesMut> {
         self.direct_length()?;
         self.lent = true;
         Some(self.decoder.take_gathered())
     }
 
+    /// Takes the buffer back; bytes behind the message are kept as received bytes.
     pub fn return_buffer(&mut self, buffer: BytesMut) {
         if !std::mem::take(&mut self.lent) {
             return;

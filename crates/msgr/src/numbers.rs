@@ -28,22 +28,27 @@ impl Numbers {
         }
     }
 
+    /// Id of the session at the end that started it; zero for a lossy one.
     pub fn client_cookie(&self) -> u64 {
         self.client_cookie
     }
 
+    /// Id of the session at the end that accepted it; zero before, and for a lossy one.
     pub fn server_cookie(&self) -> u64 {
         self.server_cookie
     }
 
+    /// Number of this end's last attempt.
     pub fn global_seq(&self) -> u64 {
         self.global_seq
     }
 
+    /// Number of the peer's last attempt that this end has seen.
     pub fn peer_global_seq(&self) -> u64 {
         self.peer_global_seq
     }
 
+    /// Number of connections of the session.
     pub fn connect_seq(&self) -> u64 {
         self.connect_seq
     }

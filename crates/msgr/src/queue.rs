@@ -23,10 +23,12 @@ pub(crate) struct SendQueue {
 }
 
 impl SendQueue {
+    /// An empty queue, which keeps sent messages if `retain` says so.
     pub fn new(retain: bool) -> Self {
         SendQueue { retain, ..SendQueue::default() }
     }
 
+    /// Whether sent messages are kept until they are acknowledged.
     pub fn retains(&self) -> bool {
         self.retain
     }
@@ -40,6 +42,7 @@ impl SendQueue {
         self.retain = retain;
     }
 
+    /// Adds a message behind all others. The caller bounds [`SendQueue::queued_bytes`].
     pub fn push(&mut self, message: Message) {
         self.queued_bytes += weight(&message);
         self.messages.push_back(message);
@@ -82,6 +85,7 @@ impl SendQueue {
         self.sent = 0;
     }
 
+    /// Drops all messages and starts the numbers anew: the session has ended.
     pub fn clear(&mut self) {
         *self = SendQueue::new(self.retain);
     }

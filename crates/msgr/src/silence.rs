@@ -23,6 +23,7 @@ pub(crate) enum Next {
 }
 
 impl Silence {
+    /// The peer was heard at `now`.
     pub fn new(now: Time) -> Self {
         Self { last_received: now, keepalive_sent: false }
     }

@@ -23,6 +23,8 @@
 //! It deliberately does not know striping, images, file names, or how many bytes are in flight: the
 //! caller bounds its own requests.
 
+#![warn(missing_docs)]
+
 mod client;
 mod config;
 mod effects;

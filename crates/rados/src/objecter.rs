@@ -54,30 +54,37 @@ pub(crate) enum MapProgress {
 }
 
 impl Objecter {
+    /// An engine without a map: operations wait for one.
     pub fn new(timeout: Option<Duration>) -> Self {
         Objecter { timeout, ..Objecter::default() }
     }
 
+    /// The newest map received; `None` at first.
     pub fn map(&self) -> Option<&OsdMap> {
         self.map.as_ref()
     }
 
+    /// Epoch of the newest map; 0 at first.
     pub fn epoch(&self) -> Epoch {
         self.map.as_ref().map_or(Epoch(0), |map| map.epoch)
     }
 
+    /// The OSD of a session; `None` if the session is not this engine's.
     pub fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
         self.sessions.osd_of(conn)
     }
 
+    /// Number of operations that have not completed, without commands.
     pub fn in_flight(&self) -> usize {
         self.ops.len()
     }
 
+    /// Submits operations on one object.
     pub fn submit(&mut self, now: Time, operation: Operation, fx: &mut Effects) -> OpId {
         self.add(now, operation, Purpose::Submitted, fx)
     }
 
+    /// Submits a request for one page of a listing.
     pub fn list(&mut self, now: Time, request: ListRequest, fx: &mut Effects) -> OpId {
         let place =
             Place { pool: request.pool, namespace: request.wire_namespace(), ..Default::default() };
@@ -312,6 +319,7 @@ impl Objecter {
         }
     }
 
+    /// Sends everything that waits for the session.
     pub fn handle_opened(&mut self, conn: ConnId, fx: &mut Effects) {
         if self.sessions.handle_opened(conn).is_some() {
             self.pump_all(fx);
@@ -339,6 +347,7 @@ impl Objecter {
         self.sessions.handle_timeout(now, fx);
     }
 
+    /// Time of the next call of `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
         let parts = [deadline, self.sessions.poll_timeout(), self.watches.next_ping()];

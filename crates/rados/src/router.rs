@@ -92,6 +92,7 @@ impl<K: Copy> RequestRouter<K> {
         Some((key, id, Ok(Reply::Operation(OperationReply::default()))))
     }
 
+    /// Time at which the next wait elapses.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.waits.first_key_value().map(|((at, _), _)| *at)
     }

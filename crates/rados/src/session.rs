@@ -42,10 +42,12 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
+    /// The OSD of a session that is open or opening.
     pub fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
         self.conns.get(&conn).copied()
     }
 
+    /// True if messages can be sent on the session.
     pub fn is_open(&self, conn: ConnId) -> bool {
         let session = self.osd_of(conn).and_then(|osd| self.sessions.get(&osd));
         session.is_some_and(|session| matches!(session.state, State::Open(own) if own == conn))
@@ -92,6 +94,7 @@ impl Sessions {
         gone.into_iter().for_each(|osd| self.close(osd, fx));
     }
 
+    /// Returns the OSD; `None` for an unknown session.
     pub fn handle_opened(&mut self, conn: ConnId) -> Option<OsdId> {
         let osd = self.osd_of(conn)?;
         let session = self.sessions.get_mut(&osd)?;
@@ -116,6 +119,7 @@ impl Sessions {
         }
     }
 
+    /// Opens the sessions whose delay has passed.
     pub fn handle_timeout(&mut self, now: Time, fx: &mut Effects) {
         let due = |session: &Session| matches!(session.state, State::Waiting(at) if at <= now);
         let due: Vec<OsdId> =
@@ -129,6 +133,7 @@ impl Sessions {
         }
     }
 
+    /// Time at which the next session is opened again.
     pub fn poll_timeout(&self) -> Option<Time> {
         let waiting = |session: &Session| match session.state {
             State::Waiting(at) => Some(at),
@@ -137,17 +142,20 @@ impl Sessions {
         self.sessions.values().filter_map(waiting).min()
     }
 
+    /// Stops sending to a range of objects, until `unblock` or the end of the session.
     pub fn block(&mut self, osd: OsdId, backoff: OsdBackoff) {
         let Some(session) = self.sessions.get_mut(&osd) else { return };
         let OsdBackoff { pg, id, begin, end, .. } = backoff;
         session.backoffs.insert((pg, id), Backoff { begin, end });
     }
 
+    /// Ends a backoff; an unknown one is ignored.
     pub fn unblock(&mut self, osd: OsdId, backoff: &OsdBackoff) {
         let Some(session) = self.sessions.get_mut(&osd) else { return };
         session.backoffs.remove(&(backoff.pg, backoff.id));
     }
 
+    /// True if a backoff of the OSD covers the object.
     pub fn is_blocked(&self, osd: OsdId, pg: ShardPgId, object: &HObject) -> bool {
         let Some(session) = self.sessions.get(&osd) else { return false };
         let mut of_pg = session.backoffs.range((pg, 0)..=(pg, u64::MAX));

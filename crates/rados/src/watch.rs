@@ -17,19 +17,29 @@ const PINGS: u32 = 3;
 pub enum WatchEvent {
     /// A notification; the client answers with [`crate::Client::acknowledge`].
     Notified {
+        /// The watch that was notified.
         watch: WatchId,
+        /// Id of the notification, for the answer.
         notify_id: u64,
         /// Global id of the notifier.
         notifier: u64,
+        /// The notifier's bytes.
         payload: Bytes,
     },
     /// The watch has ended; notifications may have been missed.
-    Lost { watch: WatchId, error: Errno },
+    Lost {
+        /// The watch that has ended.
+        watch: WatchId,
+        /// ENOTCONN if the OSD has ended it, else the error of a registration or ping.
+        error: Errno,
+    },
 }
 
 #[derive(Debug)]
 pub(crate) struct Watch {
+    /// The object that is watched.
     pub place: Place,
+    /// Silence after which the OSD ends the watch.
     pub timeout: Duration,
     /// Number of registrations, so that a reply to an earlier one is recognised.
     pub generation: u32,
@@ -37,6 +47,7 @@ pub(crate) struct Watch {
     pub registered: Option<(Target, ConnId)>,
     /// The registration or ping in flight.
     pub operation: Option<OpId>,
+    /// Time of the next ping, if no operation is in flight.
     pub next_ping: Time,
     /// Time at which `operation` was sent.
     pub asked: Time,
@@ -45,6 +56,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// A watch that was never registered.
     pub fn new(place: Place, timeout: Duration) -> Self {
         Watch {
             place,
@@ -65,6 +77,7 @@ impl Watch {
         self.next_ping = now + self.ping_interval();
     }
 
+    /// Time between a confirmation and the next ping.
     pub fn ping_interval(&self) -> Duration {
         self.timeout / PINGS
     }
@@ -79,6 +92,7 @@ impl Watch {
         })
     }
 
+    /// Code of the operation that registers the watch: the first time, or again.
     pub fn registration(&self) -> u8 {
         if self.generation == 0 { watch_op::WATCH } else { watch_op::RECONNECT }
     }

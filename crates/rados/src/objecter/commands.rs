@@ -39,6 +39,7 @@ impl Commands {
         ids.into_iter().for_each(|id| self.pump(id, map, sessions, fx));
     }
 
+    /// Sends a command unless it was sent on the current session of its OSD. Fails it if the OSD is not up.
     pub fn pump(&mut self, id: OpId, map: &OsdMap, sessions: &mut Sessions, fx: &mut Effects) {
         let Some(command) = self.commands.get_mut(&id) else { return };
         let Some(addrs) = map.client_addrs(command.osd) else {
@@ -57,6 +58,7 @@ impl Commands {
         fx.send(conn, message.encode(features::SUPPORTED).with_tid(id.0));
     }
 
+    /// Completes a command; an unknown `tid` is ignored.
     pub fn handle_reply(&mut self, tid: u64, reply: CommandReply, fx: &mut Effects) {
         let id = OpId(tid);
         if self.commands.remove(&id).is_some() {

@@ -30,20 +30,28 @@ pub(super) enum Purpose {
 
 #[derive(Debug)]
 pub(super) struct Pending {
+    /// The operation as submitted; a redirect changes its place.
     pub operation: Operation,
+    /// Consumer of the reply.
     pub purpose: Purpose,
+    /// `CEPH_OSD_FLAG_*` of the next attempt.
     pub flags: u32,
+    /// Wall-clock time of the submission, which objects keep as their modification time.
     pub mtime: UTime,
+    /// OSD and placement of the last attempt, or of the next one if it waits for a session.
     pub target: Option<(OsdId, Target)>,
     /// Session on which the request was sent to its current target.
     pub sent_on: Option<ConnId>,
+    /// Requests sent under the current id.
     pub attempts: i32,
     /// The newest epoch at the monitor: if the pool is missing in that map, it does not exist.
     pub newest_epoch: Option<Epoch>,
+    /// The newest epoch was requested from the monitor.
     pub has_asked: bool,
 }
 
 impl Purpose {
+    /// The watch that waits for the operation.
     pub fn watch(&self) -> Option<WatchId> {
         match self {
             Purpose::Watch(watch) | Purpose::Rewatch(watch) | Purpose::Ping(watch) => Some(*watch),
@@ -58,6 +66,7 @@ pub(super) fn first_operation(watch: WatchId) -> OpId {
 }
 
 impl Pending {
+    /// An operation that was not sent yet.
     pub fn new(operation: Operation, purpose: Purpose, mtime: UTime) -> Self {
         Pending {
             flags: operation.request_flags(),
@@ -88,6 +97,7 @@ impl Pending {
         acting.get(index).copied().filter(|_| may)
     }
 
+    /// Full name of the object in a request.
     pub fn object(&self, hash: u32) -> HObject {
         let place = &self.operation.place;
         let (namespace, key) = (place.namespace.clone(), place.key.clone());

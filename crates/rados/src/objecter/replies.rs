@@ -15,6 +15,8 @@ use wire::watch::NotifyResult;
 use wire::{BackoffOp, CommandReply, MessageBody, OsdBackoff, OsdReply, Redirect};
 
 impl Objecter {
+    /// Handles the reply to an operation. Only one to the last attempt, from the session on which that was
+    /// sent, counts.
     pub fn handle_reply(
         &mut self,
         now: Time,
@@ -118,6 +120,7 @@ impl Objecter {
         fx.complete(id, verdict.and(outcome).map(Reply::Notified));
     }
 
+    /// An OSD blocks a range of objects, or ends that; a block is acknowledged.
     pub fn handle_backoff(&mut self, conn: ConnId, backoff: OsdBackoff, fx: &mut Effects) {
         let Some(osd) = self.sessions.osd_of(conn) else { return };
         match backoff.op {
@@ -145,6 +148,7 @@ impl Objecter {
         ids.into_iter().for_each(|id| self.send(id, conn, fx));
     }
 
+    /// Handles the reply to a command of an OSD.
     pub fn handle_command_reply(&mut self, tid: u64, reply: CommandReply, fx: &mut Effects) {
         self.commands.handle_reply(tid, reply, fx);
     }

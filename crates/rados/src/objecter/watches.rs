@@ -17,15 +17,18 @@ pub(super) struct Watches {
 }
 
 impl Watches {
+    /// Adds a watch; its registration follows.
     pub fn insert(&mut self, id: WatchId, place: Place, timeout: Duration) {
         let former = self.watches.insert(id, Watch::new(place, timeout));
         assert!(former.is_none(), "{id:?} was used before");
     }
 
+    /// `None` for a watch that was lost or ended.
     pub fn get(&self, id: WatchId) -> Option<&Watch> {
         self.watches.get(&id)
     }
 
+    /// False for a watch that was lost or ended.
     pub fn contains(&self, id: WatchId) -> bool {
         self.watches.contains_key(&id)
     }
@@ -35,6 +38,7 @@ impl Watches {
         self.watches.remove(&id)
     }
 
+    /// In order; a copy, since watches are lost while they are tended.
     pub fn ids(&self) -> Vec<WatchId> {
         self.watches.keys().copied().collect()
     }

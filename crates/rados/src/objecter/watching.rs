@@ -40,6 +40,7 @@ impl Objecter {
         self.watches.get(id)?.confirmed
     }
 
+    /// Ends a watch; a registration or ping in flight is dropped.
     pub fn unwatch(&mut self, now: Time, id: WatchId, fx: &mut Effects) -> OpId {
         let Some(watch) = self.watches.remove(id) else {
             let unknown = fx.next_id();
@@ -53,6 +54,7 @@ impl Objecter {
         self.add(now, Operation::new(watch.place, vec![op]), Purpose::Submitted, fx)
     }
 
+    /// Sends a notification, whose cookie is the operation's id.
     pub fn notify(
         &mut self,
         now: Time,
@@ -66,6 +68,7 @@ impl Objecter {
         id
     }
 
+    /// Answers a notification; ignored if the watch has ended.
     pub fn acknowledge(
         &mut self,
         now: Time,
@@ -80,6 +83,7 @@ impl Objecter {
         self.add(now, operation, Purpose::Acknowledgement, fx);
     }
 
+    /// Handles a message about a watch, or about a notification of this client.
     pub fn handle_watch_notify(&mut self, message: WatchNotify, fx: &mut Effects) {
         let watch = WatchId(message.cookie);
         match message.event {
