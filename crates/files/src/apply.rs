@@ -29,6 +29,7 @@ const STEP_OBJECTS: usize = 1000;
 
 type Result<T, E = FilesError> = std::result::Result<T, E>;
 
+/// Applies transactions to the objects in memory and to their files, in the order of the log.
 pub struct Applier {
     store: Arc<Store>,
     instance: [u8; 16],
@@ -48,11 +49,14 @@ pub struct Applier {
 
 /// The content of one checkpoint: files are made durable first, then the database.
 pub struct Frozen {
+    /// Files to sync first.
     pub dirty_files: DirtyFiles,
+    /// Content for the database, afterwards.
     pub update: Update,
 }
 
 impl Applier {
+    /// Continues from the state of the last checkpoint.
     pub fn new(store: Arc<Store>, state: &State, slots: Slots) -> Self {
         let applier = Applier {
             store,
@@ -71,6 +75,7 @@ impl Applier {
         applier
     }
 
+    /// Applies a record of the log that may have been applied before a crash.
     pub fn replay(&mut self, record: &Record) -> Result<()> {
         self.replaying = true;
         let result = self.apply(record);
@@ -78,6 +83,7 @@ impl Applier {
         result
     }
 
+    /// Larger than all ids in use.
     pub fn next_id(&self) -> u64 {
         self.next_id
     }
@@ -130,6 +136,7 @@ impl Applier {
         Ok(CloneBase { id, size: body.data.size, sums: body.data.sums().to_vec() })
     }
 
+    /// Applies a record that is durable in the log. After an error the store stops.
     pub fn apply(&mut self, record: &Record) -> Result<()> {
         let transaction = &record.transaction;
         self.reserved_id = record.reserved_id;

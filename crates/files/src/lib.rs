@@ -16,6 +16,7 @@
 //! * Only the committing thread changes objects.
 //! * A request that was accepted is completed, whatever fails; a failing device stops the store.
 
+#![warn(missing_docs)]
 // An error names its object; it is rare and never on a hot path.
 #![allow(clippy::result_large_err)]
 
@@ -73,6 +74,7 @@ const LEFTOVER_IDS: u64 = 64;
 /// Entry of a directory with a store: its database.
 pub const DATABASE: &str = "metadata.redb";
 
+/// Options of a store, fixed while it is open.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Path of the log; by default `log` in the directory. May be on another device.
@@ -83,6 +85,7 @@ pub struct Options {
     pub sync: bool,
     /// Bytes for cached objects and database pages.
     pub cache_size: usize,
+    /// Bound for open object files; beyond it one that was not used lately is closed.
     pub open_files_max: usize,
     /// Maximum time between checkpoints if there are changes.
     pub checkpoint_interval: Duration,
@@ -107,6 +110,7 @@ impl Default for Options {
     }
 }
 
+/// An open store. Dropping it commits everything submitted and makes a checkpoint.
 pub struct FileStore {
     store: Arc<Store>,
     queue: Arc<Queue>,

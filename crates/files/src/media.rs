@@ -55,6 +55,7 @@ pub struct DirtyFiles {
 }
 
 impl DirtyFiles {
+    /// True if nothing needs to be synced.
     pub fn is_empty(&self) -> bool {
         self.slabs == [false; CLASSES.len()] && self.files.is_empty() && !self.created
     }
@@ -63,6 +64,7 @@ impl DirtyFiles {
 /// Client data is readable by the store's user only.
 pub const FILE_MODE: u32 = 0o600;
 
+/// The files of a store.
 #[derive(Debug)]
 pub struct Media {
     objects: PathBuf,
@@ -88,6 +90,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 }
 
 impl Media {
+    /// Opens the files below `root`, creating what is missing. Without `sync`, nothing is flushed.
     pub fn open(root: &Path, open_files_max: usize, sync: bool) -> io::Result<Media> {
         let objects = root.join(OBJECTS);
         for directory in 0..DIRECTORIES {
@@ -105,6 +108,7 @@ impl Media {
         Ok(Media { objects, root: File::open(root)?, slabs, open, dirty, sync })
     }
 
+    /// Writes into the page cache; the file counts as dirty.
     pub fn write(&self, at: Location, offset: u64, data: &[u8]) -> io::Result<()> {
         match at {
             Location::Nowhere => unreachable!("room is made before data is written"),
@@ -181,6 +185,7 @@ impl Media {
         }
     }
 
+    /// Removes the file of an object; a missing one is no error.
     pub fn remove(&self, id: u64) -> io::Result<()> {
         lock(&self.open).remove(id);
         lock(&self.dirty).files.remove(&id);
@@ -229,6 +234,7 @@ impl Media {
         Ok(())
     }
 
+    /// Files written since the last call, for [`Media::sync`].
     pub fn take_dirty(&self) -> DirtyFiles {
         std::mem::take(&mut *lock(&self.dirty))
     }

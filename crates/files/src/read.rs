@@ -232,6 +232,7 @@ pub struct Readers {
 }
 
 impl Readers {
+    /// Starts the threads.
     pub fn start(store: &Arc<Store>, completions: &Arc<Completions>) -> std::io::Result<Readers> {
         let (requests, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -245,6 +246,7 @@ impl Readers {
         Ok(Readers { requests: Some(requests), threads })
     }
 
+    /// Queues a read; its completion follows.
     pub fn push(&self, request: Request) {
         let requests = self.requests.as_ref().expect("there until it is dropped");
         requests.send(request).expect("readers live as long as their queue");

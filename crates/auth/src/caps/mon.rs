@@ -41,6 +41,7 @@ impl MonCaps {
         }
     }
 
+    /// Capabilities of `allow *`.
     pub fn allow_all() -> Self {
         MonCaps { grants: vec![Grant::new(Subject::Everything, Rwx::ANY)] }
     }

@@ -11,21 +11,27 @@ use types::EntityName;
 /// A request to the monitor whose permission is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct MonAccess<'a> {
+    /// The entity: some profiles cover only keys under its own name.
     pub name: &'a EntityName,
     /// The service of the monitor that is addressed: `mon`, `osd`, `pg`, `auth`, `config-key`...
     pub service: &'a str,
     /// The command's prefix; empty for messages other than commands.
     pub command: &'a str,
+    /// The command's arguments by name, as text.
     pub arguments: &'a BTreeMap<String, String>,
+    /// Permissions that the request needs.
     pub needed: Rwx,
+    /// Address of the client; `None` matches no network.
     pub peer: Option<IpAddr>,
 }
 
 /// `MonCapGrant`
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
+    /// The scope of the grant.
     pub subject: Subject,
     permissions: Rwx,
+    /// Clients to whom the grant is restricted.
     pub network: Option<Network>,
 }
 
@@ -44,15 +50,18 @@ pub(super) enum Subject {
 }
 
 impl Grant {
+    /// A grant for clients anywhere.
     pub fn new(subject: Subject, permissions: Rwx) -> Self {
         Grant { subject, permissions, network: None }
     }
 
+    /// Restricts the grant to a network, if there is one.
     pub fn within(mut self, network: Option<String>) -> Self {
         self.network = network.as_deref().map(Network::parse);
         self
     }
 
+    /// True for `allow *`.
     pub fn allows_all(&self) -> bool {
         matches!(self.subject, Subject::Everything) && self.permissions == Rwx::ANY
     }

@@ -15,15 +15,20 @@ pub enum KeyUsage {
     TicketSessionKey,
     /// A new auth ticket, sealed under the session key of the old one.
     TicketBlob,
+    /// Proof of a session key in an authorizer.
     Authorize,
+    /// The challenge of a service.
     AuthorizeChallenge,
+    /// The reply of a service to an authorizer.
     AuthorizeReply,
+    /// The rotating secrets of a daemon's own service.
     RotatingSecret,
     /// `CephXServiceTicketInfo`: the content of a ticket for a service.
     TicketInfo,
 }
 
 impl KeyUsage {
+    /// The number in the key derivation.
     pub fn number(self) -> u32 {
         match self {
             KeyUsage::AuthConnectionSecret => 0x03,

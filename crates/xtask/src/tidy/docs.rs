@@ -10,13 +10,11 @@ use std::collections::BTreeMap;
 /// possible.
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
-    ("auth", 58),
     ("bench", 48),
     ("block", 62),
     ("classes", 28),
     ("crush", 55),
     ("engine", 57),
-    ("files", 50),
     ("host", 58),
     ("interop", 48),
     ("maps", 40),
