@@ -97,6 +97,8 @@ impl Numbers {
 
     /// The peer resumes the session.
     pub fn resumed(&mut self, connect_seq: u64, peer_global_seq: u64) {
+        assert!(self.is_accepted(), "only an accepted session is resumed");
+        assert!(connect_seq >= self.connect_seq, "stale connections are not admitted");
         self.connect_seq = connect_seq;
         self.peer_global_seq = peer_global_seq;
     }

@@ -214,8 +214,13 @@ impl Client {
         self.objecter.check_invariants();
         let epoch = self.objecter.epoch();
         for (id, requester) in &self.requesters {
-            let is_due = matches!(requester, EpochRequester::Fetch(Some(at)) if *at <= epoch);
-            assert!(!is_due, "{id:?} waits for a map that is here");
+            let known = match requester {
+                EpochRequester::Fetch(known) => *known,
+                EpochRequester::Operation(_) => None,
+            };
+            assert!(known.is_none_or(|at| at > epoch), "{id:?} waits for a map that is here");
+            let is_asked = self.monitor.awaits_newest(*id);
+            assert_eq!(is_asked, known.is_none(), "{id:?} waits for a reply of the monitor");
         }
     }
 

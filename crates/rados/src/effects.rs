@@ -41,6 +41,7 @@ impl Effects {
     /// Opens a lossy session and returns its number, which is never used again.
     pub fn connect(&mut self, participant: ParticipantName, addrs: EntityAddrVec) -> ConnId {
         let conn = self.next_conn;
+        assert!(!conn.is_accepted(), "the numbers of the client's sessions are used up");
         self.next_conn = ConnId(conn.0 + 1);
         let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
         self.outputs.push_back(Output::Connect { conn, target });

@@ -97,6 +97,7 @@ impl MonitorLink {
     }
 
     fn connect(&mut self, now: Time, fx: &mut Effects) {
+        assert!(self.open_conn().is_none(), "one monitor at a time");
         let candidates = self.candidates();
         let Some(count) = u32::try_from(candidates.len()).ok().filter(|count| *count > 0) else {
             self.link = Link::Waiting(Time::FAR_FUTURE);
@@ -111,6 +112,7 @@ impl MonitorLink {
 
     /// Subscribes, and repeats all requests that have no reply.
     pub fn handle_opened(&mut self, conn: ConnId, fx: &mut Effects) {
+        assert!(self.owns(conn), "{conn:?} is not the session with the monitor");
         self.link = Link::Open(conn);
         self.failures = 0;
         self.subscribe(fx);
@@ -153,7 +155,8 @@ impl MonitorLink {
 
     /// Sends a request and repeats it on every new session until a reply comes or `deadline` has passed.
     pub fn command(&mut self, id: OpId, task: Task, deadline: Option<Time>, fx: &mut Effects) {
-        self.commands.insert(id, Command { task, deadline });
+        let former = self.commands.insert(id, Command { task, deadline });
+        assert!(former.is_none(), "{id:?} was used before");
         self.send_command(id, fx);
     }
 
@@ -197,7 +200,8 @@ impl MonitorLink {
 
     /// Requests the newest epoch of the OSD map.
     pub fn ask_newest(&mut self, id: OpId, fx: &mut Effects) {
-        self.questions.insert(id);
+        let is_new = self.questions.insert(id);
+        assert!(is_new, "{id:?} was used before");
         self.send_question(id, fx);
     }
 
@@ -205,6 +209,11 @@ impl MonitorLink {
         let Some(conn) = self.open_conn() else { return };
         let question = MonGetVersion { handle: id.0, what: "osdmap".to_owned() };
         fx.send(conn, question.encode(features::SUPPORTED).with_tid(id.0));
+    }
+
+    /// True if the reply to a request for the newest epoch has not arrived.
+    pub fn awaits_newest(&self, id: OpId) -> bool {
+        self.questions.contains(&id)
     }
 
     /// The request that a reply belongs to.

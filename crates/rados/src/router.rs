@@ -74,7 +74,8 @@ impl<K: Copy> RequestRouter<K> {
                 return;
             }
         };
-        self.in_flight.insert(operation, from);
+        let former = self.in_flight.insert(operation, from);
+        assert!(former.is_none(), "{operation:?} was used before");
     }
 
     /// Removes an operation that completed; returns the source and the id of its request.

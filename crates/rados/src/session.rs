@@ -74,7 +74,8 @@ impl Sessions {
     fn connect(&mut self, osd: OsdId, addrs: &EntityAddrVec, fx: &mut Effects) -> ConnId {
         let name = ParticipantName::new(EntityType::OSD, osd.0.into());
         let conn = fx.connect(name, addrs.clone());
-        self.conns.insert(conn, osd);
+        let former = self.conns.insert(conn, osd);
+        assert!(former.is_none(), "{conn:?} was used before");
         conn
     }
 
@@ -98,6 +99,10 @@ impl Sessions {
     pub fn handle_opened(&mut self, conn: ConnId) -> Option<OsdId> {
         let osd = self.osd_of(conn)?;
         let session = self.sessions.get_mut(&osd)?;
+        assert!(
+            matches!(session.state, State::Opening(own) if own == conn),
+            "{conn:?} opens twice"
+        );
         session.state = State::Open(conn);
         Some(osd)
     }

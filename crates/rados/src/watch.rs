@@ -72,6 +72,7 @@ impl Watch {
 
     /// The OSD has confirmed the watch.
     pub fn confirm(&mut self, now: Time) {
+        assert!(self.operation.is_some(), "a confirmation answers an operation");
         self.operation = None;
         self.confirmed = Some(self.asked);
         self.next_ping = now + self.ping_interval();

@@ -292,6 +292,7 @@ impl Session {
     }
 
     fn transmit_messages(&mut self, pieces: &mut Vec<Bytes>) {
+        assert!(self.state == State::Open, "messages are sent on an open session");
         let Some(link) = &mut self.link else { return };
         let (start, mut length) = (pieces.len(), 0);
         while length < TRANSMIT_LENGTH && pieces.len() - start < TRANSMIT_PIECES {

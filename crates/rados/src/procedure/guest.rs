@@ -40,7 +40,8 @@ impl Guest {
             return Some((id, request));
         }
         let number = number();
-        self.in_flight.insert(number, id);
+        let former = self.in_flight.insert(number, id);
+        assert!(former.is_none(), "request {number} is in flight");
         Some((ClusterRequestId { part: Part::STEP, number }, request))
     }
 
