@@ -61,7 +61,7 @@ impl Numbers {
     /// This end makes an attempt to connect.
     pub fn begin_attempt(&mut self, now: Time) {
         if self.is_accepted() {
-            self.connect_seq += 1;
+            self.connect_seq = self.connect_seq.saturating_add(1);
         }
         self.next_global_seq(now);
     }
@@ -152,5 +152,14 @@ mod tests {
         numbers.restart();
         assert!(!numbers.is_accepted());
         assert_eq!(numbers.start(), cookie);
+    }
+
+    #[test]
+    fn a_peer_cannot_make_the_number_of_connections_overflow() {
+        let mut numbers = Numbers::new(1);
+        numbers.accepted(9, 1);
+        numbers.connect_after(u64::MAX);
+        numbers.begin_attempt(Time(5));
+        assert_eq!(numbers.connect_seq(), u64::MAX);
     }
 }
