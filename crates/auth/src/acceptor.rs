@@ -59,7 +59,12 @@ impl AcceptFailure {
 #[derive(Debug)]
 pub enum Acceptance {
     /// The payload is for the peer (AUTH_REPLY_MORE), its next one for [`Presentation::answer`].
-    Challenged { payload: Bytes, presentation: Presentation },
+    Challenged {
+        /// Payload of AUTH_REPLY_MORE.
+        payload: Bytes,
+        /// State of the exchange, for the peer's next payload.
+        presentation: Presentation,
+    },
     /// The peer is authenticated.
     Accepted(Box<Accepted>),
 }

@@ -17,29 +17,58 @@ use types::EntityName;
 /// `KeyRing`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keyring {
+    /// Keys and capabilities by name.
     pub entities: BTreeMap<EntityName, EntityAuth>,
 }
 
 /// Reason why text is not a keyring; lines count from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
+    /// The name of a section is no entity.
     #[error("line {line}: '{name}' is no entity name such as client.admin")]
-    EntityName { line: usize, name: String },
+    EntityName {
+        /// Number of the line.
+        line: usize,
+        /// Name of the section.
+        name: String,
+    },
+    /// A line that is neither a section, nor a setting, nor a comment.
     #[error("line {line}: expected 'name = value' or a [section], found '{text}'")]
-    Syntax { line: usize, text: String },
+    Syntax {
+        /// Number of the line.
+        line: usize,
+        /// The line.
+        text: String,
+    },
+    /// A setting that belongs to no entity.
     #[error("line {line}: '{setting}' stands before any [section]")]
-    NoSection { line: usize, setting: String },
+    NoSection {
+        /// Number of the line.
+        line: usize,
+        /// Name of the setting.
+        setting: String,
+    },
+    /// A setting that keyrings do not have.
     #[error("line {line}: unknown setting '{setting}', known are key and caps")]
-    UnknownSetting { line: usize, setting: String },
+    UnknownSetting {
+        /// Number of the line.
+        line: usize,
+        /// Name of the setting.
+        setting: String,
+    },
+    /// The value of `key` is no key.
     #[error("line {line}: bad key")]
     Key {
+        /// Number of the line.
         line: usize,
+        /// The reason.
         #[source]
         source: KeyTextError,
     },
 }
 
 impl Keyring {
+    /// `None` if the keyring does not have the entity.
     pub fn key(&self, name: &EntityName) -> Option<&CryptoKey> {
         self.entities.get(name).map(|entity| &entity.key)
     }

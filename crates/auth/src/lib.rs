@@ -12,6 +12,8 @@
 //! Sans-I/O: time and entropy are arguments. The crate knows no frame, no message and no map: the messenger
 //! carries its payloads, and daemons call its checks.
 
+#![warn(missing_docs)]
+
 mod acceptor;
 pub mod caps;
 pub mod cephx;

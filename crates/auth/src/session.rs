@@ -18,6 +18,7 @@ use subtle::ConstantTimeEq;
 
 /// Length in bytes of the secret that a handshake in secure mode agrees on; the tail is not used.
 pub const CONNECTION_SECRET_LENGTH: usize = 64;
+/// Length in bytes of the authentication tag behind each unit.
 pub const TAG_LENGTH: usize = 16;
 /// Length in bytes; every segment of a unit but the last must be a multiple of it.
 pub const BLOCK_LENGTH: usize = 16;
@@ -28,15 +29,22 @@ const NONCE_LENGTH: usize = 12;
 /// The end of the connection that this process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// The end that has opened the connection.
     Connecting,
+    /// The end that listens.
     Accepting,
 }
 
 /// Failure of a session cipher. All are fatal for the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
+    /// The peers agreed on too few bytes for a key and two nonces.
     #[error("the connection secret has {length} bytes, {} are needed", KEY_LENGTH + 2 * NONCE_LENGTH)]
-    ShortSecret { length: usize },
+    ShortSecret {
+        /// Length in bytes.
+        length: usize,
+    },
+    /// The unit was changed, or the ends have different keys.
     #[error("the authentication tag does not fit the bytes")]
     TagMismatch,
 }
@@ -44,7 +52,9 @@ pub enum SessionError {
 /// Both directions of one connection.
 #[derive(Debug)]
 pub struct SessionCiphers {
+    /// Opens what the peer has sealed.
     pub rx: SessionCipher,
+    /// Seals what is sent.
     pub tx: SessionCipher,
 }
 

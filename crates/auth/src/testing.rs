@@ -1,5 +1,6 @@
 //! Helpers for the tests of this crate.
 
+/// Bytes of hexadecimal text.
 pub fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     assert!(digits.len().is_multiple_of(2), "an odd number of digits");

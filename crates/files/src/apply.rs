@@ -3,12 +3,12 @@
 //! Used by the committing thread, and before it starts by the replay of the log. Replay is deterministic:
 //! decisions of the first execution that depended on the medium (ids, copies for clones) are in the record.
 
-use crate::FilesError;
 use crate::base::{State, Update};
 use crate::cache::{Changed, Store};
 use crate::clones::{Origin, clone_origins};
 use crate::data::{Data, Hand};
-use crate::lock;
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::log::LogPosition;
 use crate::media::{DirtyFiles, Location};
 use crate::object::{Attrs, Body, Object, write_sums};
@@ -29,6 +29,7 @@ const STEP_OBJECTS: usize = 1000;
 
 type Result<T, E = FilesError> = std::result::Result<T, E>;
 
+/// Applies transactions to the objects in memory and to their files, in the order of the log.
 pub struct Applier {
     store: Arc<Store>,
     instance: [u8; 16],
@@ -50,11 +51,14 @@ pub struct Applier {
 
 /// The content of one checkpoint: files are made durable first, then the database.
 pub struct Frozen {
+    /// Files to sync first.
     pub dirty_files: DirtyFiles,
+    /// Content for the database, afterwards.
     pub update: Update,
 }
 
 impl Applier {
+    /// Continues from the state of the last checkpoint.
     pub fn new(store: Arc<Store>, state: &State, slots: Slots) -> Self {
         let applier = Applier {
             store,
@@ -74,6 +78,7 @@ impl Applier {
         applier
     }
 
+    /// Applies a record of the log that may have been applied before a crash.
     pub fn replay(&mut self, record: &Record) -> Result<()> {
         self.replaying = true;
         let result = self.apply(record);
@@ -81,6 +86,7 @@ impl Applier {
         result
     }
 
+    /// Whether a collection is that of a shard.
     pub fn has_shards(&self) -> bool {
         self.has_shards
     }
@@ -90,6 +96,7 @@ impl Applier {
         self.has_shards = true;
     }
 
+    /// Larger than all ids in use.
     pub fn next_id(&self) -> u64 {
         self.next_id
     }
@@ -142,6 +149,7 @@ impl Applier {
         Ok(CloneBase { id, size: body.data.size, sums: body.data.sums().to_vec() })
     }
 
+    /// Applies a record that is durable in the log. After an error the store stops.
     pub fn apply(&mut self, record: &Record) -> Result<()> {
         let transaction = &record.transaction;
         debug_assert!(

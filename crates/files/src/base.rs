@@ -15,12 +15,13 @@
 //! Readers share one snapshot, which is renewed after each checkpoint.
 
 use crate::data::SUMS_PER_CHUNK;
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::log::LogPosition;
 use crate::media::FILE_MODE;
 use crate::object::{Body, Onode, read_sums};
 use crate::omap::Overlay;
 use crate::slots::Chunk;
-use crate::{FilesError, lock};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer, decode_all, encode_to_bytes};
 use redb::{
@@ -64,6 +65,7 @@ pub struct State {
     pub instance: [u8; 16],
     /// Id of the next new object.
     pub next_id: u64,
+    /// Number of objects.
     pub objects: u64,
     /// Blocks in use.
     pub blocks: u64,
@@ -104,20 +106,25 @@ impl Decode for State {
 /// Content of a checkpoint.
 #[derive(Debug, Default)]
 pub struct Update {
+    /// State behind the checkpoint.
     pub state: State,
     /// Changed collections; true if the collection exists now.
     pub collections: BTreeMap<Collection, bool>,
     /// By key, ascending; `None` removes the object.
     pub onodes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Chunks of checksums by key, ascending; `None` removes the chunk.
     pub checksums: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Changed omaps by id of the object.
     pub omaps: Vec<(u64, Arc<Overlay>)>,
     /// Ids whose checksums and omap are removed.
     pub dead: Vec<u64>,
     /// Ids whose files are removed once this is durable.
     pub dead_files: Vec<u64>,
+    /// Changed chunks of the bitmaps.
     pub slots: Vec<Chunk>,
 }
 
+/// The database, and the snapshot of its last checkpoint.
 pub struct Base {
     database: Database,
     snapshot: Mutex<Arc<Snapshot>>,
@@ -152,6 +159,7 @@ impl Base {
         Ok((base, state))
     }
 
+    /// The tables as of the last checkpoint.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         lock(&self.snapshot).clone()
     }
@@ -218,6 +226,7 @@ impl Snapshot {
         Ok(())
     }
 
+    /// All collections that exist.
     pub fn collections(&self) -> Result<BTreeSet<Collection>> {
         let keys = keys_in(&self.collections, Bound::Unbounded, Bound::Unbounded)?;
         keys.map(|key| Ok(read_collection(&key?)?)).collect()
@@ -245,6 +254,7 @@ impl Snapshot {
         }))
     }
 
+    /// Value of one key of the object `id`.
     pub fn omap_value(&self, id: u64, key: &[u8]) -> Result<Option<Bytes>> {
         let value = self.omap.get(id_key(id, key).as_slice()).map_err(redb)?;
         Ok(value.map(|value| Bytes::copy_from_slice(value.value())))
@@ -267,6 +277,7 @@ impl Snapshot {
         }))
     }
 
+    /// All chunks of the bitmaps.
     pub fn slots(&self) -> Result<Vec<Chunk>> {
         let mut chunks = Vec::new();
         for entry in self.slots.range::<&[u8]>(..).map_err(redb)? {
@@ -279,6 +290,7 @@ impl Snapshot {
         Ok(chunks)
     }
 
+    /// Ids whose files a crash may have left behind.
     pub fn dead_files(&self) -> Result<Vec<u64>> {
         let keys = keys_in(&self.dead, Bound::Unbounded, Bound::Unbounded)?;
         keys.map(|key| Ok(u64::from_be_bytes(Reader::new(&key?).array("dead id")?))).collect()

@@ -6,9 +6,10 @@
 //! * Locks are taken in the order body, cache, snapshot.
 
 use crate::base::{Base, Snapshot};
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::media::Media;
 use crate::object::{Body, Object};
-use crate::{FilesError, lock};
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -25,11 +26,17 @@ const REFERENCES_IDLE: usize = 2;
 
 /// State that the threads of one store share.
 pub struct Store {
+    /// The database.
     pub base: Base,
+    /// The files.
     pub media: Media,
+    /// Objects in memory.
     pub cache: Mutex<Cache>,
+    /// For reports of usage.
     pub counts: Counts,
+    /// Bound in bytes for the store's use of the file system.
     pub capacity: Option<u64>,
+    /// Bytes of the file system that stay free.
     pub reserve: u64,
     /// Set once a device has failed; all later requests fail.
     failure: OnceLock<String>,
@@ -38,15 +45,19 @@ pub struct Store {
 /// Published by the thread that applies transactions.
 #[derive(Debug, Default)]
 pub struct Counts {
+    /// Number of objects.
     pub objects: AtomicU64,
+    /// Blocks in use.
     pub blocks: AtomicU64,
 }
 
 /// Changed objects, with whether they exist.
 pub type Changed = BTreeMap<(Collection, HObject), (Arc<Object>, bool)>;
 
+/// Objects in memory, with the changes that the database does not have.
 #[derive(Debug, Default)]
 pub struct Cache {
+    /// Collections that exist.
     pub collections: BTreeSet<Collection>,
     objects: HashMap<Collection, HashSet<ByName>>,
     /// Candidates for eviction with their weights, oldest first.
@@ -86,6 +97,7 @@ impl PartialEq for ByName {
 impl Eq for ByName {}
 
 impl Store {
+    /// A store that has not failed.
     pub fn new(
         base: Base,
         media: Media,
@@ -166,16 +178,19 @@ impl Store {
         }
     }
 
+    /// Bytes of all blocks in use, without metadata.
     pub fn bytes_used(&self) -> u64 {
         self.counts.blocks.load(Ordering::Relaxed) * crate::data::BLOCK
     }
 
+    /// Bytes that can still be written, within the capacity and without the reserve.
     pub fn bytes_available(&self) -> std::io::Result<u64> {
         let device = self.media.bytes_available()?.saturating_sub(self.reserve);
         let share = self.capacity.map(|capacity| capacity.saturating_sub(self.bytes_used()));
         Ok(share.map_or(device, |share| share.min(device)))
     }
 
+    /// Stops the store; only the first error counts, and is logged.
     pub fn fail(&self, error: &FilesError) {
         let text = error.chain();
         if self.failure.set(text.clone()).is_ok() {
@@ -183,12 +198,14 @@ impl Store {
         }
     }
 
+    /// The error of every request after the store has failed.
     pub fn failure(&self) -> Option<StoreError> {
         self.failure.get().map(|text| StoreError::Device(text.clone()))
     }
 }
 
 impl Cache {
+    /// An empty cache. `weight_max` is in bytes.
     pub fn new(collections: BTreeSet<Collection>, weight_max: usize) -> Self {
         Cache { collections, weight_max, ..Cache::default() }
     }

@@ -3,9 +3,9 @@
 //! Files are made durable first, then the database, whose commit completes the checkpoint. Only then are dead
 //! files unlinked, and the log and the frozen layers released.
 
-use crate::FilesError;
 use crate::apply::{Frozen, thaw_objects};
 use crate::cache::Store;
+use crate::error::FilesError;
 use crate::log::LogPosition;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,6 +21,7 @@ pub struct Checkpointer {
 }
 
 impl Checkpointer {
+    /// Starts the thread, which waits for a frozen state.
     pub fn start(store: Arc<Store>) -> std::io::Result<Checkpointer> {
         let (jobs, queue) = channel::<Frozen>();
         let (reports, finished) = channel();
@@ -36,6 +37,7 @@ impl Checkpointer {
         Ok(Checkpointer { jobs: Some(jobs), finished, running: false, thread: Some(thread) })
     }
 
+    /// True from `begin` until the result was taken.
     pub fn is_running(&self) -> bool {
         self.running
     }

@@ -86,6 +86,7 @@ fn before<'a>(
     Some((collection, name))
 }
 
+/// True if the transaction must be prepared: a clone needs a durable copy of its source.
 pub fn has_clones(transaction: &Transaction) -> bool {
     transaction.changes.iter().any(|(_, change)| matches!(change, Change::Clone { .. }))
 }

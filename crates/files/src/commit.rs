@@ -10,9 +10,10 @@ use crate::checkpoint::Checkpointer;
 use crate::clones::has_clones;
 use crate::completions::Completions;
 use crate::data::{BLOCK, OBJECT_SIZE_MAX};
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::log::{Log, LogPosition};
 use crate::record::{Encoded, Record};
-use crate::{FilesError, lock};
 use engine::RequestToken;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::SyncSender;
@@ -28,15 +29,22 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 const SPACE_BYTES: u64 = 16 << 20;
 const SPACE_AGE: Duration = Duration::from_secs(1);
 
+/// Work for the committing thread, done in the order of submission.
 pub enum Work {
+    /// A transaction that is logged and applied as a whole.
     Commit {
+        /// Token of the request.
         token: RequestToken,
+        /// The changes.
         transaction: Transaction,
         /// Whether later commits build on it.
         is_append: bool,
     },
+    /// Accepts commits of a collection again, after one failed.
     Resume {
+        /// Token of the request.
         token: RequestToken,
+        /// The collection.
         collection: Collection,
     },
     /// Answered when everything submitted before is in the database.
@@ -70,6 +78,7 @@ struct QueueState {
 }
 
 impl Queue {
+    /// Adds work and wakes the thread.
     pub fn push(&self, work: Work) {
         let mut state = lock(&self.state);
         state.work.push_back(work);
@@ -79,6 +88,7 @@ impl Queue {
         }
     }
 
+    /// Ends the thread after the work that `stop` names; the first call counts.
     pub fn stop(&self, stop: Stop) {
         lock(&self.state).stop.get_or_insert(stop);
         self.changed.notify_one();
@@ -104,20 +114,31 @@ impl Queue {
     }
 }
 
+/// The committing thread. The fields are moved into it when it starts.
 pub struct Committer {
+    /// State that it shares with the other threads.
     pub store: Arc<Store>,
+    /// Submitted work.
     pub queue: Arc<Queue>,
+    /// Completed requests.
     pub completions: Arc<Completions>,
+    /// The only one that changes objects.
     pub applier: Applier,
+    /// The log, written by this thread alone.
     pub log: Log,
+    /// The checkpoint thread.
     pub checkpointer: Checkpointer,
+    /// Longest time between checkpoints while there are changes.
     pub checkpoint_interval: Duration,
     /// Collections that will exist once all admitted transactions are applied.
     pub collections: BTreeSet<Collection>,
+    /// Collections whose commits are refused after a failed one.
     pub fence: Fence,
+    /// Free space, counted down by commits.
     pub space: Space,
     /// Requests taken and not completed.
     pub pending: VecDeque<RequestToken>,
+    /// Time of the last freeze.
     pub frozen_at: Instant,
     /// The log's position at the last freeze.
     pub frozen_position: u64,
@@ -365,6 +386,7 @@ pub struct Space {
 }
 
 impl Space {
+    /// Free space that was never read.
     pub fn new() -> Self {
         Space { available: 0, taken: 0, asked_at: None }
     }

@@ -1,6 +1,6 @@
 //! Completions on their way from the store's threads to the host.
 
-use crate::lock;
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use store::Completion;
 /// taken some.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
+/// Completed requests that the host has not taken.
 pub struct Completions {
     ready: Mutex<VecDeque<Completion>>,
     /// The host was woken and has not taken completions yet.
@@ -18,10 +19,12 @@ pub struct Completions {
 }
 
 impl Completions {
+    /// `waker` is called from the store's threads.
     pub fn new(waker: Waker) -> Self {
         Completions { ready: Mutex::default(), woken: AtomicBool::new(false), waker }
     }
 
+    /// Adds completions and wakes the host if it does not know of any.
     pub fn push(&self, completions: impl Iterator<Item = Completion>) {
         let added = {
             let mut ready = lock(&self.ready);

@@ -28,7 +28,9 @@ const PUNCH_MIN: u64 = 64 << 10;
 /// Context for changing data, owned by the thread that applies transactions.
 #[derive(Debug)]
 pub struct Hand<'a> {
+    /// The files.
     pub media: &'a Media,
+    /// Allocation of slots.
     pub slots: &'a mut Slots,
     /// Blocks in use by all objects.
     pub blocks: &'a mut u64,
@@ -36,9 +38,12 @@ pub struct Hand<'a> {
     pub replaying: bool,
 }
 
+/// The data of one object: its place, and the checksums of its blocks.
 #[derive(Debug, Clone)]
 pub struct Data {
+    /// Size of the object in bytes.
     pub size: u64,
+    /// Slot or file with the blocks.
     pub location: Location,
     /// By block; may be shorter than the object, whose rest is a hole then.
     sums: Vec<u32>,
@@ -54,10 +59,16 @@ pub enum ReadError {
     /// The data is not in memory, and the caller does not allow waiting.
     WouldBlock,
     /// Blocks that do not match their checksums, or that the device failed to read.
-    Corrupt { offset: u64, length: u64 },
+    Corrupt {
+        /// Start in bytes.
+        offset: u64,
+        /// Length in bytes.
+        length: u64,
+    },
 }
 
 impl Data {
+    /// An object without data.
     pub fn empty() -> Self {
         Data::new(0, Location::Nowhere, Vec::new())
     }
@@ -68,14 +79,17 @@ impl Data {
         Data { size, location, sums, dirty_chunks: BTreeSet::new(), chunked }
     }
 
+    /// True if the database may have chunks besides the first.
     pub fn is_chunked(&self) -> bool {
         self.chunked
     }
 
+    /// Checksums by block; behind their end is a hole.
     pub fn sums(&self) -> &[u32] {
         &self.sums
     }
 
+    /// Blocks in use, without holes.
     pub fn blocks(&self) -> u64 {
         self.sums.iter().filter(|sum| **sum != HOLE).count() as u64
     }
@@ -86,6 +100,7 @@ impl Data {
         &self.sums[start..self.sums.len().min(start + SUMS_PER_CHUNK)]
     }
 
+    /// Numbers of the chunks that the database needs; they count as clean afterwards.
     pub fn take_dirty_chunks(&mut self) -> BTreeSet<u32> {
         std::mem::take(&mut self.dirty_chunks)
     }
@@ -109,6 +124,7 @@ impl Data {
         runs
     }
 
+    /// Reads and verifies a range of bytes. Holes are zeros.
     pub fn read(
         &self,
         media: &Media,
@@ -175,6 +191,7 @@ impl Data {
         }
     }
 
+    /// Writes a range of bytes; the object grows if it ends behind its end.
     pub fn write(
         &mut self,
         hand: &mut Hand<'_>,
@@ -207,6 +224,7 @@ impl Data {
         Ok(())
     }
 
+    /// Makes a range of bytes zeros, and a hole where that saves space.
     pub fn zero(&mut self, hand: &mut Hand<'_>, offset: u64, length: u64) -> io::Result<()> {
         let end = offset.saturating_add(length).min(self.size);
         if offset >= end {
@@ -234,6 +252,7 @@ impl Data {
         }
     }
 
+    /// Sets the size; new bytes are a hole.
     pub fn truncate(&mut self, hand: &mut Hand<'_>, size: u64) -> io::Result<()> {
         if size < self.size {
             let blocks = size.div_ceil(BLOCK);

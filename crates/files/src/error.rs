@@ -4,48 +4,76 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+/// Reason why the store cannot be opened, or has stopped.
 #[derive(Debug, Error)]
 pub enum FilesError {
+    /// An operation on a file or directory failed.
     #[error("{path}", path = path.display())]
     Path {
+        /// The file or directory.
         path: PathBuf,
+        /// The system's error.
         #[source]
         error: io::Error,
     },
+    /// Another operation of the system failed.
     #[error("{what}")]
     Io {
+        /// The operation.
         what: &'static str,
+        /// The system's error.
         #[source]
         error: io::Error,
     },
+    /// The database reports damage or an I/O error.
     #[error("metadata database")]
     Database(#[source] Box<redb::Error>),
+    /// A value of the database does not decode.
     #[error("metadata cannot be read")]
     Decode(#[from] codec::DecodeError),
+    /// The file belongs to another store, or is no log.
     #[error("{path} is not the log of this store", path = path.display())]
-    WrongLog { path: PathBuf },
+    WrongLog {
+        /// The file.
+        path: PathBuf,
+    },
     #[error(
         "{path} is damaged: transaction {missing} is not there, but transaction {found}, which was written \
          after it was durable; acknowledged changes are missing. Other OSDs of the cluster have them and \
          fill a new store (`sepiola osd replace`)",
         path = path.display()
     )]
-    LogDamaged { path: PathBuf, missing: u64, found: u64 },
+    /// The log has lost transactions that were acknowledged.
+    LogDamaged {
+        /// The log.
+        path: PathBuf,
+        /// Number of the transaction that is not there.
+        missing: u64,
+        /// Number of a later one that is.
+        found: u64,
+    },
     #[error(
         "{path} cannot be read where transaction {missing} would be, which may have been acknowledged; look \
          at the device. If it stays so, other OSDs of the cluster fill a new store (`sepiola osd replace`)",
         path = path.display()
     )]
+    /// The device does not return a part of the log that may have acknowledged transactions.
     LogUnreadable {
+        /// The log.
         path: PathBuf,
+        /// Number of the first transaction in that part.
         missing: u64,
+        /// The device's error.
         #[source]
         error: io::Error,
     },
+    /// A record of the log has fewer copies than clones.
     #[error("a clone in the log has no copy of its source")]
     CloneWithoutCopy,
+    /// The reason was logged before.
     #[error("a checkpoint failed")]
     CheckpointFailed,
+    /// A defect of this program; its message is on the standard error.
     #[error("the committing thread panicked")]
     Panicked,
 }
@@ -56,6 +84,7 @@ impl FilesError {
         |error| FilesError::Path { path: path.to_owned(), error }
     }
 
+    /// True if the file system is full.
     pub fn is_no_space(&self) -> bool {
         match self {
             FilesError::Path { error, .. } | FilesError::Io { error, .. } => {

@@ -16,6 +16,7 @@
 //! * Only the committing thread changes objects.
 //! * A request that was accepted is completed, whatever fails; a failing device stops the store.
 
+#![warn(missing_docs)]
 // An error names its object; it is rare and never on a hot path.
 #![allow(clippy::result_large_err)]
 
@@ -28,7 +29,7 @@ mod commit;
 mod completions;
 mod data;
 mod error;
-
+mod lock;
 mod log;
 mod media;
 mod object;
@@ -44,6 +45,7 @@ mod scratch;
 
 pub use completions::Waker;
 pub use error::FilesError;
+pub use media::OBJECTS;
 pub use verify::Fault;
 
 use apply::Applier;
@@ -53,13 +55,14 @@ use checkpoint::Checkpointer;
 use commit::{Committer, Queue, Space, Stop, Work};
 use completions::Completions;
 use engine::Time;
+use lock::lock;
 use log::Log;
 use media::Media;
 use read::Readers;
 use slots::Slots;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Completion, ObjectStore, Request, RequestKind};
@@ -68,10 +71,10 @@ use store::{Completion, ObjectStore, Request, RequestKind};
 /// was not written.
 const LEFTOVER_IDS: u64 = 64;
 
-/// Entries of a directory with a store: its database, and its objects.
+/// Entry of a directory with a store: its database.
 pub const DATABASE: &str = "metadata.redb";
-pub const OBJECTS: &str = "objects";
 
+/// Options of a store, fixed while it is open.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Path of the log; by default `log` in the directory. May be on another device.
@@ -82,6 +85,7 @@ pub struct Options {
     pub sync: bool,
     /// Bytes for cached objects and database pages.
     pub cache_size: usize,
+    /// Bound for open object files; beyond it one that was not used lately is closed.
     pub open_files_max: usize,
     /// Maximum time between checkpoints if there are changes.
     pub checkpoint_interval: Duration,
@@ -106,6 +110,7 @@ impl Default for Options {
     }
 }
 
+/// An open store. Dropping it commits everything submitted and makes a checkpoint.
 pub struct FileStore {
     store: Arc<Store>,
     queue: Arc<Queue>,
@@ -293,9 +298,4 @@ fn start(
     let readers = Readers::start(&store, &completions).map_err(io)?;
     let ready = VecDeque::new();
     Ok(FileStore { store, queue, completions, ready, readers, committer })
-}
-
-/// A thread that panicked leaves the store failed, which is checked elsewhere.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,7 +22,7 @@
 //! behind the end, that is no end: what is missing before it was acknowledged, and is damaged. Nor is a
 //! place that cannot be read an end. In both cases the log is not opened.
 
-use crate::FilesError;
+use crate::error::FilesError;
 use crate::media::FILE_MODE;
 use crate::record::{Encoded, Record};
 use bytes::Bytes;
@@ -44,6 +44,7 @@ const FORMAT: u32 = 1;
 const ZERO_STEP: u64 = 1 << 20;
 /// A batch buffer larger than this (bytes) is freed after use.
 const BUFFER_KEPT_MAX: usize = 1 << 20;
+/// Smallest size in bytes of a log.
 pub const LOG_SIZE_MIN: u64 = 1 << 20;
 const READ_ATTEMPTS_MAX: u32 = 3;
 /// Step in bytes of the search for batches behind the end of the log.
@@ -52,7 +53,9 @@ const SEARCH_STEP: u64 = 1 << 20;
 /// Start of a batch, and the fields that identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogPosition {
+    /// Bytes written to the ring since the log was made; grows for ever.
     pub position: u64,
+    /// Number of the batch's first transaction.
     pub sequence: u64,
     /// Checksum of the previous batch.
     pub previous: u32,
@@ -73,6 +76,7 @@ impl Decode for LogPosition {
     }
 }
 
+/// A ring of batches in one file.
 #[derive(Debug)]
 pub struct Log {
     path: PathBuf,
@@ -163,10 +167,12 @@ impl Log {
         })
     }
 
+    /// Position of the next batch.
     pub fn head(&self) -> LogPosition {
         self.head
     }
 
+    /// Bytes of the ring.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -176,6 +182,7 @@ impl Log {
         record_len_max(self.size)
     }
 
+    /// Releases the log before `tail`; an earlier position than the last one changes nothing.
     pub fn trim(&mut self, tail: LogPosition) {
         if tail.position > self.tail.position {
             self.tail = tail;
@@ -254,6 +261,7 @@ impl Log {
         Ok(())
     }
 
+    /// Path of the file, for errors.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -3,6 +3,7 @@
 //! This module moves bytes between memory and the page cache and records which files must be synced. It knows
 //! nothing of blocks, checksums or allocation.
 
+use crate::lock::lock;
 use crate::slots::{CLASSES, Slot};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ioctl_ficlone, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -13,14 +14,15 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::lock;
-
 /// Up to this many dirty files are synced one by one; beyond it the file system is synced.
 const FILES_SYNCED_SINGLY_MAX: usize = 16;
 /// Number of directories over which object files are spread.
 const DIRECTORIES: u64 = 256;
 /// Bytes per step of a copy from file to file.
 const COPY_STEP: usize = 1 << 20;
+
+/// Entry of a directory with a store: its objects.
+pub const OBJECTS: &str = "objects";
 
 /// The place of one object's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,7 @@ pub struct DirtyFiles {
 }
 
 impl DirtyFiles {
+    /// True if nothing needs to be synced.
     pub fn is_empty(&self) -> bool {
         self.slabs == [false; CLASSES.len()] && self.files.is_empty() && !self.created
     }
@@ -61,6 +64,7 @@ impl DirtyFiles {
 /// Client data is readable by the store's user only.
 pub const FILE_MODE: u32 = 0o600;
 
+/// The files of a store.
 #[derive(Debug)]
 pub struct Media {
     objects: PathBuf,
@@ -86,8 +90,9 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 }
 
 impl Media {
+    /// Opens the files below `root`, creating what is missing. Without `sync`, nothing is flushed.
     pub fn open(root: &Path, open_files_max: usize, sync: bool) -> io::Result<Media> {
-        let objects = root.join(crate::OBJECTS);
+        let objects = root.join(OBJECTS);
         for directory in 0..DIRECTORIES {
             create_private(&objects.join(format!("{directory:02x}")))?;
         }
@@ -103,6 +108,7 @@ impl Media {
         Ok(Media { objects, root: File::open(root)?, slabs, open, dirty, sync })
     }
 
+    /// Writes into the page cache; the file counts as dirty.
     pub fn write(&self, at: Location, offset: u64, data: &[u8]) -> io::Result<()> {
         match at {
             Location::Nowhere => unreachable!("room is made before data is written"),
@@ -179,6 +185,7 @@ impl Media {
         }
     }
 
+    /// Removes the file of an object; a missing one is no error.
     pub fn remove(&self, id: u64) -> io::Result<()> {
         lock(&self.open).remove(id);
         lock(&self.dirty).files.remove(&id);
@@ -227,6 +234,7 @@ impl Media {
         Ok(())
     }
 
+    /// Files written since the last call, for [`Media::sync`].
     pub fn take_dirty(&self) -> DirtyFiles {
         std::mem::take(&mut *lock(&self.dirty))
     }

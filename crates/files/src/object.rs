@@ -1,7 +1,7 @@
 //! One object in memory, and its record in the database (the *onode*).
 
 use crate::data::{Data, SUMS_PER_CHUNK};
-use crate::lock;
+use crate::lock::lock;
 use crate::media::Location;
 use crate::omap::Overlay;
 use crate::slots::Slot;
@@ -22,21 +22,28 @@ const OBJECT_WEIGHT: usize = 900;
 /// of its state or data hold the lock on its body.
 #[derive(Debug)]
 pub struct Object {
+    /// The collection that the object belongs to.
     pub collection: Collection,
+    /// The object's name.
     pub name: HObject,
+    /// Its state.
     pub body: Mutex<Body>,
     /// Used since the last round of eviction.
     pub referenced: AtomicBool,
 }
 
+/// State of an object.
 #[derive(Debug)]
 pub struct Body {
     /// Absence is cached too.
     pub exists: bool,
     /// Id of this incarnation in the database and, if its data is in a file, of the file. Never reused.
     pub id: u64,
+    /// Size, place and checksums of its data.
     pub data: Data,
+    /// Its attributes.
     pub attrs: Attrs,
+    /// Its omap, as far as the database does not have it.
     pub omap: Omap,
 }
 
@@ -45,8 +52,10 @@ pub struct Body {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attrs(Bytes);
 
+/// The omap of an object: changes over its keys in the database.
 #[derive(Debug, Default)]
 pub struct Omap {
+    /// The header, always in memory.
     pub header: Bytes,
     /// Whether the object ever had a key: if not, no lookup is necessary.
     pub used: bool,
@@ -59,18 +68,26 @@ pub struct Omap {
 /// The stored part of an object, except omap and the checksums behind the first chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Onode {
+    /// As in [`Body`].
     pub id: u64,
+    /// Size in bytes.
     pub size: u64,
+    /// Place of the data.
     pub location: Location,
+    /// All attributes.
     pub attrs: Attrs,
+    /// Header of the omap.
     pub omap_header: Bytes,
+    /// As in [`Omap`].
     pub omap_used: bool,
     /// Number of all checksums; the first chunk of them follows.
     pub sums_len: u32,
+    /// The first chunk of checksums.
     pub first_sums: Vec<u32>,
 }
 
 impl Object {
+    /// An object that was not used yet.
     pub fn new(collection: Collection, name: &HObject, body: Body) -> Arc<Object> {
         // A copy, since the name in the request refers to a message that must not live as long.
         let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
@@ -80,12 +97,14 @@ impl Object {
         Arc::new(Object { collection, name, body, referenced })
     }
 
+    /// Locks the state. Locks are taken in the order body, cache, snapshot.
     pub fn lock(&self) -> MutexGuard<'_, Body> {
         lock(&self.body)
     }
 }
 
 impl Body {
+    /// State of a name without an object.
     pub fn absent() -> Self {
         Body {
             exists: false,
@@ -102,12 +121,14 @@ impl Body {
         Body { exists: true, id, omap, ..Body::absent() }
     }
 
+    /// State of an object of the database, with all its checksums.
     pub fn stored(onode: Onode, sums: Vec<u32>) -> Self {
         let omap = Omap { header: onode.omap_header, used: onode.omap_used, ..Omap::default() };
         let data = Data::new(onode.size, onode.location, sums);
         Body { exists: true, id: onode.id, data, attrs: onode.attrs, omap }
     }
 
+    /// The record for the database.
     pub fn onode(&self) -> Onode {
         Onode {
             id: self.id,
@@ -129,6 +150,7 @@ impl Body {
 }
 
 impl Attrs {
+    /// Encodes attributes.
     pub fn from_map(map: &BTreeMap<Bytes, Bytes>) -> Attrs {
         if map.is_empty() { Attrs::default() } else { Attrs(encode_to_bytes(map)) }
     }
@@ -159,6 +181,7 @@ impl Omap {
 }
 
 impl Onode {
+    /// The encoding for the database.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.u8(ONODE_VERSION);
@@ -181,6 +204,7 @@ impl Onode {
         w.into_vec()
     }
 
+    /// Decodes a record of the database.
     pub fn from_bytes(bytes: &[u8]) -> Result<Onode> {
         let mut r = Reader::new(bytes);
         let at = r;
@@ -208,10 +232,12 @@ impl Onode {
     }
 }
 
+/// Writes checksums without their count.
 pub fn write_sums(w: &mut Writer, sums: &[u32]) {
     sums.iter().for_each(|sum| w.u32(*sum));
 }
 
+/// Reads `count` checksums.
 pub fn read_sums(r: &mut Reader<'_>, count: usize) -> Result<Vec<u32>> {
     let raw = r.take("checksums", count.saturating_mul(4))?;
     Ok(raw.chunks_exact(4).map(|raw| u32::from_le_bytes(raw.try_into().expect("four"))).collect())

@@ -26,10 +26,12 @@ impl Overlay {
         Overlay { cleared: true, ..Overlay::default() }
     }
 
+    /// True if the layers below decide for every key.
     pub fn is_empty(&self) -> bool {
         !self.cleared && self.removed.is_empty() && self.pairs.is_empty()
     }
 
+    /// Sets keys to values.
     pub fn set(&mut self, pairs: &BTreeMap<Bytes, Bytes>) {
         // A copy, since the message would stay in memory otherwise.
         let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
@@ -37,6 +39,7 @@ impl Overlay {
         self.pairs.extend(pairs.iter().map(owned));
     }
 
+    /// Removes a key.
     pub fn remove(&mut self, key: &Bytes) {
         if self.hides(key) {
             self.pairs.remove(key);
@@ -45,6 +48,7 @@ impl Overlay {
         }
     }
 
+    /// Removes the keys from `first` on, before `last`.
     pub fn remove_range(&mut self, first: &Bytes, last: &Bytes) {
         if first >= last {
             return;
@@ -59,6 +63,7 @@ impl Overlay {
         }
     }
 
+    /// Removes all keys.
     pub fn clear(&mut self) {
         *self = Overlay::cleared();
     }
@@ -105,13 +110,18 @@ pub fn lookup<E>(
 /// Range and bounds of a listing, as in `RequestKind::OmapList`.
 #[derive(Debug, Clone)]
 pub struct PageRequest {
+    /// The page begins behind this key.
     pub after: Option<Bytes>,
+    /// Keys begin with it.
     pub prefix: Bytes,
+    /// Bound for the number of keys.
     pub entries_max: usize,
+    /// Bound for the bytes of keys and values; one pair is returned in any case.
     pub bytes_max: usize,
 }
 
 impl PageRequest {
+    /// All keys without bounds.
     pub fn everything() -> Self {
         let (after, prefix) = (None, Bytes::new());
         PageRequest { after, prefix, entries_max: usize::MAX, bytes_max: usize::MAX }

@@ -4,9 +4,10 @@ use crate::base::Snapshot;
 use crate::cache::Store;
 use crate::completions::Completions;
 use crate::data::ReadError;
+use crate::error::FilesError;
+use crate::lock::lock;
 use crate::object::{Body, Object};
 use crate::omap::{self, PageRequest};
-use crate::{FilesError, lock};
 use bytes::Bytes;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -231,6 +232,7 @@ pub struct Readers {
 }
 
 impl Readers {
+    /// Starts the threads.
     pub fn start(store: &Arc<Store>, completions: &Arc<Completions>) -> std::io::Result<Readers> {
         let (requests, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -244,6 +246,7 @@ impl Readers {
         Ok(Readers { requests: Some(requests), threads })
     }
 
+    /// Queues a read; its completion follows.
     pub fn push(&self, request: Request) {
         let requests = self.requests.as_ref().expect("there until it is dropped");
         requests.send(request).expect("readers live as long as their queue");

@@ -13,8 +13,11 @@ use store::Transaction;
 /// has blocks, they are durable in the file of object `id` before the record is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneBase {
+    /// Id of the copy, and of its file.
     pub id: u64,
+    /// Size in bytes.
     pub size: u64,
+    /// Checksums by block.
     pub sums: Vec<u32>,
 }
 
@@ -25,6 +28,7 @@ pub struct Record {
     pub reserved_id: u64,
     /// One per `Change::Clone`, in order.
     pub clones: Vec<CloneBase>,
+    /// The changes.
     pub transaction: Transaction,
 }
 
@@ -39,6 +43,7 @@ pub struct Encoded {
 const FIXED_LEN: usize = 4 + 8;
 
 impl Record {
+    /// The record's bytes; data is not copied.
     pub fn encode(&self) -> Encoded {
         let mut w = Writer::with_capacity(512);
         w.u64(self.reserved_id);
@@ -79,10 +84,12 @@ impl Record {
 }
 
 impl Encoded {
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         FIXED_LEN + self.fields.len() + self.data_len
     }
 
+    /// Appends the bytes to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend((self.fields.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.fields);

@@ -17,20 +17,27 @@ pub fn class_for(bytes: u64) -> Option<u8> {
     CLASSES.iter().position(|capacity| *capacity >= bytes).map(|class| class as u8)
 }
 
+/// Place of one small object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
+    /// Index in [`CLASSES`].
     pub class: u8,
+    /// Number of the slot in its slab file.
     pub index: u64,
 }
 
 /// A stored chunk of a bitmap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
+    /// Index in [`CLASSES`].
     pub class: u8,
+    /// Number of the chunk in its bitmap.
     pub number: u32,
+    /// One bit per slot, set if it is in use.
     pub bits: Vec<u8>,
 }
 
+/// The bitmaps of all slab files.
 #[derive(Debug, Default)]
 pub struct Slots {
     classes: [Bitmap; CLASSES.len()],
@@ -59,6 +66,7 @@ impl Slots {
         }
     }
 
+    /// Allocates the first free slot of a class.
     pub fn allocate(&mut self, class: u8) -> Slot {
         let bitmap = &mut self.classes[usize::from(class)];
         let index = bitmap.first_free();
@@ -66,12 +74,14 @@ impl Slots {
         Slot { class, index }
     }
 
+    /// Releases a slot, which can be reused after the next checkpoint.
     pub fn release(&mut self, slot: Slot) {
         debug_assert!(self.is_used(slot), "{slot:?} is released twice");
         self.classes[usize::from(slot.class)].mark_dirty(slot.index);
         self.released.push(slot);
     }
 
+    /// True for an allocated slot, also for a released one before the checkpoint.
     pub fn is_used(&self, slot: Slot) -> bool {
         self.classes.get(usize::from(slot.class)).is_some_and(|bitmap| bitmap.get(slot.index))
     }

@@ -1,7 +1,7 @@
 //! Offline check (fsck) of the store.
 
-use crate::FilesError;
 use crate::cache::Store;
+use crate::error::FilesError;
 use crate::media::Location;
 use crate::slots::{Slot, Slots};
 use std::collections::BTreeSet;
@@ -15,26 +15,35 @@ pub enum Fault {
     /// The log is damaged at this transaction: until the next checkpoint, a crash would have lost it and all
     /// later ones.
     Log {
+        /// Number of the transaction.
         missing: u64,
     },
     /// A block does not match its checksum.
     Corrupt {
+        /// Collection of the object.
         collection: Collection,
+        /// Name of the object.
         object: HObject,
+        /// Start of the block in bytes.
         offset: u64,
+        /// Length in bytes.
         length: u64,
     },
     /// An object in a collection that does not exist.
     NoCollection(Collection, HObject),
     /// Two objects have the same id.
     IdUsedTwice(u64),
+    /// Two objects have the same slot.
     SlotUsedTwice(Slot),
     /// A slot that an object uses is free in the bitmap.
     SlotNotMarked(Slot),
     /// Wrong count of slots, blocks or objects.
     Count {
+        /// The things that are counted.
         what: &'static str,
+        /// The number found.
         counted: u64,
+        /// The number in the store's state.
         recorded: u64,
     },
     /// A file without an object.

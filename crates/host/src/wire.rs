@@ -388,7 +388,8 @@ impl Wire {
                 return self.admit(reactor, id, &introduction.addrs);
             }
             Event::Closed { reason } => {
-                tracing::debug!(%reason, "a session has ended");
+                let fault = reason.fault().map(tracing::field::display);
+                tracing::debug!(%reason, fault, "a session has ended");
                 WireEvent::Closed
             }
         })

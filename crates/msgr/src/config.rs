@@ -20,6 +20,7 @@ const QUEUED_BYTES_MAX: usize = 1 << 30;
 /// Configuration that all sessions of one daemon or client share.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Kind that this end tells its peers.
     pub kind: EntityType,
     /// The number in `osd.3`; clients use the global id instead.
     pub number: i64,
@@ -27,14 +28,21 @@ pub struct Config {
     pub addrs: EntityAddrVec,
     /// Distinguishes incarnations of a client at the same address.
     pub nonce: u32,
+    /// Feature bits that this end offers; a session uses those that both ends have.
     pub supported_features: u64,
+    /// Feature bits without which a peer is refused.
     pub required_features: u64,
     /// Kinds of accepted peers (an [`EntityType`] bit mask) whose sessions are lossless.
     pub lossless_peers: EntityType,
+    /// Time from the start of a connection to the open session.
     pub handshake_timeout: Duration,
+    /// Silence after which the connecting end sends a keepalive.
     pub keepalive_interval: Duration,
+    /// Silence after which the connecting end drops the connection.
     pub silence_max: Duration,
+    /// Silence after which the accepting end drops the connection.
     pub idle_max: Duration,
+    /// Time that an accepted lossless session waits for its peer to reconnect.
     pub standby_max: Duration,
     /// Bound for a lossy peer; beyond it the session ends.
     pub queued_bytes_max: usize,
@@ -44,10 +52,13 @@ pub struct Config {
 }
 
 impl Config {
+    /// A daemon that listens at `addrs`, with the timeouts of Ceph. Its peers are lossy until
+    /// `lossless_peers` is set.
     pub fn daemon(kind: EntityType, number: i64, addrs: EntityAddrVec) -> Self {
         Config { addrs, ..Config::new(kind, number, 0) }
     }
 
+    /// A client, which has no address of its own.
     pub fn client(nonce: u32) -> Self {
         Config::new(EntityType::CLIENT, -1, nonce)
     }

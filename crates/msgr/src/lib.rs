@@ -26,14 +26,24 @@
 //! through as events), or which other sessions exist: where an accepted connection may belong to an
 //! existing session, the host finds that one and [`Session::admit`] decides.
 
+#![warn(missing_docs)]
+
+mod admission;
 mod config;
 mod event;
+mod identity;
+mod idents;
+mod introduction;
 mod link;
+mod numbers;
 mod queue;
+mod receipts;
 mod secure;
 mod session;
+mod silence;
 
 pub use auth::{MODE_CRC, MODE_SECURE};
 pub use config::Config;
 pub use event::{CloseReason, Event};
-pub use session::{Admission, Introduction, SendError, Session};
+pub use introduction::{Admission, Introduction};
+pub use session::{SendError, Session};

@@ -19,14 +19,30 @@ pub(crate) struct SendQueue {
     /// The highest sequence number ever assigned.
     highest_sent: u64,
     queued_bytes: usize,
-    pub retain: bool,
+    retain: bool,
 }
 
 impl SendQueue {
+    /// An empty queue, which keeps sent messages if `retain` says so.
     pub fn new(retain: bool) -> Self {
         SendQueue { retain, ..SendQueue::default() }
     }
 
+    /// Whether sent messages are kept until they are acknowledged.
+    pub fn retains(&self) -> bool {
+        self.retain
+    }
+
+    /// Whether sent messages are kept from now on. Called between connections or during a handshake.
+    pub fn set_retain(&mut self, retain: bool) {
+        assert_eq!(
+            self.sent, 0,
+            "messages sent on an open connection are kept or not from its start"
+        );
+        self.retain = retain;
+    }
+
+    /// Adds a message behind all others. The caller bounds [`SendQueue::queued_bytes`].
     pub fn push(&mut self, message: Message) {
         self.queued_bytes += weight(&message);
         self.messages.push_back(message);
@@ -55,6 +71,7 @@ impl SendQueue {
 
     /// Drops messages up to `seq`, which must have been sent before (on any connection).
     pub fn acknowledge(&mut self, seq: u64) {
+        assert!(seq <= self.highest_sent, "message {seq} was never sent");
         while self.acked < seq {
             let Some(message) = self.messages.pop_front() else { return };
             self.queued_bytes -= weight(&message);
@@ -68,6 +85,7 @@ impl SendQueue {
         self.sent = 0;
     }
 
+    /// Drops all messages and starts the numbers anew: the session has ended.
     pub fn clear(&mut self) {
         *self = SendQueue::new(self.retain);
     }
@@ -75,6 +93,20 @@ impl SendQueue {
     /// Bytes of messages that are unsent or, with retention, unacknowledged.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes
+    }
+
+    /// # Panics
+    /// If the queue contradicts itself.
+    pub fn check_invariants(&self) {
+        let weights: usize = self.messages.iter().map(weight).sum();
+        assert_eq!(self.queued_bytes, weights, "bytes of queued messages");
+        assert!(self.sent <= self.messages.len(), "more messages are sent than queued");
+        assert!(self.retain || self.sent == 0, "sent messages are kept without retention");
+        let (sent, acked) = (self.highest_sent, self.acked);
+        assert!(acked <= sent, "message {acked} was acknowledged, {sent} is the last one sent");
+        assert!(acked + self.sent as u64 <= sent, "messages were sent beyond {sent}");
+        let last = acked + self.messages.len() as u64;
+        assert!(!self.retain || sent <= last, "message {sent} was sent and is not kept");
     }
 }
 
@@ -107,6 +139,29 @@ mod tests {
         assert_eq!(again, [(2, 1), (3, 2), (4, 3)]);
         queue.acknowledge(4);
         assert_eq!((queue.queued_bytes(), queue.highest_sent()), (0, 4));
+    }
+
+    #[track_caller]
+    fn is_noticed(what: &str, damage: impl FnOnce(&mut SendQueue)) {
+        let mut queue = queue(true);
+        queue.take_next();
+        queue.check_invariants();
+        damage(&mut queue);
+        let panic = std::panic::catch_unwind(|| queue.check_invariants()).unwrap_err();
+        let text = panic
+            .downcast_ref::<String>()
+            .map_or_else(|| (*panic.downcast_ref::<&str>().unwrap()).to_owned(), String::clone);
+        assert!(text.contains(what), "{text}");
+    }
+
+    #[test]
+    fn contradictions_of_the_queue_are_noticed() {
+        is_noticed("bytes of queued messages", |queue| queue.queued_bytes += 1);
+        is_noticed("more messages are sent than queued", |queue| queue.sent = 5);
+        is_noticed("kept without retention", |queue| queue.retain = false);
+        is_noticed("was acknowledged", |queue| queue.acked = 2);
+        is_noticed("were sent beyond", |queue| queue.sent = 2);
+        is_noticed("sent and is not kept", |queue| queue.highest_sent = 5);
     }
 
     #[test]

@@ -1,29 +1,31 @@
-//! A session: its state, inputs and outputs.
+//! A session: its state, and how it begins, loses its connection, continues and ends.
 //!
-//! Submodules: `handshake` authenticates a connection; `introduce` joins it to the session; `exchange`
-//! carries messages; `recover` decides about a session whose connection is lost.
+//! Above it, `join` brings a connection into the session and `drive` has the host's calls.
 
-mod admission;
-mod exchange;
-mod handshake;
-mod introduce;
-mod recover;
+mod drive;
+mod join;
 
 use crate::config::Config;
 use crate::event::{CloseReason, Event};
+use crate::identity::Identity;
+use crate::introduction::Introduction;
 use crate::link::{Link, Phase};
+use crate::numbers::Numbers;
 use crate::queue::SendQueue;
-pub use admission::{Admission, Introduction};
+use crate::receipts::Receipts;
+use crate::silence::Silence;
 use auth::Side;
-use bytes::{Bytes, BytesMut};
-use engine::{ConnectTarget, Duration, Message, Peer, Policy, Time};
-use handshake::Credentials;
+use engine::{ConnectTarget, Duration, Peer, Policy, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use stdx::Prng;
 use thiserror::Error;
-use types::{EntityAddr, EntityAddrVec, EntityType, ParticipantName};
+use types::{EntityAddr, EntityAddrVec, EntityType};
 use wire::frame::Control;
+
+/// Delay between attempts to connect: doubled each time, at most [`BACKOFF_MAX`] (Ceph's `ms_initial_backoff`
+/// and `ms_max_backoff`).
+const BACKOFF_MIN: Duration = Duration::from_millis(200);
+const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
 /// One end of a session with one peer.
 pub struct Session {
@@ -38,37 +40,18 @@ pub struct Session {
     /// The peer's frames are not decoded until the host has answered an event.
     awaits_host: bool,
     queue: SendQueue,
-    prng: Prng,
-
-    /// The peer's claimed and proved identity.
-    peer_kind: EntityType,
-    credentials: Credentials,
+    receipts: Receipts,
+    silence: Silence,
+    numbers: Numbers,
+    identity: Identity,
     peer: Option<Peer>,
     /// `Opened` was reported.
     announced: bool,
-    seen_addr: EntityAddr,
-    /// Our address as the peer sees it.
-    own_addr: EntityAddr,
-
-    /// Ids of the session at the end that started it, and at the other end. Zero: not agreed on yet.
-    client_cookie: u64,
-    server_cookie: u64,
-    /// Orders this end's attempts to connect, also across restarts.
-    global_seq: u64,
-    peer_global_seq: u64,
-    /// Number of connections of the session.
-    connect_seq: u64,
-    /// Sequence number of the last message received.
-    in_seq: u64,
-    unacked: Unacked,
-
-    last_received: Time,
-    keepalive_sent: bool,
     backoff: Duration,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum State {
+enum State {
     /// The host is opening a connection.
     Dialing,
     /// The ends authenticate each other.
@@ -87,16 +70,10 @@ pub(crate) enum State {
     Closed,
 }
 
-/// Messages received and not yet acknowledged.
-#[derive(Debug, Default)]
-struct Unacked {
-    messages: u32,
-    since: Time,
-}
-
 /// Reason why a message cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SendError {
+    /// The session has ended, or ends by this message, since too many wait to be sent.
     #[error("the session is closed")]
     Closed,
 }
@@ -105,8 +82,8 @@ impl Session {
     /// Makes a session that this end opens. `seed` makes its cookies unlike those of other sessions.
     pub fn connect(config: Arc<Config>, now: Time, target: ConnectTarget, seed: u64) -> Self {
         let addr = target.addrs.msgr2().unwrap_or_default();
-        let mut session = Session::new(config, now, target.policy, addr, seed);
-        session.peer_kind = target.participant.kind;
+        let identity = Identity::new(target.participant.kind, addr);
+        let mut session = Session::new(config, now, target.policy, identity, seed);
         session.target = Some(target);
         session.dial();
         session
@@ -115,19 +92,13 @@ impl Session {
     /// Makes a session for an accepted connection: an anonymous handshake until its peer is known.
     /// `seen_addr` is the peer's address as seen here.
     pub fn accept(config: Arc<Config>, now: Time, seen_addr: EntityAddr, seed: u64) -> Self {
-        let mut session = Session::new(config, now, Policy::Lossy, seen_addr, seed);
+        let identity = Identity::new(EntityType::ANY, seen_addr);
+        let mut session = Session::new(config, now, Policy::Lossy, identity, seed);
         session.link = Some(Link::new(Side::Accepting, now));
         session
     }
 
-    fn new(
-        config: Arc<Config>,
-        now: Time,
-        policy: Policy,
-        seen_addr: EntityAddr,
-        seed: u64,
-    ) -> Self {
-        let queue = SendQueue::new(policy == Policy::Lossless);
+    fn new(config: Arc<Config>, now: Time, policy: Policy, identity: Identity, seed: u64) -> Self {
         Session {
             config,
             now,
@@ -137,174 +108,15 @@ impl Session {
             link: None,
             events: VecDeque::new(),
             awaits_host: false,
-            queue,
-            prng: Prng::new(seed),
-            peer_kind: EntityType::ANY,
-            credentials: Credentials::default(),
+            queue: SendQueue::new(policy == Policy::Lossless),
+            receipts: Receipts::default(),
+            silence: Silence::new(now),
+            numbers: Numbers::new(seed),
+            identity,
             peer: None,
             announced: false,
-            seen_addr,
-            own_addr: EntityAddr::default(),
-            client_cookie: 0,
-            server_cookie: 0,
-            global_seq: 0,
-            peer_global_seq: 0,
-            connect_seq: 0,
-            in_seq: 0,
-            unacked: Unacked::default(),
-            last_received: now,
-            keepalive_sent: false,
             backoff: Duration::ZERO,
         }
-    }
-
-    /// The connection of [`Event::Connect`] is established.
-    pub fn handle_connected(&mut self, now: Time) {
-        self.now = now;
-        if self.state == State::Dialing {
-            self.link = Some(Link::new(Side::Connecting, now));
-            self.state = State::Handshake;
-            self.awaits_host = false;
-            self.last_received = now;
-        }
-    }
-
-    /// The connection ended, or could not be established.
-    pub fn handle_disconnected(&mut self, now: Time) {
-        self.now = now;
-        if self.link.is_some() || self.state == State::Dialing {
-            self.fail(CloseReason::ConnectionLost);
-        }
-    }
-
-    /// Bytes of the current connection, in order, in any fragments. They are decoded by `poll_event`.
-    pub fn handle_received(&mut self, now: Time, chunk: Bytes) {
-        self.now = now;
-        let Some(link) = &mut self.link else { return };
-        self.last_received = now;
-        self.keepalive_sent = false;
-        if let Err(reason) = link.receive(chunk) {
-            self.fail(reason);
-        }
-    }
-
-    /// Valid after `poll_event` returned `None`: the number of missing bytes of a large message. The host may
-    /// receive them straight into [`Session::take_receive_buffer`].
-    pub fn receive_hint(&self) -> Option<usize> {
-        self.link.as_ref()?.direct_length()
-    }
-
-    /// The start of that message, with capacity for the rest of it. The host appends up to
-    /// [`Session::receive_hint`] bytes (more are harmless) and hands it back with
-    /// [`Session::handle_filled`], full or not.
-    pub fn take_receive_buffer(&mut self) -> Option<BytesMut> {
-        self.link.as_mut()?.lend_buffer()
-    }
-
-    /// Valid only for a buffer of the current connection.
-    pub fn handle_filled(&mut self, now: Time, buffer: BytesMut) {
-        self.now = now;
-        let Some(link) = &mut self.link else { return };
-        self.last_received = now;
-        self.keepalive_sent = false;
-        link.return_buffer(buffer);
-    }
-
-    /// Queues a message; allowed before the session is open.
-    pub fn send(&mut self, message: Message) -> Result<(), SendError> {
-        if self.state == State::Closed {
-            return Err(SendError::Closed);
-        }
-        self.queue.push(message);
-        let limit = match self.policy {
-            Policy::Lossy => self.config.queued_bytes_max,
-            Policy::Lossless => self.config.retained_bytes_max,
-        };
-        if self.queue.queued_bytes() > limit {
-            // Dropping single messages would break the order that the session guarantees.
-            self.finish(CloseReason::QueueFull { limit });
-            return Err(SendError::Closed);
-        }
-        Ok(())
-    }
-
-    /// Ends the session without further events. The host closes the socket.
-    pub fn close(&mut self) {
-        self.state = State::Closed;
-        self.link = None;
-        self.events.clear();
-        self.queue.clear();
-    }
-
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.now = now;
-        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
-            return;
-        }
-        match self.state {
-            State::Closed => {}
-            State::Open => self.open_timeout(),
-            State::Backoff(_) => self.dial(),
-            State::Standby(_) => self.finish(CloseReason::StandbyTimeout),
-            _ => self.fail(CloseReason::HandshakeTimeout),
-        }
-    }
-
-    pub fn poll_timeout(&self) -> Option<Time> {
-        match self.state {
-            State::Closed => None,
-            State::Open => Some(self.open_deadline()),
-            State::Backoff(until) | State::Standby(until) => Some(until),
-            State::Dialing => Some(self.last_received + self.config.handshake_timeout),
-            _ => {
-                let started = self.link.as_ref().map_or(self.now, |link| link.started);
-                Some(started + self.config.handshake_timeout)
-            }
-        }
-    }
-
-    /// The next event. Decodes received bytes; the host drains it after every input.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.events.pop_front() {
-                return Some(event);
-            }
-            if self.awaits_host {
-                return None;
-            }
-            match self.advance() {
-                Ok(Step::Idle) => return None,
-                Ok(Step::Progress) => {}
-                Ok(Step::Arrived(message)) => return Some(Event::Message(message)),
-                Err(reason) => self.fail(reason),
-            }
-        }
-    }
-
-    fn advance(&mut self) -> Result<Step, CloseReason> {
-        let Some(link) = &mut self.link else { return Ok(Step::Idle) };
-        if link.phase == Phase::Banner {
-            return self.advance_banner();
-        }
-        let Some(frame) = link.next_frame()? else { return Ok(Step::Idle) };
-        match link.phase {
-            Phase::Session if self.state == State::Open => self.exchange(frame),
-            Phase::Session => self.introduce(frame),
-            _ => self.shake(frame),
-        }
-    }
-
-    /// Appends the next bytes to send to `pieces`, enough for about one system call, and returns their
-    /// length; 0 if there are none. Returned bytes count as sent.
-    pub fn poll_transmit(&mut self, pieces: &mut Vec<Bytes>) -> usize {
-        let start = pieces.len();
-        if self.state == State::Open {
-            self.transmit_messages(pieces);
-        }
-        if let Some(link) = &mut self.link {
-            link.encoder.flush(pieces);
-        }
-        pieces[start..].iter().map(Bytes::len).sum()
     }
 
     /// Bytes of messages that are unsent or, lossless, unacknowledged.
@@ -312,14 +124,17 @@ impl Session {
         self.queue.queued_bytes()
     }
 
+    /// True while messages pass. A lossless session is not open between two connections.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
+    /// True once the session has ended; `Closed` may not have been polled yet.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
+    /// Lossy for an accepted session until the peer has said its kind.
     pub fn policy(&self) -> Policy {
         self.policy
     }
@@ -338,26 +153,176 @@ impl Session {
         self.peer.as_ref().map(|peer| &peer.addrs).or(target)
     }
 
+    /// Ends the session without further events. The host closes the socket.
+    pub fn close(&mut self) {
+        self.state = State::Closed;
+        self.link = None;
+        self.awaits_host = false;
+        self.events.clear();
+        self.queue.clear();
+    }
+
+    fn set_policy(&mut self, policy: Policy) {
+        assert!(self.state != State::Open, "the policy is agreed on before messages are sent");
+        self.policy = policy;
+        self.queue.set_retain(policy == Policy::Lossless);
+    }
+
     fn send_control(&mut self, control: &Control) {
         if let Some(link) = &mut self.link {
             link.send(control);
         }
     }
 
-    fn participant(&self, number: i64) -> ParticipantName {
-        // A client's number is its global id, which was authenticated; its own claim was not.
-        let proved = i64::try_from(self.credentials.global_id).unwrap_or(0);
-        match self.peer_kind {
-            EntityType::CLIENT if proved > 0 => ParticipantName::new(self.peer_kind, proved),
-            kind => ParticipantName::new(kind, number),
+    fn ask_host(&mut self, event: Event) {
+        assert!(!self.awaits_host, "the host answers one event at a time");
+        self.awaits_host = true;
+        self.events.push_back(event);
+    }
+
+    /// Begins an attempt to connect.
+    fn dial(&mut self) {
+        let addr = self.identity.seen_addr().socket;
+        let Some(addr) = addr else { return self.finish(CloseReason::NoAddress) };
+        assert!(self.link.is_none(), "the former connection is dropped first");
+        self.numbers.begin_attempt(self.now);
+        self.silence.heard(self.now);
+        self.state = State::Dialing;
+        self.events.push_back(Event::Connect { addr });
+    }
+
+    /// Opens the session; the host gets `Opened` once.
+    fn open(&mut self) {
+        let peer = self.peer.clone().expect("the peer has introduced itself");
+        if !std::mem::replace(&mut self.announced, true) {
+            self.events.push_back(Event::Opened(peer));
         }
+        self.resume();
+    }
+
+    /// Messages can be sent again.
+    fn resume(&mut self) {
+        assert!(self.announced, "a session is resumed after it was open once");
+        self.state = State::Open;
+        self.awaits_host = false;
+        self.backoff = Duration::ZERO;
+        self.silence.heard(self.now);
+        if let Some(link) = &mut self.link {
+            link.allow_messages();
+        }
+    }
+
+    /// The connection is unusable. A lossless session that was open once continues without it.
+    fn fail(&mut self, reason: CloseReason) {
+        let was_open = self.state == State::Open;
+        let accepted_now = self.target.is_none() && self.peer.is_none();
+        if self.policy == Policy::Lossy || accepted_now {
+            return self.finish(reason);
+        }
+        self.drop_link();
+        if self.target.is_none() {
+            self.state = State::Standby(self.now + self.config.standby_max);
+            return self.events.push_back(Event::Disconnect);
+        }
+        if was_open {
+            return self.dial();
+        }
+        self.back_off((self.backoff * 2).clamp(BACKOFF_MIN, BACKOFF_MAX));
+    }
+
+    /// WAIT: the peer's own connection wins; if it does not come, this end tries again.
+    fn lose_race(&mut self) {
+        self.drop_link();
+        self.back_off(BACKOFF_MAX);
+    }
+
+    fn back_off(&mut self, delay: Duration) {
+        assert!(self.target.is_some(), "an accepted session waits for its peer");
+        self.backoff = delay;
+        self.state = State::Backoff(self.now + delay);
+        self.events.push_back(Event::Disconnect);
+    }
+
+    fn drop_link(&mut self) {
+        self.link = None;
+        self.awaits_host = false;
+        self.queue.rewind();
+        self.receipts.connection_lost();
+        // Questions to the host about the lost connection are dropped.
+        self.events.retain(|event| matches!(event, Event::Opened(_)));
+    }
+
+    /// Ends the session and reports `Closed`.
+    fn finish(&mut self, reason: CloseReason) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.drop_link();
+        self.state = State::Closed;
+        self.queue.clear();
+        self.events.push_back(Event::Closed { reason });
+    }
+
+    /// For tests and the simulator; takes time in proportion to the queue.
+    ///
+    /// # Panics
+    /// If the state of the session contradicts itself.
+    pub fn check_invariants(&self) {
+        self.queue.check_invariants();
+        self.receipts.check_invariants();
+        let retains = self.queue.retains();
+        assert_eq!(retains, self.policy == Policy::Lossless, "a lossy session has a replay queue");
+        let has_link = match self.state {
+            State::Dialing | State::Backoff(_) | State::Standby(_) | State::Closed => false,
+            _ => true,
+        };
+        assert_eq!(self.link.is_some(), has_link, "connection in state {:?}", self.state);
+        if let Some(link) = &self.link {
+            link.check_invariants();
+            let is_joining = !matches!(self.state, State::Handshake);
+            let is_authentic = link.phase() == Phase::Session;
+            assert!(is_authentic || !is_joining, "{:?} without proof", self.state);
+        }
+        assert!(self.state != State::Open || self.announced, "open and not reported");
+        assert!(!self.announced || self.peer.is_some(), "reported without a peer");
+        assert!(!self.awaits_host || self.link.is_some(), "asks the host about no connection");
     }
 }
 
-/// Result of parsing received bytes.
-enum Step {
-    /// More bytes are needed.
-    Idle,
-    Progress,
-    Arrived(Message),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn session() -> Session {
+        let config = Arc::new(Config::client(1));
+        Session::accept(config, Time(0), EntityAddr::default(), 1)
+    }
+
+    #[track_caller]
+    fn is_noticed(what: &str, damage: impl FnOnce(&mut Session)) {
+        let mut session = session();
+        session.check_invariants();
+        damage(&mut session);
+        let checked = catch_unwind(AssertUnwindSafe(|| session.check_invariants()));
+        let panic = checked.expect_err(what);
+        let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        let text = panic.downcast_ref::<&str>().map_or(text, |text| (*text).to_owned());
+        assert!(text.contains(what), "{text}");
+    }
+
+    #[test]
+    fn contradictions_of_the_session_are_noticed() {
+        is_noticed("a lossy session has a replay queue", |session| session.queue.set_retain(true));
+        is_noticed("connection in state Open", |session| {
+            (session.link, session.state) = (None, State::Open);
+        });
+        is_noticed("connection in state Closed", |session| session.state = State::Closed);
+        is_noticed("Identifying without proof", |session| session.state = State::Identifying);
+        is_noticed("reported without a peer", |session| session.announced = true);
+        is_noticed("asks the host about no connection", |session| {
+            (session.link, session.state) = (None, State::Dialing);
+            session.awaits_host = true;
+        });
+    }
 }

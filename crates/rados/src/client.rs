@@ -1,7 +1,7 @@
 //! The client: dispatches inputs to its components.
 
 use crate::effects::Effects;
-use crate::monitor::{MonitorLink, Task, decoded};
+use crate::monitor::{MonitorLink, Task};
 use crate::objecter::{MapProgress, Objecter};
 use crate::operation::PoolRequest;
 use crate::{
@@ -22,7 +22,7 @@ use types::{EntityType, Epoch, PoolId};
 use wire::watch::NotifyRequest;
 use wire::{
     AuthReply, CommandReply, MessageBody, MonCommandAck, MonGetVersionReply, MonMapMessage,
-    OsdBackoff, OsdMapMessage, OsdReply, PoolOpReply, WatchNotify,
+    OsdBackoff, OsdMapMessage, OsdReply, PeerFault, PoolOpReply, WatchNotify, decode_from_peer,
 };
 
 /// Default watch timeout (Ceph's `osd_client_watch_timeout`).
@@ -55,6 +55,7 @@ pub struct Client {
 }
 
 impl Client {
+    /// A client without a session; [`Client::start`] comes next. `entropy` makes challenges and keys.
     pub fn new(config: Config, entropy: Entropy) -> Self {
         Client {
             monitor: MonitorLink::new(config.monitors.clone()),
@@ -84,6 +85,7 @@ impl Client {
         self.objecter.map()
     }
 
+    /// Id of a pool in the newest map received; `None` also before the first map.
     pub fn pool_id(&self, name: &str) -> Option<PoolId> {
         self.osd_map()?.pool_id(name)
     }
@@ -101,7 +103,7 @@ impl Client {
         id
     }
 
-    /// Completes with the global id of this client, once the monitor has assigned it.
+    /// Completes at once with the global id of this client; zero before a monitor has assigned it.
     pub fn identify(&mut self) -> OpId {
         let id = self.effects.next_id();
         let global_id = self.connector.global_id();
@@ -109,12 +111,16 @@ impl Client {
         id
     }
 
+    /// Submits operations on one object. Completes with [`Reply::Operation`], or with the error of the
+    /// first operation that failed. If the pool is unknown, the newest map is awaited first, and then the
+    /// error is ENOENT.
     pub fn submit(&mut self, now: Time, operation: Operation) -> OpId {
         let id = self.objecter.submit(now, operation, &mut self.effects);
         self.ask_about_pools();
         id
     }
 
+    /// Lists one page of a pool's objects. Completes with [`Reply::Page`].
     pub fn list(&mut self, now: Time, request: ListRequest) -> OpId {
         let id = self.objecter.list(now, request, &mut self.effects);
         self.ask_about_pools();
@@ -167,6 +173,7 @@ impl Client {
         self.objecter.watch_confirmed(watch)
     }
 
+    /// Ends a watch; no event of it follows. Completes with ENOENT if there is no such watch.
     pub fn unwatch(&mut self, now: Time, watch: WatchId) -> OpId {
         self.objecter.unwatch(now, watch, &mut self.effects)
     }
@@ -183,10 +190,12 @@ impl Client {
         self.objecter.acknowledge(now, watch, notify_id, reply, &mut self.effects);
     }
 
+    /// The next completed request, in the order of completion. The host drains it after every input.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.effects.completions.pop_front()
     }
 
+    /// The next event of a watch. The host drains it after every input.
     pub fn poll_watch_event(&mut self) -> Option<WatchEvent> {
         self.effects.watch_events.pop_front()
     }
@@ -195,6 +204,24 @@ impl Client {
     /// refused again.
     pub fn take_auth_failure(&mut self) -> Option<ConnectFailure> {
         self.connect_failure.take()
+    }
+
+    /// For tests and the simulator; takes time in proportion to the operations in flight.
+    ///
+    /// # Panics
+    /// If the state of the client contradicts itself.
+    pub fn check_invariants(&self) {
+        self.objecter.check_invariants();
+        let epoch = self.objecter.epoch();
+        for (id, requester) in &self.requesters {
+            let known = match requester {
+                EpochRequester::Fetch(known) => *known,
+                EpochRequester::Operation(_) => None,
+            };
+            assert!(known.is_none_or(|at| at > epoch), "{id:?} waits for a map that is here");
+            let is_asked = self.monitor.awaits_newest(*id);
+            assert_eq!(is_asked, known.is_none(), "{id:?} waits for a reply of the monitor");
+        }
     }
 
     fn try_authenticate(
@@ -266,40 +293,25 @@ impl Client {
         }
     }
 
-    fn handle_from_monitor(&mut self, now: Time, message: &Message) {
+    fn handle_from_monitor(&mut self, now: Time, message: &Message) -> Result<(), PeerFault> {
+        let fx = &mut self.effects;
         match message.kind {
-            MonMapMessage::KIND => self.handle_monitor_map(message),
-            OsdMapMessage::KIND => {
-                if let Some(maps) = decoded(message) {
-                    self.handle_maps(now, &maps);
-                }
-            }
+            MonMapMessage::KIND => self.handle_monitor_map(&decode_from_peer(message)?),
+            OsdMapMessage::KIND => self.handle_maps(now, &decode_from_peer(message)?),
             PoolOpReply::KIND => {
-                if let Some(reply) = decoded::<PoolOpReply>(message) {
-                    self.monitor.handle_pool_op_reply(message.tid, reply, &mut self.effects);
-                }
+                self.monitor.handle_pool_op_reply(message.tid, decode_from_peer(message)?, fx);
             }
             MonCommandAck::KIND => {
-                if let Some(ack) = decoded(message) {
-                    self.monitor.handle_command_ack(message.tid, ack, &mut self.effects);
-                }
+                self.monitor.handle_command_ack(message.tid, decode_from_peer(message)?, fx);
             }
-            MonGetVersionReply::KIND => {
-                if let Some(reply) = decoded(message) {
-                    self.handle_version(&reply);
-                }
-            }
-            AuthReply::KIND => {
-                if let Some(reply) = decoded(message) {
-                    self.handle_tickets(now, &reply);
-                }
-            }
-            _ => {}
+            MonGetVersionReply::KIND => self.handle_version(&decode_from_peer(message)?),
+            AuthReply::KIND => self.handle_tickets(now, &decode_from_peer(message)?),
+            kind => return Err(PeerFault::NotExpected { kind }),
         }
+        Ok(())
     }
 
-    fn handle_monitor_map(&mut self, message: &Message) {
-        let Some(body) = decoded::<MonMapMessage>(message) else { return };
+    fn handle_monitor_map(&mut self, body: &MonMapMessage) {
         match codec::decode_all::<MonMap>("monmap", &body.map) {
             Ok(map) => self.monitor.handle_map(map, &mut self.effects),
             Err(error) => tracing::warn!(%error, "the monitor map does not decode"),
@@ -326,36 +338,41 @@ impl Client {
         self.next_renewal = Some(now + RENEWAL_RETRY);
     }
 
-    fn handle_from_osd(&mut self, now: Time, conn: ConnId, message: &Message) {
+    fn handle_from_osd(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        message: &Message,
+    ) -> Result<(), PeerFault> {
         let fx = &mut self.effects;
         match message.kind {
             OsdReply::KIND => {
-                if let Some(reply) = decoded(message) {
-                    self.objecter.handle_reply(now, conn, message.tid, reply, fx);
-                }
+                let reply = decode_from_peer(message)?;
+                self.objecter.handle_reply(now, conn, message.tid, reply, fx);
             }
             OsdBackoff::KIND => {
-                if let Some(backoff) = decoded(message) {
-                    self.objecter.handle_backoff(conn, backoff, fx);
-                }
+                self.objecter.handle_backoff(conn, decode_from_peer(message)?, fx);
             }
             WatchNotify::KIND => {
-                if let Some(notify) = decoded(message) {
-                    self.objecter.handle_watch_notify(notify, fx);
-                }
+                self.objecter.handle_watch_notify(decode_from_peer(message)?, fx);
             }
             CommandReply::KIND => {
-                if let Some(reply) = decoded(message) {
-                    self.objecter.handle_command_reply(message.tid, reply, fx);
-                }
+                self.objecter.handle_command_reply(message.tid, decode_from_peer(message)?, fx);
             }
-            OsdMapMessage::KIND => {
-                if let Some(maps) = decoded(message) {
-                    self.handle_maps(now, &maps);
-                }
-            }
-            _ => {}
+            OsdMapMessage::KIND => self.handle_maps(now, &decode_from_peer(message)?),
+            kind => return Err(PeerFault::NotExpected { kind }),
         }
+        Ok(())
+    }
+}
+
+/// Drops a message that cannot be used. The session goes on; an operation whose reply is dropped waits for
+/// its timeout, or for the next session.
+fn drop_faulty(conn: ConnId, fault: &PeerFault) {
+    match fault {
+        // Newer monitors and OSDs may send more.
+        PeerFault::NotExpected { .. } => tracing::debug!(?conn, %fault, "a message is dropped"),
+        _ => tracing::warn!(?conn, %fault, "a message is dropped"),
     }
 }
 
@@ -400,10 +417,15 @@ impl Daemon for Client {
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        if self.monitor.owns(conn) {
-            self.handle_from_monitor(now, &message);
+        let handled = if self.monitor.owns(conn) {
+            self.handle_from_monitor(now, &message)
         } else if self.objecter.osd_of(conn).is_some() {
-            self.handle_from_osd(now, conn, &message);
+            self.handle_from_osd(now, conn, &message)
+        } else {
+            Ok(())
+        };
+        if let Err(fault) = handled {
+            drop_faulty(conn, &fault);
         }
     }
 
@@ -422,6 +444,7 @@ impl Daemon for Client {
     fn handle_timeout(&mut self, now: Time) {
         self.monitor.handle_timeout(now, &mut self.effects);
         self.objecter.handle_timeout(now, &mut self.effects);
+        self.objecter.tend_watches(now, &mut self.effects);
         self.renew_tickets(now);
     }
 

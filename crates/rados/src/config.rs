@@ -13,9 +13,12 @@ pub enum Credentials {
     None,
 }
 
+/// Configuration of a client, fixed for its lifetime.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Name of the entity, such as `client.admin`.
     pub name: EntityName,
+    /// Proof of the name.
     pub credentials: Credentials,
     /// Initial monitors; the monitor map names the others.
     pub monitors: Vec<EntityAddrVec>,
@@ -29,6 +32,7 @@ pub struct Config {
 }
 
 impl Config {
+    /// A client without a timeout, which prefers crc mode and numbers its sessions from 1.
     pub fn new(name: EntityName, credentials: Credentials, monitors: Vec<EntityAddrVec>) -> Self {
         Config {
             name,

@@ -11,8 +11,11 @@ const RECONNECT_DOUBLINGS: u32 = 6;
 
 #[derive(Debug)]
 pub(crate) struct Effects {
+    /// For the host, in order.
     pub outputs: VecDeque<Output<()>>,
+    /// Completed requests, for the user.
     pub completions: VecDeque<Completion>,
+    /// Events of watches, for the user.
     pub watch_events: VecDeque<WatchEvent>,
     next_conn: ConnId,
     last_tid: u64,
@@ -30,18 +33,22 @@ impl Effects {
         }
     }
 
+    /// Sends a message on a session that is open.
     pub fn send(&mut self, conn: ConnId, message: Message) {
         self.outputs.push_back(Output::Send { conn, message });
     }
 
+    /// Opens a lossy session and returns its number, which is never used again.
     pub fn connect(&mut self, participant: ParticipantName, addrs: EntityAddrVec) -> ConnId {
         let conn = self.next_conn;
+        assert!(!conn.is_accepted(), "the numbers of the client's sessions are used up");
         self.next_conn = ConnId(conn.0 + 1);
         let target = ConnectTarget { participant, addrs, policy: Policy::Lossy };
         self.outputs.push_back(Output::Connect { conn, target });
         conn
     }
 
+    /// Closes a session; `handle_closed` is not called for it.
     pub fn close(&mut self, conn: ConnId) {
         self.outputs.push_back(Output::Close { conn });
     }
@@ -52,6 +59,7 @@ impl Effects {
         OpId(self.last_tid)
     }
 
+    /// Completes a request. Its id is dropped by the caller.
     pub fn complete(&mut self, id: OpId, outcome: Result<Reply, Errno>) {
         self.completions.push_back((id, outcome));
     }

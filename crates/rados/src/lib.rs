@@ -23,12 +23,15 @@
 //! It deliberately does not know striping, images, file names, or how many bytes are in flight: the
 //! caller bounds its own requests.
 
+#![warn(missing_docs)]
+
 mod client;
 mod config;
 mod effects;
 mod listing;
 mod locate;
 mod monitor;
+mod names;
 mod objecter;
 mod operation;
 mod procedure;
@@ -40,13 +43,13 @@ mod watch;
 pub use client::Client;
 pub use config::{Config, Credentials};
 pub use listing::{ListPage, ListRequest};
+pub use names::{OpId, Place, WatchId};
 pub use operation::{
-    CommandOutput, CommandTarget, Completion, OpId, Operation, OperationReply, Place, PoolRequest,
-    Reply,
+    CommandOutput, CommandTarget, Completion, Operation, OperationReply, PoolRequest, Reply,
 };
 pub use procedure::{HostedEngine, Procedure, Steps};
 pub use request::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Part, Progress, RequestSource,
 };
 pub use router::RequestRouter;
-pub use watch::{WatchEvent, WatchId};
+pub use watch::WatchEvent;

@@ -9,14 +9,17 @@ use wire::listing::{ListedObject, PgListing};
 /// A request for one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
+    /// The pool that is listed.
     pub pool: PoolId,
     /// `None`: all namespaces.
     pub namespace: Option<Bytes>,
     /// The cursor of the previous page; `None` at first.
     pub cursor: Option<HObject>,
+    /// Bound for the objects of the page.
     pub entries_max: u64,
 }
 
+/// One page of a pool's objects.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListPage {
     /// May be empty although more pages follow.

@@ -1,6 +1,6 @@
 //! Placement of operations by an OSD map.
 
-use crate::Place;
+use crate::names::Place;
 use maps::{Mapping, OsdMap, OsdMapFlags, Pool, PoolFlags};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +11,20 @@ use wire::op::request_flags;
 /// have dropped it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
+    /// The placement group that serves the object.
     pub pg: PgId,
+    /// Hash of the object's name, or the position of a listing.
     pub hash: u32,
     /// Number of hash bits that select the group; it changes when the group splits.
     pub hash_bits: u8,
+    /// The group's OSDs in the map of the placement.
     pub mapping: Arc<Mapping>,
     /// Epoch of the pool's last demand to resend all operations (`last_force_op_resend`).
     pub resend_epoch: Epoch,
 }
 
 impl Target {
+    /// The OSD that serves the group; `None` if there is none.
     pub fn primary(&self) -> Option<OsdId> {
         self.mapping.acting_primary
     }

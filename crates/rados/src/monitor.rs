@@ -4,7 +4,7 @@ use crate::effects::{Effects, retry_time};
 use crate::operation::{CommandOutput, PoolRequest, check};
 use crate::{OpId, Reply};
 use bytes::Bytes;
-use engine::{ConnId, Duration, Message, Time};
+use engine::{ConnId, Duration, Time};
 use maps::MonMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddrVec, EntityType, Epoch, Errno, ParticipantName, SnapId, Uuid, features};
@@ -56,6 +56,7 @@ pub(crate) struct MonitorLink {
 }
 
 impl MonitorLink {
+    /// A link that connects at the first timeout. `seeds` are the monitors known without a map.
     pub fn new(seeds: Vec<EntityAddrVec>) -> Self {
         MonitorLink {
             seeds,
@@ -69,6 +70,7 @@ impl MonitorLink {
         }
     }
 
+    /// True for the session with the current monitor, also before it is open.
     pub fn owns(&self, conn: ConnId) -> bool {
         match self.link {
             Link::Opening { conn: own, .. } | Link::Open(own) => own == conn,
@@ -76,6 +78,7 @@ impl MonitorLink {
         }
     }
 
+    /// Id of the cluster; `None` before the first monitor map.
     pub fn fsid(&self) -> Option<Uuid> {
         self.map.as_ref().map(|map| map.fsid)
     }
@@ -94,6 +97,7 @@ impl MonitorLink {
     }
 
     fn connect(&mut self, now: Time, fx: &mut Effects) {
+        assert!(self.open_conn().is_none(), "one monitor at a time");
         let candidates = self.candidates();
         let Some(count) = u32::try_from(candidates.len()).ok().filter(|count| *count > 0) else {
             self.link = Link::Waiting(Time::FAR_FUTURE);
@@ -106,7 +110,9 @@ impl MonitorLink {
         self.link = Link::Opening { conn, deadline: now + OPEN_TIMEOUT };
     }
 
+    /// Subscribes, and repeats all requests that have no reply.
     pub fn handle_opened(&mut self, conn: ConnId, fx: &mut Effects) {
+        assert!(self.owns(conn), "{conn:?} is not the session with the monitor");
         self.link = Link::Open(conn);
         self.failures = 0;
         self.subscribe(fx);
@@ -114,6 +120,7 @@ impl MonitorLink {
         self.send_commands(fx);
     }
 
+    /// The next monitor is tried after a delay.
     pub fn handle_closed(&mut self, now: Time) {
         self.link = Link::Waiting(retry_time(now, self.failures));
         self.failures += 1;
@@ -124,6 +131,7 @@ impl MonitorLink {
         self.osd_map_start = start.0.into();
     }
 
+    /// Sends the subscription if a session is open.
     pub fn subscribe(&mut self, fx: &mut Effects) {
         let Some(conn) = self.open_conn() else { return };
         let monmap_start = self.map.as_ref().map_or(0, |map| u64::from(map.epoch.0) + 1);
@@ -136,6 +144,7 @@ impl MonitorLink {
         fx.send(conn, subscribe.encode(features::SUPPORTED));
     }
 
+    /// Takes a monitor map; the first one releases commands.
     pub fn handle_map(&mut self, map: MonMap, fx: &mut Effects) {
         let is_first = self.map.is_none();
         self.map = Some(map);
@@ -144,8 +153,10 @@ impl MonitorLink {
         }
     }
 
+    /// Sends a request and repeats it on every new session until a reply comes or `deadline` has passed.
     pub fn command(&mut self, id: OpId, task: Task, deadline: Option<Time>, fx: &mut Effects) {
-        self.commands.insert(id, Command { task, deadline });
+        let former = self.commands.insert(id, Command { task, deadline });
+        assert!(former.is_none(), "{id:?} was used before");
         self.send_command(id, fx);
     }
 
@@ -167,6 +178,7 @@ impl MonitorLink {
         self.commands.keys().for_each(|id| self.send_command(*id, fx));
     }
 
+    /// Completes a command; an unknown `tid` is ignored, since a repeated command may be answered twice.
     pub fn handle_command_ack(&mut self, tid: u64, ack: MonCommandAck, fx: &mut Effects) {
         let id = OpId(tid);
         if self.commands.remove(&id).is_some() {
@@ -175,6 +187,7 @@ impl MonitorLink {
         }
     }
 
+    /// Completes a pool operation; an unknown `tid` is ignored.
     pub fn handle_pool_op_reply(&mut self, tid: u64, reply: PoolOpReply, fx: &mut Effects) {
         let id = OpId(tid);
         if self.commands.remove(&id).is_some() {
@@ -187,7 +200,8 @@ impl MonitorLink {
 
     /// Requests the newest epoch of the OSD map.
     pub fn ask_newest(&mut self, id: OpId, fx: &mut Effects) {
-        self.questions.insert(id);
+        let is_new = self.questions.insert(id);
+        assert!(is_new, "{id:?} was used before");
         self.send_question(id, fx);
     }
 
@@ -197,12 +211,18 @@ impl MonitorLink {
         fx.send(conn, question.encode(features::SUPPORTED).with_tid(id.0));
     }
 
+    /// True if the reply to a request for the newest epoch has not arrived.
+    pub fn awaits_newest(&self, id: OpId) -> bool {
+        self.questions.contains(&id)
+    }
+
     /// The request that a reply belongs to.
     pub fn handle_version(&mut self, reply: &MonGetVersionReply) -> Option<OpId> {
         let id = OpId(reply.handle);
         self.questions.remove(&id).then_some(id)
     }
 
+    /// Sends a request for tickets; it is lost if no session is open.
     pub fn renew_tickets(&self, protocol: u32, payload: Bytes, fx: &mut Effects) {
         let Some(conn) = self.open_conn() else { return };
         let monmap_epoch = self.map.as_ref().map_or(0, |map| map.epoch.0);
@@ -210,6 +230,7 @@ impl MonitorLink {
         fx.send(conn, message.encode(features::SUPPORTED));
     }
 
+    /// Connects if it is time, and fails requests whose deadline has passed.
     pub fn handle_timeout(&mut self, now: Time, fx: &mut Effects) {
         match self.link {
             Link::Waiting(until) if until <= now => self.connect(now, fx),
@@ -228,6 +249,7 @@ impl MonitorLink {
         }
     }
 
+    /// Time of the next call of `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<Time> {
         let link = match self.link {
             Link::Waiting(until) => Some(until),
@@ -237,13 +259,4 @@ impl MonitorLink {
         let commands = self.commands.values().filter_map(|command| command.deadline);
         commands.chain(link).min()
     }
-}
-
-/// Decodes the body of a message; logs a failure and returns `None`.
-pub(crate) fn decoded<T: MessageBody>(message: &Message) -> Option<T> {
-    let decoded = T::decode(message);
-    if let Err(error) = &decoded {
-        tracing::warn!(kind = message.kind, %error, "a message does not decode");
-    }
-    decoded.ok()
 }

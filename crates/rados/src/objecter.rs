@@ -1,96 +1,33 @@
-//! Operations in flight: their targets, resends and replies.
+//! Operations in flight: their targets, and how they are sent, again after changes of maps and sessions.
+//!
+//! Above it, `replies` takes the OSDs' messages and `watching` keeps watches registered.
 
 mod commands;
+mod pending;
 mod replies;
+#[cfg(test)]
+mod tests;
 mod watches;
+mod watching;
 
 use crate::effects::Effects;
 use crate::listing::ListRequest;
 use crate::locate::{Located, Locator, Target};
+use crate::names::{OpId, Place};
+use crate::operation::Operation;
 use crate::session::Sessions;
-use crate::watch::Watch;
-use crate::{OpId, Operation, WatchId};
-use commands::OsdCommand;
+use bytes::Bytes;
+use commands::Commands;
 use engine::{ConnId, Duration, Time};
 use maps::{Incremental, OsdMap};
+use pending::{Pending, Purpose, first_operation};
 use std::collections::{BTreeMap, VecDeque};
-use types::{Epoch, Errno, HObject, OsdId, PgShard, RequestId, ShardId, UTime, features};
-use wire::op::request_flags;
-use wire::{MessageBody, OsdMapMessage, OsdRequest};
+use types::{Epoch, Errno, OsdId, PgShard, ShardId, features};
+use watches::Watches;
+use wire::{MessageBody, OsdMapMessage};
 
 /// Requests are encoded as every OSD since Luminous reads them; newer fields are only empty traces.
 const REQUEST_FEATURES: u64 = features::SUPPORTED & !features::SERVER_SQUID;
-
-/// Any member of the acting set may answer such a request, or redirect it to the primary.
-const REPLICA_READS: u32 = request_flags::BALANCE_READS | request_flags::LOCALIZE_READS;
-
-/// Consumer of the reply to an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Purpose {
-    Submitted,
-    Listing(ListRequest),
-    /// First registration of a watch; the user waits for [`first_operation`].
-    Watch(WatchId),
-    Rewatch(WatchId),
-    Ping(WatchId),
-    /// Completes with the notification's outcome, not with its reply.
-    Notify,
-    /// The reply is dropped.
-    Acknowledgement,
-}
-
-#[derive(Debug)]
-struct Pending {
-    operation: Operation,
-    purpose: Purpose,
-    flags: u32,
-    mtime: UTime,
-    target: Option<(OsdId, Target)>,
-    sent_on: Option<ConnId>,
-    attempts: i32,
-    /// The newest epoch at the monitor: if the pool is missing in that map, it does not exist.
-    newest_epoch: Option<Epoch>,
-    has_asked: bool,
-}
-
-impl Purpose {
-    fn watch(&self) -> Option<WatchId> {
-        match self {
-            Purpose::Watch(watch) | Purpose::Rewatch(watch) | Purpose::Ping(watch) => Some(*watch),
-            _ => None,
-        }
-    }
-}
-
-/// Id of the operation that a user who watches waits for, whatever requests it takes.
-fn first_operation(watch: WatchId) -> OpId {
-    OpId(watch.0)
-}
-
-impl Pending {
-    /// Listings are placed by their starting position.
-    fn hash(&self) -> Option<u32> {
-        match &self.purpose {
-            Purpose::Listing(request) => Some(request.start().hash),
-            _ => None,
-        }
-    }
-
-    /// The replica that serves a balanced read; spread by operation id.
-    fn replica(&self, id: OpId, target: &Target) -> Option<OsdId> {
-        let may = self.flags & REPLICA_READS != 0 && self.flags & request_flags::WRITE == 0;
-        let acting = &target.mapping.acting;
-        let index = id.0.checked_rem(acting.len() as u64)? as usize;
-        acting.get(index).copied().filter(|_| may)
-    }
-
-    fn object(&self, hash: u32) -> HObject {
-        let place = &self.operation.place;
-        let (namespace, key) = (place.namespace.clone(), place.key.clone());
-        let head = HObject::head(place.pool, namespace, key, place.object.clone(), hash);
-        HObject { snap: self.operation.snap, ..head }
-    }
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct Objecter {
@@ -100,8 +37,8 @@ pub(crate) struct Objecter {
     ops: BTreeMap<OpId, Pending>,
     /// In order of time, as all operations have the same timeout; may name completed ones.
     deadlines: VecDeque<(Time, OpId)>,
-    commands: BTreeMap<OpId, OsdCommand>,
-    watches: BTreeMap<WatchId, Watch>,
+    commands: Commands,
+    watches: Watches,
     /// Operations whose pool is not in the map, which may be too old.
     unknown_pools: Vec<OpId>,
     timeout: Option<Duration>,
@@ -117,36 +54,40 @@ pub(crate) enum MapProgress {
 }
 
 impl Objecter {
+    /// An engine without a map: operations wait for one.
     pub fn new(timeout: Option<Duration>) -> Self {
         Objecter { timeout, ..Objecter::default() }
     }
 
+    /// The newest map received; `None` at first.
     pub fn map(&self) -> Option<&OsdMap> {
         self.map.as_ref()
     }
 
+    /// Epoch of the newest map; 0 at first.
     pub fn epoch(&self) -> Epoch {
         self.map.as_ref().map_or(Epoch(0), |map| map.epoch)
     }
 
+    /// The OSD of a session; `None` if the session is not this engine's.
     pub fn osd_of(&self, conn: ConnId) -> Option<OsdId> {
         self.sessions.osd_of(conn)
     }
 
+    /// Number of operations that have not completed, without commands.
     pub fn in_flight(&self) -> usize {
         self.ops.len()
     }
 
+    /// Submits operations on one object.
     pub fn submit(&mut self, now: Time, operation: Operation, fx: &mut Effects) -> OpId {
         self.add(now, operation, Purpose::Submitted, fx)
     }
 
+    /// Submits a request for one page of a listing.
     pub fn list(&mut self, now: Time, request: ListRequest, fx: &mut Effects) -> OpId {
-        let place = crate::Place {
-            pool: request.pool,
-            namespace: request.wire_namespace(),
-            ..Default::default()
-        };
+        let place =
+            Place { pool: request.pool, namespace: request.wire_namespace(), ..Default::default() };
         let operation = Operation::new(place, vec![request.op()]);
         self.add(now, operation, Purpose::Listing(request), fx)
     }
@@ -165,22 +106,34 @@ impl Objecter {
         purpose: Purpose,
         fx: &mut Effects,
     ) {
-        let pending = Pending {
-            flags: operation.request_flags(),
-            operation,
-            purpose,
-            mtime: now.wall(),
-            target: None,
-            sent_on: None,
-            attempts: 0,
-            newest_epoch: None,
-            has_asked: false,
-        };
-        self.ops.insert(id, pending);
+        let former = self.ops.insert(id, Pending::new(operation, purpose, now.wall()));
+        assert!(former.is_none(), "{id:?} was used before");
+        self.add_deadline(now, id);
+        self.pump(id, fx);
+    }
+
+    fn add_deadline(&mut self, now: Time, id: OpId) {
         if let Some(timeout) = self.timeout {
             self.deadlines.push_back((now + timeout, id));
         }
-        self.pump(id, fx);
+    }
+
+    /// Submits a command to one OSD.
+    pub fn command(
+        &mut self,
+        now: Time,
+        osd: OsdId,
+        command: String,
+        input: Bytes,
+        fx: &mut Effects,
+    ) -> OpId {
+        let id = fx.next_id();
+        self.commands.insert(id, osd, command, input);
+        self.add_deadline(now, id);
+        if let Some(map) = &self.map {
+            self.commands.pump(id, map, &mut self.sessions, fx);
+        }
+        id
     }
 
     /// Sends an operation unless it was sent to its current target.
@@ -247,23 +200,46 @@ impl Objecter {
         if self.sessions.is_blocked(*osd, pg, &object) {
             return;
         }
-        let retry = if pending.attempts > 0 { request_flags::RETRY } else { 0 };
-        let request = OsdRequest {
-            pg,
-            map_epoch: map.epoch,
-            flags: pending.flags | retry,
-            request_id: RequestId::default(),
-            client_incarnation: 0,
-            mtime: pending.mtime,
-            object,
-            ops: pending.operation.ops.clone(),
-            snap_context: pending.operation.snap_context.clone(),
-            retry_attempt: pending.attempts,
-            features: features::SUPPORTED,
-        };
-        pending.attempts += 1;
-        pending.sent_on = Some(conn);
+        let request = pending.request(map, pg, object);
+        pending.sent(conn);
         fx.send(conn, request.encode(REQUEST_FEATURES).with_tid(id.0));
+    }
+
+    /// On another session, a registration or ping is sent as a new registration with a new request id. A
+    /// resend would be answered from the placement group's log as a duplicate without connecting the watch to
+    /// that session, and a ping would fail.
+    fn renewed(&mut self, id: OpId, fx: &mut Effects) -> OpId {
+        let watch = self.ops.get(&id).filter(|pending| pending.attempts > 0);
+        let Some(of) = watch.and_then(|pending| pending.purpose.watch()) else { return id };
+        let Some(watch) = self.watches.get(of) else { return id };
+        let mut pending = self.ops.remove(&id).expect("it was just there");
+        pending.operation.ops = vec![watch.op(of, watch.registration())];
+        pending.attempts = 0;
+        if pending.purpose == Purpose::Ping(of) {
+            pending.purpose = Purpose::Rewatch(of);
+        }
+        let renewed = fx.next_id();
+        self.watches.renamed(of, renewed);
+        self.ops.insert(renewed, pending);
+        let deadline = self.deadlines.iter_mut().find(|(_, at)| *at == id);
+        deadline.into_iter().for_each(|(_, at)| *at = renewed);
+        renewed
+    }
+
+    /// Completes an operation with an error; does nothing if it has completed.
+    fn fail(&mut self, id: OpId, error: Errno, fx: &mut Effects) {
+        let Some(pending) = self.ops.remove(&id) else { return };
+        match pending.purpose {
+            Purpose::Rewatch(watch) | Purpose::Ping(watch) => self.watches.lose(watch, error, fx),
+            Purpose::Watch(watch) => {
+                self.watches.remove(watch);
+                fx.complete(first_operation(watch), Err(error));
+            }
+            Purpose::Acknowledgement => {}
+            Purpose::Submitted | Purpose::Listing(_) | Purpose::Notify => {
+                fx.complete(id, Err(error));
+            }
+        }
     }
 
     /// Applies maps that follow the current one, then resends operations whose target changed.
@@ -338,9 +314,12 @@ impl Objecter {
     fn pump_all(&mut self, fx: &mut Effects) {
         let ids: Vec<OpId> = self.ops.keys().copied().collect();
         ids.into_iter().for_each(|id| self.pump(id, fx));
-        self.pump_commands(fx);
+        if let Some(map) = &self.map {
+            self.commands.pump_all(map, &mut self.sessions, fx);
+        }
     }
 
+    /// Sends everything that waits for the session.
     pub fn handle_opened(&mut self, conn: ConnId, fx: &mut Effects) {
         if self.sessions.handle_opened(conn).is_some() {
             self.pump_all(fx);
@@ -350,15 +329,12 @@ impl Objecter {
     /// Operations sent on the session are resent on the next one.
     pub fn handle_closed(&mut self, now: Time, conn: ConnId) {
         self.sessions.handle_closed(now, conn);
-        let lost = |sent_on: &mut Option<ConnId>| {
-            if *sent_on == Some(conn) {
-                *sent_on = None;
-            }
-        };
-        self.ops.values_mut().for_each(|pending| lost(&mut pending.sent_on));
-        self.commands.values_mut().for_each(|command| lost(&mut command.sent_on));
+        let sent = self.ops.values_mut().filter(|pending| pending.sent_on == Some(conn));
+        sent.for_each(|pending| pending.sent_on = None);
+        self.commands.handle_closed(conn);
     }
 
+    /// The caller tends watches afterwards.
     pub fn handle_timeout(&mut self, now: Time, fx: &mut Effects) {
         while let Some((deadline, id)) = self.deadlines.front().copied() {
             if deadline > now {
@@ -366,18 +342,34 @@ impl Objecter {
             }
             self.deadlines.pop_front();
             self.fail(id, Errno::TIMEDOUT, fx);
-            self.fail_command(id, Errno::TIMEDOUT, fx);
+            self.commands.fail(id, Errno::TIMEDOUT, fx);
         }
         self.sessions.handle_timeout(now, fx);
-        self.tend_watches(now, fx);
     }
 
+    /// Time of the next call of `handle_timeout`.
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.front().map(|(deadline, _)| *deadline);
-        // A watch with an operation in flight is examined when that is answered.
-        let resting = self.watches.values().filter(|watch| watch.operation.is_none());
-        let pings = resting.map(|watch| watch.next_ping);
-        deadline.into_iter().chain(self.sessions.poll_timeout()).chain(pings).min()
+        let parts = [deadline, self.sessions.poll_timeout(), self.watches.next_ping()];
+        parts.into_iter().flatten().min()
+    }
+
+    /// # Panics
+    /// If operations, sessions, deadlines and watches contradict each other.
+    pub fn check_invariants(&self) {
+        self.sessions.check_invariants();
+        let is_of = |operation, watch| {
+            let pending: Option<&Pending> = self.ops.get(&operation);
+            pending.is_some_and(|pending| pending.purpose.watch() == Some(watch))
+        };
+        self.watches.check_invariants(is_of);
+        assert!(self.deadlines.iter().is_sorted_by_key(|(at, _)| *at), "deadlines without order");
+        for (id, pending) in &self.ops {
+            let Some(conn) = pending.sent_on else { continue };
+            assert!(self.sessions.is_open(conn), "{id:?} was sent on {conn:?}, which is closed");
+            let target = pending.target.as_ref().map(|(osd, _)| *osd);
+            assert_eq!(target, self.sessions.osd_of(conn), "{id:?} was sent to another OSD");
+        }
     }
 }
 

@@ -1,36 +1,19 @@
 //! Requests to a client, and replies.
 
-use crate::{ListPage, WatchId};
+use crate::listing::ListPage;
+use crate::names::{OpId, Place, WatchId};
 use bytes::Bytes;
 use types::{EVersion, Epoch, Errno, OsdId, PoolId, SnapId, Uuid};
 use wire::op::{OpCode, request_flags};
 use wire::watch::NotifyResult;
 use wire::{OpResult, OsdOp, PoolOp, PoolOpKind, SnapContext};
 
-/// Id of a request of the client; also its transaction id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId(pub u64);
-
-/// An object's full name without its hash.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Place {
-    pub pool: PoolId,
-    pub namespace: Bytes,
-    /// Decides the placement instead of the name, unless empty.
-    pub key: Bytes,
-    pub object: Bytes,
-}
-
-impl Place {
-    pub fn new(pool: PoolId, object: impl Into<Bytes>) -> Self {
-        Place { pool, object: object.into(), ..Place::default() }
-    }
-}
-
 /// Operations on one object, executed atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
+    /// The object.
     pub place: Place,
+    /// Executed in order; if one fails, none has an effect.
     pub ops: Vec<OsdOp>,
     /// The snapshot that is read.
     pub snap: SnapId,
@@ -42,6 +25,7 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Operations on the head of an object that preserve no snapshot.
     pub fn new(place: Place, ops: Vec<OsdOp>) -> Self {
         let snap_context = SnapContext::default();
         Operation { place, ops, snap: SnapId::HEAD, snap_context, flags: 0 }
@@ -75,7 +59,9 @@ impl Operation {
 /// A change of a pool's snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolRequest {
+    /// The pool whose snapshots change.
     pub pool: PoolId,
+    /// The change.
     pub kind: PoolOpKind,
     /// The snapshot id to remove, if clients manage the snapshots (self-managed).
     pub snap: SnapId,
@@ -90,6 +76,7 @@ impl PoolRequest {
         PoolRequest { pool, kind, snap: SnapId(0), name: String::new() }
     }
 
+    /// Gives a self-managed snapshot id back; OSDs remove its clones in the background.
     pub fn remove_snapshot(pool: PoolId, snap: SnapId) -> Self {
         let kind = PoolOpKind::DeleteUnmanagedSnap;
         PoolRequest { pool, kind, snap, name: String::new() }
@@ -111,7 +98,9 @@ impl PoolRequest {
 /// Executor of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CommandTarget {
+    /// Any monitor; it is passed on to the leader.
     Monitor,
+    /// One OSD (`ceph tell osd.N`).
     Osd(OsdId),
 }
 
@@ -124,13 +113,21 @@ pub enum Reply {
     Command(CommandOutput),
     /// Result of [`crate::Client::pool_op`]: the first epoch that shows the change, and the new snapshot, if
     /// any.
-    Pool { epoch: Epoch, snap: Option<SnapId> },
+    Pool {
+        /// The first epoch that shows the change.
+        epoch: Epoch,
+        /// The new snapshot, if any.
+        snap: Option<SnapId>,
+    },
     /// Result of [`crate::Client::list`].
     Page(ListPage),
     /// Result of [`crate::Client::fetch_map`]: the client's map is at least this new.
     Map(Epoch),
     /// Result of [`crate::Client::identify`]: other clients see this one as `client.GLOBAL_ID`.
-    Identity { global_id: u64 },
+    Identity {
+        /// Zero before a monitor has assigned it.
+        global_id: u64,
+    },
     /// Result of [`crate::Client::watch`].
     Watching(WatchId),
     /// Result of [`crate::Client::notify`]; names the watchers that did not answer in time.
@@ -147,6 +144,7 @@ impl Reply {
     }
 }
 
+/// Result of operations on an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OperationReply {
     /// 0 or more.
@@ -159,15 +157,18 @@ pub struct OperationReply {
     pub ops: Vec<OpResult>,
 }
 
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandOutput {
     /// 0 or more, or a negative errno.
     pub result: i32,
     /// Text for the user.
     pub text: String,
+    /// Data for programs, mostly JSON.
     pub output: Bytes,
 }
 
+/// A completed request. The error is that of the request as a whole.
 pub type Completion = (OpId, Result<Reply, Errno>);
 
 /// The errno of a negative result.

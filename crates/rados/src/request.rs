@@ -9,17 +9,26 @@ use types::Errno;
 /// A request of an engine to the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusterRequest {
+    /// Performs operations on one object ([`Reply::Operation`]).
     Operate(Operation),
+    /// Watches an object ([`Reply::Watching`]).
     Watch(Place),
+    /// Ends a watch ([`Reply::Operation`]).
     Unwatch(WatchId),
+    /// Notifies the watchers of an object and awaits their replies ([`Reply::Notified`]).
     Notify {
+        /// The object.
         place: Place,
+        /// Passed to the watchers as it is.
         payload: Bytes,
     },
     /// Has no response.
     Acknowledge {
+        /// The watch that was notified.
         watch: WatchId,
+        /// As in [`crate::WatchEvent::Notified`].
         notify_id: u64,
+        /// Passed to the notifier as it is.
         reply: Bytes,
     },
     /// Asks for the identity of this client in watches and locks ([`Reply::Identity`]).
@@ -40,7 +49,9 @@ pub type ClusterResponse = Result<Reply, Errno>;
 /// Id of a request: the component of the source that sent it, and that component's own number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterRequestId {
+    /// Component of the source.
     pub part: Part,
+    /// The component's own number.
     pub number: u64,
 }
 
@@ -58,13 +69,16 @@ impl Part {
     pub const STEP: Part = Part(0);
     /// The response is dropped.
     pub const DROPPED: Part = Part(1);
+    /// The first value that a source may use for its own components.
     pub const FIRST_OWN: u8 = 2;
 }
 
 /// Progress of an operation that takes long, in steps of its own kind, such as objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
+    /// Steps done.
     pub done: u64,
+    /// All steps.
     pub total: u64,
 }
 

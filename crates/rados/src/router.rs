@@ -74,7 +74,8 @@ impl<K: Copy> RequestRouter<K> {
                 return;
             }
         };
-        self.in_flight.insert(operation, from);
+        let former = self.in_flight.insert(operation, from);
+        assert!(former.is_none(), "{operation:?} was used before");
     }
 
     /// Removes an operation that completed; returns the source and the id of its request.
@@ -92,6 +93,7 @@ impl<K: Copy> RequestRouter<K> {
         Some((key, id, Ok(Reply::Operation(OperationReply::default()))))
     }
 
+    /// Time at which the next wait elapses.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.waits.first_key_value().map(|((at, _), _)| *at)
     }

@@ -21,10 +21,12 @@ pub(super) enum Constraint {
 pub(super) type Constraints = BTreeMap<String, Constraint>;
 
 impl Constraint {
+    /// The argument must match `expression` as a whole.
     pub fn regex(expression: &str) -> Self {
         Constraint::Regex(whole(expression))
     }
 
+    /// As [`Constraint::regex`], or the argument is missing.
     pub fn optional(expression: &str) -> Self {
         Constraint::Optional(whole(expression))
     }

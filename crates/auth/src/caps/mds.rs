@@ -26,6 +26,7 @@ impl MdsCaps {
         Ok(MdsCaps { text: text.to_owned() })
     }
 
+    /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.text
     }

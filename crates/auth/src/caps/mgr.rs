@@ -22,13 +22,17 @@ use std::{collections::BTreeMap, net::IpAddr};
 /// A request to the manager whose permission is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct MgrAccess<'a> {
+    /// The service of the manager that is addressed.
     pub service: &'a str,
     /// The module that answers; empty for the manager itself.
     pub module: &'a str,
     /// The command's prefix; empty when a module checks its own arguments.
     pub command: &'a str,
+    /// The command's arguments by name, as text.
     pub arguments: &'a BTreeMap<String, String>,
+    /// Permissions that the request needs.
     pub needed: Rwx,
+    /// Address of the client; `None` matches no network.
     pub peer: Option<IpAddr>,
 }
 
@@ -55,10 +59,12 @@ impl MgrCaps {
         }
     }
 
+    /// Capabilities of `allow *`.
     pub fn allow_all() -> Self {
         MgrCaps { grants: vec![Grant::new(Subject::Everything, Rwx::ANY)] }
     }
 
+    /// True if every request from every address is allowed.
     pub fn allows_all(&self) -> bool {
         self.grants.iter().any(|grant| grant.network.is_none() && grant.allows_all())
     }

@@ -12,6 +12,7 @@ mod constraint;
 mod mds;
 mod mgr;
 mod mon;
+mod mon_grant;
 mod mon_profiles;
 mod network;
 mod osd;
@@ -20,7 +21,8 @@ mod scanner;
 
 pub use mds::MdsCaps;
 pub use mgr::{MgrAccess, MgrCaps};
-pub use mon::{MonAccess, MonCaps};
+pub use mon::MonCaps;
+pub use mon_grant::MonAccess;
 pub use osd::{ApplicationMetadata, ClassCall, OsdAccess, OsdCaps};
 pub use permissions::Rwx;
 pub use scanner::CapsError;

@@ -11,27 +11,14 @@
 
 use super::{
     CapsError, Rwx,
-    constraint::{self, Constraints, EqualSign},
+    constraint::{self, EqualSign},
+    mon_grant::{Grant, MonAccess, Subject},
     mon_profiles,
-    network::Network,
     scanner::Scanner,
 };
 use crate::AuthCaps;
 use std::{collections::BTreeMap, net::IpAddr};
 use types::EntityName;
-
-/// A request to the monitor whose permission is checked.
-#[derive(Debug, Clone, Copy)]
-pub struct MonAccess<'a> {
-    pub name: &'a EntityName,
-    /// The service of the monitor that is addressed: `mon`, `osd`, `pg`, `auth`, `config-key`...
-    pub service: &'a str,
-    /// The command's prefix; empty for messages other than commands.
-    pub command: &'a str,
-    pub arguments: &'a BTreeMap<String, String>,
-    pub needed: Rwx,
-    pub peer: Option<IpAddr>,
-}
 
 /// Parsed capabilities of one entity for the monitor.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +41,7 @@ impl MonCaps {
         }
     }
 
+    /// Capabilities of `allow *`.
     pub fn allow_all() -> Self {
         MonCaps { grants: vec![Grant::new(Subject::Everything, Rwx::ANY)] }
     }
@@ -70,7 +58,7 @@ impl MonCaps {
             if grant.network.as_ref().is_some_and(|network| !network.contains(access.peer)) {
                 continue;
             }
-            allowed = allowed | grant.allowed(access);
+            allowed = allowed | self::allowed(grant, access);
             if grant.allows_all() || allowed.contains(access.needed) {
                 return true;
             }
@@ -98,58 +86,11 @@ impl MonCaps {
     }
 }
 
-/// `MonCapGrant`
-#[derive(Debug, Clone)]
-pub(super) struct Grant {
-    subject: Subject,
-    permissions: Rwx,
-    network: Option<Network>,
-}
-
-/// The scope of a grant.
-#[derive(Debug, Clone)]
-pub(super) enum Subject {
-    Everything,
-    /// As `Everything`, restricted to one file system.
-    FileSystem,
-    Service(String),
-    Profile(String),
-    Command {
-        prefix: String,
-        constraints: Constraints,
-    },
-}
-
-impl Grant {
-    pub fn new(subject: Subject, permissions: Rwx) -> Self {
-        Grant { subject, permissions, network: None }
-    }
-
-    fn within(mut self, network: Option<String>) -> Self {
-        self.network = network.as_deref().map(Network::parse);
-        self
-    }
-
-    fn allows_all(&self) -> bool {
-        matches!(self.subject, Subject::Everything) && self.permissions == Rwx::ANY
-    }
-
-    fn allowed(&self, access: &MonAccess<'_>) -> Rwx {
-        let applies = match &self.subject {
-            Subject::Profile(profile) => {
-                return mon_profiles::expand(profile, access.name)
-                    .iter()
-                    .fold(Rwx::NONE, |allowed, grant| allowed | grant.allowed(access));
-            }
-            Subject::Service(service) => service == access.service,
-            Subject::Command { prefix, constraints } => {
-                prefix == access.command && constraint::all_hold(constraints, access.arguments)
-            }
-            // The key-value store holds secrets: only `*` grants access to it as a whole.
-            Subject::Everything | Subject::FileSystem => access.service != "config-key",
-        };
-        if applies { self.permissions } else { Rwx::NONE }
-    }
+/// Permissions of one grant for a request; those of a profile are the sum of its grants.
+fn allowed(grant: &Grant, access: &MonAccess<'_>) -> Rwx {
+    let Subject::Profile(profile) = &grant.subject else { return grant.allowed(access) };
+    let grants = mon_profiles::expand(profile, access.name);
+    grants.iter().fold(Rwx::NONE, |allowed, grant| allowed | grant.allowed(access))
 }
 
 fn read_grant(s: &mut Scanner<'_>) -> Option<Grant> {

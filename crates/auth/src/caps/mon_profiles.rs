@@ -5,7 +5,7 @@
 
 use super::{
     constraint::Constraint,
-    mon::{Grant, Subject},
+    mon_grant::{Grant, Subject},
     permissions::Rwx,
 };
 use types::EntityName;

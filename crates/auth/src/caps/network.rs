@@ -10,6 +10,7 @@ pub(super) struct Network {
 }
 
 impl Network {
+    /// An invalid text is a network without addresses.
     pub fn parse(text: &str) -> Self {
         Network { parsed: parse(text) }
     }

@@ -21,23 +21,34 @@ pub type ApplicationMetadata = BTreeMap<String, BTreeMap<String, String>>;
 /// A request whose permission is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct OsdAccess<'a> {
+    /// Name of the object's pool.
     pub pool_name: &'a str,
+    /// The pool's metadata, which some grants require.
     pub applications: &'a ApplicationMetadata,
+    /// Namespace of the object; empty for the default one.
     pub namespace: &'a str,
     /// The locator key if the object has one, else its name.
     pub object: &'a str,
+    /// The request reads.
     pub may_read: bool,
+    /// The request writes.
     pub may_write: bool,
+    /// Calls of object classes in the request.
     pub classes: &'a [ClassCall<'a>],
+    /// Address of the client; `None` matches no network.
     pub peer: Option<IpAddr>,
 }
 
 /// A call of an object class within the request.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassCall<'a> {
+    /// Name of the class.
     pub class: &'a str,
+    /// Name of the method.
     pub method: &'a str,
+    /// The method reads.
     pub reads: bool,
+    /// The method writes.
     pub writes: bool,
     /// The class is in `osd_class_default_list`: `x` suffices.
     pub allowed_by_default: bool,

@@ -8,15 +8,22 @@ use std::ops::BitOr;
 pub struct Rwx(u8);
 
 impl Rwx {
+    /// No permission.
     pub const NONE: Rwx = Rwx(0);
+    /// `r`
     pub const READ: Rwx = Rwx(1 << 1);
+    /// `w`
     pub const WRITE: Rwx = Rwx(1 << 2);
+    /// `x`
     pub const EXECUTE: Rwx = Rwx(1 << 3);
+    /// `rw`
     pub const READ_WRITE: Rwx = Rwx(Self::READ.0 | Self::WRITE.0);
+    /// `rwx`
     pub const ALL: Rwx = Rwx(Self::READ.0 | Self::WRITE.0 | Self::EXECUTE.0);
     /// `*`
     pub const ANY: Rwx = Rwx(0xff);
 
+    /// The set of those that are true.
     pub fn new(read: bool, write: bool, execute: bool) -> Rwx {
         let bit = |set, permission| if set { permission } else { Rwx::NONE };
         bit(read, Rwx::READ) | bit(write, Rwx::WRITE) | bit(execute, Rwx::EXECUTE)

@@ -12,16 +12,37 @@ pub enum CapsError {
     #[error(
         "{service} capability parse failed, stopped at '{rest}' of '{text}': expected {expected}"
     )]
-    Syntax { service: &'static str, text: String, rest: String, expected: &'static str },
+    /// The text does not fit the language of its service.
+    Syntax {
+        /// Service whose language the text is in.
+        service: &'static str,
+        /// The whole text.
+        text: String,
+        /// The text from the furthest position that was reached.
+        rest: String,
+        /// The token that was missing there.
+        expected: &'static str,
+    },
+    /// A profile that managers do not have.
     #[error("mgr capability parse failed during profile evaluation: unrecognized profile '{0}'")]
     UnknownMgrProfile(String),
     #[error(
         "mgr capability parse failed during profile evaluation: profile '{profile}' does not \
          recognize key '{key}'"
     )]
-    UnknownMgrProfileKey { profile: String, key: String },
+    /// A condition that the profile does not have.
+    UnknownMgrProfileKey {
+        /// Name of the profile.
+        profile: String,
+        /// The key that it does not have.
+        key: String,
+    },
+    /// There are no capabilities for such a service.
     #[error("unknown cap type '{service}', known are mon, osd, mgr and mds")]
-    UnknownService { service: String },
+    UnknownService {
+        /// The name in front of the text.
+        service: String,
+    },
 }
 
 pub(super) struct Scanner<'a> {
@@ -82,6 +103,7 @@ impl<'a> Scanner<'a> {
         value
     }
 
+    /// Consumes a literal and returns true if it follows.
     pub fn literal(&mut self, literal: &'static str) -> bool {
         let found = self.rest().starts_with(literal);
         if found {
@@ -137,16 +159,19 @@ impl<'a> Scanner<'a> {
         self.quoted(0).or_else(|| self.bare_word())
     }
 
+    /// Parses a word without quotes.
     pub fn bare_word(&mut self) -> Option<String> {
         self.run("a word", |c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-'))
     }
 
+    /// Parses an address with or without a prefix length, which is not validated.
     pub fn network(&mut self) -> Option<String> {
         self.run("a network such as 10.0.0.0/8", |c| {
             c.is_ascii_hexdigit() || matches!(c, '/' | '.' | ':' | '[' | ']')
         })
     }
 
+    /// Parses a decimal number.
     pub fn number(&mut self) -> Option<u32> {
         self.run("a number", |c| c.is_ascii_digit())?.parse().ok()
     }

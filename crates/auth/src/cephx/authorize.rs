@@ -21,22 +21,49 @@ use types::{EntityName, EntityType, UTime};
 /// Reason why an authorizer is refused. All of them are answered with EACCES.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizeError {
+    /// The payload does not decode.
     #[error("the authorizer is malformed")]
     Malformed(#[source] DecodeError),
+    /// The ticket is for daemons of another kind.
     #[error("the authorizer is for service {asked}, this is {own}")]
-    WrongService { asked: EntityType, own: EntityType },
+    WrongService {
+        /// Service of the ticket.
+        asked: EntityType,
+        /// Service of this daemon.
+        own: EntityType,
+    },
+    /// The secret was dropped, or this daemon does not have it yet.
     #[error("the ticket was sealed with secret {id}, which is not among the rotating secrets")]
-    UnknownSecret { id: u64 },
+    UnknownSecret {
+        /// Id in the ticket.
+        id: u64,
+    },
+    /// The ticket was not sealed with that secret.
     #[error("the ticket cannot be opened")]
     Ticket(#[source] CryptoError),
+    /// The ticket is another client's.
     #[error("the authorizer claims global id {claimed}, its ticket is for {ticket}")]
-    GlobalIdMismatch { claimed: u64, ticket: u64 },
+    GlobalIdMismatch {
+        /// Global id in the authorizer.
+        claimed: u64,
+        /// Global id in the ticket.
+        ticket: u64,
+    },
+    /// The client must renew its ticket.
     #[error("the ticket of {name} expired at {}", expired_at.to_iso())]
-    Expired { name: EntityName, expired_at: UTime },
+    Expired {
+        /// Holder of the ticket.
+        name: EntityName,
+        /// End of its lifetime.
+        expired_at: UTime,
+    },
+    /// The sender does not have the key that belongs to the ticket.
     #[error("the authorizer does not show the ticket's session key")]
     SessionKey(#[source] CryptoError),
+    /// The first authorizer was sent again.
     #[error("the authorizer answers no challenge")]
     Unanswered,
+    /// The authorizer belongs to another connection.
     #[error("the authorizer answers another challenge")]
     WrongAnswer,
 }
@@ -55,17 +82,28 @@ pub enum AuthorizeStep {
     /// Send this payload (AUTH_REPLY_MORE) and wait for another authorizer.
     Challenge(Vec<u8>),
     /// Send `reply` (AUTH_DONE); the peer is authenticated.
-    Accepted { peer: Box<AuthorizedPeer>, reply: Vec<u8> },
+    Accepted {
+        /// The peer, and the keys of the connection.
+        peer: Box<AuthorizedPeer>,
+        /// Payload of AUTH_DONE.
+        reply: Vec<u8>,
+    },
 }
 
 /// Identity and rights of an authenticated peer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthorizedPeer {
+    /// Name in the ticket.
     pub name: EntityName,
+    /// Global id in the ticket.
     pub global_id: u64,
+    /// Capabilities for this service.
     pub caps: AuthCaps,
+    /// Shared with the peer; signs the handshake.
     pub session_key: CryptoKey,
+    /// Keys of secure mode; empty in crc mode.
     pub connection_secret: Vec<u8>,
+    /// End of the ticket's lifetime.
     pub expires: UTime,
 }
 

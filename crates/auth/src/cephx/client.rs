@@ -24,20 +24,38 @@ const PEER_TICKET_TTL: Duration = Duration::from_secs(600);
 /// Reason why a reply is not accepted, or a request cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
+    /// The reply does not decode.
     #[error("the reply is malformed")]
     Malformed(#[source] DecodeError),
+    /// The monitor does not accept the key, the name or the global id.
     #[error("the monitor refused: error {status}")]
-    Refused { status: i32 },
+    Refused {
+        /// Negative errno of the monitor.
+        status: i32,
+    },
+    /// The reply is to a request that was not sent.
     #[error("the reply is to request {found:#06x}")]
-    UnexpectedReply { found: u16 },
+    UnexpectedReply {
+        /// Type of the request in the reply (`CEPHX_*`).
+        found: u16,
+    },
+    /// The key is empty, or it does not open the reply: it is not the one that the monitor has.
     #[error("a key cannot be used")]
     Crypto(#[from] CryptoError),
+    /// A proof without the monitor's challenge.
     #[error("the monitor has not been heard yet")]
     NotStarted,
+    /// The monitor gave none, or it has expired.
     #[error("there is no ticket for {0}")]
     NoTicket(EntityType),
+    /// The peer could not open the ticket.
     #[error("the service answered nonce {sent} with {found}")]
-    WrongNonce { sent: u64, found: u64 },
+    WrongNonce {
+        /// The nonce in the authorizer.
+        sent: u64,
+        /// The one in the reply.
+        found: u64,
+    },
 }
 
 /// A ticket with its session key and times.
@@ -52,7 +70,9 @@ struct Ticket {
 /// Result of a completed handshake with a monitor.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientSession {
+    /// Shared with the monitor; signs the handshake.
     pub session_key: CryptoKey,
+    /// Keys of secure mode; empty in crc mode.
     pub connection_secret: Vec<u8>,
 }
 
@@ -75,6 +95,7 @@ impl CephxClient {
         CephxClient { name, key, global_id: 0, wanted, tickets, server_challenge: None }
     }
 
+    /// Name of the entity.
     pub fn name(&self) -> &EntityName {
         &self.name
     }
@@ -351,6 +372,7 @@ impl ClientAuthorizer {
         &self.payload
     }
 
+    /// Key that belongs to the ticket; signs the handshake.
     pub fn session_key(&self) -> &CryptoKey {
         &self.session_key
     }

@@ -16,7 +16,9 @@ const AUTH_MODE_MON_MAX: u8 = 19;
 /// First message of a client to a monitor. A `global_id` of zero requests a new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MonAuthRequest {
+    /// Name of the entity, not proved yet.
     pub name: EntityName,
+    /// Global id of an earlier session, or zero.
     pub global_id: u64,
 }
 
@@ -51,6 +53,7 @@ pub enum RequestType {
 }
 
 impl RequestType {
+    /// The number on the wire.
     pub fn number(self) -> u16 {
         match self {
             RequestType::AuthSessionKey => 0x0100,
@@ -59,6 +62,7 @@ impl RequestType {
         }
     }
 
+    /// `None` for a request that cephx does not have.
     pub fn from_number(number: u16) -> Option<Self> {
         [RequestType::AuthSessionKey, RequestType::PrincipalSessionKey, RequestType::RotatingKey]
             .into_iter()
@@ -69,7 +73,9 @@ impl RequestType {
 /// `CephXResponseHeader`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseHeader {
+    /// [`RequestType`] of the request.
     pub request_type: u16,
+    /// 0, or a negative errno.
     pub status: i32,
 }
 
@@ -88,11 +94,16 @@ impl Decode for ResponseHeader {
 
 /// Defines a structure of one version byte and a few plain fields.
 macro_rules! plain {
-    ($(#[$doc:meta])* $name:ident v $version:literal { $($field:ident: $type:ident),* }) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident v $version:literal { $($(#[$of_field:meta])* $field:ident: $type:ident),* }
+    ) => {
         $(#[$doc])*
+        ///
+        /// Encoded behind a version byte of the old style.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct $name {
-            $(pub $field: $type,)*
+            $($(#[$of_field])* pub $field: $type,)*
         }
 
         impl Encode for $name {
@@ -113,21 +124,32 @@ macro_rules! plain {
 
 plain! {
     /// `CephXServerChallenge`: the monitor's first reply.
-    ServerChallenge v 1 { server_challenge: u64 }
+    ServerChallenge v 1 {
+        /// Random number of the monitor, which [`crate::CryptoKey::answer`] takes.
+        server_challenge: u64
+    }
 }
 plain! {
     /// `CephXServiceTicketRequest`: bit mask of [`EntityType`]s.
-    ServiceTicketRequest v 1 { keys: u32 }
+    ServiceTicketRequest v 1 {
+        /// The services for which tickets are requested.
+        keys: u32
+    }
 }
 plain! {
     /// `CephXAuthorizeChallenge`: binds an authorizer to one connection.
-    AuthorizeChallenge v 1 { server_challenge: u64 }
+    AuthorizeChallenge v 1 {
+        /// Random number of the service, which the second authorizer answers.
+        server_challenge: u64
+    }
 }
 
 /// `CephXTicketBlob`: a sealed ticket with the id of the secret that sealed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TicketBlob {
+    /// Id among the rotating secrets of the service.
     pub secret_id: u64,
+    /// The sealed [`crate::ServiceTicketInfo`]; empty if there is no ticket.
     pub blob: Bytes,
 }
 
@@ -150,6 +172,7 @@ impl Decode for TicketBlob {
 /// `CephXAuthenticate`: the client's answer to the challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Authenticate {
+    /// Random number of the client.
     pub client_challenge: u64,
     /// [`crate::CryptoKey::answer`] to both challenges.
     pub key: u64,
@@ -187,9 +210,13 @@ impl Decode for Authenticate {
 /// `CephXAuthorizer`: a ticket with a sealed [`Authorize`], which proves possession of the session key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorizer {
+    /// Global id of the client, as in the ticket.
     pub global_id: u64,
+    /// Service of the ticket.
     pub service: EntityType,
+    /// The ticket, which the client cannot open.
     pub ticket: TicketBlob,
+    /// An [`Authorize`], sealed with the session key.
     pub sealed: Bytes,
 }
 
@@ -222,6 +249,7 @@ impl Decode for Authorizer {
 /// `CephXAuthorize`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Authorize {
+    /// Random number of the client, which the service answers.
     pub nonce: u64,
     /// One more than the service's challenge; `None` in the first authorizer.
     pub server_challenge_plus_one: Option<u64>,
@@ -255,7 +283,9 @@ impl Decode for Authorize {
 /// `CephXAuthorizeReply`: proves that the service could open the ticket.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct AuthorizeReply {
+    /// One more than the client's nonce.
     pub nonce_plus_one: u64,
+    /// Keys of secure mode; empty in crc mode.
     pub connection_secret: Vec<u8>,
 }
 

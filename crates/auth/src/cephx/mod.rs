@@ -14,6 +14,7 @@ mod authorize;
 mod client;
 mod messages;
 mod none;
+mod policy;
 mod principal;
 mod redacted;
 mod rotating;
@@ -33,9 +34,10 @@ pub use messages::{
     ServiceTicketRequest, TicketBlob,
 };
 pub use none::NoneAuthorizer;
+pub use policy::CephxPolicy;
 pub use principal::{EntityAuth, KeyStore};
 pub use rotating::{ExpiringKey, RotatingSecrets, SERVICES, ServiceSecrets};
 pub use server::{
-    Authenticated, CephxPolicy, CephxReply, CephxServer, GlobalIdStatus, ServerContext, ServerError,
+    Authenticated, CephxReply, CephxServer, GlobalIdStatus, ServerContext, ServerError,
 };
 pub use ticket::{AuthCaps, AuthTicket, ServiceTicket, ServiceTicketInfo};

@@ -7,7 +7,9 @@ use types::EntityName;
 /// `AuthNoneAuthorizer`: authorizer of a client without authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoneAuthorizer {
+    /// The asserted name.
     pub name: EntityName,
+    /// Zero, or the id that the monitor assigned.
     pub global_id: u64,
 }
 

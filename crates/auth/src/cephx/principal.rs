@@ -11,6 +11,7 @@ pub(super) const LEGACY_UID: u64 = u64::MAX;
 /// `EntityAuth`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EntityAuth {
+    /// The entity's secret.
     pub key: CryptoKey,
     /// Capability text by service name (`mon`, `osd`, `mgr`, `mds`).
     pub caps: BTreeMap<String, String>,
@@ -19,10 +20,12 @@ pub struct EntityAuth {
 }
 
 impl EntityAuth {
+    /// An entity without capabilities.
     pub fn new(key: CryptoKey) -> Self {
         EntityAuth { key, ..EntityAuth::default() }
     }
 
+    /// Adds capability text for a service, which is not validated.
     pub fn with_caps(mut self, service: &str, caps: &str) -> Self {
         self.caps.insert(service.to_owned(), caps.to_owned());
         self
@@ -71,6 +74,7 @@ impl Decode for EntityAuth {
 
 /// Lookup of entities for the monitor's side of cephx.
 pub trait KeyStore {
+    /// `None` if there is no such entity.
     fn entity_auth(&self, name: &EntityName) -> Option<&EntityAuth>;
 }
 

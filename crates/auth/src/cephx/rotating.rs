@@ -19,7 +19,9 @@ pub const SERVICES: [EntityType; 5] =
 /// `ExpiringCryptoKey`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiringKey {
+    /// The secret.
     pub key: CryptoKey,
+    /// End of its time as the current secret.
     pub expiration: UTime,
 }
 
@@ -48,7 +50,9 @@ pub struct RotatingSecrets {
 /// The secret that seals new tickets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SealingSecret<'a> {
+    /// Id for tickets.
     pub id: u64,
+    /// The secret itself.
     pub key: &'a CryptoKey,
     /// Longest lifetime of a ticket: none may outlive the newest secret that services know.
     pub ttl_max: Duration,
@@ -158,6 +162,7 @@ impl ServiceSecrets {
         changed
     }
 
+    /// `None` before the first rotation, and for services without tickets.
     pub fn service(&self, service: EntityType) -> Option<&RotatingSecrets> {
         self.services.get(&service.0.into())
     }

@@ -13,96 +13,96 @@
 //! be sealed with a secret that the monitor still has.
 
 use super::{
-    AuthCaps, AuthTicket, Authenticate, AuthorizeError, Authorizer, EntityAuth, KeyStore,
-    RequestType, ResponseHeader, RotatingSecrets, ServerChallenge, ServiceSecrets, ServiceTicket,
-    ServiceTicketInfo, ServiceTicketRequest, authorize::open_authorizer, rotating::after,
+    AuthCaps, AuthTicket, Authenticate, AuthorizeError, Authorizer, CephxPolicy, EntityAuth,
+    KeyStore, RequestType, ResponseHeader, RotatingSecrets, ServerChallenge, ServiceSecrets,
+    ServiceTicket, ServiceTicketInfo, ServiceTicketRequest, authorize::open_authorizer,
+    rotating::after,
 };
 use crate::{CryptoError, CryptoKey, Entropy, KeyType, KeyUsage, seal};
 use codec::{DecodeError, Reader, Writer};
 use std::time::Duration;
 use types::{EntityName, EntityType, Errno, UTime};
 
-const DEFAULT_AUTH_TICKET_TTL: Duration = Duration::from_secs(72 * 3600);
-const DEFAULT_SERVICE_TICKET_TTL: Duration = Duration::from_secs(3600);
-
-/// Lifetimes of tickets and accepted key types.
-#[derive(Debug, Clone)]
-pub struct CephxPolicy {
-    /// `auth_mon_ticket_ttl`
-    pub auth_ticket_ttl: Duration,
-    /// `auth_service_ticket_ttl`
-    pub service_ticket_ttl: Duration,
-    /// Type of the rotating secrets. Clients never see these, so it is independent of the clients'
-    /// releases.
-    pub service_key_type: KeyType,
-    /// Key types with which an entity may authenticate.
-    pub allowed_key_types: Vec<KeyType>,
-    /// `auth_allow_insecure_global_id_reclaim`, for clients before the fix of CVE-2021-20288.
-    pub allow_insecure_global_id_reclaim: bool,
-}
-
-impl Default for CephxPolicy {
-    fn default() -> Self {
-        CephxPolicy {
-            auth_ticket_ttl: DEFAULT_AUTH_TICKET_TTL,
-            service_ticket_ttl: DEFAULT_SERVICE_TICKET_TTL,
-            service_key_type: KeyType::Aes256k,
-            allowed_key_types: vec![KeyType::Aes, KeyType::Aes256k],
-            allow_insecure_global_id_reclaim: false,
-        }
-    }
-}
-
-impl CephxPolicy {
-    pub(super) fn ticket_ttl(&self, service: EntityType) -> Duration {
-        if service == EntityType::AUTH { self.auth_ticket_ttl } else { self.service_ticket_ttl }
-    }
-}
-
 /// Context in which a request is checked.
 pub struct ServerContext<'a> {
+    /// Wall-clock time, to which lifetimes refer.
     pub now: UTime,
+    /// The entities that the monitor knows.
     pub keys: &'a dyn KeyStore,
+    /// Secrets with which tickets are sealed.
     pub secrets: &'a ServiceSecrets,
+    /// Lifetimes and accepted keys.
     pub policy: &'a CephxPolicy,
+    /// For session keys and connection secrets.
     pub entropy: &'a mut Entropy,
 }
 
 /// Origin of a session's global id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GlobalIdStatus {
+    /// A new id is assigned once the key is proved.
     NewPending,
+    /// A new id.
     New,
     /// A new id for a client that is not able to reclaim it.
     NewNotExposed,
+    /// The client names an id and has not proved its key.
     ReclaimPending,
+    /// The client has shown the ticket that was issued for the id.
     Reclaimed,
+    /// The client has shown no ticket, and the policy lets it pass.
     ReclaimedInsecurely,
 }
 
 /// Reason why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
+    /// The request does not decode.
     #[error("the request is malformed")]
     Malformed(#[source] DecodeError),
+    /// A type that cephx does not have.
     #[error("request type {0:#06x} is unknown")]
     UnknownRequest(u16),
+    /// The monitor has no such entity.
     #[error("there is no entity {0}")]
     UnknownEntity(EntityName),
+    /// The policy does not allow the type of the entity's key.
     #[error("{name} has a key of type {}, which is not allowed", kind.name())]
-    KeyTypeRefused { name: EntityName, kind: KeyType },
+    KeyTypeRefused {
+        /// The entity.
+        name: EntityName,
+        /// Type of its key.
+        kind: KeyType,
+    },
+    /// The answer to the challenge was made with another key.
     #[error("{0} did not prove its key")]
     WrongKey(EntityName),
+    /// A client that gets a new global id has shown a ticket.
     #[error("{name} presents a ticket for the new global id {global_id}")]
-    SuperfluousTicket { name: EntityName, global_id: u64 },
+    SuperfluousTicket {
+        /// The entity.
+        name: EntityName,
+        /// The id that it was given.
+        global_id: u64,
+    },
+    /// The client must show the ticket that was issued for the id.
     #[error("{name} claims global id {global_id} without its ticket")]
-    GlobalIdRefused { name: EntityName, global_id: u64 },
+    GlobalIdRefused {
+        /// The entity.
+        name: EntityName,
+        /// The id that it claims.
+        global_id: u64,
+    },
+    /// Without these, nothing could be requested from a monitor.
     #[error("{0} has no monitor capabilities")]
     NoMonCaps(EntityName),
+    /// The secrets of that service were not made yet.
     #[error("there are no rotating secrets for {0}")]
     NoServiceSecrets(EntityType),
+    /// The auth ticket of a request for tickets.
     #[error("the auth ticket is refused")]
     AuthTicket(#[source] AuthorizeError),
+    /// A key of the monitor's own store is empty or damaged.
     #[error("a key cannot be used")]
     Crypto(#[from] CryptoError),
 }
@@ -121,6 +121,7 @@ impl ServerError {
 /// Reply to a request.
 #[derive(Debug)]
 pub struct CephxReply {
+    /// Payload of AUTH_DONE or `MAuthReply`.
     pub payload: Vec<u8>,
     /// Set when this request proved the client's key.
     pub authenticated: Option<Box<Authenticated>>,
@@ -129,8 +130,11 @@ pub struct CephxReply {
 /// A client that has proved its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authenticated {
+    /// Shared with the client; signs the handshake.
     pub session_key: CryptoKey,
+    /// Keys of secure mode; empty in crc mode.
     pub connection_secret: Vec<u8>,
+    /// Capability text for monitors.
     pub mon_caps: String,
     /// The client used its pending key, which can replace the old one now.
     pub used_pending_key: bool,
@@ -167,10 +171,12 @@ impl CephxServer {
         (server, payload)
     }
 
+    /// Name of the client, proved once a request has succeeded.
     pub fn name(&self) -> &EntityName {
         &self.name
     }
 
+    /// Global id of the client; final once its key is proved.
     pub fn global_id(&self) -> u64 {
         self.global_id
     }
@@ -186,6 +192,7 @@ impl CephxServer {
         self.global_id = global_id;
     }
 
+    /// Origin of the global id, for logs.
     pub fn global_id_status(&self) -> GlobalIdStatus {
         self.global_id_status
     }

@@ -8,7 +8,9 @@ use types::{EntityName, UTime};
 /// `AuthCapsInfo`: the capability text for one service, or everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthCaps {
+    /// Everything is allowed, whatever the text says.
     pub allow_all: bool,
+    /// Capability text in the language of the service.
     pub text: String,
 }
 
@@ -44,11 +46,17 @@ impl Decode for AuthCaps {
 /// `AuthTicket`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthTicket {
+    /// Name of the holder.
     pub name: EntityName,
+    /// Global id of the holder.
     pub global_id: u64,
+    /// Wall-clock time at the monitor.
     pub created: UTime,
+    /// End of the ticket's lifetime.
     pub expires: UTime,
+    /// Capabilities for the service.
     pub caps: AuthCaps,
+    /// Not used; zero.
     pub flags: u32,
 }
 
@@ -87,7 +95,9 @@ impl Decode for AuthTicket {
 /// `CephXServiceTicketInfo`: content of a ticket for a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceTicketInfo {
+    /// Identity and rights of the holder.
     pub ticket: AuthTicket,
+    /// Key that the holder must have.
     pub session_key: CryptoKey,
 }
 
@@ -128,6 +138,7 @@ impl Decode for ServiceTicketInfo {
 /// `CephXServiceTicket`: content of a ticket for its holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceTicket {
+    /// Key that belongs to the ticket.
     pub session_key: CryptoKey,
     /// Lifetime, as a duration.
     pub validity: UTime,

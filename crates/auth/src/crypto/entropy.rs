@@ -20,6 +20,7 @@ impl Entropy {
         Entropy { key: block(&seed, 0) }
     }
 
+    /// Overwrites `bytes` with secret ones.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for (chunk, counter) in bytes.chunks_mut(32).zip(1..) {
             chunk.copy_from_slice(&block(&self.key, counter)[..chunk.len()]);
@@ -27,18 +28,21 @@ impl Entropy {
         self.key = block(&self.key, 0);
     }
 
+    /// Draws `N` bytes.
     pub fn array<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         self.fill(&mut bytes);
         bytes
     }
 
+    /// Draws `length` bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.fill(&mut bytes);
         bytes
     }
 
+    /// Draws a number; every value is equally likely.
     pub fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.array())
     }

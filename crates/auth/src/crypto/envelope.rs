@@ -2,12 +2,9 @@
 //!
 //! The magic detects a wrong `aes` key; `aes256k` has a tag of its own besides.
 
+use super::plaintext::{MAGIC, enveloped};
 use super::{CryptoError, CryptoKey, Entropy};
-use codec::{Decode, Encode, Reader, Writer};
-
-/// `AUTH_ENC_MAGIC`.
-const MAGIC: u64 = 0xff00_9cad_8826_aa55;
-const VERSION: u8 = 1;
+use codec::{Decode, Encode, Reader};
 
 /// Purpose for which a key is used (`CEPHX_KEY_USAGE_*`). Only `aes256k` binds ciphertext to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +15,20 @@ pub enum KeyUsage {
     TicketSessionKey,
     /// A new auth ticket, sealed under the session key of the old one.
     TicketBlob,
+    /// Proof of a session key in an authorizer.
     Authorize,
+    /// The challenge of a service.
     AuthorizeChallenge,
+    /// The reply of a service to an authorizer.
     AuthorizeReply,
+    /// The rotating secrets of a daemon's own service.
     RotatingSecret,
     /// `CephXServiceTicketInfo`: the content of a ticket for a service.
     TicketInfo,
 }
 
 impl KeyUsage {
+    /// The number in the key derivation.
     pub fn number(self) -> u32 {
         match self {
             KeyUsage::AuthConnectionSecret => 0x03,
@@ -68,12 +70,4 @@ pub fn open<T: Decode>(
         return Err(CryptoError::Undecryptable { what });
     }
     reader.value().map_err(malformed)
-}
-
-pub(super) fn enveloped<T: Encode + ?Sized>(value: &T) -> Vec<u8> {
-    let mut w = Writer::new();
-    w.u8(VERSION);
-    w.u64(MAGIC);
-    w.value(value);
-    w.into_vec()
 }

@@ -1,6 +1,6 @@
 //! A secret key with its type and creation time.
 
-use super::{CryptoError, Entropy, aes_cbc, aes256k, envelope};
+use super::{CryptoError, Entropy, aes_cbc, aes256k, plaintext};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use codec::{Decode, Encode, Reader, Writer, encode_to_bytes};
 use hmac::{Hmac, Mac};
@@ -14,6 +14,7 @@ const SECRET_LENGTH_MAX: usize = u16::MAX as usize;
 /// `CEPH_CRYPTO_*`, ordered from weak to strong: two peers use the weaker of their types.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyType {
+    /// No key; encrypts nothing.
     #[default]
     None,
     /// AES-128, the only type of clients before Ceph 20.2.
@@ -23,6 +24,7 @@ pub enum KeyType {
 }
 
 impl KeyType {
+    /// Name in commands and options.
     pub fn name(self) -> &'static str {
         match self {
             KeyType::None => "none",
@@ -31,10 +33,12 @@ impl KeyType {
         }
     }
 
+    /// The number on the wire and in keyrings.
     pub fn number(self) -> u16 {
         self as u16
     }
 
+    /// `None` for a type that this release does not have.
     pub fn from_number(number: u16) -> Option<Self> {
         [KeyType::None, KeyType::Aes, KeyType::Aes256k].into_iter().find(|k| k.number() == number)
     }
@@ -63,12 +67,18 @@ impl FromStr for KeyType {
 /// Reason why text is not a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyTextError {
+    /// The text has other characters or a wrong length.
     #[error("the key is not base64")]
     NotBase64(#[source] base64::DecodeError),
+    /// The bytes are not a key.
     #[error("the key is malformed")]
     Malformed(#[source] codec::DecodeError),
+    /// A type that this release does not have.
     #[error("unknown key type '{name}', known are none, aes and aes256k")]
-    UnknownType { name: String },
+    UnknownType {
+        /// The name as written.
+        name: String,
+    },
 }
 
 /// `CryptoKey`. Keyrings hold its base64 text ([`fmt::Display`], [`FromStr`]); `Debug` never shows the
@@ -93,14 +103,17 @@ impl CryptoKey {
         valid.then(|| CryptoKey { kind, created, secret: secret.to_vec() })
     }
 
+    /// Type of the key, which decides the cipher.
     pub fn kind(&self) -> KeyType {
         self.kind
     }
 
+    /// Wall-clock time at which the key was made.
     pub fn created(&self) -> UTime {
         self.created
     }
 
+    /// The secret bytes; never for output.
     pub fn secret(&self) -> &[u8] {
         &self.secret
     }
@@ -124,7 +137,7 @@ impl CryptoKey {
         let challenges = (server_challenge, client_challenge);
         let bytes = match self.aes()? {
             Some(key) => {
-                let sealed = aes_cbc::encrypt(key, &envelope::enveloped(&challenges));
+                let sealed = aes_cbc::encrypt(key, &plaintext::enveloped(&challenges));
                 let mut w = Writer::new();
                 w.blob(&sealed);
                 w.into_vec()

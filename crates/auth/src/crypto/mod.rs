@@ -12,6 +12,7 @@ mod aes_cbc;
 mod entropy;
 mod envelope;
 mod key;
+mod plaintext;
 
 pub use entropy::Entropy;
 pub use envelope::{KeyUsage, open, seal};
@@ -20,13 +21,21 @@ pub use key::{CryptoKey, KeyTextError, KeyType};
 /// Failure to encrypt or decrypt. The failed check is not named on purpose: a peer must not learn it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CryptoError {
+    /// An empty key encrypts nothing and proves nothing.
     #[error("the key is empty")]
     EmptyKey,
+    /// The bytes were not encrypted with this key, or were changed.
     #[error("{what} cannot be decrypted with this key")]
-    Undecryptable { what: &'static str },
+    Undecryptable {
+        /// The structure.
+        what: &'static str,
+    },
+    /// The bytes were encrypted with this key and are no such structure.
     #[error("{what} is malformed after decryption")]
     Malformed {
+        /// The structure.
         what: &'static str,
+        /// The violated rule of its encoding.
         #[source]
         source: codec::DecodeError,
     },

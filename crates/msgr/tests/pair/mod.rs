@@ -189,6 +189,7 @@ impl World {
         let entry = self.hosts[host].sessions.get_mut(&id).expect("it was just driven");
         let mut pieces = Vec::new();
         let length = entry.session.poll_transmit(&mut pieces);
+        entry.session.check_invariants();
         assert_eq!(length, pieces.iter().map(Bytes::len).sum::<usize>());
         let Some(index) = entry.socket else { return false };
         let socket = &mut self.sockets[index];

@@ -1,18 +1,22 @@
 //! Dispatch of OSD replies.
 
-use super::{Objecter, Pending, Purpose, REPLICA_READS, first_operation};
+use super::Objecter;
+use super::pending::{Pending, Purpose, REPLICA_READS, first_operation};
 use crate::effects::Effects;
-use crate::operation::check;
-use crate::{ListPage, OpId, OperationReply, Reply, listing};
+use crate::listing::{self, ListPage};
+use crate::names::OpId;
+use crate::operation::{OperationReply, Reply, check};
 use bytes::Bytes;
 use engine::{ConnId, Time};
 use types::{Errno, features};
 use wire::listing::PgListing;
 use wire::op::request_flags;
 use wire::watch::NotifyResult;
-use wire::{BackoffOp, MessageBody, OsdBackoff, OsdReply, Redirect};
+use wire::{BackoffOp, CommandReply, MessageBody, OsdBackoff, OsdReply, Redirect};
 
 impl Objecter {
+    /// Handles the reply to an operation. Only one to the last attempt, from the session on which that was
+    /// sent, counts.
     pub fn handle_reply(
         &mut self,
         now: Time,
@@ -54,6 +58,7 @@ impl Objecter {
         pending.flags |=
             request_flags::REDIRECTED | request_flags::IGNORE_CACHE | request_flags::IGNORE_OVERLAY;
         pending.target = None;
+        pending.sent_on = None;
         self.pump(id, fx);
     }
 
@@ -75,13 +80,14 @@ impl Objecter {
             Purpose::Watch(watch) | Purpose::Rewatch(watch) => {
                 let target = pending.target.map(|(_, target)| target);
                 let is_first = matches!(pending.purpose, Purpose::Watch(_));
-                self.watch_registered(now, *watch, target.map(|target| (target, conn)), result, fx);
+                let registered = target.map(|target| (target, conn));
+                self.watches.registered(now, *watch, registered, result, fx);
                 if is_first {
                     let reply = result.map(|_| Reply::Watching(*watch));
                     fx.complete(first_operation(*watch), reply);
                 }
             }
-            Purpose::Ping(watch) => self.watch_pinged(now, *watch, result, fx),
+            Purpose::Ping(watch) => self.watches.pinged(now, *watch, result, fx),
             Purpose::Acknowledgement => {}
         }
     }
@@ -114,6 +120,7 @@ impl Objecter {
         fx.complete(id, verdict.and(outcome).map(Reply::Notified));
     }
 
+    /// An OSD blocks a range of objects, or ends that; a block is acknowledged.
     pub fn handle_backoff(&mut self, conn: ConnId, backoff: OsdBackoff, fx: &mut Effects) {
         let Some(osd) = self.sessions.osd_of(conn) else { return };
         match backoff.op {
@@ -141,19 +148,9 @@ impl Objecter {
         ids.into_iter().for_each(|id| self.send(id, conn, fx));
     }
 
-    pub(super) fn fail(&mut self, id: OpId, error: Errno, fx: &mut Effects) {
-        let Some(pending) = self.ops.remove(&id) else { return };
-        match pending.purpose {
-            Purpose::Rewatch(watch) | Purpose::Ping(watch) => self.lose_watch(watch, error, fx),
-            Purpose::Watch(watch) => {
-                self.watches.remove(&watch);
-                fx.complete(first_operation(watch), Err(error));
-            }
-            Purpose::Acknowledgement => {}
-            Purpose::Submitted | Purpose::Listing(_) | Purpose::Notify => {
-                fx.complete(id, Err(error));
-            }
-        }
+    /// Handles the reply to a command of an OSD.
+    pub fn handle_command_reply(&mut self, tid: u64, reply: CommandReply, fx: &mut Effects) {
+        self.commands.handle_reply(tid, reply, fx);
     }
 }
 

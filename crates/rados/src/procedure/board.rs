@@ -80,12 +80,14 @@ impl Board {
         self.requests.retain(|(id, _)| id.part != Part::STEP || !is_meant(id.number));
     }
 
+    /// Opens a slot for one operation per number; returns its key.
     pub fn open_window(&mut self, numbers: Range<u64>) -> u64 {
         let key = self.next_number();
         self.windows.insert(key, Window::new(numbers));
         key
     }
 
+    /// The window of a slot, which must be open.
     pub fn window(&mut self, key: u64) -> &mut Window {
         self.windows.get_mut(&key).expect("a step of many operations has its window until it ends")
     }
@@ -97,18 +99,21 @@ impl Board {
         self.push(request, ClusterRequest::Operate(operation));
     }
 
+    /// Closes a slot; responses that are still to come are dropped.
     pub fn close_window(&mut self, key: u64) {
         if let Some(window) = self.windows.remove(&key) {
             self.withdraw(|number| window.awaits(number));
         }
     }
 
+    /// Opens a slot for a hosted engine; returns its key.
     pub fn open_guest(&mut self, engine: Rc<RefCell<dyn HostedEngine>>) -> u64 {
         let key = self.next_number();
         self.guests.insert(key, Guest::new(engine));
         key
     }
 
+    /// Closes a slot; responses that are still to come are dropped.
     pub fn close_guest(&mut self, key: u64) {
         self.guests.remove(&key);
     }
@@ -164,23 +169,28 @@ impl Board {
         is_ended
     }
 
+    /// True for a watch of the procedure or of an engine that it hosts.
     pub fn has_watch(&self, watch: WatchId) -> bool {
         self.watches.contains(&watch)
     }
 
+    /// Progress of the step that reports one.
     pub fn progress(&self) -> Option<Progress> {
         let window = self.windows.values().next().map(Window::progress);
         self.progress.or(window).or_else(|| self.guests().find_map(|engine| engine.progress()))
     }
 
+    /// Replaces the progress; `None` if the step has none.
     pub fn note_progress(&mut self, progress: Option<Progress>) {
         self.progress = progress;
     }
 
+    /// Names the current step, for debug output.
     pub fn set_label(&mut self, label: &'static str) {
         self.label = label;
     }
 
+    /// Name of the current step; empty if it has none.
     pub fn label(&self) -> &'static str {
         self.label
     }
@@ -198,6 +208,7 @@ impl Board {
         is_open || self.windows.values().any(|window| window.awaits(number))
     }
 
+    /// Panics if slots and requests contradict each other.
     pub fn check_invariants(&self) {
         for (id, _) in self.requests.iter().filter(|(id, _)| id.part == Part::STEP) {
             assert!(self.awaits(id.number), "no step waits for the pending request {id:?}");

@@ -12,17 +12,20 @@ use std::rc::Rc;
 pub trait HostedEngine: RequestSource {
     /// Handles an event of a watch; false if this engine has not registered the watch.
     fn handle_watch_event(&mut self, event: &WatchEvent) -> bool;
+    /// Progress of the engine's own work.
     fn progress(&self) -> Option<Progress>;
 }
 
 /// A hosted engine. It is borrowed for moments only: here, and by its step between two responses.
 pub(super) struct Guest {
+    /// Shared with the step that hosts it.
     pub engine: Rc<RefCell<dyn HostedEngine>>,
     /// The engine's own ids of its requests in flight, by the procedure's number.
     in_flight: BTreeMap<u64, ClusterRequestId>,
 }
 
 impl Guest {
+    /// A guest with no request in flight.
     pub fn new(engine: Rc<RefCell<dyn HostedEngine>>) -> Self {
         Guest { engine, in_flight: BTreeMap::new() }
     }
@@ -37,14 +40,17 @@ impl Guest {
             return Some((id, request));
         }
         let number = number();
-        self.in_flight.insert(number, id);
+        let former = self.in_flight.insert(number, id);
+        assert!(former.is_none(), "request {number} is in flight");
         Some((ClusterRequestId { part: Part::STEP, number }, request))
     }
 
+    /// True if the response to the request is the engine's.
     pub fn awaits(&self, number: u64) -> bool {
         self.in_flight.contains_key(&number)
     }
 
+    /// Passes a response on under the engine's own id.
     pub fn handle_response(&mut self, number: u64, answer: ClusterResponse) {
         if let Some(id) = self.in_flight.remove(&number) {
             self.engine.borrow_mut().handle_response(id, answer);

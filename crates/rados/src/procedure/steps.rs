@@ -52,6 +52,7 @@ impl Steps {
         self.board.borrow_mut().note_progress(progress);
     }
 
+    /// Performs operations on one object.
     pub async fn operate(&self, operation: Operation) -> Result<OperationReply, Errno> {
         self.request(ClusterRequest::Operate(operation)).await.and_then(Reply::into_operation)
     }
@@ -74,6 +75,7 @@ impl Steps {
         }
     }
 
+    /// Ends a watch; its events are not passed on any more.
     pub async fn unwatch(&self, watch: WatchId) -> Result<(), Errno> {
         self.request(ClusterRequest::Unwatch(watch)).await.map(|_| ())
     }

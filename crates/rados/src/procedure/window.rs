@@ -22,6 +22,7 @@ pub(super) struct Window {
 }
 
 impl Window {
+    /// A window of which no operation is in flight.
     pub fn new(numbers: Range<u64>) -> Self {
         let total = numbers.end.saturating_sub(numbers.start);
         let (in_flight, arrived) = (Vec::new(), Vec::new());
@@ -33,6 +34,7 @@ impl Window {
         if self.in_flight.len() < IN_FLIGHT_MAX { self.rest.next() } else { None }
     }
 
+    /// Notes that the operation for `number` was sent as `request`.
     pub fn sent(&mut self, request: u64, number: u64) {
         self.in_flight.push((request, number));
     }
@@ -47,6 +49,7 @@ impl Window {
         self.rest.start = self.rest.end;
     }
 
+    /// True if `request` is one of this window's.
     pub fn awaits(&self, request: u64) -> bool {
         self.in_flight.iter().any(|(other, _)| *other == request)
     }
@@ -81,10 +84,12 @@ impl Window {
         is_due
     }
 
+    /// Numbers done, of all.
     pub fn progress(&self) -> Progress {
         Progress { done: self.done, total: self.total }
     }
 
+    /// Panics if the counts contradict each other.
     pub fn check_invariants(&self) {
         assert!(self.in_flight.len() <= IN_FLIGHT_MAX, "too many operations are in flight");
         assert!(self.done <= self.total, "more is done than there is to do");

@@ -122,6 +122,7 @@ impl World {
         while let Some((id, outcome)) = self.client.poll_completion() {
             self.completions.insert(id, outcome);
         }
+        self.client.check_invariants();
     }
 
     /// Settles, and fires timers up to the deadline.

@@ -249,6 +249,7 @@ impl Wired {
         }
         self.transmit(cx, id);
         let Some(entry) = self.sessions.get_mut(&id) else { return };
+        entry.session.check_invariants();
         let due = entry.session.poll_timeout();
         if let Some(due) = due
             && entry.timeout.is_none_or(|scheduled| due < scheduled)

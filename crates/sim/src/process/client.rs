@@ -338,5 +338,9 @@ impl Node for ClientProcess {
 impl Process for ClientProcess {
     delegate_life!();
 
-    fn check_invariants(&self) {}
+    fn check_invariants(&self) {
+        if let Some(client) = &self.hosted.daemon {
+            client.check_invariants();
+        }
+    }
 }

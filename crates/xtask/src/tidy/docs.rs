@@ -10,15 +10,11 @@ use std::collections::BTreeMap;
 /// possible.
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
-    ("auth", 58),
     ("bench", 48),
     ("block", 62),
-    ("files", 50),
     ("mon", 72),
-    ("msgr", 54),
     ("osd", 72),
     ("pg", 72),
-    ("rados", 52),
     ("sepiola", 46),
     ("sim", 49),
     ("store", 47),
