@@ -2,8 +2,8 @@
 //!
 //! Drawn from a generator of their own, like [`crate::trials`].
 
-use crate::faults::Kind;
-use crate::scenario::FaultMix;
+use crate::fault::Kind;
+use crate::fault_mix::FaultMix;
 use stdx::Prng;
 
 const SALT: u64 = 0x0063_6f6e_7472_6f6c;

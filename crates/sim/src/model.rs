@@ -3,7 +3,7 @@
 //! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does not hold
 //! is ECANCELED and changes nothing.
 
-use crate::cluster::POOL_ID;
+use crate::names::POOL_ID;
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use std::collections::BTreeMap;

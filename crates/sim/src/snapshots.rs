@@ -37,7 +37,7 @@ pub struct Snapshots {
     live: BTreeMap<SnapId, BTreeSet<ObjectId>>,
     newest: SnapId,
     /// Snapshots whose removal was requested; true once confirmed.
-    pub removed: BTreeMap<SnapId, bool>,
+    removed: BTreeMap<SnapId, bool>,
 }
 
 impl Snapshots {
@@ -99,6 +99,16 @@ impl Snapshots {
         let sharp = (0..objects).filter(|object| !may_come(*object)).collect();
         self.live.insert(snap, sharp);
         self.newest = self.newest.max(snap);
+    }
+
+    /// The removal of the snapshot is confirmed.
+    pub fn confirm_removal(&mut self, snap: SnapId) {
+        self.removed.insert(snap, true);
+    }
+
+    /// True if the removal of the snapshot was confirmed.
+    pub fn is_removed(&self, snap: SnapId) -> bool {
+        self.removed.get(&snap).is_some_and(|is_confirmed| *is_confirmed)
     }
 
     /// Marks a removal as requested; from then on no read uses the snapshot.

@@ -3,8 +3,8 @@
 //!
 //! Each is drawn from a generator of its own, with faults of its own.
 
-use crate::faults::Kind;
-use crate::scenario::FaultMix;
+use crate::fault::Kind;
+use crate::fault_mix::FaultMix;
 use stdx::Prng;
 
 const TRIALS: u64 = 0x7472_6961_6c73;

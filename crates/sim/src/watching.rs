@@ -96,6 +96,12 @@ impl Watching {
         self.spans.iter_mut().filter(move |span| span.actor == actor && span.end.is_none())
     }
 
+    /// All watchers of a notification have acknowledged, or were given up.
+    pub fn complete(&mut self, number: usize, completed: Completed) {
+        self.notifications[number].completed = Some(completed);
+    }
+
+    /// A client notifies the watchers of an object; returns the number of the notification.
     pub fn notify(&mut self, now: Time, object: ObjectId) -> usize {
         self.notifications.push(Notification { object, invoked: now, completed: None });
         self.notifications.len() - 1

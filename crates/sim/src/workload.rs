@@ -1,8 +1,8 @@
 //! Load of clients: random requests to few objects, so that they conflict.
 
-use crate::cluster::POOL;
 use crate::history::ObjectId;
 use crate::model::{Action, ActorId, Object, State};
+use crate::names::POOL;
 use bytes::Bytes;
 use std::sync::Arc;
 use stdx::Prng;
@@ -49,6 +49,12 @@ impl Reach {
         let Reach { offset_max, long_one_in, long_max, .. } = self;
         let (offset_max, long_one_in) = (offset_max.max(3_000), long_one_in.min(15));
         Reach { offset_max, long_one_in, long_max: long_max.min(5_000), keys: KEYS_IN_PIECES }
+    }
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        Reach::NEAR
     }
 }
 

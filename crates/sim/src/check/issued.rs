@@ -2,7 +2,7 @@
 //! restored. Checked after every step of the run.
 
 use crate::model::ActorId;
-use crate::network::NodeId;
+use crate::node::NodeId;
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

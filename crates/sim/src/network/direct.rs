@@ -3,8 +3,9 @@
 //! A session of a client begins with the same authentication as a real one, without frames. Sessions
 //! between daemons open without authentication, as those within one process do.
 
-use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX, Way};
-use crate::world::Event;
+use super::context::{Arrival, Context, SILENCE_MS_MAX};
+use crate::event::{Event, NetworkEvent};
+use crate::node::{NodeId, Way};
 use bytes::Bytes;
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration,

@@ -3,7 +3,7 @@
 //! All faults concern one direction: messages from one process to another may be held back, slow or lossy
 //! while the way back is not affected.
 
-use super::NodeId;
+use crate::node::{NodeId, Way};
 use engine::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Prng;
@@ -17,9 +17,6 @@ const DELAY_MAX: Duration = Duration::from_secs(20);
 /// Time after which a lost packet is resent; doubled with each further loss.
 const RETRANSMIT: Duration = Duration::from_millis(200);
 const RETRANSMITS_MAX: u32 = 5;
-
-/// From, to.
-pub type Way = (NodeId, NodeId);
 
 #[derive(Debug, Clone, Default)]
 pub struct NetworkFaults {

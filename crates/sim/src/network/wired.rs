@@ -4,8 +4,9 @@
 
 mod sockets;
 
-use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX};
-use crate::world::Event as WorldEvent;
+use super::context::{Arrival, Context, Presence, SILENCE_MS_MAX};
+use crate::event::{Event as WorldEvent, NetworkEvent};
+use crate::node::NodeId;
 use bytes::Bytes;
 use engine::{
     AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration, Message, Time,
@@ -327,9 +328,8 @@ impl Wired {
 
     fn dial(&mut self, cx: &mut Context<'_>, id: u64, addr: std::net::SocketAddr) {
         self.release(cx, id);
-        let listener = |presence: &super::Presence| {
-            presence.addrs.0.iter().position(|own| own.socket == Some(addr))
-        };
+        let listener =
+            |presence: &Presence| presence.addrs.0.iter().position(|own| own.socket == Some(addr));
         let found = cx.presences.iter().enumerate().find_map(|(node, presence)| {
             // A monitor listens as the manager at its second address.
             let index = listener(presence)?;

@@ -1,6 +1,6 @@
 //! A block store over simulated devices, as the disk of a simulated OSD.
 
-use super::Disk;
+use super::disk::Disk;
 use crate::stores::BlockShape;
 use block::device::{BLOCK, Device, Io, IoId};
 use block::disk::{Driver, Faults, FaultyDisk, ReadFault, View};

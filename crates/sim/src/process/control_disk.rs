@@ -10,8 +10,8 @@
 //!
 //! Of writes that monitors make as leaders, only those of the leader named in the store may succeed.
 
-use super::Disk;
-use crate::cluster::MON_NAMES;
+use super::disk::Disk;
+use crate::names::MON_NAMES;
 use bytes::Bytes;
 use engine::{Duration, Storage, Time};
 use mon::control::{CommitError, Completion, LeaseError, MemControl, Request, Transaction};

@@ -5,8 +5,7 @@
 //! write, then reads; from then on the content must not change: no write from before the crash may take
 //! effect later.
 
-use super::ImageUser;
-use super::image_owner::bytes;
+use super::image_user::{ImageUser, bytes};
 use bytes::Bytes;
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};

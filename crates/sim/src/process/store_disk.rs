@@ -1,8 +1,8 @@
 //! Disk of a simulated OSD: the reference store with delays and crashes, or the block store.
 
-use super::Disk;
 use super::block_disk::{BlockDisk, DeviceBlock};
 use super::contents::{self, Contents};
+use super::disk::Disk;
 use crate::stores::StoreKind;
 use engine::{Storage, Time};
 use store::crash::CrashStore;

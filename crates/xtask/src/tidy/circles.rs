@@ -17,7 +17,6 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("osd", 25),
     ("rados", 5),
     ("sepiola", 44),
-    ("sim", 42),
 ];
 
 /// Re-exports that are followed from one name, before a path is taken to be defined where it stands.

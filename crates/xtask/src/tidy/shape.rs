@@ -24,7 +24,6 @@ const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("msgr", "Session", 6),
     ("osd", "Osd", 23),
     ("rados", "Objecter", 4),
-    ("sim", "World", 14),
 ];
 
 /// Fields of one structure that others can touch: those that are not private, and all fields of a type that
@@ -36,8 +35,6 @@ const OPEN_TYPES: &[(&str, &str, usize)] = &[
     ("mon", "Monitor", 38),
     ("msgr", "Session", 26),
     ("osd", "Request", 23),
-    ("sim", "Scenario", 35),
-    ("sim", "World", 40),
 ];
 /// Rooms whose structures are records of a protocol.
 const RECORDS: [&str; 2] = ["wire", "maps"];

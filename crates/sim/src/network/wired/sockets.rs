@@ -1,7 +1,8 @@
 //! Connections between sessions: two byte streams each, delayed and delivered in pieces.
 
-use crate::network::{Context, NetworkEvent, NodeId, Way};
-use crate::world::Event;
+use crate::event::{Event, NetworkEvent};
+use crate::network::context::Context;
+use crate::node::{NodeId, Way};
 use bytes::{Bytes, BytesMut};
 use engine::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
