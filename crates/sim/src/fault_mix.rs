@@ -27,6 +27,7 @@ const UPKEEP: u64 = 0x7570_6b65_6570;
 pub struct FaultMix {
     /// Mean time between faults; zero: no faults.
     pub interval_ms: u64,
+    /// Kinds with their weights; none: no faults are drawn.
     pub weights: Vec<(Kind, u64)>,
     /// Longest time for which a crashed process is away.
     pub away_ms_max: u64,
@@ -35,7 +36,9 @@ pub struct FaultMix {
 /// The OSDs that are removed, and whose data rots, while faults happen.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
+    /// The OSD that is removed.
     pub removed: Option<OsdId>,
+    /// The OSD whose data rots.
     pub rotting: Option<OsdId>,
 }
 

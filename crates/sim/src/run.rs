@@ -31,6 +31,7 @@ use verdict::{check_history, check_stores};
 const SCRUBBED_SEEDS: u64 = 3;
 /// Number of kinds of faults in one seed from which the tally counts it as mixed.
 const MANY_KINDS: usize = 6;
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Prints every line of the trace.
@@ -40,13 +41,17 @@ pub struct Options {
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// The seed.
     pub seed: u64,
     /// Hash of the trace: equal for equal seeds.
     pub hash: u64,
     /// Digest of all outputs of all daemons.
     pub digest: u64,
+    /// Number of events.
     pub events: u64,
+    /// Number of requests in the history.
     pub requests: usize,
+    /// Number of requests that have a response.
     pub answered: usize,
     /// Objects whose history the checker could not decide.
     pub undecided: usize,
@@ -61,12 +66,17 @@ pub struct Report {
 /// A seed that violates a check.
 #[derive(Debug, Clone)]
 pub struct Failure {
+    /// The seed.
     pub seed: u64,
+    /// The violation.
     pub what: String,
+    /// The scenario.
     pub scenario: String,
+    /// The end of the trace.
     pub last_lines: String,
 }
 
+/// Runs a seed to its end.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
     let scenario = Scenario::draw(seed);
     let mut world = cluster::build(scenario, options.trace);

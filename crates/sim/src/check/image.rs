@@ -17,6 +17,7 @@ const STATES_AT: u64 = 4 + 6 + 8;
 /// `RBD_FLAG_OBJECT_MAP_INVALID`
 const MAP_INVALID: u8 = 1;
 
+/// Checks that no user of an image has met a wrong response.
 pub fn check(world: &World) -> Result<(), String> {
     let mut users = world.clients().filter_map(ClientProcess::image_user);
     match users.find_map(|user| user.failure()) {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use types::Epoch;
 
+/// Maps and ids that were seen so far.
 #[derive(Debug, Default)]
 pub struct Issued {
     /// The checksum of each map, and the first process that had it.

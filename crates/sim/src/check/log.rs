@@ -11,6 +11,7 @@ use store::Collection;
 use store::mem::MemStore;
 use types::PgId;
 
+/// Checks the log of every copy of every group.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {

@@ -2,6 +2,7 @@
 
 use crate::world::World;
 
+/// Checks that no request is in flight, and no disk has work.
 pub fn check(world: &World) -> Result<(), String> {
     if world.in_flight() > 0 {
         return Err(format!("{} requests appeared out of nowhere", world.in_flight()));

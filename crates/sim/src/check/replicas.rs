@@ -11,6 +11,7 @@ use store::Collection;
 use store::mem::MemObject;
 use types::{HObject, OsdId, PgId};
 
+/// Checks that all copies of every group are equal.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {

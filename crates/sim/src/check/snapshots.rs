@@ -17,6 +17,7 @@ pub fn are_purged(world: &World) -> bool {
     world.newest_map().is_some_and(|map| map.removed_snaps_queue.is_empty())
 }
 
+/// Checks the clones of every object, and their index.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
     let is_removed = |snap: SnapId| world.records.snapshots.is_removed(snap);

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use store::mem::MemStore;
 use types::{HObject, OsdId};
 
+/// Durable contents of all OSDs.
 #[derive(Debug, Default)]
 pub struct Stores {
     durable: BTreeMap<OsdId, Contents>,
 }
 
 impl Stores {
+    /// The content of an OSD.
     pub fn of(&self, osd: OsdId) -> &MemStore {
         &self.contents(osd).store
     }

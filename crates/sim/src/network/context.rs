@@ -26,10 +26,14 @@ pub enum Arrival {
     Closed,
 }
 
+/// An arrival and its place.
 #[derive(Debug)]
 pub struct Delivery {
+    /// The process.
     pub node: NodeId,
+    /// The session, as the process names it.
     pub conn: ConnId,
+    /// The event.
     pub arrival: Arrival,
 }
 
@@ -38,14 +42,18 @@ pub struct Delivery {
 pub struct Presence {
     /// All names under which others connect to it: a monitor is the manager too.
     pub participants: Vec<ParticipantName>,
+    /// Name under which it authenticates.
     pub name: EntityName,
+    /// Addresses at which it listens, or from which it connects.
     pub addrs: EntityAddrVec,
     /// Clients authenticate; daemons trust each other.
     pub is_client: bool,
+    /// False while the process does not run.
     pub is_up: bool,
 }
 
 impl Presence {
+    /// Its first name.
     pub fn participant(&self) -> ParticipantName {
         self.participants[0]
     }
@@ -65,10 +73,15 @@ impl Presence {
 pub struct Context<'a> {
     /// By how much the clock of each process is ahead of the agenda's time.
     pub skews: &'a [Duration],
+    /// True time and future events.
     pub agenda: &'a mut Agenda<Event>,
+    /// The generator of delays.
     pub prng: &'a mut Prng,
+    /// All processes.
     pub presences: &'a [Presence],
+    /// Faults of links and suspended processes.
     pub network_faults: &'a NetworkFaults,
+    /// Arrivals that processes have not handled yet.
     pub deliveries: &'a mut VecDeque<Delivery>,
 }
 

@@ -27,6 +27,7 @@ pub enum Network {
 }
 
 impl Network {
+    /// Opens a session from a process to a target.
     pub fn connect(
         &mut self,
         cx: &mut Context<'_>,
@@ -40,6 +41,7 @@ impl Network {
         }
     }
 
+    /// Sends a message over a session.
     pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
         match self {
             Network::Direct(network) => network.send(cx, node, conn, message),
@@ -47,6 +49,7 @@ impl Network {
         }
     }
 
+    /// Closes a session at one end.
     pub fn close(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId) {
         match self {
             Network::Direct(network) => network.close(cx, node, conn),
@@ -54,6 +57,7 @@ impl Network {
         }
     }
 
+    /// Stops or resumes delivery to one end of a session.
     pub fn pause(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, paused: bool) {
         match self {
             Network::Direct(network) => network.pause(cx, node, conn, paused),
@@ -61,6 +65,7 @@ impl Network {
         }
     }
 
+    /// The acceptor's verdict on an authentication.
     pub fn verdict(
         &mut self,
         cx: &mut Context<'_>,
@@ -74,6 +79,7 @@ impl Network {
         }
     }
 
+    /// The opener's answer to a step of its authentication.
     pub fn answer(
         &mut self,
         cx: &mut Context<'_>,
@@ -87,6 +93,7 @@ impl Network {
         }
     }
 
+    /// Handles an event that the network scheduled.
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
         match self {
             Network::Direct(network) => network.handle(cx, event),

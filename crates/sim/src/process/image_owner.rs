@@ -64,6 +64,7 @@ enum RequestOrigin {
     Look,
 }
 
+/// The only user of its images.
 pub struct ImageOwner {
     prng: Prng,
     pool: String,
@@ -84,6 +85,7 @@ pub struct ImageOwner {
 }
 
 impl ImageOwner {
+    /// A user that has no image yet.
     pub fn new(prng: Prng, pool: &str, takes_snapshots: bool) -> Self {
         ImageOwner {
             takes_snapshots,

@@ -49,6 +49,7 @@ enum Expected {
     Discovery,
 }
 
+/// One of several users of an image.
 pub struct ImageSharer {
     number: u64,
     sharers: u64,
@@ -68,6 +69,7 @@ pub struct ImageSharer {
 }
 
 impl ImageSharer {
+    /// A user that has not opened the image yet.
     pub fn new(number: u64, sharers: u64, prng: Prng, pool: &str) -> Self {
         ImageSharer {
             number,

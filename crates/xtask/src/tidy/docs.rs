@@ -29,7 +29,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("rbd", 47),
     ("rt", 77),
     ("sepiola", 46),
-    ("sim", 70),
     ("store", 47),
     ("types", 99),
     ("wire", 43),

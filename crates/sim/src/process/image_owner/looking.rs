@@ -14,6 +14,7 @@ pub(super) enum Look {
 }
 
 impl Look {
+    /// Opens a snapshot with these contents.
     pub fn new(spec: ImageSpec, snapshot: String, contents: Vec<u8>) -> Self {
         Look::Opening(Box::new(rbd::open_snapshot(spec, snapshot)), contents)
     }
