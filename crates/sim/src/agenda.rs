@@ -12,6 +12,9 @@ pub struct Agenda<E> {
     now: Time,
     scheduled: u64,
     entries: BinaryHeap<Reverse<Entry<E>>>,
+    /// Events taken so far, and in the current instant.
+    taken: u64,
+    taken_now: u64,
 }
 
 #[derive(Debug)]
@@ -21,11 +24,16 @@ struct Entry<E> {
     event: E,
 }
 
+/// Bound for events within one instant; more are a live-lock.
+const EVENTS_PER_INSTANT_MAX: u64 = 200_000;
+
 impl<E> Agenda<E> {
+    /// An agenda without events.
     pub fn new(start: Time) -> Self {
-        Agenda { now: start, scheduled: 0, entries: BinaryHeap::new() }
+        Agenda { now: start, scheduled: 0, entries: BinaryHeap::new(), taken: 0, taken_now: 0 }
     }
 
+    /// The current instant.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -37,6 +45,12 @@ impl<E> Agenda<E> {
         self.entries.push(Reverse(entry));
     }
 
+    /// Number of events taken so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Schedules an event after a delay.
     pub fn after(&mut self, delay: Duration, event: E) {
         self.at(self.now + delay, event);
     }
@@ -48,6 +62,9 @@ impl<E> Agenda<E> {
             return None;
         }
         let Reverse(entry) = self.entries.pop()?;
+        self.taken += 1;
+        self.taken_now = if entry.at == self.now { self.taken_now + 1 } else { 0 };
+        assert!(self.taken_now < EVENTS_PER_INSTANT_MAX, "the cluster spins without time passing");
         self.now = entry.at;
         Some(entry.event)
     }

@@ -1,21 +1,22 @@
 //! Construction of a scenario's cluster, before it runs.
 
+use crate::names::{MON_NAMES, POOL, QUOTA_OBJECTS, QUOTA_POOL};
 use crate::network::Presence;
 use crate::process::{
     ClientProcess, ControlDisk, ImageOwner, ImageSharer, ImageUser, MonitorProcess, OsdProcess,
-    Shared, SharedControl, StoreDisk,
+    Process, Shared, SharedControl, StoreDisk,
 };
 use crate::scenario::Scenario;
 use crate::stores::StoreKind;
 use crate::workload::{Target, Workload};
-use crate::world::{Body, START, World};
+use crate::world::{START, World};
 use auth::{CephxPolicy, Entropy, KeyType};
 use mon::control::MemControl;
 use mon::{AuthMode, Parameters, Settings};
 use rados::{Config, Credentials};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use stdx::Prng;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName, PoolId};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, ParticipantName};
 
 const MON_HOST: u8 = 1;
 const OSD_HOSTS: u8 = 10;
@@ -26,21 +27,16 @@ const MGR_PORT: u16 = 6789;
 const OSD_PORT_FIRST: u16 = 6800;
 /// Connection modes: crc and secure.
 const CONNECTION_MODES: [u32; 2] = [1, 2];
-pub const MON_NAMES: [&str; 3] = ["a", "b", "c"];
-pub const POOL: &str = "data";
-/// The first pool.
-pub const POOL_ID: PoolId = PoolId(1);
-/// Exists in scenarios with a quota, which it exceeds.
-pub const QUOTA_POOL: &str = "quota";
-pub const QUOTA_OBJECTS: usize = 3;
-/// The autoscaler sets its number of groups.
-pub const SCALED_POOL: &str = "scaled";
 const SOURCES: usize = 2;
+
+/// A process with its addresses.
+type Node = (Box<dyn Process>, Presence);
 
 fn addr(host: u8, port: u16, nonce: u32) -> EntityAddr {
     EntityAddr::msgr2(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), port), nonce)
 }
 
+/// Addresses of an OSD at one of its starts.
 pub fn osd_addrs(osd: OsdId, start: u32) -> EntityAddrVec {
     let port = OSD_PORT_FIRST + (start % 20_000) as u16;
     EntityAddrVec::one(addr(OSD_HOSTS + osd.0 as u8, port, 0))
@@ -49,7 +45,7 @@ pub fn osd_addrs(osd: OsdId, start: u32) -> EntityAddrVec {
 /// A world in which no process runs yet.
 pub fn build(scenario: Scenario, printed: bool) -> World {
     let mut seeds = Prng::new(scenario.seed.wrapping_add(1));
-    let monitors: Vec<EntityAddrVec> = (0..scenario.monitors).map(mon_addrs).collect();
+    let monitors: Vec<EntityAddrVec> = (0..scenario.cluster.monitors).map(mon_addrs).collect();
     let parameters = parameters(&scenario);
     let mut entropy = Entropy::from_seed([scenario.seed as u8; 32]);
     let made = mon::bootstrap(&parameters, START.wall(), &mut entropy);
@@ -58,16 +54,16 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
     control.commit(&made.transaction).expect("the store is empty");
 
     let admin = EntityName::client("admin");
-    let credentials = match scenario.uses_cephx {
+    let credentials = match scenario.cluster.uses_cephx {
         true => Credentials::Key(made.keyring.entities[&admin].key.clone()),
         false => Credentials::None,
     };
-    let mut nodes = Vec::new();
+    let mut nodes: Vec<Node> = Vec::new();
     let control = SharedControl::new(control, seeds.next_u64(), START);
-    for rank in 0..scenario.monitors {
+    for rank in 0..scenario.cluster.monitors {
         nodes.push(monitor(&scenario, rank, &control, seeds.next_u64()));
     }
-    for (id, store) in (0..).map(OsdId).zip(scenario.stores.clone()) {
+    for (id, store) in (0..).map(OsdId).zip(scenario.disks.stores.clone()) {
         let config = osd::Config {
             id,
             fsid: made.fsid,
@@ -75,28 +71,28 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
             monitors: monitors.clone(),
             key: None,
             uuid: types::Uuid::default(),
-            auth_none: !scenario.uses_cephx,
+            auth_none: !scenario.cluster.uses_cephx,
             connection_modes: CONNECTION_MODES.to_vec(),
-            hostname: host_name(id.0 as usize % scenario.hosts),
+            hostname: host_name(id.0 as usize % scenario.cluster.hosts),
             sizes: scenario.trials.sizes,
         };
         nodes.push(osd(store, config, seeds.next_u64()));
     }
-    for number in 0..scenario.clients {
+    for number in 0..scenario.cluster.clients {
         let mut config = Config::new(admin.clone(), credentials.clone(), monitors.clone());
-        config.prefers_secure = scenario.prefers_secure && scenario.uses_cephx;
-        let (mut body, presence) = client(number, config);
-        if let Body::Client(process) = &mut body {
-            // The other clients read from the primary, and must see the same.
-            process.balances_reads = scenario.trials.balances_reads && number % 2 == 0;
+        config.prefers_secure = scenario.cluster.prefers_secure && scenario.cluster.uses_cephx;
+        let (mut process, presence) = client(number, config);
+        // The other clients read from the primary, and must see the same.
+        if scenario.trials.balances_reads && number % 2 == 0 {
+            process = process.with_balanced_reads();
         }
-        nodes.push((body, presence));
+        nodes.push((Box::new(process), presence));
     }
-    if scenario.has_image {
+    if scenario.load.has_image {
         let config = Config::new(admin, credentials, monitors);
         nodes.extend(image_users(&scenario, &config));
     }
-    let workload = Workload::new(seeds.fork(), scenario.reach, targets(&scenario));
+    let workload = Workload::new(seeds.fork(), scenario.load.reach, targets(&scenario));
     World::new(scenario, nodes, workload, &mut seeds, printed)
 }
 
@@ -123,19 +119,19 @@ fn parameters(scenario: &Scenario) -> Parameters {
         host: "virtual".to_owned(),
         failure_domain: scenario.failure_domain().to_owned(),
         device_class: None,
-        pool_size: scenario.size,
+        pool_size: scenario.cluster.size,
         key_type: KeyType::Aes,
     }
 }
 
-fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> (Body, Presence) {
+fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> Node {
     let (mon_addrs, mgr_addrs) = (mon_addrs(rank), mgr_addrs(rank));
     let settings = Settings {
         mon_name: MON_NAMES[rank].to_owned(),
         mon_addrs: mon_addrs.clone(),
         mgr_name: format!("x{rank}"),
         mgr_addrs: mgr_addrs.clone(),
-        auth: if scenario.uses_cephx { AuthMode::Cephx } else { AuthMode::None },
+        auth: if scenario.cluster.uses_cephx { AuthMode::Cephx } else { AuthMode::None },
         connection_modes: CONNECTION_MODES.to_vec(),
         cephx: CephxPolicy::default(),
         hostname: "virtual".to_owned(),
@@ -151,10 +147,10 @@ fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> (Bo
         is_client: false,
         is_up: false,
     };
-    (Body::Monitor(Box::new(process)), presence)
+    (Box::new(process), presence)
 }
 
-fn osd(store: StoreKind, config: osd::Config, seed: u64) -> (Body, Presence) {
+fn osd(store: StoreKind, config: osd::Config, seed: u64) -> Node {
     let presence = Presence {
         participants: vec![ParticipantName::new(EntityType::OSD, config.id.0.into())],
         name: EntityName::osd(config.id.0),
@@ -162,10 +158,10 @@ fn osd(store: StoreKind, config: osd::Config, seed: u64) -> (Body, Presence) {
         is_client: false,
         is_up: false,
     };
-    (Body::Osd(Box::new(OsdProcess::new(config, StoreDisk::new(seed, store)))), presence)
+    (Box::new(OsdProcess::new(config, StoreDisk::new(seed, store), osd_addrs)), presence)
 }
 
-fn client(number: usize, config: Config) -> (Body, Presence) {
+fn client(number: usize, config: Config) -> (ClientProcess, Presence) {
     let presence = Presence {
         participants: vec![ParticipantName::new(EntityType::CLIENT, number as i64)],
         name: config.name.clone(),
@@ -173,21 +169,19 @@ fn client(number: usize, config: Config) -> (Body, Presence) {
         is_client: true,
         is_up: false,
     };
-    (Body::Client(Box::new(ClientProcess::new(config))), presence)
+    (ClientProcess::new(config), presence)
 }
 
 /// One client with an image of its own that never dies, or several that share one.
-fn image_users(scenario: &Scenario, config: &Config) -> Vec<(Body, Presence)> {
+fn image_users(scenario: &Scenario, config: &Config) -> Vec<Node> {
     let with = |number: u64, user: Box<dyn ImageUser>| {
-        let (mut body, presence) = client(scenario.clients + number as usize, config.clone());
-        if let Body::Client(process) = &mut body {
-            process.image_user = Some(user);
-        }
-        (body, presence)
+        let number = scenario.cluster.clients + number as usize;
+        let (process, presence) = client(number, config.clone());
+        (Box::new(process.with_image_user(user)) as Box<dyn Process>, presence)
     };
     let prng = |number: u64| Prng::new(!scenario.seed ^ number << 32);
-    match scenario.image_sharers {
-        0 => vec![with(0, Box::new(ImageOwner::new(prng(0), POOL, scenario.has_snapshots)))],
+    match scenario.load.image_sharers {
+        0 => vec![with(0, Box::new(ImageOwner::new(prng(0), POOL, scenario.load.has_snapshots)))],
         all => (0..all)
             .map(|one| with(one, Box::new(ImageSharer::new(one, all, prng(one), POOL))))
             .collect(),
@@ -200,7 +194,7 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
         pool: POOL.to_owned(),
         name: format!("object.{index}"),
         // In a tight cluster, objects that only grow would leave no room in the end.
-        is_journal: index.is_multiple_of(3) && !scenario.is_tight,
+        is_journal: index.is_multiple_of(3) && !scenario.disks.is_tight,
         is_source: false,
     };
     let unchanging = |pool: &str, name: &str, count: usize| {
@@ -215,5 +209,5 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
     let trials = &scenario.trials;
     let sources = unchanging(POOL, "source", if trials.has_copies { SOURCES } else { 0 });
     let kept = unchanging(QUOTA_POOL, "kept", if trials.has_quota { QUOTA_OBJECTS } else { 0 });
-    (0..scenario.objects).map(target).chain(sources).chain(kept).collect()
+    (0..scenario.load.objects).map(target).chain(sources).chain(kept).collect()
 }

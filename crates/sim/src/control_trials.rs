@@ -2,8 +2,8 @@
 //!
 //! Drawn from a generator of their own, like [`crate::trials`].
 
-use crate::faults::Kind;
-use crate::scenario::FaultMix;
+use crate::fault::Kind;
+use crate::fault_mix::FaultMix;
 use stdx::Prng;
 
 const SALT: u64 = 0x0063_6f6e_7472_6f6c;
@@ -15,9 +15,12 @@ const RESTORES_ONE_IN: u64 = 2;
 const SHARES: [u64; 3] = [1, 4, 10];
 const MAPS_LOST_MAX: u64 = 4;
 
+/// Faults of the control store in one seed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ControlTrials {
+    /// The store refuses writes now and then.
     pub refuses_writes: bool,
+    /// The store is restored in the end.
     pub restore: Option<Restore>,
 }
 
@@ -35,6 +38,7 @@ pub struct Restore {
 }
 
 impl ControlTrials {
+    /// Draws the faults, and adds refusals to the mix.
     pub fn draw(seed: u64, mix: &mut FaultMix, can_restore: bool) -> Self {
         let mut prng = Prng::new(seed ^ SALT);
         let p = &mut prng;
@@ -54,6 +58,7 @@ impl ControlTrials {
         ControlTrials { refuses_writes, restore: restores.then_some(restore) }
     }
 
+    /// Names of the conditions, and whether they hold.
     pub fn traits(&self) -> [(&'static str, bool); 2] {
         let loses_marks = |restore: Restore| restore.loses_marks;
         [

@@ -10,10 +10,12 @@ use std::fmt::{Debug, Write};
 use std::hash::Hasher;
 use stdx::FastHasher;
 
+/// Digest of outputs so far.
 #[derive(Default)]
 pub struct Digest(FastHasher);
 
 impl Digest {
+    /// The digest of all outputs so far.
     pub fn value(&self) -> u64 {
         self.0.finish()
     }
@@ -23,6 +25,7 @@ impl Digest {
         self.text(&Brief(request));
     }
 
+    /// Adds an output.
     pub fn output(&mut self, output: &NodeOutput) {
         match output {
             NodeOutput::Send { conn, message } => {

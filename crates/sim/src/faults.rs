@@ -1,8 +1,14 @@
 //! Faults: what each draws, and when it ends.
 
-use crate::network::{NodeId, Way};
-use crate::scaling;
-use crate::scenario::FaultMix;
+mod autoscaler;
+mod ballast;
+
+use crate::cast::Cast;
+use crate::commands::{crush_reweight, reweight};
+use crate::fault::{Fault, Kind, Plan};
+use crate::fault_mix::FaultMix;
+use crate::names::POOL;
+use crate::node::{NodeId, Way};
 use engine::Duration;
 use stdx::Prng;
 
@@ -41,170 +47,36 @@ const CRUSH_WEIGHTS: [u64; 4] = [2, 10, 10, 30];
 /// Values of `pg_num` that an administrator sets.
 const PG_NUMS: [u64; 8] = [2, 4, 6, 8, 11, 16, 24, 32];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
-    /// Processes die and lose all state that is not durable.
-    Crash(Vec<NodeId>),
-    /// Processes die with their host: peers are not told that their connections are closed.
-    Vanish(Vec<NodeId>),
-    Start(Vec<NodeId>),
-    /// About this percentage of a process's connections breaks.
-    Cut {
-        node: NodeId,
-        share: u64,
-    },
-    /// Messages between these processes and all others are blocked.
-    Partition(Vec<NodeId>),
-    /// Messages of others to these processes are blocked.
-    Deafness(Vec<NodeId>),
-    /// Messages of these processes to others are blocked.
-    Muteness(Vec<NodeId>),
-    Slow(Vec<Way>, u64),
-    Lossy(Vec<Way>, u64),
-    Storm {
-        factor: u64,
-    },
-    /// Ends partitions, weak links and storms.
-    Mend,
-    /// Processes are suspended.
-    Pause(Vec<NodeId>),
-    Resume(Vec<NodeId>),
-    /// Clocks stop and then jump, as on a machine that was suspended.
-    ClockJump(Duration),
-    CreatePool,
-    /// All monitors lose the control store.
-    StoreDown(Duration),
-    /// The control store answers, and refuses writes.
-    ControlRefuses(Duration),
-    /// A backup of the control store is made; while all monitors are down, it is restored, with or without
-    /// their high-water marks.
-    BackUpControl,
-    RestoreControl {
-        with_marks: bool,
-    },
-    /// A command of an administrator.
-    Command(String),
-    /// A scrub or repair command of an administrator.
-    Order(String),
-    /// An administrator removes the OSD from the cluster, once no group depends on it alone.
-    Remove(NodeId),
-    /// One monitor loses the control store, the others keep it.
-    StoreCut(NodeId, Duration),
-    /// The device of an OSD that does not run loses data.
-    Rot(NodeId),
-    /// The same, once all data of the OSD is on others, too.
-    RotSoon(NodeId),
-    /// Other data takes this percentage of the device, and is removed later.
-    Fill(NodeId, u64),
-    Unfill(NodeId),
-    /// The disk completes nothing until it resumes.
-    DiskStops(NodeId),
-    DiskGoesOn(NodeId),
-    /// The disk fails all requests from now on.
-    DiskDies(NodeId),
-    /// Reads of the disk fail, so many per million.
-    DiskMisreads(NodeId, u64),
-    /// The disk is repaired, and its OSD restarted.
-    DiskHeals(NodeId),
-    /// An administrator replaces the OSD's disk, once that is safe.
-    Replace(NodeId),
-    /// One read of the disk fails, after so many others.
-    FailRead(NodeId, u64),
-    /// The pending read failure is cancelled; an OSD that shut down because of it is restarted.
-    ReadsHeal(NodeId),
-    /// A client resends its requests in flight over the same sessions.
-    Resend(NodeId),
-    /// Some OSD loses index entries of clones.
-    Unindex,
-}
-
-/// Kinds of faults that are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    CrashOsd,
-    CrashMonitor,
-    CrashAll,
-    CrashClient,
-    CrashHost,
-    Vanish,
-    Cut,
-    Partition,
-    OneWay,
-    Flap,
-    Storm,
-    WeakLink,
-    Pause,
-    ClockJump,
-    StoreDown,
-    CreatePool,
-    Churn,
-    AddOsd,
-    DivideGroups,
-    CutStore,
-    FailDisk,
-    OrderScrub,
-    RemoveOsd,
-    Rot,
-    BreakBackfill,
-    FailRead,
-    Resend,
-    PauseRequests,
-    MergeRepaired,
-    RefuseWrites,
-    Scale,
-    LateReports,
-    FillDisk,
-}
-
-impl Kind {
-    /// True if requests may take very long while the fault lasts.
-    pub fn is_slow(self) -> bool {
-        use Kind::*;
-        matches!(self, Partition | OneWay | Flap | Storm | WeakLink | Pause | Vanish)
-    }
-}
-
-/// Node ids by role.
-#[derive(Debug, Clone)]
-pub struct Cast {
-    pub monitors: Vec<NodeId>,
-    pub osds: Vec<NodeId>,
-    /// OSDs of each host.
-    pub hosts: Vec<Vec<NodeId>>,
-    /// Those of `osds` that join later.
-    pub spares: Vec<NodeId>,
-    pub clients: Vec<NodeId>,
-    /// The OSD whose disk misreads now and then, if there is one. With a second one, both might fail to
-    /// read the same data.
-    pub troubled: Option<NodeId>,
-    /// The OSD that is removed while faults happen, and the one whose data rots.
-    pub removed: Option<NodeId>,
-    pub rotting: Option<NodeId>,
-    /// Clients with an image.
-    pub image_users: Vec<NodeId>,
-    /// Those of `image_users` that may die.
-    pub sharers: Vec<NodeId>,
-}
-
-impl Cast {
-    fn daemons(&self) -> Vec<NodeId> {
-        [self.monitors.clone(), self.osds.clone()].concat()
-    }
-
-    fn all(&self) -> Vec<NodeId> {
-        [self.daemons(), self.clients.clone(), self.image_users.clone()].concat()
-    }
-
-    fn mortal_clients(&self) -> Vec<NodeId> {
-        [&self.clients[..], &self.sharers[..]].concat()
-    }
-}
-
-/// A fault that happens now, and later ones with their delays.
-pub type Plan = (Fault, Vec<(Duration, Fault)>);
-
 /// Draws a fault of a kind, with the later ones that belong to it.
 pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
+    match kind {
+        Kind::CrashOsd
+        | Kind::CrashMonitor
+        | Kind::CrashAll
+        | Kind::CrashClient
+        | Kind::CrashHost
+        | Kind::Vanish
+        | Kind::Pause => draw_of_processes(prng, kind, mix, cast),
+        Kind::Cut
+        | Kind::Partition
+        | Kind::OneWay
+        | Kind::Flap
+        | Kind::Storm
+        | Kind::WeakLink
+        | Kind::LateReports => draw_of_links(prng, kind, cast),
+        Kind::StoreDown
+        | Kind::RefuseWrites
+        | Kind::CutStore
+        | Kind::FailDisk
+        | Kind::Rot
+        | Kind::FailRead
+        | Kind::FillDisk => draw_of_stores(prng, kind, mix, cast),
+        kind => draw_of_administrator(prng, kind, cast),
+    }
+}
+
+/// Processes die, or are suspended.
+fn draw_of_processes(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
     match kind {
         Kind::CrashOsd => {
             let osd = *prng.choose(&cast.osds);
@@ -228,6 +100,19 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
             let (_, back) = crash(prng, mix, host.clone());
             (Fault::Vanish(host), back)
         }
+        Kind::Pause => {
+            let nodes = if prng.chance(1, 3) { cast.osds.clone() } else { cast.all() };
+            let nodes = vec![*prng.choose(&nodes)];
+            let over = Duration::from_millis(1 + prng.below(PAUSE_MS_MAX));
+            (Fault::Pause(nodes.clone()), vec![(over, Fault::Resume(nodes))])
+        }
+        kind => unreachable!("{kind:?} concerns no process"),
+    }
+}
+
+/// Connections break, or messages are late or lost.
+fn draw_of_links(prng: &mut Prng, kind: Kind, cast: &Cast) -> Plan {
+    match kind {
         Kind::Cut => {
             let node = *prng.choose(&cast.all());
             (Fault::Cut { node, share: 10 + prng.below(91) }, Vec::new())
@@ -253,16 +138,14 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
             until_mended(prng, Fault::Storm { factor }, STORM_MS_MAX)
         }
         Kind::WeakLink => weak_link(prng, cast),
-        Kind::Pause => {
-            let nodes = if prng.chance(1, 3) { cast.osds.clone() } else { cast.all() };
-            let nodes = vec![*prng.choose(&nodes)];
-            let over = Duration::from_millis(1 + prng.below(PAUSE_MS_MAX));
-            (Fault::Pause(nodes.clone()), vec![(over, Fault::Resume(nodes))])
-        }
-        Kind::ClockJump => {
-            let by = Duration::from_secs(1 + prng.below(CLOCK_JUMP_S_MAX));
-            (Fault::ClockJump(by), Vec::new())
-        }
+        Kind::LateReports => autoscaler::draw_late_reports(prng, cast),
+        kind => unreachable!("{kind:?} concerns no link"),
+    }
+}
+
+/// The control store or a disk fails.
+fn draw_of_stores(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
+    match kind {
         Kind::StoreDown => {
             let down = Duration::from_millis(1 + prng.below(STORE_DOWN_MS_MAX));
             (Fault::StoreDown(down), Vec::new())
@@ -276,6 +159,20 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
             (Fault::StoreCut(*prng.choose(&cast.monitors), down), Vec::new())
         }
         Kind::FailDisk => fail_disk(prng, cast),
+        Kind::Rot => (Fault::RotSoon(cast.rotting.expect("only where one rots")), Vec::new()),
+        Kind::FailRead => fail_reads(prng, cast),
+        Kind::FillDisk => ballast::draw(prng, mix, &cast.osds),
+        kind => unreachable!("{kind:?} concerns no store"),
+    }
+}
+
+/// An administrator or a client does something, or a clock jumps.
+fn draw_of_administrator(prng: &mut Prng, kind: Kind, cast: &Cast) -> Plan {
+    match kind {
+        Kind::ClockJump => {
+            let by = Duration::from_secs(1 + prng.below(CLOCK_JUMP_S_MAX));
+            (Fault::ClockJump(by), Vec::new())
+        }
         Kind::CreatePool => (Fault::CreatePool, Vec::new()),
         Kind::Churn => (Fault::Command(churn(prng, cast)), Vec::new()),
         Kind::DivideGroups => (Fault::Command(divide_groups(prng)), Vec::new()),
@@ -285,20 +182,17 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
         Kind::RemoveOsd => {
             (Fault::Remove(cast.removed.expect("only where one leaves")), Vec::new())
         }
-        Kind::Rot => (Fault::RotSoon(cast.rotting.expect("only where one rots")), Vec::new()),
         Kind::BreakBackfill => break_backfill(prng, cast),
-        Kind::FailRead => fail_reads(prng, cast),
         Kind::Resend => {
             let client = *prng.choose(&cast.clients);
             let follows = waits(prng, RESENDS_MAX, RESEND_MS_MAX);
             let follows = follows.map(|wait| (wait, Fault::Resend(client))).collect();
             (Fault::Resend(client), follows)
         }
-        Kind::FillDisk => crate::world::draw_ballast(prng, mix, &cast.osds),
-        Kind::Scale => (scaling::draw_command(prng), Vec::new()),
-        Kind::LateReports => scaling::draw_late_reports(prng, cast),
+        Kind::Scale => (autoscaler::draw_command(prng), Vec::new()),
         Kind::PauseRequests => pause_requests(prng),
         Kind::MergeRepaired => merge_repaired(prng),
+        kind => unreachable!("{kind:?} is drawn elsewhere"),
     }
 }
 
@@ -381,7 +275,7 @@ fn pause_requests(prng: &mut Prng) -> Plan {
 /// Groups are split, repaired, and merged during the repair.
 fn merge_repaired(prng: &mut Prng) -> Plan {
     let pg_num = |number: u64| {
-        let pool = crate::cluster::POOL;
+        let pool = POOL;
         Fault::Command(format!(
             r#"{{"prefix":"osd pool set","pool":"{pool}","var":"pg_num_actual","val":"{number}"}}"#
         ))
@@ -434,7 +328,7 @@ fn weak_link(prng: &mut Prng, cast: &Cast) -> Plan {
     until_mended(prng, fault, WEAK_LINK_MS_MAX)
 }
 
-/// A command of an administrator or balancer that concerns one OSD. See [`restore`].
+/// A command of an administrator or balancer that concerns one OSD. See [`crate::commands::restore_weights`].
 fn churn(prng: &mut Prng, cast: &Cast) -> String {
     let id = prng.below(cast.osds.len() as u64);
     match prng.below(8) {
@@ -457,7 +351,7 @@ fn churn(prng: &mut Prng, cast: &Cast) -> String {
 
 /// Changes `pg_num`: in steps once the cluster is healthy, or upwards at once, regardless of health.
 fn divide_groups(prng: &mut Prng) -> String {
-    let (pool, pg_num) = (crate::cluster::POOL, *prng.choose(&PG_NUMS));
+    let (pool, pg_num) = (POOL, *prng.choose(&PG_NUMS));
     let variable = *prng.choose(&["pg_num", "pg_num_actual", "pg_num_actual"]);
     format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{pg_num}"}}"#)
 }
@@ -470,21 +364,6 @@ fn order_scrub(prng: &mut Prng, cast: &Cast) -> String {
         1 => format!(r#"{{"prefix":"osd {verb}","who":"{id}"}}"#),
         _ => format!(r#"{{"prefix":"pg {verb}","pgid":"1.{:x}"}}"#, prng.below(8)),
     }
-}
-
-fn reweight(id: u64, tenths: u64) -> String {
-    let weight = tenths as f64 / 10.0;
-    format!(r#"{{"prefix":"osd reweight","id":{id},"weight":{weight:.1}}}"#)
-}
-
-fn crush_reweight(id: u64, tenths: u64) -> String {
-    let weight = tenths as f64 / 10.0;
-    format!(r#"{{"prefix":"osd crush reweight","name":"osd.{id}","weight":{weight:.1}}}"#)
-}
-
-/// Commands that give an OSD its normal weight again.
-pub fn restore(id: u64) -> [String; 2] {
-    [reweight(id, 10), crush_reweight(id, 10)]
 }
 
 /// Some clients, some daemons, a whole host, or any processes: primaries hold read leases, so a client

@@ -8,13 +8,18 @@ use wire::SnapContext;
 /// Index of an object that clients use.
 pub type ObjectId = usize;
 
+/// A request of a client.
 #[derive(Debug, Clone)]
 pub struct Entry {
+    /// The client.
     pub actor: ActorId,
+    /// The object.
     pub object: ObjectId,
+    /// The operation on the object.
     pub action: Action,
     /// The snapshot context of a write.
     pub context: SnapContext,
+    /// Time at which the client made the request.
     pub invoked: Time,
     /// The request reads a snapshot that was removed meanwhile, so that its response is not checked.
     pub is_blurred: bool,
@@ -22,15 +27,19 @@ pub struct Entry {
     pub completed: Option<Completed>,
 }
 
+/// The response to a request.
 #[derive(Debug, Clone)]
 pub struct Completed {
+    /// Time at which the client received the response.
     pub at: Time,
+    /// Result, and what a read observed.
     pub outcome: Outcome,
     /// The version of the write in its placement group's log.
     pub version: EVersion,
 }
 
 impl Entry {
+    /// True if the request was answered without an error.
     pub fn succeeded(&self) -> bool {
         self.completed.as_ref().is_some_and(|completed| completed.outcome.is_ok())
     }
@@ -48,6 +57,7 @@ pub struct History {
 }
 
 impl History {
+    /// Notes a request; returns its index.
     pub fn invoke(
         &mut self,
         at: Time,
@@ -62,6 +72,7 @@ impl History {
         self.entries.len() - 1
     }
 
+    /// Notes the response to a request.
     pub fn complete(&mut self, index: usize, at: Time, outcome: Outcome, version: EVersion) {
         let entry = &mut self.entries[index];
         assert!(entry.completed.is_none(), "a request is answered once");
@@ -80,14 +91,17 @@ impl History {
         self.entries.iter_mut().filter(|entry| entry.completed.is_none())
     }
 
+    /// One request.
     pub fn entry(&self, index: usize) -> &Entry {
         &self.entries[index]
     }
 
+    /// All requests.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
+    /// All requests to an object.
     pub fn of_object(&self, object: ObjectId) -> impl Iterator<Item = &Entry> {
         self.entries.iter().filter(move |entry| entry.object == object)
     }

@@ -11,15 +11,25 @@
 
 use crate::check::stores::{self as durable, Stores};
 use crate::check::{quiet, replicas};
-use crate::cluster::{self, POOL_ID};
-use crate::faults::{Fault, Kind};
+use crate::cluster;
+use crate::commands::set_pool_command;
+use crate::events::{run_for, run_until};
+use crate::fault::{Fault, Kind};
+use crate::fault_mix::FaultMix;
+use crate::groups::all_groups;
+use crate::inject;
+use crate::names::{POOL, POOL_ID};
 use crate::process::DeviceBlock;
-use crate::run;
-use crate::scenario::{FaultMix, Scenario};
+use crate::run::admin::{command, restore};
+use crate::run::boot::boot;
+use crate::run::clean::{become_clean, fall_silent};
+use crate::run::repairs::purge;
+use crate::run::scrub::scrub;
+use crate::scenario::{ClusterShape, DiskShape, LoadShape, NetworkShape, Scenario};
 use crate::snapshots::Snapshots;
 use crate::stores::{BlockShape, StoreKind};
 use crate::workload::Reach;
-use crate::world::{World, set_pool_command};
+use crate::world::World;
 use block::disk::{DiskOptions, Unwritten};
 use bytes::Bytes;
 use codec::DecodeError;
@@ -90,59 +100,59 @@ impl Kept {
 
 /// Runs the scenario and takes what is on the disks at the end. `Err` says which check failed.
 pub fn make() -> Result<Kept, String> {
-    let mut world = cluster::build(scenario(), false);
-    run::boot(&mut world)?;
-    world.set_busy(true);
+    let world = &mut cluster::build(scenario(), false);
+    boot(world)?;
+    inject::set_busy(world, true);
     for groups in GROUPS {
-        world.run_until(LOAD, |_| false);
-        run::command(&mut world, &set_pool_command(cluster::POOL, "pg_num", groups))?;
+        run_for(world, LOAD);
+        command(world, &set_pool_command(POOL, "pg_num", groups))?;
     }
-    world.run_until(LOAD, |_| false);
-    world.heal();
-    run::restore(&mut world)?;
-    run::become_clean(&mut world)?;
-    run::purge(&mut world)?;
+    run_for(world, LOAD);
+    inject::heal(world);
+    restore(world)?;
+    become_clean(world)?;
+    purge(world)?;
     // Clones of snapshots that are removed from now on would go while later versions look.
-    world.snapshots = Snapshots::new(Prng::new(SEED), false);
+    world.records.snapshots = Snapshots::new(Prng::new(SEED), false);
     let laggard = world.cast.osds[LAGGARD];
-    world.fault(Fault::Crash(vec![laggard]));
+    inject::apply(world, Fault::Crash(vec![laggard]));
     world.scenario.faults = FaultMix::default();
-    world.set_busy(true);
-    world.run_until(DEGRADED_LOAD, |_| false);
-    world.set_busy(false);
-    if !world.run_until(ANSWERED_WITHIN, |world| world.in_flight() == 0) {
+    inject::set_busy(world, true);
+    run_for(world, DEGRADED_LOAD);
+    inject::set_busy(world, false);
+    if !run_until(world, ANSWERED_WITHIN, |world| world.in_flight() == 0) {
         return Err(String::from("requests are never answered"));
     }
-    let objects = describe(&world, &durable::read(&world)?);
-    world.fault(Fault::Start(vec![laggard]));
-    if !world.run_until(UP_WITHIN, is_recovering) {
+    let objects = describe(world, &durable::read(world)?);
+    inject::apply(world, Fault::Start(vec![laggard]));
+    if !run_until(world, UP_WITHIN, is_recovering) {
         return Err(format!("nothing is recovered:\n{}", world.groups()));
     }
     let control = world.control().borrow().pairs();
-    let disks = world.osds().map(|osd| osd.hosted.disk.durable_blocks()).collect();
+    let disks = world.osds().map(|osd| osd.disk().durable_blocks()).collect();
     Ok(Kept { control, disks, objects })
 }
 
 /// Starts a cluster over what was kept, and compares every object once all copies are complete.
 pub fn open(kept: &Kept) -> Result<(), String> {
-    let mut world = cluster::build(scenario(), false);
+    let world = &mut cluster::build(scenario(), false);
     world.control().borrow_mut().replace(kept.control.clone());
-    for (osd, blocks) in world.osds_mut().zip(&kept.disks) {
-        osd.hosted.disk.replace_blocks(blocks);
+    for (osd, blocks) in world.nodes.osds_mut().zip(&kept.disks) {
+        osd.disk_mut().replace_blocks(blocks);
     }
-    world.run_until(AWAY, |_| false);
-    (0..world.nodes.len()).for_each(|node| world.start(node));
+    run_for(world, AWAY);
+    (0..world.nodes.count()).for_each(|node| world.start(node));
     let are_up = |world: &mut World| world.newest_map().is_some_and(|map| map.up_count() == OSDS);
-    if !world.run_until(UP_WITHIN, are_up) {
+    if !run_until(world, UP_WITHIN, are_up) {
         return Err(String::from("not all OSDs come up"));
     }
-    run::become_clean(&mut world)?;
-    run::scrub(&mut world)?;
-    run::fall_silent(&mut world);
-    quiet::check(&world)?;
-    let stores = durable::read(&world)?;
-    replicas::check(&world, &stores)?;
-    let found = describe(&world, &stores);
+    become_clean(world)?;
+    scrub(world)?;
+    fall_silent(world);
+    quiet::check(world)?;
+    let stores = durable::read(world)?;
+    replicas::check(world, &stores)?;
+    let found = describe(world, &stores);
     let wrong = kept.objects.lines().find(|line| !found.lines().any(|other| other == *line));
     match wrong {
         Some(line) => Err(format!("not found as it was left: {line}\nthere is:\n{found}")),
@@ -175,34 +185,40 @@ fn scenario() -> Scenario {
     };
     let drawn = Scenario::draw(SEED);
     Scenario {
-        monitors: 1,
-        osds: OSDS,
-        spares: 0,
-        hosts: OSDS,
-        clients: 2,
-        size: 2,
-        min_size: 1,
-        pg_num: 8,
-        objects: 12,
-        reach: Reach::FAR,
-        is_tight: false,
-        is_wired: false,
-        uses_cephx: true,
-        think_us: 40_000,
-        in_flight_max: 4,
-        delay_us: (50, 1_000),
-        skew_ms_max: 0,
-        stores: vec![store(0), store(16), store(0)],
-        has_image: false,
-        image_sharers: 0,
-        lame: None,
-        rotten: None,
-        rotting: None,
-        troubled: None,
-        replaced: None,
-        leaver: None,
-        removed: None,
-        has_snapshots: true,
+        cluster: ClusterShape {
+            monitors: 1,
+            osds: OSDS,
+            spares: 0,
+            hosts: OSDS,
+            clients: 2,
+            size: 2,
+            min_size: 1,
+            pg_num: 8,
+            uses_cephx: true,
+            leaver: None,
+            removed: None,
+            ..drawn.cluster
+        },
+        network: NetworkShape { is_wired: false, delay_us: (50, 1_000), skew_ms_max: 0 },
+        load: LoadShape {
+            objects: 12,
+            reach: Reach::FAR,
+            think_us: 40_000,
+            in_flight_max: 4,
+            has_image: false,
+            image_sharers: 0,
+            has_snapshots: true,
+            ..drawn.load
+        },
+        disks: DiskShape {
+            stores: vec![store(0), store(16), store(0)],
+            is_tight: false,
+            lame: None,
+            rotten: None,
+            rotting: None,
+            troubled: None,
+            replaced: None,
+        },
         trials: Default::default(),
         control: Default::default(),
         stall: None,
@@ -217,14 +233,14 @@ fn scenario() -> Scenario {
 
 /// Some copy has received objects that it lacked, and lacks others.
 fn is_recovering(world: &mut World) -> bool {
-    let osds = world.osds().filter_map(|osd| osd.hosted.daemon.as_ref());
+    let osds = world.osds().filter_map(|osd| osd.daemon());
     osds.flat_map(osd::Osd::groups).any(|group| group.is_primary() && group.recovering() > 0)
 }
 
 /// Every object of clients as its primary has it.
 fn describe(world: &World, stores: &Stores) -> String {
     let map = world.newest_map().expect("the monitor runs");
-    let groups = replicas::all_groups(map).into_iter().filter(|pg| pg.pool == POOL_ID);
+    let groups = all_groups(map).into_iter().filter(|pg| pg.pool == POOL_ID);
     let mut lines = String::new();
     for pg in groups {
         let primary: OsdId = map.pg_to_osds(pg).acting[0];

@@ -3,7 +3,7 @@
 //! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does not hold
 //! is ECANCELED and changes nothing.
 
-use crate::cluster::POOL_ID;
+use crate::names::POOL_ID;
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use std::collections::BTreeMap;
@@ -83,14 +83,19 @@ pub enum Action {
 /// Result of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observation {
+    /// Data of the object.
     pub data: Option<Bytes>,
+    /// The guarding attribute.
     pub guard: Option<Bytes>,
+    /// Pairs of the object.
     pub omap: Option<BTreeMap<Bytes, Bytes>>,
 }
 
+/// Result of a request, as its client sees it.
 pub type Outcome = Result<Observation, Errno>;
 
 impl Action {
+    /// True if the action changes an object.
     pub fn is_write(&self) -> bool {
         !matches!(self, Action::Read | Action::Look | Action::ReadAt(_) | Action::LookAt(_))
     }
@@ -115,6 +120,7 @@ impl Action {
         }
     }
 
+    /// The operations that a client sends.
     pub fn to_ops(&self) -> Vec<OsdOp> {
         match self.clone() {
             Action::Write { offset, data } => vec![OsdOp::write(offset, data)],
@@ -252,6 +258,7 @@ pub fn is_lock_attr(name: &[u8]) -> bool {
 /// The sequential object: its state, and the states that snapshots preserve.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Object {
+    /// The current state; [`Object`] also has those of snapshots.
     pub state: State,
     /// The newest snapshot in the context of any write so far.
     newest: SnapId,
@@ -319,10 +326,15 @@ impl Object {
 /// State of an object at its head.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct State {
+    /// False before the first write, and after a removal.
     pub exists: bool,
+    /// Data.
     pub data: Vec<u8>,
+    /// The guarding attribute; empty: none.
     pub guard: Bytes,
+    /// Pairs.
     pub omap: BTreeMap<Bytes, Bytes>,
+    /// The client that holds the lock.
     pub holder: Option<ActorId>,
 }
 
@@ -389,6 +401,7 @@ impl State {
         Ok(Observation::default())
     }
 
+    /// All that a read of the whole object observes.
     pub fn observation(&self) -> Observation {
         Observation {
             data: Some(Bytes::copy_from_slice(&self.data)),

@@ -29,6 +29,7 @@ pub enum SnapshotAction {
     Remove(SnapId),
 }
 
+/// Snapshots that clients know.
 #[derive(Debug)]
 pub struct Snapshots {
     prng: Prng,
@@ -37,10 +38,11 @@ pub struct Snapshots {
     live: BTreeMap<SnapId, BTreeSet<ObjectId>>,
     newest: SnapId,
     /// Snapshots whose removal was requested; true once confirmed.
-    pub removed: BTreeMap<SnapId, bool>,
+    removed: BTreeMap<SnapId, bool>,
 }
 
 impl Snapshots {
+    /// No snapshots yet; without `is_used` there will be none.
     pub fn new(prng: Prng, is_used: bool) -> Self {
         let (live, removed) = (BTreeMap::new(), BTreeMap::new());
         Snapshots { prng, is_used, live, newest: SnapId(0), removed }
@@ -51,6 +53,7 @@ impl Snapshots {
         SnapContext { seq: self.newest, snaps: self.live.keys().rev().copied().collect() }
     }
 
+    /// Draws an operation on snapshots, now and then.
     pub fn next_change(&mut self) -> Option<SnapshotAction> {
         if !self.is_used || !self.prng.chance(1, CHANGE_ONE_IN) {
             return None;
@@ -90,6 +93,7 @@ impl Snapshots {
         sharp.map(|(snap, _)| *snap).collect()
     }
 
+    /// A snapshot is known from now on.
     pub fn taken(&mut self, now: Time, snap: SnapId, objects: usize, history: &History) {
         let may_come = |object: ObjectId| {
             let writes = history.of_object(object).filter(|entry| entry.action.is_write());
@@ -99,6 +103,16 @@ impl Snapshots {
         let sharp = (0..objects).filter(|object| !may_come(*object)).collect();
         self.live.insert(snap, sharp);
         self.newest = self.newest.max(snap);
+    }
+
+    /// The removal of the snapshot is confirmed.
+    pub fn confirm_removal(&mut self, snap: SnapId) {
+        self.removed.insert(snap, true);
+    }
+
+    /// True if the removal of the snapshot was confirmed.
+    pub fn is_removed(&self, snap: SnapId) -> bool {
+        self.removed.get(&snap).is_some_and(|is_confirmed| *is_confirmed)
     }
 
     /// Marks a removal as requested; from then on no read uses the snapshot.

@@ -29,6 +29,7 @@ const LAME_ONE_IN: u64 = 8;
 const LAME_FACTOR_MAX: u64 = 60;
 const READ_DELAY_MAX: Duration = Duration::from_millis(1);
 
+/// A kind of store with its options.
 #[derive(Debug, Clone)]
 pub enum StoreKind {
     /// `store::crash` over `store::mem`.
@@ -44,9 +45,12 @@ impl StoreKind {
     }
 }
 
+/// Options of a block store and its devices.
 #[derive(Debug, Clone)]
 pub struct BlockShape {
+    /// Options of the store.
     pub store: Options,
+    /// Options of the devices.
     pub disk: DiskOptions,
     /// `None`: the store's default.
     pub log_blocks: Option<u64>,

@@ -41,6 +41,7 @@ impl Write for Beginning<'_, '_> {
     }
 }
 
+/// The trace of a run.
 #[derive(Debug)]
 pub struct Trace {
     /// The time that lines are relative to.
@@ -52,11 +53,13 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// An empty trace.
     pub fn new(start: Time, printed: bool) -> Self {
         let (lines, hasher) = (VecDeque::with_capacity(LINES_KEPT), FastHasher::default());
         Trace { start, lines, hasher, count: 0, printed }
     }
 
+    /// Adds a line.
     pub fn line(&mut self, now: Time, what: Arguments<'_>) {
         let mut line = match self.lines.len() {
             LINES_KEPT => self.lines.pop_front().unwrap_or_default(),
@@ -79,6 +82,7 @@ impl Trace {
         self.hasher.finish()
     }
 
+    /// Number of lines so far.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -3,8 +3,8 @@
 //!
 //! Each is drawn from a generator of its own, with faults of its own.
 
-use crate::faults::Kind;
-use crate::scenario::FaultMix;
+use crate::fault::Kind;
+use crate::fault_mix::FaultMix;
 use stdx::Prng;
 
 const TRIALS: u64 = 0x7472_6961_6c73;
@@ -47,14 +47,20 @@ const PAGE_OBJECTS: [usize; 3] = [1, 2, 5];
 /// Lengths from which a log is trimmed, and lengths to which.
 const LOGS: [(usize, usize); 4] = [(6, 4), (20, 12), (60, 50), (1100, 1000)];
 
+/// Special conditions of a seed.
 #[derive(Debug, Clone, Default)]
 pub struct Trials {
+    /// Bounds of OSDs; small ones in some seeds.
     pub sizes: osd::Sizes,
+    /// Objects span many pieces, and logs are short.
     pub has_pieces: bool,
     /// Reads of any disk fail once, at any time.
     pub fails_reads: bool,
+    /// Clients resend requests in flight.
     pub resends: bool,
+    /// An administrator pauses reads or writes.
     pub pauses: bool,
+    /// Groups are merged while they are repaired.
     pub merges_repaired: bool,
     /// Some clients read from any member of a group.
     pub balances_reads: bool,
@@ -73,13 +79,16 @@ pub struct Trials {
 pub struct Circumstances {
     /// The user of an image tolerates no error.
     pub has_image: bool,
+    /// Devices are so small that space runs out.
     pub is_tight: bool,
     /// Data may be lost: a replaced copy may have been the only one.
     pub may_lose_data: bool,
+    /// Clients take and remove snapshots.
     pub has_snapshots: bool,
 }
 
 impl Trials {
+    /// Draws the conditions, and adds their faults to the mix.
     pub fn draw(seed: u64, mix: &mut FaultMix, circumstances: Circumstances) -> Self {
         let mut prng = Prng::new(seed ^ TRIALS);
         let p = &mut prng;

@@ -9,9 +9,13 @@ use std::collections::BTreeSet;
 /// A watch, from the confirmation to its client on.
 #[derive(Debug, Clone)]
 pub struct Span {
+    /// The client.
     pub actor: ActorId,
+    /// The object.
     pub object: ObjectId,
+    /// Id of the watch.
     pub watch: WatchId,
+    /// Time at which the client learned that the watch exists.
     pub begun: Time,
     /// Latest time at which the watch certainly existed: the time of the newest request that was confirmed.
     pub confirmed: Time,
@@ -24,13 +28,18 @@ pub struct Span {
 /// A notification; its number is its index in [`Watching::notifications`].
 #[derive(Debug, Clone)]
 pub struct Notification {
+    /// The object.
     pub object: ObjectId,
+    /// Time at which the notifier sent it.
     pub invoked: Time,
+    /// The response to the notifier.
     pub completed: Option<Completed>,
 }
 
+/// Result of a notification.
 #[derive(Debug, Clone)]
 pub struct Completed {
+    /// Time at which the notifier learned of it.
     pub at: Time,
     /// Acknowledgements, by the identity that each watcher gave.
     pub answers: BTreeSet<(ActorId, WatchId)>,
@@ -38,15 +47,19 @@ pub struct Completed {
     pub missed: BTreeSet<WatchId>,
 }
 
+/// All watches and notifications so far.
 #[derive(Debug, Default)]
 pub struct Watching {
+    /// All watches, in the order of confirmation.
     pub spans: Vec<Span>,
+    /// All notifications, by number.
     pub notifications: Vec<Notification>,
     /// Notifications received before the watch was confirmed to its client.
     pub early: Vec<(ActorId, WatchId, usize)>,
 }
 
 impl Watching {
+    /// A watch is confirmed to its client.
     pub fn begin(&mut self, now: Time, actor: ActorId, object: ObjectId, watch: WatchId) {
         let of_watch = |(by, at, _): &&(ActorId, WatchId, usize)| *by == actor && *at == watch;
         let heard = self.early.iter().filter(of_watch).map(|(_, _, number)| *number).collect();
@@ -68,6 +81,7 @@ impl Watching {
         }
     }
 
+    /// A watcher receives a notification.
     pub fn heard(&mut self, actor: ActorId, watch: WatchId, number: usize) {
         let known = self.open(actor).find(|span| span.watch == watch);
         let is_known = known.map(|span| span.heard.insert(number)).is_some();
@@ -76,6 +90,7 @@ impl Watching {
         }
     }
 
+    /// A watch ends, and its client knows.
     pub fn ended(&mut self, now: Time, actor: ActorId, watch: WatchId) {
         let spans = self.open(actor).filter(|span| span.watch == watch);
         spans.for_each(|span| span.end = Some(now));
@@ -96,6 +111,12 @@ impl Watching {
         self.spans.iter_mut().filter(move |span| span.actor == actor && span.end.is_none())
     }
 
+    /// All watchers of a notification have acknowledged, or were given up.
+    pub fn complete(&mut self, number: usize, completed: Completed) {
+        self.notifications[number].completed = Some(completed);
+    }
+
+    /// A client notifies the watchers of an object; returns the number of the notification.
     pub fn notify(&mut self, now: Time, object: ObjectId) -> usize {
         self.notifications.push(Notification { object, invoked: now, completed: None });
         self.notifications.len() - 1

@@ -1,8 +1,8 @@
 //! Load of clients: random requests to few objects, so that they conflict.
 
-use crate::cluster::POOL;
 use crate::history::ObjectId;
 use crate::model::{Action, ActorId, Object, State};
+use crate::names::POOL;
 use bytes::Bytes;
 use std::sync::Arc;
 use stdx::Prng;
@@ -29,6 +29,7 @@ pub struct Reach {
     pub offset_max: u64,
     /// One in so many payloads is long enough for several blocks and frames.
     pub long_one_in: u64,
+    /// Upper bound for the length of a long payload.
     pub long_max: u64,
     /// Number of omap keys in use.
     pub keys: u64,
@@ -52,10 +53,18 @@ impl Reach {
     }
 }
 
+impl Default for Reach {
+    fn default() -> Self {
+        Reach::NEAR
+    }
+}
+
 /// An object that clients share.
 #[derive(Debug, Clone)]
 pub struct Target {
+    /// Name of the pool.
     pub pool: String,
+    /// Name of the object.
     pub name: String,
     /// Only appended to and read.
     pub is_journal: bool,
@@ -71,9 +80,11 @@ pub enum WatchAction {
     Notify(ObjectId),
 }
 
+/// Generator of requests.
 pub struct Workload {
     prng: Prng,
     reach: Reach,
+    /// All objects; those that do not change come last.
     pub targets: Vec<Target>,
     payloads_made: u64,
     /// The guard that a client saw last, per object.
@@ -85,6 +96,7 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// A generator of requests to these objects.
     pub fn new(prng: Prng, reach: Reach, targets: Vec<Target>) -> Self {
         let guards = vec![Bytes::new(); targets.len()];
         let changing = targets.iter().filter(|target| !target.is_source).count();
@@ -155,6 +167,7 @@ impl Workload {
         })
     }
 
+    /// A client has read the guard of an object.
     pub fn saw_guard(&mut self, object: ObjectId, guard: &Bytes) {
         self.guards[object] = guard.clone();
     }

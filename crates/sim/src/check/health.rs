@@ -26,7 +26,7 @@ pub fn check(world: &World, details: &str, down: &[OsdId]) -> Result<(), String>
 
 /// Causes for which a request may wait.
 fn culprits(world: &World, map: &OsdMap, entry: &Entry) -> Vec<String> {
-    let target = &world.workload.targets[entry.object];
+    let target = &world.records.workload.targets[entry.object];
     let Some(pool) = map.pool_id(&target.pool) else { return Vec::new() };
     let mut names = vec![format!("'{}'", target.pool), "pauserd".into(), "pausewr".into()];
     if let Some((pg, _)) = map.object_to_pg(pool, b"", b"", target.name.as_bytes()) {

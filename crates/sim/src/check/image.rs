@@ -3,6 +3,8 @@
 
 use super::snapshots::info;
 use super::stores::Stores;
+use crate::groups::all_groups;
+use crate::process::ClientProcess;
 use crate::world::World;
 use store::Collection;
 use store::mem::MemObject;
@@ -15,8 +17,9 @@ const STATES_AT: u64 = 4 + 6 + 8;
 /// `RBD_FLAG_OBJECT_MAP_INVALID`
 const MAP_INVALID: u8 = 1;
 
+/// Checks that no user of an image has met a wrong response.
 pub fn check(world: &World) -> Result<(), String> {
-    let mut users = world.nodes.iter().filter_map(|node| node.body.image_user());
+    let mut users = world.clients().filter_map(ClientProcess::image_user);
     match users.find_map(|user| user.failure()) {
         Some(failure) => Err(failure.to_owned()),
         None => Ok(()),
@@ -51,7 +54,7 @@ pub fn check_maps(world: &World, stores: &Stores) -> Result<(), String> {
 
 fn all_objects<'a>(world: &World, stores: &'a Stores) -> Vec<(&'a HObject, &'a MemObject)> {
     let map = world.newest_map().expect("all is healed");
-    let groups = super::replicas::all_groups(map).into_iter();
+    let groups = all_groups(map).into_iter();
     let primaries = groups.filter_map(|pg| Some((pg, map.pg_to_osds(pg).acting_primary?)));
     primaries.flat_map(|(pg, osd)| stores.of(osd).objects(Collection::replicated(pg))).collect()
 }

@@ -2,12 +2,13 @@
 //! restored. Checked after every step of the run.
 
 use crate::model::ActorId;
-use crate::network::NodeId;
+use crate::node::NodeId;
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use types::Epoch;
 
+/// Maps and ids that were seen so far.
 #[derive(Debug, Default)]
 pub struct Issued {
     /// The checksum of each map, and the first process that had it.

@@ -25,6 +25,7 @@ const STATES_MAX: usize = 300_000;
 /// beyond it the search ends undecided.
 const COPIED_BYTES_MAX: usize = 8 << 30;
 
+/// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Linearizable,
@@ -64,6 +65,7 @@ struct Path {
     object: Object,
 }
 
+/// Searches an order of all requests to one object.
 pub fn check<'a>(entries: impl Iterator<Item = &'a Entry>) -> Verdict {
     // A read of unknown result constrains nothing.
     let entries = entries.filter(|entry| !is_void(entry));

@@ -2,8 +2,8 @@
 //! or its deletion; versions ascend without a gap; no request is in the log twice, and none was executed
 //! again after it was trimmed.
 
-use super::replicas::all_groups;
 use super::stores::Stores;
+use crate::groups::all_groups;
 use crate::world::World;
 use pg::{DupBatch, EntryKind, INFO_ATTR, LogDup, LogEntry, ObjectInfo, meta_object};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,7 @@ use store::Collection;
 use store::mem::MemStore;
 use types::PgId;
 
+/// Checks the log of every copy of every group.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {

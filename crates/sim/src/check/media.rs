@@ -11,8 +11,8 @@ use types::Errno;
 /// Returns the number of requests that met damage.
 pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
     let met: Vec<&Entry> =
-        world.history.entries().iter().filter(|entry| met_damage(entry)).collect();
-    if world.scenario.size > 1 {
+        world.records.history.entries().iter().filter(|entry| met_damage(entry)).collect();
+    if world.scenario.cluster.size > 1 {
         if let Some(entry) = met.iter().find(|entry| !was_misread(world, entry)) {
             return Err(format!("an error although there are other copies: {entry:?}"));
         }
@@ -28,14 +28,14 @@ pub fn check(world: &World, stores: &Stores) -> Result<usize, String> {
         let read = match &entry.action {
             Action::CopyFrom { source, .. } => Some(&source[..]),
             action if action.is_write() => None,
-            _ => Some(world.workload.targets[entry.object].name.as_bytes()),
+            _ => Some(world.records.workload.targets[entry.object].name.as_bytes()),
         };
         let is_damaged = |name: &[u8]| stores.damaged().any(|(_, object)| object.name[..] == *name);
         if !read.is_some_and(is_damaged) {
             return Err(format!("an error although no device has one: {entry:?}"));
         }
     }
-    let refused = world.history.entries().iter().find(|entry| found_no_room(entry));
+    let refused = world.records.history.entries().iter().find(|entry| found_no_room(entry));
     if let Some(entry) =
         refused.filter(|entry| !world.scenario.may_lack_room() || !entry.action.is_write())
     {
@@ -53,7 +53,7 @@ fn was_misread(world: &World, entry: &Entry) -> bool {
         let began = misread.since <= answered && (reads || !misread.is_once);
         began && misread.until.is_none_or(|until| entry.invoked <= until)
     };
-    world.misreads.iter().any(overlaps)
+    world.disks.misreads().iter().any(overlaps)
 }
 
 /// True for a request that changed nothing and returned nothing about its object.

@@ -4,18 +4,19 @@
 //! group's log.
 
 use super::stores::Stores;
+use crate::groups::all_groups;
 use crate::world::World;
-use maps::OsdMap;
 use pg::is_meta_object;
 use store::Collection;
 use store::mem::MemObject;
-use types::{HObject, OsdId, PgId, PoolId};
+use types::{HObject, OsdId, PgId};
 
+/// Checks that all copies of every group are equal.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {
         let acting = map.pg_to_osds(pg).acting;
-        if acting.len() < world.scenario.size.into() {
+        if acting.len() < world.scenario.cluster.size.into() {
             return Err(format!("{pg} has only {acting:?} although all OSDs run"));
         }
         let (first, others) = acting.split_first().expect("there are members");
@@ -24,11 +25,6 @@ pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-pub fn all_groups(map: &OsdMap) -> Vec<PgId> {
-    let of_pool = |pool: PoolId, pg_num: u32| (0..pg_num).map(move |seed| PgId { pool, seed });
-    map.pools.iter().flat_map(|(id, pool)| of_pool(*id, pool.pg_num)).collect()
 }
 
 fn check_pair(stores: &Stores, pg: PgId, a: OsdId, b: OsdId) -> Result<(), String> {

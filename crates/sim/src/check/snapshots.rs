@@ -1,9 +1,9 @@
 //! Each object has exactly the clones of its snapshot set, as the set describes them; each is in the index;
 //! and removed snapshots leave no clones.
 
-use super::replicas::all_groups;
 use super::stores::Stores;
-use crate::cluster;
+use crate::groups::all_groups;
+use crate::names::POOL;
 use crate::world::World;
 use pg::snaps::{SNAPSET_ATTR, SnapClone, SnapSet, index_key};
 use pg::{INFO_ATTR, ObjectInfo, is_meta_object, meta_object};
@@ -17,11 +17,11 @@ pub fn are_purged(world: &World) -> bool {
     world.newest_map().is_some_and(|map| map.removed_snaps_queue.is_empty())
 }
 
+/// Checks the clones of every object, and their index.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
-    let is_removed =
-        |snap: SnapId| world.snapshots.removed.get(&snap).is_some_and(|is_confirmed| *is_confirmed);
-    let pool = map.pool_id(cluster::POOL);
+    let is_removed = |snap: SnapId| world.records.snapshots.is_removed(snap);
+    let pool = map.pool_id(POOL);
     for pg in all_groups(map).into_iter().filter(|pg| Some(pg.pool) == pool) {
         for osd in map.pg_to_osds(pg).acting {
             let is_damaged = |name: &HObject| stores.is_damaged(osd, name);

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use store::mem::MemStore;
 use types::{HObject, OsdId};
 
+/// Durable contents of all OSDs.
 #[derive(Debug, Default)]
 pub struct Stores {
     durable: BTreeMap<OsdId, Contents>,
 }
 
 impl Stores {
+    /// The content of an OSD.
     pub fn of(&self, osd: OsdId) -> &MemStore {
         &self.contents(osd).store
     }
@@ -38,7 +40,7 @@ pub fn read(world: &World) -> Result<Stores, String> {
     let mut stores = Stores::default();
     let nodes = world.cast.osds.iter().copied();
     for (node, osd) in nodes.zip(world.osds()) {
-        let (id, disk) = (osd.config.id, &osd.hosted.disk);
+        let (id, disk) = (osd.id(), osd.disk());
         disk.check_invariants();
         let durable = disk.durable(world.clock(node)).map_err(|why| format!("osd.{id}: {why}"))?;
         if !durable.damaged.is_empty() && !world.is_rotten(id) {

@@ -14,6 +14,7 @@ use engine::{Duration, Time};
 /// watch's timeout of 30 seconds.
 pub const LOSS_NOTICED: Duration = Duration::from_secs(60);
 
+/// Checks every notification that completed.
 pub fn check(watching: &Watching) -> Result<(), String> {
     for (number, notification) in watching.notifications.iter().enumerate() {
         let Some(completed) = &notification.completed else { continue };

@@ -3,8 +3,9 @@
 //! A session of a client begins with the same authentication as a real one, without frames. Sessions
 //! between daemons open without authentication, as those within one process do.
 
-use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX, Way};
-use crate::world::Event;
+use super::context::{Arrival, Context, SILENCE_MS_MAX};
+use crate::event::{Event, NetworkEvent};
+use crate::node::{NodeId, Way};
 use bytes::Bytes;
 use engine::{
     AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration,
@@ -20,6 +21,7 @@ const RECONNECT_MS_MAX: u64 = 2_000;
 const OPENER: usize = 0;
 const ACCEPTOR: usize = 1;
 
+/// Links by number.
 #[derive(Default)]
 pub struct Direct {
     links: BTreeMap<u64, Link>,
@@ -65,6 +67,7 @@ impl End {
 }
 
 impl Direct {
+    /// Opens a session from a process to a target.
     pub fn connect(
         &mut self,
         cx: &mut Context<'_>,
@@ -97,18 +100,21 @@ impl Direct {
         }
     }
 
+    /// Sends a message over a session.
     pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
         if let Some((link, end)) = self.conns.get(&(node, conn)).copied() {
             self.post(cx, link, 1 - end, LinkMessage::Message(message));
         }
     }
 
+    /// Closes a session at one end.
     pub fn close(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId) {
         if let Some((link, end)) = self.conns.get(&(node, conn)).copied() {
             self.leave(cx, link, end);
         }
     }
 
+    /// Stops or resumes delivery to one end of a session.
     pub fn pause(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, paused: bool) {
         let Some((id, end)) = self.conns.get(&(node, conn)).copied() else { return };
         if let Some(link) = self.links.get_mut(&id) {
@@ -117,6 +123,7 @@ impl Direct {
         }
     }
 
+    /// The opener's answer to a step of its authentication.
     pub fn answer(
         &mut self,
         cx: &mut Context<'_>,
@@ -150,6 +157,7 @@ impl Direct {
         self.post(cx, id, ACCEPTOR, LinkMessage::Opened(Box::new(peer)));
     }
 
+    /// The acceptor's verdict on an authentication.
     pub fn verdict(
         &mut self,
         cx: &mut Context<'_>,
@@ -182,6 +190,7 @@ impl Direct {
         self.post(cx, id, OPENER, LinkMessage::Step(step));
     }
 
+    /// Handles an event that the network scheduled.
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
         let (id, end) = match event {
             NetworkEvent::LinkMessage { link, end } => (link, end),
@@ -291,6 +300,7 @@ impl Direct {
         }
     }
 
+    /// Ends all sessions of a process that died; peers learn of it soon, or late if its host died with it.
     pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId, silently: bool) {
         let conns = self.conns.range((node, ConnId(0))..(node + 1, ConnId(0)));
         let ends: Vec<(u64, usize)> = conns.map(|(_, end)| *end).collect();
@@ -300,6 +310,7 @@ impl Direct {
         }
     }
 
+    /// Breaks about `share` percent of all connections of a process.
     pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
         let conns = self.conns.range((node, ConnId(0))..(node + 1, ConnId(0)));
         let links: Vec<u64> = conns.map(|(_, (id, _))| *id).collect();
@@ -354,6 +365,7 @@ impl Direct {
         }
     }
 
+    /// Delivers what faults held back, as far as they are over.
     pub fn resume(&mut self, cx: &mut Context<'_>) {
         let ids: Vec<u64> = self.links.keys().copied().collect();
         for id in ids {

@@ -3,7 +3,7 @@
 //! All faults concern one direction: messages from one process to another may be held back, slow or lossy
 //! while the way back is not affected.
 
-use super::NodeId;
+use crate::node::{NodeId, Way};
 use engine::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::Prng;
@@ -18,13 +18,12 @@ const DELAY_MAX: Duration = Duration::from_secs(20);
 const RETRANSMIT: Duration = Duration::from_millis(200);
 const RETRANSMITS_MAX: u32 = 5;
 
-/// From, to.
-pub type Way = (NodeId, NodeId);
-
+/// Faults of directions, and suspended processes.
 #[derive(Debug, Clone, Default)]
 pub struct NetworkFaults {
     /// Delays without faults, in microseconds.
     pub delay_min_us: u64,
+    /// Longest delay without faults, in microseconds.
     pub delay_max_us: u64,
     /// Factor of all delays in a storm.
     pub storm_factor: u64,
@@ -39,10 +38,12 @@ pub struct NetworkFaults {
 }
 
 impl NetworkFaults {
+    /// No faults.
     pub fn none(delay_min_us: u64, delay_max_us: u64) -> Self {
         NetworkFaults { delay_min_us, delay_max_us, storm_factor: 1, ..NetworkFaults::default() }
     }
 
+    /// Draws the delay of a message.
     pub fn delay(&self, prng: &mut Prng, way: Way) -> Duration {
         let base = prng.range(self.delay_min_us..self.delay_max_us + 1);
         let spike = match prng.chance(SPIKES_PER_MILLE, 1000) {
@@ -70,22 +71,27 @@ impl NetworkFaults {
         self.is_blocked((a, b)) || self.is_blocked((b, a))
     }
 
+    /// Holds back all messages in a direction.
     pub fn block(&mut self, way: Way) {
         self.blocked.insert(way);
     }
 
+    /// Multiplies delays in a direction.
     pub fn slow_down(&mut self, way: Way, factor: u64) {
         self.slow.insert(way, factor);
     }
 
+    /// Loses packets in a direction.
     pub fn lose(&mut self, way: Way, per_mille: u64) {
         self.lossy.insert(way, per_mille);
     }
 
+    /// True while the process is suspended.
     pub fn is_paused(&self, node: NodeId) -> bool {
         self.paused.contains(&node)
     }
 
+    /// Suspends or resumes a process.
     pub fn set_paused(&mut self, node: NodeId, paused: bool) {
         match paused {
             true => self.paused.insert(node),

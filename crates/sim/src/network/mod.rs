@@ -6,140 +6,19 @@
 //!
 //! The network knows no process: it returns arrivals ([`Delivery`]), and processes act on it by calls.
 
+mod context;
 mod direct;
 mod faults;
 mod wired;
 
+pub use context::{Arrival, Context, Delivery, Presence};
 pub use direct::Direct;
-pub use faults::{NetworkFaults, Way};
+pub use faults::NetworkFaults;
 pub use wired::Wired;
 
-use crate::agenda::Agenda;
-use crate::world::Event;
-use engine::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration,
-    Message, Peer, Time,
-};
-use stdx::Prng;
-use types::{EntityAddrVec, EntityName, EntityType, ParticipantName};
-
-/// Index of a process.
-pub type NodeId = usize;
-
-/// Longest time in milliseconds before silence ends a session.
-const SILENCE_MS_MAX: u64 = 30_000;
-
-/// An event that arrives at a process.
-#[derive(Debug)]
-pub enum Arrival {
-    /// A peer connects and authenticates.
-    Auth(AuthRequest),
-    /// A step of the other end in the authentication of a session that this end opens.
-    Connecting(ConnectingStep),
-    Opened(Peer),
-    Message(Message),
-    /// No process listens at the session's target.
-    Refused,
-    Closed,
-}
-
-#[derive(Debug)]
-pub struct Delivery {
-    pub node: NodeId,
-    pub conn: ConnId,
-    pub arrival: Arrival,
-}
-
-/// Addresses and identity of a process.
-#[derive(Debug, Clone)]
-pub struct Presence {
-    /// All names under which others connect to it: a monitor is the manager too.
-    pub participants: Vec<ParticipantName>,
-    pub name: EntityName,
-    pub addrs: EntityAddrVec,
-    /// Clients authenticate; daemons trust each other.
-    pub is_client: bool,
-    pub is_up: bool,
-}
-
-impl Presence {
-    pub fn participant(&self) -> ParticipantName {
-        self.participants[0]
-    }
-
-    fn answers_to(&self, target: &ConnectTarget) -> bool {
-        let same_addr = target.addrs.0.iter().any(|addr| self.addrs.0.contains(addr));
-        // Ranks of monitors change, so monitors are identified by their addresses.
-        let is_it = |mine: &ParticipantName| {
-            *mine == target.participant
-                || mine.kind == EntityType::MON && mine.kind == target.participant.kind
-        };
-        self.participants.iter().any(is_it) && same_addr
-    }
-}
-
-/// Parts of the world that a network uses.
-pub struct Context<'a> {
-    /// By how much the clock of each process is ahead of the agenda's time.
-    pub skews: &'a [Duration],
-    pub agenda: &'a mut Agenda<Event>,
-    pub prng: &'a mut Prng,
-    pub presences: &'a [Presence],
-    pub network_faults: &'a NetworkFaults,
-    pub deliveries: &'a mut std::collections::VecDeque<Delivery>,
-}
-
-impl Context<'_> {
-    /// The clock of that process.
-    fn clock(&self, node: NodeId) -> Time {
-        self.agenda.now() + self.skews[node]
-    }
-
-    fn delay(&mut self, way: Way) -> Duration {
-        self.network_faults.delay(self.prng, way)
-    }
-
-    fn deliver(&mut self, node: NodeId, conn: ConnId, arrival: Arrival) {
-        self.deliveries.push_back(Delivery { node, conn, arrival });
-    }
-
-    /// The process that a session's target names, if it exists.
-    fn find(&self, target: &ConnectTarget) -> Option<NodeId> {
-        self.presences.iter().position(|node| node.is_up && node.answers_to(target))
-    }
-}
-
-/// A scheduled event of a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetworkEvent {
-    /// The first message for that end is due.
-    LinkMessage {
-        link: u64,
-        end: usize,
-    },
-    /// An end has not heard from the other for too long.
-    Silence {
-        link: u64,
-    },
-    /// The first bytes for that end are due.
-    Bytes {
-        socket: u64,
-        end: usize,
-    },
-    /// A connection attempt succeeds or fails.
-    Dialed {
-        session: u64,
-        socket: u64,
-    },
-    /// An end learns that its connection is lost.
-    Lost {
-        session: u64,
-        socket: u64,
-    },
-    Timeout {
-        session: u64,
-    },
-}
+use crate::event::NetworkEvent;
+use crate::node::NodeId;
+use engine::{AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, Message};
 
 /// One of the two networks.
 pub enum Network {
@@ -148,6 +27,7 @@ pub enum Network {
 }
 
 impl Network {
+    /// Opens a session from a process to a target.
     pub fn connect(
         &mut self,
         cx: &mut Context<'_>,
@@ -161,6 +41,7 @@ impl Network {
         }
     }
 
+    /// Sends a message over a session.
     pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
         match self {
             Network::Direct(network) => network.send(cx, node, conn, message),
@@ -168,6 +49,7 @@ impl Network {
         }
     }
 
+    /// Closes a session at one end.
     pub fn close(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId) {
         match self {
             Network::Direct(network) => network.close(cx, node, conn),
@@ -175,6 +57,7 @@ impl Network {
         }
     }
 
+    /// Stops or resumes delivery to one end of a session.
     pub fn pause(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, paused: bool) {
         match self {
             Network::Direct(network) => network.pause(cx, node, conn, paused),
@@ -182,6 +65,7 @@ impl Network {
         }
     }
 
+    /// The acceptor's verdict on an authentication.
     pub fn verdict(
         &mut self,
         cx: &mut Context<'_>,
@@ -195,6 +79,7 @@ impl Network {
         }
     }
 
+    /// The opener's answer to a step of its authentication.
     pub fn answer(
         &mut self,
         cx: &mut Context<'_>,
@@ -208,6 +93,7 @@ impl Network {
         }
     }
 
+    /// Handles an event that the network scheduled.
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
         match self {
             Network::Direct(network) => network.handle(cx, event),

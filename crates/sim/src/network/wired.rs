@@ -4,8 +4,9 @@
 
 mod sockets;
 
-use super::{Arrival, Context, NetworkEvent, NodeId, SILENCE_MS_MAX};
-use crate::world::Event as WorldEvent;
+use super::context::{Arrival, Context, Presence, SILENCE_MS_MAX};
+use crate::event::{Event as WorldEvent, NetworkEvent};
+use crate::node::NodeId;
 use bytes::Bytes;
 use engine::{
     AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Duration, Message, Time,
@@ -21,6 +22,7 @@ const METHOD_TRUSTED: u32 = 1;
 /// Interval at which delivery to a suspended process is retried.
 const PAUSED_AGAIN: Duration = Duration::from_millis(100);
 
+/// Sessions and sockets by number.
 #[derive(Default)]
 pub struct Wired {
     sessions: BTreeMap<u64, Entry>,
@@ -42,6 +44,7 @@ struct Entry {
 }
 
 impl Wired {
+    /// Opens a session from a process to a target.
     pub fn connect(
         &mut self,
         cx: &mut Context<'_>,
@@ -75,6 +78,7 @@ impl Wired {
         self.conns.get(&(node, conn)).copied()
     }
 
+    /// Sends a message over a session.
     pub fn send(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, message: Message) {
         let Some(id) = self.find(node, conn) else { return };
         // A session that has just ended reports that by an event.
@@ -82,6 +86,7 @@ impl Wired {
         self.drive(cx, id);
     }
 
+    /// Closes a session at one end.
     pub fn close(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId) {
         let Some(id) = self.find(node, conn) else { return };
         self.transmit(cx, id);
@@ -96,6 +101,7 @@ impl Wired {
         }
     }
 
+    /// Stops or resumes delivery to one end of a session.
     pub fn pause(&mut self, cx: &mut Context<'_>, node: NodeId, conn: ConnId, paused: bool) {
         let Some(id) = self.find(node, conn) else { return };
         self.entry(id).paused = paused;
@@ -103,6 +109,7 @@ impl Wired {
         self.resume(cx);
     }
 
+    /// The acceptor's verdict on an authentication.
     pub fn verdict(
         &mut self,
         cx: &mut Context<'_>,
@@ -116,6 +123,7 @@ impl Wired {
         self.drive(cx, id);
     }
 
+    /// The opener's answer to a step of its authentication.
     pub fn answer(
         &mut self,
         cx: &mut Context<'_>,
@@ -128,6 +136,7 @@ impl Wired {
         self.drive(cx, id);
     }
 
+    /// Handles an event that the network scheduled.
     pub fn handle(&mut self, cx: &mut Context<'_>, event: NetworkEvent) {
         if self.stands_still(cx, event) {
             return cx.agenda.after(PAUSED_AGAIN, WorldEvent::Network(event));
@@ -328,9 +337,8 @@ impl Wired {
 
     fn dial(&mut self, cx: &mut Context<'_>, id: u64, addr: std::net::SocketAddr) {
         self.release(cx, id);
-        let listener = |presence: &super::Presence| {
-            presence.addrs.0.iter().position(|own| own.socket == Some(addr))
-        };
+        let listener =
+            |presence: &Presence| presence.addrs.0.iter().position(|own| own.socket == Some(addr));
         let found = cx.presences.iter().enumerate().find_map(|(node, presence)| {
             // A monitor listens as the manager at its second address.
             let index = listener(presence)?;
@@ -375,6 +383,7 @@ impl Wired {
         }
     }
 
+    /// Ends all sessions of a process that died; peers learn of it soon, or late if its host died with it.
     pub fn node_died(&mut self, cx: &mut Context<'_>, node: NodeId, silently: bool) {
         let of_node = self.sessions.iter().filter(|(_, entry)| entry.node == node);
         let dead: Vec<u64> = of_node.map(|(id, _)| *id).collect();
@@ -387,6 +396,7 @@ impl Wired {
         }
     }
 
+    /// Breaks about `share` percent of all connections of a process.
     pub fn cut(&mut self, cx: &mut Context<'_>, node: NodeId, share: u64) {
         let sockets: BTreeSet<u64> = self
             .sessions
@@ -401,6 +411,7 @@ impl Wired {
         }
     }
 
+    /// Delivers what faults held back, as far as they are over.
     pub fn resume(&mut self, cx: &mut Context<'_>) {
         self.sockets.resume(cx);
     }

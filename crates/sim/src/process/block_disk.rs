@@ -1,6 +1,6 @@
 //! A block store over simulated devices, as the disk of a simulated OSD.
 
-use super::Disk;
+use super::disk::Disk;
 use crate::stores::BlockShape;
 use block::device::{BLOCK, Device, Io, IoId};
 use block::disk::{Driver, Faults, FaultyDisk, ReadFault, View};
@@ -24,6 +24,7 @@ const DEVICES: [Device; 2] = [Device::Main, Device::Fast];
 /// A block with content: device (0 main, 1 fast), number, and content without the zeros at its end.
 pub type DeviceBlock = (u8, u64, Bytes);
 
+/// A block store with its devices.
 pub struct BlockDisk {
     shape: BlockShape,
     prng: Prng,
@@ -63,6 +64,7 @@ impl BlockDisk {
         self.store.is_idle()
     }
 
+    /// Panics if the state of the store contradicts itself.
     pub fn check_invariants(&self) {
         self.store.check_invariants();
     }
@@ -112,6 +114,7 @@ impl BlockDisk {
         self.disk.fail_read(after + 1, ReadFault::Error);
     }
 
+    /// Cancels the read failure.
     pub fn heal_reads(&mut self) {
         self.fails_read = false;
         self.is_faulty &= !self.store.is_open() || self.disk.is_faulty();

@@ -14,8 +14,10 @@ use types::HObject;
 const PAGE_ENTRIES: usize = 16;
 const PAGE_BYTES: usize = 64 << 10;
 
+/// The content of a store.
 #[derive(Debug, Clone, Default)]
 pub struct Contents {
+    /// All objects, without damaged data.
     pub store: MemStore,
     /// Objects whose data is damaged, which is left out.
     pub damaged: BTreeSet<HObject>,

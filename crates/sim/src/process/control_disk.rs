@@ -10,8 +10,8 @@
 //!
 //! Of writes that monitors make as leaders, only those of the leader named in the store may succeed.
 
-use super::Disk;
-use crate::cluster::MON_NAMES;
+use super::disk::Disk;
+use crate::names::MON_NAMES;
 use bytes::Bytes;
 use engine::{Duration, Storage, Time};
 use mon::control::{CommitError, Completion, LeaseError, MemControl, Request, Transaction};
@@ -54,9 +54,11 @@ pub struct SharedControl {
     cut_until: Vec<Time>,
 }
 
+/// The store, as all monitors share it.
 pub type Shared = Rc<RefCell<SharedControl>>;
 
 impl SharedControl {
+    /// A store that answers.
     pub fn new(control: MemControl, seed: u64, now: Time) -> Shared {
         let prng = Prng::new(seed);
         let (down_until, lost) = (Time::ZERO, Duration::ZERO);
@@ -74,11 +76,13 @@ impl SharedControl {
         Rc::new(RefCell::new(shared))
     }
 
+    /// Moves true time forward.
     pub fn tell_time(&mut self, now: Time) {
         self.now = now;
         self.end_leases();
     }
 
+    /// No monitor reaches the store for so long.
     pub fn fail(&mut self, duration: Duration) {
         let now = self.now;
         if now + duration > self.down_until {
@@ -102,10 +106,12 @@ impl SharedControl {
         writes && self.now < self.refuses_until
     }
 
+    /// Keeps a copy of the state.
     pub fn back_up(&mut self) {
         self.backup = Some(self.control.clone());
     }
 
+    /// True once there is a backup.
     pub fn has_backup(&self) -> bool {
         self.backup.is_some()
     }
@@ -148,6 +154,7 @@ impl SharedControl {
         self.down_until.max(self.cut_until[monitor])
     }
 
+    /// Ends all faults of the store.
     pub fn mend(&mut self) {
         let now = self.now;
         self.cut_until.fill(Time::ZERO);
@@ -222,6 +229,7 @@ impl SharedControl {
     }
 }
 
+/// The way of one monitor to the store.
 pub struct ControlDisk {
     shared: Shared,
     number: usize,
@@ -242,6 +250,7 @@ pub struct ControlDisk {
 }
 
 impl ControlDisk {
+    /// A way for the next monitor.
     pub fn new(shared: &Shared, seed: u64) -> Self {
         let number = shared.borrow().watchers.len();
         shared.borrow_mut().watchers.push(VecDeque::new());
@@ -270,6 +279,7 @@ impl ControlDisk {
         self.gauge.mark().clone()
     }
 
+    /// Loses the file of the high-water mark.
     pub fn lose_mark(&mut self) {
         self.gauge = HighWaterGauge::default();
     }

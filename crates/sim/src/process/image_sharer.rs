@@ -5,8 +5,7 @@
 //! write, then reads; from then on the content must not change: no write from before the crash may take
 //! effect later.
 
-use super::ImageUser;
-use super::image_owner::bytes;
+use super::image_user::{ImageUser, bytes};
 use bytes::Bytes;
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
@@ -50,6 +49,7 @@ enum Expected {
     Discovery,
 }
 
+/// One of several users of an image.
 pub struct ImageSharer {
     number: u64,
     sharers: u64,
@@ -69,6 +69,7 @@ pub struct ImageSharer {
 }
 
 impl ImageSharer {
+    /// A user that has not opened the image yet.
     pub fn new(number: u64, sharers: u64, prng: Prng, pool: &str) -> Self {
         ImageSharer {
             number,

@@ -2,11 +2,13 @@
 
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
-use rbd::ClusterResponse;
+use rbd::{ClusterResponse, Piece};
 
+/// A user of an image, driven by its client process.
 pub trait ImageUser {
     /// The first violation that the user has observed.
     fn failure(&self) -> Option<&str>;
+    /// Number of requests without a response.
     fn in_flight(&self) -> usize;
 
     /// The user's state, and the request that it waits for.
@@ -32,7 +34,9 @@ pub trait ImageUser {
         answer: &ClusterResponse,
     ) -> bool;
 
+    /// Handles an event of a watch; returns false if the watch is another user's.
     fn handle_watch_event(&mut self, event: &WatchEvent) -> bool;
+    /// Time at which [`ImageUser::handle_timeout`] is due.
     fn poll_timeout(&self) -> Option<Time>;
 
     /// Continues operations that wait for time to pass.
@@ -50,4 +54,16 @@ pub trait ImageUser {
     fn is_shut_out(&self) -> bool {
         false
     }
+}
+
+/// The bytes of a read.
+pub(super) fn bytes(pieces: &[Piece]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => all.extend_from_slice(data),
+            Piece::Zeros(length) => all.resize(all.len() + *length as usize, 0),
+        }
+    }
+    all
 }

@@ -2,11 +2,16 @@
 //!
 //! A crash loses the daemon and everything that its disk had not made durable. A start creates a new daemon
 //! over the same disk.
+//!
+//! The world runs every kind of process through [`Process`]. A new kind is a file of this directory, its
+//! `impl Process` below, and a row in [`crate::cluster`].
 
 mod block_disk;
 mod client;
 mod contents;
 mod control_disk;
+mod crashable;
+mod disk;
 mod image_owner;
 mod image_sharer;
 mod image_user;
@@ -15,9 +20,10 @@ mod osd;
 mod store_disk;
 
 pub use block_disk::DeviceBlock;
-pub use client::{ClientEvent, ClientProcess, Submitted};
+pub use client::{ClientEvent, ClientProcess};
 pub use contents::Contents;
 pub use control_disk::{ControlDisk, Shared, SharedControl};
+pub use disk::Disk;
 pub use image_owner::ImageOwner;
 pub use image_sharer::ImageSharer;
 pub use image_user::ImageUser;
@@ -25,154 +31,144 @@ pub use monitor::MonitorProcess;
 pub use osd::OsdProcess;
 pub use store_disk::StoreDisk;
 
-use crate::digest::Digest;
-use engine::{
-    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Node, NodeOutput, Peer,
-    Storage, Time,
-};
-use std::fmt::Debug;
+use crate::model::ActorId;
+use engine::{Node, Time};
+use types::EntityAddrVec;
 
-/// Simulated storage of a daemon: its timers are the completions of disk operations.
-pub trait Disk: Storage {
-    /// Called when the daemon has submitted all requests that its last input causes.
-    fn end_turn(&mut self, _now: Time) {}
-    /// Loses state that is not durable.
-    fn crash(&mut self);
+/// Nonce stride between lives of a client, so that a blocklist entry matches exactly one.
+const NONCES: u32 = 1 << 16;
+
+/// Circumstances of a start.
+pub struct Start<'a> {
+    /// The clock of the process.
+    pub now: Time,
+    /// The number of the process's starts so far, with this one.
+    pub number: u32,
+    /// Seed of the daemon's randomness.
+    pub seed: [u8; 32],
+    /// The name of this life of a client in the history.
+    pub actor: ActorId,
+    /// Addresses of the life before; those of this one.
+    pub addrs: &'a mut EntityAddrVec,
 }
 
 /// A node that can crash, as the world runs it.
 pub trait Process: Node {
+    /// True while its daemon runs.
     fn is_up(&self) -> bool;
+    /// Loses the daemon, and state that is not durable.
     fn crash(&mut self);
+    /// Starts a new daemon over the same disk. The process may not run.
+    fn start(&mut self, start: Start<'_>);
+    /// Called before outputs are taken.
+    fn begin_turn(&mut self) {}
+    /// Panics if the state of the daemon or its disk contradicts itself.
     fn check_invariants(&self);
     /// Digest of all its outputs since the run began, over all its lives.
     fn digest(&self) -> u64;
-}
 
-/// A daemon, while it runs, with its disk.
-pub struct Hosted<D, S> {
-    pub daemon: Option<D>,
-    pub disk: S,
-    digest: Digest,
-}
-
-impl<D, S> Hosted<D, S>
-where
-    S: Disk,
-{
-    pub fn new(disk: S) -> Self {
-        Hosted { daemon: None, disk, digest: Digest::default() }
+    /// The process, if it is a monitor.
+    fn as_monitor(&self) -> Option<&MonitorProcess> {
+        None
     }
 
-    fn crash(&mut self) {
-        self.daemon = None;
-        self.disk.crash();
+    /// The process, if it is a monitor.
+    fn as_monitor_mut(&mut self) -> Option<&mut MonitorProcess> {
+        None
     }
 
-    fn with(&mut self, act: impl FnOnce(&mut D)) {
-        if let Some(daemon) = &mut self.daemon {
-            act(daemon);
-        }
-    }
-}
-
-/// Without a daemon, inputs are lost, and there are no outputs.
-impl<D, S> Node for Hosted<D, S>
-where
-    D: Daemon,
-    D::Request: Debug,
-    S: Disk<Request = D::Request, Completion = D::Completion>,
-{
-    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.with(|daemon| daemon.handle_auth(now, conn, request));
+    /// The process, if it is an OSD.
+    fn as_osd(&self) -> Option<&OsdProcess> {
+        None
     }
 
-    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        let daemon = self.daemon.as_mut();
-        daemon.map_or(ConnectingAnswer::Refuse, |daemon| daemon.authenticate(now, conn, step))
+    /// The process, if it is an OSD.
+    fn as_osd_mut(&mut self) -> Option<&mut OsdProcess> {
+        None
     }
 
-    fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.with(|daemon| daemon.handle_refused(now, conn));
+    /// The process, if it is a client.
+    fn as_client(&self) -> Option<&ClientProcess> {
+        None
     }
 
-    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.with(|daemon| daemon.handle_opened(now, conn, peer));
-    }
-
-    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.with(|daemon| daemon.handle_message(now, conn, message));
-    }
-
-    fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.with(|daemon| daemon.handle_closed(now, conn));
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.disk.handle_timeout(now);
-        let Some(daemon) = &mut self.daemon else { return };
-        while let Some(completion) = self.disk.poll_completion() {
-            daemon.handle_completion(now, completion);
-        }
-        if daemon.poll_timeout().is_some_and(|due| due <= now) {
-            daemon.handle_timeout(now);
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        let timer = self.daemon.as_ref()?.poll_timeout();
-        timer.into_iter().chain(self.disk.poll_timeout()).min()
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        let daemon = self.daemon.as_mut()?;
-        loop {
-            let Some(output) = daemon.poll_output() else {
-                self.disk.end_turn(now);
-                return None;
-            };
-            match output.for_sessions() {
-                Ok(output) => {
-                    self.digest.output(&output);
-                    return Some(output);
-                }
-                Err(request) => {
-                    self.digest.request(&request);
-                    self.disk.submit(now, request);
-                }
-            }
-        }
+    /// The process, if it is a client.
+    fn as_client_mut(&mut self) -> Option<&mut ClientProcess> {
+        None
     }
 }
 
-/// The methods of [`Node`] that concern time, for a process without timers of its own.
-macro_rules! delegate_time {
-    () => {
-        fn handle_timeout(&mut self, now: engine::Time) {
-            self.hosted.handle_timeout(now);
-        }
-
-        fn poll_timeout(&self) -> Option<engine::Time> {
-            self.hosted.poll_timeout()
-        }
-    };
-}
-pub(crate) use delegate_time;
-
-/// The methods of [`Process`] that are the same for all processes.
+/// The methods of [`Process`] that are the same for all processes by name.
 macro_rules! delegate_life {
     () => {
         fn is_up(&self) -> bool {
-            self.hosted.daemon.is_some()
+            self.daemon().is_some()
         }
 
         fn crash(&mut self) {
-            self.hosted.crash();
+            self.crash();
         }
 
         fn digest(&self) -> u64 {
-            self.hosted.digest.value()
+            self.digest()
+        }
+
+        fn check_invariants(&self) {
+            self.check_invariants();
         }
     };
 }
-pub(crate) use delegate_life;
+
+impl Process for MonitorProcess {
+    delegate_life!();
+
+    fn start(&mut self, start: Start<'_>) {
+        self.start(start.seed);
+    }
+
+    fn begin_turn(&mut self) {
+        self.note_leadership();
+    }
+
+    fn as_monitor(&self) -> Option<&MonitorProcess> {
+        Some(self)
+    }
+
+    fn as_monitor_mut(&mut self) -> Option<&mut MonitorProcess> {
+        Some(self)
+    }
+}
+
+impl Process for OsdProcess {
+    delegate_life!();
+
+    fn start(&mut self, start: Start<'_>) {
+        *start.addrs = self.start(start.number, start.seed);
+    }
+
+    fn as_osd(&self) -> Option<&OsdProcess> {
+        Some(self)
+    }
+
+    fn as_osd_mut(&mut self) -> Option<&mut OsdProcess> {
+        Some(self)
+    }
+}
+
+impl Process for ClientProcess {
+    delegate_life!();
+
+    fn start(&mut self, start: Start<'_>) {
+        let nonces = NONCES * (start.number - 1).min(1);
+        start.addrs.0.iter_mut().for_each(|addr| addr.nonce += nonces);
+        self.start(start.now, start.actor, start.seed);
+    }
+
+    fn as_client(&self) -> Option<&ClientProcess> {
+        Some(self)
+    }
+
+    fn as_client_mut(&mut self) -> Option<&mut ClientProcess> {
+        Some(self)
+    }
+}

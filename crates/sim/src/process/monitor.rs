@@ -1,45 +1,80 @@
 //! Process of a monitor.
 
-use super::{ControlDisk, Hosted, Process, delegate_life, delegate_time};
+use super::control_disk::{ControlDisk, Shared};
+use super::crashable::Crashable;
 use engine::{Node, NodeOutput, Time, sessions_go_to};
 use mon::{Monitor, Settings};
 
+/// A monitor with its way to the control store and the file of its high-water mark.
 pub struct MonitorProcess {
-    pub hosted: Hosted<Monitor, ControlDisk>,
+    crashable: Crashable<Monitor, ControlDisk>,
     settings: Settings,
 }
 
 impl MonitorProcess {
+    /// A monitor that does not run yet.
     pub fn new(settings: Settings, disk: ControlDisk) -> Self {
-        MonitorProcess { hosted: Hosted::new(disk), settings }
+        MonitorProcess { crashable: Crashable::new(disk), settings }
     }
 
+    /// Starts the monitor, which reads its high-water mark.
     pub fn start(&mut self, seed: [u8; 32]) {
         let monitor = Monitor::new(self.settings.clone(), seed);
-        self.hosted.daemon = Some(monitor.with_high_water(self.hosted.disk.mark()));
+        let mark = self.crashable.disk().mark();
+        self.crashable.start(monitor.with_high_water(mark));
+    }
+
+    /// Loses the monitor, and what it had not made durable.
+    pub fn crash(&mut self) {
+        self.crashable.crash();
+    }
+
+    /// The monitor, if it runs.
+    pub fn daemon(&self) -> Option<&Monitor> {
+        self.crashable.daemon()
+    }
+
+    /// The control store that all monitors share.
+    pub fn control(&self) -> Shared {
+        self.crashable.disk().shared()
+    }
+
+    /// Loses the file of the high-water mark.
+    pub fn lose_mark(&mut self) {
+        self.crashable.disk_mut().lose_mark();
     }
 
     /// Tells the disk whether the monitor acts as leader.
     pub fn note_leadership(&mut self) {
-        self.hosted.disk.leads = self.hosted.daemon.as_ref().is_some_and(Monitor::leads);
+        let leads = self.daemon().is_some_and(Monitor::leads);
+        self.crashable.disk_mut().leads = leads;
+    }
+
+    /// Panics if the monitor's state contradicts itself.
+    pub fn check_invariants(&self) {
+        if let Some(monitor) = self.daemon() {
+            monitor.check_invariants();
+        }
+    }
+
+    /// Digest of all outputs of all lives so far.
+    pub fn digest(&self) -> u64 {
+        self.crashable.digest()
     }
 }
 
 impl Node for MonitorProcess {
-    sessions_go_to!(hosted);
-    delegate_time!();
+    sessions_go_to!(crashable);
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.crashable.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.crashable.poll_timeout()
+    }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.hosted.poll_output(now)
-    }
-}
-
-impl Process for MonitorProcess {
-    delegate_life!();
-
-    fn check_invariants(&self) {
-        if let Some(monitor) = &self.hosted.daemon {
-            monitor.check_invariants();
-        }
+        self.crashable.poll_output(now)
     }
 }

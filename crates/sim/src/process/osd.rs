@@ -1,43 +1,98 @@
 //! Process of an OSD.
 
-use super::{Hosted, Process, StoreDisk, delegate_life, delegate_time};
+use super::crashable::Crashable;
+use super::store_disk::StoreDisk;
 use engine::{Node, NodeOutput, Time, sessions_go_to};
 use osd::{Config, Osd};
-use types::EntityAddrVec;
+use pg::Pg;
+use types::{EntityAddrVec, OsdId, Uuid};
 
+/// Gives the addresses of an OSD at one of its starts.
+pub type Addresses = fn(OsdId, u32) -> EntityAddrVec;
+
+/// An OSD with its store.
 pub struct OsdProcess {
-    pub hosted: Hosted<Osd, StoreDisk>,
-    pub config: Config,
+    crashable: Crashable<Osd, StoreDisk>,
+    config: Config,
+    addresses: Addresses,
 }
 
 impl OsdProcess {
-    pub fn new(config: Config, disk: StoreDisk) -> Self {
-        OsdProcess { hosted: Hosted::new(disk), config }
+    /// An OSD that does not run yet. Its addresses differ from one start to the next.
+    pub fn new(config: Config, disk: StoreDisk, addresses: Addresses) -> Self {
+        OsdProcess { crashable: Crashable::new(disk), config, addresses }
     }
 
-    /// Starts the OSD at these addresses, which may differ from those before.
-    pub fn start(&mut self, addrs: EntityAddrVec, seed: [u8; 32]) {
-        self.config.addrs = addrs;
-        self.hosted.daemon = Some(Osd::new(self.config.clone(), seed));
+    /// Starts the OSD for the nth time; returns its addresses.
+    pub fn start(&mut self, number: u32, seed: [u8; 32]) -> EntityAddrVec {
+        self.config.addrs = (self.addresses)(self.config.id, number);
+        self.crashable.start(Osd::new(self.config.clone(), seed));
+        self.config.addrs.clone()
+    }
+
+    /// Loses the OSD, and what its store had not made durable.
+    pub fn crash(&mut self) {
+        self.crashable.crash();
+    }
+
+    /// The id of the OSD, whether it runs or not.
+    pub fn id(&self) -> OsdId {
+        self.config.id
+    }
+
+    /// The OSD, if it runs.
+    pub fn daemon(&self) -> Option<&Osd> {
+        self.crashable.daemon()
+    }
+
+    /// Its groups, if it runs.
+    pub fn groups(&self) -> impl Iterator<Item = &Pg> {
+        self.daemon().into_iter().flat_map(Osd::groups)
+    }
+
+    /// Its store.
+    pub fn disk(&self) -> &StoreDisk {
+        self.crashable.disk()
+    }
+
+    /// Its store.
+    pub fn disk_mut(&mut self) -> &mut StoreDisk {
+        self.crashable.disk_mut()
+    }
+
+    /// Gives an OSD that does not run an empty store, under a new identity.
+    pub fn replace_disk(&mut self, disk: StoreDisk, uuid: Uuid) {
+        assert!(self.daemon().is_none(), "the disk of a running OSD stays");
+        *self.crashable.disk_mut() = disk;
+        self.config.uuid = uuid;
+    }
+
+    /// Panics if the state of the OSD contradicts itself, or its store shut down without a cause.
+    pub fn check_invariants(&self) {
+        if let Some(osd) = self.daemon() {
+            osd.check_invariants();
+        }
+        self.disk().check_failure();
+    }
+
+    /// Digest of all outputs of all lives so far.
+    pub fn digest(&self) -> u64 {
+        self.crashable.digest()
     }
 }
 
 impl Node for OsdProcess {
-    sessions_go_to!(hosted);
-    delegate_time!();
+    sessions_go_to!(crashable);
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.crashable.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.crashable.poll_timeout()
+    }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.hosted.poll_output(now)
-    }
-}
-
-impl Process for OsdProcess {
-    delegate_life!();
-
-    fn check_invariants(&self) {
-        if let Some(osd) = &self.hosted.daemon {
-            osd.check_invariants();
-        }
-        self.hosted.disk.check_failure();
+        self.crashable.poll_output(now)
     }
 }

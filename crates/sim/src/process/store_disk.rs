@@ -1,13 +1,14 @@
 //! Disk of a simulated OSD: the reference store with delays and crashes, or the block store.
 
-use super::Disk;
 use super::block_disk::{BlockDisk, DeviceBlock};
 use super::contents::{self, Contents};
+use super::disk::Disk;
 use crate::stores::StoreKind;
 use engine::{Storage, Time};
 use store::crash::CrashStore;
 use store::{Completion, ObjectStore, Request};
 
+/// A store of either kind.
 pub struct StoreDisk {
     store: Store,
     /// The disk accepts requests and completes none.
@@ -20,6 +21,7 @@ enum Store {
 }
 
 impl StoreDisk {
+    /// An empty store.
     pub fn new(seed: u64, kind: StoreKind) -> Self {
         let store = match kind {
             StoreKind::Crash(options) => Store::Crash(CrashStore::new(seed, options)),
@@ -33,6 +35,7 @@ impl StoreDisk {
         self.is_stopped = true;
     }
 
+    /// Completes requests again.
     pub fn go_on(&mut self) {
         self.is_stopped = false;
     }
@@ -112,6 +115,7 @@ impl StoreDisk {
         }
     }
 
+    /// The disk works again.
     pub fn heal(&mut self) {
         match &mut self.store {
             Store::Crash(store) => store.heal(),
@@ -128,6 +132,7 @@ impl StoreDisk {
         }
     }
 
+    /// Panics if the state of the store contradicts itself.
     pub fn check_invariants(&self) {
         match &self.store {
             Store::Crash(store) => store.durable().check_invariants(),

@@ -7,31 +7,41 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, Epoch, OsdId, OsdId as Id, PoolId, UTime, Uuid};
 
+/// Id of the cluster.
 pub const FSID: Uuid = Uuid([9; 16]);
+/// OSDs of each host.
 pub const OSDS_PER_HOST: usize = 25;
+/// Hosts of each rack.
 pub const HOSTS_PER_RACK: usize = 20;
 const COPIES: u8 = 3;
 /// One large pool and three smaller ones, with their shares of all groups in 1/32.
 const POOLS: [(&str, u32); 4] = [("rbd", 16), ("objects", 8), ("archive", 4), ("meta", 4)];
+/// Time of all changes.
 pub const NOW: UTime = UTime { seconds: 1_750_000_000, nanoseconds: 0 };
 
+/// Size of the cluster.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
+    /// Number of OSDs.
     pub osds: usize,
+    /// Number of groups.
     pub groups: u32,
 }
 
 impl Shape {
+    /// OSDs of a rack.
     pub fn rack(self, number: usize) -> impl Iterator<Item = OsdId> + Clone {
         let size = OSDS_PER_HOST * HOSTS_PER_RACK;
         (number * size..((number + 1) * size).min(self.osds)).map(|id| Id(id as i32))
     }
 }
 
+/// The host of an OSD.
 pub fn host_of(osd: usize) -> usize {
     osd / OSDS_PER_HOST
 }
 
+/// Addresses of an OSD.
 pub fn addrs(osd: OsdId) -> EntityAddrVec {
     let (host, port) = (host_of(osd.0 as usize), 6800 + (osd.0 as usize % OSDS_PER_HOST) as u16);
     let ip = IpAddr::V4(Ipv4Addr::new(10, 1, (host / 200) as u8, (host % 200) as u8 + 1));
@@ -62,6 +72,7 @@ pub fn crush(osds: usize) -> CrushMap {
     crush
 }
 
+/// Builds the map.
 pub fn build(shape: Shape, report: &mut Report) -> OsdMap {
     report.section(&format!("A cluster of {} OSDs and {} groups", shape.osds, shape.groups));
     let (crush, took) = timed(|| crush(shape.osds));
@@ -103,6 +114,7 @@ pub fn change(map: &OsdMap, edit: impl FnOnce(&mut Incremental)) -> (Incremental
     (increment, next)
 }
 
+/// All OSDs of a rack are marked down.
 pub fn rack_goes_down(map: &OsdMap, shape: Shape) -> (Incremental, OsdMap) {
     change(map, |increment| {
         shape.rack(0).for_each(|osd| {
@@ -111,6 +123,7 @@ pub fn rack_goes_down(map: &OsdMap, shape: Shape) -> (Incremental, OsdMap) {
     })
 }
 
+/// All OSDs of a rack are marked out.
 pub fn rack_goes_out(map: &OsdMap, shape: Shape) -> (Incremental, OsdMap) {
     change(map, |increment| {
         shape.rack(0).for_each(|osd| {

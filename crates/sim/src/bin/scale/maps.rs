@@ -11,6 +11,7 @@ const RUNS: usize = 5;
 /// Upmap items of one round of balancing.
 const BALANCING_ROUND: u32 = 1_000;
 
+/// Measures encoding, decoding and changes of the map.
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("Maps");
     let encoded = map.to_bytes(SUPPORTED);
@@ -79,6 +80,7 @@ fn temporary(map: &OsdMap) -> Incremental {
     .0
 }
 
+/// A change of one weight.
 pub fn reweight(map: &OsdMap) -> Incremental {
     let mut crush = (*map.crush).clone();
     let name = "osd.7";

@@ -31,6 +31,7 @@ struct Lone {
     sent_bytes: usize,
 }
 
+/// Measures a monitor with this map.
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("The monitor");
     let (mut lone, took) = timed(|| Lone::new(map));

@@ -27,7 +27,9 @@ const OBJECTS: u32 = 4;
 
 /// An OSD whose store completes everything at once, and that receives maps from the benchmark.
 pub struct Lone {
+    /// The engine.
     pub osd: Osd,
+    /// Its clock.
     pub now: Time,
     store: MemStore,
     monitor: Option<ConnId>,
@@ -37,12 +39,14 @@ pub struct Lone {
     accepted: BTreeMap<OsdId, ConnId>,
     /// Messages of this OSD to other OSDs, and to the monitor.
     pub sent: Vec<(OsdId, Message)>,
+    /// Messages that it has sent.
     pub asked: Vec<Message>,
     /// CPU time spent on maps and messages.
     pub spent: Duration,
 }
 
 impl Lone {
+    /// An OSD with an empty store.
     pub fn new(id: OsdId) -> Self {
         let config = Config {
             id,
@@ -72,12 +76,14 @@ impl Lone {
         lone
     }
 
+    /// Gives it a full map.
     pub fn tell_map(&mut self, map: &OsdMap) {
         let mut message = OsdMapMessage { fsid: FSID, newest: map.epoch, ..Default::default() };
         message.full.insert(map.epoch, map.to_bytes(SUPPORTED));
         self.tell(message.encode(SUPPORTED));
     }
 
+    /// Gives it a change of the map.
     pub fn tell_increment(&mut self, increment: &Incremental) {
         let newest = increment.epoch;
         let mut message = OsdMapMessage { fsid: FSID, newest, ..Default::default() };
@@ -135,6 +141,7 @@ impl Lone {
         self.now = until;
     }
 
+    /// A message of another OSD arrives.
     pub fn hear(&mut self, from: OsdId, message: Message) {
         let conn = match self.accepted.get(&from) {
             Some(conn) => *conn,

@@ -45,6 +45,7 @@ struct Sample {
     epochs: u32,
 }
 
+/// Measures peering of many groups.
 pub fn measure(map: &OsdMap, shape: Shape, count: u32, report: &mut Report) {
     let (_, map_out) = cluster::rack_goes_out(map, shape);
     let rack: BTreeSet<OsdId> = shape.rack(0).collect();

@@ -14,6 +14,7 @@ const STEP_DEFAULT: usize = 10;
 /// Upmap items per step; bounds the number of steps.
 const STEP: usize = 1000;
 
+/// Measures the placement of all groups.
 pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
     report.section("Which groups lie where");
     let groups: Vec<PgId> = map.pools.keys().flat_map(|pool| map.pgs(*pool)).collect();

@@ -3,23 +3,28 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
+/// Writes measurements to standard output.
 #[derive(Debug, Default)]
 pub struct Report;
 
 impl Report {
+    /// Begins a section.
     pub fn section(&mut self, title: &str) {
         println!("\n### {title}\n\n| what | |\n|---|---|");
     }
 
+    /// Writes a value.
     pub fn line(&mut self, what: impl Display, value: impl Display) {
         println!("| {what} | {value} |");
     }
 
+    /// Writes a duration.
     pub fn time(&mut self, what: impl Display, took: Duration) {
         self.line(what, duration(took));
     }
 }
 
+/// A duration with a unit that suits it.
 pub fn duration(took: Duration) -> String {
     let micros = took.as_secs_f64() * 1e6;
     match micros {
@@ -29,6 +34,7 @@ pub fn duration(took: Duration) -> String {
     }
 }
 
+/// A size with its unit.
 pub fn bytes(count: usize) -> String {
     match count {
         _ if count < 10_000 => format!("{count} B"),

@@ -1,7 +1,8 @@
 //! Connections between sessions: two byte streams each, delayed and delivered in pieces.
 
-use crate::network::{Context, NetworkEvent, NodeId, Way};
-use crate::world::Event;
+use crate::event::{Event, NetworkEvent};
+use crate::network::context::Context;
+use crate::node::{NodeId, Way};
 use bytes::{Bytes, BytesMut};
 use engine::{Duration, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -15,6 +16,7 @@ const CHUNK_TINY: u64 = 40;
 /// For delays without a direction.
 const NOWHERE: Way = (usize::MAX, usize::MAX);
 
+/// Connections by number.
 #[derive(Default)]
 pub struct Sockets {
     sockets: BTreeMap<u64, Socket>,
@@ -44,10 +46,12 @@ impl Sockets {
         self.made
     }
 
+    /// The process that listens at the target of a connection, with the name that it has there.
     pub fn acceptor(&self, socket: u64) -> Option<(NodeId, ParticipantName)> {
         self.sockets.get(&socket)?.acceptor
     }
 
+    /// Both ends have a session from now on.
     pub fn join(&mut self, socket: u64, sessions: [u64; 2]) {
         if let Some(socket) = self.sockets.get_mut(&socket) {
             socket.sessions = sessions.map(Some);
@@ -70,6 +74,7 @@ impl Sockets {
         Some((socket.sessions[end]?, socket.sessions[1 - end]))
     }
 
+    /// Forgets a connection.
     pub fn remove(&mut self, socket: u64) {
         self.sockets.remove(&socket);
     }
@@ -103,6 +108,7 @@ impl Sockets {
         sessions.into_iter().flatten().find(|session| *session != own)
     }
 
+    /// Puts bytes on their way to the other end.
     pub fn send(&mut self, cx: &mut Context<'_>, id: u64, from: u64, way: Way, pieces: Vec<Bytes>) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
         let end = if socket.sessions[0] == Some(from) { 1 } else { 0 };
@@ -145,6 +151,7 @@ impl Sockets {
         Some(chunk)
     }
 
+    /// Delivers bytes that were held back.
     pub fn resume(&mut self, cx: &mut Context<'_>) {
         let ids: Vec<u64> = self.sockets.keys().copied().collect();
         for id in ids {

@@ -1,17 +1,20 @@
-//! Read and check of a whole snapshot.
+//! Expected results of reads, and the check of a whole snapshot.
 
-use super::{Expected, ImageOwner, Stage, difference};
+use crate::process::image_user::bytes;
 use rbd::{
-    ClusterRequest, ClusterRequestId, ClusterResponse, Header, Image, ImageSpec, Request,
+    ClusterRequest, ClusterRequestId, ClusterResponse, Header, Image, ImageSpec, Outcome, Request,
     RequestSource, Task,
 };
+use std::ops::Range;
 
+/// A snapshot that is opened and read.
 pub(super) enum Look {
     Opening(Box<Task<Header>>, Vec<u8>),
     Reading(Box<Image>, Vec<u8>),
 }
 
 impl Look {
+    /// Opens a snapshot with these contents.
     pub fn new(spec: ImageSpec, snapshot: String, contents: Vec<u8>) -> Self {
         Look::Opening(Box::new(rbd::open_snapshot(spec, snapshot)), contents)
     }
@@ -61,12 +64,44 @@ impl RequestSource for Look {
     }
 }
 
-impl ImageOwner {
-    pub(super) fn end_look(&mut self, outcome: Result<(), String>) {
-        let Some(Stage::Looking(image, _)) = self.stage.take() else { return };
-        self.stage = Some(Stage::Open(image));
-        if let Err(why) = outcome {
-            self.failure.get_or_insert(format!("a snapshot: {why}"));
+/// Expected result of a request.
+pub(super) enum Expected {
+    Done,
+    /// Expected bytes from this offset on.
+    Contents(usize, Vec<u8>),
+}
+
+impl Expected {
+    /// True if a concurrent write in the range may or may not be visible to it.
+    pub fn reads(&self, range: &Range<usize>) -> bool {
+        match self {
+            Expected::Done => false,
+            Expected::Contents(at, contents) => {
+                *at < range.end && range.start < at + contents.len()
+            }
         }
+    }
+}
+
+/// The first difference between what was expected and what came.
+pub(super) fn difference(
+    expected: &Expected,
+    outcome: Result<Outcome, rbd::Error>,
+) -> Option<String> {
+    match (expected, outcome) {
+        (_, Err(error)) => Some(error.to_string()),
+        (Expected::Contents(_, contents), Ok(Outcome::Data(pieces))) => {
+            let read = bytes(&pieces);
+            let at = contents.iter().zip(&read).position(|(wanted, is)| wanted != is);
+            match at {
+                Some(at) => {
+                    Some(format!("byte {at} of a read is {}, not {}", read[at], contents[at]))
+                }
+                None if read.len() != contents.len() => Some("a read is too short".to_owned()),
+                None => None,
+            }
+        }
+        (Expected::Done, Ok(Outcome::Done)) => None,
+        (_, Ok(outcome)) => Some(format!("unexpected {outcome:?}")),
     }
 }

@@ -1,13 +1,14 @@
-//! Queries of the state of placement groups.
+//! Queries of the state of the cluster and its clients.
 
-use super::{Body, World};
-use crate::check::{memory, replicas};
-use crate::network::NodeId;
+use super::World;
+use crate::groups::all_groups;
+use crate::history::Entry;
+use crate::process::{ClientProcess, OsdProcess};
 use osd::Osd;
 use pg::{Pg, State};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use types::PgId;
+use types::{OsdId, PgId};
 
 impl World {
     /// True if all groups are clean in the newest map.
@@ -23,16 +24,17 @@ impl World {
         }
         // Monitors may be behind OSDs if they have lost the control store.
         let differs = |osd: &Osd| osd.map().epoch != map.epoch;
-        if self.osds().any(|osd| osd.hosted.daemon.as_ref().is_some_and(differs)) {
+        if self.osds().any(|osd| osd.daemon().is_some_and(differs)) {
             return false;
         }
         self.unclean().is_empty()
     }
 
+    /// Groups of the newest map that are not clean.
     pub fn unclean(&self) -> Vec<PgId> {
-        let groups = self.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));
+        let groups = self.osds().flat_map(OsdProcess::groups);
         let clean: BTreeSet<PgId> = groups.filter(|pg| pg.is_clean()).map(Pg::id).collect();
-        let mut all = self.newest_map().map(replicas::all_groups).unwrap_or_default();
+        let mut all = self.newest_map().map(all_groups).unwrap_or_default();
         all.retain(|pg| !clean.contains(pg));
         all
     }
@@ -41,10 +43,9 @@ impl World {
     pub fn groups(&self) -> String {
         let mut text = String::new();
         for osd in self.osds() {
-            let epoch = osd.hosted.daemon.as_ref().map(|osd| osd.map().epoch).unwrap_or_default();
-            writeln!(text, "osd.{} at epoch {epoch}", osd.config.id).expect("strings grow");
-            let all = osd.hosted.daemon.iter().flat_map(|daemon| daemon.groups());
-            for pg in all.filter(|pg| !pg.is_clean()) {
+            let epoch = osd.daemon().map(|osd| osd.map().epoch).unwrap_or_default();
+            writeln!(text, "osd.{} at epoch {epoch}", osd.id()).expect("strings grow");
+            for pg in osd.groups().filter(|pg| !pg.is_clean()) {
                 if pg.state() == State::ReplicaActive {
                     let (id, info) = (pg.id(), pg.info());
                     writeln!(text, "  {id} is a replica: {info:?}").expect("strings grow");
@@ -72,24 +73,36 @@ impl World {
         text
     }
 
-    /// Panics if an OSD exceeds its memory budget.
-    pub(super) fn check_memory(&self, node: NodeId) {
-        if let Body::Osd(osd) = &self.nodes[node].body
-            && let Some(daemon) = &osd.hosted.daemon
-            && let Err(what) = memory::check(daemon, self.scenario.is_wired)
-        {
-            panic!("{what}");
-        }
+    /// True if the device of that OSD may have lost data.
+    pub fn is_rotten(&self, osd: OsdId) -> bool {
+        [self.scenario.disks.rotten, self.scenario.disks.rotting].contains(&Some(osd))
     }
 
-    /// Panics if a scrub finds an error that no device fault explains.
-    pub(super) fn check_findings(&self, node: NodeId) {
-        if let Body::Osd(osd) = &self.nodes[node].body
-            && let Some(daemon) = &osd.hosted.daemon
-            && !(self.has_omitted || self.scenario.may_lose_data())
-        {
-            let (found, osd) = (daemon.scrub_findings(), osd.config.id);
-            assert!(found == 0, "a scrub of osd.{osd} finds damage, and nothing was damaged");
-        }
+    /// The OSD that was removed while faults happened, if any.
+    pub fn removed(&self) -> Option<OsdId> {
+        let node = self.cast.removed.filter(|node| self.is_removed(*node));
+        node.and(self.scenario.cluster.removed)
+    }
+
+    /// Number of requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.clients().map(ClientProcess::in_flight).sum()
+    }
+
+    /// Requests of running clients without a response.
+    pub fn unanswered(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.records.history.entries().iter();
+        let open = entries.filter(|entry| entry.completed.is_none());
+        open.filter(|entry| self.clients().any(|client| client.actor() == entry.actor))
+    }
+
+    /// Requests of clients that are not in the history and have no response.
+    pub fn waiting_for(&self) -> Vec<String> {
+        self.clients().flat_map(ClientProcess::waits_for).collect()
+    }
+
+    /// True while a command has no response, so that it may be executed at any time.
+    pub fn has_commands(&self) -> bool {
+        self.clients().any(ClientProcess::has_commands)
     }
 }

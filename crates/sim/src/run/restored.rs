@@ -6,10 +6,14 @@
 //! history of clients stays consistent.
 
 use crate::control_trials::Restore;
-use crate::faults::Fault;
+use crate::event::Event;
+use crate::events::{run_for, run_until};
+use crate::fault::Fault;
+use crate::inject;
+use crate::load;
 use crate::model::Action;
-use crate::network::NodeId;
-use crate::world::{Event, World};
+use crate::node::NodeId;
+use crate::world::World;
 use engine::Duration;
 
 /// Time for requests to monitors to complete, and for changes to propagate.
@@ -26,14 +30,14 @@ pub fn plan(world: &mut World) {
     let Some(Restore { made_at: Some(percent), .. }) = world.scenario.control.restore else {
         return;
     };
-    let at = world.scenario.duration.as_millis() as u64 * percent / 100;
+    let at = world.scenario.load.duration.as_millis() as u64 * percent / 100;
     world.agenda.after(Duration::from_millis(at), Event::Fault(Fault::BackUpControl));
 }
 
 /// Restores the store of a healthy cluster.
 pub fn play(world: &mut World, restore: Restore) {
     if !world.control().borrow().has_backup() {
-        world.fault(Fault::BackUpControl);
+        inject::apply(world, Fault::BackUpControl);
     }
     make_history(world, restore);
     go_back(world, restore);
@@ -44,63 +48,63 @@ pub fn play(world: &mut World, restore: Restore) {
 /// Makes history that the backup lacks: maps, and ids that monitors reserved since.
 fn make_history(world: &mut World, restore: Restore) {
     for _ in 0..restore.maps {
-        world.fault(Fault::CreatePool);
-        world.run_until(SETTLED, |_| false);
+        inject::apply(world, Fault::CreatePool);
+        run_for(world, SETTLED);
     }
     let monitors = world.cast.monitors.clone();
-    world.fault(Fault::Crash(monitors.clone()));
-    world.fault(Fault::Start(monitors));
-    world.run_until(SETTLED, |_| false);
+    inject::apply(world, Fault::Crash(monitors.clone()));
+    inject::apply(world, Fault::Start(monitors));
+    run_for(world, SETTLED);
     renew_clients(world);
-    world.run_until(SETTLED, |_| false);
+    run_for(world, SETTLED);
     // Clocks of monitors may differ by this much from one start to the next.
-    world.run_until(Duration::from_millis(world.scenario.skew_ms_max), |_| false);
+    run_until(world, Duration::from_millis(world.scenario.network.skew_ms_max), |_| false);
 }
 
 fn go_back(world: &mut World, restore: Restore) {
     let monitors = world.cast.monitors.clone();
-    world.fault(Fault::Crash(monitors.clone()));
+    inject::apply(world, Fault::Crash(monitors.clone()));
     let osds = world.cast.osds.len() as u64;
-    let lost = world.cast.osds[world.fault_prng.below(osds) as usize];
+    let lost = world.cast.osds[world.injection.prng().below(osds) as usize];
     if restore.loses_osd {
-        world.fault(Fault::Crash(vec![lost]));
+        inject::apply(world, Fault::Crash(vec![lost]));
     }
-    let loses_maps = world.control().borrow().backup_epoch() < world.issued.newest();
-    world.has_restored_control = true;
-    world.fault(Fault::RestoreControl { with_marks: restore.loses_marks && !loses_maps });
-    let away = Duration::from_millis(world.fault_prng.below(MONITORS_AWAY_MS_MAX));
-    world.run_until(away, |_| false);
-    world.fault(Fault::Start(monitors));
+    let loses_maps = world.control().borrow().backup_epoch() < world.checks.newest_epoch();
+    world.records.commands.note_restored_control();
+    inject::apply(world, Fault::RestoreControl { with_marks: restore.loses_marks && !loses_maps });
+    let away = Duration::from_millis(world.injection.prng().below(MONITORS_AWAY_MS_MAX));
+    run_for(world, away);
+    inject::apply(world, Fault::Start(monitors));
 }
 
 /// Clients continue with requests, an administrator changes the map, and an OSD comes back late.
 fn go_on(world: &mut World) {
     world.scenario.faults.weights.clear();
-    world.set_busy(true);
-    world.run_until(SETTLED, |_| false);
-    world.fault(Fault::CreatePool);
+    inject::set_busy(world, true);
+    run_for(world, SETTLED);
+    inject::apply(world, Fault::CreatePool);
     renew_clients(world);
-    world.run_until(AFTERWARDS, |_| false);
-    world.fault(Fault::CreatePool);
+    run_for(world, AFTERWARDS);
+    inject::apply(world, Fault::CreatePool);
     renew_clients(world);
-    world.heal();
-    world.run_until(AFTERWARDS, |_| false);
+    inject::heal(world);
+    run_for(world, AFTERWARDS);
 }
 
 /// Some clients end, and new ones get ids of their own.
 fn renew_clients(world: &mut World) {
     let clients: Vec<NodeId> = world.cast.clients.clone();
     let clients: Vec<NodeId> =
-        clients.into_iter().filter(|_| world.fault_prng.chance(2, 3)).collect();
-    world.fault(Fault::Crash(clients.clone()));
-    world.fault(Fault::Start(clients));
+        clients.into_iter().filter(|_| world.injection.prng().chance(2, 3)).collect();
+    inject::apply(world, Fault::Crash(clients.clone()));
+    inject::apply(world, Fault::Start(clients));
 }
 
 /// Reads all objects, as far as there are responses.
 fn look_at_everything(world: &mut World) {
     let client = world.cast.clients[0];
-    for object in 0..world.workload.targets.len() {
-        world.run_until(LOOK, |world| world.request(client, object, Action::Look));
+    for object in 0..world.records.workload.targets.len() {
+        run_until(world, LOOK, |world| load::request(world, client, object, Action::Look));
     }
-    world.run_until(LOOKS, |world| world.in_flight() == 0);
+    run_until(world, LOOKS, |world| world.in_flight() == 0);
 }
