@@ -23,13 +23,13 @@ mod secrets;
 mod subscriptions;
 
 use crate::commands::admission::{Registries, asked_job};
-use crate::commands::ping;
+use crate::commands::report::ping;
 use crate::control::{Completion, Request};
 use crate::high_water::HighWater;
 use crate::job::{Job, ServiceJob};
 use crate::live::Identity;
 use crate::service::{Act, Cx, DecideCx, TICK, Via};
-use crate::services::{Services, service_of, topic_of, via_of};
+use crate::services::{Services, daemon_registry, registry, service_of, topic_of, via_of};
 use crate::sessions::{Session, Sessions};
 use crate::settings::{AuthMode, Settings};
 use crate::state::{Overrides, State};
@@ -126,7 +126,7 @@ impl Monitor {
             authentication: Authentication::new(&settings),
             settings,
             identity,
-            registries: Registries::default(),
+            registries: Registries::new(registry(), daemon_registry()),
             running: Running::default(),
             overrides: Overrides::default(),
             entropy,

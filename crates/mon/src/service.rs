@@ -6,6 +6,8 @@
 //! adds to [`Cx::out`]; the monitor performs that before anything else happens.
 
 use crate::change::Change;
+use crate::command::Command;
+use crate::health::{Health, View};
 use crate::job::Job;
 use crate::sessions::{Session, Sessions, Subscription};
 use crate::settings::Settings;
@@ -156,7 +158,14 @@ pub(crate) struct Reader<'a> {
 pub(crate) struct Catalog {
     pub topics: &'static [Topic],
     pub messages: &'static [Intake],
+    pub commands: &'static [Family],
+    pub checks: &'static [fn(&mut Health, &View<'_>)],
 }
+
+/// A family of commands, and its place among all: commands are described in this order, and of two with the
+/// same prefix the earlier one is tried first.
+#[derive(Clone, Copy)]
+pub(crate) struct Family(pub u8, pub &'static [Command]);
 
 /// A kind of versioned objects that peers subscribe to.
 pub(crate) struct Topic {

@@ -2,11 +2,12 @@
 //!
 //! A new service has a file below this one, a field, a [`ServiceId`], a line in [`CATALOGS`] and an arm in
 //! [`Services::at`] and [`Services::all`]; its keys stand in `state`, its operations in `job`, with an arm in
-//! [`Services::run`], and the state that commands read in `live`. Tasks and schedules of images have commands
-//! and keys only, so they have none.
+//! [`Services::run`], and the state that commands read in `live`.
 
+mod auth;
 mod config;
 mod health;
+mod images;
 mod log;
 mod managers;
 mod mons;
@@ -17,55 +18,77 @@ pub(crate) use mons::announce;
 pub(crate) use osd::pool_ops;
 
 use crate::change::Change;
+use crate::command::{Command, Registry};
+use crate::commands::daemon;
+use crate::health::{Checks, Health, View};
 use crate::job::{Effects, ServiceJob};
 use crate::live::{Identity, Live, Operations, PeerSummary, StoreTroubles};
-use crate::service::{Catalog, Cx, DecideCx, Intake, Role, Service, Topic, Via};
+use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Role, Service, Topic, Via};
 use crate::sessions::Session;
 use crate::state::{Overrides, State};
+use auth::AuthService;
 use config::ConfigService;
 use engine::ConnId;
 use health::HealthService;
+use images::ImagesService;
 use log::LogService;
 use managers::ManagersService;
 use mons::MonsService;
 use osd::OsdService;
 use std::collections::BTreeMap;
 use wire::internal::RotatingSecretsRequest;
-use wire::{
-    Auth, Command, MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp,
-};
+use wire::{Auth, MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp};
 
 /// All services. Those with methods of their own are known by name.
 #[derive(Debug, Default)]
 pub(crate) struct Services {
     pub osd: OsdService,
+    pub auth: AuthService,
     pub config: ConfigService,
     pub log: LogService,
     pub health: HealthService,
     pub mons: MonsService,
     pub managers: ManagersService,
+    pub images: ImagesService,
 }
 
 /// The names of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceId {
+    Auth,
     Config,
     Log,
     Mons,
     Managers,
     Osd,
+    Images,
     Health,
 }
 
+const SERVICES: usize = 8;
+
 /// All services, in the order of their ticks and plans.
-const CATALOGS: [(ServiceId, &Catalog); 6] = [
+const CATALOGS: [(ServiceId, &Catalog); SERVICES] = [
+    (ServiceId::Auth, &auth::CATALOG),
     (ServiceId::Config, &config::CATALOG),
     (ServiceId::Log, &log::CATALOG),
     (ServiceId::Mons, &mons::CATALOG),
     (ServiceId::Managers, &managers::CATALOG),
     (ServiceId::Osd, &osd::CATALOG),
+    (ServiceId::Images, &images::CATALOG),
     (ServiceId::Health, &health::CATALOG),
 ];
+
+/// The health checks of all services.
+pub(crate) const CHECKS: Checks = &{
+    let mut checks: [&[fn(&mut Health, &View<'_>)]; SERVICES] = [&[]; SERVICES];
+    let mut service = 0;
+    while service < SERVICES {
+        checks[service] = CATALOGS[service].1.checks;
+        service += 1;
+    }
+    checks
+};
 
 /// Messages that belong to no service, or to the operations of all.
 const COMMON: [Intake; 10] = [
@@ -73,7 +96,7 @@ const COMMON: [Intake; 10] = [
     Intake { kind: MonGetVersion::KIND, via: Via::LeaderAnswers },
     Intake { kind: MonCommand::KIND, via: Via::LeaderAnswers },
     Intake { kind: MgrCommand::KIND, via: Via::LeaderAnswers },
-    Intake { kind: Command::KIND, via: Via::Here },
+    Intake { kind: wire::Command::KIND, via: Via::Here },
     Intake { kind: PoolOp::KIND, via: Via::LeaderAnswers },
     Intake { kind: Ping::KIND, via: Via::Here },
     Intake { kind: Auth::KIND, via: Via::Here },
@@ -94,18 +117,20 @@ pub(crate) struct Core<'a> {
 impl Services {
     pub fn at(&mut self, id: ServiceId) -> &mut dyn Service {
         match id {
+            ServiceId::Auth => &mut self.auth,
             ServiceId::Config => &mut self.config,
             ServiceId::Log => &mut self.log,
             ServiceId::Mons => &mut self.mons,
             ServiceId::Managers => &mut self.managers,
             ServiceId::Osd => &mut self.osd,
+            ServiceId::Images => &mut self.images,
             ServiceId::Health => &mut self.health,
         }
     }
 
-    fn all(&self) -> [&dyn Service; 6] {
-        let Services { osd, config, log, health, mons, managers } = self;
-        [osd, config, log, health, mons, managers]
+    fn all(&self) -> [&dyn Service; SERVICES] {
+        let Services { auth, osd, config, log, health, mons, managers, images } = self;
+        [auth, osd, config, log, health, mons, managers, images]
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut dyn Service)) {
@@ -170,6 +195,19 @@ impl Services {
     }
 }
 
+/// The commands to the monitors.
+pub fn registry() -> Registry {
+    let families = CATALOGS.iter().flat_map(|(_, catalog)| catalog.commands);
+    let families: BTreeMap<u8, &[Command]> =
+        families.map(|Family(place, all)| (*place, *all)).collect();
+    Registry::new(&families.into_values().collect::<Vec<_>>())
+}
+
+/// The commands to one running monitor (`ceph tell mon.X`, `ceph daemon`).
+pub fn daemon_registry() -> Registry {
+    Registry::new(&[&daemon::commands()])
+}
+
 /// The monitor that handles messages of a kind; `None` for kinds that are not for monitors.
 pub(crate) fn via_of(kind: u16) -> Option<Via> {
     let all = CATALOGS.iter().flat_map(|(_, catalog)| catalog.messages).chain(&COMMON);
@@ -194,6 +232,14 @@ pub(crate) fn topic_of(what: &str) -> Option<(ServiceId, &'static Topic)> {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn each_family_of_commands_has_a_place_of_its_own() {
+        let families = || CATALOGS.iter().flat_map(|(_, catalog)| catalog.commands);
+        let places: BTreeSet<u8> = families().map(|Family(place, _)| *place).collect();
+        assert_eq!(places.len(), families().count());
+        assert_eq!(places.last(), Some(&(places.len() as u8)));
+    }
 
     #[test]
     fn each_kind_of_messages_has_one_owner() {

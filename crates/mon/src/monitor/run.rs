@@ -11,7 +11,7 @@ use crate::health::{View, health};
 use crate::job::{Channel, CommandJob, Effects, Job, OsdJob};
 use crate::keys;
 use crate::service::{Role, TICK};
-use crate::services::{Core, announce, append_log, pool_ops};
+use crate::services::{CHECKS, Core, announce, append_log, pool_ops};
 use crate::state::Leader;
 use engine::{ConnId, Message, Output, Time};
 use types::{EntityName, EntityType, Epoch, Errno, OsdId, ParticipantName};
@@ -364,7 +364,8 @@ impl Monitor {
         let mut context = Context {
             state: &self.state,
             live: self.services.live(core!(self)),
-            registry: self.registries.of(job.channel),
+            commands: self.registries.of(job.channel).descriptions(),
+            checks: CHECKS,
             now,
             caller: &caller,
             prefix,
@@ -548,7 +549,7 @@ impl Monitor {
 
     /// The inputs of health checks.
     pub(super) fn view(&self, now: Time) -> View<'_> {
-        View { state: &self.state, live: self.services.live(core!(self)), now }
+        View { state: &self.state, live: self.services.live(core!(self)), checks: CHECKS, now }
     }
 
     fn watch_health(&mut self, now: Time) {

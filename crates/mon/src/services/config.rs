@@ -1,7 +1,8 @@
 //! Configuration of daemons and clients, and the key-value store of users.
 
+use crate::commands::{config, config_key};
 use crate::keys::Group;
-use crate::service::{Catalog, Pattern, Reader, Service, Topic};
+use crate::service::{Catalog, Family, Pattern, Reader, Service, Topic};
 use crate::sessions::Subscription;
 use crate::state::State;
 use engine::Message;
@@ -27,6 +28,8 @@ pub(super) const CATALOG: Catalog = Catalog {
         },
     ],
     messages: &[],
+    commands: &[Family(7, config::COMMANDS), Family(8, config_key::COMMANDS)],
+    checks: &[],
 };
 
 /// Begins the names of topics of keys with a prefix; the prefix follows.

@@ -12,7 +12,7 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("auth", 7),
     ("files", 14),
     ("host", 3),
-    ("mon", 55),
+    ("mon", 0),
     ("msgr", 5),
     ("osd", 25),
     ("rados", 5),

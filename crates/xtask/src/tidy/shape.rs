@@ -18,9 +18,6 @@ const LONG_FUNCTION_LINES: usize = 70;
 const IMPL_FILES_MAX: usize = 3;
 /// Types with more. Lower the numbers when possible.
 const SPREAD_TYPES: &[(&str, &str, usize)] = &[
-    ("mon", "Group", 9),
-    ("mon", "Monitor", 26),
-    ("mon", "State", 5),
     ("msgr", "Session", 6),
     ("osd", "Osd", 23),
     ("rados", "Objecter", 4),
@@ -32,8 +29,6 @@ const SPREAD_TYPES: &[(&str, &str, usize)] = &[
 const OPEN_FIELDS_MAX: usize = 20;
 /// Structures with more. Lower the numbers when possible.
 const OPEN_TYPES: &[(&str, &str, usize)] = &[
-    ("mon", "Totals", 22),
-    ("mon", "Monitor", 38),
     ("msgr", "Session", 26),
     ("osd", "Request", 23),
     ("sim", "Scenario", 35),
