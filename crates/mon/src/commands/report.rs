@@ -7,7 +7,7 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::peers::feature_map;
 use crate::dump::{crush, maps, osdmap, pgs};
 use crate::health::{View, health};
-use crate::keys::Group;
+use crate::keys::VersionGroup;
 use crate::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -196,14 +196,14 @@ fn sums_by_class(
 /// The control store keeps no history of its own: the version of a group counts its changes.
 fn versions(context: &Context<'_>) -> Value {
     let state = context.state;
-    let version = |group: Group| state.version(group).0;
-    let newest = Group::all().into_iter().filter_map(|group| state.version(group).1).max();
+    let version = |group: VersionGroup| state.version(group).0;
+    let newest = VersionGroup::all().into_iter().filter_map(|group| state.version(group).1).max();
     let newest = newest.unwrap_or(0);
     let log = || state.log.keys();
     json!({
         "auth": {
-            "first_committed": version(Group::AUTH).min(1),
-            "last_committed": version(Group::AUTH),
+            "first_committed": version(VersionGroup::AUTH).min(1),
+            "last_committed": version(VersionGroup::AUTH),
             "num_secrets": state.entities.len(),
         },
         "mgrstat_first_committed": context.live.stats.version.min(1),

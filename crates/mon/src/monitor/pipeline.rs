@@ -35,7 +35,7 @@ use super::complaints::Complaints;
 use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::high_water::HighWater;
 use crate::job::{Effects, Job, OsdJob};
-use crate::keys::{self, Group};
+use crate::keys::{self, VersionGroup};
 use crate::live::{Operations, RefusedChange, StoreTrouble, StoreTroubles, WentBack};
 use crate::state::{CorruptKey, State};
 use engine::{ConnId, Time};
@@ -519,7 +519,7 @@ impl Pipeline {
 
 /// Whether the change that caused a conflict has been applied already.
 fn is_overtaken(transaction: &Transaction, state: &State) -> bool {
-    transaction.compare.iter().any(|(key, compared)| match Group::from_version_key(key) {
+    transaction.compare.iter().any(|(key, compared)| match VersionGroup::from_version_key(key) {
         Some(group) => state.version(group).1 != *compared,
         None => key == keys::LEADER && state.leader_revision() != *compared,
     })
