@@ -8,12 +8,14 @@
 use crate::change::Change;
 use crate::command::Command;
 use crate::health::{Health, View};
+use crate::high_water::HighWater;
 use crate::job::Job;
 use crate::sessions::{Session, Sessions, Subscription};
 use crate::settings::Settings;
 use crate::state::{Overrides, State};
+use auth::{Entropy, ServerContext};
 use codec::DecodeError;
-use engine::{ConnId, Message, Time};
+use engine::{AuthVerdict, ConnId, Message, Time};
 use maps::RawTable;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -69,14 +71,17 @@ pub(crate) trait Service {
     /// decided: only the changes count.
     fn plan(&mut self, _cx: &DecideCx<'_>, _change: &mut Change) {}
 
-    /// The committed state has changed. Called before anything is decided on it.
+    /// Updates what follows from the committed state. Called before anything is decided on it.
     fn follow(&mut self, _state: &State) {}
+
+    /// The committed state has changed. Called before subscribers are served.
+    fn state_changed(&mut self, _cx: &mut Cx<'_>) {}
 
     /// This monitor begins to lead, or was succeeded.
     fn leadership(&mut self, _cx: &mut Cx<'_>, _leads: bool) {}
 
     /// Panics if its state contradicts itself or the committed state.
-    fn check_invariants(&self, _state: &State) {}
+    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {}
 }
 
 /// The ticks of a service.
@@ -94,8 +99,10 @@ pub(crate) struct Cx<'a> {
     /// The committed state.
     pub state: &'a State,
     pub sessions: &'a Sessions,
+    pub settings: &'a Settings,
     /// Options that are set on this monitor only.
     pub running: &'a Overrides,
+    pub entropy: &'a mut Entropy,
     /// Whether this monitor leads, as far as is known.
     pub leads: bool,
     /// Effects, performed in this order.
@@ -118,6 +125,17 @@ impl Cx<'_> {
         self.out.push_back(Act::Close(conn));
     }
 
+    /// The inputs of the cephx protocol.
+    pub fn cephx(&mut self) -> ServerContext<'_> {
+        ServerContext {
+            now: self.now.wall(),
+            keys: &self.state.entities,
+            secrets: &self.state.secrets,
+            policy: &self.settings.cephx,
+            entropy: self.entropy,
+        }
+    }
+
     /// Queues an operation.
     pub fn enqueue(&mut self, job: Job) {
         self.out.push_back(Act::Enqueue(job));
@@ -131,6 +149,9 @@ pub(crate) struct DecideCx<'a> {
     pub sessions: &'a Sessions,
     pub settings: &'a Settings,
     pub running: &'a Overrides,
+    pub entropy: &'a mut Entropy,
+    /// The newest state of the store that this monitor has seen.
+    pub high_water: &'a HighWater,
     /// CRUSH results as of the map of the last balancer step.
     pub placement: &'a mut RawTable,
 }
@@ -140,7 +161,10 @@ pub(crate) struct DecideCx<'a> {
 pub(crate) enum Act {
     Send(ConnId, Message),
     Close(ConnId),
+    Auth(ConnId, AuthVerdict),
     Enqueue(Job),
+    /// Queues an operation unless one that does the same waits already.
+    EnqueueOnce(Job),
     /// Subscribes an OSD to the maps from this epoch on.
     Inform(ConnId, Epoch),
     /// An OSD has a map that may be newer than the store's.

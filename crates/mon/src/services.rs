@@ -13,6 +13,7 @@ mod managers;
 mod mons;
 mod osd;
 
+pub(crate) use auth::{reserve_global_ids, rotate_secrets};
 pub(crate) use log::append as append_log;
 pub(crate) use mons::announce;
 pub(crate) use osd::pool_ops;
@@ -24,7 +25,8 @@ use crate::health::{Checks, Health, View};
 use crate::job::{Effects, ServiceJob};
 use crate::live::{Identity, Live, Operations, PeerSummary, StoreTroubles};
 use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Role, Service, Topic, Via};
-use crate::sessions::Session;
+use crate::sessions::{Session, Sessions};
+use crate::settings::Settings;
 use crate::state::{Overrides, State};
 use auth::AuthService;
 use config::ConfigService;
@@ -36,11 +38,10 @@ use managers::ManagersService;
 use mons::MonsService;
 use osd::OsdService;
 use std::collections::BTreeMap;
-use wire::internal::RotatingSecretsRequest;
-use wire::{Auth, MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp};
+use wire::{MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp};
 
 /// All services. Those with methods of their own are known by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Services {
     pub osd: OsdService,
     pub auth: AuthService,
@@ -91,7 +92,7 @@ pub(crate) const CHECKS: Checks = &{
 };
 
 /// Messages that belong to no service, or to the operations of all.
-const COMMON: [Intake; 10] = [
+const COMMON: [Intake; 8] = [
     Intake { kind: MonSubscribe::KIND, via: Via::Here },
     Intake { kind: MonGetVersion::KIND, via: Via::LeaderAnswers },
     Intake { kind: MonCommand::KIND, via: Via::LeaderAnswers },
@@ -99,8 +100,6 @@ const COMMON: [Intake; 10] = [
     Intake { kind: wire::Command::KIND, via: Via::Here },
     Intake { kind: PoolOp::KIND, via: Via::LeaderAnswers },
     Intake { kind: Ping::KIND, via: Via::Here },
-    Intake { kind: Auth::KIND, via: Via::Here },
-    Intake { kind: RotatingSecretsRequest::KIND, via: Via::Here },
     Intake { kind: wire::forward::ClockTold::KIND, via: Via::Here },
 ];
 
@@ -115,6 +114,19 @@ pub(crate) struct Core<'a> {
 }
 
 impl Services {
+    pub fn new(settings: &Settings) -> Self {
+        Services {
+            auth: AuthService::new(settings),
+            config: ConfigService::default(),
+            log: LogService::default(),
+            mons: MonsService::default(),
+            managers: ManagersService::default(),
+            osd: OsdService::default(),
+            images: ImagesService,
+            health: HealthService::default(),
+        }
+    }
+
     pub fn at(&mut self, id: ServiceId) -> &mut dyn Service {
         match id {
             ServiceId::Auth => &mut self.auth,
@@ -155,6 +167,7 @@ impl Services {
     /// Runs an operation of a service.
     pub fn run(&mut self, cx: &mut DecideCx<'_>, job: &ServiceJob, change: &mut Change) -> Effects {
         match job {
+            ServiceJob::Auth(job) => auth::run(cx, job, change),
             ServiceJob::Log { conn, entries } => log::append_from(cx, *conn, entries, change),
             ServiceJob::Osd(job) => self.osd.run(cx, job, change),
             ServiceJob::Balance => {
@@ -185,13 +198,17 @@ impl Services {
         self.each(|service| service.follow(state));
     }
 
+    pub fn state_changed(&mut self, cx: &mut Cx<'_>) {
+        self.each(|service| service.state_changed(cx));
+    }
+
     pub fn leadership(&mut self, cx: &mut Cx<'_>, leads: bool) {
         self.each(|service| service.leadership(cx, leads));
     }
 
     /// Panics if the state of a service contradicts itself.
-    pub fn check_invariants(&self, state: &State) {
-        self.all().into_iter().for_each(|service| service.check_invariants(state));
+    pub fn check_invariants(&self, state: &State, sessions: &Sessions) {
+        self.all().into_iter().for_each(|service| service.check_invariants(state, sessions));
     }
 }
 
@@ -251,6 +268,6 @@ mod tests {
     #[test]
     fn each_service_stands_in_the_table_once() {
         let names: BTreeSet<String> = CATALOGS.iter().map(|(id, _)| format!("{id:?}")).collect();
-        assert_eq!(names.len(), Services::default().all().len());
+        assert_eq!(names.len(), SERVICES);
     }
 }

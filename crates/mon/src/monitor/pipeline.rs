@@ -189,10 +189,11 @@ impl Pipeline {
         doubtful.into_iter().chain(waiting.map(|job| (job, Rejection::NotDone))).collect()
     }
 
-    /// Whether an operation of some kind waits, is in flight, or has an unknown outcome.
-    pub fn contains(&self, is_wanted: impl Fn(&Job) -> bool) -> bool {
+    /// Whether an operation that does the same waits, is in flight, or has an unknown outcome.
+    pub fn covers(&self, job: &Job) -> bool {
         let mut submitted = self.in_flight.iter().chain(&self.doubtful);
-        self.jobs.iter().any(&is_wanted) || submitted.any(|in_flight| is_wanted(&in_flight.job))
+        self.jobs.iter().any(|waiting| waiting.covers(job))
+            || submitted.any(|in_flight| in_flight.job.covers(job))
     }
 
     /// A session's waiting operations.

@@ -1,5 +1,5 @@
-//! Background work on images. Tasks and schedules are stored, and traffic is counted with the reports of OSDs,
-//! so the service has no state of its own.
+//! Background work on images. Tasks and schedules are stored, and traffic is counted with the reports of
+//! OSDs, so the service has no state of its own.
 
 use crate::commands::{image_perf, image_schedules, image_tasks};
 use crate::service::{Catalog, Family, Service};

@@ -205,7 +205,7 @@ impl Service for OsdService {
         }
     }
 
-    fn check_invariants(&self, _state: &State) {
+    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {
         self.membership.check_invariants();
     }
 }
