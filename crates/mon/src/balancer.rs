@@ -194,7 +194,7 @@ struct Held {
     changed: BTreeMap<OsdId, BTreeSet<u32>>,
 }
 
-struct Group {
+struct Placement {
     /// The result of CRUSH, the upmap items, and the set that both lead to.
     chosen: Vec<OsdId>,
     items: Items,
@@ -259,15 +259,15 @@ impl<'a> PoolState<'a> {
         self.held.count(osd) as f64 - self.targets.get(&osd).copied().unwrap_or_default()
     }
 
-    fn group(&self, pg: PgId) -> Group {
+    fn group(&self, pg: PgId) -> Placement {
         let chosen = self.map.look_up_crush(self.table, pg);
         let Some(items) = self.changed.get(&pg) else {
             let items = self.map.pg_upmap_items.get(&pg).cloned().unwrap_or_default();
-            return Group { chosen, items, set: self.map.look_up_raw(self.table, pg) };
+            return Placement { chosen, items, set: self.map.look_up_raw(self.table, pg) };
         };
         let mut set = chosen.clone();
         exchange(self.map, items, &mut set);
-        Group { chosen, items: items.clone(), set }
+        Placement { chosen, items: items.clone(), set }
     }
 
     fn spread(&self) -> Spread {
@@ -347,7 +347,7 @@ impl Ranking {
     }
 }
 
-impl Group {
+impl Placement {
     /// The items with the exchange `from` -> `to` added, if the resulting set is the current one with `to` in
     /// place of `from`.
     fn with(&self, map: &OsdMap, from: OsdId, to: OsdId) -> Option<Items> {

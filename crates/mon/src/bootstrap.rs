@@ -1,8 +1,8 @@
 //! The creation of a cluster: the first content of an empty control store.
 
-use crate::control::Transaction;
-use crate::keys::{self, Group};
+use crate::keys::{self, VersionGroup};
 use auth::{CryptoKey, EntityAuth, Entropy, KeyType, Keyring, ServiceSecrets};
+use control::Transaction;
 use crush::{CrushMap, InsertError, Location, RuleKind, SimpleRule};
 use maps::Release;
 use maps::{Incremental, MgrMap, MonFeatures, MonInfo, MonMap, OsdMap, OsdMapFlags, OsdState};
@@ -101,7 +101,7 @@ pub fn foundation(
     now: UTime,
 ) -> Transaction {
     let mut transaction = Transaction::default();
-    for group in Group::all() {
+    for group in VersionGroup::all() {
         transaction.compare.push((group.version_key(), None));
         transaction.put(group.version_key(), "1");
     }

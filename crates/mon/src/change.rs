@@ -4,11 +4,11 @@
 //! and is void once another transaction was committed first: then the operation is run again on the newer
 //! state.
 
-use crate::control::Transaction;
 use crate::image_traffic::Note;
-use crate::keys::{self, Group};
+use crate::keys::{self, VersionGroup};
 use crate::state::{FULL_MAPS_KEPT, LeaderClock, State};
 use bytes::Bytes;
+use control::Transaction;
 use crush::CrushMap;
 use engine::Time;
 use maps::{ApplyError, Incremental, OsdState, Pool, PoolFlags, PoolSnap};
@@ -223,8 +223,8 @@ impl Change {
             self.write_osdmap(state, incremental)?;
         }
         let mut transaction = self.transaction;
-        let groups: BTreeSet<Group> =
-            transaction.writes.keys().filter_map(|key| Group::of_key(key)).collect();
+        let groups: BTreeSet<VersionGroup> =
+            transaction.writes.keys().filter_map(|key| VersionGroup::of_key(key)).collect();
         for group in groups {
             let (version, revision) = state.version(group);
             transaction.compare.push((group.version_key(), revision));

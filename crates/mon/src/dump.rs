@@ -6,6 +6,7 @@ pub mod addrs;
 pub mod crush;
 pub mod maps;
 pub mod osdmap;
+pub mod peers;
 pub mod pg_tables;
 pub mod pgs;
 pub mod pool;

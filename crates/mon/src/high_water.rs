@@ -6,9 +6,9 @@
 //! same epochs. The mark is read before anything is decided. The host makes it durable in the monitor's
 //! directory before the monitor receives the completion that raises it.
 
-use crate::control::{Completion, Request, Transaction};
 use crate::keys;
 use codec::decode_all;
+use control::{Completion, Request, Transaction};
 use maps::MonMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,8 +125,8 @@ fn value_of(key: &str, value: Option<&[u8]>) -> (u32, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{CommitError, Entry, Event};
     use bytes::Bytes;
+    use control::{CommitError, Entry, Event};
 
     fn commit(token: u64, epoch: u32) -> Request {
         let mut transaction = Transaction::default();

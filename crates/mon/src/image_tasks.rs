@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 /// The manager module that Ceph names in capabilities for these commands.
 pub const MODULE: &str = "rbd_support";
+/// The pool of images that are named without one.
+pub const POOL_DEFAULT: &str = "rbd";
 /// Seconds after its last report at which a worker is considered gone.
 pub const SILENCE_MAX: u64 = 60;
 /// Seconds until a task that failed is tried again.

@@ -17,11 +17,8 @@ const DESCRIPTION_MAX: usize = 400;
 pub(crate) enum Job {
     /// The first operation of a run: publishes addresses, rotates secrets, reserves global ids.
     Start,
-    ReserveGlobalIds,
     /// A small write that finds out whether the store takes writes again.
     Probe,
-    RotateSecrets,
-    PromotePendingKey(EntityName),
     Command(Box<CommandJob>),
     PoolOp {
         conn: ConnId,
@@ -40,6 +37,7 @@ pub(crate) enum Job {
 /// An operation of one service.
 #[derive(Debug, Clone)]
 pub(crate) enum ServiceJob {
+    Auth(AuthJob),
     Log {
         conn: ConnId,
         entries: Vec<LogEntry>,
@@ -49,7 +47,28 @@ pub(crate) enum ServiceJob {
     Balance,
 }
 
+/// An operation on entities and secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AuthJob {
+    ReserveGlobalIds,
+    RotateSecrets,
+    /// The entity has proved that it has the key that was to replace its former one.
+    PromotePendingKey(EntityName),
+}
+
 impl Job {
+    /// Whether it does what another operation does, so that only one of them is queued.
+    pub fn covers(&self, other: &Job) -> bool {
+        match (self, other) {
+            (Job::Plan, Job::Plan) => true,
+            (Job::Of(ServiceJob::Auth(own)), Job::Of(ServiceJob::Auth(other))) => own == other,
+            (Job::Start, Job::Of(ServiceJob::Auth(other))) => {
+                matches!(other, AuthJob::ReserveGlobalIds | AuthJob::RotateSecrets)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a client waits for its outcome.
     pub fn is_answered(&self) -> bool {
         self.asked().is_some()

@@ -23,14 +23,21 @@ use types::{EntityName, Epoch, OsdId};
 /// group compares and rewrites it, so if two monitors change the same group at once, one of them fails and
 /// decides again. Ordered by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group(&'static str);
+pub struct VersionGroup(&'static str);
 
-impl Group {
-    pub(crate) const fn named(name: &'static str) -> Group {
-        Group(name)
-    }
+impl VersionGroup {
+    pub const AUTH: Self = VersionGroup("auth");
+    pub const CONFIG: Self = VersionGroup("config");
+    pub const CONFIG_KEY: Self = VersionGroup("config-key");
+    pub const HEALTH: Self = VersionGroup("health");
+    pub const LOG: Self = VersionGroup("log");
+    /// Counters of the cluster.
+    pub const META: Self = VersionGroup("meta");
+    pub const MGRMAP: Self = VersionGroup("mgrmap");
+    pub const MONMAP: Self = VersionGroup("monmap");
+    pub const OSDMAP: Self = VersionGroup("osdmap");
 
-    /// The name in [`Group::version_key`].
+    /// The name in [`VersionGroup::version_key`].
     pub fn name(self) -> &'static str {
         self.0
     }

@@ -61,11 +61,11 @@ mod table;
 mod usage;
 
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
-pub use commands::{daemon_registry, registry};
 pub use control;
 pub use high_water::{HighWater, HighWaterGauge};
 pub use monitor::Monitor;
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
+pub use services::{daemon_registry, registry};
 pub use settings::{AuthMode, Settings};
 
 /// The version that daemons report. Scripts look for `ceph version X`.

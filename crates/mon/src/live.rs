@@ -5,12 +5,12 @@
 #[cfg(test)]
 pub(crate) mod testing;
 
-use crate::control::Revision;
 use crate::failures::Reported;
 use crate::progress::Progress;
 use crate::service_map::ServiceMap;
 use crate::state::Overrides;
 use crate::statistics::Statistics;
+use control::Revision;
 use engine::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

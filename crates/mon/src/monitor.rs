@@ -13,47 +13,39 @@
 
 mod candidacy;
 mod complaints;
-mod handshake;
 mod lead;
 mod pipeline;
 mod proxies;
 mod relay;
 mod run;
-mod secrets;
 mod subscriptions;
 
 use crate::commands::admission::{Registries, asked_job};
-use crate::commands::ping;
-use crate::control::{Completion, Request};
+use crate::commands::report::ping;
 use crate::high_water::HighWater;
 use crate::job::{Job, ServiceJob};
 use crate::live::Identity;
 use crate::service::{Act, Cx, DecideCx, TICK, Via};
-use crate::services::{Services, service_of, topic_of, via_of};
+use crate::services::{Services, daemon_registry, registry, service_of, topic_of, via_of};
 use crate::sessions::{Session, Sessions};
 use crate::settings::{AuthMode, Settings};
 use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
-use auth::Entropy;
+use auth::{Connector, Entropy, MODE_CRC, MODE_SECURE};
 use candidacy::Candidacy;
 use codec::{DecodeError, Writer};
+use control::{Completion, Request};
 use engine::{
-    AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output,
-    Peer, Time,
+    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
 };
-use handshake::{Authentication, Handshake};
 use maps::RawTable;
 use pipeline::Pipeline;
 use proxies::Proxies;
 use relay::Relay;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
-use types::Uuid;
-use wire::internal::RotatingSecretsRequest;
+use types::{EntityName, EntityType, Uuid};
 use wire::options::Running;
-use wire::{
-    Auth, MessageBody, MonGetVersion, MonGetVersionReply, MonSubscribe, MonSubscribeAck, Ping,
-};
+use wire::{MessageBody, MonGetVersion, MonGetVersionReply, MonSubscribe, MonSubscribeAck, Ping};
 
 /// Inputs that wait while the state is loaded; a message beyond closes its session.
 const WAITING_MAX: usize = 16_384;
@@ -76,20 +68,16 @@ pub struct Monitor {
     /// CRUSH results as of the map of the last balancer step.
     placement: RawTable,
     sessions: Sessions,
-    handshakes: BTreeMap<ConnId, Handshake>,
-    /// Global ids that are reserved durably and not yet assigned.
-    global_ids: Range<u64>,
     candidacy: Candidacy,
     relay: Relay,
-    authentication: Authentication,
+    /// Authentication of this monitor to the one that leads.
+    connector: Connector,
     proxies: Proxies,
     pipeline: Pipeline,
     /// Effects of services that are to be performed; empty between calls of services.
     acts: VecDeque<Act>,
     outputs: VecDeque<Output<Request>>,
     next_tick: Option<Time>,
-    /// The key rotation that was last sent to the services.
-    secrets_pushed: u64,
 }
 
 #[derive(Debug)]
@@ -123,20 +111,18 @@ impl Monitor {
         let mut entropy = Entropy::from_seed(seed);
         let candidacy = Candidacy::new(&settings.mon_name, entropy.u64());
         let mut monitor = Monitor {
-            authentication: Authentication::new(&settings),
+            connector: connector(&settings),
+            services: Services::new(&settings),
             settings,
             identity,
-            registries: Registries::default(),
+            registries: Registries::new(registry(), daemon_registry()),
             running: Running::default(),
             overrides: Overrides::default(),
             entropy,
             phase: Phase::Starting { waiting: VecDeque::new() },
             state: State::default(),
-            services: Services::default(),
             placement: RawTable::default(),
             sessions: Sessions::default(),
-            handshakes: BTreeMap::new(),
-            global_ids: 0..0,
             candidacy,
             relay: Relay::default(),
             proxies: Proxies::default(),
@@ -144,7 +130,6 @@ impl Monitor {
             acts: VecDeque::new(),
             outputs: VecDeque::new(),
             next_tick: None,
-            secrets_pushed: 0,
         };
         monitor.load();
         monitor
@@ -178,7 +163,7 @@ impl Monitor {
 
     /// Whether the state is loaded and the first transaction of this run is durable.
     pub fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Serving) && !self.global_ids.is_empty()
+        matches!(self.phase, Phase::Serving) && self.services.auth.has_global_ids()
     }
 
     /// Panics if the state of the monitor contradicts itself.
@@ -186,7 +171,11 @@ impl Monitor {
         assert!(self.acts.is_empty(), "acts are performed before the next call");
         self.pipeline.check_invariants();
         self.proxies.check_invariants(&self.sessions);
-        self.services.check_invariants(&self.state);
+        self.services.check_invariants(&self.state, &self.sessions);
+        // A store that went back may have forgotten reservations.
+        if !self.pipeline.went_back() {
+            self.services.auth.check_reserved(self.state.global_id_next);
+        }
     }
 
     fn input(&mut self, now: Time, input: Input) {
@@ -212,7 +201,9 @@ impl Monitor {
         match input {
             Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(conn),
             Input::Closed(conn) if !conn.is_accepted() => self.relay.closed(now, conn),
-            Input::Auth(conn, request) => self.authenticate(now, conn, request),
+            Input::Auth(conn, request) => self.on_services(now, |services, cx| {
+                services.auth.authenticate(cx, conn, request);
+            }),
             Input::Opened(conn, peer) => self.open_session(now, conn, *peer),
             Input::Message(conn, message) => self.handle(now, conn, message),
             Input::Closed(conn) => self.close_session(now, conn),
@@ -236,8 +227,7 @@ impl Monitor {
 
     /// Adds an authenticated session.
     fn open_session(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        let cephx = self.handshakes.remove(&conn).and_then(|handshake| handshake.into_cephx());
-        self.sessions.open(conn, Session::new(peer, cephx));
+        self.sessions.open(conn, Session::new(peer));
         self.on_services(now, |services, cx| services.session_opened(cx, conn));
         if !self.proxies.is_proxy(conn) {
             self.relay_session_opened(conn);
@@ -246,17 +236,13 @@ impl Monitor {
 
     /// Removes a session and everything that depends on it.
     fn close_session(&mut self, now: Time, conn: ConnId) {
-        self.handshakes.remove(&conn);
+        self.services.auth.connection_closed(conn);
         self.relay_session_closed(conn);
         let Some(session) = self.sessions.close(conn) else { return };
         // If it was another monitor's, its proxies end too.
         let ended = self.proxies.end_via(conn);
         ended.into_iter().for_each(|conn| self.close_session(now, conn));
         self.on_services(now, |services, cx| services.session_closed(cx, conn, &session));
-    }
-
-    fn verdict(&mut self, conn: ConnId, verdict: AuthVerdict) {
-        self.outputs.push_back(Output::Auth { conn, verdict });
     }
 
     /// Handles a message of a session, or forwards it to the leader. A malformed one closes the session.
@@ -298,10 +284,6 @@ impl Monitor {
                 let mut w = Writer::new();
                 w.string(&ping(&self.view(now)));
                 self.send(conn, Message::new(Ping::KIND, 1, 1, w.into_bytes()));
-            }
-            Auth::KIND => self.renew(now, conn, Auth::decode(message)?),
-            RotatingSecretsRequest::KIND => {
-                self.take_secrets_request(now, conn, RotatingSecretsRequest::decode(message)?);
             }
             kind => match service_of(kind) {
                 Some(id) => self.on_services(now, |services, cx| {
@@ -347,7 +329,9 @@ impl Monitor {
             now,
             state: &self.state,
             sessions: &self.sessions,
+            settings: &self.settings,
             running: &self.overrides,
+            entropy: &mut self.entropy,
             leads,
             out: &mut acts,
         };
@@ -362,7 +346,9 @@ impl Monitor {
             Act::Send(conn, message) => self.send(conn, message),
             Act::Close(conn) => self.close(now, conn),
             Act::Enqueue(Job::Of(ServiceJob::Osd(job))) => self.enqueue_osd_job(job),
+            Act::Auth(conn, verdict) => self.outputs.push_back(Output::Auth { conn, verdict }),
             Act::Enqueue(job) => drop(self.enqueue(job)),
+            Act::EnqueueOnce(job) => self.enqueue_once(job),
             Act::Inform(conn, from) => self.keep_informed(now, conn, from),
             Act::Claimed(osd, epoch) => self.note_epoch_of_osd(now, osd, epoch),
         }
@@ -376,9 +362,26 @@ impl Monitor {
             sessions: &self.sessions,
             settings: &self.settings,
             running: &self.overrides,
+            entropy: &mut self.entropy,
+            high_water: self.pipeline.high_water(),
             placement: &mut self.placement,
         };
         (&mut self.services, cx)
+    }
+}
+
+/// The side that authenticates to the leader.
+fn connector(settings: &Settings) -> Connector {
+    let name = EntityName::new(EntityType::MON, &settings.mon_name);
+    match settings.auth {
+        // Secure mode first: the keys of clients pass through the session with the leader.
+        AuthMode::Cephx => {
+            Connector::new(auth::Identity::Peer { name }, vec![MODE_SECURE, MODE_CRC])
+        }
+        AuthMode::None => Connector::new(
+            auth::Identity::Asserted { name, keeps_global_id: false },
+            vec![MODE_CRC],
+        ),
     }
 }
 
@@ -403,7 +406,7 @@ impl Daemon for Monitor {
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.authentication.forget(conn);
+        self.connector.forget(conn);
         self.input(now, Input::Closed(conn));
     }
 
@@ -440,7 +443,7 @@ impl Daemon for Monitor {
     fn poll_output(&mut self) -> Option<Output<Request>> {
         let output = self.outputs.pop_front();
         if let Some(Output::Close { conn }) = &output {
-            self.authentication.forget(*conn);
+            self.connector.forget(*conn);
         }
         output
     }

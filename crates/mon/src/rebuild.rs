@@ -14,9 +14,9 @@ use crate::bootstrap::first_global_id;
 use crate::bootstrap::{
     ADMIN_CAPS, Bootstrap, BootstrapError, OSD_CAPS, Parameters, entity, foundation,
 };
-use crate::control::Transaction;
 use crate::keys;
 use auth::{CryptoKey, Entropy, Keyring};
+use control::Transaction;
 use maps::{Incremental, OsdMap, OsdState};
 use std::collections::BTreeMap;
 use types::{EntityName, Epoch, OsdId, UTime};
@@ -90,8 +90,8 @@ fn write_map(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::MemControl;
     use crate::state::State;
+    use control::MemControl;
     use types::{EntityAddrVec, PoolId};
 
     fn parameters() -> Parameters {

@@ -6,12 +6,16 @@
 //! adds to [`Cx::out`]; the monitor performs that before anything else happens.
 
 use crate::change::Change;
+use crate::command::Command;
+use crate::health::{Health, View};
+use crate::high_water::HighWater;
 use crate::job::Job;
 use crate::sessions::{Session, Sessions, Subscription};
 use crate::settings::Settings;
 use crate::state::{Overrides, State};
+use auth::{Entropy, ServerContext};
 use codec::DecodeError;
-use engine::{ConnId, Message, Time};
+use engine::{AuthVerdict, ConnId, Message, Time};
 use maps::RawTable;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -67,14 +71,17 @@ pub(crate) trait Service {
     /// decided: only the changes count.
     fn plan(&mut self, _cx: &DecideCx<'_>, _change: &mut Change) {}
 
-    /// The committed state has changed. Called before anything is decided on it.
+    /// Updates what follows from the committed state. Called before anything is decided on it.
     fn follow(&mut self, _state: &State) {}
+
+    /// The committed state has changed. Called before subscribers are served.
+    fn state_changed(&mut self, _cx: &mut Cx<'_>) {}
 
     /// This monitor begins to lead, or was succeeded.
     fn leadership(&mut self, _cx: &mut Cx<'_>, _leads: bool) {}
 
     /// Panics if its state contradicts itself or the committed state.
-    fn check_invariants(&self, _state: &State) {}
+    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {}
 }
 
 /// The ticks of a service.
@@ -92,8 +99,10 @@ pub(crate) struct Cx<'a> {
     /// The committed state.
     pub state: &'a State,
     pub sessions: &'a Sessions,
+    pub settings: &'a Settings,
     /// Options that are set on this monitor only.
     pub running: &'a Overrides,
+    pub entropy: &'a mut Entropy,
     /// Whether this monitor leads, as far as is known.
     pub leads: bool,
     /// Effects, performed in this order.
@@ -116,6 +125,17 @@ impl Cx<'_> {
         self.out.push_back(Act::Close(conn));
     }
 
+    /// The inputs of the cephx protocol.
+    pub fn cephx(&mut self) -> ServerContext<'_> {
+        ServerContext {
+            now: self.now.wall(),
+            keys: &self.state.entities,
+            secrets: &self.state.secrets,
+            policy: &self.settings.cephx,
+            entropy: self.entropy,
+        }
+    }
+
     /// Queues an operation.
     pub fn enqueue(&mut self, job: Job) {
         self.out.push_back(Act::Enqueue(job));
@@ -129,6 +149,9 @@ pub(crate) struct DecideCx<'a> {
     pub sessions: &'a Sessions,
     pub settings: &'a Settings,
     pub running: &'a Overrides,
+    pub entropy: &'a mut Entropy,
+    /// The newest state of the store that this monitor has seen.
+    pub high_water: &'a HighWater,
     /// CRUSH results as of the map of the last balancer step.
     pub placement: &'a mut RawTable,
 }
@@ -138,7 +161,10 @@ pub(crate) struct DecideCx<'a> {
 pub(crate) enum Act {
     Send(ConnId, Message),
     Close(ConnId),
+    Auth(ConnId, AuthVerdict),
     Enqueue(Job),
+    /// Queues an operation unless one that does the same waits already.
+    EnqueueOnce(Job),
     /// Subscribes an OSD to the maps from this epoch on.
     Inform(ConnId, Epoch),
     /// An OSD has a map that may be newer than the store's.
@@ -156,7 +182,14 @@ pub(crate) struct Reader<'a> {
 pub(crate) struct Catalog {
     pub topics: &'static [Topic],
     pub messages: &'static [Intake],
+    pub commands: &'static [Family],
+    pub checks: &'static [fn(&mut Health, &View<'_>)],
 }
+
+/// A family of commands, and its place among all: commands are described in this order, and of two with the
+/// same prefix the earlier one is tried first.
+#[derive(Clone, Copy)]
+pub(crate) struct Family(pub u8, pub &'static [Command]);
 
 /// A kind of versioned objects that peers subscribe to.
 pub(crate) struct Topic {

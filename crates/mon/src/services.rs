@@ -2,82 +2,104 @@
 //!
 //! A new service has a file below this one, a field, a [`ServiceId`], a line in [`CATALOGS`] and an arm in
 //! [`Services::at`] and [`Services::all`]; its keys stand in `state`, its operations in `job`, with an arm in
-//! [`Services::run`], and the state that commands read in `live`. Tasks and schedules of images have commands
-//! and keys only, so they have none.
+//! [`Services::run`], and the state that commands read in `live`.
 
+mod auth;
 mod config;
 mod health;
+mod images;
 mod log;
 mod managers;
 mod mons;
 mod osd;
 
+pub(crate) use auth::{reserve_global_ids, rotate_secrets};
 pub(crate) use log::append as append_log;
 pub(crate) use mons::announce;
 pub(crate) use osd::pool_ops;
 
 use crate::change::Change;
+use crate::command::{Command, Registry};
+use crate::commands::daemon;
+use crate::health::{Checks, Health, View};
 use crate::job::{Effects, ServiceJob};
 use crate::live::{Identity, Live, Operations, PeerSummary, StoreTroubles};
-use crate::service::{Catalog, Cx, DecideCx, Intake, Role, Service, Topic, Via};
-use crate::sessions::Session;
+use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Role, Service, Topic, Via};
+use crate::sessions::{Session, Sessions};
+use crate::settings::Settings;
 use crate::state::{Overrides, State};
+use auth::AuthService;
 use config::ConfigService;
 use engine::ConnId;
 use health::HealthService;
+use images::ImagesService;
 use log::LogService;
 use managers::ManagersService;
 use mons::MonsService;
 use osd::OsdService;
 use std::collections::BTreeMap;
-use wire::internal::RotatingSecretsRequest;
-use wire::{
-    Auth, Command, MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp,
-};
+use wire::{MessageBody, MgrCommand, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp};
 
 /// All services. Those with methods of their own are known by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Services {
     pub osd: OsdService,
+    pub auth: AuthService,
     pub config: ConfigService,
     pub log: LogService,
     pub health: HealthService,
     pub mons: MonsService,
     pub managers: ManagersService,
+    pub images: ImagesService,
 }
 
 /// The names of services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceId {
+    Auth,
     Config,
     Log,
     Mons,
     Managers,
     Osd,
+    Images,
     Health,
 }
 
+const SERVICES: usize = 8;
+
 /// All services, in the order of their ticks and plans.
-const CATALOGS: [(ServiceId, &Catalog); 6] = [
+const CATALOGS: [(ServiceId, &Catalog); SERVICES] = [
+    (ServiceId::Auth, &auth::CATALOG),
     (ServiceId::Config, &config::CATALOG),
     (ServiceId::Log, &log::CATALOG),
     (ServiceId::Mons, &mons::CATALOG),
     (ServiceId::Managers, &managers::CATALOG),
     (ServiceId::Osd, &osd::CATALOG),
+    (ServiceId::Images, &images::CATALOG),
     (ServiceId::Health, &health::CATALOG),
 ];
 
+/// The health checks of all services.
+pub(crate) const CHECKS: Checks = &{
+    let mut checks: [&[fn(&mut Health, &View<'_>)]; SERVICES] = [&[]; SERVICES];
+    let mut service = 0;
+    while service < SERVICES {
+        checks[service] = CATALOGS[service].1.checks;
+        service += 1;
+    }
+    checks
+};
+
 /// Messages that belong to no service, or to the operations of all.
-const COMMON: [Intake; 10] = [
+const COMMON: [Intake; 8] = [
     Intake { kind: MonSubscribe::KIND, via: Via::Here },
     Intake { kind: MonGetVersion::KIND, via: Via::LeaderAnswers },
     Intake { kind: MonCommand::KIND, via: Via::LeaderAnswers },
     Intake { kind: MgrCommand::KIND, via: Via::LeaderAnswers },
-    Intake { kind: Command::KIND, via: Via::Here },
+    Intake { kind: wire::Command::KIND, via: Via::Here },
     Intake { kind: PoolOp::KIND, via: Via::LeaderAnswers },
     Intake { kind: Ping::KIND, via: Via::Here },
-    Intake { kind: Auth::KIND, via: Via::Here },
-    Intake { kind: RotatingSecretsRequest::KIND, via: Via::Here },
     Intake { kind: wire::forward::ClockTold::KIND, via: Via::Here },
 ];
 
@@ -92,20 +114,35 @@ pub(crate) struct Core<'a> {
 }
 
 impl Services {
+    pub fn new(settings: &Settings) -> Self {
+        Services {
+            auth: AuthService::new(settings),
+            config: ConfigService::default(),
+            log: LogService::default(),
+            mons: MonsService::default(),
+            managers: ManagersService::default(),
+            osd: OsdService::default(),
+            images: ImagesService,
+            health: HealthService::default(),
+        }
+    }
+
     pub fn at(&mut self, id: ServiceId) -> &mut dyn Service {
         match id {
+            ServiceId::Auth => &mut self.auth,
             ServiceId::Config => &mut self.config,
             ServiceId::Log => &mut self.log,
             ServiceId::Mons => &mut self.mons,
             ServiceId::Managers => &mut self.managers,
             ServiceId::Osd => &mut self.osd,
+            ServiceId::Images => &mut self.images,
             ServiceId::Health => &mut self.health,
         }
     }
 
-    fn all(&self) -> [&dyn Service; 6] {
-        let Services { osd, config, log, health, mons, managers } = self;
-        [osd, config, log, health, mons, managers]
+    fn all(&self) -> [&dyn Service; SERVICES] {
+        let Services { auth, osd, config, log, health, mons, managers, images } = self;
+        [auth, osd, config, log, health, mons, managers, images]
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut dyn Service)) {
@@ -130,6 +167,7 @@ impl Services {
     /// Runs an operation of a service.
     pub fn run(&mut self, cx: &mut DecideCx<'_>, job: &ServiceJob, change: &mut Change) -> Effects {
         match job {
+            ServiceJob::Auth(job) => auth::run(cx, job, change),
             ServiceJob::Log { conn, entries } => log::append_from(cx, *conn, entries, change),
             ServiceJob::Osd(job) => self.osd.run(cx, job, change),
             ServiceJob::Balance => {
@@ -160,14 +198,31 @@ impl Services {
         self.each(|service| service.follow(state));
     }
 
+    pub fn state_changed(&mut self, cx: &mut Cx<'_>) {
+        self.each(|service| service.state_changed(cx));
+    }
+
     pub fn leadership(&mut self, cx: &mut Cx<'_>, leads: bool) {
         self.each(|service| service.leadership(cx, leads));
     }
 
     /// Panics if the state of a service contradicts itself.
-    pub fn check_invariants(&self, state: &State) {
-        self.all().into_iter().for_each(|service| service.check_invariants(state));
+    pub fn check_invariants(&self, state: &State, sessions: &Sessions) {
+        self.all().into_iter().for_each(|service| service.check_invariants(state, sessions));
     }
+}
+
+/// The commands to the monitors.
+pub fn registry() -> Registry {
+    let families = CATALOGS.iter().flat_map(|(_, catalog)| catalog.commands);
+    let families: BTreeMap<u8, &[Command]> =
+        families.map(|Family(place, all)| (*place, *all)).collect();
+    Registry::new(&families.into_values().collect::<Vec<_>>())
+}
+
+/// The commands to one running monitor (`ceph tell mon.X`, `ceph daemon`).
+pub fn daemon_registry() -> Registry {
+    Registry::new(&[&daemon::commands()])
 }
 
 /// The monitor that handles messages of a kind; `None` for kinds that are not for monitors.
@@ -196,6 +251,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn each_family_of_commands_has_a_place_of_its_own() {
+        let families = || CATALOGS.iter().flat_map(|(_, catalog)| catalog.commands);
+        let places: BTreeSet<u8> = families().map(|Family(place, _)| *place).collect();
+        assert_eq!(places.len(), families().count());
+        assert_eq!(places.last(), Some(&(places.len() as u8)));
+    }
+
+    #[test]
     fn each_kind_of_messages_has_one_owner() {
         let services = CATALOGS.iter().flat_map(|(_, catalog)| catalog.messages);
         let kinds: Vec<u16> = services.chain(&COMMON).map(|intake| intake.kind).collect();
@@ -205,6 +268,6 @@ mod tests {
     #[test]
     fn each_service_stands_in_the_table_once() {
         let names: BTreeSet<String> = CATALOGS.iter().map(|(id, _)| format!("{id:?}")).collect();
-        assert_eq!(names.len(), Services::default().all().len());
+        assert_eq!(names.len(), SERVICES);
     }
 }

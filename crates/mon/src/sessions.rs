@@ -4,7 +4,7 @@
 //! because the identity of a session never changes.
 
 use crate::live::PeerSummary;
-use auth::{CephxServer, MgrCaps, MonCaps, Rwx};
+use auth::{MgrCaps, MonCaps, Rwx};
 use bytes::Bytes;
 use engine::{ConnId, Peer, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +20,8 @@ const MGR_CAPS: u8 = b'G';
 pub(crate) struct Session {
     peer: Peer,
     caps: Caps,
-    /// For the renewal of tickets; none in sessions by authorizer or without cephx.
-    pub cephx: Option<CephxServer>,
     /// By the name of the map or other versioned object.
     pub subscriptions: BTreeMap<String, Subscription>,
-    /// The service whose rotating secrets are sent when they change.
-    pub secrets_for: Option<EntityType>,
     /// Set while the host does not read from the session because too many of its requests wait.
     pub paused: bool,
 }
@@ -85,10 +81,9 @@ impl Caps {
 
 impl Session {
     /// The session of a peer that has authenticated.
-    pub fn new(peer: Peer, cephx: Option<CephxServer>) -> Self {
+    pub fn new(peer: Peer) -> Self {
         let caps = Caps::decode(&peer.caps);
-        let subscriptions = BTreeMap::new();
-        Session { peer, caps, cephx, subscriptions, secrets_for: None, paused: false }
+        Session { peer, caps, subscriptions: BTreeMap::new(), paused: false }
     }
 
     pub fn peer(&self) -> &Peer {
@@ -253,7 +248,7 @@ mod tests {
             caps: Bytes::new(),
             seen_addr: types::EntityAddr::default(),
         };
-        Session::new(peer, None)
+        Session::new(peer)
     }
 
     fn conns_of(sessions: &Sessions, osd: i32) -> Vec<ConnId> {

@@ -4,12 +4,16 @@
 //! monitor's own transactions as for those of others, so a restart leads to the same state.
 //!
 //! Each part has a file with its keys and their meaning; `PARTS` is the table of all.
+//!
+//! The same transaction may arrive twice: as the answer to the committer, and as a change. The answer may
+//! even arrive before changes of earlier revisions. Each group's transactions are totally ordered, because
+//! each compares the version that the one before it wrote; so once a group is known as of some revision,
+//! events up to that revision are old.
 
 mod auth;
 mod clock;
 mod config;
 mod data;
-mod follow;
 mod images;
 mod log;
 mod managers;
@@ -21,9 +25,9 @@ pub use clock::LeaderClock;
 pub use config::{Overrides, parse_switch, shown_option, stored_option};
 pub use data::{History, Images, Leader, Members, Mute, Presence, State};
 
-use crate::control::{Entry, Revision, Transaction};
-use crate::keys::Group;
+use crate::keys::VersionGroup;
 use bytes::Bytes;
+use control::{Entry, Event, Revision, Transaction};
 use data::{Applied, Key};
 use std::collections::BTreeSet;
 
@@ -56,27 +60,27 @@ fn kind_of(key: &str) -> Option<(&'static Key, &str)> {
     Some((kinds().find(|kind| kind.name == name)?, rest))
 }
 
-impl Group {
+impl VersionGroup {
     /// All groups, by name.
-    pub fn all() -> BTreeSet<Group> {
+    pub fn all() -> BTreeSet<VersionGroup> {
         kinds().filter_map(|kind| kind.group).collect()
     }
 
     /// The group that a key belongs to. `None` for keys that are written without a version.
-    pub fn of_key(key: &str) -> Option<Group> {
+    pub fn of_key(key: &str) -> Option<VersionGroup> {
         kind_of(key)?.0.group
     }
 
-    /// The inverse of [`Group::version_key`].
-    pub fn from_version_key(key: &str) -> Option<Group> {
+    /// The inverse of [`VersionGroup::version_key`].
+    pub fn from_version_key(key: &str) -> Option<VersionGroup> {
         let name = key.strip_prefix("version/")?;
         kinds().filter_map(|kind| kind.group).find(|group| group.name() == name)
     }
 }
 
 /// The group that a key belongs to, or is the version of.
-fn group_of(key: &str) -> Option<Group> {
-    Group::from_version_key(key).or_else(|| Group::of_key(key))
+fn group_of(key: &str) -> Option<VersionGroup> {
+    VersionGroup::from_version_key(key).or_else(|| VersionGroup::of_key(key))
 }
 
 /// A key has a value that this release cannot decode.
@@ -99,7 +103,7 @@ impl State {
     }
 
     /// The number of transactions that changed a group, and the revision of the last one.
-    pub fn version(&self, group: Group) -> (u64, Option<Revision>) {
+    pub fn version(&self, group: VersionGroup) -> (u64, Option<Revision>) {
         match self.versions.get(&group) {
             Some((version, revision)) => (*version, Some(*revision)),
             None => (0, None),
@@ -108,8 +112,8 @@ impl State {
 
     /// A transaction without writes that succeeds only if this is the newest state.
     pub(crate) fn unchanged(&self) -> Transaction {
-        let compare = |group: Group| (group.version_key(), self.version(group).1);
-        let compare = Group::all().into_iter().map(compare).collect();
+        let compare = |group: VersionGroup| (group.version_key(), self.version(group).1);
+        let compare = VersionGroup::all().into_iter().map(compare).collect();
         Transaction { compare, ..Transaction::default() }
     }
 
@@ -128,7 +132,7 @@ impl State {
     }
 
     fn apply_key(&mut self, key: &str, value: Option<&Bytes>, revision: Revision) -> Applied {
-        if let Some(group) = Group::from_version_key(key) {
+        if let Some(group) = VersionGroup::from_version_key(key) {
             let version = value.map(values::number).transpose()?.unwrap_or(0);
             self.versions.insert(group, (version, revision));
             return Ok(());
@@ -138,12 +142,54 @@ impl State {
             None => Ok(()),
         }
     }
+
+    /// The newest revision that was applied or loaded.
+    pub(crate) fn newest(&self) -> Revision {
+        self.newest.max(self.loaded)
+    }
+
+    /// Applies whole transactions, in order, and skips those that are known. Keys that cannot be decoded are
+    /// returned; all others are applied.
+    pub fn follow(&mut self, events: &[Event]) -> Vec<CorruptKey> {
+        let transactions = events.chunk_by(|left, right| left.revision == right.revision);
+        transactions.flat_map(|transaction| self.follow_one(transaction)).collect()
+    }
+
+    fn follow_one(&mut self, transaction: &[Event]) -> Vec<CorruptKey> {
+        let Some(revision) = transaction.first().map(|event| event.revision) else {
+            return Vec::new();
+        };
+        if revision <= self.loaded {
+            return Vec::new();
+        }
+        self.newest = self.newest.max(revision);
+        let groups: BTreeSet<VersionGroup> =
+            transaction.iter().filter_map(|event| group_of(&event.key)).collect();
+        let is_news = |group: &VersionGroup| self.version(*group).1 < Some(revision);
+        let news: BTreeSet<VersionGroup> = groups.into_iter().filter(is_news).collect();
+        let mut corrupt = Vec::new();
+        for event in transaction {
+            let is_new = match group_of(&event.key) {
+                Some(group) => news.contains(&group),
+                None => self.is_new_loose(&event.key, revision),
+            };
+            if is_new {
+                corrupt.extend(self.apply(&event.key, event.value.as_ref(), revision).err());
+            }
+        }
+        corrupt
+    }
+
+    fn is_new_loose(&self, key: &str, revision: Revision) -> bool {
+        self.loose.get(key).is_none_or(|known| *known < revision)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::keys::*;
+    use control::MemControl;
     use types::{EntityName, Epoch, OsdId};
 
     #[test]
@@ -165,15 +211,15 @@ mod tests {
             SECRETS.to_owned(),
         ];
         for key in keys {
-            let group = Group::of_key(&key).unwrap_or_else(|| panic!("{key}"));
-            assert_eq!(Group::from_version_key(&group.version_key()), Some(group));
+            let group = VersionGroup::of_key(&key).unwrap_or_else(|| panic!("{key}"));
+            assert_eq!(VersionGroup::from_version_key(&group.version_key()), Some(group));
         }
         assert!(osdmap_full(Epoch(9)) < osdmap_full(Epoch(10)));
     }
 
     #[test]
     fn the_groups_are_those_of_the_first_release() {
-        let names: Vec<_> = Group::all().into_iter().map(Group::name).collect();
+        let names: Vec<_> = VersionGroup::all().into_iter().map(VersionGroup::name).collect();
         let known =
             ["auth", "config", "config-key", "health", "log", "meta", "mgrmap", "monmap", "osdmap"];
         assert_eq!(names, known, "every transaction that only reads compares them all");
@@ -193,5 +239,59 @@ mod tests {
             assert_eq!(state.apply(key, Some(&Bytes::from_static(b"x")), 3), Ok(()), "{key}");
         }
         assert!(state.osd_metadata.is_empty() && state.history.full.is_empty());
+    }
+
+    /// A store that returns the events of each transaction.
+    #[derive(Default)]
+    struct Store {
+        control: MemControl,
+    }
+
+    impl Store {
+        fn commit(&mut self, key: &str, value: &str) -> Vec<Event> {
+            let mut transaction = Transaction::default();
+            transaction.put(key, value.to_owned());
+            if let Some(group) = VersionGroup::of_key(key) {
+                transaction.put(group.version_key(), "7");
+            }
+            let revision = self.control.commit(&transaction).unwrap();
+            match MemControl::events(&transaction, revision) {
+                control::Completion::Changed { events } => events,
+                _ => Vec::new(),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_late_or_twice_changes_nothing_that_is_newer() {
+        let mut store = Store::default();
+        let mut state = State::default();
+        let old = store.commit("config-key/a", "old");
+        let other = store.commit("config/global/x", "1");
+        let new = store.commit("config-key/a", "new");
+        assert_eq!(state.follow(&new), []);
+        assert_eq!(state.follow(&[old.clone(), other, new].concat()), []);
+        assert_eq!(state.config_keys["a"], "new");
+        assert_eq!(state.config["global"]["x"], "1");
+        let (entries, revision) = (store.control.range(""), 3);
+        let mut loaded = State::load(&entries, revision).unwrap();
+        assert_eq!(loaded.follow(&old), []);
+        assert_eq!(loaded.config_keys["a"], "new");
+    }
+
+    #[test]
+    fn a_leader_that_is_gone_does_not_come_back_by_old_news() {
+        let mut state = State::default();
+        let event = |value: Option<&'static str>, revision| Event {
+            key: "leader".to_owned(),
+            value: value.map(Into::into),
+            revision,
+        };
+        let elected = event(Some(r#"{"name":"a","incarnation":1}"#), 5);
+        state.follow(std::slice::from_ref(&elected));
+        assert_eq!(state.members.leader.as_ref().unwrap().name, "a");
+        state.follow(&[event(None, 9)]);
+        state.follow(&[elected]);
+        assert_eq!(state.members.leader, None);
     }
 }

@@ -76,12 +76,7 @@ pub struct Totals {
     pub omap_keys: u64,
     /// Entries of the groups' logs.
     pub log_size: u64,
-    pub reads: u64,
-    pub read_bytes: u64,
-    pub writes: u64,
-    pub write_bytes: u64,
-    pub recovered_objects: u64,
-    pub recovered_bytes: u64,
+    pub traffic: Traffic,
     pub scrub_errors: u64,
     pub repaired: u64,
     pub large_omaps: u64,
@@ -103,12 +98,7 @@ impl Totals {
         self.omap_bytes += stat.omap_bytes;
         self.omap_keys += stat.omap_keys;
         self.log_size += stat.log_size;
-        self.reads += stat.reads;
-        self.read_bytes += stat.read_bytes;
-        self.writes += stat.writes;
-        self.write_bytes += stat.write_bytes;
-        self.recovered_objects += stat.recovered_objects;
-        self.recovered_bytes += stat.recovered_bytes;
+        self.traffic.add(Traffic::of(stat));
         self.scrub_errors += stat.scrub_errors;
         self.repaired += stat.repaired;
         self.large_omaps += stat.large_omaps;
@@ -125,6 +115,18 @@ impl Totals {
 }
 
 impl Traffic {
+    /// The traffic of a group since it was created.
+    fn of(stat: &PgStat) -> Traffic {
+        Traffic {
+            reads: stat.reads,
+            read_bytes: stat.read_bytes,
+            writes: stat.writes,
+            write_bytes: stat.write_bytes,
+            recovered_objects: stat.recovered_objects,
+            recovered_bytes: stat.recovered_bytes,
+        }
+    }
+
     fn between(before: &PgStat, after: &PgStat) -> Traffic {
         Traffic {
             reads: after.reads.saturating_sub(before.reads),
@@ -423,7 +425,7 @@ mod tests {
         assert_eq!(stats.rate(second(101), None).writes, 10);
         assert_eq!(stats.rate(second(101), Some(PoolId(2))).writes, 0);
         assert_eq!(stats.rate(second(120), None), Traffic::default());
-        assert_eq!(stats.pool_totals(PoolId(1)).writes, 60);
+        assert_eq!(stats.pool_totals(PoolId(1)).traffic.writes, 60);
     }
 
     #[test]

@@ -158,6 +158,7 @@ fn a_session_keeps_its_capabilities_when_its_key_is_removed_and_its_tickets_are_
     let message = wire::Auth { version: 0, protocol: 2, payload: request.into(), monmap_epoch: 1 };
     cluster.send(CONN, 0, &message);
     assert!(cluster.take::<wire::AuthReply>(CONN).remove(0).result < 0);
+    cluster.monitor.handle_closed(cluster.now, CONN);
     assert!(!matches!(log_in(&mut cluster, "client.user", key), AuthVerdict::Done { .. }));
 }
 

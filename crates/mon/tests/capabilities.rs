@@ -55,9 +55,10 @@ fn manager_command(cluster: &mut Cluster, prefix: &str) -> i32 {
 #[test]
 fn each_command_of_the_monitor_is_refused_to_those_who_lack_one_letter() {
     let registry = registry();
-    let services: BTreeSet<&str> = registry.commands().map(|(_, command)| command.module).collect();
+    let services: BTreeSet<&str> =
+        registry.descriptions().iter().map(|(_, command)| command.module).collect();
     let mut cluster = Cluster::healthy();
-    for (signature, command) in registry.commands() {
+    for (signature, command) in registry.descriptions().iter() {
         for less in short_of(command.permission) {
             let before = cluster.commits;
             cluster.open(CLIENT, "client.x", 9, &only(&services, command.module, &less));
@@ -70,7 +71,7 @@ fn each_command_of_the_monitor_is_refused_to_those_who_lack_one_letter() {
 
 #[test]
 fn each_command_is_open_to_those_who_have_what_it_needs() {
-    for (signature, command) in registry().commands() {
+    for (signature, command) in registry().descriptions().iter() {
         let mut cluster = Cluster::healthy();
         let caps = format!("allow service {} {}", command.module, command.permission);
         cluster.open(CLIENT, "client.x", 9, &caps);
@@ -83,7 +84,7 @@ fn each_command_is_open_to_those_who_have_what_it_needs() {
 fn each_command_of_the_manager_is_refused_to_those_who_lack_one_letter() {
     let registry = registry();
     let mut cluster = Cluster::healthy();
-    for (signature, command) in registry.commands() {
+    for (signature, command) in registry.descriptions().iter() {
         let is_module = command.module == "rbd_support";
         let subject = if is_module { "module" } else { "service" };
         for less in short_of(command.permission) {
@@ -94,7 +95,7 @@ fn each_command_of_the_manager_is_refused_to_those_who_lack_one_letter() {
             let before = cluster.commits;
             cluster.open_with(CLIENT, "client.x", 9, &format!("G{grant}"));
             let result = manager_command(&mut cluster, &signature.prefix);
-            let expected = match command.is_of_manager(&signature.prefix) {
+            let expected = match command.is_of_manager() {
                 true => Errno::ACCES,
                 false => Errno::INVAL,
             };
@@ -108,7 +109,7 @@ fn each_command_of_the_manager_is_refused_to_those_who_lack_one_letter() {
 fn what_only_workers_ask_is_not_open_to_those_who_may_read() {
     let mut cluster = Cluster::healthy();
     cluster.open_with(CLIENT, "client.x", 9, "Gallow r");
-    for (signature, command) in registry().commands() {
+    for (signature, command) in registry().descriptions().iter() {
         let is_for_workers = command.help.starts_with("for workers");
         let is_refused =
             manager_command(&mut cluster, &signature.prefix) == Errno::ACCES.negative();
@@ -120,7 +121,7 @@ fn what_only_workers_ask_is_not_open_to_those_who_may_read() {
 fn the_page_names_every_command_with_what_it_needs() {
     let mut rows = BTreeMap::<(&str, &str), BTreeSet<String>>::new();
     let (cluster, daemon) = (registry(), mon::daemon_registry());
-    for (signature, command) in cluster.commands().chain(daemon.commands()) {
+    for (signature, command) in cluster.descriptions().iter().chain(daemon.descriptions().iter()) {
         let row = rows.entry((command.module, command.permission)).or_default();
         row.insert(format!("`{}`", signature.prefix));
     }

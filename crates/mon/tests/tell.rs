@@ -114,7 +114,7 @@ fn who_may_not_do_everything_at_the_monitor_is_told_nothing() {
             9,
             &format!("allow service mon {less}, allow service osd rwx"),
         );
-        for (signature, _) in mon::daemon_registry().commands() {
+        for (signature, _) in mon::daemon_registry().descriptions().iter() {
             let command = json!({ "prefix": signature.prefix });
             let reply = tell_from(&mut cluster, CLIENT, &command);
             assert_eq!(reply.result, Errno::ACCES.negative(), "{command} with {less}");

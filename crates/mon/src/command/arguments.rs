@@ -1,6 +1,7 @@
 //! Validated arguments of a command.
 
-use super::{Refusal, Signature};
+use super::answer::Refusal;
+use super::signature::Signature;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};

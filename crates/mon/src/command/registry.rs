@@ -1,54 +1,104 @@
 //! The registry of commands, by prefix.
 
-use super::{Command, Refusal, Signature};
-use serde_json::{Map, Value};
+use super::answer::{Answer, Refusal};
+use super::context::Context;
+use super::description::{Description, Descriptions};
+use super::signature::Signature;
 use std::collections::BTreeMap;
 
 /// Bound of the known commands that an error suggests for an unknown one.
 const SUGGESTIONS_MAX: usize = 3;
 
+/// Runs a command: returns its answer, with its writes collected in [`Context::change`], or the reason for
+/// refusing it.
+pub type Handler = fn(&mut Context<'_>) -> Result<Answer, Refusal>;
+
+/// A command: its description, and the function that runs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Command {
+    pub description: Description,
+    pub handler: Handler,
+}
+
+/// Shorthand for the tables of the families.
+pub const fn command(
+    signature: &'static str,
+    help: &'static str,
+    module: &'static str,
+    permission: &'static str,
+    handler: Handler,
+) -> Command {
+    let (of_manager, internal, by_task) = (false, false, false);
+    let description =
+        Description { signature, help, module, permission, of_manager, internal, by_task };
+    Command { description, handler }
+}
+
+impl Command {
+    /// The same command; it may be sent in a session with the manager.
+    pub const fn of_manager(mut self) -> Self {
+        self.description.of_manager = true;
+        self
+    }
+
+    /// The same command, for daemons of this cluster only.
+    pub const fn internal(mut self) -> Self {
+        self.description.internal = true;
+        self
+    }
+
+    /// The same command; its handler checks a manager's capability for a pool against each task.
+    pub const fn by_task(mut self) -> Self {
+        self.description.by_task = true;
+        self
+    }
+}
+
 /// The commands of some families with their parsed signatures.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Registry {
-    commands: Vec<(Signature, Command)>,
+    descriptions: Descriptions,
+    /// In the order of the descriptions.
+    handlers: Vec<Handler>,
     /// One prefix may have several signatures.
     by_prefix: BTreeMap<String, Vec<usize>>,
 }
 
 /// A command with one of its signatures.
-pub type Found<'a> = (&'a Signature, &'a Command);
+pub type Found<'a> = (&'a Signature, Command);
 
 impl Registry {
     /// Parses the signatures of all commands. Of the same prefix, earlier ones are tried first.
     pub fn new(families: &[&[Command]]) -> Registry {
-        let mut registry = Registry { commands: Vec::new(), by_prefix: BTreeMap::new() };
-        for command in families.iter().flat_map(|family| family.iter()) {
-            let signature = Signature::parse(command.signature);
-            let indexes = registry.by_prefix.entry(signature.prefix.clone()).or_default();
-            indexes.push(registry.commands.len());
-            registry.commands.push((signature, *command));
-        }
+        let mut registry = Registry::default();
+        families.iter().flat_map(|family| family.iter()).for_each(|command| registry.add(command));
         registry
+    }
+
+    fn add(&mut self, command: &Command) {
+        let signature = Signature::parse(command.description.signature);
+        assert!(!signature.prefix.is_empty(), "a command has a name");
+        let indexes = self.by_prefix.entry(signature.prefix.clone()).or_default();
+        indexes.push(self.handlers.len());
+        self.descriptions.push(signature, command.description);
+        self.handlers.push(command.handler);
     }
 
     /// The signatures of a prefix, at least one; an error with suggestions for an unknown prefix.
     pub fn find(&self, prefix: &str) -> Result<Vec<Found<'_>>, Refusal> {
         let Some(indexes) = self.by_prefix.get(prefix) else { return Err(self.unknown(prefix)) };
-        Ok(indexes.iter().map(|index| &self.commands[*index]).map(|(s, c)| (s, c)).collect())
+        Ok(indexes.iter().map(|index| self.found(*index)).collect())
     }
 
-    /// All commands, with each of their signatures.
-    pub fn commands(&self) -> impl Iterator<Item = Found<'_>> {
-        self.commands.iter().map(|(signature, command)| (signature, command))
+    fn found(&self, index: usize) -> Found<'_> {
+        let (signature, description) = self.descriptions.get(index);
+        let handler = self.handlers[index];
+        (signature, Command { description: *description, handler })
     }
 
-    /// The answer to `get_command_descriptions`.
-    pub fn descriptions(&self) -> Value {
-        let announced = self.commands().filter(|(_, command)| !command.is_internal());
-        let described = announced.enumerate().map(|(number, (signature, command))| {
-            (format!("cmd{number:03}"), signature.describe(command))
-        });
-        Value::Object(described.collect::<Map<_, _>>())
+    /// The descriptions of all commands, with each of their signatures.
+    pub fn descriptions(&self) -> &Descriptions {
+        &self.descriptions
     }
 
     fn unknown(&self, prefix: &str) -> Refusal {
@@ -82,7 +132,6 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Answer, command};
 
     fn registry() -> Registry {
         const TABLE: &[Command] = &[
@@ -108,7 +157,7 @@ mod tests {
 
     #[test]
     fn descriptions_carry_words_and_attributes() {
-        let described = registry().descriptions();
+        let described = registry().descriptions().json();
         let expected =
             serde_json::json!(["osd", "pool", "create", {"name": "pool", "type": "CephPoolname"}]);
         assert_eq!(described["cmd000"]["sig"], expected);

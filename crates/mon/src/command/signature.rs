@@ -1,7 +1,6 @@
 //! Parsing of command descriptions: `osd pool create name=pool,type=CephPoolname …`.
 
-use super::{Command, Refusal};
-use crate::image_tasks::MODULE;
+use super::answer::Refusal;
 use serde_json::{Map, Value, json};
 use types::PgId;
 
@@ -37,9 +36,6 @@ pub enum Kind {
     OsdName,
 }
 
-/// Flag of commands that clients send to the manager, whose capabilities count.
-const FOR_MANAGER: u32 = 1 << 3;
-
 impl Signature {
     /// Parses a description, which is part of the program and valid.
     pub fn parse(text: &'static str) -> Signature {
@@ -53,19 +49,6 @@ impl Signature {
             }
         }
         Signature { prefix: words.join(" "), params }
-    }
-
-    /// The description of a command as in `get_command_descriptions`.
-    pub fn describe(&self, command: &Command) -> Value {
-        let words = self.prefix.split(' ').map(|word| Value::from(word.to_owned()));
-        let signature: Vec<Value> = words.chain(self.params.iter().map(Param::describe)).collect();
-        json!({
-            "sig": signature,
-            "help": command.help,
-            "module": command.module,
-            "perm": command.permission,
-            "flags": if command.module == MODULE { FOR_MANAGER } else { 0 },
-        })
     }
 }
 
@@ -85,7 +68,8 @@ impl Param {
         }
     }
 
-    fn describe(&self) -> Value {
+    /// Its attributes as in `get_command_descriptions`.
+    pub fn describe(&self) -> Value {
         let mut described = Map::new();
         for (name, value) in &self.attributes {
             let value = if *name == "req" { Value::from(self.required) } else { json!(value) };

@@ -1,8 +1,10 @@
 //! Admission of requests: a command is parsed and checked against capabilities when it arrives, before it
 //! waits or changes anything.
 
-use crate::command::{Answer, Arguments, Caller, Command, Format, Refusal, Registry, command};
-use crate::commands::{self, image_tasks};
+use super::image_tasks;
+use crate::command::{
+    Answer, Arguments, Caller, Command, Description, Format, Refusal, Registry, command,
+};
 use crate::image_tasks::MODULE;
 use crate::job::{Channel, CommandJob, Job};
 use crate::sessions::{Caps, Session};
@@ -20,13 +22,11 @@ pub(crate) struct Registries {
     daemon: Registry,
 }
 
-impl Default for Registries {
-    fn default() -> Self {
-        Registries { cluster: commands::registry(), daemon: commands::daemon_registry() }
-    }
-}
-
 impl Registries {
+    pub fn new(cluster: Registry, daemon: Registry) -> Self {
+        Registries { cluster, daemon }
+    }
+
     /// The commands that messages of a channel may carry.
     pub fn of(&self, channel: Channel) -> &Registry {
         match channel {
@@ -38,7 +38,7 @@ impl Registries {
 
 /// Allowed in every session: clients learn the available commands from it.
 const DESCRIPTIONS: Command = command("get_command_descriptions", "", "mon", "", |context| {
-    Ok(Answer::output(context.registry.descriptions().to_string()))
+    Ok(Answer::output(context.commands.json().to_string()))
 });
 
 /// A command with valid arguments that the session is allowed to run.
@@ -52,7 +52,7 @@ pub(crate) struct Admitted {
 impl Admitted {
     /// Whether it can run without waiting in the queue.
     pub fn only_reads(&self) -> bool {
-        !self.command.permission.contains('w')
+        self.command.description.only_reads()
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn admit(
     let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
     let format = Format::from_name(format, prefix);
     let candidates = registries.of(job.channel).find(prefix)?;
-    check_manager(session, job, prefix, candidates[0].1)?;
+    check_manager(session, prefix, &candidates[0].1.description)?;
     let validated: Vec<_> = candidates
         .iter()
         .map(|(signature, command)| (Arguments::validate(signature, &given), *command))
@@ -83,27 +83,22 @@ pub(crate) fn admit(
     let index = fitting.unwrap_or(validated.len() - 1);
     let (arguments, command) = validated.into_iter().nth(index).expect("the index is valid");
     let words = arguments.as_ref().map(Arguments::flattened).unwrap_or_default();
-    if !may_run(session, prefix, command, &words) {
+    if !may_run(session, prefix, &command.description, &words) {
         return Err(Refusal::new(Errno::ACCES, "access denied"));
     }
     let prefix = prefix.to_owned();
-    Ok(Admitted { command: *command, prefix, arguments: arguments?, format })
+    Ok(Admitted { command, prefix, arguments: arguments?, format })
 }
 
 /// Restricts a session with the manager to the manager's commands. Its capabilities are given to users
 /// with few rights at the monitors, and do not cover the keys that monitors protect even from `allow rw`.
 fn check_manager(
     session: Option<&Session>,
-    job: &CommandJob,
     prefix: &str,
-    command: &Command,
+    description: &Description,
 ) -> Result<(), Refusal> {
     let is_manager = session.is_some_and(|session| matches!(session.caps(), Caps::Mgr(_)));
-    let is_known = match job.channel {
-        Channel::Tell => commands::is_told_to_managers(prefix),
-        Channel::Monitor | Channel::Manager => command.is_of_manager(prefix),
-    };
-    match is_manager && !is_known {
+    match is_manager && !description.is_of_manager() {
         true => Err(Refusal::invalid(format!(
             "the manager does not know '{prefix}': it is a command of the monitors"
         ))),
@@ -114,11 +109,11 @@ fn check_manager(
 fn may_run(
     session: Option<&Session>,
     prefix: &str,
-    command: &Command,
+    description: &Description,
     arguments: &BTreeMap<String, String>,
 ) -> bool {
     let Some(session) = session else { return false };
-    let (module, needed) = (command.module, Rwx::from_letters(command.permission));
+    let (module, needed) = (description.module, Rwx::from_letters(description.permission));
     let (name, peer) = (&session.peer().name, session.ip());
     match session.caps() {
         Caps::Mon(caps) => caps.allows(&MonAccess {
@@ -135,7 +130,7 @@ fn may_run(
             };
             // A capability for a pool is checked against the pool of the named image, or against that of
             // each task.
-            let by_task = matches!(prefix, "rbd task list" | "rbd task cancel");
+            let by_task = description.by_task;
             allows(prefix, arguments) && (by_task || allows("", &image_tasks::scope(arguments)))
         }
         Caps::Mgr(caps) => caps.allows(&MgrAccess {

@@ -14,7 +14,7 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "r",
         status,
-    ),
+    ).of_manager(),
     command(
         "osd pool get noautoscale",
         "Get the noautoscale flag to see if all pools are setting the autoscaler on or off",
@@ -28,24 +28,24 @@ pub const COMMANDS: &[Command] = &[
             let _ = context;
             Ok(Answer::said(format!("noautoscale is {state}")))
         },
-    ),
+    ).of_manager(),
     command(
         "osd pool set noautoscale",
         "set the noautoscale for all pools",
         "osd",
         "rw",
         |context| Ok(set(context, true)),
-    ),
+    ).of_manager(),
     command(
         "osd pool set threshold name=num,type=CephFloat,range=1.0",
         "set the autoscaler threshold, i.e. the factor by which the new pg_num must vary from the existing pg_num before action is taken",
         "osd",
         "rw",
         set_threshold,
-    ),
+    ).of_manager(),
     command("osd pool unset noautoscale", "Unset the noautoscale flag", "osd", "rw", |context| {
         Ok(set(context, false))
-    }),
+    }).of_manager(),
 ];
 
 fn set(context: &mut Context<'_>, on: bool) -> Answer {

@@ -2,7 +2,7 @@
 
 use super::crush::{edited, rename_refused};
 use super::crush_rules::rules_of_class;
-use super::osds_listed;
+use super::named::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crush::{ClassError, CrushMap, RenameError};
 use serde_json::json;

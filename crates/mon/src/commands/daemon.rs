@@ -16,13 +16,16 @@ use wire::options::RUNNING_COMMANDS;
 const HISTORY_DURATION: Duration = Duration::from_secs(600);
 const SLOW_THRESHOLD: Duration = Duration::from_secs(10);
 
+/// Commands that show or set data of the monitor need a session with the monitor. The others are of the
+/// manager, too, which is part of a monitor (`ceph tell mgr.x …`).
 const OWN: &[Command] = &[
-    daemon("version", "get ceph version", version),
+    daemon("version", "get ceph version", version).of_manager(),
     daemon(
         "git_version",
         "get git sha1",
         |context| Ok(context.json(&json!({ "git_version": "" }))),
-    ),
+    )
+    .of_manager(),
     daemon("mon_status", "report status of monitors", |context| {
         Ok(context.json(&mon_status(&context.view())))
     }),
@@ -44,12 +47,14 @@ const OWN: &[Command] = &[
             let counters = chosen(context, perf(context));
             Ok(context.json(&Value::Object(counters)))
         },
-    ),
+    )
+    .of_manager(),
     daemon(
         "perf schema name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
         "dump non-labeled counters schemas",
         perf_schema,
-    ),
+    )
+    .of_manager(),
     daemon(
         "perf reset name=var,type=CephString",
         "perf reset <name>: perf reset all or one perfcounter name",
@@ -60,9 +65,9 @@ const OWN: &[Command] = &[
         },
     ),
     daemon("dump_mempools", "get mempool stats", mempools),
-    daemon("log flush", "flush log entries to log file", nothing),
+    daemon("log flush", "flush log entries to log file", nothing).of_manager(),
     daemon("log dump", "dump recent log entries to log file", nothing),
-    daemon("log reopen", "reopen log file", nothing),
+    daemon("log reopen", "reopen log file", nothing).of_manager(),
     daemon(
         "heap name=heapcmd,type=CephChoices,strings=dump|start_profiler|stop_profiler|release|\
          get_release_rate|set_release_rate|stats name=value,type=CephString,req=false",
@@ -85,10 +90,11 @@ const OWN: &[Command] = &[
         },
     ),
     daemon("help", "list available commands", |context| {
-        let help = context.registry.commands();
+        let help = context.commands.iter();
         let help = help.map(|(signature, command)| (signature.prefix.clone(), json!(command.help)));
         Ok(context.json(&Value::Object(help.collect())))
-    }),
+    })
+    .of_manager(),
 ];
 
 /// As in Ceph, such a command needs all permissions of the monitor.
@@ -100,15 +106,8 @@ const fn daemon(
     command(signature, help, "mon", "rwx", handler)
 }
 
-/// Whether the manager, which is part of a monitor, has a command as well (`ceph tell mgr.x …`). Commands
-/// that show or set data of the monitor need a session with the monitor.
-pub(crate) fn is_told_to_managers(prefix: &str) -> bool {
-    ["version", "git_version", "perf dump", "perf schema", "log flush", "log reopen", "help"]
-        .contains(&prefix)
-}
-
 /// The commands of this file and those for the options of a running daemon.
-pub(super) fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<Command> {
     let options = RUNNING_COMMANDS.iter();
     let options = options.map(|(signature, help)| daemon(signature, help, running));
     OWN.iter().copied().chain(options).collect()
@@ -146,7 +145,7 @@ fn sessions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn session(context: &Context<'_>, peer: &PeerSummary) -> Value {
-    let release = super::status::release_of(peer.features);
+    let release = crate::dump::peers::release_of(peer.features);
     json!({
         "name": format!("{}.{}", peer.kind, peer.global_id),
         "entity_name": peer.name.to_string(),

@@ -1,8 +1,7 @@
 //! `rbd perf image`: client I/O per image. `rbd perf image iostat` and `iotop` poll it.
 
-use super::image_tasks::POOL_DEFAULT;
 use crate::command::{Answer, Command, Context, Refusal, command, number};
-use crate::image_tasks::MODULE;
+use crate::image_tasks::{MODULE, POOL_DEFAULT};
 use crate::image_traffic::{COLUMNS, ImageKey, Note, Row};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
@@ -37,14 +36,16 @@ pub const COMMANDS: &[Command] = &[
         MODULE,
         "rx",
         unnamed,
-    ),
+    )
+    .internal(),
     command(
         "rbd perf image name name=names,type=CephString",
         "for workers: what images are called",
         MODULE,
         "rx",
         name,
-    ),
+    )
+    .internal(),
 ];
 
 /// The pool and namespace of the argument; `None` for all.

@@ -66,8 +66,10 @@ pub const COMMANDS: &[Command] = &[
         MODULE,
         "rx",
         due,
-    ),
-    command("rbd trash purge take", "for workers: what is to be purged now", MODULE, "rwx", take),
+    )
+    .internal(),
+    command("rbd trash purge take", "for workers: what is to be purged now", MODULE, "rwx", take)
+        .internal(),
 ];
 
 /// The scope of a schedule: all pools, a pool, a namespace, or an image.

@@ -2,15 +2,12 @@
 
 use super::{image_perf, image_schedules};
 use crate::command::{Answer, Arguments, Command, Context, Refusal, command, number};
-use crate::image_tasks::{ImageTask, MODULE, REPLAY_MAX, RETRY_AFTER, TASKS_MAX};
+use crate::image_tasks::{ImageTask, MODULE, POOL_DEFAULT, REPLAY_MAX, RETRY_AFTER, TASKS_MAX};
 use crate::image_traffic::Note;
 use crate::keys;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::{Errno, Uuid};
-
-/// The pool of images that are named without one.
-pub(super) const POOL_DEFAULT: &str = "rbd";
 
 macro_rules! add {
     ($action:literal, $argument:literal, $help:literal) => {
@@ -60,21 +57,24 @@ pub const COMMANDS: &[Command] = &[
         MODULE,
         "r",
         list,
-    ),
+    )
+    .by_task(),
     command(
         "rbd task cancel name=task_id,type=CephString",
         "Cancel a pending or running asynchronous task",
         MODULE,
         "rw",
         cancel,
-    ),
+    )
+    .by_task(),
     command(
         "rbd task take name=worker,type=CephString",
         "for workers: the next task that nobody is at",
         MODULE,
         "rwx",
         take,
-    ),
+    )
+    .internal(),
     command(
         "rbd task report name=worker,type=CephString name=task_id,type=CephString \
          name=state,type=CephChoices,strings=going|done|failed \
@@ -83,7 +83,8 @@ pub const COMMANDS: &[Command] = &[
         MODULE,
         "rwx",
         report,
-    ),
+    )
+    .internal(),
 ];
 
 /// Pool, namespace and image of `[POOL/[NAMESPACE/]]IMAGE`.
@@ -306,6 +307,7 @@ fn end_in_failure(task: &mut ImageTask, arguments: &Arguments, now: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::Signature;
     use crate::commands::testing::{add_pool, run, state, text};
     use crate::state::State;
 
@@ -373,9 +375,10 @@ mod tests {
 
     #[test]
     fn clients_are_told_to_ask_the_manager() {
-        let registry = crate::commands::registry();
-        let (signature, command) = registry.find("rbd task list").unwrap()[0];
-        assert_eq!(signature.describe(command)["flags"], 8);
+        let registry = crate::services::registry();
+        let is_listed = |(signature, _): &(&Signature, _)| signature.prefix == "rbd task list";
+        let (signature, description) = registry.descriptions().iter().find(is_listed).unwrap();
+        assert_eq!(description.describe(signature)["flags"], 8);
     }
 
     #[test]

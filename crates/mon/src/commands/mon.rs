@@ -1,9 +1,9 @@
 //! `mon`: the mon map, and metadata of monitors.
 
-use super::count_values;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::addrs;
 use crate::dump::maps::{monmap, monmap_plain};
+use crate::dump::peers::count_values;
 use crate::keys;
 use maps::{MonFeatures, MonInfo};
 use serde_json::{Value, json};

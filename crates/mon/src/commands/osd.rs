@@ -1,8 +1,8 @@
 //! `osd`: queries of the OSD map.
 
-use super::count_values;
 use super::status::{osd_versions, osdmap_summary};
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::peers::count_values;
 use crate::dump::tree::{self, Selection};
 use crate::dump::{addrs, osdmap};
 use crate::table::{Table, since};

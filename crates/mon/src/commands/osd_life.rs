@@ -1,8 +1,8 @@
 //! Creation and removal of OSDs.
 
 use super::crush_edit::crush_remove;
+use super::named::osds_listed;
 use super::osd::existing;
-use super::osds_listed;
 use crate::bootstrap::OSD_CAPS;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
@@ -51,14 +51,14 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         destroy,
-    ),
+    ).of_manager(),
     command(
         with_force!("osd purge"),
         "purge all osd data from the monitors including the OSD id and CRUSH position",
         "osd",
         "rw",
         purge,
-    ),
+    ).of_manager(),
     command(
         with_force!("osd purge-new"),
         "purge all traces of an OSD that was partially created but never started",

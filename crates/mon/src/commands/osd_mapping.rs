@@ -1,6 +1,6 @@
 //! Placement of objects and groups, and its overrides (`pg-temp`, `primary-temp`, upmaps).
 
-use super::osds_listed;
+use super::named::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::pgs::set_text;
 use maps::Release;

@@ -1,7 +1,7 @@
 //! States of OSDs and flags of the map: in, out, down, weights, `set` and `unset`.
 
+use super::named::osds_listed;
 use super::osd::existing;
-use super::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::osdmap::min_compat_client;
 use maps::{OsdMapFlags, OsdState, Release, WEIGHT_IN};

@@ -1,6 +1,6 @@
 //! Checks before an OSD is stopped or destroyed: `ok-to-stop`, `safe-to-destroy`.
 
-use super::osds_listed;
+use super::named::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -14,14 +14,16 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "r",
         ok_to_stop,
-    ),
+    )
+    .of_manager(),
     command(
         "osd safe-to-destroy name=ids,type=CephString,n=N",
         "check whether osd(s) can be safely destroyed without reducing data durability",
         "osd",
         "r",
         safe_to_destroy,
-    ),
+    )
+    .of_manager(),
 ];
 
 /// The current state of a placement group.

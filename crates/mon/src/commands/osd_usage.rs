@@ -18,15 +18,17 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "r",
         df,
-    ),
-    command("osd perf", "print dump of OSD perf summary stats", "osd", "r", perf),
+    )
+    .of_manager(),
+    command("osd perf", "print dump of OSD perf summary stats", "osd", "r", perf).of_manager(),
     command(
         "osd blocked-by",
         "print histogram of which OSDs are blocking their peers",
         "osd",
         "r",
         blocked_by,
-    ),
+    )
+    .of_manager(),
     command("osd utilization", "get basic pg distribution stats", "osd", "r", utilization),
     command(
         "osd last-stat-seq name=id,type=CephOsdName",

@@ -1,6 +1,6 @@
 //! `osd pool application`: applications of pools and their metadata.
 
-use super::pool_named;
+use super::named::pool_named;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use serde_json::{Value, json};
 use types::{Errno, PoolId};

@@ -1,6 +1,6 @@
 //! `osd pool set-quota` and `get-quota`: limits of objects and bytes.
 
-use super::pool_named;
+use super::named::pool_named;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::table::{bytes, count};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! `osd pool get` and `osd pool set`.
 
-use super::pool_named;
+use super::named::pool_named;
 use super::pool_options::{self, UNSET, integer};
 use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Answer, Command, Context, Refusal, command};

@@ -1,6 +1,6 @@
 //! Pools: listing, removal and snapshots; and creation for commands and messages.
 
-use super::pool_named;
+use super::named::pool_named;
 use super::status::{client_rate_fields, rate_fields, rate_plain};
 use crate::bootstrap::DEFAULT_RULE;
 use crate::change::Change;
@@ -51,7 +51,8 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "r",
         stats,
-    ),
+    )
+    .of_manager(),
     command(deletion!("osd pool delete"), "delete pool", "osd", "rw", delete),
     command(deletion!("osd pool rm"), "remove pool", "osd", "rw", delete),
     command(

@@ -1,7 +1,7 @@
 //! Commands to force recovery. Recovery has no priorities here: groups recover as members and reservations
 //! allow, so there is nothing to force, and the answer says so for each group.
 
-use super::pools_listed;
+use super::named::pools_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use types::{Errno, PgId};
 use wire::internal::pg_state;
@@ -53,28 +53,32 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         |context| pools(context, &RECOVERY, true),
-    ),
+    )
+    .of_manager(),
     command(
         of_pools!("osd pool force-backfill"),
         "force backfill of specified pool <who> first",
         "osd",
         "rw",
         |context| pools(context, &BACKFILL, true),
-    ),
+    )
+    .of_manager(),
     command(
         of_pools!("osd pool cancel-force-recovery"),
         "restore normal recovery priority of specified pool <who>",
         "osd",
         "rw",
         |context| pools(context, &RECOVERY, false),
-    ),
+    )
+    .of_manager(),
     command(
         of_pools!("osd pool cancel-force-backfill"),
         "restore normal recovery priority of specified pool <who>",
         "osd",
         "rw",
         |context| pools(context, &BACKFILL, false),
-    ),
+    )
+    .of_manager(),
     command("pg repeer name=pgid,type=CephPgid", "force a PG to repeer", "osd", "rw", repeer),
 ];
 

@@ -3,16 +3,15 @@
 use super::file_system::fsmap;
 use super::osd::metadata_of;
 use super::services;
-use super::status::release_of;
 use crate::command::{Answer, Command, Context, Refusal, command};
+use crate::dump::peers::feature_map;
 use crate::dump::{crush, maps, osdmap, pgs};
 use crate::health::{View, health};
-use crate::keys::Group;
-use crate::live::Live;
+use crate::keys::VersionGroup;
 use crate::statistics::Statistics;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{EntityType, OsdId, PoolId};
+use types::{OsdId, PoolId};
 use wire::internal::{OsdUsage, pg_state};
 
 pub const COMMANDS: &[Command] = &[
@@ -27,36 +26,6 @@ pub const COMMANDS: &[Command] = &[
         report,
     ),
 ];
-
-/// Features of the connected peers, by type.
-pub fn feature_map(live: Live<'_>) -> Map<String, Value> {
-    let group = |kind: EntityType| {
-        let mut counts = BTreeMap::<u64, u64>::new();
-        for peer in live.peers.values().filter(|peer| peer.kind == kind) {
-            *counts.entry(peer.features).or_default() += 1;
-        }
-        let group = |(features, count): (u64, u64)| {
-            let release = release_of(features);
-            json!({ "features": format!("{features:#x}"), "release": release, "num": count })
-        };
-        counts.into_iter().map(group).collect::<Vec<_>>()
-    };
-    let own = json!([{
-        "features": format!("{:#x}", types::features::SUPPORTED),
-        "release": "reef",
-        "num": 1,
-    }]);
-    let mut features = Map::new();
-    features.insert("mon".to_owned(), own.clone());
-    for kind in [EntityType::OSD, EntityType::CLIENT] {
-        let group = group(kind);
-        if !group.is_empty() {
-            features.insert(kind.name().to_owned(), json!(group));
-        }
-    }
-    features.insert("mgr".to_owned(), own);
-    features
-}
 
 /// `mon_status`
 pub(super) fn mon_status(view: &View<'_>) -> Value {
@@ -227,14 +196,14 @@ fn sums_by_class(
 /// The control store keeps no history of its own: the version of a group counts its changes.
 fn versions(context: &Context<'_>) -> Value {
     let state = context.state;
-    let version = |group: Group| state.version(group).0;
-    let newest = Group::all().into_iter().filter_map(|group| state.version(group).1).max();
+    let version = |group: VersionGroup| state.version(group).0;
+    let newest = VersionGroup::all().into_iter().filter_map(|group| state.version(group).1).max();
     let newest = newest.unwrap_or(0);
     let log = || state.log.keys();
     json!({
         "auth": {
-            "first_committed": version(Group::AUTH).min(1),
-            "last_committed": version(Group::AUTH),
+            "first_committed": version(VersionGroup::AUTH).min(1),
+            "last_committed": version(VersionGroup::AUTH),
             "num_secrets": state.entities.len(),
         },
         "mgrstat_first_committed": context.live.stats.version.min(1),

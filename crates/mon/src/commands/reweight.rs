@@ -42,28 +42,32 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         |context| run(context, false, true),
-    ),
+    )
+    .of_manager(),
     command(
         by_utilization!("osd test-reweight-by-utilization"),
         "dry run of reweight OSDs by utilization",
         "osd",
         "r",
         |context| run(context, false, false),
-    ),
+    )
+    .of_manager(),
     command(
         by_groups!("osd reweight-by-pg"),
         "reweight OSDs by PG distribution [overload-percentage-for-consideration, default 120]",
         "osd",
         "rw",
         |context| run(context, true, true),
-    ),
+    )
+    .of_manager(),
     command(
         by_groups!("osd test-reweight-by-pg"),
         "dry run of reweight OSDs by PG distribution",
         "osd",
         "r",
         |context| run(context, true, false),
-    ),
+    )
+    .of_manager(),
 ];
 
 /// The bounds of a run.

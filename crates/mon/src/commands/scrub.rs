@@ -26,42 +26,48 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         |context| osd(context, false, false),
-    ),
+    )
+    .of_manager(),
     command(
         "osd deep-scrub name=who,type=CephString",
         "initiate deep scrub on osd <who>, or use <all|any> to deep scrub all",
         "osd",
         "rw",
         |context| osd(context, true, false),
-    ),
+    )
+    .of_manager(),
     command(
         "osd repair name=who,type=CephString",
         "initiate repair on osd <who>, or use <all|any> to repair all",
         "osd",
         "rw",
         |context| osd(context, true, true),
-    ),
+    )
+    .of_manager(),
     command(
         "osd pool scrub name=who,type=CephPoolname,n=N",
         "initiate scrub on pool <who>",
         "osd",
         "rw",
         |context| pools(context, false, false),
-    ),
+    )
+    .of_manager(),
     command(
         "osd pool deep-scrub name=who,type=CephPoolname,n=N",
         "initiate deep-scrub on pool <who>",
         "osd",
         "rw",
         |context| pools(context, true, false),
-    ),
+    )
+    .of_manager(),
     command(
         "osd pool repair name=who,type=CephPoolname,n=N",
         "initiate repair on pool <who>",
         "osd",
         "rw",
         |context| pools(context, true, true),
-    ),
+    )
+    .of_manager(),
 ];
 
 fn verb(deep: bool, repair: bool) -> &'static str {
@@ -110,7 +116,7 @@ fn osd(context: &mut Context<'_>, deep: bool, repair: bool) -> Result<Answer, Re
 
 /// Scrubs all groups of some pools; each OSD gets one order.
 fn pools(context: &mut Context<'_>, deep: bool, repair: bool) -> Result<Answer, Refusal> {
-    let pools = super::pools_listed(context, "who")?;
+    let pools = super::named::pools_listed(context, "who")?;
     let map = &context.state.osdmap;
     let mut placement = map.placement();
     let mut orders = BTreeMap::<OsdId, Vec<PgId>>::new();

@@ -1,10 +1,10 @@
 //! `status`, `health` and other summaries of the cluster.
 
 use super::pg::shortfalls;
-use super::report::feature_map;
-use super::{count_values, progress, services};
+use super::{progress, services};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::dump::maps::quorum;
+use crate::dump::peers::{count_values, feature_map};
 use crate::health::health;
 use crate::keys;
 use crate::live::Skew;
@@ -407,25 +407,6 @@ fn fsid(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn features(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&Value::Object(feature_map(context.live))))
-}
-
-/// The newest release of which a peer has all features.
-pub(super) fn release_of(peer: u64) -> &'static str {
-    use types::features as f;
-    [
-        (f::SERVER_TENTACLE, "tentacle"),
-        (f::SERVER_SQUID, "squid"),
-        (f::SERVER_REEF, "reef"),
-        (f::SERVER_QUINCY, "quincy"),
-        (f::SERVER_PACIFIC, "pacific"),
-        (f::SERVER_OCTOPUS, "octopus"),
-        (f::SERVER_NAUTILUS, "nautilus"),
-        (f::SERVER_MIMIC, "mimic"),
-        (f::SERVER_LUMINOUS, "luminous"),
-    ]
-    .into_iter()
-    .find(|(needed, _)| f::has(peer, *needed))
-    .map_or("jewel", |(_, name)| name)
 }
 
 fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {

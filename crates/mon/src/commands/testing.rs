@@ -4,6 +4,7 @@ use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
 use crate::live::testing::Overview;
+use crate::services::CHECKS;
 use crate::state::State;
 use crate::statistics::Statistics;
 use bytes::Bytes;
@@ -26,7 +27,7 @@ pub(super) fn run_as(
     prefix: &str,
     given: Value,
 ) -> Result<Answer, Refusal> {
-    let registry = crate::commands::registry();
+    let registry = crate::services::registry();
     let (signature, command) = registry.find(prefix)?[0];
     let Value::Object(given) = given else { panic!("arguments are an object") };
     let now = Time(1);
@@ -34,7 +35,8 @@ pub(super) fn run_as(
     let mut context = Context {
         state,
         live: overview.live(&stats),
-        registry: &registry,
+        commands: registry.descriptions(),
+        checks: CHECKS,
         now,
         caller,
         prefix: prefix.to_owned(),

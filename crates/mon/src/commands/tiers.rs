@@ -1,6 +1,6 @@
 //! `osd tier`: cache tiers, which are not supported. Ceph advises against them, too.
 
-use super::pool_named;
+use super::named::pool_named;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use types::Errno;
 

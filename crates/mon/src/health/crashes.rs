@@ -1,9 +1,9 @@
 //! The check of recent crashes, from the reports that `ceph-crash` posts.
 
-use super::{Health, View, next_step};
+use super::check::{Health, View, next_step};
 use crate::crashes::{Crash, RECENT_SECONDS, crashes};
 
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     let limit = u64::from(view.now.wall().seconds).saturating_sub(RECENT_SECONDS);
     let is_recent = |crash: &Crash| crash.is_new() && crash.seconds() >= limit;
     let recent: Vec<Crash> = crashes(view.state).into_iter().filter(is_recent).collect();

@@ -1,6 +1,6 @@
 //! Checks of placement groups: availability, redundancy and integrity of data.
 
-use super::{Health, Severity, View, next_step, plural, share};
+use super::check::{Health, Severity, View, next_step, plural, share};
 use crate::dump::pgs::set_text;
 use crate::statistics::{Statistics, Totals};
 use engine::Time;
@@ -16,7 +16,7 @@ const CREATION_GRACE: Duration = Duration::from_secs(10);
 /// Groups and their states.
 type Found = Vec<(PgId, u64)>;
 
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     let (map, stats) = (&view.state.osdmap, view.live.stats);
     let groups = settled(map, stats, view.now);
     let narrow = narrow_pools(map, &groups);
@@ -217,6 +217,7 @@ mod tests {
     use super::*;
     use crate::health::health;
     use crate::live::testing::Overview;
+    use crate::services::CHECKS;
     use crate::state::State;
     use crush::{CrushMap, Location, RuleKind, SimpleRule};
     use maps::{Osd, OsdState, Pool, PoolType, WEIGHT_IN};
@@ -234,7 +235,7 @@ mod tests {
     }
 
     fn look(state: &State, stats: &Statistics, now: Time) -> Health {
-        health(&View { state, live: Overview::default().live(stats), now })
+        health(&View { state, live: Overview::default().live(stats), checks: CHECKS, now })
     }
 
     #[test]

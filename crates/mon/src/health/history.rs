@@ -1,6 +1,6 @@
 //! The check of the number of OSD maps that are kept, and of the groups that need them.
 
-use super::{Health, View, next_step};
+use super::check::{Health, View, next_step};
 use crate::state::INCREMENTALS_KEPT;
 use maps::OsdMap;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const NAMED_MAX: usize = 10;
 
 /// A map is kept as long as an OSD may need it to find past intervals. For a group without a report that is
 /// not known, so there is no bound: health warns before the store is full.
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     let (map, kept) = (&view.state.osdmap, &view.state.history.incrementals);
     let Some(oldest) = kept.keys().next().filter(|_| kept.len() >= KEPT_MAX) else { return };
     let mut unknown = BTreeMap::<PoolId, Vec<PgId>>::new();
@@ -52,6 +52,7 @@ mod tests {
     use super::*;
     use crate::health::health;
     use crate::live::testing::Overview;
+    use crate::services::CHECKS;
     use crate::state::State;
     use crate::statistics::Statistics;
     use bytes::Bytes;
@@ -78,7 +79,8 @@ mod tests {
             stats.record(Time(1), map, report);
             let check = |state: &State| {
                 let overview = Overview::default();
-                let view = View { state, live: overview.live(&stats), now: Time(1) };
+                let view =
+                    View { state, live: overview.live(&stats), checks: CHECKS, now: Time(1) };
                 health(&view).checks.get("OSDMAP_HISTORY").map(|check| check.details.join("\n"))
             };
             let mut state = State::default();

@@ -1,14 +1,14 @@
 //! Checks of the control plane: missing monitors, and failures of the control store.
 
-use super::{Health, Severity, View, next_step};
-use crate::control::SILENCE_MAX;
+use super::check::{Health, Severity, View, next_step};
 use crate::live::{Skew, WentBack};
+use control::SILENCE_MAX;
 use std::time::Duration;
 
 /// Time for which health reports a refused change. The monitor tries it again meanwhile if it is still due.
 const REFUSED_SHOWN: Duration = Duration::from_secs(60);
 
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     check_absent(health, view);
     check_store(health, view);
     check_unread(health, view);

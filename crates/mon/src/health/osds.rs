@@ -1,6 +1,6 @@
 //! Checks of OSDs: down and silent ones, flags, fullness.
 
-use super::{Health, Severity, View, next_step, plural};
+use super::check::{Health, Severity, View, next_step, plural};
 use crate::keys;
 use crate::live::{Hold, SilentOsd};
 use crate::state::{BLOCKLIST_LIMITED_MAX, State};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::OsdId;
 use wire::internal::SlowRequests;
 
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     let map = &view.state.osdmap;
     if map.osd_count() == 0 {
         return health.warn("TOO_FEW_OSDS", 1, "no OSDs exist".to_owned(), Vec::new());
@@ -315,6 +315,7 @@ fn check_ratios(health: &mut Health, map: &OsdMap) {
 mod tests {
     use crate::health::{View, health};
     use crate::live::testing::Overview;
+    use crate::services::CHECKS;
     use crate::state::State;
     use crate::statistics::Statistics;
     use engine::Time;
@@ -337,7 +338,8 @@ mod tests {
         let mut overview = Overview::default();
         overview.osds.kept_down = vec![types::OsdId(1)];
         let (stats, now) = (&Statistics::default(), Time(0) + Duration::from_secs(1));
-        let health = health(&View { state: &state, live: overview.live(stats), now });
+        let health =
+            health(&View { state: &state, live: overview.live(stats), checks: CHECKS, now });
         for name in [
             "OSD_FULL",
             "OSD_BACKFILLFULL",

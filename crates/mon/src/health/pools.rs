@@ -1,6 +1,6 @@
 //! Checks of pools: room, redundancy, settings.
 
-use super::{Health, View, next_step};
+use super::check::{Health, View, next_step};
 use crate::autoscale::{Advice, advice};
 use maps::{AutoscaleMode, Pool, PoolFlags};
 use types::PoolId;
@@ -16,7 +16,7 @@ fn named(view: &View<'_>, wanted: impl Fn(PoolId, &Pool) -> bool) -> Vec<String>
     found.filter_map(|(id, _)| map.pool_name(*id).map(str::to_owned)).collect()
 }
 
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     check_room(health, view);
     check_redundancy(health, view);
     check_applications(health, view);

@@ -1,6 +1,6 @@
 //! Checks of scrubs: groups that are overdue.
 
-use super::{Health, View, next_step, plural};
+use super::check::{Health, View, next_step, plural};
 use maps::{Pool, PoolOption, PoolOptionValue};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ const KINDS: [Kind; 2] = [
     },
 ];
 
-pub(super) fn check(health: &mut Health, view: &View<'_>) {
+pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     KINDS.iter().for_each(|kind| check_kind(health, view, kind));
 }
 
@@ -92,6 +92,7 @@ mod tests {
     use super::*;
     use crate::health::health;
     use crate::live::testing::Overview;
+    use crate::services::CHECKS;
     use crate::state::State;
     use crate::statistics::Statistics;
     use engine::Time;
@@ -124,7 +125,7 @@ mod tests {
         let late = |state: &State, days: u64| {
             let now = Time(at(days).as_nanos());
             let overview = Overview::default();
-            let view = View { state, live: overview.live(&stats), now };
+            let view = View { state, live: overview.live(&stats), checks: CHECKS, now };
             let checks = health(&view).checks;
             let summary = |name| checks.get(name).map(|check| check.summary.clone());
             (summary("PG_NOT_SCRUBBED"), summary("PG_NOT_DEEP_SCRUBBED"))

@@ -14,10 +14,10 @@
 //! that the leader has not changed.
 
 use super::complaints::Complaints;
-use crate::control::{LEASE_TTL, LeaseError, LeaseId, Request, SILENCE_MAX, Transaction};
 use crate::keys;
 use crate::live::StoreTrouble;
 use crate::state::{Leader, Presence, State};
+use control::{LEASE_TTL, LeaseError, LeaseId, Request, SILENCE_MAX, Transaction};
 use engine::Time;
 use std::time::Duration;
 

@@ -6,14 +6,17 @@ use super::pipeline::{PATIENCE, Rejection};
 use super::relay::{Sent, Waiting};
 use super::{Monitor, Phase};
 use crate::commands::admission::asked_job;
-use crate::control::{CommitError, LeaseError, LeaseId, Revision};
 use crate::job::{CommandJob, Job};
 use crate::service::Via;
 use crate::services::{service_of, via_of};
 use crate::sessions::Session;
 use crate::state::Presence;
+use auth::Towards;
 use codec::DecodeError;
-use engine::{ConnId, ConnectTarget, Message, Output, Policy, Time};
+use control::{CommitError, LeaseError, LeaseId, Revision};
+use engine::{
+    ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message, Output, Policy, Time,
+};
 use std::time::Duration;
 use types::{EntityType, Errno, ParticipantName};
 use wire::forward::{
@@ -65,7 +68,7 @@ impl Monitor {
             Leased::Holds => self.claim(now),
             // This machine may have been suspended, or reset to a snapshot: then the remaining ids of the
             // reservation may have been assigned since.
-            Leased::Ended => self.global_ids = 0..0,
+            Leased::Ended => self.services.auth.clear_global_ids(),
             Leased::Unknown => {}
         }
     }
@@ -192,6 +195,21 @@ impl Monitor {
     fn osd_sessions(&self) -> Vec<ConnId> {
         let osds = self.sessions.of_osds().into_iter();
         osds.filter(|conn| !self.proxies.is_proxy(*conn)).collect()
+    }
+
+    /// One step of the authentication to the leader.
+    pub(super) fn prove_to_leader(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        step: ConnectingStep,
+    ) -> ConnectingAnswer {
+        let to = Towards::Peer(self.state.secrets.service(EntityType::MON));
+        let answer = self.connector.step(now, conn, to, step, &mut self.entropy);
+        answer.unwrap_or_else(|reason| {
+            tracing::warn!(%reason, "cannot authenticate to the monitor that leads");
+            ConnectingAnswer::Refuse
+        })
     }
 
     /// Requests an OSD to repeat its reports.

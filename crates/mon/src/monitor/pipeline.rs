@@ -32,12 +32,12 @@ pub(super) use reading::Leaving;
 pub(super) use rejection::Rejection;
 
 use super::complaints::Complaints;
-use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::high_water::HighWater;
 use crate::job::{Effects, Job, OsdJob};
-use crate::keys::{self, Group};
+use crate::keys::{self, VersionGroup};
 use crate::live::{Operations, RefusedChange, StoreTrouble, StoreTroubles, WentBack};
 use crate::state::{CorruptKey, State};
+use control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use engine::{ConnId, Time};
 use queue::{Jobs, is_overdue};
 use reading::Reading;
@@ -189,10 +189,11 @@ impl Pipeline {
         doubtful.into_iter().chain(waiting.map(|job| (job, Rejection::NotDone))).collect()
     }
 
-    /// Whether an operation of some kind waits, is in flight, or has an unknown outcome.
-    pub fn contains(&self, is_wanted: impl Fn(&Job) -> bool) -> bool {
+    /// Whether an operation that does the same waits, is in flight, or has an unknown outcome.
+    pub fn covers(&self, job: &Job) -> bool {
         let mut submitted = self.in_flight.iter().chain(&self.doubtful);
-        self.jobs.iter().any(&is_wanted) || submitted.any(|in_flight| is_wanted(&in_flight.job))
+        self.jobs.iter().any(|waiting| waiting.covers(job))
+            || submitted.any(|in_flight| in_flight.job.covers(job))
     }
 
     /// A session's waiting operations.
@@ -519,7 +520,7 @@ impl Pipeline {
 
 /// Whether the change that caused a conflict has been applied already.
 fn is_overtaken(transaction: &Transaction, state: &State) -> bool {
-    transaction.compare.iter().any(|(key, compared)| match Group::from_version_key(key) {
+    transaction.compare.iter().any(|(key, compared)| match VersionGroup::from_version_key(key) {
         Some(group) => state.version(group).1 != *compared,
         None => key == keys::LEADER && state.leader_revision() != *compared,
     })

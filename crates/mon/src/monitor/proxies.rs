@@ -5,8 +5,8 @@
 //! the session.
 
 use super::relay::HELD_MAX;
-use crate::control::Revision;
 use crate::sessions::Sessions;
+use control::Revision;
 use engine::{ConnId, Message, Time};
 use std::collections::{BTreeMap, VecDeque};
 use wire::MessageBody;

@@ -12,10 +12,10 @@ mod waiting;
 pub(super) use waiting::Waiting;
 
 use super::pipeline::Load;
-use crate::control::Revision;
 use crate::service::Via;
 use crate::services::via_of;
 use crate::sessions::Sessions;
+use control::Revision;
 use engine::{ConnId, Message, Time};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

@@ -6,13 +6,15 @@ use super::{Input, Monitor, Phase, subscriptions};
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
 use crate::commands::admission::{self, Admitted};
-use crate::control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use crate::health::{View, health};
 use crate::job::{Channel, CommandJob, Effects, Job, OsdJob};
 use crate::keys;
 use crate::service::{Role, TICK};
-use crate::services::{Core, announce, append_log, pool_ops};
+use crate::services::{
+    CHECKS, Core, announce, append_log, pool_ops, reserve_global_ids, rotate_secrets,
+};
 use crate::state::Leader;
+use control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use engine::{ConnId, Message, Output, Time};
 use types::{EntityName, EntityType, Epoch, Errno, OsdId, ParticipantName};
 use wire::{CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck};
@@ -196,8 +198,7 @@ impl Monitor {
     /// Performs the effects of an operation whose change is durable.
     fn finish(&mut self, now: Time, job: Job, mut effects: Effects) {
         if let Some(global_ids) = effects.global_ids.take() {
-            self.take_global_ids(global_ids);
-            self.serve_waiting_handshakes(now);
+            self.on_services(now, |services, cx| services.auth.take_global_ids(cx, global_ids));
         }
         self.pipeline.note_done(now, &job);
         let again = effects.again;
@@ -250,16 +251,10 @@ impl Monitor {
         let mut change = Change::new(now.wall());
         let effects = match job {
             Job::Start => self.start_run(now, &mut change),
-            Job::ReserveGlobalIds => self.reserve_global_ids(&mut change),
             Job::Probe => {
                 change.put(keys::GLOBAL_ID, self.state.global_id_next.to_string());
                 Effects::default()
             }
-            Job::RotateSecrets => {
-                self.rotate_secrets(now, &mut change);
-                Effects::default()
-            }
-            Job::PromotePendingKey(name) => self.promote_pending_key(name, &mut change),
             Job::Command(command) => return self.run_command(now, command),
             Job::PoolOp { conn, tid, op, .. } => {
                 let (_, cx) = self.deciding(now);
@@ -312,10 +307,12 @@ impl Monitor {
         announce(&self.settings, &self.state, change);
         // Secrets are rotated by the leader; this monitor's clock may be ahead, and would expire all tickets.
         let leads_other = |leader: &Leader| leader.name != self.settings.mon_name;
-        if !self.state.members.leader.as_ref().is_some_and(leads_other) {
-            self.rotate_secrets(now, change);
+        let is_led = self.state.members.leader.as_ref().is_some_and(leads_other);
+        let (_, mut cx) = self.deciding(now);
+        if !is_led {
+            rotate_secrets(&mut cx, change);
         }
-        self.reserve_global_ids(change)
+        reserve_global_ids(&cx, change)
     }
 
     /// Writes an operation's notes into the cluster log.
@@ -364,7 +361,8 @@ impl Monitor {
         let mut context = Context {
             state: &self.state,
             live: self.services.live(core!(self)),
-            registry: self.registries.of(job.channel),
+            commands: self.registries.of(job.channel).descriptions(),
+            checks: CHECKS,
             now,
             caller: &caller,
             prefix,
@@ -455,6 +453,13 @@ impl Monitor {
         is_queued
     }
 
+    /// Queues an operation unless one that does the same waits already.
+    pub(super) fn enqueue_once(&mut self, job: Job) {
+        if !self.pipeline.covers(&job) {
+            self.enqueue(job);
+        }
+    }
+
     /// Queues or merges an operation of OSDs.
     pub(super) fn enqueue_osd_job(&mut self, job: OsdJob) {
         if let Err(job) = self.pipeline.push_osd(job) {
@@ -489,7 +494,7 @@ impl Monitor {
     /// Sends updates to all subscribers. Services get new secrets before any peer gets a map that shows them
     /// up: clients may connect at once.
     fn publish(&mut self, now: Time) {
-        self.publish_secrets(now);
+        self.on_services(now, |services, cx| services.state_changed(cx));
         let conns: Vec<ConnId> = self.sessions.iter().map(|(conn, _)| conn).collect();
         conns.into_iter().for_each(|conn| self.serve_subscriptions(now, conn));
     }
@@ -514,13 +519,9 @@ impl Monitor {
 
     /// Runs the periodic work of a tick, and queues the operations that are due.
     pub(super) fn tick(&mut self, now: Time) {
-        self.expire_handshakes(now);
-        if !matches!(self.phase, Phase::Serving) {
-            return;
-        }
+        assert!(matches!(self.phase, Phase::Serving), "ticks begin with the first load");
         self.relieve_waiting(now);
         self.give_up_waiting(now);
-        self.reserve_if_few();
         self.on_services(now, |services, cx| services.tick(cx, Role::Any));
         if self.pipeline.needs_probe() {
             self.enqueue(Job::Probe);
@@ -528,7 +529,6 @@ impl Monitor {
         if !self.owns_timers(now) {
             return;
         }
-        self.rotate_if_due(now);
         self.on_services(now, |services, cx| services.tick(cx, Role::Owner));
         // A map of a store that went back cannot be changed any more.
         let may_change = !self.pipeline.went_back();
@@ -539,16 +539,15 @@ impl Monitor {
         if may_change {
             let mut draft = Change::new(now.wall());
             self.plan(now, &mut draft);
-            let is_plan = |job: &Job| matches!(job, Job::Plan);
-            if !draft.is_empty() && !self.pipeline.contains(is_plan) {
-                self.enqueue(Job::Plan);
+            if !draft.is_empty() {
+                self.enqueue_once(Job::Plan);
             }
         }
     }
 
     /// The inputs of health checks.
     pub(super) fn view(&self, now: Time) -> View<'_> {
-        View { state: &self.state, live: self.services.live(core!(self)), now }
+        View { state: &self.state, live: self.services.live(core!(self)), checks: CHECKS, now }
     }
 
     fn watch_health(&mut self, now: Time) {

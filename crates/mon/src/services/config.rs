@@ -1,7 +1,8 @@
 //! Configuration of daemons and clients, and the key-value store of users.
 
-use crate::keys::Group;
-use crate::service::{Catalog, Pattern, Reader, Service, Topic};
+use crate::commands::{config, config_key};
+use crate::keys::VersionGroup;
+use crate::service::{Catalog, Family, Pattern, Reader, Service, Topic};
 use crate::sessions::Subscription;
 use crate::state::State;
 use engine::Message;
@@ -13,7 +14,7 @@ pub(super) const CATALOG: Catalog = Catalog {
             pattern: Pattern::Exact("config"),
             needs: None,
             first: |_, item| item.start,
-            version: Some(|state| (state.version(Group::CONFIG).0, 1)),
+            version: Some(|state| (state.version(VersionGroup::CONFIG).0, 1)),
             lingers: None,
             excludes_others: false,
         },
@@ -27,6 +28,8 @@ pub(super) const CATALOG: Catalog = Catalog {
         },
     ],
     messages: &[],
+    commands: &[Family(7, config::COMMANDS), Family(8, config_key::COMMANDS)],
+    checks: &[],
 };
 
 /// Begins the names of topics of keys with a prefix; the prefix follows.
@@ -46,10 +49,10 @@ impl Service for ConfigService {
         messages: &mut Vec<Message>,
     ) {
         match topic.strip_prefix(KEYS) {
-            Some(prefix) if subscription.reaches(state.version(Group::CONFIG_KEY).0) => {
+            Some(prefix) if subscription.reaches(state.version(VersionGroup::CONFIG_KEY).0) => {
                 messages.push(key_values(state, prefix));
             }
-            None if subscription.reaches(state.version(Group::CONFIG).0) => {
+            None if subscription.reaches(state.version(VersionGroup::CONFIG).0) => {
                 let options = state.config_for(reader.name).into_iter();
                 let options = options.map(|(name, (value, _))| (name, value)).collect();
                 messages.push(Config { options }.encode(reader.features));
@@ -63,7 +66,7 @@ impl Service for ConfigService {
 fn key_values(state: &State, prefix: &str) -> Message {
     const KIND: u16 = 54;
     let mut w = codec::Writer::new();
-    w.u64(state.version(Group::CONFIG_KEY).0);
+    w.u64(state.version(VersionGroup::CONFIG_KEY).0);
     w.string(prefix);
     w.bool(false);
     let matching: Vec<_> =

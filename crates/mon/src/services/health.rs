@@ -2,9 +2,10 @@
 //! over, and compared with mutes, which end when their check clears or gets worse.
 
 use crate::change::Change;
+use crate::commands::{report, status};
 use crate::health::{Health, Severity};
 use crate::keys;
-use crate::service::{Catalog, Cx, DecideCx, Service};
+use crate::service::{Catalog, Cx, DecideCx, Family, Service};
 use crate::state::Mute;
 use engine::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +101,12 @@ pub(crate) struct HealthService {
     seen: HealthSeen,
 }
 
-pub(super) const CATALOG: Catalog = Catalog { topics: &[], messages: &[] };
+pub(super) const CATALOG: Catalog = Catalog {
+    topics: &[],
+    messages: &[],
+    commands: &[Family(1, status::COMMANDS), Family(2, report::COMMANDS)],
+    checks: &[],
+};
 
 impl Service for HealthService {
     /// Removes mutes that are over.

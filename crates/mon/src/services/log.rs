@@ -1,9 +1,10 @@
 //! The cluster log: entries of daemons, and their readers.
 
 use crate::change::Change;
+use crate::commands::log;
 use crate::job::{Effects, Job, ServiceJob};
 use crate::keys;
-use crate::service::{Catalog, Cx, DecideCx, Intake, Pattern, Reader, Service, Topic, Via};
+use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Service, Topic, Via};
 use crate::sessions::Subscription;
 use crate::state::{LOG_ENTRIES_KEPT, State};
 use auth::Rwx;
@@ -23,6 +24,8 @@ pub(super) const CATALOG: Catalog = Catalog {
         excludes_others: true,
     }],
     messages: &[Intake { kind: Log::KIND, via: Via::LeaderOnce }],
+    commands: &[Family(5, log::COMMANDS)],
+    checks: &[],
 };
 
 /// `log-debug` to `log-error`, by severity.

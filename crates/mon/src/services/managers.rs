@@ -5,8 +5,12 @@
 
 use crate::bootstrap::MANAGER_GLOBAL_ID;
 use crate::change::Change;
+use crate::commands::{crash, mgr, mgr_modules, services};
+use crate::health::crashes;
 use crate::keys;
-use crate::service::{Catalog, Cx, DecideCx, Intake, Pattern, Reader, Role, Service, Topic, Via};
+use crate::service::{
+    Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Role, Service, Topic, Via,
+};
 use crate::service_map::{Refused, Registrant, ServiceMap};
 use crate::sessions::{Caps, Session, Subscription};
 use crate::state::State;
@@ -32,6 +36,13 @@ pub(super) const CATALOG: Catalog = Catalog {
         Intake { kind: MgrReport::KIND, via: Via::Here },
         Intake { kind: MgrClose::KIND, via: Via::Here },
     ],
+    commands: &[
+        Family(31, mgr::COMMANDS),
+        Family(32, services::COMMANDS),
+        Family(33, mgr_modules::COMMANDS),
+        Family(34, crash::COMMANDS),
+    ],
+    checks: &[crashes::check],
 };
 
 /// Requested minimum priority of performance counters: above all that exist, as they are not used.

@@ -4,9 +4,11 @@
 //! unknown moment of the round trip, so it is accurate to half of that.
 
 use crate::change::Change;
+use crate::commands::{file_system, misc, mon};
+use crate::health::monitors;
 use crate::keys;
 use crate::live::Skew;
-use crate::service::{Catalog, Cx, Intake, Pattern, Reader, Role, Service, Topic, Via};
+use crate::service::{Catalog, Cx, Family, Intake, Pattern, Reader, Role, Service, Topic, Via};
 use crate::sessions::{Sessions, Subscription};
 use crate::settings::Settings;
 use crate::state::State;
@@ -28,6 +30,12 @@ pub(super) const CATALOG: Catalog = Catalog {
         excludes_others: false,
     }],
     messages: &[Intake { kind: MonGetMap::KIND, via: Via::Here }],
+    commands: &[
+        Family(4, mon::COMMANDS),
+        Family(43, file_system::COMMANDS),
+        Family(44, misc::COMMANDS),
+    ],
+    checks: &[monitors::check],
 };
 
 /// Interval at which clocks are compared.

@@ -13,11 +13,18 @@ mod usage;
 mod verdicts;
 
 use crate::change::Change;
+use crate::commands::{
+    autoscale, balancer, blocklist, crush, crush_classes, crush_edit, crush_rules, df,
+    erasure_code, osd, osd_life, osd_mapping, osd_marks, osd_safety, osd_usage, pg,
+    pool_application, pool_create, pool_quota, pool_settings, pools, progress, recovery, reweight,
+    scrub, tiers,
+};
+use crate::health;
 use crate::image_traffic::Note;
 use crate::job::{Effects, Job, OsdJob, ServiceJob};
 use crate::live::{BalancerStatus, OsdWatch};
 use crate::service::{
-    Act, Catalog, Cx, DecideCx, Intake, Pattern, Reader, Role, Service, Topic, Via,
+    Act, Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Role, Service, Topic, Via,
 };
 use crate::sessions::{Session, Sessions, Subscription};
 use crate::state::State;
@@ -61,6 +68,41 @@ pub(super) const CATALOG: Catalog = Catalog {
         Intake { kind: OsdPgTemp::KIND, via: Via::LeaderReported },
         Intake { kind: OsdBeacon::KIND, via: Via::LeaderReported },
         Intake { kind: OsdMarkMeDown::KIND, via: Via::LeaderOnce },
+    ],
+    commands: &[
+        Family(3, df::COMMANDS),
+        Family(9, osd::COMMANDS),
+        Family(10, osd_usage::COMMANDS),
+        Family(11, reweight::COMMANDS),
+        Family(12, osd_marks::COMMANDS),
+        Family(13, osd_life::COMMANDS),
+        Family(14, osd_safety::COMMANDS),
+        Family(15, osd_mapping::COMMANDS),
+        Family(16, blocklist::COMMANDS),
+        Family(17, pools::COMMANDS),
+        Family(18, pool_create::COMMANDS),
+        Family(19, pool_settings::COMMANDS),
+        Family(20, pool_quota::COMMANDS),
+        Family(21, pool_application::COMMANDS),
+        Family(22, crush::COMMANDS),
+        Family(23, crush_edit::COMMANDS),
+        Family(24, crush_classes::COMMANDS),
+        Family(25, crush_rules::COMMANDS),
+        Family(26, erasure_code::COMMANDS),
+        Family(27, pg::COMMANDS),
+        Family(28, scrub::COMMANDS),
+        Family(29, recovery::COMMANDS),
+        Family(30, tiers::COMMANDS),
+        Family(35, balancer::COMMANDS),
+        Family(36, autoscale::COMMANDS),
+        Family(37, progress::COMMANDS),
+    ],
+    checks: &[
+        health::osds::check,
+        health::groups::check,
+        health::history::check,
+        health::pools::check,
+        health::scrubs::check,
     ],
 };
 
@@ -163,7 +205,7 @@ impl Service for OsdService {
         }
     }
 
-    fn check_invariants(&self, _state: &State) {
+    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {
         self.membership.check_invariants();
     }
 }

@@ -2,18 +2,12 @@
 
 use super::data::Key;
 use super::values::{decoded, number, set};
-use crate::keys::Group;
-
-impl Group {
-    pub const AUTH: Group = Group::named("auth");
-    /// Counters of the cluster.
-    pub const META: Group = Group::named("meta");
-}
+use crate::keys::VersionGroup;
 
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "auth",
-        group: Some(Group::AUTH),
+        group: Some(VersionGroup::AUTH),
         apply: |state, rest, value| {
             let entity = rest.parse().map_err(|()| None)?;
             set(&mut state.entities, entity, decoded("entity", value)?);
@@ -22,7 +16,7 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "secrets",
-        group: Some(Group::AUTH),
+        group: Some(VersionGroup::AUTH),
         apply: |state, _, value| {
             state.secrets = decoded("secrets", value)?.unwrap_or_default();
             Ok(())
@@ -30,7 +24,7 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "meta",
-        group: Some(Group::META),
+        group: Some(VersionGroup::META),
         apply: |state, _, value| {
             state.global_id_next = value.map(number).transpose()?.unwrap_or(0);
             Ok(())

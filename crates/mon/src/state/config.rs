@@ -2,7 +2,7 @@
 
 use super::data::{Applied, Key, State};
 use super::values::{json, set, text};
-use crate::keys::Group;
+use crate::keys::VersionGroup;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EntityName, EntityType};
@@ -12,16 +12,11 @@ pub use wire::options::switch as parse_switch;
 /// Options that are set on this monitor only; they are not in the store.
 pub type Overrides = BTreeMap<String, String>;
 
-impl Group {
-    pub const CONFIG: Group = Group::named("config");
-    pub const CONFIG_KEY: Group = Group::named("config-key");
-}
-
 pub(super) const KEYS: &[Key] = &[
-    Key { name: "config", group: Some(Group::CONFIG), apply: apply_option },
+    Key { name: "config", group: Some(VersionGroup::CONFIG), apply: apply_option },
     Key {
         name: "config-history",
-        group: Some(Group::CONFIG),
+        group: Some(VersionGroup::CONFIG),
         apply: |state, rest, value| {
             let number = rest.parse().map_err(|_| None)?;
             set(&mut state.config_history, number, value.map(json).transpose()?);
@@ -30,7 +25,7 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "config-key",
-        group: Some(Group::CONFIG_KEY),
+        group: Some(VersionGroup::CONFIG_KEY),
         apply: |state, rest, value| {
             set(&mut state.config_keys, rest.to_owned(), value.cloned());
             Ok(())
@@ -115,6 +110,11 @@ impl State {
     ) -> Values<impl Fn(&str) -> Option<&'a str>> {
         let of_osds = |name: &str| self.config.get("osd")?.get(name).map(String::as_str);
         Values(move |name: &str| of_osds(name).or_else(|| self.mon_option(running, name)))
+    }
+
+    /// Clock skew in seconds beyond which health warns.
+    pub fn clock_drift_allowed(&self, running: &Overrides) -> f64 {
+        self.options(running).real("mon_clock_drift_allowed")
     }
 
     /// A boolean option of the monitor. A value that is no boolean counts as not set.

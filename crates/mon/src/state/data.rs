@@ -1,13 +1,13 @@
 //! The durable state as plain data, and the description of the keys that it is decoded from.
 
 use super::clock::LeaderClock;
-use crate::control::Revision;
 use crate::image_schedules::Schedule;
 use crate::image_tasks::ImageTask;
-use crate::keys::Group;
+use crate::keys::{self, VersionGroup};
 use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
-use codec::DecodeError;
+use codec::{DecodeError, decode_all};
+use control::Revision;
 use maps::{MgrMap, MonMap, OsdMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,12 +40,53 @@ pub struct State {
     pub global_id_next: u64,
     pub members: Members,
     /// Version of each group, and the revision of the transaction that last wrote it.
-    pub(super) versions: BTreeMap<Group, (u64, Revision)>,
+    pub(super) versions: BTreeMap<VersionGroup, (u64, Revision)>,
     /// Revision of the last change of each key without a group, including deleted keys.
     pub(super) loose: BTreeMap<String, Revision>,
     /// Revision of the load: events up to it are part of the loaded content.
     pub(super) loaded: Revision,
     pub(super) newest: Revision,
+}
+
+impl State {
+    /// A past OSD map, if it is still kept as a full map.
+    pub fn osdmap_at(&self, epoch: Epoch) -> Option<OsdMap> {
+        if epoch == self.osdmap.epoch {
+            return Some(self.osdmap.clone());
+        }
+        decode_all("OSD map", self.history.full.get(&epoch)?).ok()
+    }
+
+    /// Ranks and names of the live monitors; of all monitors if none has published its presence yet.
+    pub fn quorum(&self) -> Vec<(usize, &str)> {
+        let all = || self.monmap.ranks.iter().map(String::as_str).enumerate();
+        let alive: Vec<_> =
+            all().filter(|(_, name)| self.members.present.contains_key(*name)).collect();
+        if alive.is_empty() { all().collect() } else { alive }
+    }
+
+    /// The revision at which the current leader was elected.
+    pub(crate) fn leader_revision(&self) -> Option<Revision> {
+        self.members.leader.as_ref().and_then(|_| self.loose.get(keys::LEADER).copied())
+    }
+
+    /// A number that grows with each change of the leader; odd, as after an election.
+    pub fn election_epoch(&self) -> u32 {
+        self.leader_revision().unwrap_or(1) as u32 * 2 + 1
+    }
+
+    /// The name of the leader, or of the first monitor in rank order if there is none.
+    pub fn leader_name(&self) -> &str {
+        let first = || self.monmap.ranks.first().map_or("", String::as_str);
+        self.members.leader.as_ref().map_or_else(first, |leader| leader.name.as_str())
+    }
+
+    /// Monitors of the map that are not alive.
+    pub fn absent_monitors(&self) -> Vec<&str> {
+        let alive = self.quorum();
+        let names = self.monmap.ranks.iter().map(String::as_str);
+        names.filter(|name| alive.iter().all(|(_, alive)| alive != name)).collect()
+    }
 }
 
 /// Old OSD maps, as far as they are kept.
@@ -114,7 +155,7 @@ pub(crate) struct Key {
     /// The key up to its first slash.
     pub name: &'static str,
     /// `None` for keys that are written without a version.
-    pub group: Option<Group>,
+    pub group: Option<VersionGroup>,
     pub apply: Apply,
 }
 

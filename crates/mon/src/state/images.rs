@@ -2,13 +2,13 @@
 
 use super::data::Key;
 use super::values::{json, set};
-use crate::keys::Group;
+use crate::keys::VersionGroup;
 
 /// They share the group of the users' key-value store.
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "image-task",
-        group: Some(Group::CONFIG_KEY),
+        group: Some(VersionGroup::CONFIG_KEY),
         apply: |state, rest, value| {
             let sequence = rest.parse().map_err(|_| None)?;
             set(&mut state.images.tasks, sequence, value.map(json).transpose()?);
@@ -17,7 +17,7 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "image-schedule",
-        group: Some(Group::CONFIG_KEY),
+        group: Some(VersionGroup::CONFIG_KEY),
         apply: |state, rest, value| {
             let (kind, level) = rest.split_once('/').unwrap_or((rest, ""));
             let key = (kind.to_owned(), level.to_owned());

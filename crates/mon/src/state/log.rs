@@ -2,17 +2,12 @@
 
 use super::data::Key;
 use super::values::{decoded, json, set};
-use crate::keys::Group;
-
-impl Group {
-    pub const LOG: Group = Group::named("log");
-    pub const HEALTH: Group = Group::named("health");
-}
+use crate::keys::VersionGroup;
 
 pub(super) const KEYS: &[Key] = &[
     Key {
         name: "log",
-        group: Some(Group::LOG),
+        group: Some(VersionGroup::LOG),
         apply: |state, rest, value| {
             let sequence = rest.parse().map_err(|_| None)?;
             set(&mut state.log, sequence, decoded("log entry", value)?);
@@ -21,7 +16,7 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         name: "health",
-        group: Some(Group::HEALTH),
+        group: Some(VersionGroup::HEALTH),
         apply: |state, _, value| {
             state.mutes = value.map(json).transpose()?.unwrap_or_default();
             Ok(())

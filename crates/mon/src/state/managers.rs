@@ -2,15 +2,11 @@
 
 use super::data::Key;
 use super::values::decoded;
-use crate::keys::Group;
-
-impl Group {
-    pub const MGRMAP: Group = Group::named("mgrmap");
-}
+use crate::keys::VersionGroup;
 
 pub(super) const KEYS: &[Key] = &[Key {
     name: "mgrmap",
-    group: Some(Group::MGRMAP),
+    group: Some(VersionGroup::MGRMAP),
     apply: |state, _, value| {
         state.mgrmap = decoded("manager map", value)?.unwrap_or_default();
         Ok(())

@@ -2,19 +2,14 @@
 
 use super::data::{Applied, Key, State};
 use super::values::{epoch_of, json, set};
-use crate::keys::Group;
+use crate::keys::VersionGroup;
 use bytes::Bytes;
 use codec::decode_all;
-use maps::OsdMap;
 use types::{Epoch, OsdId};
 
-impl Group {
-    pub const OSDMAP: Group = Group::named("osdmap");
-}
-
 pub(super) const KEYS: &[Key] = &[
-    Key { name: "osdmap", group: Some(Group::OSDMAP), apply: apply_map },
-    Key { name: "osd", group: Some(Group::OSDMAP), apply: apply_osd },
+    Key { name: "osdmap", group: Some(VersionGroup::OSDMAP), apply: apply_map },
+    Key { name: "osd", group: Some(VersionGroup::OSDMAP), apply: apply_osd },
 ];
 
 fn apply_map(state: &mut State, rest: &str, value: Option<&Bytes>) -> Applied {
@@ -44,14 +39,4 @@ fn apply_osd(state: &mut State, rest: &str, value: Option<&Bytes>) -> Applied {
         set(&mut state.osd_metadata, id, value.map(json).transpose()?);
     }
     Ok(())
-}
-
-impl State {
-    /// A past OSD map, if it is still kept as a full map.
-    pub fn osdmap_at(&self, epoch: Epoch) -> Option<OsdMap> {
-        if epoch == self.osdmap.epoch {
-            return Some(self.osdmap.clone());
-        }
-        decode_all("OSD map", self.history.full.get(&epoch)?).ok()
-    }
 }

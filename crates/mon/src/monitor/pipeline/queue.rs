@@ -3,11 +3,10 @@
 //! Each of the two queues has its own bound, and they take turns. However many requests clients send, boots,
 //! failure reports and requests of OSDs find room, and run next.
 
-use crate::job::{Job, OsdJob, ServiceJob};
+use crate::job::{AuthJob, Job, OsdJob, ServiceJob};
 use engine::{ConnId, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::EntityName;
 
 /// Longest time for which an operation of a client waits; then it is rejected as not executed.
 pub const PATIENCE: Duration = Duration::from_secs(300);
@@ -78,8 +77,8 @@ impl Jobs {
     }
 
     fn push_own(&mut self, job: Job) -> Result<(), Job> {
-        if let Job::PromotePendingKey(name) = &job
-            && self.promotes(name)
+        if matches!(job, Job::Of(ServiceJob::Auth(AuthJob::PromotePendingKey(_))))
+            && self.cluster.iter().any(|waiting| waiting.covers(&job))
         {
             return Ok(());
         }
@@ -88,11 +87,6 @@ impl Jobs {
         }
         self.cluster.push_back(job);
         Ok(())
-    }
-
-    fn promotes(&self, wanted: &EntityName) -> bool {
-        let is_it = |job: &Job| matches!(job, Job::PromotePendingKey(name) if name == wanted);
-        self.cluster.iter().any(is_it)
     }
 
     /// Merges the operation into a waiting one if possible, else queues it; returns it if there is no room.

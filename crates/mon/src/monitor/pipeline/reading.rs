@@ -5,8 +5,8 @@
 //! sessions, so that their clients turn to the others. It requests a new lease after the next successful
 //! read.
 
-use crate::control::SILENCE_MAX;
 use crate::live::StoreTrouble;
+use control::SILENCE_MAX;
 use engine::Time;
 use std::time::Duration;
 

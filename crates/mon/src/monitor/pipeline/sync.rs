@@ -1,7 +1,7 @@
 //! The relation of the known state to the store, and the transactions that are under way.
 
-use crate::control::{Entry, Event, Revision, Transaction};
 use crate::job::{Effects, Job};
+use control::{Entry, Event, Revision, Transaction};
 use engine::Time;
 use std::collections::BTreeMap;
 

@@ -15,8 +15,8 @@
 //! newest known map was made is no sign of an old store; otherwise one OSD could stop all changes by a
 //! number.
 
-use crate::control::Revision;
 use crate::live::WentBack;
+use control::Revision;
 use engine::Time;
 use maps::OsdMap;
 use types::{Epoch, OsdId};
