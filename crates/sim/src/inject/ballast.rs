@@ -19,7 +19,7 @@ const OWN: Collection = Collection::replicated(PgId { pool: PoolId(-1), seed: 0 
 const PATIENCE: Duration = Duration::from_millis(500);
 
 fn ballast() -> HObject {
-    HObject::head(OWN.0.pool, Bytes::new(), Bytes::new(), Bytes::from_static(b"ballast"), 0)
+    HObject::head(OWN.0.pg.pool, Bytes::new(), Bytes::new(), Bytes::from_static(b"ballast"), 0)
 }
 
 /// Fills the disk with ballast of `percent` of its size, as far as there is free space.
