@@ -20,6 +20,8 @@ pub trait Storage {
         None
     }
     fn handle_timeout(&mut self, _now: Time) {}
+    /// Called when the daemon has submitted all requests that its last inputs cause.
+    fn end_turn(&mut self, _now: Time) {}
 }
 
 /// Output of a node: [`Output`] without storage requests.
