@@ -148,8 +148,10 @@ impl ClientProcess {
         self.crashable.daemon()
     }
 
-    /// Panics if the state of the client or of the image's user contradicts itself.
-    pub fn check_invariants(&self) {}
+    /// Panics if the state of the image's user contradicts itself.
+    pub fn check_invariants(&self) {
+        self.image_user.iter().for_each(|user| user.check_invariants());
+    }
 
     /// Digest of all outputs of all lives so far.
     pub fn digest(&self) -> u64 {

@@ -43,6 +43,8 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("sim", "Parcel", "LinkMessage"),
     ("sim", "Told", "ClientEvent"),
     ("sim", "Who", "RequestOrigin"),
+    ("sim", "Hosted", "Crashable"),
+    ("sim", "Body", "Process"),
     ("block", "Homes", "DeferredWrites"),
     ("block", "Landing", "InflightWrites"),
     ("block", "Recent", "BlockCache"),
