@@ -76,7 +76,7 @@ where
     }
 }
 
-/// What concerns sessions goes to the daemon, if it runs.
+/// Events of sessions go to the daemon, if it runs.
 impl<D, S> Node for Runner<D, S>
 where
     D: Daemon,

@@ -15,7 +15,7 @@ pub struct Entry {
     pub actor: ActorId,
     /// The object.
     pub object: ObjectId,
-    /// What is done to the object.
+    /// The request itself, with its data.
     pub action: Action,
     /// The snapshot context of a write.
     pub context: SnapContext,

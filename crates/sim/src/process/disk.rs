@@ -13,6 +13,7 @@ pub trait Disk: Storage {
 /// A disk whose completions come at timers only, as separate events, and whose requests enter the digest
 /// of the daemon's outputs.
 pub(super) struct Paced<S> {
+    /// The disk itself.
     pub disk: S,
     /// Set by a timer until all of its completions are taken.
     is_due: bool,
@@ -20,10 +21,12 @@ pub(super) struct Paced<S> {
 }
 
 impl<S: Disk> Paced<S> {
+    /// A disk that has no requests.
     pub fn new(disk: S) -> Self {
         Paced { disk, is_due: false, digest: Digest::default() }
     }
 
+    /// Loses state that is not durable.
     pub fn crash(&mut self) {
         self.is_due = false;
         self.disk.crash();

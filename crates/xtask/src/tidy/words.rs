@@ -44,7 +44,6 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("sim", "Told", "ClientEvent"),
     ("sim", "Who", "RequestOrigin"),
     ("sim", "Hosted", "Crashable"),
-    ("sim", "Body", "Process"),
     ("block", "Homes", "DeferredWrites"),
     ("block", "Landing", "InflightWrites"),
     ("block", "Recent", "BlockCache"),
