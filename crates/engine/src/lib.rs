@@ -16,6 +16,7 @@ mod daemon;
 mod message;
 mod node;
 mod redacted;
+mod runner;
 mod time;
 
 pub use daemon::{
@@ -25,5 +26,6 @@ pub use daemon::{
 pub use message::{Message, priority};
 pub use node::{Node, NodeOutput, Storage};
 pub use redacted::Redacted;
+pub use runner::Runner;
 pub use std::time::Duration;
 pub use time::Time;

@@ -25,6 +25,8 @@ pub trait Storage {
     }
     /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, _now: Time) {}
+    /// Called when the daemon has submitted all requests that its last inputs cause.
+    fn end_turn(&mut self, _now: Time) {}
 }
 
 /// Output of a node: [`Output`] without storage requests.

@@ -1,7 +1,7 @@
 //! A daemon with its storage as one unit that a core can run.
 
 use crate::contract::{DiskStorage, Hosted, StorageIo, StreamEvent, StreamOutput};
-use engine::{Daemon, Node, NodeOutput, Storage, Time, sessions_go_to};
+use engine::{Daemon, Node, NodeOutput, Runner, Storage, Time, sessions_go_to};
 use rt::{DiskResult, SocketId};
 use types::ParticipantName;
 
@@ -22,22 +22,23 @@ impl Storage for NoStorage {
 
 impl DiskStorage for NoStorage {}
 
-/// A daemon with its storage.
+/// A daemon with its storage. The daemon runs as long as the node exists.
 pub struct DaemonNode<D, S> {
     participant: ParticipantName,
-    daemon: D,
-    storage: S,
+    runner: Runner<D, S>,
 }
 
 impl<D, S> DaemonNode<D, S> {
     /// A daemon of that name towards its peers.
     pub fn new(participant: ParticipantName, daemon: D, storage: S) -> Self {
-        DaemonNode { participant, daemon, storage }
+        let mut runner = Runner::new(storage);
+        runner.start(daemon);
+        DaemonNode { participant, runner }
     }
 
     /// The daemon itself, for its owner.
     pub fn daemon_mut(&mut self) -> &mut D {
-        &mut self.daemon
+        self.runner.daemon_mut().expect("the daemon runs as long as the node exists")
     }
 }
 
@@ -46,35 +47,18 @@ where
     D: Daemon,
     S: Storage<Request = D::Request, Completion = D::Completion>,
 {
-    sessions_go_to!(daemon);
+    sessions_go_to!(runner);
 
     fn handle_timeout(&mut self, now: Time) {
-        if is_due(self.daemon.poll_timeout(), now) {
-            self.daemon.handle_timeout(now);
-        }
-        if is_due(self.storage.poll_timeout(), now) {
-            self.storage.handle_timeout(now);
-        }
+        self.runner.handle_timeout(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let timeouts = [self.daemon.poll_timeout(), self.storage.poll_timeout()];
-        timeouts.into_iter().flatten().min()
+        self.runner.poll_timeout()
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        loop {
-            let Some(output) = self.daemon.poll_output() else {
-                // Requests may have completed at once, and the completions may cause more.
-                let completion = self.storage.poll_completion()?;
-                self.daemon.handle_completion(now, completion);
-                continue;
-            };
-            match output.for_sessions() {
-                Ok(output) => return Some(output),
-                Err(request) => self.storage.submit(now, request),
-            }
-        }
+        self.runner.poll_output(now)
     }
 }
 
@@ -88,37 +72,28 @@ where
     }
 
     fn pump_storage(&mut self, now: Time) -> bool {
-        let mut any = false;
-        while let Some(completion) = self.storage.poll_completion() {
-            self.daemon.handle_completion(now, completion);
-            any = true;
-        }
-        any
+        self.runner.pump_storage(now)
     }
 
     fn poll_io(&mut self) -> Option<StorageIo> {
-        self.storage.poll_io()
+        self.runner.storage_mut().poll_io()
     }
 
     fn handle_io(&mut self, now: Time, token: u64, result: DiskResult) {
-        self.storage.handle_io(now, token, result);
+        self.runner.storage_mut().handle_io(now, token, result);
     }
 
     fn is_open(&self) -> anyhow::Result<bool> {
-        self.storage.is_open()
+        self.runner.storage().is_open()
     }
 
     fn close(&mut self) {
-        self.storage.close();
+        self.runner.storage_mut().close();
     }
 
     fn is_closed(&self) -> bool {
-        self.storage.is_closed()
+        self.runner.storage().is_closed()
     }
-}
-
-fn is_due(timeout: Option<Time>, now: Time) -> bool {
-    timeout.is_some_and(|due| due <= now)
 }
 
 /// Daemons of several kinds on one core.

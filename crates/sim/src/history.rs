@@ -15,7 +15,7 @@ pub struct Entry {
     pub actor: ActorId,
     /// The object.
     pub object: ObjectId,
-    /// The operation on the object.
+    /// The request itself, with its data.
     pub action: Action,
     /// The snapshot context of a write.
     pub context: SnapContext,

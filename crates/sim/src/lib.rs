@@ -5,7 +5,8 @@
 //! the load and the faults ([`scenario`]), every delay, and the state that a crash leaves on a disk. A run
 //! is a function of its seed, so every failure can be replayed.
 //!
-//! * [`world`]: time, processes and faults. [`network`]: links, with or without `msgr` sessions.
+//! * [`world`]: processes, clocks, and the network between them. [`events`], [`load`], [`inject`]: what
+//!   happens in it. [`network`]: links, with or without `msgr` sessions.
 //! * [`process`]: a daemon and its disk. [`stores`]: the kind of its store. [`cluster`]: construction of a
 //!   scenario's cluster.
 //! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: requests of clients, the model of

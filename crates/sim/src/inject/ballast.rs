@@ -3,7 +3,6 @@
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::node::NodeId;
-use crate::process::Disk;
 use crate::stores::StoreKind;
 use crate::world::World;
 use block::device::BLOCK;

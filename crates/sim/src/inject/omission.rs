@@ -2,7 +2,6 @@
 
 use crate::names::POOL;
 use crate::node::NodeId;
-use crate::process::Disk;
 use crate::world::World;
 use bytes::Bytes;
 use engine::Storage;

@@ -210,9 +210,7 @@ impl Storage for BlockDisk {
         }
         self.pump(now);
     }
-}
 
-impl Disk for BlockDisk {
     /// Transactions submitted in one turn share a batch of the log.
     fn end_turn(&mut self, now: Time) {
         let one_in = self.shape.checkpoint_one_in;
@@ -224,7 +222,9 @@ impl Disk for BlockDisk {
             self.check_invariants();
         }
     }
+}
 
+impl Disk for BlockDisk {
     fn crash(&mut self) {
         if !self.is_faulty {
             self.check_invariants();

@@ -203,19 +203,6 @@ impl ImageOwner {
         }
         self.advance(client);
         self.check();
-        self.check_invariants();
-    }
-
-    fn check_invariants(&self) {
-        if let Some(
-            Stage::Open(image)
-            | Stage::Closing(image)
-            | Stage::Busy(image, _, _)
-            | Stage::Looking(image, _),
-        ) = &self.stage
-        {
-            image.check_invariants();
-        }
     }
 
     /// Moves from one stage to the next.
@@ -405,6 +392,18 @@ fn is_closed(image: &mut Image) -> bool {
 }
 
 impl ImageUser for ImageOwner {
+    fn check_invariants(&self) {
+        if let Some(
+            Stage::Open(image)
+            | Stage::Closing(image)
+            | Stage::Busy(image, _, _)
+            | Stage::Looking(image, _),
+        ) = &self.stage
+        {
+            image.check_invariants();
+        }
+    }
+
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -469,7 +468,7 @@ impl ImageUser for ImageOwner {
     }
 
     fn handle_watch_event(&mut self, event: &WatchEvent) -> bool {
-        let is_own = match &mut self.stage {
+        match &mut self.stage {
             Some(Stage::Busy(image, task, _)) => {
                 image.handle_watch_event(event) || task.handle_watch_event(event)
             }
@@ -477,9 +476,7 @@ impl ImageUser for ImageOwner {
                 image.handle_watch_event(event)
             }
             _ => false,
-        };
-        self.check_invariants();
-        is_own
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {

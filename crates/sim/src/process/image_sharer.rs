@@ -177,13 +177,6 @@ impl ImageSharer {
         }
         self.advance(client);
         self.check();
-        self.check_invariants();
-    }
-
-    fn check_invariants(&self) {
-        if let Some(Stage::Open(image)) = &self.stage {
-            image.check_invariants();
-        }
     }
 
     fn advance(&mut self, client: &Client) {
@@ -301,6 +294,12 @@ impl ImageSharer {
 }
 
 impl ImageUser for ImageSharer {
+    fn check_invariants(&self) {
+        if let Some(Stage::Open(image)) = &self.stage {
+            image.check_invariants();
+        }
+    }
+
     fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -365,7 +364,6 @@ impl ImageUser for ImageSharer {
             _ => false,
         };
         self.check();
-        self.check_invariants();
         is_his
     }
 

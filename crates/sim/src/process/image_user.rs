@@ -42,6 +42,9 @@ pub trait ImageUser {
     /// Continues operations that wait for time to pass.
     fn handle_timeout(&mut self, client: &Client, now: Time);
 
+    /// Panics if the state of the image contradicts itself.
+    fn check_invariants(&self);
+
     /// True if a crash in the current state can be tolerated.
     fn may_crash(&self) -> bool {
         false

@@ -181,9 +181,7 @@ impl Storage for StoreDisk {
             Store::Block(disk) => disk.handle_timeout(now),
         }
     }
-}
 
-impl Disk for StoreDisk {
     fn end_turn(&mut self, now: Time) {
         if let Store::Block(disk) = &mut self.store
             && !self.is_stopped
@@ -191,7 +189,9 @@ impl Disk for StoreDisk {
             disk.end_turn(now);
         }
     }
+}
 
+impl Disk for StoreDisk {
     fn crash(&mut self) {
         match &mut self.store {
             Store::Crash(store) => store.crash(),

@@ -51,6 +51,7 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("sim", "Parcel", "LinkMessage"),
     ("sim", "Told", "ClientEvent"),
     ("sim", "Who", "RequestOrigin"),
+    ("sim", "Hosted", "Crashable"),
     ("block", "Homes", "DeferredWrites"),
     ("block", "Landing", "InflightWrites"),
     ("block", "Recent", "BlockCache"),
