@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
     ("auth", 58),
-    ("bench", 48),
+    ("bench", 95),
     ("block", 62),
     ("files", 50),
     ("host", 58),
