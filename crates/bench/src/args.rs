@@ -18,7 +18,7 @@ pub enum Workload {
     Mixed,
     /// Bring the stores to a given fill and fragmentation, reproducibly
     Age,
-    /// Write and read an image in order, and judge how steady its throughput is
+    /// Write and read an image in order, and report how steady its throughput is
     Stability,
 }
 

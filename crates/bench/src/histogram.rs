@@ -7,6 +7,7 @@ const SUB_BITS: u32 = 6;
 const SUB: u64 = 1 << SUB_BITS;
 const BUCKETS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
+/// Latencies in buckets.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -22,6 +23,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Counts one operation.
     pub fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(nanos)] += 1;
@@ -30,10 +32,12 @@ impl Histogram {
         self.max_nanos = self.max_nanos.max(nanos);
     }
 
+    /// Number of operations.
     pub fn count(&self) -> u64 {
         self.total
     }
 
+    /// Mean latency; zero without operations.
     pub fn mean(&self) -> Duration {
         let mean = self.sum_nanos.checked_div(u128::from(self.total)).unwrap_or(0);
         Duration::from_nanos(mean as u64)

@@ -37,6 +37,7 @@ const OBJECT_SIZE_MAX: u64 = 128 << 20;
 /// Default number of runs.
 const RUNS: usize = 3;
 
+/// Measures a pool, or ages it, or measures how steady an image is, as the workload says.
 pub fn bench(args: &BenchArgs) -> Result<()> {
     if args.threads == 0 {
         bail!("--threads must be positive");

@@ -26,6 +26,7 @@ pub trait Work {
 /// State of a measurement.
 pub struct Measurement {
     seconds: u64,
+    /// Processes of the daemons, whose CPU time is counted; empty if they are not known.
     pub pids: Vec<u32>,
     progress: ProgressBar,
     series: Option<Series>,
@@ -33,6 +34,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Runs of `seconds` each, with a sample `every` so long. With JSON, samples go to stderr.
     pub fn new(seconds: u64, every: Option<Duration>, pids: Vec<u32>, is_json: bool) -> Self {
         let series = every.map(|every| Series::new(every, &pids));
         let progress = progress(is_json);
@@ -43,6 +45,7 @@ impl Measurement {
         measurement
     }
 
+    /// One run: starts operations until the time is over, and waits for the last. Fails if none completed.
     pub fn run(&mut self, work: &mut dyn Work) -> Result<(RunResult, Histogram)> {
         let own = [std::process::id()];
         let (daemons_before, client_before) = (cpu_time(&self.pids), cpu_time(&own));
@@ -104,12 +107,14 @@ impl Measurement {
         });
     }
 
+    /// Clears the progress line and returns the samples, if they were requested.
     pub fn finish(self) -> Option<Vec<Sample>> {
         self.progress.finish_and_clear();
         self.series.map(Series::into_samples)
     }
 }
 
+/// A line on stderr with the number of operations and the time.
 pub fn progress(is_hidden: bool) -> ProgressBar {
     let target =
         if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };

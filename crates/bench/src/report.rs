@@ -10,9 +10,13 @@ use stdx::format_bytes;
 /// One run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunResult {
+    /// Completed operations.
     pub operations: u64,
+    /// Duration of the run.
     pub elapsed: Duration,
+    /// CPU time of all daemons in the run.
     pub daemons_cpu: Duration,
+    /// CPU time of this process in the run.
     pub client_cpu: Duration,
 }
 
@@ -51,17 +55,22 @@ impl Size {
 /// Subject of the measurement.
 #[derive(Debug, Serialize)]
 pub struct Subject {
+    /// Kind of operations: `write`, `randread`.
     pub workload: String,
+    /// Size of each.
     #[serde(flatten)]
     pub size: Size,
+    /// Maximum number of operations in flight.
     pub in_flight: usize,
     /// Duration of each run, unless a number of objects ended it.
     pub seconds: Option<u64>,
     /// Number of objects of the runs, if given on the command line.
     pub objects: Option<u64>,
+    /// Number of runs.
     pub runs: usize,
 }
 
+/// Runs, their spreads, and samples.
 #[derive(Debug, Serialize)]
 pub struct Report {
     #[serde(flatten)]
@@ -91,6 +100,7 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9), ("max", 100.0)];
 
 impl Report {
+    /// A report without runs; `knows_daemons` says whether their CPU time was measured.
     pub fn new(subject: Subject, knows_daemons: bool) -> Self {
         Report {
             subject,
@@ -108,20 +118,24 @@ impl Report {
         }
     }
 
+    /// Adds a run.
     pub fn add(&mut self, result: RunResult, latencies: &Histogram) {
         self.results.push(result);
         self.latencies.push(latencies.clone());
     }
 
+    /// Notes that the pool was full before the end.
     pub fn set_full(&mut self) {
         self.full = true;
     }
 
+    /// Sets the samples, if they were requested.
     pub fn set_series(&mut self, samples: Option<Vec<Sample>>) {
         self.end_to_start = samples.as_deref().and_then(series::end_to_start);
         self.series = samples;
     }
 
+    /// Computes the spreads and prints the report, as JSON if `json`.
     pub fn print(mut self, json: bool) -> Result<()> {
         self.summarise();
         if json {

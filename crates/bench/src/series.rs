@@ -16,12 +16,17 @@ pub struct Sample {
     pub t: f64,
     /// Length of the interval in seconds.
     pub seconds: f64,
+    /// Operations that completed in the interval.
     pub operations: u64,
+    /// Their number by the length of the interval.
     pub operations_per_second: f64,
+    /// Median latency in milliseconds.
     pub p50_ms: f64,
+    /// 99th percentile of the latency in milliseconds.
     pub p99_ms: f64,
     /// `None` if the daemons' processes are not known.
     pub daemons_cpu_us_per_op: Option<f64>,
+    /// Resident memory of all daemons; `None` if the daemons' processes are not known.
     pub daemons_resident_bytes: Option<u64>,
 }
 
@@ -38,6 +43,7 @@ pub struct Series {
 }
 
 impl Series {
+    /// Samples of `every` so long; resources are those of the processes `pids`.
     pub fn new(every: Duration, pids: &[u32]) -> Self {
         Series {
             every,
@@ -51,6 +57,7 @@ impl Series {
         }
     }
 
+    /// Starts a run at `now`.
     pub fn begin_run(&mut self, now: Time) {
         self.run += 1;
         self.run_start = now;
@@ -63,6 +70,7 @@ impl Series {
         self.interval = Histogram::default();
     }
 
+    /// Counts an operation in the current interval.
     pub fn record(&mut self, latency: Duration) {
         self.interval.record(latency);
     }
@@ -100,6 +108,7 @@ impl Series {
         sample
     }
 
+    /// The samples of all runs.
     pub fn into_samples(self) -> Vec<Sample> {
         self.samples
     }
@@ -122,6 +131,7 @@ pub fn end_to_start(samples: &[Sample]) -> Option<f64> {
     (start > 0.0).then(|| mean(&rates[rates.len() - tenth..]) / start)
 }
 
+/// Heading of the table of samples.
 pub const HEADING: &str =
     "   run          t       ops/s     p50 ms     p99 ms  CPU us/op     resident";
 

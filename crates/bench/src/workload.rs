@@ -18,6 +18,7 @@ const COUNT_OBJECT: &str = "sepiola_bench_count";
 /// Removals in flight when a run's objects are cleaned up.
 const CLEANUP_IN_FLIGHT: usize = 64;
 
+/// Operations in flight on objects of one size, and the number of objects that exist.
 pub struct Load {
     pool: PoolId,
     namespace: Bytes,
@@ -44,6 +45,7 @@ struct Started {
 }
 
 impl Load {
+    /// A load as the arguments describe it; if it reads, of the objects that an earlier run left.
     pub fn new(
         connection: &mut Connection,
         pool: PoolId,
@@ -76,6 +78,7 @@ impl Load {
         Ok(load)
     }
 
+    /// Number of operations in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -90,6 +93,7 @@ impl Load {
         self.refused.is_some()
     }
 
+    /// True if another operation is to be started; `is_in_time` while the run's time is not over.
     pub fn wants_more(&self, is_in_time: bool) -> bool {
         let is_wanted = self.objects_wanted.map_or(is_in_time, |wanted| self.objects < wanted);
         is_wanted && !self.is_full()

@@ -14,7 +14,7 @@ impl ConnId {
     /// The first number of accepted sessions.
     pub const ACCEPTED: u64 = 1 << 32;
 
-    /// Whether the host numbered this session: the other end opened it.
+    /// Whether the peer has opened the session.
     pub fn is_accepted(self) -> bool {
         self.0 >= ConnId::ACCEPTED
     }
@@ -30,9 +30,9 @@ pub struct Peer {
     pub participant: ParticipantName,
     /// The authenticated name: `client.admin`.
     pub name: EntityName,
-    /// Addresses by which the peer identified itself: of a daemon those where it listens.
+    /// Addresses at which the peer listens.
     pub addrs: EntityAddrVec,
-    /// `CEPH_FEATURE_*` bits that both ends support.
+    /// Features (`CEPH_FEATURE_*`) that both ends have.
     pub features: u64,
     /// Capabilities in the ticket of an accepted session, in the encoding of `auth` for this service; empty
     /// for sessions that were opened from here.
@@ -55,9 +55,9 @@ pub enum Policy {
 pub struct ConnectTarget {
     /// `osd.3`, `mon.0`, `mgr.0`
     pub participant: ParticipantName,
-    /// Addresses of the peer, as its map has them; the messenger needs a msgr2 address.
+    /// Where it listens.
     pub addrs: EntityAddrVec,
-    /// Treatment of the loss of the connection.
+    /// Treatment of a lost connection.
     pub policy: Policy,
 }
 
@@ -67,18 +67,18 @@ pub enum AuthRequest {
     /// AUTH_REQUEST: a method (`CEPH_AUTH_*`), the connection modes the client prefers (1 crc,
     /// 2 secure), and the method's payload.
     Start {
-        /// `CEPH_AUTH_*`
+        /// Method (`CEPH_AUTH_*`).
         method: u32,
-        /// Connection modes, the preferred one first.
+        /// Connection modes, the best first.
         preferred_modes: Vec<u32>,
-        /// First payload of the method: for cephx the entity name and its global id, if it has one.
+        /// Encoded by the method.
         payload: Bytes,
-        /// Address from which the client connects.
+        /// Address of the peer as seen here.
         seen_addr: types::EntityAddr,
     },
     /// AUTH_REQUEST_MORE
     More {
-        /// Next payload of the method.
+        /// Encoded by the method.
         payload: Bytes,
     },
 }
@@ -88,33 +88,33 @@ pub enum AuthRequest {
 pub enum AuthVerdict {
     /// AUTH_REPLY_MORE
     More {
-        /// Next payload of the method.
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// AUTH_DONE. `connection_secret` keys secure mode; both secrets are empty for method none.
     Done {
-        /// The entity whose key the client has.
+        /// The authenticated name.
         name: EntityName,
         /// Id of the client in the cluster.
         global_id: u64,
-        /// Connection mode: 1 crc, 2 secure.
+        /// The chosen connection mode.
         mode: u32,
-        /// Last payload of the method.
+        /// Encoded by the method.
         payload: Bytes,
-        /// Key by which both ends sign the handshake.
+        /// Key that signs further messages of the method.
         session_key: Bytes,
-        /// Key material of secure mode.
+        /// Keys of secure mode.
         connection_secret: Bytes,
         /// Copied to [`Peer::caps`].
         caps: Bytes,
     },
     /// AUTH_BAD_METHOD: a negative errno and the acceptable methods and modes.
     BadMethod {
-        /// Negative errno.
+        /// A negative errno.
         result: i32,
-        /// Methods (`CEPH_AUTH_*`) to try instead.
+        /// Methods that are accepted.
         allowed_methods: Vec<u32>,
-        /// Connection modes to try instead.
+        /// Connection modes that are accepted.
         allowed_modes: Vec<u32>,
     },
 }
@@ -122,23 +122,23 @@ pub enum AuthVerdict {
 /// Step in the authentication of a session that the daemon opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectingStep {
-    /// The connection is established; nothing was sent yet.
+    /// The connection is there.
     Begin,
     /// AUTH_REPLY_MORE
     More {
-        /// Payload of the acceptor.
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// AUTH_DONE
     Done {
-        /// Id that the monitor gave to this entity.
+        /// Id of the client in the cluster.
         global_id: u64,
-        /// Last payload of the acceptor.
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// AUTH_BAD_METHOD: a negative errno.
     BadMethod {
-        /// Negative errno.
+        /// A negative errno.
         result: i32,
     },
 }
@@ -148,23 +148,23 @@ pub enum ConnectingStep {
 pub enum ConnectingAnswer {
     /// AUTH_REQUEST
     Start {
-        /// `CEPH_AUTH_*`
+        /// Method (`CEPH_AUTH_*`).
         method: u32,
-        /// Connection modes, the preferred one first.
+        /// Connection modes, the best first.
         preferred_modes: Vec<u32>,
-        /// First payload of the method.
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// AUTH_REQUEST_MORE
     More {
-        /// Next payload of the method.
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// Both secrets are empty for method none.
     Finish {
-        /// Key by which both ends sign the handshake.
+        /// Key that signs further messages of the method.
         session_key: Bytes,
-        /// Key material of secure mode.
+        /// Keys of secure mode.
         connection_secret: Bytes,
     },
     /// The session must not be opened.
@@ -176,36 +176,36 @@ pub enum ConnectingAnswer {
 pub enum Output<R> {
     /// Sends a message; dropped silently if the session has ended.
     Send {
-        /// An open session.
+        /// The session.
         conn: ConnId,
-        /// The message; the host encodes header and footer.
+        /// The message.
         message: Message,
     },
     /// Opens a session; `handle_opened` or `handle_closed` follows. `conn` is chosen by the daemon
     /// below [`ConnId::ACCEPTED`] and never reused.
     Connect {
-        /// Id of the new session.
+        /// The session.
         conn: ConnId,
-        /// Peer, addresses and policy.
+        /// The peer.
         target: ConnectTarget,
     },
     /// Ends a session; no `handle_closed` follows.
     Close {
-        /// The session to end.
+        /// The session.
         conn: ConnId,
     },
     /// Answers `handle_auth`.
     Auth {
-        /// The session that authenticates.
+        /// The session.
         conn: ConnId,
-        /// The frame to send to the client.
+        /// The answer.
         verdict: AuthVerdict,
     },
     /// Stops (or resumes) receiving from a session: the daemon's queues are full.
     Pause {
-        /// An open session.
+        /// The session.
         conn: ConnId,
-        /// True stops, false resumes.
+        /// False to resume.
         paused: bool,
     },
     /// A storage request; `handle_completion` follows.
@@ -216,7 +216,7 @@ pub enum Output<R> {
 pub trait Daemon {
     /// Requests to storage and their completions.
     type Request;
-    /// Answer to a request; a request may have several.
+    /// Completion of a request.
     type Completion;
 
     /// A connecting peer authenticates to this daemon.
@@ -235,17 +235,17 @@ pub trait Daemon {
     fn handle_refused(&mut self, _now: Time, _conn: ConnId) {}
     /// A session is open: messages may be sent and will arrive.
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
-    /// A message arrived. Messages of a session arrive in the order in which they were sent.
+    /// A message has arrived on an open session.
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
     /// A session has ended (or could not be opened); nothing more arrives on it.
     fn handle_closed(&mut self, now: Time, conn: ConnId);
-    /// A storage request made progress or is done.
+    /// A storage request has completed.
     fn handle_completion(&mut self, now: Time, completion: Self::Completion);
     /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, now: Time);
 
-    /// The next output, or `None` if there are no more until the next input.
+    /// The next output; `None` if there is none now.
     fn poll_output(&mut self) -> Option<Output<Self::Request>>;
-    /// Time of the next `handle_timeout`, if it is due before any input; asked again after each input.
+    /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time>;
 }

@@ -9,31 +9,31 @@ use bytes::Bytes;
 pub struct Message {
     /// `CEPH_MSG_*` or `MSG_*`.
     pub kind: u16,
-    /// Header field (see [`priority`]); messages of a session are sent in order, whatever it is.
+    /// One of [`priority`].
     pub priority: u16,
     /// Version of the encoding of `front`, and the oldest version that can read it.
     pub version: u16,
-    /// Oldest version whose decoder can read `front`.
+    /// See `version`.
     pub compat_version: u16,
     /// Transaction id, common to a request and its reply.
     pub tid: u64,
     /// Encoded fields.
     pub front: Bytes,
-    /// Second segment; empty in almost all messages.
+    /// Encoded fields of a few kinds.
     pub middle: Bytes,
-    /// Payload: of a write its bytes, of a read's reply what was read.
+    /// Bulk payload.
     pub data: Bytes,
 }
 
 /// `CEPH_MSG_PRIO_*`
 pub mod priority {
-    /// `CEPH_MSG_PRIO_LOW`
+    /// Background work.
     pub const LOW: u16 = 64;
-    /// `CEPH_MSG_PRIO_DEFAULT`, that of almost all messages.
+    /// Most messages.
     pub const DEFAULT: u16 = 127;
-    /// `CEPH_MSG_PRIO_HIGH`
+    /// Messages on which others wait.
     pub const HIGH: u16 = 196;
-    /// `CEPH_MSG_PRIO_HIGHEST`
+    /// Messages that overtake all others.
     pub const HIGHEST: u16 = 255;
 }
 
@@ -44,13 +44,13 @@ impl Message {
         Message { kind, priority, version, compat_version, front, ..Message::default() }
     }
 
-    /// Sets the transaction id.
+    /// The message with this transaction id.
     pub fn with_tid(mut self, tid: u64) -> Self {
         self.tid = tid;
         self
     }
 
-    /// Sets the payload.
+    /// The message with this bulk payload.
     pub fn with_data(mut self, data: Bytes) -> Self {
         self.data = data;
         self
@@ -61,7 +61,7 @@ impl Message {
         self.front.len() + self.middle.len() + self.data.len()
     }
 
-    /// Whether all segments are empty.
+    /// Whether no segment has payload.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -10,14 +10,14 @@ use crate::{
 /// The host passes it the daemon's requests and returns its completions to the daemon. Completions may
 /// come in any order that the contract of the requests permits, and at once.
 pub trait Storage {
-    /// Request of the daemon: a transaction, a read.
+    /// A request.
     type Request;
-    /// Answer of the storage.
+    /// Completion of a request.
     type Completion;
 
-    /// Takes a request; its completions follow from `poll_completion`, the first perhaps at once.
+    /// Begins a request.
     fn submit(&mut self, now: Time, request: Self::Request);
-    /// The next completion, or `None` if there are no more for now.
+    /// The next completion; `None` if there is none now.
     fn poll_completion(&mut self) -> Option<Self::Completion>;
     /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time> {
@@ -32,37 +32,37 @@ pub trait Storage {
 /// Output of a node: [`Output`] without storage requests.
 #[derive(Debug)]
 pub enum NodeOutput {
-    /// [`Output::Send`]
+    /// As [`Output::Send`].
     Send {
-        /// An open session.
+        /// The session.
         conn: ConnId,
-        /// The message to send.
+        /// The message.
         message: Message,
     },
-    /// [`Output::Connect`]
+    /// As [`Output::Connect`].
     Connect {
-        /// Id of the new session.
+        /// The session.
         conn: ConnId,
-        /// Peer, addresses and policy.
+        /// The peer.
         target: ConnectTarget,
     },
-    /// [`Output::Close`]
+    /// As [`Output::Close`].
     Close {
-        /// The session to end.
+        /// The session.
         conn: ConnId,
     },
-    /// [`Output::Auth`]
+    /// As [`Output::Auth`].
     Auth {
-        /// The session that authenticates.
+        /// The session.
         conn: ConnId,
-        /// The frame to send to the client.
+        /// The answer.
         verdict: AuthVerdict,
     },
-    /// [`Output::Pause`]
+    /// As [`Output::Pause`].
     Pause {
-        /// An open session.
+        /// The session.
         conn: ConnId,
-        /// True stops, false resumes.
+        /// False to resume.
         paused: bool,
     },
 }
@@ -88,21 +88,21 @@ impl<R> Output<R> {
 /// A daemon together with its storage, as a host runs it. The methods are those of
 /// [`Daemon`](crate::Daemon); the storage is inside.
 pub trait Node {
-    /// [`Daemon::handle_auth`](crate::Daemon::handle_auth)
+    /// A connecting peer authenticates.
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
-    /// [`Daemon::authenticate`](crate::Daemon::authenticate)
+    /// Authenticates on a session that the daemon opens.
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer;
-    /// [`Daemon::handle_refused`](crate::Daemon::handle_refused)
+    /// The target of a session does not listen.
     fn handle_refused(&mut self, now: Time, conn: ConnId);
-    /// [`Daemon::handle_opened`](crate::Daemon::handle_opened)
+    /// A session is open.
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
-    /// [`Daemon::handle_message`](crate::Daemon::handle_message)
+    /// A message has arrived.
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
-    /// [`Daemon::handle_closed`](crate::Daemon::handle_closed)
+    /// A session has ended.
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     /// Timers of the daemon and of its storage.
     fn handle_timeout(&mut self, now: Time);
-    /// Time of the next `handle_timeout`: the earlier of the daemon's and the storage's.
+    /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time>;
     /// The next output; storage requests were submitted.
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;

@@ -11,17 +11,17 @@ use types::UTime;
 pub struct Time(pub u64);
 
 impl Time {
-    /// 1970.
+    /// Before all times of a host.
     pub const ZERO: Time = Time(0);
-    /// Later than any other: a timer that does not expire.
+    /// After all times of a host.
     pub const FAR_FUTURE: Time = Time(u64::MAX);
 
-    /// As a timestamp of Ceph's encoding.
+    /// The time as Ceph writes it.
     pub fn wall(self) -> UTime {
         UTime::from_nanos(self.0)
     }
 
-    /// Time that passed since `earlier`; zero if it is not earlier.
+    /// Duration since an earlier time; zero since a later one.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -24,17 +24,23 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 pub struct Tally {
     /// Completed operations.
     pub operations: BTreeMap<ActionKind, u64>,
+    /// Bytes of completed writes.
     pub bytes_written: u64,
     /// Operations refused for lack of space.
     pub refused: u64,
+    /// Operations that failed for another reason.
     pub failed: u64,
+    /// Error of the first of them.
     pub first_failure: Option<String>,
     /// Space of one copy at which the fill found the store full.
     pub full_at: Option<u64>,
+    /// Duration of the fill.
     pub fill_time: Duration,
+    /// Duration of all passes.
     pub passes_time: Duration,
 }
 
+/// The plan, its operations in flight, and their counts.
 pub struct Ager<'a> {
     target: &'a Target,
     seed: u64,
@@ -49,6 +55,8 @@ pub struct Ager<'a> {
 }
 
 impl<'a> Ager<'a> {
+    /// Executes `plan` on `target` with at most `in_flight_max` operations in flight; `seed` determines the
+    /// bytes.
     pub fn new(target: &'a Target, seed: u64, in_flight_max: usize, plan: Plan) -> Self {
         Ager {
             target,

@@ -44,7 +44,9 @@ impl FromStr for Fill {
 /// Figures of `df`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
+    /// Bytes of the cluster's disks.
     pub total: u64,
+    /// Bytes of `total` in use.
     pub used: u64,
     /// Bytes in all pools, with all copies.
     pub pools: u64,
@@ -53,6 +55,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// Queries `df` once.
     pub fn ask(connection: &mut Connection, pool: PoolId) -> Result<Self> {
         let copies = copies(connection, pool)?;
         let answer = connection.command(&json!({"prefix": "df", "format": "json"}))?;
@@ -102,6 +105,7 @@ impl Capacity {
         }
     }
 
+    /// `used` as a percentage of `total`.
     pub fn used_percent(&self) -> f64 {
         self.used as f64 * 100.0 / self.total as f64
     }

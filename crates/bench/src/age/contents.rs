@@ -19,6 +19,7 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// Bytes up to the end of the last extent.
     pub fn size(&self) -> u32 {
         self.extents.last().map_or(0, |last| last.end)
     }
@@ -28,6 +29,7 @@ impl Contents {
         self.extents.len()
     }
 
+    /// Replaces a range; bytes between the former end and `offset` become a hole.
     pub fn write(&mut self, offset: u32, length: u32, generation: u32) {
         assert!(generation > HOLE, "generations begin at 1");
         if length == 0 {
@@ -43,6 +45,7 @@ impl Contents {
         self.extents.splice(first..behind, before.into_iter().chain([Extent { end, generation }]));
     }
 
+    /// Cuts the content to `size` bytes if it is longer.
     pub fn truncate(&mut self, size: u32) {
         let first = self.extents.partition_point(|extent| extent.end < size);
         if let Some(cut) = self.extents.get_mut(first) {

@@ -15,6 +15,7 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// A size, with the probability of its share.
     pub fn draw(&self, prng: &mut Prng) -> u32 {
         let mut rest = prng.below(self.shares.iter().map(|(_, weight)| weight).sum());
         for (size, weight) in &self.shares {
@@ -26,6 +27,7 @@ impl Mix {
         unreachable!("a number below the sum of the weights falls into one of them")
     }
 
+    /// The largest size in bytes.
     pub fn largest(&self) -> u32 {
         self.shares.iter().map(|(size, _)| *size).max().expect("a mix has a size")
     }

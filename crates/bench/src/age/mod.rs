@@ -33,6 +33,7 @@ use plan::{Phase, Plan};
 use report::Summary;
 use target::{Note, Target};
 
+/// Ages a pool or verifies an aged one, and prints a summary.
 pub fn age(args: &BenchArgs) -> Result<()> {
     let mut connection = Connection::open(&args.pool.cluster)?;
     let pool = connection.pool(&args.pool.pool)?;
@@ -40,7 +41,7 @@ pub fn age(args: &BenchArgs) -> Result<()> {
     let noted = target.note(&mut connection)?;
     let summary = match (args.age.verify_only, noted) {
         (true, Some(note)) => verify_noted(&mut connection, &target, args, &note)?,
-        (true, None) => bail!("nobody has aged this pool: there is nothing to compare with"),
+        (true, None) => bail!("the pool has not been aged: there is nothing to compare with"),
         (false, Some(note)) => bail!(
             "the pool has been aged already (seed {}); take a new one, or compare it with --verify-only",
             note.seed
@@ -48,7 +49,7 @@ pub fn age(args: &BenchArgs) -> Result<()> {
         (false, None) => age_pool(&mut connection, &target, args)?,
     };
     summary.print(args.json)?;
-    summary.judge()
+    summary.check()
 }
 
 fn age_pool(connection: &mut Connection, target: &Target, args: &BenchArgs) -> Result<Summary> {

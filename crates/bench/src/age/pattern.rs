@@ -10,6 +10,7 @@ const WORD: u64 = 8;
 pub struct PatternKey(u64);
 
 impl PatternKey {
+    /// The bytes of one generation of one object.
     pub fn new(seed: u64, object: u32, generation: u32) -> Self {
         PatternKey(mixed(mixed(seed) ^ (u64::from(object) << 32 | u64::from(generation))))
     }

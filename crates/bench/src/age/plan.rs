@@ -19,6 +19,7 @@ const SLACK_SHARE: u64 = 64;
 /// When the store is full before the target is reached, one part in this many is given up.
 const SHARE_GIVEN_UP: u64 = 32;
 
+/// The kinds of [`Action`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActionKind {
     Create,
@@ -65,6 +66,7 @@ pub enum Action {
 }
 
 impl Action {
+    /// The kind of this action.
     pub fn kind(self) -> ActionKind {
         match self {
             Action::Create { .. } => ActionKind::Create,
@@ -105,7 +107,9 @@ impl Action {
 /// One operation on one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
+    /// Number of the object.
     pub object: u32,
+    /// The change.
     pub action: Action,
     /// Generation of the written bytes.
     pub generation: u32,
@@ -113,6 +117,7 @@ pub struct Step {
     before: Option<Contents>,
 }
 
+/// Phase of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Fill,
@@ -121,6 +126,7 @@ pub enum Phase {
     Done,
 }
 
+/// State of the sequence: its phase, and the population after the steps so far.
 #[derive(Debug)]
 pub struct Plan {
     prng: Prng,
@@ -135,6 +141,7 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A sequence that has not begun; `target` in bytes.
     pub fn new(seed: u64, mix: Mix, target: u64, passes: u32) -> Self {
         Plan {
             prng: Prng::new(seed),
@@ -147,10 +154,12 @@ impl Plan {
         }
     }
 
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
+    /// Target for the space of all objects, in bytes; lower than at the start if the store was full before.
     pub fn target(&self) -> u64 {
         self.target
     }
@@ -160,10 +169,12 @@ impl Plan {
         self.written
     }
 
+    /// The objects after all steps so far.
     pub fn population(&self) -> &Population {
         &self.population
     }
 
+    /// The next step; `None` after the last pass.
     pub fn next_step(&mut self) -> Option<Step> {
         let step = match self.phase {
             Phase::Fill => self.next_of_fill(),

@@ -38,6 +38,7 @@ pub enum Expected<'a> {
     Unknown,
 }
 
+/// Names, the objects among them that exist, and the expected content of each.
 #[derive(Debug, Default)]
 pub struct Population {
     slots: Vec<Slot>,
@@ -49,10 +50,12 @@ pub struct Population {
 }
 
 impl Population {
+    /// Space of one copy of all objects, in bytes, rounded up to allocation units per object.
     pub fn space(&self) -> u64 {
         self.space
     }
 
+    /// Number of objects that exist.
     pub fn living(&self) -> usize {
         self.living.len()
     }
@@ -62,6 +65,7 @@ impl Population {
         self.slots.len() as u32
     }
 
+    /// Total size of all objects.
     pub fn bytes(&self) -> u64 {
         self.all_contents().map(|contents| u64::from(contents.size())).sum()
     }
@@ -75,6 +79,7 @@ impl Population {
         self.living.iter().filter_map(|object| self.contents(*object))
     }
 
+    /// Expected state of an object.
     pub fn expected(&self, object: u32) -> Expected<'_> {
         let slot = &self.slots[object as usize];
         match &slot.state {
@@ -99,6 +104,7 @@ impl Population {
         (!self.living.is_empty()).then(|| *prng.choose(&self.living))
     }
 
+    /// A name that was never used.
     pub fn new_name(&mut self) -> u32 {
         let name = self.names();
         self.slots.push(Slot::default());
@@ -150,6 +156,7 @@ impl Population {
         self.slots[object as usize].state = state;
     }
 
+    /// Checks that the totals match the objects.
     #[cfg(test)]
     pub fn check_invariants(&self) {
         for (at, object) in self.living.iter().enumerate() {

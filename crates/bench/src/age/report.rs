@@ -10,6 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use stdx::format_bytes;
 
+/// Result of aging, as it is printed.
 #[derive(Debug, Serialize)]
 pub struct Summary {
     seed: u64,
@@ -35,6 +36,7 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// A summary without capacity and verification.
     pub fn new(note: &Note, plan: &Plan, tally: &Tally) -> Self {
         let population = plan.population();
         let operations = tally.operations.iter().map(|(kind, count)| (name(*kind), *count));
@@ -61,17 +63,19 @@ impl Summary {
         }
     }
 
+    /// Adds the usage of the cluster before and after.
     pub fn set_capacity(&mut self, before: &Capacity, after: &Capacity) {
         self.used_percent_before = Some(before.used_percent());
         self.used_percent_after = Some(after.used_percent());
     }
 
+    /// Adds the result of reading all objects back.
     pub fn set_verification(&mut self, verification: Verification) {
         self.verification = Some(verification);
     }
 
     /// Fails if an operation failed or data is wrong. A full store is no failure.
-    pub fn judge(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if let Some(Verification { wrong, unread, .. }) = self.verification
             && wrong + unread > 0
         {
@@ -83,6 +87,7 @@ impl Summary {
         Ok(())
     }
 
+    /// Prints the summary, as JSON if `json`.
     pub fn print(&self, json: bool) -> Result<()> {
         if json {
             println!("{}", serde_json::to_string_pretty(self)?);

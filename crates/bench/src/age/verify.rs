@@ -14,12 +14,16 @@ use wire::OsdOp;
 /// Findings that are printed one by one.
 const FINDINGS_MAX: usize = 20;
 
+/// Result of reading objects back.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verification {
+    /// Objects that were read.
     pub objects: u64,
+    /// Bytes that were read.
     pub bytes: u64,
     /// Names whose objects were deleted and are gone.
     pub absent: u64,
+    /// Objects whose content differs from what was expected.
     pub wrong: u64,
     /// Objects that could not be read.
     pub unread: u64,

@@ -13,11 +13,15 @@ use stdx::{FastMap, Prng};
 /// Shape of the load, block by block.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
+    /// Order and kind of requests.
     pub pattern: Pattern,
+    /// Bytes per request.
     pub block: u64,
+    /// Requests in flight.
     pub depth: usize,
     /// Reads among mixed requests, in percent.
     pub read_percent: u64,
+    /// Seed of payload and order.
     pub seed: u64,
 }
 
@@ -37,6 +41,7 @@ pub struct ImageLoad<'a> {
 }
 
 impl<'a> ImageLoad<'a> {
+    /// A load on an open image; fails if the image is smaller than one block.
     pub fn new(client: &'a mut BlockingClient, image: &'a mut Image, shape: Shape) -> Result<Self> {
         let blocks = image.size() / shape.block;
         if blocks == 0 {

@@ -19,6 +19,7 @@ const BLOCK_MAX: u64 = 32 << 20;
 const FILL_BLOCK: u64 = 4 << 20;
 const FILL_DEPTH: usize = 16;
 
+/// Measures an image and prints a report.
 pub fn bench_image(args: &ImageBenchArgs) -> Result<()> {
     if args.depth == 0 || args.runs == 0 || args.seconds == 0 || args.read_percent > 100 {
         bail!("--depth, --runs and --seconds must be positive, --read-percent at most 100");

@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 
+/// Order and kind of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Pattern {
     /// Write one block after the other
@@ -17,6 +18,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
+    /// True if blocks are drawn at random instead of in order.
     pub fn is_random(self) -> bool {
         matches!(self, Pattern::Randwrite | Pattern::Randread | Pattern::Randrw)
     }
@@ -30,10 +32,12 @@ impl Pattern {
         }
     }
 
+    /// True if some requests write.
     pub fn writes(self) -> bool {
         self.always_reads() != Some(true)
     }
 
+    /// The name that fio gives it.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::Write => "write",

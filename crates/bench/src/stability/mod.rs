@@ -23,6 +23,7 @@ const IMAGE: &str = "sepiola_bench_stability";
 const OBJECT_ORDER: u8 = 22;
 const MIB: f64 = (1 << 20) as f64;
 
+/// Measures an image's throughput per pattern and depth, and prints how steady each is.
 pub fn stability(args: &BenchArgs) -> Result<()> {
     check(args)?;
     let mut client = BlockingClient::open(&args.pool.cluster)?;
@@ -46,7 +47,7 @@ fn check(args: &BenchArgs) -> Result<()> {
         bail!("--depths and --seconds must be positive");
     }
     if args.stability.bucket > Duration::from_secs(1) {
-        bail!("--bucket must be at most 1s, for seconds are judged");
+        bail!("--bucket must be at most 1s, the length of a window");
     }
     Ok(())
 }

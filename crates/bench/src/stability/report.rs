@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 use stdx::format_bytes;
 
+/// Points and the form in which they are printed.
 #[derive(Debug, Serialize)]
 pub struct Report {
     block_size: u64,
@@ -37,6 +38,7 @@ const CRITERION: Criterion = Criterion {
     drift_max: DRIFT_MAX,
 };
 
+/// Measurement of one pattern at one depth.
 #[derive(Debug, Serialize)]
 pub struct Point {
     pattern: &'static str,
@@ -48,6 +50,7 @@ pub struct Point {
 }
 
 impl Point {
+    /// `series` has the rate of each `bucket` of time in MiB/s; fails without a second of them.
     pub fn new(pattern: Pattern, depth: usize, bucket: Duration, series: Vec<f64>) -> Result<Self> {
         let window = (Duration::from_secs(1).as_nanos() / bucket.as_nanos()) as usize;
         let steadiness = steadiness(&series, window).context("nothing completed in the time")?;
@@ -94,6 +97,7 @@ impl Report {
         Report { block_size: args.block, bucket_seconds, criterion, points, is_json }
     }
 
+    /// Adds a point and, unless the report is JSON, prints it.
     pub fn add(&mut self, point: Point) {
         if !self.is_json {
             println!("{}", point.row());
@@ -101,6 +105,7 @@ impl Report {
         self.points.push(point);
     }
 
+    /// Prints the criterion, or all as JSON, and writes the series to `csv` if that is given.
     pub fn print(&self, is_json: bool, csv: Option<&Path>) -> Result<()> {
         if let Some(path) = csv {
             fs::write(path, self.csv()).with_context(|| format!("writing {}", path.display()))?;

@@ -13,24 +13,33 @@
 
 use serde::Serialize;
 
+/// Maximum coefficient of variation of a stable series.
 pub const CV_MAX: f64 = 0.10;
+/// Minimum window of a stable series, by the mean.
 pub const LEAST_MIN: f64 = 0.5;
+/// Maximum drift of a stable series, by the mean.
 pub const DRIFT_MAX: f64 = 0.2;
 
 /// Result of one pattern at one depth; rates are in MiB/s.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Steadiness {
+    /// Mean of all buckets.
     pub mean: f64,
     /// Coefficient of variation of single buckets.
     pub bucket_cv: f64,
+    /// The slowest bucket.
     pub bucket_min: f64,
+    /// The fastest bucket.
     pub bucket_max: f64,
     /// Coefficient of variation of windows of one second.
     pub window_cv: f64,
+    /// The slowest window of one second.
     pub window_min: f64,
+    /// The fastest window of one second.
     pub window_max: f64,
     /// Mean of the last third less that of the first, by the mean of all.
     pub drift: f64,
+    /// True if it meets the three conditions.
     pub is_stable: bool,
 }
 
@@ -81,16 +90,16 @@ fn variation(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn judged(buckets: &[f64]) -> Steadiness {
+    fn measured(buckets: &[f64]) -> Steadiness {
         steadiness(buckets, 10).unwrap()
     }
 
     #[test]
     fn an_even_stream_is_stable_and_lumps_below_a_second_do_not_matter() {
-        let even = judged(&[100.0; 60]);
+        let even = measured(&[100.0; 60]);
         assert!(even.is_stable && even.window_cv == 0.0 && even.mean == 100.0);
         let lumpy: Vec<f64> = (0..60).map(|n| if n % 2 == 0 { 0.0 } else { 200.0 }).collect();
-        let lumpy = judged(&lumpy);
+        let lumpy = measured(&lumpy);
         assert!(lumpy.is_stable && lumpy.window_cv == 0.0);
         assert_eq!((lumpy.bucket_cv, lumpy.bucket_min, lumpy.bucket_max), (1.0, 0.0, 200.0));
     }
@@ -98,18 +107,18 @@ mod tests {
     #[test]
     fn waves_stalls_and_decline_are_not_stable() {
         let wave: Vec<f64> = (0..80).map(|n| if n / 20 % 2 == 0 { 60.0 } else { 140.0 }).collect();
-        assert!(judged(&wave).window_cv > CV_MAX);
+        assert!(measured(&wave).window_cv > CV_MAX);
         let mut stall = vec![100.0; 1200];
         stall[600..606].fill(0.0);
-        let stall = judged(&stall);
+        let stall = measured(&stall);
         assert!(stall.window_cv < CV_MAX && stall.window_min < 50.0 && !stall.is_stable);
         let decline: Vec<f64> = (0..100).map(|n| 115.0 - 0.3 * f64::from(n)).collect();
-        let decline = judged(&decline);
+        let decline = measured(&decline);
         assert!(decline.window_cv < CV_MAX && decline.drift < -DRIFT_MAX && !decline.is_stable);
     }
 
     #[test]
-    fn less_than_a_second_is_not_judged() {
+    fn less_than_a_second_has_no_steadiness() {
         assert_eq!(steadiness(&[1.0; 9], 10), None);
         assert_eq!(steadiness(&[0.0; 20], 10), None);
     }

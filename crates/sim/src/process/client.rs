@@ -153,7 +153,6 @@ impl ClientProcess {
         if let Some(client) = self.daemon() {
             client.check_invariants();
         }
-    pub fn check_invariants(&self) {
         self.image_user.iter().for_each(|user| user.check_invariants());
     }
 

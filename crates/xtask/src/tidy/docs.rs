@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// possible.
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
-    ("bench", 48),
+    ("bench", 95),
     ("block", 62),
     ("mon", 72),
     ("osd", 72),
