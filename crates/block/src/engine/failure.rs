@@ -49,3 +49,59 @@ impl StoreFailure {
 pub(super) fn metadata(error: impl std::fmt::Display) -> StoreFailure {
     StoreFailure::Metadata(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Extent;
+    use crate::space::SpaceError;
+    use crate::superblock::layout;
+
+    /// Users and their scripts see these.
+    #[test]
+    fn the_sentences_stay_what_they_are() {
+        let damage = Damage::Format { seq: 7, format: 2 };
+        let outside =
+            SpaceError::OutOfRange { extent: Extent::new(5, 2), space: Extent::new(9, 4) };
+        let too_small = layout(1, 0, None).unwrap_err();
+        let geometry = StoreFailure::Geometry { made: 9000, found: 1, why: too_small.to_string() };
+        let sentences = [
+            (
+                geometry,
+                "the store was made for devices of 9000 blocks of 4 KiB, they have 1: the main device has \
+                 1 blocks of 4 KiB, at least 2048 are needed; give it the devices that it was made for",
+            ),
+            (
+                StoreFailure::unreadable(33),
+                "the log is damaged: block 33 cannot be read; acknowledged changes would be missing. \
+                 `sepiola store fsck --deep DIR` tells what is left; what is lost is on other OSDs of the \
+                 cluster, which fill a new store (`sepiola osd replace`)",
+            ),
+            (
+                StoreFailure::damaged(33, &damage),
+                "the log is damaged: at block 33: batch 7 is intact, but of format 2; acknowledged changes \
+                 would be missing. `sepiola store fsck --deep DIR` tells what is left; what is lost is on \
+                 other OSDs of the cluster, which fill a new store (`sepiola osd replace`)",
+            ),
+            (
+                StoreFailure::Metadata("the bitmap of pages has another checksum".into()),
+                "the metadata is damaged: the bitmap of pages has another checksum; `sepiola store fsck \
+                 --deep DIR` tells what can be repaired",
+            ),
+            (
+                metadata(format!("a run of its pages is not in use: {outside}")),
+                "the metadata is damaged: a run of its pages is not in use: 2 blocks from 5 are not within \
+                 the 4 blocks from 9; `sepiola store fsck --deep DIR` tells what can be repaired",
+            ),
+            (
+                metadata(&outside),
+                "the metadata is damaged: 2 blocks from 5 are not within the 4 blocks from 9; `sepiola \
+                 store fsck --deep DIR` tells what can be repaired",
+            ),
+            (StoreFailure::Device("read failed".into()), "the device failed: read failed"),
+        ];
+        for (failure, sentence) in sentences {
+            assert_eq!(failure.to_string(), sentence);
+        }
+    }
+}

@@ -40,7 +40,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, osds: &[NodeId]) -> Plan {
 }
 
 fn ballast() -> HObject {
-    HObject::head(OWN.0.pool, Bytes::new(), Bytes::new(), Bytes::from_static(b"ballast"), 0)
+    HObject::head(OWN.0.pg.pool, Bytes::new(), Bytes::new(), Bytes::from_static(b"ballast"), 0)
 }
 
 impl World {
