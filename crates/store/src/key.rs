@@ -28,6 +28,7 @@ const _: () = assert!(Collection::POOL_END as u64 == 1 << SHARD_SHIFT);
 const _: () = assert!(SHARD_FIRST == (SIGN >> SHARD_SHIFT) + 1);
 const _: () = assert!(SHARD_FIRST + (ShardId::MAX_COUNT as u64) < NEVER >> SHARD_SHIFT);
 
+/// Key of a collection.
 pub fn collection_key(collection: Collection) -> Vec<u8> {
     let mut key = Vec::with_capacity(12);
     push_collection(&mut key, collection);
@@ -41,6 +42,7 @@ pub fn collection_end(collection: Collection) -> Vec<u8> {
     key
 }
 
+/// Key of an object in its collection.
 pub fn object_key(collection: Collection, object: &HObject) -> Vec<u8> {
     let names = object.namespace.len() + object.key.len() + object.name.len() * 2;
     let mut key = Vec::with_capacity(40 + names);
@@ -64,10 +66,12 @@ pub fn push_pool(key: &mut Vec<u8>, pool: PoolId) {
     push_signed(key, pool.0);
 }
 
+/// Decodes the beginning of a key.
 pub fn read_collection(key: &[u8]) -> Result<Collection> {
     take_collection(&mut Reader::new(key))
 }
 
+/// The inverse of [`object_key`].
 pub fn read_object(key: &[u8]) -> Result<(Collection, HObject)> {
     let mut r = Reader::new(key);
     let collection = take_collection(&mut r)?;

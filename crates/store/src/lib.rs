@@ -16,6 +16,7 @@
 
 // Errors name their object; they are rare and never on a hot path.
 #![allow(clippy::result_large_err)]
+#![warn(missing_docs)]
 
 mod collection;
 pub mod crash;

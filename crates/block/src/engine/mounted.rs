@@ -10,6 +10,7 @@ use super::commits::{CommitQueue, Job};
 use super::contents::Contents;
 use super::deferred::DeferredWrites;
 use super::devices::{Devices, Use};
+use super::failure::RepairFault;
 use super::io::READ_ATTEMPTS_MAX;
 use super::journal::{Journal, PendingAck};
 use super::meta::Meta;
@@ -483,16 +484,16 @@ impl Mounted {
 }
 
 /// Puts the repairs into the log and into memory.
-fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), String> {
+fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), RepairFault> {
     if volume.journal.admit(&record) != LogAdmission::Fits {
-        return Err(format!("it needs {} bytes of log", record.log_bytes()));
+        return Err(RepairFault::LogTooSmall { needed: record.log_bytes() });
     }
     for extent in &record.taken {
-        volume.space.replay_taken(*extent).map_err(|error| error.to_string())?;
+        volume.space.replay_taken(*extent)?;
     }
     let seq = volume.journal.append(&record, &[]);
     for extent in &record.freed {
-        volume.free(seq, *extent).map_err(|error| error.to_string())?;
+        volume.free(seq, *extent)?;
     }
     volume.meta.apply(record.ops, usize::MAX);
     volume.wants_checkpoint = true;

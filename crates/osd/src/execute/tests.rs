@@ -484,6 +484,6 @@ fn what_is_not_supported_says_so() {
 
 #[test]
 fn the_meta_object_cannot_be_named() {
-    assert!(pg::is_meta_object(&meta_object(COLLECTION.0)));
+    assert!(pg::is_meta_object(&meta_object(COLLECTION.0.pg)));
     assert!(!pg::is_meta_object(&Subject::absent().object));
 }

@@ -16,7 +16,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("osd", 72),
     ("pg", 72),
     ("sepiola", 46),
-    ("store", 47),
     ("types", 99),
 ];
 
