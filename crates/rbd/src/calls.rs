@@ -211,7 +211,9 @@ pub(crate) fn trash_set_state(id: &str, new: TrashState, old: TrashState) -> Osd
 pub(crate) struct TrashState(pub u8);
 
 impl TrashState {
+    /// The image may be restored or removed.
     pub const NORMAL: TrashState = TrashState(0);
+    /// The image is being removed.
     pub const REMOVING: TrashState = TrashState(2);
 }
 
@@ -230,8 +232,11 @@ pub(crate) fn trash_list(after: &str, max: u64) -> OsdOp {
 pub(crate) struct TrashEntry {
     /// Reason for the entry (`TRASH_IMAGE_SOURCE_*`).
     pub source: u8,
+    /// Name that the image had.
     pub name: String,
+    /// Wall-clock time before which the image is not removed.
     pub deferred_until: UTime,
+    /// State of the entry.
     pub state: TrashState,
 }
 
@@ -244,6 +249,7 @@ impl TrashEntry {
         self.source == USER && self.deferred_until <= now
     }
 
+    /// True for the source of a migration.
     pub fn is_moving(&self) -> bool {
         self.source == Self::MIGRATION
     }
@@ -298,8 +304,12 @@ pub(crate) fn remove_migration() -> OsdOp {
 pub(crate) struct MigrationState(pub u8);
 
 impl MigrationState {
+    /// The target exists and no object was copied.
     pub const PREPARED: MigrationState = MigrationState(2);
+    /// Objects are being copied.
     pub const EXECUTING: MigrationState = MigrationState(3);
+    /// All objects have been copied.
     pub const EXECUTED: MigrationState = MigrationState(4);
+    /// The target is being removed.
     pub const ABORTING: MigrationState = MigrationState(5);
 }

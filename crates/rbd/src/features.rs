@@ -22,23 +22,37 @@ const NAMES: [(&str, Features); 12] = [
     ("dirty-cache", Features::DIRTY_CACHE),
 ];
 
+/// The name of a feature that images cannot be made with, and those that they can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a feature that an image can be made with; there are {1}")]
 pub struct InvalidFeature(String, String);
 
 impl Features {
+    /// No feature.
     pub const NONE: Features = Features(0);
+    /// The image may be a clone.
     pub const LAYERING: Features = Features(1 << 0);
+    /// The layout is in the header.
     pub const STRIPING: Features = Features(1 << 1);
+    /// One client writes at a time.
     pub const EXCLUSIVE_LOCK: Features = Features(1 << 2);
+    /// A map tells which objects exist.
     pub const OBJECT_MAP: Features = Features(1 << 3);
+    /// The map tells which objects have changed since a snapshot.
     pub const FAST_DIFF: Features = Features(1 << 4);
+    /// Snapshots too are separated from the parent.
     pub const DEEP_FLATTEN: Features = Features(1 << 5);
+    /// Writes go to a journal first; not supported.
     pub const JOURNALING: Features = Features(1 << 6);
+    /// Data objects are in another pool.
     pub const DATA_POOL: Features = Features(1 << 7);
+    /// Further features that are bound to operations, such as clones of format 2.
     pub const OPERATIONS: Features = Features(1 << 8);
+    /// The image is the source or the target of a migration.
     pub const MIGRATING: Features = Features(1 << 9);
+    /// A mirror of an image of another cluster.
     pub const NON_PRIMARY: Features = Features(1 << 10);
+    /// A client's cache has writes that the image does not have.
     pub const DIRTY_CACHE: Features = Features(1 << 11);
 
     /// Features that do not keep this client from reading an image.
@@ -66,10 +80,12 @@ impl Features {
     /// Features of new images, unless the caller chooses others.
     pub const DEFAULT: Features = Self::CREATABLE;
 
+    /// True if all of `other` are in the set.
     pub fn contains(self, other: Features) -> bool {
         self.0 & other.0 == other.0
     }
 
+    /// The union of both sets.
     pub fn with(self, other: Features) -> Self {
         Features(self.0 | other.0)
     }

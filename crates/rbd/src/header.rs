@@ -21,17 +21,25 @@ const READS_MAX: usize = 4;
 /// State of an image that reads and writes depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
+    /// Name of the image, and its pool.
     pub spec: ImageSpec,
+    /// Id of the image, unique in the pool.
     pub id: String,
+    /// Size in bytes, of the image or of the snapshot.
     pub size: u64,
+    /// Objects have 2^order bytes.
     pub order: u8,
+    /// Features of the image.
     pub features: Features,
     /// `RBD_FLAG_*`
     pub flags: u64,
+    /// Prefix of the names of data objects.
     pub data_prefix: String,
     /// Pool of the data objects, if it is not the pool of the header.
     pub data_pool: Option<PoolId>,
+    /// Mapping of bytes to objects.
     pub layout: Layout,
+    /// Snapshots that a write must preserve.
     pub snap_context: SnapContext,
     /// The snapshot that this header describes; [`SnapId::HEAD`] is the image itself.
     pub snap: SnapId,
@@ -44,10 +52,13 @@ pub struct Header {
 /// The parent of a clone: reads of objects that the clone does not have are served from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
+    /// Pool of the parent's header.
     pub pool: PoolId,
+    /// Namespace of the parent's header.
     pub namespace: String,
     /// Id of the parent image.
     pub image: String,
+    /// The snapshot that is the parent.
     pub snapshot: SnapId,
     /// Bytes of the parent, from its beginning, that the clone still shows.
     pub overlap: u64,
@@ -64,10 +75,13 @@ impl Parent {
 /// The header together with what `info` displays besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
+    /// State of the image.
     pub header: Header,
+    /// Wall-clock time at which the image was made.
     pub created: UTime,
     /// The snapshot that was asked about, if any.
     pub snapshot: Option<Snapshot>,
+    /// Names of the parent of a clone.
     pub parent: Option<ParentInfo>,
 }
 
@@ -76,10 +90,12 @@ pub struct Info {
 pub struct ParentInfo {
     /// `None`: the parent is in the trash or does not exist.
     pub image: Option<String>,
+    /// Name of the parent snapshot; `None` if it is not known.
     pub snapshot: Option<String>,
 }
 
 impl Header {
+    /// Place of the header object.
     pub fn place(&self) -> Place {
         self.spec.pool.header(&self.id)
     }
@@ -105,6 +121,7 @@ impl Header {
         }
     }
 
+    /// Number of objects of an image of this size.
     pub fn objects(&self) -> u64 {
         self.layout.objects(self.size)
     }

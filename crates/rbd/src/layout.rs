@@ -8,14 +8,17 @@ use std::ops::Range;
 /// A part of an object, and its offset in the request's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
+    /// Number of the object.
     pub object: u64,
     /// Bytes from the beginning of the object.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u64,
     /// Bytes from the beginning of the request's buffer.
     pub buffer_offset: u64,
 }
 
+/// Layout of an image: the sizes of objects and stripe units in bytes, and the objects of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     object_size: u64,
@@ -39,14 +42,17 @@ impl Layout {
         Self::new(order, 1u64.checked_shl(order.into())?, 1)
     }
 
+    /// Bytes of an object.
     pub fn object_size(&self) -> u64 {
         self.object_size
     }
 
+    /// Bytes of a stripe unit.
     pub fn stripe_unit(&self) -> u64 {
         self.stripe_unit
     }
 
+    /// Objects of a set.
     pub fn stripe_count(&self) -> u64 {
         self.stripe_count
     }

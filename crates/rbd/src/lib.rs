@@ -18,6 +18,8 @@
 //! It deliberately knows neither sockets nor time, nor the users of an image. The caller bounds the number
 //! of requests in flight.
 
+#![warn(missing_docs)]
+
 mod calls;
 mod error;
 mod features;

@@ -20,7 +20,9 @@ const IN_FLIGHT_MAX: usize = 8;
 /// Source and target.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// The image that is copied.
     pub source: Header,
+    /// The image that gets the data.
     pub target: Header,
     /// Snapshots of the source and their ids in the target, the oldest first.
     pub snaps: Vec<(SnapId, SnapId)>,

@@ -38,6 +38,7 @@ pub(super) enum Action {
 }
 
 impl Action {
+    /// The operation of the access.
     pub fn op(&self) -> OsdOp {
         match self {
             Action::Read { offset, length } => OsdOp::read(*offset, *length),
@@ -53,6 +54,7 @@ impl Action {
         }
     }
 
+    /// True if the object is changed.
     pub fn writes(&self) -> bool {
         !matches!(self, Action::Read { .. } | Action::Map { .. })
     }
@@ -76,6 +78,7 @@ pub(super) enum Waiter {
 }
 
 impl Waiter {
+    /// True for an access of a request of the user.
     pub fn is_request(self) -> bool {
         matches!(self, Waiter::Request { .. })
     }
@@ -83,18 +86,23 @@ impl Waiter {
 
 #[derive(Debug)]
 pub(super) struct Access {
+    /// Consumer of the result.
     pub waiter: Waiter,
     /// 0: the image, 1: its parent, and so on.
     pub generation: usize,
+    /// Number of the object.
     pub object: u64,
+    /// The access itself.
     pub action: Action,
     /// Ancestors as they were when the access began.
     pub ancestors: Arc<[Header]>,
+    /// State of the access.
     pub stage: Stage,
     /// Operations that are sent once the object map has been updated.
     pub prepared: Option<Vec<OsdOp>>,
     /// Updates of snapshots' object maps that must complete first.
     pub map_changes: usize,
+    /// Error of one of these updates.
     pub map_failure: Option<Errno>,
 }
 
@@ -103,13 +111,18 @@ pub(super) struct Access {
 pub(super) struct ObjectRange {
     /// 0: the image, 1: its parent, and so on.
     pub generation: usize,
+    /// Number of the object.
     pub object: u64,
+    /// Start in bytes within the object.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u64,
+    /// Only the extents are read that hold data.
     pub is_map: bool,
 }
 
 impl ObjectRange {
+    /// The access that reads the range.
     pub fn action(&self) -> Action {
         let ObjectRange { offset, length, .. } = *self;
         match self.is_map {
@@ -135,6 +148,7 @@ pub(super) enum Stage {
 }
 
 impl Access {
+    /// An access that has not begun.
     pub fn new(
         waiter: Waiter,
         generation: usize,

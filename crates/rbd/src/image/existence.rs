@@ -33,10 +33,12 @@ impl ExistenceCache {
         }
     }
 
+    /// True if the object is known to exist.
     pub fn is_present(&self, object: u64) -> bool {
         matches!(self.objects.get(&object), Some(Existence::Present))
     }
 
+    /// A write is about to find out whether the object exists.
     pub fn mark_uncertain(&mut self, object: u64) {
         let guard = self.objects.entry(object).or_insert(Existence::Present);
         if matches!(guard, Existence::Present) {
@@ -74,6 +76,7 @@ pub(super) struct CopyUps {
 }
 
 impl CopyUps {
+    /// Adds an access that waits for its copy-up.
     pub fn enqueue(&mut self, key: u64) {
         self.waiting.push_back(key);
     }
@@ -94,14 +97,17 @@ impl CopyUps {
         Some(key)
     }
 
+    /// The caller's loop has ended.
     pub fn end_resuming(&mut self) {
         self.is_resuming = false;
     }
 
+    /// A copy-up has completed.
     pub fn ended(&mut self) {
         self.in_flight -= 1;
     }
 
+    /// True if none is in flight and none waits.
     pub fn is_empty(&self) -> bool {
         self.in_flight == 0 && self.waiting.is_empty()
     }

@@ -60,7 +60,9 @@ pub(super) enum LockOutcome {
 /// Maintenance requested by a client that does not hold the lock.
 #[derive(Debug, Clone)]
 pub(super) struct ProxiedRequest {
+    /// Id that the requester has given.
     pub id: ProxiedRequestId,
+    /// The maintenance.
     pub action: Maintenance,
 }
 
@@ -84,14 +86,17 @@ pub(super) struct Lock {
 }
 
 impl Lock {
+    /// True if this client holds the lock, also while it is being released.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
+    /// True while requests must wait for the lock.
     pub fn is_changing(&self) -> bool {
         self.change.is_some()
     }
 
+    /// The next request of the current change.
     pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let (id, request) = match self.change.as_mut()? {
             Change::Acquiring(task) | Change::Working(task, _) => task.poll_request()?,
@@ -111,14 +116,17 @@ impl Lock {
         self.is_lost
     }
 
+    /// True if the lock is not released while the image is open.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
+    /// Keeps the lock while the image is open.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 
+    /// True if the lock is held as that client.
     pub fn is_held_by(&self, client: ClientId) -> bool {
         self.held == Some(client)
     }
@@ -143,6 +151,7 @@ impl Lock {
         self.change = Some(change);
     }
 
+    /// Begins to acquire the lock under `watch`, after a rest if another client was just given it.
     pub fn begin_acquiring(&mut self, header: Header, watch: WatchId) {
         let rest = std::mem::take(&mut self.has_yielded).then_some(REST_AFTER_YIELD);
         self.begin(Change::Acquiring(Task::new(async move |steps| {
@@ -156,6 +165,7 @@ impl Lock {
         })));
     }
 
+    /// Begins to wait for writes in flight; the release follows.
     pub fn begin_draining(&mut self) {
         self.begin(Change::Draining);
     }
@@ -165,6 +175,7 @@ impl Lock {
         self.held
     }
 
+    /// Releases the lock and notifies other clients.
     pub fn begin_release(&mut self, header: Header, me: ClientId) {
         self.begin(Change::Releasing(Task::new(async move |steps| {
             object_map::close(&steps, &header).await?;
@@ -250,6 +261,7 @@ impl Lock {
         }
     }
 
+    /// The lock is held as `me` from now on.
     pub fn acquired(&mut self, me: ClientId) {
         (self.held, self.is_lost) = (Some(me), false);
     }
@@ -261,6 +273,7 @@ impl Lock {
         true
     }
 
+    /// Another client has broken the lock.
     pub fn lose(&mut self) {
         (self.held, self.change, self.is_lost) = (None, None, true);
     }
@@ -285,6 +298,7 @@ impl Lock {
         Some(!is_known)
     }
 
+    /// The next maintenance that another client has requested.
     pub fn next_work(&mut self) -> Option<ProxiedRequest> {
         self.proxied.pop_front()
     }

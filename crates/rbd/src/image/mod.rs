@@ -105,14 +105,17 @@ impl Image {
         Ok(image)
     }
 
+    /// The header as read last.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
+    /// Size in bytes as read last.
     pub fn size(&self) -> u64 {
         self.header.size
     }
 
+    /// True if the image was opened for writing.
     pub fn is_writable(&self) -> bool {
         self.is_writable
     }
@@ -142,10 +145,12 @@ impl Image {
         RequestId(key)
     }
 
+    /// The next completed request. Requests complete in any order.
     pub fn poll_completion(&mut self) -> Option<(RequestId, Result<Outcome, Error>)> {
         self.requests.poll_completion()
     }
 
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<ImageEvent> {
         self.events.pop_front()
     }

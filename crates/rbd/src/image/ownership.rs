@@ -88,6 +88,7 @@ impl Image {
         self.resume();
     }
 
+    /// True after [`Image::keep_lock`].
     pub fn keeps_lock(&self) -> bool {
         self.lock.is_kept()
     }

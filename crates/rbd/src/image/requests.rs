@@ -81,12 +81,16 @@ impl Pending {
 
 /// An access that a request needs next.
 pub(super) struct NextAccess {
+    /// The request that waits for it.
     pub waiter: Waiter,
+    /// Number of the object.
     pub object: u64,
+    /// The access itself.
     pub action: Action,
 }
 
 impl Requests {
+    /// Adds a request and returns its key; the caller begins or holds it.
     pub fn submit(&mut self, request: Request) -> u64 {
         self.pending.insert(Pending::new(request))
     }
@@ -96,14 +100,17 @@ impl Requests {
         self.pending.len()
     }
 
+    /// True if all requests have completed.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
+    /// True if a write has begun and not completed.
     pub fn has_writes(&self) -> bool {
         self.writes > 0
     }
 
+    /// The next completed request.
     pub fn poll_completion(&mut self) -> Option<(RequestId, Result<Outcome, Error>)> {
         self.completions.pop_front()
     }
@@ -113,18 +120,22 @@ impl Requests {
         self.held.push_back(key);
     }
 
+    /// The request that is to begin next.
     pub fn first_held(&self) -> Option<u64> {
         self.held.front().copied()
     }
 
+    /// Takes that request out of the queue; the caller begins it.
     pub fn release_first(&mut self) {
         self.held.pop_front();
     }
 
+    /// Takes all requests that have not begun, in order.
     pub fn take_held(&mut self) -> VecDeque<u64> {
         std::mem::take(&mut self.held)
     }
 
+    /// True for a request that changes the image.
     pub fn is_write(&self, key: u64) -> bool {
         self.pending.get(key).is_some_and(|pending| pending.is_write)
     }
@@ -169,6 +180,7 @@ impl Requests {
         Some(NextAccess { waiter, object: extent.object, action })
     }
 
+    /// Notes an access in flight.
     pub fn access_begins(&mut self, key: u64) {
         if let Some(pending) = self.pending.get_mut(key) {
             pending.in_flight += 1;

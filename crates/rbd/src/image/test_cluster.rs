@@ -15,6 +15,7 @@ use wire::op::OpCode;
 use wire::watch::{NotifyResult, Watcher, WatcherListing};
 use wire::{OpResult, OsdOp, SnapContext};
 
+/// Size of the image in bytes.
 pub const SIZE: u64 = 1 << 14;
 /// Turns after which clients that still send requests are taken for livelocked.
 const TURNS_MAX: usize = 10_000;
@@ -28,23 +29,31 @@ struct Notification {
 
 /// Clients are numbered; the address and the watch of a client end with its number.
 pub struct TestCluster {
+    /// Features of the image.
     pub features: Features,
+    /// The image as each client has it open.
     pub images: BTreeMap<usize, Image>,
+    /// Watches of the header by client.
     pub watches: BTreeMap<usize, u64>,
+    /// Owner of the lock, with cookie and tag.
     pub holder: Option<(usize, Bytes, Bytes)>,
+    /// Addresses whose operations fail.
     pub blocklist: Vec<String>,
     /// Number of monitor commands that will fail because the control store is out of reach.
     pub monitor_failures: u32,
+    /// Data objects by name.
     pub data: BTreeMap<Bytes, Vec<u8>>,
     /// Clients by the order of their writes.
     pub writers: Vec<usize>,
     notifications: BTreeMap<u64, Notification>,
     waits: Vec<(usize, ClusterRequestId)>,
+    /// Payloads of all notifications.
     pub notified: Vec<Bytes>,
     last_number: u64,
 }
 
 impl TestCluster {
+    /// An image that `clients` clients have open for writing.
     pub fn new(clients: usize, features: Features) -> Self {
         let mut cluster = TestCluster {
             features,
@@ -350,20 +359,24 @@ impl TestCluster {
         w.into_bytes()
     }
 
+    /// Submits a write of a client.
     pub fn write(&mut self, client: usize) {
         let data = Bytes::from(vec![client as u8; 10]);
         self.images.get_mut(&client).unwrap().submit(Request::Write { offset: 0, data });
     }
 
+    /// Outcome of a client's next completed request.
     pub fn outcome(&mut self, client: usize) -> Option<Result<Outcome, Error>> {
         self.images.get_mut(&client).unwrap().poll_completion().map(|(_, outcome)| outcome)
     }
 
+    /// Events of a client's image.
     pub fn events(&mut self, client: usize) -> Vec<ImageEvent> {
         let image = self.images.get_mut(&client).unwrap();
         std::iter::from_fn(|| image.poll_event()).collect()
     }
 
+    /// The client that holds the lock.
     pub fn holder(&self) -> Option<usize> {
         self.holder.as_ref().map(|(client, _, _)| *client)
     }
@@ -377,10 +390,12 @@ fn name(client: usize) -> ParticipantName {
     ParticipantName::new(EntityType::CLIENT, client as i64)
 }
 
+/// Address of a client.
 pub fn addr(client: usize) -> EntityAddr {
     EntityAddr::msgr2(([127, 0, 0, 1], 0).into(), client as u32)
 }
 
+/// Header of the image.
 pub fn header(features: Features) -> Header {
     let pool = Pool { id: PoolId(1), name: "pool".into(), namespace: String::new() };
     Header {

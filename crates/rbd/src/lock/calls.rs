@@ -15,7 +15,9 @@ const COOKIE_PREFIX: &str = "auto ";
 /// Cookie and tag, which identify the owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockIdentity {
+    /// `auto` and the number of the owner's watch, or text of a user.
     pub cookie: String,
+    /// Tells locks that clients acquire automatically from those of users.
     pub tag: &'static str,
 }
 
@@ -86,8 +88,11 @@ pub(crate) fn get_info() -> OsdOp {
 /// The owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
+    /// Name of the client.
     pub name: ParticipantName,
+    /// Cookie of its lock.
     pub cookie: Bytes,
+    /// Address of the client, for the blocklist.
     pub addr: EntityAddr,
 }
 
@@ -101,8 +106,11 @@ impl Holder {
 /// `cls_lock_get_info_reply`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockInfo {
+    /// One owner, unless the lock is shared.
     pub holders: Vec<Holder>,
+    /// False for a shared lock.
     pub is_exclusive: bool,
+    /// Tag of the lock.
     pub tag: Bytes,
 }
 

@@ -16,28 +16,34 @@ use wire::PoolOpKind;
 
 /// Object size of the images that are made here.
 pub const ORDER: u8 = 12;
+/// Bytes of an object.
 pub const OBJECT: u64 = 1 << ORDER;
 
 /// No exclusive lock, so that no client waits for another.
 pub const FEATURES: Features = Features(Features::LAYERING.0 | Features::DEEP_FLATTEN.0);
 
+/// A cluster in memory that answers requests at once.
 #[derive(Debug, Default)]
 pub struct Cluster {
+    /// All objects that exist, or existed at a snapshot.
     pub objects: BTreeMap<Place, Object>,
     snaps_made: u64,
     /// Results of the next snapshot requests, last first; the requests are executed nevertheless.
     pub lost_answers: Vec<types::Errno>,
     removed_snaps: BTreeSet<SnapId>,
+    /// Watched objects.
     pub watches: BTreeMap<WatchId, Place>,
     watches_made: u64,
     /// Notifications not yet delivered to watchers.
     events: Vec<(WatchId, Bytes)>,
 }
 
+/// A pool with the default namespace.
 pub fn pool(id: i64) -> Pool {
     Pool { id: PoolId(id), name: format!("pool{id}"), namespace: String::new() }
 }
 
+/// An image in the first pool.
 pub fn spec(name: &str) -> ImageSpec {
     ImageSpec { pool: pool(1), name: name.to_owned() }
 }
@@ -62,6 +68,7 @@ impl Cluster {
         cluster
     }
 
+    /// Makes an image.
     pub fn create(&mut self, image: ImageSpec, size: u64, features: Features) {
         let id = format!("{}{}", image.name, image.pool.id);
         let (order, data_pool, striping) = (ORDER, None, None);
@@ -69,6 +76,7 @@ impl Cluster {
         self.run(crate::create(create)).unwrap();
     }
 
+    /// Executes a request; `None` if it has no response.
     pub fn answer(&mut self, ask: ClusterRequest) -> Option<ClusterResponse> {
         Some(match ask {
             ClusterRequest::Operate(operation) => self.operate(&operation),
@@ -133,6 +141,7 @@ impl Cluster {
         }
     }
 
+    /// Runs a task to its end.
     pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T, Error> {
         self.settle(&mut task);
         task.poll_outcome().expect("all questions are answered")
@@ -143,6 +152,7 @@ impl Cluster {
         self.move_to_trash_because(name, id, deferred_until, 0);
     }
 
+    /// As `move_to_trash`, for another reason (`TRASH_IMAGE_SOURCE_*`).
     pub fn move_to_trash_because(
         &mut self,
         name: &str,
@@ -165,6 +175,7 @@ impl Cluster {
         }
     }
 
+    /// Reads the header of an image.
     pub fn header(&mut self, name: &str) -> Header {
         self.run(crate::open(spec(name))).unwrap()
     }
@@ -175,6 +186,7 @@ impl Cluster {
         self.map_at(&header.map_place())
     }
 
+    /// States of objects according to the map at `place`.
     pub fn map_at(&mut self, place: &Place) -> Vec<u8> {
         let ops = vec![crate::object_map::calls::load()];
         let reply = self.operate(&Operation::new(place.clone(), ops)).unwrap();
@@ -183,10 +195,12 @@ impl Cluster {
         (0..map.len()).map(|object| map.get(object).unwrap() as u8).collect()
     }
 
+    /// True if a reader of `snap` finds the object.
     pub fn exists(&self, place: &Place, snap: SnapId) -> bool {
         self.objects.get(place).is_some_and(|object| object.exists(snap))
     }
 
+    /// Opens an image for writing.
     pub fn open(&mut self, name: &str) -> Image {
         let header = self.header(name);
         let mut image = Image::new(header, true).unwrap();

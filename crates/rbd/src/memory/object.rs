@@ -16,6 +16,7 @@ struct State {
     attrs: BTreeMap<Vec<u8>, Bytes>,
 }
 
+/// One object with its clones.
 #[derive(Debug, Default)]
 pub struct Object {
     head: Option<State>,
@@ -26,18 +27,22 @@ pub struct Object {
 }
 
 impl Object {
+    /// True if neither the head nor a clone exists.
     pub fn is_gone(&self) -> bool {
         self.head.is_none() && self.older.is_empty()
     }
 
+    /// True if a reader of `snap` finds the object.
     pub fn exists(&self, snap: SnapId) -> bool {
         self.at(snap).is_some()
     }
 
+    /// Number of clones.
     pub fn clones(&self) -> usize {
         self.older.len()
     }
 
+    /// Removes the clones that only `snap` shows.
     pub fn trim(&mut self, snap: SnapId) {
         self.older.values_mut().for_each(|(snaps, _)| snaps.retain(|other| *other != snap));
         self.older.retain(|_, (snaps, _)| !snaps.is_empty());

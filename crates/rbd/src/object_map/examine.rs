@@ -22,8 +22,11 @@ const NAMED_MAX: usize = 100;
 /// An object whose state in the map is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
+    /// Number of the object.
     pub object: u64,
+    /// State in the map.
     pub said: State,
+    /// State that follows from the object.
     pub is: State,
 }
 

@@ -17,8 +17,11 @@ use types::{ChildSpec, Errno, PoolId, SnapId};
 pub struct Child {
     /// Name of the parent snapshot.
     pub snapshot: String,
+    /// Pool of the clone's header.
     pub pool: PoolId,
+    /// Namespace of the clone's header.
     pub namespace: String,
+    /// Id of the clone.
     pub id: String,
     /// `None` for images in the trash.
     pub name: Option<String>,

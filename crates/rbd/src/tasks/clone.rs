@@ -19,18 +19,26 @@ use types::PoolId;
 /// Metadata pairs that are copied with one operation.
 const METADATA_PAGE: u64 = 64;
 
+/// A clone that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneSpec {
+    /// The parent image.
     pub parent: ImageSpec,
+    /// Name of the parent snapshot.
     pub snapshot: String,
+    /// Name of the clone.
     pub image: ImageSpec,
     /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
     /// The parent's order if `None`.
     pub order: Option<u8>,
+    /// Features of the clone.
     pub features: Features,
+    /// Pool of the data objects, if it is not that of the header.
     pub data_pool: Option<PoolId>,
+    /// Stripe unit and count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
+    /// Format of the clone.
     pub format: CloneFormat,
 }
 

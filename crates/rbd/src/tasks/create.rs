@@ -11,15 +11,20 @@ use wire::OsdOp;
 /// librbd's bounds for the size of objects.
 const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
 
+/// An image that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSpec {
+    /// Name of the image.
     pub image: ImageSpec,
     /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
+    /// Size in bytes.
     pub size: u64,
     /// Objects have 2^order bytes.
     pub order: u8,
+    /// Features of the image.
     pub features: Features,
+    /// Pool of the data objects, if it is not that of the header.
     pub data_pool: Option<PoolId>,
     /// Stripe unit and count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
@@ -63,6 +68,7 @@ impl CreateSpec {
     }
 }
 
+/// Makes an image. Fails with EEXIST if there is one of that name.
 pub fn create(spec: CreateSpec) -> Task<()> {
     Task::new(async move |steps| {
         make_image(&steps, &spec, async |_| Ok(()), async |_| Ok(())).await

@@ -54,6 +54,7 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
     })
 }
 
+/// Renames an image within its pool. Fails if there is one of the new name.
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
     Task::new(async move |steps| {
         let id = header::find_id(&steps, &old).await?;

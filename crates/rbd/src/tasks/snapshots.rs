@@ -56,6 +56,7 @@ pub fn remove_snapshot(image: ImageSpec, name: String) -> Task<()> {
 /// Result of a purge of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Purged {
+    /// Names of removed snapshots.
     pub removed: Vec<String>,
     /// Protected snapshots, which stay.
     pub protected: Vec<String>,
@@ -81,6 +82,7 @@ async fn purge(steps: &Steps, header: &Header) -> Result<Purged, Error> {
     Ok(purged)
 }
 
+/// Renames a snapshot. Fails if there is one of the new name.
 pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
     Task::new(async move |steps| {
         check_name(&new)?;

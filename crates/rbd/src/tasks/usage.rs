@@ -9,6 +9,7 @@ use wire::OsdOp;
 /// Sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
+    /// Size of the image.
     pub size: u64,
     /// Size of all existing objects, each counted whole as far as it is within the image.
     pub used: u64,

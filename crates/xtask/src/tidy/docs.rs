@@ -22,7 +22,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("nbd", 38),
     ("osd", 72),
     ("pg", 72),
-    ("rbd", 47),
     ("rt", 77),
     ("sepiola", 46),
     ("sim", 49),
