@@ -53,6 +53,9 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("block", "SecondLook", "CrossReference"),
     ("block", "Voids", "EmptyRanges"),
     ("block", "told_durable", "recorded_durable"),
+    ("disks", "Asked", "BlockingStore"),
+    ("gateway", "Served", "ServedImage"),
+    ("gateway", "Shown", "ExportList"),
 ];
 
 pub(super) fn headers(sources: &[Source]) -> Vec<String> {
