@@ -138,7 +138,7 @@ impl StoreDevices {
         Ok(StoreDevices { main: open_patiently(&main_path(path))?, fast })
     }
 
-    /// Refuses the store of somebody else.
+    /// Refuses the store of another OSD.
     pub fn check_owner(&self, expected: Owner) -> Result<()> {
         // Unreadable blocks are left to the store, which has further copies.
         match self.main.owner()? {

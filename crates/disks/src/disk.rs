@@ -15,7 +15,7 @@ use store::ObjectStore;
 
 /// For objects and database pages of each OSD that keeps files; data is cached by the kernel.
 const FILES_MEMORY_DEFAULT: u64 = 32 << 20;
-/// Memory of each block store, which nobody else caches for; all OSDs together take at most half of
+/// Memory of each block store, for which the kernel caches nothing; all OSDs together take at most half of
 /// the machine's unless told otherwise.
 const BLOCK_MEMORY_DEFAULT: u64 = 1 << 30;
 const BLOCK_MEMORY_MIN: u64 = 64 << 20;

@@ -31,7 +31,7 @@ const COUNTERS: TableDefinition<'_, &str, u64> = TableDefinition::new("counters"
 /// Keys that were written with a lease.
 const LEASED: TableDefinition<'_, &str, LeaseId> = TableDefinition::new("leased");
 const REVISION: &str = "revision";
-/// There is one, for nobody else could take over from us.
+/// The only lease: no other process can take over while the file is open.
 const LEASE: LeaseId = 1;
 /// There if the state lies elsewhere now.
 const MOVED: &str = "moved";
@@ -302,7 +302,7 @@ impl EmbeddedControl {
     }
 }
 
-/// Answers requests until there are no more, or nobody listens. A load that cannot be answered is tried
+/// Answers requests until there are no more, or the receiver is gone. A load that cannot be answered is tried
 /// again.
 fn serve(
     store: &ControlStore,

@@ -40,7 +40,7 @@ pub(crate) const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
 const LEASE_PATIENCE: Duration = Duration::from_secs(2);
 /// The pieces of a value that a watch has told are there.
 const PIECE_PATIENCE: Duration = Duration::from_secs(5);
-/// A page of a load, until somebody is told that it is not answered. The load goes on.
+/// A page of a load, until it is reported as unanswered. The load goes on.
 pub(crate) const LOAD_PATIENCE: Duration = Duration::from_secs(5);
 /// Keys of one answer; all of them follow in several.
 const KEYS_PER_PAGE: i64 = 256;

@@ -14,7 +14,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// Pause before a watch that failed is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_millis(100);
-/// Pause before a load that is refused is tried again: somebody has to do something about it.
+/// Pause before a load that is refused is tried again: the operator has to change something first.
 const REFUSED_PAUSE: Duration = Duration::from_secs(5);
 /// Loads in a row that may be overtaken by others' writes before that is told.
 const OVERTAKEN_MAX: u32 = 5;

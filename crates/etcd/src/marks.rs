@@ -1,8 +1,8 @@
 //! Where transactions leave their marks: each has a key of its own while it is under way.
 //!
 //! Two that shared one would hide each other: if the answer of the first is lost, and the second is applied
-//! before the first is asked for again, the first would seem to have lost against somebody, and be done
-//! twice.
+//! before the first is asked for again, the first would seem to have lost against another
+//! writer, and be applied twice.
 
 use std::time::Duration;
 use tokio::time::Instant;

@@ -8,14 +8,17 @@ use types::{PgId, PoolId};
 /// `spg_t`: a placement group, and in erasure-coded pools its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardPgId {
+    /// The placement group.
     pub pg: PgId,
     /// [`ShardPgId::NO_SHARD`] in replicated pools.
     pub shard: i8,
 }
 
 impl ShardPgId {
+    /// `shard_id_t::NO_SHARD`
     pub const NO_SHARD: i8 = -1;
 
+    /// A placement group of a replicated pool.
     pub fn replicated(pg: PgId) -> Self {
         ShardPgId { pg, shard: Self::NO_SHARD }
     }
@@ -56,17 +59,21 @@ impl fmt::Display for ShardPgId {
 /// `object_locator_t`: the address of an object without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectLocator {
+    /// The pool; -1 for none.
     pub pool: PoolId,
     /// Decides the placement instead of the name, if not empty.
     pub key: Bytes,
+    /// The namespace; empty for the default one.
     pub namespace: Bytes,
     /// The placement hash itself, or [`ObjectLocator::NO_HASH`]; with a hash there is no key.
     pub hash: i64,
 }
 
 impl ObjectLocator {
+    /// The hash follows from key or name.
     pub const NO_HASH: i64 = -1;
 
+    /// Locator of objects of a pool, without key or namespace.
     pub fn pool(pool: PoolId) -> Self {
         ObjectLocator { pool, ..ObjectLocator::default() }
     }
@@ -109,6 +116,7 @@ impl Decode for ObjectLocator {
 structure! {
     /// `request_redirect_t`: the object is elsewhere.
     Redirect, version 1, compat 1 {
+        /// Pool, namespace and key to use instead.
         locator: ObjectLocator;
         /// Empty if the name stays the same.
         object: Bytes;

@@ -1,7 +1,7 @@
 //! `sepiola control collect`: what the OSDs of a machine remember of their cluster, in one file.
 //!
 //! Their stores have the newest map by which they acted, their directories their keys. The file holds the
-//! newest of the maps, and the keys: whoever has it can pose as these OSDs.
+//! newest of the maps, and the keys: a reader of it can pose as these OSDs.
 
 use crate::cli::CollectArgs;
 use crate::osd::directory::{self, OsdSettings};

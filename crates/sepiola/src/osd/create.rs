@@ -66,7 +66,7 @@ pub fn check(args: &OsdStoreArgs) -> Result<()> {
     Ok(())
 }
 
-/// An empty store in a directory that is nobody's.
+/// An empty store in a directory without an OSD.
 pub fn make_store(
     registry: &Registry,
     id: i32,

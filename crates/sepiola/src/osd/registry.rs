@@ -9,7 +9,7 @@ use rados::CommandOutput;
 use serde_json::{Value, json};
 use types::{EntityAddrVec, Uuid};
 
-/// A session with the cluster, as somebody who may make OSDs.
+/// A session with the cluster, with the right to create OSDs.
 pub struct Registry {
     connection: Connection,
     /// The monitors that the configuration names.
