@@ -50,7 +50,9 @@ pub struct PoolArgs {
 /// `[POOL/[NAMESPACE/]]IMAGE`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName {
+    /// The pool that it is in.
     pub pool: PoolName,
+    /// Its name in the pool.
     pub name: String,
 }
 
@@ -67,13 +69,16 @@ impl fmt::Display for ImageName {
 /// `POOL[/NAMESPACE]`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolName {
+    /// Name of the pool.
     pub pool: String,
+    /// Namespace in the pool; empty for the default one.
     pub namespace: String,
 }
 
 /// The pool of images whose names do not say another.
 pub const POOL_DEFAULT: &str = "rbd";
 
+/// Parses `[POOL/[NAMESPACE/]]IMAGE`.
 pub fn image_name(text: &str) -> Result<ImageName, String> {
     let words: Vec<&str> = text.split('/').collect();
     let (pool, namespace, name) = match words[..] {
@@ -89,6 +94,7 @@ pub fn image_name(text: &str) -> Result<ImageName, String> {
     Ok(ImageName { pool, name: name.to_owned() })
 }
 
+/// Parses `POOL[/NAMESPACE]`.
 pub fn pool_name(text: &str) -> Result<PoolName, String> {
     let (pool, namespace) = text.split_once('/').unwrap_or((text, ""));
     if pool.is_empty() || namespace.contains('/') {
@@ -109,7 +115,9 @@ pub struct ImageArgs {
 /// `[POOL/[NAMESPACE/]]IMAGE[@SNAP]`: something that can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceName {
+    /// The image.
     pub image: ImageName,
+    /// The snapshot, if one is named.
     pub snap: Option<String>,
 }
 
@@ -122,6 +130,7 @@ impl fmt::Display for SourceName {
     }
 }
 
+/// Parses `[POOL/[NAMESPACE/]]IMAGE[@SNAP]`.
 pub fn source_name(text: &str) -> Result<SourceName, String> {
     let Some((image, snap)) = text.split_once('@') else {
         return Ok(SourceName { image: image_name(text)?, snap: None });

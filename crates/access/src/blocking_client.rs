@@ -16,20 +16,24 @@ use types::PoolId;
 /// Steps from which progress is displayed; shorter tasks are over at once.
 const STEPS_SHOWN: u64 = 256;
 
+/// A connection for one task or image at a time.
 pub struct BlockingClient {
     connection: Connection,
     router: RequestRouter<()>,
 }
 
 impl BlockingClient {
+    /// Connects as the command line says.
     pub fn open(args: &ClusterArgs) -> Result<Self> {
         Ok(BlockingClient { connection: Connection::open(args)?, router: RequestRouter::default() })
     }
 
+    /// The time now, by the client's clock.
     pub fn now(&self) -> Time {
         self.connection.now()
     }
 
+    /// The number of a pool.
     pub fn pool(&mut self, name: &str) -> Result<PoolId> {
         self.connection.pool(name)
     }
@@ -109,6 +113,7 @@ impl BlockingClient {
         name.map_or_else(|| format!("(pool {id})"), str::to_owned)
     }
 
+    /// Opens an image for reading, or for writing, too.
     pub fn open_image(&mut self, spec: ImageSpec, is_writable: bool) -> Result<Image> {
         let header = self.run(rbd::open(spec))?;
         Ok(Image::new(header, is_writable)?)
@@ -140,6 +145,7 @@ impl BlockingClient {
         }
     }
 
+    /// Closes an image: its lock is released and its watch ends.
     pub fn close(&mut self, mut image: Image) -> Result<()> {
         image.close();
         loop {

@@ -49,6 +49,7 @@ impl Connection {
         Ok(connection)
     }
 
+    /// Connects with a ready configuration, and does not wait for the map.
     pub fn start(config: Config) -> Result<Self> {
         let clock = Clock::start();
         let seed = machine::random_bytes()?;
@@ -58,10 +59,12 @@ impl Connection {
         Ok(Connection { core, clock, answers: BTreeMap::new() })
     }
 
+    /// The time now, by the connection's clock.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
+    /// The client itself, to ask several things at once.
     pub fn client(&mut self) -> &mut Client {
         self.core.node_mut(0).daemon_mut()
     }
@@ -91,6 +94,7 @@ impl Connection {
         }
     }
 
+    /// Performs operations on one object.
     pub fn operate(&mut self, operation: Operation) -> Result<OperationReply> {
         match self.ask(|client, now| client.submit(now, operation))? {
             Reply::Operation(reply) => Ok(reply),
@@ -98,6 +102,7 @@ impl Connection {
         }
     }
 
+    /// Lists one page of objects.
     pub fn list(&mut self, request: ListRequest) -> Result<ListPage> {
         match self.ask(|client, now| client.list(now, request))? {
             Reply::Page(page) => Ok(page),
@@ -110,6 +115,7 @@ impl Connection {
         self.command_with_input(command, Bytes::new())
     }
 
+    /// Sends a command with input to the monitors.
     pub fn command_with_input(
         &mut self,
         command: &serde_json::Value,
@@ -127,6 +133,7 @@ impl Connection {
         }
     }
 
+    /// The number of a pool.
     pub fn pool(&mut self, name: &str) -> Result<PoolId> {
         self.client().pool_id(name).with_context(|| {
             format!("there is no pool {name:?}; `ceph osd pool create {name}` makes one")
@@ -137,11 +144,15 @@ impl Connection {
 /// The parts of a ceph.conf that a client needs.
 #[derive(Debug, Default)]
 pub struct Conf {
+    /// Addresses of the monitors.
     pub mon_host: String,
+    /// File with the keys of clients.
     pub keyring: Option<PathBuf>,
+    /// Authentication is off.
     pub auth_none: bool,
 }
 
+/// Reads a ceph.conf.
 pub fn read_conf(path: &Path) -> Result<Conf> {
     let text = fs::read_to_string(path).with_context(|| {
         format!(

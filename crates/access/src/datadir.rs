@@ -28,6 +28,7 @@ const STICKY: u32 = 0o1000;
 const CONF: &str = "ceph.conf";
 const PID: &str = "sepiola.pid";
 
+/// The directory of a cluster on this machine.
 #[derive(Debug, Clone)]
 pub struct DataDir {
     path: PathBuf,
@@ -41,26 +42,32 @@ pub struct DataLock {
 }
 
 impl DataDir {
+    /// The directory of that path, which need not exist.
     pub fn new(path: &Path) -> Self {
         DataDir { path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()) }
     }
 
+    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Configuration for clients.
     pub fn conf(&self) -> PathBuf {
         self.path.join(CONF)
     }
 
+    /// The administrator's key.
     pub fn admin_keyring(&self) -> PathBuf {
         self.path.join("ceph.client.admin.keyring")
     }
 
+    /// The file of the embedded control store.
     pub fn control(&self) -> PathBuf {
         self.path.join("control.redb")
     }
 
+    /// The etcd that has the control store, and how it is reached.
     pub fn etcd(&self) -> PathBuf {
         self.path.join("etcd.json")
     }
@@ -75,18 +82,22 @@ impl DataDir {
         self.path.join("cluster.json")
     }
 
+    /// The directory of an OSD.
     pub fn osd(&self, id: i32) -> PathBuf {
         self.path.join(format!("osd.{id}"))
     }
 
+    /// The process that runs the cluster, while it does.
     pub fn pid_file(&self) -> PathBuf {
         self.path.join(PID)
     }
 
+    /// Whether a cluster was created in it.
     pub fn exists(&self) -> bool {
         self.control().exists() || self.etcd().exists()
     }
 
+    /// Makes it, for its owner alone.
     pub fn create(&self) -> Result<()> {
         create_private(&self.path)
             .with_context(|| format!("making the data directory {}", self.path.display()))

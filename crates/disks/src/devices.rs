@@ -92,6 +92,8 @@ impl OpenDevice {
 
     /// Writes pieces of whole blocks, one behind the other.
     pub fn write(&self, block: u64, pieces: &[Bytes]) -> Result<(), IoError> {
+        let length: usize = pieces.iter().map(Bytes::len).sum();
+        assert!(length.is_multiple_of(BLOCK), "{length} bytes are no whole blocks");
         let mut offset = block * BLOCK as u64;
         for piece in pieces {
             let result = self.file.write_at(piece, offset);

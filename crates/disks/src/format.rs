@@ -114,6 +114,7 @@ pub fn free_space(directory: &Path) -> Result<u64> {
 pub fn format(devices: &StoreDevices, owner: Owner) -> Result<()> {
     let store = random_bytes()?;
     let log_len = log_len(devices);
+    assert!(log_len.is_multiple_of(BLOCK as u64), "a log of {log_len} bytes");
     let log_device = devices.fast.as_ref().unwrap_or(&devices.main);
     let path = devices.main.file.path().display();
     let options = devices.options(block::Options::default().memory.max(total_memory() / 2));

@@ -33,6 +33,8 @@ impl Marks {
 
     /// Its transaction was decided, or given up.
     pub(crate) fn give_back(&mut self, now: Instant, slot: u64, is_decided: bool) {
+        assert!(slot < self.made, "slot {slot} was never taken");
+        debug_assert!(!self.free.contains(&slot), "slot {slot} is free already");
         match is_decided {
             true => self.free.push(slot),
             false => self.lingering.push((now, slot)),

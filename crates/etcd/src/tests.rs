@@ -1,7 +1,7 @@
 //! The contract, on real members.
 
 use crate::testing::Members;
-use crate::{EtcdControl, EtcdTool};
+use crate::{EtcdControl, txn};
 use bytes::Bytes;
 use control::{
     CommitError, Completion, Entry, Event, LeaseError, LeaseId, Request, Revision, Transaction,

@@ -82,6 +82,11 @@ pub(crate) fn delete_pieces(root: &str, kept: Option<&str>) -> Vec<Operation> {
 
 /// As few levels as hold all operations.
 pub(crate) fn nested(operations: Vec<Operation>) -> Vec<RequestOp> {
+    assert!(
+        operations.len() <= OPERATIONS_MAX,
+        "{} operations need a third level",
+        operations.len()
+    );
     let plain: Vec<RequestOp> = operations.into_iter().map(RequestOp::from).collect();
     if plain.len() <= INNER_MAX {
         return plain;

@@ -1,7 +1,7 @@
 //! The server on its core: NBD clients on one side, the cluster on the other.
 
 use crate::client::Client;
-use crate::served::Served;
+use crate::served::ServedImage;
 use crate::tls::TlsPolicy;
 use access::ClientNode;
 use anyhow::{Result, bail};
@@ -19,7 +19,7 @@ use types::ParticipantName;
 pub struct NbdNode {
     inner: ClientNode,
     router: RequestRouter<usize>,
-    served: Vec<Served>,
+    served: Vec<ServedImage>,
     tls: TlsPolicy,
     clients: FastMap<SocketId, Client>,
     /// Clients with changes.
@@ -28,12 +28,12 @@ pub struct NbdNode {
     pieces: Vec<Bytes>,
     closed: BTreeSet<usize>,
     /// Set once the server cannot continue.
-    hopeless: Option<rbd::Error>,
+    fatal: Option<rbd::Error>,
 }
 
-struct Shown<'a>(&'a [Served]);
+struct ExportList<'a>(&'a [ServedImage]);
 
-impl Exports for Shown<'_> {
+impl Exports for ExportList<'_> {
     fn find(&self, name: &[u8]) -> Option<Export> {
         let number = match name {
             b"" => 0,
@@ -49,7 +49,7 @@ impl Exports for Shown<'_> {
 
 impl NbdNode {
     /// `inner` is the client of the cluster that all images share.
-    pub fn new(inner: ClientNode, served: Vec<Served>, tls: TlsPolicy) -> Self {
+    pub fn new(inner: ClientNode, served: Vec<ServedImage>, tls: TlsPolicy) -> Self {
         NbdNode {
             inner,
             router: RequestRouter::default(),
@@ -60,7 +60,7 @@ impl NbdNode {
             outputs: VecDeque::new(),
             pieces: Vec::new(),
             closed: BTreeSet::new(),
-            hopeless: None,
+            fatal: None,
         }
     }
 
@@ -75,14 +75,14 @@ impl NbdNode {
 
     /// Moves requests and outcomes; true if requests were sent to the cluster.
     fn pump(&mut self, now: Time) -> bool {
-        self.take_answers(now);
-        (0..self.served.len()).for_each(|number| self.tell(number));
+        self.handle_completions(now);
+        (0..self.served.len()).for_each(|number| self.deliver_completions(number));
         while !self.touched.is_empty() {
             for socket in std::mem::take(&mut self.touched) {
-                self.listen(socket);
+                self.serve_client(socket);
             }
             // Some commands complete without the cluster.
-            (0..self.served.len()).for_each(|number| self.tell(number));
+            (0..self.served.len()).for_each(|number| self.deliver_completions(number));
         }
         let mut any = false;
         for (number, served) in self.served.iter_mut().enumerate() {
@@ -91,7 +91,7 @@ impl NbdNode {
         any
     }
 
-    fn take_answers(&mut self, now: Time) {
+    fn handle_completions(&mut self, now: Time) {
         while let Some((operation, answer)) = self.inner.daemon_mut().poll_completion() {
             if let Some((number, id)) = self.router.take(operation) {
                 self.served[number].image.handle_response(id, answer);
@@ -106,7 +106,7 @@ impl NbdNode {
     }
 
     /// Passes outcomes and changes to clients.
-    fn tell(&mut self, number: usize) {
+    fn deliver_completions(&mut self, number: usize) {
         while let Some(((socket, id), outcome)) = self.served[number].poll() {
             if let Some(client) = self.clients.get_mut(&socket) {
                 client.session.complete(id, outcome);
@@ -121,7 +121,7 @@ impl NbdNode {
                     tracing::error!(image = %name, %error, "an image can no longer be served");
                     let image = &self.served[number].image;
                     if image.keeps_lock() && !image.has_lock() {
-                        self.hopeless = Some(error);
+                        self.fatal = Some(error);
                     }
                 }
                 ImageEvent::Closed => {
@@ -141,12 +141,12 @@ impl NbdNode {
     }
 
     /// Processes a client's input as far as its bounds allow, and sends output.
-    fn listen(&mut self, socket: SocketId) {
+    fn serve_client(&mut self, socket: SocketId) {
         let Some(client) = self.clients.get_mut(&socket) else { return };
         client.is_touched = false;
         let mut is_over = client.is_broken();
         while !client.is_behind
-            && let Some(event) = client.session.poll_event(&Shown(&self.served))
+            && let Some(event) = client.session.poll_event(&ExportList(&self.served))
         {
             match event {
                 Event::StartTls => {
@@ -277,7 +277,7 @@ impl Hosted for NbdNode {
     }
 
     fn check(&mut self) -> Result<()> {
-        if let Some(error) = self.hopeless.take() {
+        if let Some(error) = self.fatal.take() {
             bail!(error);
         }
         match self.inner.daemon_mut().take_auth_failure() {

@@ -16,16 +16,16 @@ const STATUS_OBJECTS_MAX: u64 = 256;
 pub(crate) type CommandKey = (SocketId, CommandId);
 
 /// An image, its name as an export, and its commands in flight.
-pub struct Served {
+pub struct ServedImage {
     name: Bytes,
     pub(crate) image: Image,
     commands: FastMap<RequestId, CommandKey>,
 }
 
-impl Served {
+impl ServedImage {
     /// An export of that name.
     pub fn new(name: Bytes, image: Image) -> Self {
-        Served { name, image, commands: FastMap::default() }
+        ServedImage { name, image, commands: FastMap::default() }
     }
 
     pub(crate) fn name(&self) -> &Bytes {

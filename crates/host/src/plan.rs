@@ -57,7 +57,9 @@ impl Plan {
             counts[core] += 1;
             (member, place)
         });
-        Plan { places: places.collect(), cores, seed }
+        let places: Vec<_> = places.collect();
+        assert!(places.iter().all(|(_, place)| place.core < cores), "a daemon lives on no core");
+        Plan { places, cores, seed }
     }
 
     /// Where each daemon is.

@@ -13,6 +13,7 @@ pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
 
 /// Random bytes, such as a seed or a key.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    const { assert!(N <= 256, "more may be interrupted") }
     let mut bytes = [0; N];
     fill_random(&mut bytes)?;
     Ok(bytes)

@@ -16,6 +16,7 @@ use wire::OsdOp;
 const CHUNK_LEN: usize = 4 << 20;
 const LIST_PAGE: u64 = 1000;
 
+/// `sepiola status`
 pub fn status(args: &ClusterArgs) -> Result<()> {
     let mut connection = Connection::open(args)?;
     let output = connection.command(&json!({"prefix": "status"}))?;
@@ -29,6 +30,7 @@ fn place(connection: &mut Connection, args: &PoolArgs, object: &str) -> Result<P
     Ok(place)
 }
 
+/// `sepiola put`
 pub fn put(args: &PutArgs) -> Result<()> {
     let mut connection = Connection::open(&args.object.pool.cluster)?;
     let place = place(&mut connection, &args.object.pool, &args.object.object)?;
@@ -57,6 +59,7 @@ pub fn put(args: &PutArgs) -> Result<()> {
     Ok(())
 }
 
+/// `sepiola get`
 pub fn get(args: &GetArgs) -> Result<()> {
     let mut connection = Connection::open(&args.object.pool.cluster)?;
     let place = place(&mut connection, &args.object.pool, &args.object.object)?;
@@ -82,6 +85,7 @@ pub fn get(args: &GetArgs) -> Result<()> {
     Ok(())
 }
 
+/// `sepiola ls`
 pub fn list(args: &PoolArgs) -> Result<()> {
     let mut connection = Connection::open(&args.cluster)?;
     let pool = connection.pool(&args.pool)?;
@@ -101,6 +105,7 @@ pub fn list(args: &PoolArgs) -> Result<()> {
     }
 }
 
+/// `sepiola rm`
 pub fn remove(args: &ObjectsArgs) -> Result<()> {
     let mut connection = Connection::open(&args.pool.cluster)?;
     for object in &args.objects {
@@ -112,6 +117,7 @@ pub fn remove(args: &ObjectsArgs) -> Result<()> {
     Ok(())
 }
 
+/// `sepiola stat`
 pub fn stat(args: &ObjectArgs) -> Result<()> {
     let mut connection = Connection::open(&args.pool.cluster)?;
     let place = place(&mut connection, &args.pool, &args.object)?;

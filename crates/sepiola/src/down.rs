@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 const STOP_TIME_MAX: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// `sepiola down`
 pub fn down(args: &DataArgs) -> Result<()> {
     let dir = DataDir::new(&args.data);
     let Some(pid) = dir.running() else {

@@ -12,6 +12,7 @@ use rt::StopSignals;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
+/// `sepiola nbd`
 pub fn serve(args: &NbdArgs) -> Result<()> {
     start_log();
     let signals = StopSignals::block().context("taking over signals")?;

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 const HEALTHY_TIME_MAX: Duration = Duration::from_secs(30);
 const CONF_MODE: u32 = 0o644;
 
+/// `sepiola up`
 pub fn up(args: &UpArgs) -> Result<()> {
     let notices = process::begin()?;
     let start = Instant::now();

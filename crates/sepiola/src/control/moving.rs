@@ -21,6 +21,7 @@ const LEADER: &str = "leader";
 /// Value of [`UNFINISHED`] while an etcd has a copy of what is in a file again.
 const MOVED_BACK: &[u8] = b"moved back to a file";
 
+/// `sepiola control move`
 pub fn run(args: &MoveArgs) -> Result<()> {
     if args.back { move_back(&args.data) } else { move_to_etcd(args) }
 }

@@ -18,6 +18,7 @@ use rt::Clock;
 use std::net::SocketAddr;
 use types::{EntityAddr, EntityAddrVec, EntityName, OsdId};
 
+/// `sepiola control rebuild`
 pub fn rebuild(args: &RebuildArgs) -> Result<()> {
     let found = find(args)?;
     let dir = DataDir::new(&args.data);

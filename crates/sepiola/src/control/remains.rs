@@ -1,7 +1,7 @@
 //! `sepiola control collect`: what the OSDs of a machine remember of their cluster, in one file.
 //!
 //! Their stores have the newest map by which they acted, their directories their keys. The file holds the
-//! newest of the maps, and the keys: whoever has it can pose as these OSDs.
+//! newest of the maps, and the keys: a reader of it can pose as these OSDs.
 
 use crate::cli::CollectArgs;
 use crate::osd::directory::{self, OsdSettings};
@@ -27,8 +27,11 @@ const MEMORY: u64 = 64 << 20;
 pub struct Found {
     /// The newest one.
     pub map: Option<OsdMap>,
+    /// Keys of the OSDs, unless authentication is off.
     pub keys: BTreeMap<OsdId, CryptoKey>,
+    /// The OSDs that were looked at.
     pub osds: Vec<OsdId>,
+    /// One of them says that authentication is off.
     pub auth_none: bool,
 }
 
@@ -42,6 +45,7 @@ struct FoundFile {
     auth_none: bool,
 }
 
+/// `sepiola control collect`
 pub fn collect(args: &CollectArgs) -> Result<()> {
     let mut found = Found::default();
     for directory in &args.osds {
@@ -135,6 +139,7 @@ impl Found {
         Ok(())
     }
 
+    /// The cluster of the newest map.
     pub fn fsid(&self) -> Option<Uuid> {
         self.map.as_ref().map(|map| map.fsid)
     }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use gateway::{NbdNode, Served, TlsPolicy};
+use gateway::{NbdNode, ServedImage, TlsPolicy};
 use host::{AnyCore, Member, Prepared};
 use machine::random_bytes;
 use rados::Config;
@@ -55,12 +55,12 @@ impl NbdMember {
         NbdMember { settings, bound: OnceLock::new() }
     }
 
-    fn served(&self, export: &NbdExport) -> Result<Served> {
+    fn served(&self, export: &NbdExport) -> Result<ServedImage> {
         let mut image = Image::new(export.header.clone(), export.is_writable)?;
         if self.settings.keeps_locks {
             image.keep_lock();
         }
-        Ok(Served::new(export.name.clone(), image))
+        Ok(ServedImage::new(export.name.clone(), image))
     }
 
     fn listen(&self, core: &mut AnyCore, node: usize) -> Result<()> {
@@ -89,7 +89,7 @@ impl Member for NbdMember {
 
     fn prepare<'a>(&'a self, core: &mut AnyCore, node: usize) -> Result<Prepared<'a>> {
         let served = self.settings.exports.iter().map(|export| self.served(export));
-        let served: Vec<Served> = served.collect::<Result<_>>()?;
+        let served: Vec<ServedImage> = served.collect::<Result<_>>()?;
         let config = self.settings.client.clone();
         let client = access::client_node(config, random_bytes()?, core.now());
         self.listen(core, node)?;

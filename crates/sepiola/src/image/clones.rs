@@ -8,6 +8,7 @@ use rbd::{Child, CloneFormat, CloneSpec};
 use serde_json::json;
 use std::io::{self, Write};
 
+/// `sepiola image clone`
 pub fn clone(args: &CloneArgs) -> Result<()> {
     let (mut client, parent) = begin(&args.snap.cluster, &args.snap.snap.image)?;
     let image = spec_of(&mut client, &args.child)?;
@@ -28,6 +29,7 @@ pub fn clone(args: &CloneArgs) -> Result<()> {
     }))
 }
 
+/// `sepiola image children`
 pub fn children(args: &ChildrenArgs) -> Result<()> {
     let source = &args.source.source;
     let (mut client, image) = begin(&args.source.cluster, &source.image)?;
@@ -61,6 +63,7 @@ fn as_json(pool: &str, child: &Child) -> serde_json::Value {
     })
 }
 
+/// `sepiola image flatten`
 pub fn flatten(args: &ImageArgs) -> Result<()> {
     let (mut client, image) = begin(&args.cluster, &args.image)?;
     client.run(rbd::flatten(image))

@@ -14,6 +14,7 @@ use std::path::Path;
 /// Unit of comparison with zeros, in bytes.
 const GRAIN: usize = 4096;
 
+/// `sepiola image export`
 pub fn export(args: &ExportArgs) -> Result<()> {
     let mut client = BlockingClient::open(&args.source.cluster)?;
     let header = client.open_header(&args.source.source)?;
@@ -132,6 +133,7 @@ fn write_sparsely(file: &mut File, data: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether all bytes are zeros.
 pub fn is_zero(bytes: &[u8]) -> bool {
     // Compares the bytes with themselves moved by one, which uses the machine's fast memory comparison.
     bytes.first().is_none_or(|first| *first == 0 && bytes[1..] == bytes[..bytes.len() - 1])

@@ -19,6 +19,7 @@ use std::path::Path;
 /// Unit of comparison with zeros, in bytes.
 const GRAIN: usize = 64 << 10;
 
+/// `sepiola image import`
 pub fn import(args: &ImportArgs) -> Result<()> {
     let mut input = Input::open(&args.file)?;
     let size = image_size(args.size, input.size()?)?;

@@ -14,6 +14,7 @@ use access::ImageArgs;
 use anyhow::Result;
 use target::{begin, shaped};
 
+/// `sepiola image …`
 pub fn run(command: &ImageCommand) -> Result<()> {
     match command {
         ImageCommand::Create(args) => create(args),

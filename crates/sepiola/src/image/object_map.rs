@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use rbd::Mismatch;
 use std::io::{self, Write};
 
+/// `sepiola image object-map …`
 pub fn run(command: &ObjectMapCommand) -> Result<()> {
     match command {
         ObjectMapCommand::Rebuild(args) => rebuild(args),

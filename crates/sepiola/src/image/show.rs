@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::{self, Write};
 use stdx::format_bytes;
 
+/// `sepiola image ls`
 pub fn list(args: &ImagePoolArgs) -> Result<()> {
     let mut client = BlockingClient::open(&args.cluster)?;
     let pool = pool_of(&mut client, &args.pool)?;
@@ -25,6 +26,7 @@ pub fn list(args: &ImagePoolArgs) -> Result<()> {
     Ok(())
 }
 
+/// `sepiola image info`
 pub fn info(args: &InfoArgs) -> Result<()> {
     let source = &args.source.source;
     let (mut client, image) = begin(&args.source.cluster, &source.image)?;

@@ -9,6 +9,7 @@ use serde_json::json;
 use std::io::{self, Write};
 use stdx::format_bytes;
 
+/// `sepiola image snap …`
 pub fn run(command: &SnapCommand) -> Result<()> {
     match command {
         SnapCommand::Create(args) => task(args, rbd::take_snapshot),

@@ -8,19 +8,23 @@ use std::collections::VecDeque;
 /// Requests in flight, each of up to one object. Further ones wait.
 const IN_FLIGHT_MAX: usize = 16;
 
+/// Requests in flight, the oldest first.
 pub struct Window {
     requests: VecDeque<(u64, RequestId, Option<Result<Outcome, Error>>)>,
 }
 
 impl Window {
+    /// A window without requests.
     pub fn new() -> Self {
         Window { requests: VecDeque::with_capacity(IN_FLIGHT_MAX) }
     }
 
+    /// True if no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
+    /// True if the next request has to wait.
     pub fn is_full(&self) -> bool {
         self.requests.len() >= IN_FLIGHT_MAX
     }

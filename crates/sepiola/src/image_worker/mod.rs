@@ -1,12 +1,12 @@
 //! Background threads beside a monitor that work on images for it, with RBD clients of their own.
 
-mod names;
+mod image_service;
 mod polling;
 mod tasks;
 
 use access::{ClusterArgs, client_config, new_id};
 use anyhow::Result;
-use names::ImageService;
+use image_service::ImageService;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

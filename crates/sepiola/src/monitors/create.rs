@@ -19,6 +19,7 @@ use types::{EntityAddr, EntityAddrVec, EntityName};
 /// Where monitors and clients find it when it is `none`.
 pub const AUTH_OPTION: &str = "config/global/auth_client_required";
 
+/// `sepiola cluster create`
 pub fn create(args: &ClusterCreateArgs) -> Result<()> {
     check_name(&args.name)?;
     let listen = parse_listen(&args.listen)?;
@@ -63,6 +64,7 @@ pub fn create(args: &ClusterCreateArgs) -> Result<()> {
     Ok(())
 }
 
+/// The monitor map that a first transaction writes.
 pub fn monmap_of(transaction: &Transaction) -> Result<MonMap> {
     let mut written = transaction.writes.iter();
     let map =

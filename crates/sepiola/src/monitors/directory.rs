@@ -18,9 +18,12 @@ use std::path::PathBuf;
 
 const MODE: u32 = 0o644;
 
+/// A monitor's name and address, which a restart needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonSettings {
+    /// Its name among the monitors.
     pub name: String,
+    /// Where it listens.
     pub listen: SocketAddr,
 }
 
@@ -29,6 +32,7 @@ fn path(dir: &DataDir) -> PathBuf {
 }
 
 impl MonSettings {
+    /// Reads them; `None` in the directory of a new monitor.
     pub fn load(dir: &DataDir) -> Result<Option<Self>> {
         let path = path(dir);
         if !path.exists() {
@@ -41,6 +45,7 @@ impl MonSettings {
         Ok(Some(settings))
     }
 
+    /// Writes them into the monitor's directory.
     pub fn save(&self, dir: &DataDir) -> Result<()> {
         write_file(&path(dir), &(serde_json::to_string_pretty(self)? + "\n"), MODE)
     }

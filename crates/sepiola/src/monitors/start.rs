@@ -19,6 +19,7 @@ use maps::MonMap;
 use std::io::Write;
 use types::{EntityAddr, EntityAddrVec};
 
+/// `sepiola mon start`
 pub fn start(args: &MonStartArgs) -> Result<()> {
     let notices = process::begin()?;
     let dir = DataDir::new(&args.data);

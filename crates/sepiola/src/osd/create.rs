@@ -17,11 +17,14 @@ const DISK_LEN_DEFAULT: u64 = 10 << 30;
 
 /// A new incarnation of an OSD: what tells it from earlier ones, and the key that is its own.
 pub struct Identity {
+    /// The id of its store's incarnation.
     pub uuid: Uuid,
+    /// The key by which monitors know it.
     pub key: CryptoKey,
 }
 
 impl Identity {
+    /// A new identity, from the kernel's entropy.
     pub fn new() -> Result<Self> {
         let mut entropy = Entropy::from_seed(random_bytes()?);
         let uuid = Uuid::from_entropy(entropy.array());
@@ -30,6 +33,7 @@ impl Identity {
     }
 }
 
+/// `sepiola osd create`
 pub fn create(args: &OsdCreateArgs) -> Result<()> {
     check(&args.store)?;
     let mut registry = Registry::open(&args.cluster)?;
@@ -53,6 +57,7 @@ pub fn create(args: &OsdCreateArgs) -> Result<()> {
     }
 }
 
+/// Refuses options that contradict each other.
 pub fn check(args: &OsdStoreArgs) -> Result<()> {
     let names_disks = args.disk.is_some() || args.log_disk.is_some() || args.disk_size.is_some();
     if args.kind == StoreKind::Files && names_disks {
@@ -61,7 +66,7 @@ pub fn check(args: &OsdStoreArgs) -> Result<()> {
     Ok(())
 }
 
-/// An empty store in a directory that is nobody's.
+/// An empty store in a directory without an OSD.
 pub fn make_store(
     registry: &Registry,
     id: i32,

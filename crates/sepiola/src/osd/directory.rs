@@ -17,12 +17,17 @@ const ROOT: &str = "/var/lib/sepiola";
 /// Settings that an OSD needs before it has found a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsdSettings {
+    /// Its number.
     pub id: i32,
+    /// The id of its store's incarnation.
     pub uuid: Uuid,
+    /// Its cluster's id.
     pub fsid: Uuid,
     /// The CRUSH bucket that it is in.
     pub host: String,
+    /// How it proves who it is.
     pub auth: AuthMode,
+    /// Where it looks for monitors.
     pub monitors: Vec<EntityAddrVec>,
 }
 
@@ -37,6 +42,7 @@ struct SettingsFile {
     monitors: Vec<String>,
 }
 
+/// The directory of an OSD for which none is named.
 pub fn default_directory(id: i32) -> PathBuf {
     Path::new(ROOT).join(format!("osd.{id}"))
 }
@@ -50,6 +56,7 @@ fn keyring_path(directory: &Path) -> PathBuf {
 }
 
 impl OsdSettings {
+    /// Reads them from an OSD's directory.
     pub fn load(directory: &Path) -> Result<Self> {
         let path = settings_path(directory);
         let text = fs::read_to_string(&path).with_context(|| {

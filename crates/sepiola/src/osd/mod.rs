@@ -14,6 +14,7 @@ mod start;
 use crate::cli::OsdCommand;
 use anyhow::Result;
 
+/// `sepiola osd …`
 pub fn run(command: &OsdCommand) -> Result<()> {
     match command {
         OsdCommand::Create(args) => create::create(args),

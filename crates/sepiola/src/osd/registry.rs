@@ -9,15 +9,19 @@ use rados::CommandOutput;
 use serde_json::{Value, json};
 use types::{EntityAddrVec, Uuid};
 
-/// A session with the cluster, as somebody who may make OSDs.
+/// A session with the cluster, with the right to create OSDs.
 pub struct Registry {
     connection: Connection,
+    /// The monitors that the configuration names.
     pub monitors: Vec<EntityAddrVec>,
+    /// How daemons of the cluster prove who they are.
     pub auth: AuthMode,
+    /// The cluster's id.
     pub fsid: Uuid,
 }
 
 impl Registry {
+    /// Connects as the command line says.
     pub fn open(args: &OsdClusterArgs) -> Result<Self> {
         let conf = access::read_conf(&args.conf)?;
         let auth = if conf.auth_none { AuthMode::None } else { AuthMode::Cephx };
@@ -58,10 +62,12 @@ impl Registry {
         self.connection.command(&command).map(|_| ())
     }
 
+    /// Sends a command to the monitors.
     pub fn ask(&mut self, command: &Value) -> Result<CommandOutput> {
         self.connection.command(command)
     }
 
+    /// Sends a command and parses its output.
     pub fn ask_json(&mut self, command: &Value) -> Result<Value> {
         let output = self.ask(command)?;
         serde_json::from_slice(&output.output).context("reading the answer")

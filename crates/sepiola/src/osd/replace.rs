@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
+/// `sepiola osd replace`
 pub fn replace(args: &OsdReplaceArgs) -> Result<()> {
     let mut registry = Registry::open(&args.cluster)?;
     let ids = match (&args.old_host, args.ids.is_empty()) {

@@ -19,6 +19,7 @@ use types::EntityName;
 /// How long a start that failed tries to tell the monitors.
 const TELLING_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// `sepiola osd start`
 pub fn start(args: &OsdStartArgs) -> Result<()> {
     let notices = process::begin()?;
     if args.with_parent {

@@ -52,6 +52,7 @@ impl<W: Write> fmt::Write for Output<W> {
     }
 }
 
+/// `sepiola store fsck`
 pub fn fsck(args: &FsckArgs) -> Result<()> {
     let devices = StoreDevices::open(&args.store.path)?;
     let options = CheckOptions {
@@ -93,6 +94,7 @@ fn repair(store: &StorePath, devices: StoreDevices, report: &Report) -> Result<(
     Ok(())
 }
 
+/// `sepiola store dump`
 pub fn dump(
     store: &StorePath,
     part: DumpPart,

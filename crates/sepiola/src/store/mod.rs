@@ -22,6 +22,7 @@ use store::{Collection, Usage};
 const WIPED_LEN: u64 = 1 << 20;
 const BUFFER_LEN: usize = 1 << 20;
 
+/// `sepiola store …`
 pub fn run(args: &StoreArgs) -> Result<()> {
     match &args.command {
         StoreCommand::Stats { store, json } => stats(store, *json),

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 /// Documented public items of a crate, in percent. A crate that is not named has all. Raise the numbers when
 /// possible.
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
-    ("access", 47),
+    ("access", 90),
     ("bench", 95),
     ("block", 62),
     ("mon", 72),
     ("osd", 72),
     ("pg", 72),
-    ("sepiola", 46),
+    ("sepiola", 77),
     ("types", 99),
 ];
 
