@@ -10,7 +10,7 @@ mod frame;
 pub use bodies::{Activation, Cursor, Listing, LogPart, Notice, Push, Replicate};
 
 pub(crate) use bodies::Promise;
-pub use frame::{Header, KIND_FIRST, KIND_LAST, is_pg_message, sender_epoch};
+pub use frame::{Header, KIND_FIRST, KIND_LAST, check_compat, is_pg_message, sender_epoch};
 pub(crate) use frame::{finish, message};
 
 use crate::PgHistory;
