@@ -59,7 +59,7 @@ fn commit(driver: &mut Driver<BlockStore>, changes: Vec<(Collection, Change)>) {
 }
 
 fn at(group: u32) -> Collection {
-    Collection(PgId { pool: POOL, seed: group })
+    Collection::replicated(PgId { pool: POOL, seed: group })
 }
 
 /// Data, object info, and the log entry and info of the group.

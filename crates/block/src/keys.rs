@@ -386,7 +386,7 @@ fn take_u32(r: &mut Reader<'_>, field: &'static str) -> Result<u32> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use types::{PgId, PoolId, SnapId};
+    use types::{PgId, PgShard, PoolId, ShardId, SnapId};
 
     fn any_name() -> impl Strategy<Value = Bytes> {
         let byte = prop_oneof![Just(0u8), Just(0xff), any::<u8>()];
@@ -403,8 +403,10 @@ mod tests {
         let id = || prop_oneof![0u64..3, Just(0xff), Just(u64::MAX)];
         let number = || prop_oneof![0u32..3, Just(u32::MAX)];
         prop_oneof![
-            (-1i64..2, number()).prop_map(|(pool, seed)| {
-                Key::Collection(Collection(PgId { pool: PoolId(pool), seed }))
+            (-1i64..2, number(), 29usize..34).prop_map(|(pool, seed, shard)| {
+                let pg = PgId { pool: PoolId(pool), seed };
+                let shard = ShardId::at(shard).filter(|_| pool >= 0).unwrap_or_default();
+                Key::Collection(Collection(PgShard { pg, shard }))
             }),
             (id(), any_object())
                 .prop_map(|(collection, object)| Key::Object { collection, object }),
@@ -473,10 +475,14 @@ mod tests {
         let name = HObject::head(PoolId(1), Bytes::new(), Bytes::new(), "a".into(), 1);
         let name = HObject { snap: SnapId(2), ..name };
         let part = Slice { id: 1, first: 2, last: 3 };
-        let golden: [(Bytes, &[u8]); 9] = [
+        let golden: [(Bytes, &[u8]); 10] = [
             (
-                collection(Collection(PgId { pool: PoolId(3), seed: 9 })),
+                collection(Collection::replicated(PgId { pool: PoolId(3), seed: 9 })),
                 b"C\x80\0\0\0\0\0\0\x03\0\0\0\x09",
+            ),
+            (
+                collection(Collection("3.9s2".parse().unwrap())),
+                b"C\x83\0\0\0\0\0\0\x03\0\0\0\x09",
             ),
             (
                 object(5, &name),

@@ -19,7 +19,7 @@ mod record;
 mod tests;
 
 pub use error::SuperblockError;
-pub use features::{Bits, FORMAT, Features, SCATTERED_METADATA};
+pub use features::{Bits, FORMAT, Features, SCATTERED_METADATA, SHARDS};
 pub use geometry::{
     Geometry, GeometryError, LABEL_BLOCKS, LOG_BLOCKS_MIN, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS,
     layout,

@@ -18,7 +18,7 @@ const CHUNKS_MAX: u64 = 1024;
 const PAGES_MAX: u64 = 256 + 128;
 
 fn at(group: u32) -> Collection {
-    Collection(PgId { pool: POOL, seed: group })
+    Collection::replicated(PgId { pool: POOL, seed: group })
 }
 
 fn object(number: u64) -> HObject {

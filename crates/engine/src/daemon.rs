@@ -14,6 +14,7 @@ impl ConnId {
     /// The first number of accepted sessions.
     pub const ACCEPTED: u64 = 1 << 32;
 
+    /// Whether the peer has opened the session.
     pub fn is_accepted(self) -> bool {
         self.0 >= ConnId::ACCEPTED
     }
@@ -29,7 +30,9 @@ pub struct Peer {
     pub participant: ParticipantName,
     /// The authenticated name: `client.admin`.
     pub name: EntityName,
+    /// Addresses at which the peer listens.
     pub addrs: EntityAddrVec,
+    /// Features (`CEPH_FEATURE_*`) that both ends have.
     pub features: u64,
     /// Capabilities in the ticket of an accepted session, in the encoding of `auth` for this service; empty
     /// for sessions that were opened from here.
@@ -52,7 +55,9 @@ pub enum Policy {
 pub struct ConnectTarget {
     /// `osd.3`, `mon.0`, `mgr.0`
     pub participant: ParticipantName,
+    /// Where it listens.
     pub addrs: EntityAddrVec,
+    /// Treatment of a lost connection.
     pub policy: Policy,
 }
 
@@ -61,46 +66,79 @@ pub struct ConnectTarget {
 pub enum AuthRequest {
     /// AUTH_REQUEST: a method (`CEPH_AUTH_*`), the connection modes the client prefers (1 crc,
     /// 2 secure), and the method's payload.
-    Start { method: u32, preferred_modes: Vec<u32>, payload: Bytes, seen_addr: types::EntityAddr },
+    Start {
+        /// Method (`CEPH_AUTH_*`).
+        method: u32,
+        /// Connection modes, the best first.
+        preferred_modes: Vec<u32>,
+        /// Encoded by the method.
+        payload: Bytes,
+        /// Address of the peer as seen here.
+        seen_addr: types::EntityAddr,
+    },
     /// AUTH_REQUEST_MORE
-    More { payload: Bytes },
+    More {
+        /// Encoded by the method.
+        payload: Bytes,
+    },
 }
 
 /// Answer of an accepting daemon.
 #[derive(Clone, PartialEq, Eq)]
 pub enum AuthVerdict {
     /// AUTH_REPLY_MORE
-    More { payload: Bytes },
+    More {
+        /// Encoded by the method.
+        payload: Bytes,
+    },
     /// AUTH_DONE. `connection_secret` keys secure mode; both secrets are empty for method none.
     Done {
+        /// The authenticated name.
         name: EntityName,
+        /// Id of the client in the cluster.
         global_id: u64,
+        /// The chosen connection mode.
         mode: u32,
+        /// Encoded by the method.
         payload: Bytes,
+        /// Key that signs further messages of the method.
         session_key: Bytes,
+        /// Keys of secure mode.
         connection_secret: Bytes,
         /// Copied to [`Peer::caps`].
         caps: Bytes,
     },
     /// AUTH_BAD_METHOD: a negative errno and the acceptable methods and modes.
-    BadMethod { result: i32, allowed_methods: Vec<u32>, allowed_modes: Vec<u32> },
+    BadMethod {
+        /// A negative errno.
+        result: i32,
+        /// Methods that are accepted.
+        allowed_methods: Vec<u32>,
+        /// Connection modes that are accepted.
+        allowed_modes: Vec<u32>,
+    },
 }
 
 /// Step in the authentication of a session that the daemon opens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConnectingStep {
+    /// The connection is there.
     Begin,
     /// AUTH_REPLY_MORE
     More {
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// AUTH_DONE
     Done {
+        /// Id of the client in the cluster.
         global_id: u64,
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// AUTH_BAD_METHOD: a negative errno.
     BadMethod {
+        /// A negative errno.
         result: i32,
     },
 }
@@ -108,17 +146,25 @@ pub enum ConnectingStep {
 /// Answer of the connecting daemon.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ConnectingAnswer {
+    /// AUTH_REQUEST
     Start {
+        /// Method (`CEPH_AUTH_*`).
         method: u32,
+        /// Connection modes, the best first.
         preferred_modes: Vec<u32>,
+        /// Encoded by the method.
         payload: Bytes,
     },
+    /// AUTH_REQUEST_MORE
     More {
+        /// Encoded by the method.
         payload: Bytes,
     },
     /// Both secrets are empty for method none.
     Finish {
+        /// Key that signs further messages of the method.
         session_key: Bytes,
+        /// Keys of secure mode.
         connection_secret: Bytes,
     },
     /// The session must not be opened.
@@ -129,16 +175,39 @@ pub enum ConnectingAnswer {
 #[derive(Debug)]
 pub enum Output<R> {
     /// Sends a message; dropped silently if the session has ended.
-    Send { conn: ConnId, message: Message },
+    Send {
+        /// The session.
+        conn: ConnId,
+        /// The message.
+        message: Message,
+    },
     /// Opens a session; `handle_opened` or `handle_closed` follows. `conn` is chosen by the daemon
     /// below [`ConnId::ACCEPTED`] and never reused.
-    Connect { conn: ConnId, target: ConnectTarget },
+    Connect {
+        /// The session.
+        conn: ConnId,
+        /// The peer.
+        target: ConnectTarget,
+    },
     /// Ends a session; no `handle_closed` follows.
-    Close { conn: ConnId },
+    Close {
+        /// The session.
+        conn: ConnId,
+    },
     /// Answers `handle_auth`.
-    Auth { conn: ConnId, verdict: AuthVerdict },
+    Auth {
+        /// The session.
+        conn: ConnId,
+        /// The answer.
+        verdict: AuthVerdict,
+    },
     /// Stops (or resumes) receiving from a session: the daemon's queues are full.
-    Pause { conn: ConnId, paused: bool },
+    Pause {
+        /// The session.
+        conn: ConnId,
+        /// False to resume.
+        paused: bool,
+    },
     /// A storage request; `handle_completion` follows.
     Storage(R),
 }
@@ -147,6 +216,7 @@ pub enum Output<R> {
 pub trait Daemon {
     /// Requests to storage and their completions.
     type Request;
+    /// Completion of a request.
     type Completion;
 
     /// A connecting peer authenticates to this daemon.
@@ -165,13 +235,17 @@ pub trait Daemon {
     fn handle_refused(&mut self, _now: Time, _conn: ConnId) {}
     /// A session is open: messages may be sent and will arrive.
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
+    /// A message has arrived on an open session.
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
     /// A session has ended (or could not be opened); nothing more arrives on it.
     fn handle_closed(&mut self, now: Time, conn: ConnId);
+    /// A storage request has completed.
     fn handle_completion(&mut self, now: Time, completion: Self::Completion);
     /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, now: Time);
 
+    /// The next output; `None` if there is none now.
     fn poll_output(&mut self) -> Option<Output<Self::Request>>;
+    /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time>;
 }

@@ -10,6 +10,8 @@
 //! The host pairs each session with a `msgr` session engine and a socket, or, where both daemons
 //! live in one process, joins them directly; daemons cannot tell the difference.
 
+#![warn(missing_docs)]
+
 mod daemon;
 mod message;
 mod node;

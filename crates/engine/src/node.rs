@@ -10,26 +10,59 @@ use crate::{
 /// The host passes it the daemon's requests and returns its completions to the daemon. Completions may
 /// come in any order that the contract of the requests permits, and at once.
 pub trait Storage {
+    /// A request.
     type Request;
+    /// Completion of a request.
     type Completion;
 
+    /// Begins a request.
     fn submit(&mut self, now: Time, request: Self::Request);
+    /// The next completion; `None` if there is none now.
     fn poll_completion(&mut self) -> Option<Self::Completion>;
     /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
+    /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, _now: Time) {}
 }
 
 /// Output of a node: [`Output`] without storage requests.
 #[derive(Debug)]
 pub enum NodeOutput {
-    Send { conn: ConnId, message: Message },
-    Connect { conn: ConnId, target: ConnectTarget },
-    Close { conn: ConnId },
-    Auth { conn: ConnId, verdict: AuthVerdict },
-    Pause { conn: ConnId, paused: bool },
+    /// As [`Output::Send`].
+    Send {
+        /// The session.
+        conn: ConnId,
+        /// The message.
+        message: Message,
+    },
+    /// As [`Output::Connect`].
+    Connect {
+        /// The session.
+        conn: ConnId,
+        /// The peer.
+        target: ConnectTarget,
+    },
+    /// As [`Output::Close`].
+    Close {
+        /// The session.
+        conn: ConnId,
+    },
+    /// As [`Output::Auth`].
+    Auth {
+        /// The session.
+        conn: ConnId,
+        /// The answer.
+        verdict: AuthVerdict,
+    },
+    /// As [`Output::Pause`].
+    Pause {
+        /// The session.
+        conn: ConnId,
+        /// False to resume.
+        paused: bool,
+    },
 }
 
 impl<R> Output<R> {
@@ -53,14 +86,21 @@ impl<R> Output<R> {
 /// A daemon together with its storage, as a host runs it. The methods are those of
 /// [`Daemon`](crate::Daemon); the storage is inside.
 pub trait Node {
+    /// A connecting peer authenticates.
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest);
+    /// Authenticates on a session that the daemon opens.
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer;
+    /// The target of a session does not listen.
     fn handle_refused(&mut self, now: Time, conn: ConnId);
+    /// A session is open.
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer);
+    /// A message has arrived.
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message);
+    /// A session has ended.
     fn handle_closed(&mut self, now: Time, conn: ConnId);
     /// Timers of the daemon and of its storage.
     fn handle_timeout(&mut self, now: Time);
+    /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time>;
     /// The next output; storage requests were submitted.
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;

@@ -11,13 +11,17 @@ use types::UTime;
 pub struct Time(pub u64);
 
 impl Time {
+    /// Before all times of a host.
     pub const ZERO: Time = Time(0);
+    /// After all times of a host.
     pub const FAR_FUTURE: Time = Time(u64::MAX);
 
+    /// The time as Ceph writes it.
     pub fn wall(self) -> UTime {
         UTime::from_nanos(self.0)
     }
 
+    /// Duration since an earlier time; zero since a later one.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -15,7 +15,7 @@ use stdx::Prng;
 use store::{Change, Collection, ObjectStore, Outcome, Request, RequestKind, Transaction};
 use types::{HObject, PgId, PoolId};
 
-const PG: Collection = Collection(PgId { pool: PoolId(1), seed: 0 });
+const PG: Collection = Collection::replicated(PgId { pool: PoolId(1), seed: 0 });
 const DURATION: Duration = Duration::from_secs(3);
 
 struct Bench {

@@ -40,6 +40,8 @@ pub struct Applier {
     blocks: u64,
     slots: Slots,
     replaying: bool,
+    /// See [`State::has_shards`].
+    has_shards: bool,
     /// Since the last freeze.
     collections: BTreeMap<Collection, bool>,
     dead: Vec<u64>,
@@ -63,6 +65,7 @@ impl Applier {
             blocks: state.blocks,
             slots,
             replaying: false,
+            has_shards: state.has_shards,
             collections: BTreeMap::new(),
             dead: Vec::new(),
             dead_files: Vec::new(),
@@ -76,6 +79,15 @@ impl Applier {
         let result = self.apply(record);
         self.replaying = false;
         result
+    }
+
+    pub fn has_shards(&self) -> bool {
+        self.has_shards
+    }
+
+    /// Lets the following checkpoints say that there are shards.
+    pub fn announce_shards(&mut self) {
+        self.has_shards = true;
     }
 
     pub fn next_id(&self) -> u64 {
@@ -132,6 +144,10 @@ impl Applier {
 
     pub fn apply(&mut self, record: &Record) -> Result<()> {
         let transaction = &record.transaction;
+        debug_assert!(
+            self.has_shards || !creates_shard(transaction),
+            "announced before it is logged"
+        );
         self.reserved_id = record.reserved_id;
         self.next_id = self.next_id.max(record.reserved_id + ids_needed(transaction));
         let origins =
@@ -398,6 +414,7 @@ impl Applier {
                 objects: self.objects,
                 blocks: self.blocks,
                 log,
+                has_shards: self.has_shards,
             },
             collections: std::mem::take(&mut self.collections),
             dead: std::mem::take(&mut self.dead),
@@ -436,6 +453,14 @@ fn freeze_objects(changed: &Changed, update: &mut Update) {
             update.omaps.push((body.id, overlay));
         }
     }
+}
+
+/// Whether it creates the collection of a shard.
+pub fn creates_shard(transaction: &Transaction) -> bool {
+    let creates = |(at, change): &(Collection, Change)| {
+        at.is_shard() && matches!(change, Change::CreateCollection)
+    };
+    transaction.changes.iter().any(creates)
 }
 
 /// Upper bound of the objects that a transaction creates, without clones.

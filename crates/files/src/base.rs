@@ -52,7 +52,10 @@ const SLOTS: Definition = TableDefinition::new("slots");
 const DEAD: Definition = TableDefinition::new("dead");
 
 const STATE: &[u8] = b"state";
+/// Format of a state without shards,
 const FORMAT: u32 = 1;
+/// and with them.
+const FORMAT_SHARDS: u32 = 2;
 
 /// State of the store as a whole at a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,11 +69,14 @@ pub struct State {
     pub blocks: u64,
     /// Position of the log behind the last transaction in the database.
     pub log: LogPosition,
+    /// Whether there are, or were, collections of shards, also in the log. Versions that do not know shards
+    /// would take them for replicated groups; the format keeps them from opening the store.
+    pub has_shards: bool,
 }
 
 impl Encode for State {
     fn encode(&self, w: &mut Writer) {
-        w.u32(FORMAT);
+        w.u32(if self.has_shards { FORMAT_SHARDS } else { FORMAT });
         w.raw(&self.instance);
         w.u64(self.next_id);
         w.u64(self.objects);
@@ -82,15 +88,16 @@ impl Encode for State {
 impl Decode for State {
     fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
         let at = *r;
-        match r.u32("format")? {
-            FORMAT => {}
+        let has_shards = match r.u32("format")? {
+            FORMAT => false,
+            FORMAT_SHARDS => true,
             other => return Err(at.invalid("format", other.into())),
-        }
+        };
         let instance = r.array("instance")?;
         let next_id = r.u64("next id")?;
         let objects = r.u64("objects")?;
         let blocks = r.u64("blocks")?;
-        Ok(State { instance, next_id, objects, blocks, log: r.value()? })
+        Ok(State { instance, next_id, objects, blocks, log: r.value()?, has_shards })
     }
 }
 

@@ -94,7 +94,7 @@ pub fn has_clones(transaction: &Transaction) -> bool {
 mod tests {
     use super::*;
 
-    const PG: Collection = Collection(types::PgId { pool: types::PoolId(1), seed: 0 });
+    const PG: Collection = Collection::replicated(types::PgId { pool: types::PoolId(1), seed: 0 });
 
     fn object(hash: u32) -> HObject {
         HObject { hash, ..HObject::default() }
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_moved_comes_from_where_it_was() {
-        let other = Collection(types::PgId { pool: types::PoolId(1), seed: 1 });
+        let other = Collection::replicated(types::PgId { pool: types::PoolId(1), seed: 1 });
         let odd = Change::MoveObjects { target: other, hashes: store::Hashes::new(1, 1) };
         let changes = vec![
             (PG, truncate(3)),

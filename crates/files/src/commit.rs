@@ -4,7 +4,7 @@
 //! before it is logged, and a logged one must succeed. If a device then fails, the store stops: this and all
 //! later requests complete with the device's error.
 
-use crate::apply::Applier;
+use crate::apply::{Applier, creates_shard};
 use crate::cache::Store;
 use crate::checkpoint::Checkpointer;
 use crate::clones::has_clones;
@@ -190,6 +190,10 @@ impl Committer {
                         // Copies need all earlier transactions to be applied.
                         self.write(&mut batch)?;
                     }
+                    if !self.applier.has_shards() && creates_shard(&transaction) {
+                        self.write(&mut batch)?;
+                        self.announce_shards()?;
+                    }
                     self.admit(token, transaction, is_append, &mut batch)?;
                 }
                 Work::Resume { token, collection } => {
@@ -210,6 +214,12 @@ impl Committer {
             }
         }
         self.write(&mut batch)
+    }
+
+    /// Makes the format of shards durable, before the log may name one.
+    fn announce_shards(&mut self) -> Result<(), FilesError> {
+        self.applier.announce_shards();
+        self.checkpoint_and_wait()
     }
 
     fn admit(
@@ -402,6 +412,9 @@ fn check_collections(
     let mut removed = BTreeSet::new();
     for (collection, change) in &transaction.changes {
         match change {
+            Change::CreateCollection if !collection.is_valid() => {
+                return Err(StoreError::InvalidCollection(*collection));
+            }
             Change::CreateCollection => {
                 made.insert(*collection);
             }

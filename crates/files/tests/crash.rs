@@ -7,7 +7,9 @@ mod common;
 
 use bytes::Bytes;
 use common::scratch::Scratch;
-use common::{Driver, Generator, assert_sound, collection, compare, object, one, options};
+use common::{
+    COLLECTIONS, Driver, Generator, assert_sound, collection, compare, object, one, options,
+};
 use files::Options;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -40,7 +42,7 @@ fn load_generator() -> Generator {
 }
 
 fn prologue() -> Vec<Transaction> {
-    [0, 1].map(|number| one(collection(number), Change::CreateCollection)).into()
+    (0..COLLECTIONS).map(|number| one(collection(number), Change::CreateCollection)).collect()
 }
 
 /// The process that is killed, not a test of its own. Prints the number of each acknowledged transaction.

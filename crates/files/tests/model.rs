@@ -3,10 +3,11 @@
 mod common;
 
 use common::scratch::Scratch;
-use common::{Driver, Generator, assert_sound, compare, compare_read, options};
+use common::{Driver, Generator, assert_sound, compare, compare_read, object, one, options};
 use files::Options;
-use store::RequestKind;
 use store::mem::MemStore;
+use store::{Change, Collection, RequestKind, StoreError};
+use types::{PgId, PgShard, PoolId, ShardId};
 
 fn run(seed: u64, steps: usize, options: &Options) {
     let scratch = Scratch::new("model");
@@ -43,6 +44,28 @@ fn run(seed: u64, steps: usize, options: &Options) {
     }
     compare(&mut store, &mut model);
     assert_sound(&mut store);
+}
+
+#[test]
+fn a_collection_that_no_store_can_have_is_refused() {
+    let scratch = Scratch::new("invalid");
+    let mut store = Driver::open(scratch.path(), &options());
+    let mut model = MemStore::new();
+    let pg = PgId { pool: PoolId(Collection::POOL_END), seed: 0 };
+    let own = PgId { pool: PoolId(-1), seed: 0 };
+    let invalid = [
+        Collection::replicated(pg),
+        Collection(PgShard { pg, shard: ShardId::default() }),
+        Collection(PgShard { pg: own, shard: ShardId::at(0).unwrap() }),
+    ];
+    for at in invalid {
+        let create = one(at, Change::CreateCollection);
+        assert_eq!(store.commit(create.clone()), Err(StoreError::InvalidCollection(at)));
+        assert_eq!(model.apply(&create), Err(StoreError::InvalidCollection(at)));
+        let touch = one(at, Change::Touch { object: object(1) });
+        assert_eq!(store.commit(touch), Err(StoreError::NoCollection(at)));
+    }
+    compare(&mut store, &mut model);
 }
 
 #[test]

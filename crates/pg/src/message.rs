@@ -171,7 +171,7 @@ mod tests {
         let mut transaction = Transaction::new();
         let data = Bytes::from_static(b"payload");
         let write = Change::Write { object: object.clone(), offset: 1, data: data.clone() };
-        transaction.push(Collection(pg), write);
+        transaction.push(Collection::replicated(pg), write);
         let write = Replicate {
             entry: Bytes::from_static(b"entry"),
             info: Bytes::from_static(b"info"),

@@ -228,7 +228,7 @@ fn describe(world: &World, stores: &Stores) -> String {
     let mut lines = String::new();
     for pg in groups {
         let primary: OsdId = map.pg_to_osds(pg).acting[0];
-        let objects = stores.of(primary).objects(Collection(pg));
+        let objects = stores.of(primary).objects(Collection::replicated(pg));
         for (name, object) in objects.filter(|(name, _)| !pg::is_meta_object(name)) {
             writeln!(lines, "{pg} {}", line(name, object)).expect("a string has room");
         }

@@ -258,8 +258,12 @@ fn is_stuck_for_room(world: &mut World) -> bool {
 /// not acknowledged.
 fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
     let Some(found) = rotten_contents(world)? else { return Ok(false) };
-    let is_damaged =
-        |pg| found.store.objects(Collection(pg)).any(|(object, _)| found.damaged.contains(object));
+    let is_damaged = |pg| {
+        found
+            .store
+            .objects(Collection::replicated(pg))
+            .any(|(object, _)| found.damaged.contains(object))
+    };
     let misses = |pg| {
         let mut groups =
             world.osds().flat_map(|osd| osd.hosted.daemon.iter().flat_map(Osd::groups));

@@ -27,7 +27,9 @@ const DEAD: &str = "input/output error";
 /// Delays and faults of the store.
 #[derive(Debug, Clone)]
 pub struct CrashOptions {
+    /// Time until a commit is durable.
     pub commit_delay: RangeInclusive<Duration>,
+    /// Time until a read completes.
     pub read_delay: RangeInclusive<Duration>,
     /// Of a million reads of data, this many fail with `Corrupt`.
     pub read_errors_per_million: u64,
@@ -66,6 +68,7 @@ struct Pending {
     is_append: bool,
 }
 
+/// A store in memory that crashes and fails as its options say.
 #[derive(Debug)]
 pub struct CrashStore {
     prng: Prng,
@@ -110,6 +113,7 @@ impl ObjectStore for CrashStore {
 }
 
 impl CrashStore {
+    /// An empty store, whose faults depend on the seed.
     pub fn new(seed: u64, options: CrashOptions) -> Self {
         CrashStore {
             prng: Prng::new(seed),
@@ -202,6 +206,7 @@ impl CrashStore {
         self.reads_to_failure = Some(after);
     }
 
+    /// Lets reads succeed again that [`CrashStore::fail_read`] has planned to fail.
     pub fn heal_reads(&mut self) {
         self.reads_to_failure = None;
     }

@@ -5,6 +5,7 @@
 use crate::{Collection, StoreError, Transaction};
 use std::collections::BTreeSet;
 
+/// Aborted collections.
 #[derive(Debug, Clone, Default)]
 pub struct Fence(BTreeSet<Collection>);
 
@@ -23,6 +24,7 @@ impl Fence {
         self.0.extend(collections);
     }
 
+    /// Accepts commits of the collection again.
     pub fn open(&mut self, collection: Collection) {
         self.0.remove(&collection);
     }

@@ -14,6 +14,7 @@ pub struct Hashes {
 }
 
 impl Hashes {
+    /// All hashes.
     pub const ALL: Hashes = Hashes { bits: 0, remainder: 0 };
 
     /// Bits beyond 32, and bits of the remainder above `bits`, are ignored.
@@ -22,18 +23,22 @@ impl Hashes {
         Hashes { bits, remainder: remainder & mask(bits) }
     }
 
+    /// Number of the lowest bits that they share.
     pub fn bits(&self) -> u8 {
         self.bits
     }
 
+    /// The shared lowest bits.
     pub fn remainder(&self) -> u32 {
         self.remainder
     }
 
+    /// Whether the hash is one of them.
     pub fn contains(&self, hash: u32) -> bool {
         hash & mask(self.bits) == self.remainder
     }
 
+    /// Whether the object's hash is one of them.
     pub fn holds(&self, object: &HObject) -> bool {
         self.contains(object.hash)
     }

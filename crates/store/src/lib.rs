@@ -16,7 +16,9 @@
 
 // Errors name their object; they are rare and never on a hot path.
 #![allow(clippy::result_large_err)]
+#![warn(missing_docs)]
 
+mod collection;
 pub mod crash;
 mod fence;
 mod hashes;
@@ -25,10 +27,11 @@ pub mod key;
 pub mod mem;
 mod transaction;
 
+pub use collection::Collection;
 pub use fence::Fence;
 pub use hashes::Hashes;
 pub use interface::{
     Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request, RequestKind,
     StoreError, Usage,
 };
-pub use transaction::{BOOKKEEPING_BYTES_MAX, Change, Collection, Purpose, Transaction};
+pub use transaction::{BOOKKEEPING_BYTES_MAX, Change, Purpose, Transaction};

@@ -5,6 +5,7 @@
 //! * A commit that names a collection which is absent at that point of the transaction fails with
 //!   `NoCollection` and changes nothing; so do reads. Creating a collection that exists and removing
 //!   one that does not are no changes.
+//! * Creating a collection that is not valid fails with `InvalidCollection` and changes nothing.
 //! * A write of no bytes creates the object and leaves its size.
 //! * The clone of an absent object is absence: the target is removed.
 //! * Objects that move replace all that their target has with such hashes, also if there are none
@@ -33,12 +34,17 @@ const CAPACITY_DEFAULT: u64 = 1 << 40;
 /// One object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MemObject {
+    /// Data, with holes.
     pub data: SparseData,
+    /// Attributes by name.
     pub attrs: BTreeMap<Bytes, Bytes>,
+    /// Omap header; empty if there is none.
     pub omap_header: Bytes,
+    /// Omap pairs by key.
     pub omap: BTreeMap<Bytes, Bytes>,
 }
 
+/// A store in memory.
 #[derive(Debug, Clone)]
 pub struct MemStore {
     capacity: u64,
@@ -72,6 +78,7 @@ impl ObjectStore for MemStore {
 }
 
 impl MemStore {
+    /// An empty store that is practically never full.
     pub fn new() -> Self {
         MemStore::with_capacity(CAPACITY_DEFAULT)
     }
@@ -122,6 +129,7 @@ impl MemStore {
         self.fence.close(refused.collections());
     }
 
+    /// Accepts commits of the collection again.
     pub fn resume(&mut self, collection: Collection) {
         self.fence.open(collection);
     }
@@ -132,6 +140,7 @@ impl MemStore {
         self.completions.clear();
     }
 
+    /// All collections, in order.
     pub fn collections(&self) -> impl Iterator<Item = Collection> + '_ {
         self.collections.keys().copied()
     }
@@ -141,10 +150,12 @@ impl MemStore {
         self.collections.get(&collection).into_iter().flatten()
     }
 
+    /// An object, if it exists.
     pub fn object(&self, collection: Collection, object: &HObject) -> Option<&MemObject> {
         self.collections.get(&collection)?.get(object)
     }
 
+    /// Use of the space.
     pub fn usage(&self) -> Usage {
         let objects = || self.collections.values().flat_map(BTreeMap::values);
         let data: u64 = objects().map(|object| object.data.allocated()).sum();
@@ -161,6 +172,7 @@ impl MemStore {
         }
     }
 
+    /// Panics if parts of the state contradict each other.
     pub fn check_invariants(&self) {
         for object in self.collections.values().flat_map(BTreeMap::values) {
             object.data.check_invariants();
@@ -172,6 +184,9 @@ impl MemStore {
         let mut removed = BTreeSet::new();
         for (collection, change) in &transaction.changes {
             match change {
+                Change::CreateCollection if !collection.is_valid() => {
+                    return Err(StoreError::InvalidCollection(*collection));
+                }
                 Change::CreateCollection => {
                     made.insert(*collection);
                 }
@@ -299,11 +314,13 @@ impl MemStore {
 }
 
 impl MemObject {
+    /// Its metadata.
     pub fn meta(&self) -> ObjectMeta {
         let has_omap = !self.omap.is_empty() || !self.omap_header.is_empty();
         ObjectMeta { size: self.data.size(), attrs: self.attrs.clone(), has_omap }
     }
 
+    /// Its data in a range.
     pub fn read(&self, offset: u64, length: u64) -> ReadData {
         self.data.read(offset, length)
     }

@@ -1,37 +1,15 @@
 //! Transactions: sets of changes that are atomic.
 
-use crate::Hashes;
+use crate::{Collection, Hashes};
 use bytes::Bytes;
-use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
+use codec::{DecodeErrorKind, Reader, Result, Writer};
 use std::collections::BTreeMap;
-use std::fmt;
-use types::{HObject, PgId};
-
-/// The objects of one placement group in this store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Collection(pub PgId);
-
-impl fmt::Display for Collection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Encode for Collection {
-    fn encode(&self, w: &mut Writer) {
-        w.value(&self.0);
-    }
-}
-
-impl Decode for Collection {
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        r.value().map(Collection)
-    }
-}
+use types::HObject;
 
 /// Changes that become durable atomically, applied in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transaction {
+    /// The changes, each with its collection.
     pub changes: Vec<(Collection, Change)>,
 }
 
@@ -39,70 +17,107 @@ pub struct Transaction {
 /// `Remove` of an absent object has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
+    /// Creates the collection, unless it exists.
     CreateCollection,
     /// Removes the collection and all of its objects.
     RemoveCollection,
     /// Moves the objects with these hashes to another collection, where they replace all objects with such
     /// hashes. A placement group splits and merges by this.
     MoveObjects {
+        /// The collection that gets them.
         target: Collection,
+        /// Hashes of the objects that move.
         hashes: Hashes,
     },
+    /// Creates the object, unless it exists.
     Touch {
+        /// The changed object.
         object: HObject,
     },
+    /// Writes data; the object grows as needed.
     Write {
+        /// The changed object.
         object: HObject,
+        /// First byte of the range.
         offset: u64,
+        /// The data.
         data: Bytes,
     },
     /// Makes the range read as zeros (a hole where possible); never changes the size.
     Zero {
+        /// The changed object.
         object: HObject,
+        /// First byte of the range.
         offset: u64,
+        /// Bytes of the range.
         length: u64,
     },
     /// Truncates or extends (with a hole) to `size`.
     Truncate {
+        /// The changed object.
         object: HObject,
+        /// The new size in bytes.
         size: u64,
     },
+    /// Removes the object, unless it is absent.
     Remove {
+        /// The changed object.
         object: HObject,
     },
+    /// Sets attributes; others stay.
     SetAttrs {
+        /// The changed object.
         object: HObject,
+        /// Attributes by name.
         attrs: BTreeMap<Bytes, Bytes>,
     },
+    /// Removes an attribute, unless it is absent.
     RemoveAttr {
+        /// The changed object.
         object: HObject,
+        /// Name of the attribute.
         name: Bytes,
     },
+    /// Sets the omap header; an empty one is none.
     OmapSetHeader {
+        /// The changed object.
         object: HObject,
+        /// The header.
         header: Bytes,
     },
+    /// Sets omap pairs; others stay.
     OmapSet {
+        /// The changed object.
         object: HObject,
+        /// The pairs.
         pairs: BTreeMap<Bytes, Bytes>,
     },
+    /// Removes the pairs of these keys, as far as there are any.
     OmapRemove {
+        /// The changed object.
         object: HObject,
+        /// The keys.
         keys: Vec<Bytes>,
     },
     /// Removes keys from `first` (inclusive) to `last` (exclusive).
     OmapRemoveRange {
+        /// The changed object.
         object: HObject,
+        /// The first key.
         first: Bytes,
+        /// The key behind the last one.
         last: Bytes,
     },
     /// Removes all keys and the header.
     OmapClear {
+        /// The changed object.
         object: HObject,
     },
     /// Makes `target` an exact copy of `object` (data, attributes, omap), replacing its former content.
     Clone {
+        /// The object that is copied.
         object: HObject,
+        /// The object that becomes the copy.
         target: HObject,
     },
 }
@@ -123,14 +138,17 @@ pub enum Purpose {
 }
 
 impl Transaction {
+    /// A transaction without changes.
     pub fn new() -> Self {
         Transaction::default()
     }
 
+    /// Adds a change.
     pub fn push(&mut self, collection: Collection, change: Change) {
         self.changes.push((collection, change));
     }
 
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -156,6 +174,7 @@ impl Transaction {
         self.changes.iter().map(|(_, change)| change.bytes_added()).sum()
     }
 
+    /// Purpose by the changes.
     pub fn purpose(&self) -> Purpose {
         let mut bytes = 0;
         for (_, change) in &self.changes {

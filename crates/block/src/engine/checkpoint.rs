@@ -10,6 +10,7 @@
 //! bounded.
 
 use super::deferred::DeferredRun;
+use super::devices::Use;
 use super::journal::FrozenEnd;
 use super::pages::NoPlace;
 use super::volume::Volume;
@@ -252,6 +253,9 @@ impl Checkpoint {
     ) -> Result<Superblock, StoreError> {
         let mut superblock = volume.superblock.clone();
         superblock.sequence += 1;
+        if volume.wants_shards {
+            superblock.features.set_shards();
+        }
         superblock.log = self.end.point;
         superblock.counters = self.end.counters;
         let omap_bytes = volume.superblock.counters.omap_bytes;
@@ -318,6 +322,9 @@ impl Checkpoint {
                 assert!(self.applied.is_some() && self.superblock.is_some() && self.deferred_done);
             }
         }
+        let is_ours = |what: &&Use| matches!(what, Use::Checkpoint | Use::Deferred { .. });
+        let in_flight = volume.devices.in_flight().filter(is_ours).count();
+        assert_eq!(self.writes_in_flight, in_flight, "writes that the checkpoint waits for");
         if let Some(superblock) = &self.superblock {
             assert_eq!(superblock.sequence, volume.superblock.sequence + 1, "one at a time");
         }

@@ -57,7 +57,7 @@ struct Queued {
 enum Stall {
     /// Pages or blocks are being read.
     Reading,
-    /// Space or log becomes free when a batch is durable or a checkpoint ends.
+    /// Space or log becomes free when a batch is durable or a checkpoint ends, which also sets features.
     NoSpace,
     /// The next turn continues.
     Turn,
@@ -196,6 +196,10 @@ impl CommitQueue {
             return queued.continue_dry_run(*dry_run, volume);
         }
         let effects = self.compute(queued, volume)?;
+        if effects.creates_shard && !volume.superblock.features.has_shards() {
+            volume.undo(&effects);
+            return Err(Interrupt::Feature);
+        }
         let Volume { admission, meta, space, .. } = volume;
         let admitted = admission.check(&effects, || queued.job.purpose(), meta, space);
         match admitted.and_then(|()| volume.reserve_log(&effects.record)) {
@@ -263,6 +267,11 @@ impl CommitQueue {
             }
             Interrupt::LogFull => {
                 self.stall = Some(Stall::NoSpace);
+                volume.wants_checkpoint = true;
+            }
+            Interrupt::Feature => {
+                self.stall = Some(Stall::NoSpace);
+                volume.wants_shards = true;
                 volume.wants_checkpoint = true;
             }
             Interrupt::Turn => self.stall = Some(Stall::Turn),
@@ -390,7 +399,8 @@ impl Queued {
 
 /// Puts the effects of a job into the log and into memory.
 fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), StoreError> {
-    let Effects { record, data, large, objects, garbage } = effects;
+    let Effects { record, data, large, objects, garbage, creates_shard } = effects;
+    assert!(!creates_shard || volume.superblock.features.has_shards(), "a reader must be warned");
     let seq = volume.journal.append(&record, &data);
     // The batch owns the answer before a free can fail: a store that stops answers its batches.
     let is_last = matches!(job, Job::Cleanup { .. }) && record.freed.is_empty() && objects == 0;

@@ -2,6 +2,7 @@
 
 use super::block_cache::BlockCache;
 use super::deferred::{DeferredRun, DeferredWrites};
+use super::devices::Use;
 use super::inflight::InflightWrites;
 use crate::device::{BLOCK, Extent};
 use crate::log::SmallWrite;
@@ -96,7 +97,31 @@ impl Contents {
         self.deferred.waiting() * BLOCK
     }
 
-    pub fn check_invariants(&self) {
+    /// Panics if parts of the state contradict each other, the space, or batches of which `newest` is the
+    /// last. Only a checkpoint has frozen writes.
+    pub fn check_invariants(&self, newest: u64, is_checkpointing: bool, space: &Space) {
         self.cache.check_invariants();
+        self.deferred.check_invariants(newest, space);
+        assert!(is_checkpointing || !self.deferred.has_leaving(), "no checkpoint writes them");
+        assert_eq!(
+            self.deferred.bytes(),
+            self.deferred_bytes(),
+            "deferred writes are whole blocks"
+        );
+    }
+
+    /// Panics unless the operations in flight are those that complete the writes.
+    pub fn check_in_flight<'u>(&self, in_flight: impl Iterator<Item = &'u Use>) {
+        let mut large: Vec<u64> = Vec::new();
+        for operation in in_flight {
+            match operation {
+                Use::Large { start, .. } => large.push(*start),
+                Use::Deferred { extent } => self.deferred.check_written(*extent),
+                _ => {}
+            }
+        }
+        large.sort_unstable();
+        let expected = self.inflight.extents().map(|extent| extent.start);
+        assert!(expected.eq(large), "large writes in flight are not those whose data is kept");
     }
 }

@@ -6,7 +6,8 @@
 //! then leave the state of the checkpoint. So a freed block must not be reused before its last
 //! deferred write has completed.
 
-use crate::device::Extent;
+use crate::device::{BLOCK, Extent};
+use crate::space::Space;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
@@ -114,6 +115,45 @@ impl DeferredWrites {
         self.waiting.retain(|block, _| is_kept(*block));
     }
 
+    /// Set if a checkpoint still writes some.
+    pub fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// Bytes of all contents.
+    pub fn bytes(&self) -> usize {
+        self.waiting.values().chain(self.leaving.values()).map(|write| write.data.len()).sum()
+    }
+
+    /// Panics if parts of the state contradict each other, the space, or batches of which `newest` is the
+    /// last.
+    pub fn check_invariants(&self, newest: u64, space: &Space) {
+        for (block, write) in &self.waiting {
+            assert!(!write.is_unwanted, "block {block} was freed, and no checkpoint writes it");
+            assert!(space.is_in_use(*block), "block {block} is free and has content");
+            let older = self.leaving.get(block).map_or(0, |older| older.seq);
+            assert!(older <= write.seq, "block {block} goes back to batch {}", write.seq);
+        }
+        for (block, write) in &self.leaving {
+            let is_kept = match write.is_unwanted {
+                true => space.is_pinned(*block),
+                false => space.is_in_use(*block),
+            };
+            assert!(is_kept, "block {block} may be reused before it is written");
+        }
+        for (block, write) in self.waiting.iter().chain(&self.leaving) {
+            assert_eq!(write.data.len(), BLOCK, "block {block} is not whole");
+            assert!(write.seq <= newest, "block {block} is of batch {} of the future", write.seq);
+        }
+    }
+
+    /// Panics unless a checkpoint has to write these blocks.
+    pub fn check_written(&self, extent: Extent) {
+        for block in extent.start..extent.end() {
+            assert!(self.leaving.contains_key(&block), "block {block} is written for nothing");
+        }
+    }
+
     /// Number of blocks in memory.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.leaving.len()
@@ -147,6 +187,73 @@ mod tests {
         }
         deferred.freeze();
         deferred
+    }
+
+    const SPACE: Extent = Extent { start: 100, count: 64 };
+
+    /// Two blocks in use, of which the first waits to be written.
+    fn checked() -> (DeferredWrites, Space) {
+        let mut space = Space::new(SPACE);
+        space.replay_taken(Extent::new(100, 2)).unwrap();
+        let mut deferred = DeferredWrites::default();
+        deferred.insert(100, 5, 0, Bytes::from(vec![1; BLOCK]));
+        deferred.check_invariants(5, &space);
+        (deferred, space)
+    }
+
+    #[test]
+    #[should_panic(expected = "block 100 is free and has content")]
+    fn content_of_a_free_block_is_found() {
+        let (deferred, mut space) = checked();
+        space.free_after(6, Extent::new(100, 1)).unwrap();
+        deferred.check_invariants(6, &space);
+    }
+
+    #[test]
+    #[should_panic(expected = "block 100 may be reused before it is written")]
+    fn a_freed_block_that_is_not_pinned_is_found() {
+        let (mut deferred, mut space) = checked();
+        deferred.freeze();
+        deferred.check_invariants(5, &space);
+        space.free_after(6, Extent::new(100, 1)).unwrap();
+        deferred.check_invariants(6, &space);
+    }
+
+    #[test]
+    #[should_panic(expected = "block 100 may be reused before it is written")]
+    fn a_freed_block_whose_pin_ended_early_is_found() {
+        let (mut deferred, mut space) = checked();
+        deferred.freeze();
+        let block = Extent::new(100, 1);
+        assert_eq!(deferred.forget(block), [100]);
+        space.pin(block).unwrap();
+        space.free_after(6, block).unwrap();
+        deferred.check_invariants(6, &space);
+        space.unpin(block).unwrap();
+        deferred.check_invariants(6, &space);
+    }
+
+    #[test]
+    #[should_panic(expected = "block 100 is of batch 5 of the future")]
+    fn content_of_a_batch_that_is_not_begun_is_found() {
+        let (deferred, space) = checked();
+        deferred.check_invariants(4, &space);
+    }
+
+    #[test]
+    #[should_panic(expected = "block 101 is not whole")]
+    fn part_of_a_block_is_found() {
+        let (mut deferred, space) = checked();
+        deferred.insert(101, 5, 0, Bytes::from_static(b"part"));
+        deferred.check_invariants(5, &space);
+    }
+
+    #[test]
+    #[should_panic(expected = "block 101 is written for nothing")]
+    fn a_write_that_nothing_asked_for_is_found() {
+        let (mut deferred, _) = checked();
+        deferred.freeze();
+        deferred.check_written(Extent::new(100, 2));
     }
 
     #[test]

@@ -82,6 +82,11 @@ impl Devices {
         self.io.in_flight() == 0
     }
 
+    /// Purposes of the operations in flight, in no particular order.
+    pub fn in_flight(&self) -> impl Iterator<Item = &Use> {
+        self.io.purposes()
+    }
+
     pub fn poll(&mut self) -> Option<Io> {
         self.io.poll()
     }

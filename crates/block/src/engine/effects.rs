@@ -22,6 +22,8 @@ pub(crate) struct Effects {
     pub objects: i64,
     /// Slices whose objects must be removed.
     pub garbage: Vec<Slice>,
+    /// Set if it creates the collection of a shard.
+    pub creates_shard: bool,
 }
 
 impl Effects {
@@ -86,6 +88,8 @@ pub(crate) enum Interrupt {
     },
     /// Needs the log to be trimmed.
     LogFull,
+    /// Uses a feature that the superblock must name before the log may.
+    Feature,
     /// Used up the budget of the turn: the next turn continues.
     Turn,
     Refused(StoreError),

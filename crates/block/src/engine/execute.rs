@@ -250,8 +250,12 @@ impl<'a> Executor<'a> {
     }
 
     fn create_collection(&mut self, at: Collection) -> Result<(), Interrupt> {
+        if !at.is_valid() {
+            return Err(Interrupt::Refused(StoreError::InvalidCollection(at)));
+        }
         if self.collection(at)?.is_none() {
             let id = take_id(&mut self.counters.next_id);
+            self.effects.creates_shard |= at.is_shard();
             self.set_collection(at, Some(Slices::Whole(id)));
         }
         Ok(())

@@ -1,7 +1,12 @@
 //! Errors that keep a store from being opened or from continuing.
 
+use crate::device::IoError;
 use crate::log::Damage;
-use crate::superblock::{MAIN_BLOCKS_MIN, SuperblockError};
+use crate::space::SpaceError;
+use crate::superblock::{GeometryError, MAIN_BLOCKS_MIN, SuperblockError};
+use crate::tree::Fault;
+use codec::DecodeError;
+use store::StoreError;
 use thiserror::Error;
 
 /// Reason why a store cannot be opened or has stopped.
@@ -15,13 +20,13 @@ pub enum StoreFailure {
         "the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}; give it the \
          devices that it was made for"
     )]
-    Geometry { made: u64, found: u64, why: String },
+    Geometry { made: u64, found: u64, why: GeometryError },
     #[error(
         "the log is damaged: {0}; acknowledged changes would be missing. `sepiola store fsck --deep DIR` \
          tells what is left; what is lost is on other OSDs of the cluster, which fill a new store \
          (`sepiola osd replace`)"
     )]
-    Log(String),
+    Log(LogFault),
     #[error(
         "block {block} of the main device cannot be read: it holds data of batch {seq}, one of the last of \
          the log, which may have been acknowledged. `sepiola store fsck --deep DIR` shows it; with \
@@ -31,21 +36,117 @@ pub enum StoreFailure {
     #[error(
         "the metadata is damaged: {0}; `sepiola store fsck --deep DIR` tells what can be repaired"
     )]
-    Metadata(String),
+    Metadata(MetadataFault),
+    /// An operation failed while the store was opened.
     #[error("the device failed: {0}")]
-    Device(String),
+    Device(IoError),
+    /// The store has stopped after it was opened.
+    #[error("the device failed: {0}")]
+    Stopped(StoreError),
+}
+
+/// Reason why the log cannot be replayed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LogFault {
+    #[error("block {block} cannot be read")]
+    Unreadable { block: u64 },
+    #[error("at block {block}: {damage}")]
+    Damaged { block: u64, damage: Damage },
+}
+
+/// Contradiction in the metadata of a store.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MetadataFault {
+    #[error("the bitmap of pages has another checksum")]
+    PageBitmap,
+    #[error("a run of its pages is not in use: {0}")]
+    PagesNotInUse(SpaceError),
+    #[error(transparent)]
+    Space(#[from] SpaceError),
+    #[error(transparent)]
+    Encoding(#[from] DecodeError),
+    #[error(transparent)]
+    Tree(#[from] Fault),
+}
+
+/// Reason why repairs cannot be made when the store is opened.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum RepairFault {
+    #[error("it needs {needed} bytes of log")]
+    LogTooSmall { needed: u64 },
+    #[error(transparent)]
+    Space(#[from] SpaceError),
 }
 
 impl StoreFailure {
     pub(super) fn unreadable(block: u64) -> Self {
-        StoreFailure::Log(format!("block {block} cannot be read"))
+        StoreFailure::Log(LogFault::Unreadable { block })
     }
 
-    pub(super) fn damaged(block: u64, damage: &Damage) -> Self {
-        StoreFailure::Log(format!("at block {block}: {damage}"))
+    pub(super) fn damaged(block: u64, damage: Damage) -> Self {
+        StoreFailure::Log(LogFault::Damaged { block, damage })
     }
 }
 
-pub(super) fn metadata(error: impl std::fmt::Display) -> StoreFailure {
-    StoreFailure::Metadata(error.to_string())
+pub(super) fn metadata(fault: impl Into<MetadataFault>) -> StoreFailure {
+    StoreFailure::Metadata(fault.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Extent;
+    use crate::superblock::layout;
+
+    /// Users and their scripts see these.
+    #[test]
+    fn the_sentences_stay_what_they_are() {
+        let damage = Damage::Format { seq: 7, format: 2 };
+        let outside =
+            SpaceError::OutOfRange { extent: Extent::new(5, 2), space: Extent::new(9, 4) };
+        let too_small = layout(1, 0, None).unwrap_err();
+        let geometry = StoreFailure::Geometry { made: 9000, found: 1, why: too_small };
+        let sentences = [
+            (
+                geometry,
+                "the store was made for devices of 9000 blocks of 4 KiB, they have 1: the main device has \
+                 1 blocks of 4 KiB, at least 2048 are needed; give it the devices that it was made for",
+            ),
+            (
+                StoreFailure::unreadable(33),
+                "the log is damaged: block 33 cannot be read; acknowledged changes would be missing. \
+                 `sepiola store fsck --deep DIR` tells what is left; what is lost is on other OSDs of the \
+                 cluster, which fill a new store (`sepiola osd replace`)",
+            ),
+            (
+                StoreFailure::damaged(33, damage),
+                "the log is damaged: at block 33: batch 7 is intact, but of format 2; acknowledged changes \
+                 would be missing. `sepiola store fsck --deep DIR` tells what is left; what is lost is on \
+                 other OSDs of the cluster, which fill a new store (`sepiola osd replace`)",
+            ),
+            (
+                metadata(MetadataFault::PageBitmap),
+                "the metadata is damaged: the bitmap of pages has another checksum; `sepiola store fsck \
+                 --deep DIR` tells what can be repaired",
+            ),
+            (
+                metadata(MetadataFault::PagesNotInUse(outside.clone())),
+                "the metadata is damaged: a run of its pages is not in use: 2 blocks from 5 are not within \
+                 the 4 blocks from 9; `sepiola store fsck --deep DIR` tells what can be repaired",
+            ),
+            (
+                metadata(outside),
+                "the metadata is damaged: 2 blocks from 5 are not within the 4 blocks from 9; `sepiola \
+                 store fsck --deep DIR` tells what can be repaired",
+            ),
+            (StoreFailure::Device(IoError("read failed".into())), "the device failed: read failed"),
+            (
+                StoreFailure::Stopped(StoreError::Device("read failed".into())),
+                "the device failed: the device failed: read failed",
+            ),
+        ];
+        for (failure, sentence) in sentences {
+            assert_eq!(failure.to_string(), sentence);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! State of a store as opening finds it on the devices.
 
 use super::deferred::DeferredWrites;
-use super::failure::{StoreFailure, metadata};
+use super::failure::{MetadataFault, StoreFailure, metadata};
 use super::meta::Meta;
 use super::mounted::Mounted;
 use crate::device::{Device, Extent};
@@ -49,7 +49,7 @@ impl Found {
         }
         let check = |run| self.space.check_used(run);
         let checked = self.pages.runs().try_for_each(check);
-        checked.map_err(|error| metadata(format!("a run of its pages is not in use: {error}")))
+        checked.map_err(|error| metadata(MetadataFault::PagesNotInUse(error)))
     }
 
     /// Applies a batch of the log.

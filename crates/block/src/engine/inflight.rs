@@ -19,6 +19,11 @@ impl InflightWrites {
         self.writes.remove(&start);
     }
 
+    /// First blocks and numbers of blocks of the writes, ascending.
+    pub fn extents(&self) -> impl Iterator<Item = Extent> {
+        self.writes.iter().map(|(start, data)| Extent::new(*start, (data.len() / BLOCK) as u64))
+    }
+
     pub fn get(&self, block: u64) -> Option<Bytes> {
         let (start, data) = self.writes.range(..=block).next_back()?;
         let offset = (block - start) as usize * BLOCK;

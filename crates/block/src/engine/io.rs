@@ -88,6 +88,11 @@ impl<U> IoQueue<U> {
         }
     }
 
+    /// Purposes of the operations in flight, in no particular order.
+    pub fn purposes(&self) -> impl Iterator<Item = &U> {
+        self.uses.values().map(|pending| &pending.what)
+    }
+
     pub fn in_flight(&self) -> usize {
         self.uses.len()
     }

@@ -12,13 +12,13 @@
 //! without records, which says that all is durable.
 
 use super::contents::Contents;
-use super::devices::Devices;
+use super::devices::{Devices, Use};
 use crate::log::{Admission, Counters, Log, LogPoint, Record, SealedBatch};
 use crate::slices::Slice;
 use crate::superblock::Superblock;
 use bytes::Bytes;
 use engine::{Duration, RequestToken, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use store::StoreError;
 
 /// Batches whose writes or flush are in flight. More batches would be smaller, at the same cost per
@@ -305,6 +305,31 @@ impl Journal {
         true
     }
 
+    /// Number of the batch that collects records.
+    pub fn newest(&self) -> u64 {
+        self.sealed_seq + 1
+    }
+
+    /// Panics unless the operations in flight are those that the batches wait for.
+    pub fn check_in_flight<'u>(&self, in_flight: impl Iterator<Item = &'u Use>) {
+        let mut left: BTreeMap<u64, usize> = BTreeMap::new();
+        for operation in in_flight {
+            match operation {
+                Use::Log { seq } | Use::Large { seq, .. } | Use::Flush { seq } => {
+                    *left.entry(*seq).or_default() += 1;
+                }
+                _ => {}
+            }
+        }
+        let open = (self.newest(), self.open.larges_left);
+        let expected = self.batches.iter().map(|batch| (batch.seq, batch.left)).chain([open]);
+        let expected: BTreeMap<u64, usize> = expected.filter(|(_, left)| *left > 0).collect();
+        assert_eq!(
+            left, expected,
+            "operations in flight by batch, and those that batches wait for"
+        );
+    }
+
     /// Panics if parts of the state contradict each other.
     pub fn check_invariants(&self) {
         self.log.check_invariants();
@@ -326,5 +351,61 @@ impl Journal {
         }
         assert!(self.open.larges_left == 0 || self.open.has_large);
         assert!(self.open.acks.is_empty() || self.log.is_open(), "actions of an empty batch");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: Use = Use::Large { seq: 8, start: 100 };
+
+    /// Batch 7 waits for two writes, and the open batch for a large one.
+    fn journal() -> Journal {
+        let area = crate::device::Extent::new(2, 512);
+        let at = |seq| LogPoint { position: 0, seq, previous: 0 };
+        let batch =
+            Batch { seq: 7, acks: Vec::new(), has_large: false, left: 2, is_flushing: false };
+        Journal {
+            log: Log::new(area, types::Uuid::default(), 1, at(1), at(8)),
+            counters: Counters::default(),
+            open: OpenBatch { has_large: true, larges_left: 1, ..OpenBatch::default() },
+            batches: [batch].into(),
+            durable: 6,
+            sealed: at(8),
+            sealed_seq: 7,
+            sealed_records: 7,
+            recorded_durable: 6,
+            mark: None,
+            is_closing: false,
+            is_abandoned: false,
+        }
+    }
+
+    #[test]
+    fn batches_wait_for_what_is_in_flight() {
+        let journal = journal();
+        journal.check_invariants();
+        let all = [Use::Log { seq: 7 }, Use::Log { seq: 7 }, LARGE, Use::Checkpoint];
+        journal.check_in_flight(all.iter());
+    }
+
+    #[test]
+    #[should_panic(expected = "those that batches wait for")]
+    fn a_batch_that_waits_for_nothing_is_found() {
+        journal().check_in_flight([Use::Log { seq: 7 }, LARGE].iter());
+    }
+
+    #[test]
+    #[should_panic(expected = "those that batches wait for")]
+    fn a_write_of_a_durable_batch_is_found() {
+        let all = [Use::Log { seq: 6 }, Use::Log { seq: 7 }, Use::Log { seq: 7 }, LARGE];
+        journal().check_in_flight(all.iter());
+    }
+
+    #[test]
+    #[should_panic(expected = "those that batches wait for")]
+    fn a_large_write_of_the_open_batch_that_is_missing_is_found() {
+        journal().check_in_flight([Use::Log { seq: 7 }, Use::Log { seq: 7 }].iter());
     }
 }

@@ -265,7 +265,7 @@ impl BlockStore {
         self.failure = match &self.stage {
             Stage::Opening(opening) => opening.failure().cloned(),
             Stage::Window(mounted) | Stage::Mounted(mounted) => {
-                mounted.failure().map(|error| StoreFailure::Device(error.to_string()))
+                mounted.failure().cloned().map(StoreFailure::Stopped)
             }
         };
         if let Some(failure) = &self.failure {

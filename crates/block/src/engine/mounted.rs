@@ -10,6 +10,7 @@ use super::commits::{CommitQueue, Job};
 use super::contents::Contents;
 use super::deferred::DeferredWrites;
 use super::devices::{Devices, Use};
+use super::failure::RepairFault;
 use super::io::READ_ATTEMPTS_MAX;
 use super::journal::{Journal, PendingAck};
 use super::meta::Meta;
@@ -78,6 +79,7 @@ impl Mounted {
             waits: PageWaits::default(),
             turn: Turn::default(),
             wants_checkpoint: false,
+            wants_shards: false,
             completions: VecDeque::new(),
         };
         Mounted {
@@ -355,8 +357,7 @@ impl Mounted {
         // The previous checkpoint may have ended just now.
         if self.checkpoint.is_none() && self.failure.is_none() {
             let volume = &mut self.volume;
-            volume.wants_checkpoint =
-                volume.wants_checkpoint && (volume.has_changes() || volume.has_page_surplus());
+            volume.wants_checkpoint = volume.wants_checkpoint && volume.has_reason_for_checkpoint();
             if Checkpoint::is_due(volume) {
                 self.commits.give_up_dry_run(volume);
                 self.checkpoint = Some(Checkpoint::begin(volume));
@@ -472,6 +473,7 @@ impl Mounted {
         if self.failure.is_some() {
             return;
         }
+        self.volume.check_in_flight();
         self.commits.check_invariants();
         self.queries.check_invariants();
         assert_eq!(self.checkpoint.is_some(), self.volume.is_checkpointing());
@@ -482,16 +484,16 @@ impl Mounted {
 }
 
 /// Puts the repairs into the log and into memory.
-fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), String> {
+fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), RepairFault> {
     if volume.journal.admit(&record) != LogAdmission::Fits {
-        return Err(format!("it needs {} bytes of log", record.log_bytes()));
+        return Err(RepairFault::LogTooSmall { needed: record.log_bytes() });
     }
     for extent in &record.taken {
-        volume.space.replay_taken(*extent).map_err(|error| error.to_string())?;
+        volume.space.replay_taken(*extent)?;
     }
     let seq = volume.journal.append(&record, &[]);
     for extent in &record.freed {
-        volume.free(seq, *extent).map_err(|error| error.to_string())?;
+        volume.free(seq, *extent)?;
     }
     volume.meta.apply(record.ops, usize::MAX);
     volume.wants_checkpoint = true;

@@ -9,7 +9,7 @@
 //! the contents of the log (see `windows`).
 
 use super::deferred::DeferredWrites;
-use super::failure::{StoreFailure, metadata};
+use super::failure::{MetadataFault, StoreFailure, metadata};
 use super::found::{Found, new_page_space};
 use super::io::{IoQueue, READ_ATTEMPTS_MAX};
 use super::meta::Meta;
@@ -17,7 +17,7 @@ use super::mounted::Mounted;
 use super::tail::Tail;
 use super::windows::Window;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Io, IoDone};
+use crate::device::{BLOCK, Device, Io, IoDone, IoError};
 use crate::keys;
 use crate::log::{Batch, LargeWrite, LogPoint, Replay, Replayed};
 use crate::options::{Budget, Options};
@@ -118,7 +118,7 @@ impl Opening {
         if self.failure.is_some() {
             return None;
         }
-        match self.advance(what, done.result.map_err(|error| error.to_string())) {
+        match self.advance(what, done.result) {
             Ok(opened) => opened,
             Err(failure) => {
                 self.failure = Some(failure);
@@ -134,7 +134,7 @@ impl Opening {
     fn advance(
         &mut self,
         what: Use,
-        result: Result<Bytes, String>,
+        result: Result<Bytes, IoError>,
     ) -> Result<Option<Opened>, StoreFailure> {
         self.left -= 1;
         match (&mut self.step, what) {
@@ -203,7 +203,7 @@ impl Opening {
         superblock.geometry.check(main, fast).map_err(|error| StoreFailure::Geometry {
             made: superblock.geometry.main_blocks,
             found: main,
-            why: error.to_string(),
+            why: error,
         })?;
         let space = Space::new(superblock.geometry.space);
         let budget = Budget::new(self.options.memory, space.map().memory() as u64);
@@ -254,7 +254,7 @@ impl Opening {
         let metadata = self.found().superblock.metadata.clone();
         bytes.truncate(metadata.bitmap.bytes as usize);
         if !bytes.is_empty() && crc32c(&bytes) != metadata.bitmap.crc {
-            return Err(StoreFailure::Metadata("the bitmap of pages has another checksum".into()));
+            return Err(StoreFailure::Metadata(MetadataFault::PageBitmap));
         }
         self.found().pages = match bytes.is_empty() {
             true => new_page_space(&metadata.runs),
@@ -286,11 +286,11 @@ impl Opening {
 
     /// Repeats the read of a page that is not as expected; in the end, damage fails the operation
     /// that needs the page.
-    fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, String>) {
+    fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, IoError>) {
         let found = self.found();
         let flaw = match result {
             Ok(bytes) => found.meta.supply(read.page, bytes).err(),
-            Err(reason) => Some(PageFlaw::Unreadable(reason)),
+            Err(error) => Some(PageFlaw::Unreadable(error.to_string())),
         };
         let failures = failures + 1;
         match flaw {
@@ -357,7 +357,7 @@ impl Opening {
                 }
                 Replayed::Unreadable { block } => return Err(StoreFailure::unreadable(block)),
                 Replayed::Damaged { block, damage } => {
-                    return Err(StoreFailure::damaged(block, &damage));
+                    return Err(StoreFailure::damaged(block, damage));
                 }
             }
         }

@@ -37,6 +37,8 @@ pub(crate) struct Volume {
     pub turn: Turn,
     /// Set if a checkpoint should begin although there is space.
     pub wants_checkpoint: bool,
+    /// Set if the next superblock must have the feature of shards.
+    pub wants_shards: bool,
     pub completions: VecDeque<Completion>,
 }
 
@@ -60,6 +62,12 @@ impl Volume {
     /// Set if a checkpoint would write something.
     pub fn has_changes(&self) -> bool {
         !self.meta.is_unchanged() || self.journal.used_blocks() > 0
+    }
+
+    /// Set if a checkpoint that is wanted would change the device.
+    pub fn has_reason_for_checkpoint(&self) -> bool {
+        let lacks_feature = self.wants_shards && !self.superblock.features.has_shards();
+        self.has_changes() || self.has_page_surplus() || lacks_feature
     }
 
     pub fn has_page_surplus(&self) -> bool {
@@ -167,11 +175,19 @@ impl Volume {
         }
     }
 
+    /// Panics unless the operations in flight are those that something waits for. A store that has stopped
+    /// waits for none.
+    pub fn check_in_flight(&self) {
+        self.journal.check_in_flight(self.devices.in_flight());
+        self.contents.check_in_flight(self.devices.in_flight());
+    }
+
     /// Panics if parts of the state contradict each other. Examines everything.
     pub fn check_invariants(&self) {
         self.space.check_invariants();
         self.journal.check_invariants();
-        self.contents.check_invariants();
+        let (newest, is_checkpointing) = (self.journal.newest(), self.is_checkpointing());
+        self.contents.check_invariants(newest, is_checkpointing, &self.space);
         self.meta.check_invariants();
         self.admission.check_invariants(&self.meta, &self.space);
         self.waits.check_invariants();

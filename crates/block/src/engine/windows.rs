@@ -58,7 +58,7 @@ impl Window {
                 Replayed::End { .. } => self.is_complete = true,
                 Replayed::Unreadable { block } => return Err(StoreFailure::unreadable(block)),
                 Replayed::Damaged { block, damage } => {
-                    return Err(StoreFailure::damaged(block, &damage));
+                    return Err(StoreFailure::damaged(block, damage));
                 }
             }
         }

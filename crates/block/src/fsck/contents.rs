@@ -16,11 +16,13 @@ use crate::device::{BLOCK, Device, Extent};
 use crate::keys::{self, Key};
 use crate::object::{ExtentSegment, Onode, Run, SEGMENT_BLOCKS, SharedExtents};
 use crate::slices::{Slice, Slices};
-use crate::space::BlockMap;
-use crate::superblock::Superblock;
+use crate::space::{BlockMap, SpaceError};
+use crate::superblock::{Features, Superblock};
 use crate::table::Op;
 use bytes::Bytes;
+use codec::DecodeError;
 use store::Collection;
+use thiserror::Error;
 
 /// Counts of the contents of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,6 +40,17 @@ pub struct Contents {
     pub checked_blocks: u64,
 }
 
+/// Reason why a value does not fit its key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum ValueFault {
+    #[error(transparent)]
+    Encoding(#[from] DecodeError),
+    #[error(transparent)]
+    Bitmap(#[from] SpaceError),
+    #[error("it has a value of {length} bytes")]
+    Unexpected { length: usize },
+}
+
 pub(crate) struct ContentsCheck<'a> {
     pub findings: &'a mut Findings,
     pub references: References,
@@ -51,6 +64,7 @@ pub(crate) struct ContentsCheck<'a> {
     /// Operations that remove pairs without an owner.
     pub removals: Vec<Op>,
     pub max_id: u64,
+    features: Features,
     objects: Objects,
     /// Ids of objects with omap headers, and with omap pairs, ascending.
     omap_headers: Vec<u64>,
@@ -81,6 +95,7 @@ impl<'a> ContentsCheck<'a> {
             conflicts: Vec::new(),
             removals: Vec::new(),
             max_id: 0,
+            features: superblock.features,
             objects: Objects::default(),
             omap_headers: Vec::new(),
             omaps: Vec::new(),
@@ -121,22 +136,25 @@ impl<'a> ContentsCheck<'a> {
         journal.replay_space(&mut self.stored);
     }
 
-    fn check(&mut self, named: &Key, value: &Bytes) -> Result<(), String> {
-        let text = |error: codec::DecodeError| error.to_string();
+    fn check(&mut self, named: &Key, value: &Bytes) -> Result<(), ValueFault> {
         match *named {
             Key::Bitmap { chunk } => {
-                self.stored.load_chunk(chunk, value).map_err(|error| error.to_string())?;
+                self.stored.load_chunk(chunk, value)?;
             }
             Key::Collection(collection) => {
                 self.contents.collections += 1;
-                let slices = Slices::decode(value).map_err(text)?;
+                if collection.is_shard() && !self.features.has_shards() {
+                    let what = format!("{named}: the superblock lacks the feature of shards");
+                    self.findings.add(FindingKind::Feature, what);
+                }
+                let slices = Slices::decode(value)?;
                 slices.iter().for_each(|slice| self.add_slice(slice, Some(collection)));
             }
             Key::Garbage { slice } => {
                 self.contents.removed_collections += 1;
                 self.add_slice(slice, None);
                 if !value.is_empty() {
-                    return Err(format!("it has a value of {} bytes", value.len()));
+                    return Err(ValueFault::Unexpected { length: value.len() });
                 }
             }
             Key::OmapHeader { object } => push_new(&mut self.omap_headers, object),
@@ -145,16 +163,16 @@ impl<'a> ContentsCheck<'a> {
                 push_new(&mut self.omaps, object);
             }
             Key::Object { collection, ref object } => {
-                let onode = Onode::decode(value).map_err(text)?;
+                let onode = Onode::decode(value)?;
                 let is_owned = self.owners.get(collection, object.reversed_hash()).is_some();
                 self.add_object(named, collection, is_owned, &onode);
             }
             Key::Shared { id } => {
-                let shared = SharedExtents::decode(value).map_err(text)?;
+                let shared = SharedExtents::decode(value)?;
                 self.add_shared(id, &shared);
             }
             Key::ExtentSegment { object, index } => {
-                let segment = ExtentSegment::decode(value).map_err(text)?;
+                let segment = ExtentSegment::decode(value)?;
                 self.add_segment(object, index, &segment);
             }
         }

@@ -45,6 +45,8 @@ pub enum FindingKind {
     /// A value does not fit its key.
     Value,
     CollectionId,
+    /// A collection of a kind that the superblock's features do not name.
+    Feature,
     /// An object belongs to no collection.
     NoCollection,
     ObjectId,
@@ -98,6 +100,7 @@ impl FindingKind {
             FindingKind::Key => "key",
             FindingKind::Value => "value",
             FindingKind::CollectionId => "collection-id",
+            FindingKind::Feature => "feature",
             FindingKind::NoCollection => "no-collection",
             FindingKind::ObjectId => "object-id",
             FindingKind::SegmentNotInline => "segment-not-inline",

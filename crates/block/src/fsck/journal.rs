@@ -10,6 +10,7 @@ use crate::superblock::Superblock;
 use crate::table::{Op, Table};
 use std::collections::BTreeMap;
 use std::fmt;
+use thiserror::Error;
 
 /// Summary and end of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -203,23 +204,50 @@ fn answer_reads(source: &Source<'_>, superblock: &Superblock, replay: &mut Repla
     }
 }
 
+/// Effect of a record on blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Takes,
+    Frees,
+    Writes,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::Takes => "takes",
+            Access::Frees => "frees",
+            Access::Writes => "writes",
+        })
+    }
+}
+
+/// Reason why a record violates the format.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+enum RecordFault {
+    #[error("{access} {} outside of the space", describe_extent(*.extent))]
+    OutsideSpace { access: Access, extent: Extent },
+    #[error("changes the bitmap of the space: {0:?}")]
+    Bitmap(Op),
+}
+
 /// Checks that all extents of a record lie within the space, and that it leaves the space bitmap
 /// alone.
-fn check_record(record: &Record, space: Extent) -> Result<(), String> {
-    let within = |what: &str, extent: Extent| {
+fn check_record(record: &Record, space: Extent) -> Result<(), RecordFault> {
+    let within = |access, extent: Extent| {
         let end = extent.start.checked_add(extent.count);
         match extent.start >= space.start && end.is_some_and(|end| end <= space.end()) {
             true => Ok(()),
-            false => Err(format!("{what} {} outside of the space", describe_extent(extent))),
+            false => Err(RecordFault::OutsideSpace { access, extent }),
         }
     };
-    record.taken.iter().try_for_each(|extent| within("takes", *extent))?;
-    record.freed.iter().try_for_each(|extent| within("frees", *extent))?;
+    record.taken.iter().try_for_each(|extent| within(Access::Takes, *extent))?;
+    record.freed.iter().try_for_each(|extent| within(Access::Frees, *extent))?;
     let small = record.small.iter().map(|write| Extent::new(write.block, 1));
     let large = record.large.iter().map(|write| Extent::new(write.start, write.crcs.len() as u64));
-    small.chain(large).try_for_each(|extent| within("writes", extent))?;
+    small.chain(large).try_for_each(|extent| within(Access::Writes, extent))?;
     match record.ops.iter().find(|op| is_of_bitmap(op)) {
-        Some(op) => Err(format!("changes the bitmap of the space: {op:?}")),
+        Some(op) => Err(RecordFault::Bitmap(op.clone())),
         None => Ok(()),
     }
 }
@@ -242,5 +270,35 @@ impl fmt::Display for LogSummary {
             write!(f, ", {left_out} left out")?;
         }
         write!(f, ": {stop}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    /// Users and their scripts see these.
+    #[test]
+    fn the_sentences_about_records_stay_what_they_are() {
+        let space = Extent::new(10, 5);
+        let takes = |extent| Record { taken: vec![extent].into(), ..Record::default() };
+        let frees = |extent| Record { freed: vec![extent].into(), ..Record::default() };
+        let first: Bytes = crate::keys::bitmap(0);
+        let range = Op::DeleteRange { first: first.clone(), last: crate::keys::bitmap(1) };
+        let bitmap = Record { ops: vec![range.clone()], ..Record::default() };
+        let sentences = [
+            (takes(Extent::new(9, 1)), "takes block 9 outside of the space".to_owned()),
+            (takes(Extent::new(14, 2)), "takes blocks 14..16 outside of the space".to_owned()),
+            (
+                frees(Extent::new(u64::MAX, 1)),
+                format!("frees block {} outside of the space", u64::MAX),
+            ),
+            (bitmap, format!("changes the bitmap of the space: {range:?}")),
+        ];
+        for (record, sentence) in sentences {
+            assert_eq!(check_record(&record, space).unwrap_err().to_string(), sentence);
+        }
+        assert_eq!(check_record(&takes(space), space), Ok(()));
     }
 }

@@ -326,7 +326,7 @@ impl BlockMap {
     }
 
     /// Bits of a word that stand for blocks: all, except in the last word.
-    fn blocks_of(&self, word: usize) -> u64 {
+    pub(super) fn blocks_of(&self, word: usize) -> u64 {
         ones(self.total() - word as u64 * WORD)
     }
 

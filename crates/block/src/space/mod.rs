@@ -160,6 +160,20 @@ impl Space {
         self.map.all_used(start, count)
     }
 
+    /// Whether the block is in use, and not logically free.
+    pub fn is_in_use(&self, block: u64) -> bool {
+        self.map.position(Extent::new(block, 1)).is_ok_and(|(at, _)| {
+            let is_free = |word, bits| (self.map.words[word] | self.unready.get(word)) & bits != 0;
+            words(at, 1).all(|(word, bits)| !is_free(word, bits))
+        })
+    }
+
+    pub fn is_pinned(&self, block: u64) -> bool {
+        self.map
+            .position(Extent::new(block, 1))
+            .is_ok_and(|(at, _)| words(at, 1).all(|(word, bits)| self.pins.get(word) & bits != 0))
+    }
+
     /// Pins blocks for the time of a write: they are not allocated before it ends, even if they are
     /// freed. Pins of the same block add up.
     pub fn pin(&mut self, extent: Extent) -> Result<(), SpaceError> {
@@ -280,8 +294,18 @@ impl Space {
     }
 
     /// Panics unless the parts agree. Examines everything.
+    /// Number of blocks that are neither allocatable nor logically free, counted block by block.
+    fn count_used(&self) -> u64 {
+        let ready = self.map.words.iter().enumerate();
+        let used =
+            ready.map(|(word, free)| self.map.blocks_of(word) & !free & !self.unready.get(word));
+        used.map(|bits| u64::from(bits.count_ones())).sum()
+    }
+
     pub fn check_invariants(&self) {
         self.map.check_invariants();
+        let (free, used) = (self.free(), self.count_used());
+        assert_eq!(free + used, self.total(), "{free} blocks are free and {used} in use");
         self.unready.check_invariants();
         self.held.check_invariants();
         self.pins.check_invariants();

@@ -10,9 +10,13 @@ pub const FORMAT: u32 = 1;
 /// while there are too many of them.
 pub const SCATTERED_METADATA: u64 = 1 << 0;
 
+/// An incompatible feature: there are collections of shards. Set before the first one is recorded in
+/// the log, and never unset.
+pub const SHARDS: u64 = 1 << 1;
+
 /// Features that this version knows.
 const KNOWN_READ_ONLY: u64 = 0;
-const KNOWN_INCOMPATIBLE: u64 = SCATTERED_METADATA;
+const KNOWN_INCOMPATIBLE: u64 = SCATTERED_METADATA | SHARDS;
 
 /// Additions to the format, one bit each. An older version that does not know a bit may still write
 /// to the store, only read it, or do neither.
@@ -46,6 +50,14 @@ impl Features {
     pub fn set_scattered_metadata(&mut self, is_scattered: bool) {
         self.incompatible &= !SCATTERED_METADATA;
         self.incompatible |= if is_scattered { SCATTERED_METADATA } else { 0 };
+    }
+
+    pub fn has_shards(&self) -> bool {
+        self.incompatible & SHARDS != 0
+    }
+
+    pub fn set_shards(&mut self) {
+        self.incompatible |= SHARDS;
     }
 
     pub(super) fn unknown_incompatible(&self) -> u64 {

@@ -240,9 +240,9 @@ fn unknown_features_decide_who_may_use_the_store() {
 #[test]
 fn a_single_copy_of_a_newer_version_is_respected() {
     let mut copies = copies(&superblock());
-    let features = Features { incompatible: 2, ..Features::default() };
+    let features = Features { incompatible: 1 << 9, ..Features::default() };
     copies[3] = Some(Superblock { features, ..superblock() }.encode());
-    assert_eq!(choose_of(&copies), Err(SuperblockError::UnknownFeatures(Bits(2))));
+    assert_eq!(choose_of(&copies), Err(SuperblockError::UnknownFeatures(Bits(1 << 9))));
 }
 
 #[test]

@@ -17,7 +17,10 @@ use store::{
     Change, Collection, Completion, Hashes, ObjectStore, Outcome, Request, RequestKind, StoreError,
     Transaction,
 };
-use types::{HObject, PgId, PoolId};
+use types::{HObject, PgId, PgShard, PoolId, ShardId};
+
+/// Collections of the generator.
+pub const COLLECTIONS: u64 = 3;
 
 pub struct Driver {
     pub store: FileStore,
@@ -72,8 +75,13 @@ impl Driver {
     }
 }
 
-pub fn collection(seed: u64) -> Collection {
-    Collection(PgId { pool: PoolId(1), seed: seed as u32 })
+/// The last collection of the generator is a shard of the group that the first is a copy of.
+pub fn collection(number: u64) -> Collection {
+    if number == COLLECTIONS - 1 {
+        let (pg, shard) = (PgId { pool: PoolId(1), seed: 0 }, ShardId::at(0));
+        return Collection(PgShard { pg, shard: shard.expect("the first one") });
+    }
+    Collection::replicated(PgId { pool: PoolId(1), seed: number as u32 })
 }
 
 pub fn object(number: u64) -> HObject {
@@ -86,7 +94,7 @@ pub fn one(collection: Collection, change: Change) -> Transaction {
     Transaction { changes: vec![(collection, change)] }
 }
 
-/// Generates random transactions over a few objects of two collections, from a seed.
+/// Generates random transactions over a few objects of a few collections, from a seed.
 pub struct Generator {
     pub prng: Prng,
     pub objects: u64,
@@ -101,7 +109,7 @@ impl Generator {
 
     pub fn transaction(&mut self) -> Transaction {
         let changes = self.prng.range(1..5);
-        let collection = collection(self.prng.below(2));
+        let collection = collection(self.prng.below(COLLECTIONS));
         let mut transaction = Transaction::new();
         if !self.keep_collections && self.prng.chance(1, 60) {
             transaction.push(collection, Change::RemoveCollection);
@@ -118,7 +126,7 @@ impl Generator {
 
     /// The moves of objects in a split or merge of a placement group.
     fn push_move(&mut self, transaction: &mut Transaction, source: Collection) {
-        let target = collection(self.prng.below(2));
+        let target = collection(self.prng.below(COLLECTIONS));
         transaction.push(target, Change::CreateCollection);
         if self.prng.chance(1, 2) {
             transaction.push(source, self.change());
@@ -180,7 +188,7 @@ impl Generator {
 
     /// A random read.
     pub fn read(&mut self) -> RequestKind {
-        let (collection, object) = (collection(self.prng.below(2)), self.object());
+        let (collection, object) = (collection(self.prng.below(COLLECTIONS)), self.object());
         match self.prng.below(7) {
             0 => RequestKind::Meta { collection, object },
             1..=2 => {

@@ -18,7 +18,7 @@ use types::{EVersion, EntityType, HObject, ParticipantName, PgId, PoolId, UTime}
 use wire::op::{checksum_kind, compare, watch_op};
 use wire::osd_op::{Extent, WatchArguments};
 
-const COLLECTION: Collection = Collection(PgId { pool: PoolId(1), seed: 0 });
+const COLLECTION: Collection = Collection::replicated(PgId { pool: PoolId(1), seed: 0 });
 
 /// An object in a store, and its state in memory.
 struct Subject {
@@ -484,6 +484,6 @@ fn what_is_not_supported_says_so() {
 
 #[test]
 fn the_meta_object_cannot_be_named() {
-    assert!(pg::is_meta_object(&meta_object(COLLECTION.0)));
+    assert!(pg::is_meta_object(&meta_object(COLLECTION.0.pg)));
     assert!(!pg::is_meta_object(&Subject::absent().object));
 }

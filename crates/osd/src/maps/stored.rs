@@ -129,7 +129,7 @@ impl StoredMaps {
 
 /// The collection that holds the map.
 pub(crate) fn collection() -> Collection {
-    Collection(PgId { pool: OWN_POOL, seed: 0 })
+    Collection::replicated(PgId { pool: OWN_POOL, seed: 0 })
 }
 
 fn object() -> HObject {

@@ -59,7 +59,7 @@ impl Osd {
             false => cursor,
         };
         let entries_max = entries_max(op) as usize;
-        let (collection, attempt) = (Collection(request.pg), request.attempt);
+        let (collection, attempt) = (Collection::replicated(request.pg), request.attempt);
         let kind = RequestKind::List { collection, from, entries_max };
         self.outbox.ask(Token::Listing { request: key, attempt }, kind);
         Ok(())
@@ -89,7 +89,7 @@ impl Osd {
         }
         let request = self.operations.requests.get_mut(key).expect("it was just there");
         request.outstanding = doubtful.len();
-        let collection = Collection(request.pg);
+        let collection = Collection::replicated(request.pg);
         let page = Page { objects, next, whiteouts: BTreeSet::new() };
         request.page = Some(Box::new(page));
         for object in doubtful {

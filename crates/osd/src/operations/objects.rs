@@ -381,7 +381,7 @@ impl Osd {
 
     fn load_state(&mut self, object: ObjectKey) {
         let context = self.operations.contexts.get(object).expect("the caller has it");
-        let (collection, name) = (Collection(context.pg), context.name.clone());
+        let (collection, name) = (Collection::replicated(context.pg), context.name.clone());
         let kind = RequestKind::Meta { collection, object: name };
         self.outbox.ask(Token::State { object }, kind);
     }

@@ -8,7 +8,7 @@ use engine::{ConnId, Time};
 use pg::snaps::At;
 use std::collections::BTreeSet;
 use store::StoreError;
-use types::{EVersion, Errno, HObject, OsdId, PgId, PgShard, RequestId, SnapId};
+use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
 use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::{OsdOp, OsdRequest};
@@ -413,7 +413,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use store::Collection;
-    use types::PoolId;
+    use types::{PgShard, PoolId};
     use wire::{OsdOp, SnapContext};
 
     fn request(op: OsdOp, snaps: &[u64]) -> OsdRequest {
@@ -450,7 +450,7 @@ mod tests {
             offset: 0,
             length: 1
         }));
-        assert!(!is_damage(StoreError::NoCollection(Collection(PgId::default()))));
+        assert!(!is_damage(StoreError::NoCollection(Collection::replicated(PgId::default()))));
         assert!(!is_damage(StoreError::NoSpace { needed: 1, available: 0 }));
     }
 

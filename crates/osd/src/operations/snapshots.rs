@@ -189,7 +189,8 @@ impl Osd {
                 let request = self.operations.requests.get_mut(key).expect("it was just there");
                 request.outstanding = 1;
                 let token = Token::Need { request: key, attempt: request.attempt, need };
-                let kind = RequestKind::Meta { collection: Collection(pg), object: clone };
+                let kind =
+                    RequestKind::Meta { collection: Collection::replicated(pg), object: clone };
                 self.outbox.ask(token, kind);
                 Some(Progress::Begun)
             }

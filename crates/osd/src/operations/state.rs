@@ -9,7 +9,7 @@ use types::{Errno, HObject, PgId};
 
 /// The request to the store that loads what is needed; `None` for a copy.
 pub(super) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
-    let collection = Collection(pg);
+    let collection = Collection::replicated(pg);
     Some(match need.clone() {
         Need::Data { offset, length } => RequestKind::Read { collection, object, offset, length },
         Need::OmapHeader => RequestKind::OmapHeader { collection, object },

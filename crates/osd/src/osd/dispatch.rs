@@ -111,12 +111,16 @@ impl Osd {
                 self.maps.load(&mut self.outbox);
                 continue;
             }
+            if collection.is_shard() {
+                tracing::error!(%collection, "erasure coding is not supported: the shard is ignored");
+                continue;
+            }
+            let id = collection.0.pg;
             self.groups.last_serial += 1;
-            let pg =
-                Pg::load(collection.0, self.env.config.id).with_sizes(self.env.config.sizes.groups);
+            let pg = Pg::load(id, self.env.config.id).with_sizes(self.env.config.sizes.groups);
             let group = Group::new(pg, self.groups.last_serial);
-            self.groups.by_id.insert(collection.0, Box::new(group));
-            self.settle_group(collection.0);
+            self.groups.by_id.insert(id, Box::new(group));
+            self.settle_group(id);
         }
         self.finish_loading(now);
     }

@@ -35,7 +35,7 @@ impl Scrubs {
             Body::Release => drop(self.helped.remove(&pg)),
             Body::Scan(number, level, extent) => {
                 group.scrub.member_of = Some((from, interval));
-                group.scrub.member.begin(Collection(pg), number, level, extent);
+                group.scrub.member.begin(Collection::replicated(pg), number, level, extent);
                 group.advance_member(cx, peers);
             }
             Body::Keep(stamps) => {

@@ -53,7 +53,7 @@ impl Scrubbed<'_> {
     pub(super) fn set_pairs(&self, out: &mut Outbox, tag: ScrubTag, pairs: BTreeMap<Bytes, Bytes>) {
         let pg = self.pg.id();
         let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
-        let changes = vec![(Collection(pg), change)];
+        let changes = vec![(Collection::replicated(pg), change)];
         self.ask(out, tag, RequestKind::Commit(Transaction { changes }));
     }
 }

@@ -22,7 +22,7 @@ impl Scrubbed<'_> {
             return;
         }
         let pg = self.pg.id();
-        let (collection, object) = (Collection(pg), pg::meta_object(pg));
+        let (collection, object) = (Collection::replicated(pg), pg::meta_object(pg));
         let kind = RequestKind::OmapGet { collection, object, keys: vec![STAMPS_KEY] };
         self.ask(out, ScrubTag::LoadStamps, kind);
     }

@@ -246,7 +246,7 @@ impl Trims {
         self.busy.insert(pg);
         group.trim.step = Some(Step { snap, left: None, has_failed: false });
         let kind = RequestKind::OmapList {
-            collection: Collection(pg),
+            collection: Collection::replicated(pg),
             object: pg::meta_object(pg),
             after: None,
             prefix: index_keys_of(snap),

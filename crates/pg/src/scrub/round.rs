@@ -256,7 +256,7 @@ impl Round {
     }
 
     fn collection(&self) -> Collection {
-        Collection(self.pg)
+        Collection::replicated(self.pg)
     }
 
     fn reserve(&mut self, waiting: Vec<Member>) {

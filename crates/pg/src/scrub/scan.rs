@@ -206,7 +206,7 @@ impl Scan {
         };
         let keys: Vec<Bytes> = index_pairs(&name, &set).into_keys().collect();
         if !keys.is_empty() {
-            let object = meta_object(collection.0);
+            let object = meta_object(collection.0.pg);
             self.ask(ScanTag::Index(index), RequestKind::OmapGet { collection, object, keys });
         }
         self.map.sets.insert(name, KnownSet::Known(set));

@@ -72,7 +72,7 @@ fn a_copy_that_the_primary_knows_to_be_bad_is_given_to_nobody() {
     let change = |data: &'static str| {
         let (object, data) = (object(last), Bytes::from_static(data.as_bytes()));
         let change = Change::Write { object, offset: 0, data };
-        RequestKind::Commit(Transaction { changes: vec![(Collection(PG), change)] })
+        RequestKind::Commit(Transaction { changes: vec![(Collection::replicated(PG), change)] })
     };
     // It is readable, but its content was never written; no other OSD can tell what that was.
     world.lose(OsdId(2), last);

@@ -28,7 +28,7 @@ impl Node {
     }
 
     fn stored_batches(&self) -> usize {
-        let meta = self.store.object(Collection(PG), &meta_object(PG)).unwrap();
+        let meta = self.store.object(Collection::replicated(PG), &meta_object(PG)).unwrap();
         meta.omap.keys().filter(|key| decode_dups_key(key).is_some()).count()
     }
 }

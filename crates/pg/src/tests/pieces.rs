@@ -73,7 +73,7 @@ fn assert_copies(world: &World, model: &Model, osds: &[i32], after: &str) {
     for osd in osds {
         let node = &world.nodes[*osd as usize];
         assert!(node.pg.missing().is_empty() && node.pg.info().is_complete(), "osd.{osd}, {after}");
-        let objects = node.store.objects(Collection(PG));
+        let objects = node.store.objects(Collection::replicated(PG));
         let objects: BTreeMap<_, _> = objects.filter(|(name, _)| !is_meta_object(name)).collect();
         assert!(objects.keys().copied().eq(model.keys()), "objects of osd.{osd}, {after}");
         for (name, (data, omap)) in model {
@@ -105,7 +105,7 @@ fn holes_stay_holes() {
     world.run_script("run\n up 1\n restart 1\n map 30 0 1\n run\n clean => yes");
     world.run_script("map 40 2 1\n run\n clean => yes");
     for node in &world.nodes[1..] {
-        let data = &node.store.object(Collection(PG), &object).unwrap().data;
+        let data = &node.store.object(Collection::replicated(PG), &object).unwrap().data;
         let read = data.read(0, data.size());
         assert_eq!(read.data.len(), size);
         for (offset, written) in written {
@@ -238,7 +238,7 @@ fn recovery_is_interrupted_by_a_restart() {
 
 /// Whether OSD 2 has stored all of the object; `None` if it has stored nothing.
 fn info_of_stored(world: &World, name: &str) -> Option<bool> {
-    let stored = world.nodes[2].store.object(Collection(PG), &object(name))?;
+    let stored = world.nodes[2].store.object(Collection::replicated(PG), &object(name))?;
     Some(stored.attrs.contains_key(&INFO_ATTR))
 }
 
@@ -325,7 +325,7 @@ fn a_member_without_room_for_a_piece_in_the_middle_gets_the_object_when_it_has_s
 fn falsify(world: &mut World, osd: i32, name: &str) {
     let object = object(name);
     let change = Change::Write { object, offset: 0, data: Bytes::from_static(b"false") };
-    let transaction = Transaction { changes: vec![(Collection(PG), change)] };
+    let transaction = Transaction { changes: vec![(Collection::replicated(PG), change)] };
     world.node(OsdId(osd)).ask_store(RequestKind::Commit(transaction)).unwrap();
 }
 
@@ -391,7 +391,8 @@ fn pieces_of_one_version_in_order_make_an_object() {
     assert_eq!(wanted, [Some(M), Some(2 * M), None]);
     assert!(world.nodes[1].pg.missing().is_empty());
     let object = object("zzz");
-    let stored = |world: &World| world.nodes[1].store.object(Collection(PG), &object).cloned();
+    let stored =
+        |world: &World| world.nodes[1].store.object(Collection::replicated(PG), &object).cloned();
     assert!(stored(&world).unwrap().attrs.contains_key(&INFO_ATTR));
     // Pieces out of order or repeated are dropped.
     let (wanted, world) = answers(&[(1, 0), (1, 2 * M), (1, M), (1, M)]);

@@ -48,7 +48,7 @@ impl Node {
     }
 
     fn data(&mut self, pg: PgId, name: &str) -> String {
-        let (collection, object) = (Collection(pg), object(name));
+        let (collection, object) = (Collection::replicated(pg), object(name));
         match self.ask_store(RequestKind::Read { collection, object, offset: 0, length: 100 }) {
             Ok(Outcome::Read(read)) => String::from_utf8_lossy(&read.data).into_owned(),
             _ => "absent".to_owned(),
@@ -192,7 +192,7 @@ fn merged_copies_have_what_both_had() {
             assert_eq!(node.data(PG, name), data, "{name} on osd.{osd}");
         }
         assert!(node.ask_store(RequestKind::Collections).is_ok_and(
-            |outcome| matches!(outcome, Outcome::Collections(all) if all == [Collection(PG)])
+            |outcome| matches!(outcome, Outcome::Collections(all) if all == [Collection::replicated(PG)])
         ));
         let (stored, memory) = (node.stored(PG), &node.pg);
         assert_eq!(stored.log().head(), memory.log().head());
@@ -225,7 +225,7 @@ fn a_merged_copy_knows_of_the_clones_of_both() {
     for osd in 0..3 {
         let node = world.node(OsdId(osd));
         let kind = RequestKind::OmapList {
-            collection: Collection(PG),
+            collection: Collection::replicated(PG),
             object: crate::meta_object(PG),
             after: None,
             prefix: Bytes::from_static(b"x"),
@@ -257,7 +257,7 @@ fn a_merged_copy_that_lacked_something_is_filled_in() {
 
 /// The objects with clones in the index, with the number of their snapshots.
 fn indexed(node: &Node, pg: PgId) -> BTreeMap<HObject, usize> {
-    let meta = node.store.object(Collection(pg), &meta_object(pg)).unwrap();
+    let meta = node.store.object(Collection::replicated(pg), &meta_object(pg)).unwrap();
     let clones = meta.omap.keys().filter_map(|key| decode_index_key(key));
     let mut objects = BTreeMap::new();
     clones.for_each(|(_, clone)| *objects.entry(clone.at(SnapId::HEAD)).or_default() += 1);
@@ -277,7 +277,7 @@ fn each_part_gets_its_share_of_the_index_of_clones() {
             };
             let change =
                 Change::OmapSet { object: meta_object(PG), pairs: all.map(pair).collect() };
-            let transaction = Transaction { changes: vec![(Collection(PG), change)] };
+            let transaction = Transaction { changes: vec![(Collection::replicated(PG), change)] };
             node.ask_store(RequestKind::Commit(transaction)).unwrap();
         }
         world.run_script("divide 30 0 1 2\n run\n clean => yes");
@@ -338,7 +338,7 @@ fn what_a_copy_lacked_before_a_merge_is_not_taken_for_good() {
     world.step_until_missing(OsdId(2));
     let change =
         Change::Write { object: object("b"), offset: 0, data: Bytes::from_static(b"bad!") };
-    let transaction = Transaction { changes: vec![(Collection(PG), change)] };
+    let transaction = Transaction { changes: vec![(Collection::replicated(PG), change)] };
     world.node(OsdId(2)).ask_store(RequestKind::Commit(transaction)).unwrap();
     world.nodes.iter_mut().for_each(|node| node.begin_merging(source, target));
     world.run_script(

@@ -36,7 +36,8 @@ fn little_data_is_many_pieces_and_a_short_log_needs_backfill() {
     }
     // The copy that was pushed in pieces is divided into other extents.
     let stored = |node: usize| {
-        let object = world.nodes[node].store.object(Collection(PG), &object("object19"));
+        let object =
+            world.nodes[node].store.object(Collection::replicated(PG), &object("object19"));
         object.unwrap().data.clone()
     };
     assert_ne!(stored(0), stored(2));

@@ -54,7 +54,7 @@ fn run(world: &mut World, script: &str) {
 }
 
 fn whole(object: &HObject) -> RequestKind {
-    let (collection, object) = (Collection(PG), object.clone());
+    let (collection, object) = (Collection::replicated(PG), object.clone());
     RequestKind::Read { collection, object, offset: 0, length: SIZE as u64 }
 }
 
@@ -95,7 +95,7 @@ fn restore(world: &mut World, position: usize, object: &HObject) -> String {
     let data = shard_of(&gather(world, reads), lacking.shard);
     let mut transaction = Transaction::new();
     let write = Change::Write { object: object.clone(), offset: 0, data };
-    transaction.push(Collection(PG), write);
+    transaction.push(Collection::replicated(PG), write);
     world.node(lacking.osd).ask_store(RequestKind::Commit(transaction)).unwrap();
     let names: Vec<String> = sources.iter().map(Member::to_string).collect();
     format!("from {}", names.join(" "))
@@ -151,7 +151,7 @@ fn an_object_is_read_from_any_two_members() {
         let plan = backend.plan_read(member(0), whole.clone(), one);
         assert!(matches!(plan, ReadPlan::Lost), "{plan:?}");
     }
-    let meta = RequestKind::Meta { collection: Collection(PG), object: name };
+    let meta = RequestKind::Meta { collection: Collection::replicated(PG), object: name };
     let plan = backend.plan_read(member(0), meta, std::iter::once(member(0)));
     assert!(matches!(plan, ReadPlan::Local(_)), "attributes are the same on all");
 }

@@ -233,7 +233,7 @@ impl Node {
 
     /// The data of an object, if it is stored.
     pub fn value(&self, object: &HObject) -> Option<Bytes> {
-        let stored = self.store.object(Collection(PG), object)?;
+        let stored = self.store.object(Collection::replicated(PG), object)?;
         Some(stored.data.read(0, stored.data.size()).data)
     }
 
@@ -244,7 +244,7 @@ impl Node {
 
     /// The version of an object in the store; zero if there is none.
     fn version(&self, object: &HObject) -> EVersion {
-        let stored = self.store.object(Collection(PG), object);
+        let stored = self.store.object(Collection::replicated(PG), object);
         let info = stored.and_then(|object| object.attrs.get(&INFO_ATTR));
         let info = info.map(|info| codec::decode_all::<ObjectInfo>("info", info).unwrap());
         info.map_or(EVersion::ZERO, |info| info.version)
@@ -437,7 +437,7 @@ impl World {
     /// Removes an object from a store behind the copy's back.
     pub fn lose(&mut self, osd: OsdId, name: &str) {
         let change = Change::Remove { object: object(name) };
-        let changes = vec![(Collection(PG), change)];
+        let changes = vec![(Collection::replicated(PG), change)];
         self.node(osd).ask_store(RequestKind::Commit(store::Transaction { changes })).unwrap();
     }
 
@@ -680,7 +680,7 @@ impl World {
 
     fn get(&mut self, osd: OsdId, name: &str) -> String {
         let kind = RequestKind::Read {
-            collection: Collection(PG),
+            collection: Collection::replicated(PG),
             object: object(name),
             offset: 0,
             length: 1000,
@@ -694,7 +694,7 @@ impl World {
     pub fn assert_equal(&self, osds: &[OsdId]) {
         let content = |osd: &OsdId| {
             let node = &self.nodes[osd.0 as usize];
-            let objects = node.store.objects(Collection(PG));
+            let objects = node.store.objects(Collection::replicated(PG));
             let objects = objects.filter(|(name, _)| !is_meta_object(name));
             let head: (EVersion, bool) = (node.pg.log().head(), node.pg.info().is_complete());
             assert!(node.pg.missing().is_empty());

@@ -13,6 +13,7 @@
 //! | 4 omap header | bytes |
 //! | 5 omap pairs | pairs, in key order from frame to frame |
 //! | 6 end | number of objects (u64); a stream without it is cut off |
+//! | 7 shard | as 1, of a shard: versions that do not know shards refuse it, and would misread 1 |
 //!
 //! Numbers are little-endian; names, maps and blobs are encoded as on the wire.
 
@@ -65,6 +66,7 @@ impl Encode for Frame {
 impl Frame {
     fn kind(&self) -> u8 {
         match self {
+            Frame::Collection(collection) if collection.is_shard() => 7,
             Frame::Collection(_) => 1,
             Frame::Object { .. } => 2,
             Frame::Data { .. } => 3,
@@ -77,7 +79,7 @@ impl Frame {
     fn decode(kind: u8, payload: &Bytes) -> codec::Result<Frame> {
         let mut r = Reader::new(payload);
         let frame = match kind {
-            1 => Frame::Collection(r.value()?),
+            1 | 7 => Frame::Collection(decode_collection(&mut r, kind == 7)?),
             2 => {
                 let (name, size) = (r.value()?, r.u64("size")?);
                 Frame::Object { name, size, attrs: BTreeMap::decode(&mut r)? }
@@ -98,6 +100,15 @@ impl Frame {
         };
         r.finish("frame")?;
         Ok(frame)
+    }
+}
+
+fn decode_collection(r: &mut Reader<'_>, is_shard: bool) -> codec::Result<Collection> {
+    let at = *r;
+    let collection: Collection = r.value()?;
+    match collection.is_shard() == is_shard {
+        true => Ok(collection),
+        false => Err(at.invalid("collection", collection.0.shard.number() as u64)),
     }
 }
 
@@ -184,6 +195,7 @@ mod tests {
             Frame::Data { offset: 4096, data: Bytes::from(vec![7; 100]) },
             Frame::OmapHeader(Bytes::from("header")),
             Frame::OmapPairs(BTreeMap::from([pair])),
+            Frame::Collection(Collection("2.1fs3".parse().unwrap())),
         ]
     }
 
@@ -203,6 +215,17 @@ mod tests {
                 Frame::End { .. } => return Ok(frames),
                 frame => frames.push(frame),
             }
+        }
+    }
+
+    #[test]
+    fn a_shard_is_no_frame_that_older_versions_take_for_a_replicated_group() {
+        let (replicated, shard) = (&frames()[0], &frames()[5]);
+        assert_eq!((replicated.kind(), shard.kind()), (1, 7));
+        for (frame, wrong) in [(replicated, 7), (shard, 1)] {
+            let payload = codec::encode_to_bytes(frame);
+            assert_eq!(&Frame::decode(frame.kind(), &payload).unwrap(), frame);
+            assert!(Frame::decode(wrong, &payload).is_err());
         }
     }
 

@@ -37,7 +37,7 @@ fn make(directory: &Path, preparation: &Preparation) -> Result<()> {
 }
 
 fn collection() -> Collection {
-    Collection(PgId { pool: PoolId(1), seed: 2 })
+    Collection::replicated(PgId { pool: PoolId(1), seed: 2 })
 }
 
 fn object() -> HObject {

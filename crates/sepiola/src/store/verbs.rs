@@ -86,7 +86,7 @@ fn is_standard(file: &Path) -> bool {
 
 fn parse_collection(text: &str) -> Result<Collection> {
     match text.parse() {
-        Ok(pg) => Ok(Collection(pg)),
+        Ok(group) => Ok(Collection(group)),
         Err(()) => bail!("{text:?} is not a placement group such as 2.1f"),
     }
 }

@@ -53,7 +53,7 @@ fn all_objects<'a>(world: &World, stores: &'a Stores) -> Vec<(&'a HObject, &'a M
     let map = world.newest_map().expect("all is healed");
     let groups = super::replicas::all_groups(map).into_iter();
     let primaries = groups.filter_map(|pg| Some((pg, map.pg_to_osds(pg).acting_primary?)));
-    primaries.flat_map(|(pg, osd)| stores.of(osd).objects(Collection(pg))).collect()
+    primaries.flat_map(|(pg, osd)| stores.of(osd).objects(Collection::replicated(pg))).collect()
 }
 
 fn may_exist(map: &MemObject, object: u64) -> bool {

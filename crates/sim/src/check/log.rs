@@ -22,7 +22,7 @@ pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
 }
 
 fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
-    let collection = Collection(pg);
+    let collection = Collection::replicated(pg);
     let Some(meta) = store.object(collection, &meta_object(pg)) else { return Ok(()) };
     let (mut entries, mut dups): (Vec<LogEntry>, Vec<LogDup>) = Default::default();
     for (key, value) in &meta.omap {

@@ -33,7 +33,7 @@ pub fn all_groups(map: &OsdMap) -> Vec<PgId> {
 
 fn check_pair(stores: &Stores, pg: PgId, a: OsdId, b: OsdId) -> Result<(), String> {
     let objects = |osd| -> Vec<(&HObject, &MemObject)> {
-        let store = stores.of(osd).objects(Collection(pg));
+        let store = stores.of(osd).objects(Collection::replicated(pg));
         store.filter(|(name, _)| !is_meta_object(name)).collect()
     };
     let (of_a, of_b) = (objects(a), objects(b));

@@ -38,7 +38,7 @@ fn check_copy(
     is_removed: impl Fn(SnapId) -> bool,
     is_damaged: impl Fn(&HObject) -> bool,
 ) -> Result<(), String> {
-    let collection = Collection(pg);
+    let collection = Collection::replicated(pg);
     let index = store.object(collection, &meta_object(pg)).map(|meta| &meta.omap);
     let mut named: BTreeSet<HObject> = BTreeSet::new();
     for (head, object) in store.objects(collection).filter(|(name, _)| name.snap == SnapId::HEAD) {

@@ -16,7 +16,7 @@ use types::{HObject, PgId, PoolId};
 
 const PIECE: u64 = 1 << 20;
 /// Collection of the OSD's maps, which no split or scrub touches.
-const OWN: Collection = Collection(PgId { pool: PoolId(-1), seed: 0 });
+const OWN: Collection = Collection::replicated(PgId { pool: PoolId(-1), seed: 0 });
 /// Lowest fill level in percent.
 const PERCENT_LEAST: u64 = 75;
 const PERCENT_MOST: u64 = 101;
@@ -40,7 +40,7 @@ pub fn draw(prng: &mut Prng, mix: &FaultMix, osds: &[NodeId]) -> Plan {
 }
 
 fn ballast() -> HObject {
-    HObject::head(OWN.0.pool, Bytes::new(), Bytes::new(), Bytes::from_static(b"ballast"), 0)
+    HObject::head(OWN.0.pg.pool, Bytes::new(), Bytes::new(), Bytes::from_static(b"ballast"), 0)
 }
 
 impl World {

@@ -25,7 +25,7 @@ impl World {
             self.line(format_args!("osd.{id} loses what its index has of clones in {pg}"));
             let keys = keys.into_iter().collect();
             let change = Change::OmapRemove { object: meta_object(pg), keys };
-            return self.lose(node, vec![(Collection(pg), change)]);
+            return self.lose(node, vec![(Collection::replicated(pg), change)]);
         }
     }
 
@@ -69,7 +69,7 @@ impl World {
             if self.scenario.size > 1 {
                 changes.push(Change::Remove { object: head.at(set.clones[0].id) });
             }
-            let changes = changes.into_iter().map(|change| (Collection(pg), change));
+            let changes = changes.into_iter().map(|change| (Collection::replicated(pg), change));
             self.lose(node, changes.collect());
             return Ok(true);
         }
@@ -91,7 +91,7 @@ fn indexed_for_good(store: &MemStore, pg: PgId) -> Option<BTreeSet<Bytes>> {
 
 /// An object that has clones.
 fn family(store: &MemStore, pg: PgId) -> Option<(HObject, SnapSet)> {
-    let mut objects: BTreeMap<_, _> = store.objects(Collection(pg)).collect();
+    let mut objects: BTreeMap<_, _> = store.objects(Collection::replicated(pg)).collect();
     objects.retain(|name, _| !is_meta_object(name));
     objects.into_iter().find_map(|(name, object)| {
         let set: SnapSet = codec::decode_all("snapset", object.attrs.get(&SNAPSET_ATTR)?).ok()?;

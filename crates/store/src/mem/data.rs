@@ -7,6 +7,7 @@ use crate::ReadData;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
+/// Data of one object, with holes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SparseData {
     size: u64,
@@ -15,6 +16,7 @@ pub struct SparseData {
 }
 
 impl SparseData {
+    /// Size in bytes, holes included.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -35,15 +37,18 @@ impl SparseData {
         self.extents.insert(offset, bytes);
     }
 
+    /// Makes the range a hole; the size stays.
     pub fn zero(&mut self, offset: u64, length: u64) {
         self.punch(offset, offset.saturating_add(length));
     }
 
+    /// Sets the size.
     pub fn truncate(&mut self, size: u64) {
         self.punch(size, u64::MAX);
         self.size = size;
     }
 
+    /// Data of a range, up to the end.
     pub fn read(&self, offset: u64, length: u64) -> ReadData {
         let end = offset.saturating_add(length).min(self.size);
         let mut data = vec![0; end.saturating_sub(offset) as usize];
@@ -90,6 +95,7 @@ impl SparseData {
         }
     }
 
+    /// Panics if parts of the state contradict each other.
     pub fn check_invariants(&self) {
         let mut last_end = 0;
         for (at, bytes) in &self.extents {

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use types::{PgId, PoolId};
 
-const PG: Collection = Collection(PgId { pool: PoolId(1), seed: 0 });
+const PG: Collection = Collection::replicated(PgId { pool: PoolId(1), seed: 0 });
 
 fn object(number: u8) -> HObject {
     let name = Bytes::from(vec![number]);
@@ -87,7 +87,7 @@ proptest! {
         let store = store_with(before);
         let mut changed = store.clone();
         let mut refused = transaction(after);
-        let elsewhere = Collection(PgId { pool: PoolId(9), seed: 9 });
+        let elsewhere = Collection::replicated(PgId { pool: PoolId(9), seed: 9 });
         refused.push(elsewhere, Change::Touch { object: object(1) });
         prop_assert_eq!(changed.apply(&refused), Err(StoreError::NoCollection(elsewhere)));
         prop_assert_eq!(store, changed);
@@ -209,7 +209,7 @@ fn what_is_absent_is_an_error_except_for_meta() {
 
 #[test]
 fn objects_move_by_their_hash_and_replace_what_was_there() {
-    let child = Collection(PgId { pool: PoolId(1), seed: 1 });
+    let child = Collection::replicated(PgId { pool: PoolId(1), seed: 1 });
     let touch = |number| Change::Touch { object: object(number) };
     let mut store = store_with((0..8).map(touch).collect());
     let odd = Hashes::new(1, 1);

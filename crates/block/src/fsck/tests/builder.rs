@@ -105,7 +105,7 @@ pub fn name(text: &'static str) -> HObject {
 }
 
 pub fn collection() -> Collection {
-    Collection(PgId { pool: PoolId(1), seed: 3 })
+    Collection::replicated(PgId { pool: PoolId(1), seed: 3 })
 }
 
 pub const COLLECTION: u64 = 1;

@@ -23,7 +23,7 @@ fn objects_belong_to_collections() {
         "\n{report}"
     );
     let mut builder = Builder::sound();
-    let other = Collection(PgId { pool: PoolId(1), seed: 4 });
+    let other = Collection::replicated(PgId { pool: PoolId(1), seed: 4 });
     builder.put(keys::collection(other), Slices::Whole(COLLECTION).encode());
     assert_finds(&builder.build(), &[FindingKind::CollectionId], "two collections have id 1");
 }

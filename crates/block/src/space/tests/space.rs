@@ -422,3 +422,26 @@ fn a_snapshot_is_begun_at_once_and_taken_in_pieces_however_many_chunks_have_chan
     assert_eq!(space.map().memory(), memory);
     assert!(memory < (36 * 17) << 20, "{memory} bytes for 17 TB");
 }
+
+#[test]
+#[should_panic(expected = "wrong number of free blocks")]
+fn a_wrong_number_of_free_blocks_is_found() {
+    let mut space = Space::new(Extent::new(10, 200));
+    space.allocate(7).unwrap();
+    space.check_invariants();
+    space.map.free += 1;
+    space.check_invariants();
+}
+
+#[test]
+#[should_panic(expected = "blocks are free and")]
+fn a_block_that_is_neither_free_nor_in_use_is_found() {
+    let mut space = Space::new(Extent::new(10, 200));
+    let taken = space.allocate(7).unwrap();
+    space.free_after(3, taken[0]).unwrap();
+    space.check_invariants();
+    // As if it waited for its record and could be allocated already.
+    space.map.words[0] |= 1;
+    space.map.free += 1;
+    space.check_invariants();
+}

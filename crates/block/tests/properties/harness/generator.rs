@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use stdx::Prng;
 use store::{Change, Collection, Hashes, RequestKind, Transaction};
-use types::{HObject, PgId, PoolId, SnapId};
+use types::{HObject, PgId, PgShard, PoolId, ShardId, SnapId};
 
 const COLLECTIONS: u64 = 3;
+const SHARD: u64 = 2;
 const OBJECTS: u64 = 7;
 const BLOCK: u64 = block::device::BLOCK as u64;
 
@@ -21,8 +22,18 @@ fn noise() -> &'static Bytes {
     })
 }
 
+/// One of the collections that the generator uses is a shard of the group that another is a copy of.
 pub fn collection(number: u64) -> Collection {
-    Collection(PgId { pool: PoolId(1), seed: number as u32 })
+    if number == SHARD {
+        let (pg, shard) = (PgId { pool: PoolId(1), seed: 0 }, ShardId::at(31));
+        return Collection(PgShard { pg, shard: shard.expect("the last one") });
+    }
+    Collection::replicated(PgId { pool: PoolId(1), seed: number as u32 })
+}
+
+/// A collection that no store can have; its key would be that of shard 0 of pool 1.
+fn invalid() -> Collection {
+    Collection::replicated(PgId { pool: PoolId(Collection::POOL_END + 1), seed: 0 })
 }
 
 /// Some share a hash, some a name; some are clones; one is in another pool.
@@ -74,6 +85,7 @@ impl Generator {
             // Sometimes the object does not exist, and the transaction is refused.
             2..=4 => {}
             5..=7 => self.push_move(transaction, collection),
+            8 if self.prng.chance(1, 4) => transaction.push(invalid(), Change::CreateCollection),
             _ => transaction.push(collection, Change::CreateCollection),
         }
         let changes = if self.prng.chance(1, 2) { 1 } else { self.prng.range(1..8) };

@@ -121,7 +121,7 @@ impl World {
     pub(super) fn assert_equal(&self) {
         for pg in self.monitor.map.pgs(POOL) {
             let content = |machine: &Machine| {
-                let objects = machine.store.durable().objects(Collection(pg));
+                let objects = machine.store.durable().objects(Collection::replicated(pg));
                 let objects = objects.filter(|(name, _)| !is_meta_object(name));
                 objects.map(|(name, object)| (name.clone(), object.clone())).collect::<Vec<_>>()
             };

@@ -8,7 +8,7 @@ impl World {
     /// Damages a clone.
     pub fn damage_clone(&mut self, osd: OsdId, name: &str, snap: SnapId) {
         let (pg, object) = self.object(name);
-        self.machine(osd).store.damage(Collection(pg), &object.at(snap));
+        self.machine(osd).store.damage(Collection::replicated(pg), &object.at(snap));
     }
 
     /// Makes the next read of a store fail, once.
@@ -19,17 +19,17 @@ impl World {
     /// Makes a store refuse the next change of an object for damage.
     pub fn refuse_change(&mut self, osd: OsdId, name: &str) {
         let (pg, object) = self.object(name);
-        self.machine(osd).store.refuse_change(Collection(pg), &object);
+        self.machine(osd).store.refuse_change(Collection::replicated(pg), &object);
     }
 
     pub fn damage(&mut self, osd: OsdId, name: &str) {
         let (pg, object) = self.object(name);
-        self.machine(osd).store.damage(Collection(pg), &object);
+        self.machine(osd).store.damage(Collection::replicated(pg), &object);
     }
 
     pub fn mend(&mut self, osd: OsdId, name: &str) {
         let (pg, object) = self.object(name);
-        self.machine(osd).store.undo_damage(Collection(pg), &object);
+        self.machine(osd).store.undo_damage(Collection::replicated(pg), &object);
     }
 
     pub fn is_damaged(&self) -> bool {
@@ -44,7 +44,7 @@ impl World {
         change: impl FnOnce(HObject) -> store::Change,
     ) {
         let (pg, object) = self.object(name);
-        let changes = vec![(Collection(pg), change(object))];
+        let changes = vec![(Collection::replicated(pg), change(object))];
         self.machine(osd).store.tamper(&store::Transaction { changes });
     }
 }

@@ -49,7 +49,7 @@ impl World {
     pub fn stored_stamps(&self, name: &str, osd: OsdId) -> pg::scrub::Stamps {
         let (pg, _) = self.object(name);
         let store = self.machines[osd.0 as usize].store.durable();
-        let mut objects = store.objects(Collection(pg));
+        let mut objects = store.objects(Collection::replicated(pg));
         let meta = objects.find(|(object, _)| **object == pg::meta_object(pg));
         let stored = meta.and_then(|(_, meta)| meta.omap.get(&STAMPS_KEY));
         stored.map(|stored| codec::decode_all("stamps", stored).unwrap()).unwrap_or_default()

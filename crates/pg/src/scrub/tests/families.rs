@@ -140,7 +140,8 @@ fn pairs_that_the_index_lost_are_added_again() {
         let keys = vec![key.clone()];
         world.apply(osd, vec![Change::OmapRemove { object: meta_object(PG), keys }]);
         let index = |world: &World| {
-            let meta = world.stores[&osd].object(Collection(PG), &meta_object(PG)).unwrap();
+            let meta =
+                world.stores[&osd].object(Collection::replicated(PG), &meta_object(PG)).unwrap();
             meta.omap.contains_key(&key)
         };
         assert!(!index(&world));

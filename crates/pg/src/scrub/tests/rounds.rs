@@ -51,7 +51,7 @@ impl World {
         };
         for osd in (0..members).map(member) {
             let mut store = MemStore::new();
-            let create = vec![(Collection(PG), Change::CreateCollection)];
+            let create = vec![(Collection::replicated(PG), Change::CreateCollection)];
             store.apply(&Transaction { changes: create }).unwrap();
             world.stores.insert(osd, store);
             world.members.insert(osd, ReplicaScan::default());
@@ -60,7 +60,8 @@ impl World {
     }
 
     pub fn apply(&mut self, osd: Member, changes: Vec<Change>) {
-        let changes = changes.into_iter().map(|change| (Collection(PG), change)).collect();
+        let changes =
+            changes.into_iter().map(|change| (Collection::replicated(PG), change)).collect();
         self.stores.get_mut(&osd).unwrap().apply(&Transaction { changes }).unwrap();
     }
 
@@ -151,7 +152,7 @@ impl World {
             Body::Reserve => Some(Body::Reserved(true)),
             Body::Scan(number, level, extent) => {
                 let mut member = self.members.remove(&osd).unwrap();
-                member.begin(Collection(PG), number, level, extent);
+                member.begin(Collection::replicated(PG), number, level, extent);
                 while let Some((tag, kind)) = member.poll_request() {
                     let outcome = self.execute(osd, kind);
                     member.handle_completion(tag, outcome);

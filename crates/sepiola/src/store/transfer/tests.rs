@@ -4,7 +4,7 @@ use super::*;
 use engine::Time;
 use store::mem::MemStore;
 use store::{ObjectStore, Request};
-use types::PgId;
+use types::{PgId, PgShard, ShardId};
 
 impl Asked for MemStore {
     fn ask(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
@@ -13,8 +13,11 @@ impl Asked for MemStore {
     }
 }
 
-fn collection(seed: u32) -> Collection {
-    Collection(PgId { pool: PoolId(2), seed })
+/// A group of a replicated pool, or a shard of the same number.
+fn collection(number: usize) -> Collection {
+    let pg = PgId { pool: PoolId(2), seed: 0 };
+    let shard = number.checked_sub(1).and_then(ShardId::at).unwrap_or_default();
+    Collection(PgShard { pg, shard })
 }
 
 fn object(name: &str) -> HObject {
