@@ -25,6 +25,8 @@ use types::{Epoch, OsdId, PgId};
 /// Message types of requests for leases, and of grants.
 pub(crate) const ASK: u16 = 0x7100;
 pub(crate) const PROMISE: u16 = 0x7101;
+/// Their version.
+const VERSION: u16 = 1;
 
 /// The read leases that this OSD holds and has granted.
 #[derive(Debug, Default)]
@@ -196,7 +198,7 @@ impl Osd {
             w.u64(now.0);
             w.u64(echo);
             w.u64(lent.as_nanos() as u64);
-            self.peers.send(cx!(self), member, Message::new(ASK, 1, 1, w.into_bytes()));
+            self.peers.send(cx!(self), member, Message::new(ASK, VERSION, VERSION, w.into_bytes()));
         }
     }
 
@@ -226,6 +228,7 @@ impl Osd {
         from: OsdId,
         message: &Message,
     ) -> codec::Result<()> {
+        pg::message::check_compat(message, VERSION)?;
         let mut r = Reader::new(&message.front);
         let (epoch, sent): (Epoch, u64) = (r.value()?, r.u64("sent")?);
         match message.kind {
@@ -264,7 +267,7 @@ impl Osd {
         w.value(&self.epoch());
         w.u64(sent);
         w.u64(now.0);
-        self.peers.send(cx!(self), from, Message::new(PROMISE, 1, 1, w.into_bytes()));
+        self.peers.send(cx!(self), from, Message::new(PROMISE, VERSION, VERSION, w.into_bytes()));
     }
 
     /// A grant by a member with a newer map counts only with that map: the member may already serve a new

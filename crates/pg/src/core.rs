@@ -14,7 +14,7 @@ use engine::{Message, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{Collection, RequestKind, StoreError};
-use types::{EVersion, Epoch, HObject, OsdId, PgId};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PgShard};
 
 /// Identifies a request to the store in its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,7 +242,8 @@ impl Core {
 
 impl Own {
     fn new(id: PgId, whoami: Member) -> Self {
-        let (collection, meta) = (Collection::replicated(id), crate::meta_object(id));
+        let shard = PgShard { pg: id, shard: whoami.shard };
+        let (collection, meta) = (Collection(shard), crate::meta_object(id));
         Own { id, whoami, collection, meta, sizes: Sizes::default() }
     }
 }

@@ -3,11 +3,15 @@
 //! Stored with the log in the omap of the group's meta object, in the same transaction as every
 //! write, so that the info is never ahead of the data nor behind it.
 
+use crate::ShardState;
+use crate::shards::unknown_flags;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{EVersion, Epoch, HObject};
 
 const FORMAT: u8 = 2;
+/// Format of the info of a shard, with its [`ShardState`]. Replicated groups never write it.
+const FORMAT_SHARDS: u8 = 3;
 
 /// Keys in the meta object's omap.
 pub(crate) const INFO_KEY: Bytes = Bytes::from_static(b"info");
@@ -138,6 +142,8 @@ pub struct PgInfo {
     /// Bytes of data.
     pub bytes: u64,
     pub history: PgHistory,
+    /// `None` in replicated groups.
+    pub shard: Option<ShardState>,
 }
 
 impl Default for PgInfo {
@@ -153,6 +159,7 @@ impl Default for PgInfo {
             clones: 0,
             bytes: 0,
             history: PgHistory::default(),
+            shard: None,
         }
     }
 }
@@ -200,14 +207,17 @@ impl Decode for PgHistory {
 const IS_COMPLETE: u8 = 1;
 const IS_WHOLE: u8 = 2;
 const HAS_CLONES: u8 = 4;
+const HAS_SHARDS: u8 = 8;
+const FLAGS: u8 = IS_COMPLETE | IS_WHOLE | HAS_CLONES;
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
         let is_whole = self.last_complete == self.last_update;
-        w.u8(FORMAT);
+        w.u8(if self.shard.is_some() { FORMAT_SHARDS } else { FORMAT });
         w.u8(u8::from(self.is_complete()) * IS_COMPLETE
             + u8::from(is_whole) * IS_WHOLE
-            + u8::from(self.clones > 0) * HAS_CLONES);
+            + u8::from(self.clones > 0) * HAS_CLONES
+            + u8::from(self.shard.is_some()) * HAS_SHARDS);
         w.value(&self.last_update);
         w.value(&self.log_tail);
         w.value(&self.last_epoch_started);
@@ -224,6 +234,9 @@ impl Encode for PgInfo {
         if self.clones > 0 {
             w.u64(self.clones);
         }
+        if let Some(shard) = &self.shard {
+            w.value(shard);
+        }
     }
 }
 
@@ -231,10 +244,16 @@ impl Decode for PgInfo {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let at = *r;
         let format = r.u8("group info format")?;
-        if format != FORMAT {
-            return Err(at.invalid("group info format", format.into()));
-        }
+        let known = match format {
+            FORMAT => FLAGS,
+            FORMAT_SHARDS => FLAGS | HAS_SHARDS,
+            _ => return Err(at.invalid("group info format", format.into())),
+        };
+        let at = *r;
         let flags = r.u8("group info flags")?;
+        if let Some(error) = unknown_flags(&at, "group info flags", flags, known) {
+            return Err(error);
+        }
         let mut info = PgInfo {
             last_update: r.value()?,
             log_tail: r.value()?,
@@ -254,6 +273,9 @@ impl Decode for PgInfo {
         }
         if flags & HAS_CLONES != 0 {
             info.clones = r.u64("clones")?;
+        }
+        if flags & HAS_SHARDS != 0 {
+            info.shard = Some(r.value()?);
         }
         Ok(info)
     }
@@ -287,10 +309,19 @@ mod tests {
             clones: 2,
             ..PgInfo::default()
         };
-        let bytes = encode_to_bytes(&info);
-        assert_eq!(decode_all::<PgInfo>("info", &bytes).unwrap(), info);
-        for end in 0..bytes.len() {
-            assert!(decode_all::<PgInfo>("info", &bytes[..end]).is_err());
+        let shard = types::ShardId::at(2).unwrap();
+        let shard = Some(ShardState { shard, settled: EVersion::new(4, 4) });
+        for (info, format) in [(&info, FORMAT), (&PgInfo { shard, ..info.clone() }, FORMAT_SHARDS)]
+        {
+            let mut bytes = encode_to_bytes(info).to_vec();
+            assert_eq!(bytes[0], format, "the oldest format that can say it");
+            assert_eq!(decode_all::<PgInfo>("info", &bytes).unwrap(), *info);
+            for end in 0..bytes.len() {
+                assert!(decode_all::<PgInfo>("info", &bytes[..end]).is_err());
+            }
+            bytes[1] |= 1 << 7;
+            let error = decode_all::<PgInfo>("info", &bytes).unwrap_err();
+            assert_eq!(error.field, "group info flags", "a later build wrote it");
         }
         let object = HObject::hash_start(types::PoolId(3), 77);
         let key = missing_key(&object);

@@ -1,6 +1,7 @@
 //! The layout of a pool's groups: whole copies, or shards of erasure-coded objects.
 
 use crate::Member;
+use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{OsdId, ShardId};
 
 /// The spread of an object over the members of its group.
@@ -31,6 +32,52 @@ pub enum ErasureCode {
     IsaVandermonde = 1,
     IsaCauchy = 2,
     JerasureVandermonde = 3,
+}
+
+impl Encode for Layout {
+    fn encode(&self, w: &mut Writer) {
+        match self {
+            Layout::Replicated => w.u8(0),
+            Layout::Erasure(ErasureLayout { data, parity, unit, code }) => {
+                w.u8(1);
+                w.u8(*data);
+                w.u8(*parity);
+                w.u32(*unit);
+                w.u8(*code as u8);
+            }
+        }
+    }
+}
+
+impl Decode for Layout {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let at = *r;
+        match r.u8("layout")? {
+            0 => Ok(Layout::Replicated),
+            1 => r.value().map(Layout::Erasure),
+            other => Err(at.invalid("layout", other.into())),
+        }
+    }
+}
+
+impl Decode for ErasureLayout {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let at = *r;
+        let (data, parity) = (r.u8("data shards")?, r.u8("parity shards")?);
+        let shards = usize::from(data) + usize::from(parity);
+        if data == 0 || parity == 0 || shards > ShardId::MAX_COUNT {
+            return Err(at.invalid("shards", shards as u64));
+        }
+        let unit = r.u32("stripe unit")?;
+        let at = *r;
+        let code = match r.u8("code")? {
+            1 => ErasureCode::IsaVandermonde,
+            2 => ErasureCode::IsaCauchy,
+            3 => ErasureCode::JerasureVandermonde,
+            other => return Err(at.invalid("code", other.into())),
+        };
+        Ok(ErasureLayout { data, parity, unit, code })
+    }
 }
 
 impl Layout {

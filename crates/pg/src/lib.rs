@@ -64,6 +64,7 @@ mod primary;
 mod role;
 pub mod scrub;
 mod serving;
+mod shards;
 mod sizes;
 pub mod snaps;
 pub mod split;
@@ -89,6 +90,7 @@ pub use object_info::{
 pub use osds::{OsdStatus, Osds};
 pub use pg::Pg;
 pub use serving::{AlsoWritten, BackfillState, Probe, Write};
+pub use shards::{ShardChange, ShardSet, ShardState, ShardVersions};
 pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
 pub use split_merge::MergedVersions;
 pub use state::{MapChange, State};

@@ -1,14 +1,16 @@
 //! One entry of the log of a placement group (`pg_log_entry_t`): what a write did, and its recorded reply.
 
+use crate::ShardChange;
 use crate::object_info::{decode_request_id, encode_request_id};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use types::{EVersion, HObject, RequestId, UTime};
 
-/// Erasure-coded groups will add rollback information, in a format of its own.
 const FORMAT: u8 = 1;
 /// Format of an empty entry, which has nothing but its version.
 const FORMAT_EMPTY: u8 = 2;
+/// Format of an entry with a [`ShardChange`] at its end. Replicated groups never write it.
+const FORMAT_SHARDS: u8 = 3;
 
 /// The effect of a write on its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +42,8 @@ pub struct LogEntry {
     pub result: i32,
     /// Return code and output of each operation, if the client asked for them.
     pub returns: Vec<(i32, Bytes)>,
+    /// Only in groups with shards.
+    pub shards: Option<Box<ShardChange>>,
 }
 
 impl LogEntry {
@@ -69,7 +73,7 @@ impl Encode for LogEntry {
             w.u8(FORMAT_EMPTY);
             return w.value(&self.version);
         }
-        w.u8(FORMAT);
+        w.u8(if self.shards.is_some() { FORMAT_SHARDS } else { FORMAT });
         w.u8(self.kind as u8);
         w.value(&self.version);
         w.value(&self.prior_version);
@@ -79,6 +83,9 @@ impl Encode for LogEntry {
         w.value(&self.mtime);
         w.i32(self.result);
         w.value(&self.returns);
+        if let Some(shards) = &self.shards {
+            w.value(&**shards);
+        }
     }
 }
 
@@ -87,7 +94,7 @@ impl Decode for LogEntry {
         let at = *r;
         let format = r.u8("log entry format")?;
         match format {
-            FORMAT => {}
+            FORMAT | FORMAT_SHARDS => {}
             FORMAT_EMPTY => return Ok(LogEntry::empty(r.value()?)),
             _ => return Err(at.invalid("log entry format", format.into())),
         }
@@ -107,6 +114,10 @@ impl Decode for LogEntry {
             mtime: r.value()?,
             result: r.i32("result")?,
             returns: r.value()?,
+            shards: match format {
+                FORMAT_SHARDS => Some(Box::new(r.value()?)),
+                _ => None,
+            },
         })
     }
 }
@@ -123,10 +134,14 @@ mod tests {
         let returns = vec![(42, Bytes::from_static(b"out"))];
         let version = EVersion::new(3, 4);
         let entry = LogEntry { version, request, returns, ..LogEntry::default() };
-        let bytes = codec::encode_to_bytes(&entry);
-        assert_eq!(codec::decode_all::<LogEntry>("entry", &bytes).unwrap(), entry);
-        for end in 0..bytes.len() {
-            assert!(codec::decode_all::<LogEntry>("entry", &bytes[..end]).is_err());
+        let with_shards = LogEntry { shards: Some(Box::default()), ..entry.clone() };
+        for (entry, format) in [(&entry, FORMAT), (&with_shards, FORMAT_SHARDS)] {
+            let bytes = codec::encode_to_bytes(entry);
+            assert_eq!(bytes[0], format, "the oldest format that can say it");
+            assert_eq!(codec::decode_all::<LogEntry>("entry", &bytes).unwrap(), *entry);
+            for end in 0..bytes.len() {
+                assert!(codec::decode_all::<LogEntry>("entry", &bytes[..end]).is_err());
+            }
         }
         let empty = LogEntry::empty(entry.version);
         let bytes = codec::encode_to_bytes(&empty);

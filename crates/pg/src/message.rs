@@ -10,7 +10,7 @@ mod frame;
 pub use bodies::{Activation, Cursor, Listing, LogPart, Notice, Push, Replicate};
 
 pub(crate) use bodies::Promise;
-pub use frame::{Header, KIND_FIRST, KIND_LAST, is_pg_message, sender_epoch};
+pub use frame::{Header, KIND_FIRST, KIND_LAST, check_compat, is_pg_message, sender_epoch};
 pub(crate) use frame::{finish, message};
 
 use crate::PgHistory;
@@ -163,7 +163,7 @@ mod tests {
     use bytes::Bytes;
     use std::collections::BTreeMap;
     use store::{Change, Collection, Transaction};
-    use types::{Epoch, PgId};
+    use types::{Epoch, PgId, ShardId};
 
     fn bodies(pg: PgId) -> Vec<Body> {
         let object = HObject::hash_start(pg.pool, 5);
@@ -219,8 +219,14 @@ mod tests {
     fn messages_round_trip_and_every_truncation_is_an_error() {
         let pg = PgId { pool: types::PoolId(3), seed: 7 };
         let header = Header::replicated(pg, Epoch(9), Epoch(8));
-        for body in bodies(pg) {
+        let [to, from] = [0, 31].map(|position| ShardId::at(position).unwrap());
+        let with_shards = Header { to, from, ..header };
+        let all = [(header, 1), (with_shards, 2)];
+        for (body, (header, version)) in
+            bodies(pg).into_iter().flat_map(|b| all.map(|h| (b.clone(), h)))
+        {
             let message = body.encode(&header);
+            assert_eq!((message.version, message.compat_version), (version, version));
             assert_eq!(Body::decode(&message).unwrap(), (header, body));
             assert_eq!(sender_epoch(&message), Ok(header.epoch));
             for end in 0..message.front.len() {
@@ -228,6 +234,36 @@ mod tests {
                 cut.front.truncate(end);
                 assert!(Body::decode(&cut).is_err());
             }
+        }
+    }
+
+    #[test]
+    fn a_message_of_a_replicated_group_has_no_shards_in_its_bytes() {
+        let pg = PgId { pool: types::PoolId(3), seed: 7 };
+        let message = Body::Remove.encode(&Header::replicated(pg, Epoch(9), Epoch(8)));
+        let front = [3, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 8, 0, 0, 0];
+        assert_eq!(message.front[..], front);
+    }
+
+    #[test]
+    fn a_message_is_refused_if_its_writer_says_that_this_build_does_not_understand_it() {
+        let pg = PgId { pool: types::PoolId(3), seed: 7 };
+        let header =
+            Header { to: ShardId::at(1).unwrap(), ..Header::replicated(pg, Epoch(9), Epoch(8)) };
+        let mut message = Body::Remove.encode(&header);
+        message.front = [&message.front[..], b"more"].concat().into();
+        assert!(Body::decode(&message).is_err(), "a body of this version has nothing more");
+        message.version = 3;
+        assert_eq!(
+            Body::decode(&message),
+            Ok((header, Body::Remove)),
+            "it may have more in a later one"
+        );
+        for compat in [3, 1000] {
+            message.compat_version = compat;
+            let error = Body::decode(&message).unwrap_err();
+            let compat = compat.min(255) as u8;
+            assert_eq!(error.kind, codec::DecodeErrorKind::TooNew { compat, known: 2 });
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Kept in one attribute of the object, so that it changes in the same transaction as the data. The format
 //! is our own; attributes of users are stored with a prefix and cannot collide with it.
 
+use crate::ShardVersions;
+use crate::shards::{decode_versions, encode_versions, unknown_flags};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -13,9 +15,13 @@ pub const INFO_ATTR: Bytes = Bytes::from_static(b"_");
 const USER_ATTR_PREFIX: u8 = b'_';
 
 const FORMAT: u8 = 1;
+/// Format of the info of an object whose shards have different versions. Replicated groups never write it.
+const FORMAT_SHARDS: u8 = 2;
 const FLAG_OMAP: u8 = 1;
 const FLAG_ALLOC_HINT: u8 = 2;
 const FLAG_WHITEOUT: u8 = 4;
+const FLAG_SHARDS: u8 = 8;
+const FLAGS: u8 = FLAG_OMAP | FLAG_ALLOC_HINT | FLAG_WHITEOUT;
 
 /// The name under which a user's attribute is stored.
 pub fn user_attr(name: &[u8]) -> Bytes {
@@ -84,15 +90,19 @@ pub struct ObjectInfo {
     /// Stored, so that watches survive a restart of the OSD; a watch ends when its client does not
     /// reconnect in time.
     pub watchers: BTreeMap<WatcherKey, WatcherInfo>,
+    /// Versions of the shards that the last writes left out.
+    pub shard_versions: ShardVersions,
 }
 
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
         let hinted = self.alloc_hint != AllocHint::default();
-        w.u8(FORMAT);
+        let has_shards = !self.shard_versions.is_empty();
+        w.u8(if has_shards { FORMAT_SHARDS } else { FORMAT });
         w.u8(u8::from(self.has_omap) * FLAG_OMAP
             + u8::from(hinted) * FLAG_ALLOC_HINT
-            + u8::from(self.is_whiteout) * FLAG_WHITEOUT);
+            + u8::from(self.is_whiteout) * FLAG_WHITEOUT
+            + u8::from(has_shards) * FLAG_SHARDS);
         w.value(&self.version);
         w.value(&self.prior_version);
         w.u64(self.user_version);
@@ -113,6 +123,9 @@ impl Encode for ObjectInfo {
             w.u32(info.timeout_seconds);
             w.value(&info.addr);
         }
+        if has_shards {
+            encode_versions(w, &self.shard_versions);
+        }
     }
 }
 
@@ -120,10 +133,16 @@ impl Decode for ObjectInfo {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let at = *r;
         let format = r.u8("object info format")?;
-        if format != FORMAT {
-            return Err(at.invalid("object info format", format.into()));
-        }
+        let known = match format {
+            FORMAT => FLAGS,
+            FORMAT_SHARDS => FLAGS | FLAG_SHARDS,
+            _ => return Err(at.invalid("object info format", format.into())),
+        };
+        let at = *r;
         let flags = r.u8("object info flags")?;
+        if let Some(error) = unknown_flags(&at, "object info flags", flags, known) {
+            return Err(error);
+        }
         let mut info = ObjectInfo {
             has_omap: flags & FLAG_OMAP != 0,
             is_whiteout: flags & FLAG_WHITEOUT != 0,
@@ -148,6 +167,9 @@ impl Decode for ObjectInfo {
             Ok((key, WatcherInfo { timeout_seconds, addr: r.value()? }))
         })?;
         info.watchers = watchers.into_iter().collect();
+        if flags & FLAG_SHARDS != 0 {
+            info.shard_versions = decode_versions(r)?;
+        }
         Ok(info)
     }
 }
@@ -183,10 +205,19 @@ mod tests {
         };
         info.alloc_hint.flags = 1;
         info.watchers.insert(WatcherKey { cookie: 7, name }, WatcherInfo::default());
-        let bytes = encode_to_bytes(&info);
-        assert_eq!(decode_all::<ObjectInfo>("info", &bytes).unwrap(), info);
-        for end in 0..bytes.len() {
-            assert!(decode_all::<ObjectInfo>("info", &bytes[..end]).is_err());
+        let mut with_shards = info.clone();
+        let left_out = types::ShardId::at(1).unwrap();
+        with_shards.shard_versions.insert(left_out, EVersion::new(3, 7));
+        for (info, format) in [(info, FORMAT), (with_shards, FORMAT_SHARDS)] {
+            let mut bytes = encode_to_bytes(&info).to_vec();
+            assert_eq!(bytes[0], format, "the oldest format that can say it");
+            assert_eq!(decode_all::<ObjectInfo>("info", &bytes).unwrap(), info);
+            for end in 0..bytes.len() {
+                assert!(decode_all::<ObjectInfo>("info", &bytes[..end]).is_err());
+            }
+            bytes[1] |= 1 << 7;
+            let error = decode_all::<ObjectInfo>("info", &bytes).unwrap_err();
+            assert_eq!(error.field, "object info flags", "a later build wrote it");
         }
     }
 

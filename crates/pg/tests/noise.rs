@@ -17,7 +17,10 @@ proptest! {
         LogEntry::decode(&mut Reader::new(&front)).ok();
         ObjectInfo::decode(&mut Reader::new(&front)).ok();
         PgInfo::decode(&mut Reader::new(&front)).ok();
-        let message = Message::new(KIND_FIRST + kind, 1, 1, front.into()).with_data(data.into());
-        Body::decode(&message).ok();
+        for version in 1..=2 {
+            let front = front.clone().into();
+            let message = Message::new(KIND_FIRST + kind, version, version, front);
+            Body::decode(&message.with_data(data.clone().into())).ok();
+        }
     }
 }

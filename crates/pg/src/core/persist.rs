@@ -5,7 +5,7 @@ use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
 use crate::message::Replicate;
 use crate::missing::Item;
-use crate::{DupBatch, LogEntry, Missing, PgInfo, PgLog, info};
+use crate::{DupBatch, Layout, LogEntry, Missing, PgInfo, PgLog, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -14,6 +14,9 @@ use types::{EVersion, Epoch, HObject};
 
 /// Bytes; more than most infos and intervals take.
 const PAIR_CAPACITY: usize = 256;
+
+/// Format of intervals of groups with shards: the layout, then as in format 1. Sets may have holes.
+const FORMAT_LAYOUT: u8 = 2;
 
 /// Value of [`info::INTERVALS_KEY`]: past intervals and the present one, with which the maps that the OSD
 /// missed while it was down are compared.
@@ -32,6 +35,11 @@ impl Encode for StoredIntervals {
 }
 
 fn encode_intervals(w: &mut Writer, past: &PastIntervals, first: Epoch, members: &Members) {
+    // Without a layout, the value begins with the format of the past intervals.
+    if members.layout != Layout::Replicated {
+        w.u8(FORMAT_LAYOUT);
+        w.value(&members.layout);
+    }
     w.value(past);
     w.value(&first);
     w.value(members);
@@ -39,7 +47,16 @@ fn encode_intervals(w: &mut Writer, past: &PastIntervals, first: Epoch, members:
 
 impl Decode for StoredIntervals {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(StoredIntervals { past: r.value()?, first: r.value()?, members: r.value()? })
+        let mut peeked = *r;
+        let layout = match peeked.u8("intervals format")? {
+            FORMAT_LAYOUT => {
+                *r = peeked;
+                r.value()?
+            }
+            _ => Layout::Replicated,
+        };
+        let (past, first) = (r.value()?, r.value()?);
+        Ok(StoredIntervals { past, first, members: Members { layout, ..r.value()? } })
     }
 }
 
@@ -185,5 +202,31 @@ impl Core {
             self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
         }
         self.set_meta(&mut replicate.transaction, pairs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ErasureCode, ErasureLayout};
+    use types::OsdId;
+
+    #[test]
+    fn intervals_have_a_layout_only_if_they_need_one() {
+        let code = ErasureCode::JerasureVandermonde;
+        let erasure = Layout::Erasure(ErasureLayout { data: 2, parity: 1, unit: 4096, code });
+        for (layout, format) in [(Layout::Replicated, 1), (erasure, FORMAT_LAYOUT)] {
+            let acting = vec![OsdId(3), OsdId::NONE, OsdId(5)];
+            let members = Members { acting, size: 3, layout, ..Members::default() };
+            let stored = StoredIntervals { first: Epoch(7), members, ..StoredIntervals::default() };
+            let bytes = codec::encode_to_bytes(&stored);
+            assert_eq!(bytes[0], format, "the oldest format that can say it");
+            let decoded = codec::decode_all::<StoredIntervals>("intervals", &bytes);
+            assert_eq!(decoded, Ok(stored));
+            for end in 0..bytes.len() {
+                assert!(codec::decode_all::<StoredIntervals>("intervals", &bytes[..end]).is_err());
+            }
+        }
+        assert!(codec::decode_all::<StoredIntervals>("intervals", &[3; 64]).is_err());
     }
 }

@@ -76,14 +76,9 @@ impl Header {
         }
     }
 
-    /// Reads the beginning of a message. A message whose `compat_version` is above what this build knows is
-    /// refused: its body may mean something else.
+    /// Reads the beginning of a message.
     pub(crate) fn decode(r: &mut Reader<'_>, message: &Message) -> Result<Self> {
-        if message.compat_version > VERSION_SHARDS {
-            let compat = u8::try_from(message.compat_version).unwrap_or(u8::MAX);
-            let kind = DecodeErrorKind::TooNew { compat, known: VERSION_SHARDS as u8 };
-            return Err(r.error("message", kind));
-        }
+        check_compat(message, VERSION_SHARDS)?;
         let pg = PgId { pool: PoolId(r.i64("pool")?), seed: r.u32("seed")? };
         let header = Header::replicated(pg, r.value()?, r.value()?);
         match message.version {
@@ -103,6 +98,18 @@ pub(super) fn encode_option<T: Encode>(w: &mut Writer, value: Option<&T>) {
 
 pub(super) fn decode_option<T: Decode>(r: &mut Reader<'_>) -> Result<Option<T>> {
     r.bool("presence")?.then(|| r.value()).transpose()
+}
+
+/// Refuses a message whose writer says that builds which know only versions up to `known` do not understand
+/// it: its body may mean something else.
+pub fn check_compat(message: &Message, known: u16) -> Result<()> {
+    if message.compat_version <= known {
+        return Ok(());
+    }
+    let [compat, known] =
+        [message.compat_version, known].map(|v| u8::try_from(v).unwrap_or(u8::MAX));
+    let kind = DecodeErrorKind::TooNew { compat, known };
+    Err(Reader::new(&message.front).error("message", kind))
 }
 
 /// Ends the reading of a body. A later build may have written more than this one knows.

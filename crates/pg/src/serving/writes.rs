@@ -71,6 +71,7 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
         mtime,
         result,
         returns,
+        shards: None,
     };
     let trim = service
         .core

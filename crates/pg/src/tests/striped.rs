@@ -208,3 +208,16 @@ fn one_survivor_of_a_written_interval_is_not_enough() {
          object a => abcdef",
     );
 }
+
+#[test]
+fn a_replicated_group_reads_what_it_is_asked_for_from_its_own_store() {
+    let mut world = World::new(2);
+    world.run_script("size 2\n map 20 0 1\n run\n write a abcdef\n run");
+    for node in &world.nodes {
+        let plan = node.pg.read(&object("a"), whole(&object("a")));
+        let ReadPlan::Local(RequestKind::Read { object: read, length, .. }) = plan else {
+            panic!("{plan:?}")
+        };
+        assert_eq!((read, length), (object("a"), SIZE as u64));
+    }
+}
