@@ -20,6 +20,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Counts a read by the length of its outputs.
+    pub fn note_read(&mut self, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes += bytes;
+    }
+
     /// Counts a write by the length of its message.
     pub fn note_write(&mut self, bytes: usize) {
         self.writes += 1;

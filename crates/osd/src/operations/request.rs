@@ -90,6 +90,7 @@ impl Call {
 /// When a request reached each of the points that `dump_historic_ops` shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
+    pub arrived: Time,
     pub queued: Option<Time>,
     pub started: Option<Time>,
     pub submitted: Option<Time>,
@@ -133,6 +134,16 @@ impl Class {
     pub const ALL: [Class; 3] = [Class::Piece, Class::Copy, Class::Request];
 }
 
+/// Memory that a request holds, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reservation {
+    /// The account from which it is taken.
+    pub class: Class,
+    pub reserved: u64,
+    /// Bytes that an earlier attempt turned out to need.
+    pub expected: u64,
+}
+
 /// A listed page, while it is checked for whiteouts, which clients do not see.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -169,12 +180,7 @@ pub(crate) struct Request {
     pub id: RequestId,
     /// Length of its message in bytes, as charged to its session.
     pub bytes: usize,
-    /// Memory in bytes that is reserved for it, from the account of its `class`.
-    pub reserved: u64,
-    pub class: Class,
-    /// Bytes that an earlier attempt turned out to need.
-    pub expected: u64,
-    pub arrived: Time,
+    pub memory: Reservation,
     pub times: Times,
     pub pg: PgId,
     pub nature: Nature,
@@ -209,6 +215,8 @@ impl Request {
 
     /// A request that has just arrived, without flags, reservation or group.
     pub fn new(origin: Origin, message: OsdRequest, tid: u64, caller: Caller) -> Self {
+        let is_piece = matches!(origin, Origin::Copy { .. });
+        let class = if is_piece { Class::Piece } else { Class::Request };
         Request {
             origin,
             pg: message.pg.pg,
@@ -216,14 +224,7 @@ impl Request {
             tid,
             id: caller.request,
             bytes: 0,
-            reserved: 0,
-            class: if matches!(origin, Origin::Copy { .. }) {
-                Class::Piece
-            } else {
-                Class::Request
-            },
-            expected: 0,
-            arrived: Time::ZERO,
+            memory: Reservation { class, reserved: 0, expected: 0 },
             times: Times::default(),
             nature: Nature::default(),
             caller,

@@ -27,7 +27,7 @@ impl Waits<'_> {
         let mut slow = SlowRequests::default();
         let mut oldest = None;
         for (key, request) in self.operations.iter() {
-            let age = self.env.now.since(request.arrived);
+            let age = self.env.now.since(request.times.arrived);
             if !request.is_of_client() || age < limit {
                 continue;
             }
@@ -46,7 +46,7 @@ impl Waits<'_> {
 
     /// `active+clean; it waits for osd.1 to store it`
     fn state(&self, key: u64, request: &Request) -> String {
-        let group = self.groups.by_id.get(&request.pg);
+        let group = self.groups.get(request.pg);
         let state = |group: &Group| pg_state::to_text(state_bits(&group.pg));
         let state = group.map_or_else(|| "not here".to_owned(), |group| state(group));
         match self.cause(key, request) {
@@ -58,7 +58,7 @@ impl Waits<'_> {
     /// The cause for which a request waits while its group is active; the first that applies, in
     /// the order of the table in `docs/internals/waits.md`.
     fn cause(&self, key: u64, request: &Request) -> Option<String> {
-        let group = self.groups.by_id.get(&request.pg).filter(|group| group.pg.is_active())?;
+        let group = self.groups.get(request.pg).filter(|group| group.pg.is_active())?;
         let version = request.outcome.as_ref().map(|(_, version)| *version);
         let cause = match version {
             Some(version) => missing_acknowledgements(group, version),

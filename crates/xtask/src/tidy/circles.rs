@@ -14,7 +14,6 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("host", 3),
     ("mon", 55),
     ("msgr", 5),
-    ("osd", 25),
     ("rados", 5),
     ("sepiola", 44),
     ("sim", 42),

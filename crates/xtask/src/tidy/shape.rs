@@ -22,7 +22,6 @@ const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("mon", "Monitor", 26),
     ("mon", "State", 5),
     ("msgr", "Session", 6),
-    ("osd", "Osd", 23),
     ("rados", "Objecter", 4),
     ("sim", "World", 14),
 ];
@@ -35,7 +34,6 @@ const OPEN_TYPES: &[(&str, &str, usize)] = &[
     ("mon", "Totals", 22),
     ("mon", "Monitor", 38),
     ("msgr", "Session", 26),
-    ("osd", "Request", 23),
     ("sim", "Scenario", 35),
     ("sim", "World", 40),
 ];
