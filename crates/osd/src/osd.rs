@@ -10,7 +10,7 @@ use crate::cx::{Cx, cx};
 use crate::env::{Env, Options, Stage};
 use crate::groups::{Groups, Polled, split_merge};
 use crate::heartbeats::Heartbeats;
-use crate::inbox::waiting_for_map::Early;
+use crate::inbox::waiting_for_map::WaitingInput;
 use crate::inbox::{Inbox, Input};
 use crate::leases::{self, Leases};
 use crate::limits;
@@ -138,7 +138,8 @@ impl Osd {
         self.operations.check_memory(&self.env.config.sizes.budgets);
         let is_due = groups().any(|group| group.pg.is_store_due());
         assert!(self.maps.is_telling() || !is_due, "intervals are stored");
-        let waiting = self.groups.iter().filter(|(_, group)| !group.queues.unleased.is_empty());
+        let waiting =
+            self.groups.iter().filter(|(_, group)| !group.queues.waiting_for_readable.is_empty());
         self.leases.check_invariants(waiting.map(|(pg, _)| pg));
         if self.env.stage != Stage::Failed {
             let watches = self.groups.iter().map(|(pg, group)| (pg, &group.watches));
@@ -161,7 +162,7 @@ impl Osd {
     /// Continues the requests for which there is memory now.
     fn grant_memory(&mut self) {
         while let Some(key) = self.operations.grant_memory(&self.env.config.sizes.budgets) {
-            match self.operations.get(key).is_some_and(|request| request.nature.is_pg_op) {
+            match self.operations.get(key).is_some_and(|request| request.op_flags.is_pg_op) {
                 true => {
                     if let Some(mut service) = self.service_of(key) {
                         listing::list(&mut service, key);
@@ -243,33 +244,33 @@ impl Osd {
             return self.dispatch_failed(conn, &message);
         }
         match message.kind {
-            OsdRequest::KIND => self.take_request(conn, &message)?,
-            OsdReply::KIND => self.take_reply(conn, &message)?,
+            OsdRequest::KIND => self.handle_request(conn, &message)?,
+            OsdReply::KIND => self.handle_reply(conn, &message)?,
             leases::ASK | leases::PROMISE => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
-                    self.take_lease_message(from, &message)?;
+                    self.handle_lease_message(from, &message)?;
                 }
             }
             kind if pg::message::is_pg_message(kind) => {
-                self.take_group_message(now, conn, message)?
+                self.handle_group_message(now, conn, message)?
             }
             kind if pg::scrub::message::is_scrub_message(kind) => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
-                    self.take_scrub_message(from, &message);
+                    self.handle_scrub_message(from, &message);
                 }
             }
             ScrubOrder::KIND if self.monitor.is(conn) => {
-                self.take_scrub_order(now, &ScrubOrder::decode(&message)?);
+                self.handle_scrub_order(now, &ScrubOrder::decode(&message)?);
             }
             Command::KIND => {
                 let tid = message.tid;
-                self.take_command(conn, tid, &Command::decode(&message)?);
+                self.handle_command(conn, tid, &Command::decode(&message)?);
             }
             OsdMapMessage::KIND if self.monitor.is(conn) => {
-                self.take_maps(now, OsdMapMessage::decode(&message)?);
+                self.handle_maps(now, OsdMapMessage::decode(&message)?);
             }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(&RotatingSecretsMessage::decode(&message)?);
+                self.handle_secrets(&RotatingSecretsMessage::decode(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.env.handle_config(&wire::Config::decode(&message)?);
@@ -279,7 +280,7 @@ impl Osd {
                 self.heartbeats.handle(cx!(self), &self.monitor, conn, &heartbeat);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
+                self.handle_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
             ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {
@@ -628,7 +629,7 @@ impl Osd {
                 cx!(self).throttle(conn);
             }
             Input::Group(conn, message) => {
-                self.inbox.early.uncharge(conn, message.len());
+                self.inbox.waiting_for_map.uncharge(conn, message.len());
                 self.take_message(now, conn, message);
                 self.resume_member(conn);
             }
@@ -647,7 +648,7 @@ impl Osd {
     pub(crate) fn await_map(&mut self, epoch: Epoch, key: u64) -> bool {
         let awaited = self.awaited(epoch);
         if let Some(awaited) = awaited {
-            self.inbox.early.push_request(awaited, key);
+            self.inbox.waiting_for_map.push_request(awaited, key);
         }
         awaited.is_some()
     }
@@ -662,27 +663,27 @@ impl Osd {
     ) -> Option<Message> {
         let Some(awaited) = self.awaited(epoch) else { return Some(message) };
         self.charge_group_message(conn, message.len());
-        self.inbox.early.push_message(awaited, conn, from, message);
+        self.inbox.waiting_for_map.push_message(awaited, conn, from, message);
         None
     }
 
     /// Handles the inputs that waited for the present map.
-    pub(crate) fn take_early(&mut self, now: Time) {
-        self.inbox.early.make_ready(self.maps.map().epoch);
+    pub(crate) fn deliver_waiting(&mut self, now: Time) {
+        self.inbox.waiting_for_map.make_ready(self.maps.map().epoch);
         self.take_ready(now);
     }
 
     /// Handles a bounded number of them. Inputs that arrive meanwhile wait behind them.
     pub(crate) fn take_ready(&mut self, now: Time) {
         for _ in 0..limits::HELD_INPUTS_PER_TURN {
-            match self.inbox.early.pop_ready() {
+            match self.inbox.waiting_for_map.pop_ready() {
                 None => return,
-                Some(Early::Request(key)) => {
+                Some(WaitingInput::Request(key)) => {
                     self.admit(key);
                     self.settle();
                 }
-                Some(Early::Group { conn, from, message }) => {
-                    self.inbox.early.uncharge(conn, message.len());
+                Some(WaitingInput::Group { conn, from, message }) => {
+                    self.inbox.waiting_for_map.uncharge(conn, message.len());
                     self.resume_member(conn);
                     if let Err(error) = self.deliver_group_message(now, conn, from, message) {
                         // Its other messages are forgotten with it.
@@ -696,21 +697,21 @@ impl Osd {
     /// Counts a held group message of a session, and pauses the session at its bound.
     fn charge_group_message(&mut self, conn: ConnId, bytes: usize) {
         let budgets = &self.env.config.sizes.budgets;
-        self.inbox.early.charge(conn, bytes, budgets, &mut self.outbox);
+        self.inbox.waiting_for_map.charge(conn, bytes, budgets, &mut self.outbox);
     }
 
     /// Resumes a session with group messages that is below its bound.
     fn resume_member(&mut self, conn: ConnId) {
         let budgets = &self.env.config.sizes.budgets;
-        self.inbox.early.resume(conn, budgets, &mut self.outbox);
+        self.inbox.waiting_for_map.resume(conn, budgets, &mut self.outbox);
     }
 
     /// Forgets the waiting inputs of a session that has ended.
-    pub(crate) fn forget_early(&mut self, conn: ConnId) {
+    pub(crate) fn forget_waiting(&mut self, conn: ConnId) {
         let requests = &self.operations;
         let is_of =
             |key| requests.get(key).map(|request| request.origin) == Some(Origin::Client { conn });
-        let gone = self.inbox.early.forget(conn, is_of);
+        let gone = self.inbox.waiting_for_map.forget(conn, is_of);
         gone.into_iter().for_each(|key| self.operations.forget(cx!(self), key));
     }
 }

@@ -4,7 +4,7 @@ use crate::cx::Cx;
 use crate::operations::Operations;
 use crate::operations::checks::Checks;
 use crate::operations::queue;
-use crate::operations::request::{Class, Nature, Origin, Request, is_member};
+use crate::operations::request::{Class, OpFlags, Origin, Request, is_member};
 use crate::operations::service::Service;
 use classes::Caller;
 use engine::{ConnId, Message};
@@ -76,11 +76,11 @@ pub(crate) fn route<'a>(
 pub(crate) fn enter(s: &mut Service<'_>, key: u64) {
     let request = s.ops.requests.get(key).expect("it was just routed");
     assert_eq!(request.pg, s.group.id, "a request enters the group that serves it");
-    let (nature, calls) = match Nature::of(&request.message) {
+    let (op_flags, calls) = match OpFlags::of(&request.message) {
         Ok(known) => known,
         Err(errno) => return s.reply_error(key, errno),
     };
-    s.ops.requests.get_mut(key).expect("it was just there").nature = nature;
+    s.ops.requests.get_mut(key).expect("it was just there").op_flags = op_flags;
     let request = s.ops.requests.get(key).expect("it was just there");
     if !s.group.pg.is_primary() && !request.allows_replica() {
         return s.ops.forget(&mut s.cx, key);

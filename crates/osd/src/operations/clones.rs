@@ -19,7 +19,7 @@ pub(super) fn find(s: &mut Service<'_>, object: ObjectKey, key: u64) -> Option<P
     let state = context.state.as_ref().expect("it is loaded before");
     let set = state.snaps.as_deref();
     let snapshots = s.group.snapshots.of_request(request, &[]);
-    if request.nature.rolls_back {
+    if request.op_flags.rolls_back {
         let ops = request.message.ops.iter().filter(|op| op.code == OpCode::ROLLBACK);
         let mut clones = ops.filter_map(|op| match snapshots.find(set, op.snap()) {
             At::Clone(id) => Some(head.at(id)),

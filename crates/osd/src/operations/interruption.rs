@@ -40,7 +40,8 @@ fn requeue(s: &mut Service<'_>, keys: Vec<u64>) {
         let Some(request) = s.ops.requests.get(key) else { continue };
         // After a split, the object may belong to another group.
         let hash = request.object().hash;
-        let is_here = request.nature.is_pg_op || pg_num > 0 && stable_mod(hash, pg_num) == pg.seed;
+        let is_here =
+            request.op_flags.is_pg_op || pg_num > 0 && stable_mod(hash, pg_num) == pg.seed;
         match stays && is_here && request.origin.is_repeated() {
             true => requests.push((request.tid, key)),
             false => dismiss(s, key),

@@ -137,7 +137,7 @@ fn end_blocklisted_watches(s: &mut Service<'_>, object: ObjectKey) {
         let removal = s.ops.requests.insert(removal);
         s.ops.requests.assign(removal, s.group.id);
         let request = s.ops.requests.get_mut(removal).expect("it was just made");
-        request.nature.may_write = true;
+        request.op_flags.may_write = true;
         let context = s.ops.contexts.get_mut(object).expect("it was just there");
         context.queue.push_front(removal);
     }

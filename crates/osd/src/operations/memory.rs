@@ -130,7 +130,11 @@ impl Memory {
         }
         for (_, request) in all.checked() {
             let loaded = request.loaded.bytes();
-            assert!(loaded <= request.memory.reserved, "{loaded} loaded, {} reserved", request.memory.reserved);
+            assert!(
+                loaded <= request.memory.reserved,
+                "{loaded} loaded, {} reserved",
+                request.memory.reserved
+            );
         }
     }
 }

@@ -16,17 +16,17 @@ pub(crate) fn start(s: &mut Service<'_>, key: u64) {
     let Some(request) = s.ops.requests.get_mut(key) else { return };
     request.times.queued.get_or_insert(s.cx.env.now);
     let object = HObject::head_of(request.object());
-    let nature = request.nature;
+    let op_flags = request.op_flags;
     if s.group.pg.is_primary() {
         if !s.group.pg.is_active() || s.group.must_rest() {
             s.group.queues.waiting.push_back(key);
             return;
         }
-    } else if nature.is_pg_op || nature.is_to_watchers || !s.group.pg.can_serve_read(&object) {
+    } else if op_flags.is_pg_op || op_flags.is_to_watchers || !s.group.pg.can_serve_read(&object) {
         // The client resends to the primary.
         return s.reply_error(key, Errno::AGAIN);
     }
-    if nature.is_pg_op {
+    if op_flags.is_pg_op {
         return listing::list(s, key);
     }
     let contexts = &mut s.ops.contexts;

@@ -78,7 +78,7 @@ pub(crate) struct GroupQueues {
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     /// Reads that were executed and wait for a lease. They keep their places in the order of their
     /// objects.
-    pub unleased: Vec<u64>,
+    pub waiting_for_readable: Vec<u64>,
     /// The last epochs at which writes of clients were dropped.
     pub held_back: HeldBack,
 }
@@ -108,7 +108,7 @@ impl GroupQueues {
     /// Whether no request is in progress on any object.
     pub fn are_idle(&self, contexts: &Contexts) -> bool {
         let is_idle = |key: &ObjectKey| contexts.get(*key).is_none_or(ObjectContext::is_idle);
-        self.unleased.is_empty() && self.objects.values().all(is_idle)
+        self.waiting_for_readable.is_empty() && self.objects.values().all(is_idle)
     }
 
     /// Evicts an object if it is idle.
@@ -162,7 +162,7 @@ impl GroupQueues {
         }
         keys.extend(std::mem::take(&mut self.repeated).into_values().flatten());
         keys.extend(std::mem::take(&mut self.waiting));
-        keys.extend(std::mem::take(&mut self.unleased));
+        keys.extend(std::mem::take(&mut self.waiting_for_readable));
         self.objects.clear();
         self.generation += 1;
         keys

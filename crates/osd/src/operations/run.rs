@@ -44,7 +44,7 @@ fn check(s: &mut Service<'_>, object: ObjectKey, key: u64) -> Option<Progress> {
         s.hold_back(key);
         return Some(Progress::Ran);
     }
-    let looks_back = request.nature.rolls_back || request.object().snap < SnapId::HEAD;
+    let looks_back = request.op_flags.rolls_back || request.object().snap < SnapId::HEAD;
     let refusal = request.refused.filter(Refusal::is_final);
     if s.fate_of(object, key) == Fate::Fails {
         return Some(s.reject(object, key, Errno::IO));
@@ -173,7 +173,7 @@ fn wait_for_lease(s: &mut Service<'_>, object: ObjectKey, key: u64) {
     s.ops.mark_begun(object, key);
     s.ops.unload(key);
     s.ops.unload_behind(object, key);
-    s.group.queues.unleased.push(key);
+    s.group.queues.waiting_for_readable.push(key);
     if s.leases.wait(s.group.id) {
         s.cx.work.push(Work::AskForLeases);
     }

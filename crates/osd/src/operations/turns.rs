@@ -129,7 +129,8 @@ impl Operations {
         }
         let is_piece = |key: &u64| {
             let request = self.requests.get(*key);
-            request.is_some_and(|request| request.memory.class == Class::Piece && !request.may_write())
+            request
+                .is_some_and(|request| request.memory.class == Class::Piece && !request.may_write())
         };
         let at = context.queue.iter().position(is_piece)?;
         context.queue.remove(at)

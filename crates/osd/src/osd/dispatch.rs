@@ -173,12 +173,12 @@ impl Osd {
     /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
     pub(super) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         match message.kind {
-            Command::KIND => self.take_command(conn, message.tid, &Command::decode(message)?),
+            Command::KIND => self.handle_command(conn, message.tid, &Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(&RotatingSecretsMessage::decode(message)?);
+                self.handle_secrets(&RotatingSecretsMessage::decode(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(&AuthReply::decode(message)?.payload);
+                self.handle_sealed_secrets(&AuthReply::decode(message)?.payload);
             }
             _ => {}
         }
@@ -186,7 +186,7 @@ impl Osd {
     }
 
     /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
-    pub(super) fn take_sealed_secrets(&mut self, payload: &[u8]) {
+    pub(super) fn handle_sealed_secrets(&mut self, payload: &[u8]) {
         match self.authentication.open_secrets(payload) {
             Ok(Some(secrets)) => self.set_secrets(secrets),
             Ok(None) => {}
@@ -195,7 +195,7 @@ impl Osd {
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
-    pub(super) fn take_secrets(&mut self, message: &RotatingSecretsMessage) {
+    pub(super) fn handle_secrets(&mut self, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
             Ok(secrets) => self.set_secrets(secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
@@ -212,7 +212,7 @@ impl Osd {
     }
 
     /// Handles a group message. Fails if it does not decode, which ends the session.
-    pub(super) fn take_group_message(
+    pub(super) fn handle_group_message(
         &mut self,
         now: Time,
         conn: ConnId,
@@ -258,7 +258,7 @@ impl Osd {
     }
 
     /// Handles a client's request. Fails if it does not decode, which ends the session.
-    pub(super) fn take_request(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn handle_request(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         let received = admission::receive(&mut self.operations, cx!(self), conn, message)?;
         let Some((key, map_epoch)) = received else { return Ok(()) };
         self.peers.note_offered(&mut self.clients, conn, Some(map_epoch));
@@ -289,7 +289,7 @@ impl Osd {
     }
 
     /// A reply from another OSD to a request of ours.
-    pub(super) fn take_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn handle_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         if self.peers.at(&self.clients, conn).is_some() {
             let (reply, tid) = (OsdReply::decode(message)?, message.tid);
             copying::replied(&mut self.operations, cx!(self), &mut self.peers, tid, &reply);
@@ -299,7 +299,7 @@ impl Osd {
 
     /// Handles a request for a lease, or a grant: then reads that waited for it go on. Fails if it does not
     /// decode.
-    pub(crate) fn take_lease_message(
+    pub(crate) fn handle_lease_message(
         &mut self,
         from: OsdId,
         message: &Message,
@@ -327,7 +327,7 @@ impl Osd {
     }
 
     /// Runs a command. Only peers with all capabilities may run any.
-    pub(super) fn take_command(&mut self, conn: ConnId, tid: u64, command: &Command) {
+    pub(super) fn handle_command(&mut self, conn: ConnId, tid: u64, command: &Command) {
         let Some(session) = self.clients.get(conn) else { return };
         let asker = Asker { conn, tid };
         let answer = match session.caps.allows_all() {
@@ -369,7 +369,7 @@ impl Osd {
         let group = group_commands::primary(&self.groups, pg)?;
         match command {
             GroupCommand::Scrub(order, told) => {
-                self.take_scrub_order(self.env.now, &order);
+                self.handle_scrub_order(self.env.now, &order);
                 Ok(Some(json!(told).into()))
             }
             GroupCommand::GiveUp(mode) => {
@@ -469,7 +469,7 @@ impl Osd {
     }
 
     /// Handles a message of a scrub from another member. Messages of other intervals are ignored.
-    pub(super) fn take_scrub_message(&mut self, from: OsdId, message: &Message) {
+    pub(super) fn handle_scrub_message(&mut self, from: OsdId, message: &Message) {
         let (header, body) = match scrub::message::Body::decode(message) {
             Ok(decoded) => decoded,
             Err(error) => {

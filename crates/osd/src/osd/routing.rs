@@ -117,7 +117,7 @@ impl Osd {
 
     /// A session has ended that may have led to another OSD.
     pub(super) fn peer_closed(&mut self, conn: ConnId) {
-        self.forget_early(conn);
+        self.forget_waiting(conn);
         if let Some(osd) = self.peers.closed(cx!(self), &self.monitor, conn) {
             self.operations.interrupt_copies(osd, self.env.now);
         }
@@ -139,7 +139,7 @@ impl Osd {
     }
 
     fn close_peer(&mut self, conn: ConnId) {
-        self.forget_early(conn);
+        self.forget_waiting(conn);
         self.outbox.push(Output::Close { conn });
         self.peers.forget_offered(conn);
         self.forget_session(self.env.now, conn);
@@ -266,7 +266,7 @@ impl Osd {
     }
 
     /// Takes an order for the named groups whose primary this OSD is, or for all if none is named.
-    pub(crate) fn take_scrub_order(&mut self, now: Time, asked: &ScrubOrder) {
+    pub(crate) fn handle_scrub_order(&mut self, now: Time, asked: &ScrubOrder) {
         let order = order_of(now, asked);
         let pgs = if asked.pgs.is_empty() { self.groups.ids() } else { asked.pgs.clone() };
         for pg in pgs {
@@ -422,7 +422,7 @@ impl Osd {
     }
 
     /// Applies the maps one by one, so that no change of members is missed.
-    pub(super) fn take_maps(&mut self, now: Time, maps: OsdMapMessage) {
+    pub(super) fn handle_maps(&mut self, now: Time, maps: OsdMapMessage) {
         self.maps.distribution.push_maps(maps, 0);
         self.go_on_with_maps(now);
     }
@@ -506,7 +506,7 @@ impl Osd {
         self.settle();
         self.groups.ids().into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
         self.settle();
-        self.take_early(now);
+        self.deliver_waiting(now);
     }
 
     /// Starts telling groups their members. This includes times in which this OSD is not up,
@@ -676,7 +676,8 @@ impl Osd {
     /// Renews the leases if there were reads or some wait, and ends waits that are over.
     pub(super) fn renew_leases_if_due(&mut self, now: Time) {
         let groups = &self.groups;
-        let waits = |pg| groups.get(pg).is_some_and(|group| !group.queues.unleased.is_empty());
+        let waits =
+            |pg| groups.get(pg).is_some_and(|group| !group.queues.waiting_for_readable.is_empty());
         if self.leases.begin_renewal(now, waits) {
             self.ask_for_leases();
         }
@@ -691,7 +692,7 @@ impl Osd {
                 if !self.leases.may_read(now, &group.pg, own, &mut group.lease) {
                     continue;
                 }
-                keys = std::mem::take(&mut group.queues.unleased);
+                keys = std::mem::take(&mut group.queues.waiting_for_readable);
             }
             self.leases.end_wait(pg);
             for key in keys {
@@ -740,7 +741,7 @@ impl Osd {
 
     /// Forgets a session that has ended: its watches, notifications and waiting requests.
     pub(super) fn forget_session(&mut self, now: Time, conn: ConnId) {
-        self.forget_early(conn);
+        self.forget_waiting(conn);
         let Some(session) = self.clients.remove(conn) else { return };
         for (pg, object, key) in session.into_watches() {
             if let Some(group) = self.groups.get_mut(pg) {

@@ -65,7 +65,9 @@ impl Waits<'_> {
             None if group.queues.waiting.contains(&key) => {
                 "its group rests before it is merged".to_owned()
             }
-            None if group.queues.unleased.contains(&key) => self.missing_promises(group),
+            None if group.queues.waiting_for_readable.contains(&key) => {
+                self.missing_promises(group)
+            }
             None if self.operations.waits_for_memory(key) => {
                 "memory that other requests hold".to_owned()
             }

@@ -42,7 +42,7 @@ impl World {
         let message = Message::new(crate::leases::ASK, 1, 1, w.into_bytes());
         let osd = self.machine(to).osd.as_mut().expect("it runs");
         osd.env.now = now;
-        osd.take_lease_message(from, &message).unwrap();
+        osd.handle_lease_message(from, &message).unwrap();
         self.drain();
     }
 
@@ -57,7 +57,7 @@ impl World {
             let front = codec::encode_to_bytes(&(epoch, asked_at.0, now.0));
             let message = Message::new(crate::leases::PROMISE, 1, 1, front);
             osd.env.now = now;
-            osd.take_lease_message(replica, &message).unwrap();
+            osd.handle_lease_message(replica, &message).unwrap();
         }
         let (own, group) = (osd.id(), osd.groups.get_mut(pg).expect("it has the group"));
         osd.leases.may_read(later, &group.pg, own, &mut group.lease)

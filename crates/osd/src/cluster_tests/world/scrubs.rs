@@ -24,7 +24,7 @@ impl World {
         let order = ScrubOrder { fsid: self.monitor.map.fsid, pgs: Vec::new(), deep, repair };
         for machine in &mut self.machines {
             if let Some(osd) = &mut machine.osd {
-                osd.take_scrub_order(now, &order);
+                osd.handle_scrub_order(now, &order);
             }
         }
         self.drain();
