@@ -6,10 +6,12 @@ use crate::operations::checks::Checks;
 use crate::operations::queue;
 use crate::operations::request::{Class, OpFlags, Origin, Request, is_member};
 use crate::operations::service::Service;
+use crate::sessions::clients::Clients;
 use classes::Caller;
 use engine::{ConnId, Message};
+use maps::OsdMap;
 use pg::Pg;
-use types::{Epoch, PgId};
+use types::{Epoch, OsdId, PgId};
 use wire::{MessageBody, OsdRequest};
 
 /// Adds a client's request, and charges it to its session, if that is still open. Returns its key, and the
@@ -37,20 +39,20 @@ pub(crate) fn receive(
 }
 
 /// Whether the client of a request has any capability here.
-pub(crate) fn may_anything(cx: &Cx<'_>, request: &Request) -> bool {
-    Checks { map: cx.map, clients: &*cx.clients }.may_anything(request)
+pub(crate) fn may_anything(map: &OsdMap, clients: &Clients, request: &Request) -> bool {
+    Checks { map, clients }.may_anything(request)
 }
 
 /// The group of this OSD that should serve the request; `None` if its client has to resend it. `find` looks
 /// up a group, with the epoch since which this OSD is its primary.
 pub(crate) fn route<'a>(
     ops: &mut Operations,
-    cx: &Cx<'_>,
+    (map, own): (&OsdMap, OsdId),
     key: u64,
     find: impl FnOnce(PgId) -> Option<(&'a Pg, Epoch)>,
 ) -> Option<PgId> {
     let request = ops.requests.get(key)?;
-    let pool = cx.map.pool(request.message.pg.pg.pool)?;
+    let pool = map.pool(request.message.pg.pg.pool)?;
     // Requests sent before groups were merged are resent by their clients, and in order.
     if request.is_of_client() && request.message.map_epoch < pool.last_force_op_resend {
         return None;
@@ -68,7 +70,7 @@ pub(crate) fn route<'a>(
         // Requests sent to an earlier primary are resent to this one.
         return (request.message.map_epoch >= since).then_some(pg);
     }
-    is_member(cx.env.whoami(), &copy.members().acting).then_some(pg)
+    is_member(own, &copy.members().acting).then_some(pg)
 }
 
 /// Refuses an invalid or forbidden request, drops one that the map tells clients to hold, and

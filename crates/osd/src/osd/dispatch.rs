@@ -271,14 +271,14 @@ impl Osd {
     pub(super) fn admit(&mut self, key: u64) {
         let Some(request) = self.operations.get(key) else { return };
         let epoch = request.message.map_epoch;
-        if !admission::may_anything(cx!(self), request) {
+        if !admission::may_anything(self.maps.map(), &self.clients, request) {
             return self.operations.reply_error(cx!(self), key, Errno::PERM);
         }
         if self.await_map(epoch, key) {
             return;
         }
-        let groups = &self.groups;
-        let found = admission::route(&mut self.operations, cx!(self), key, |pg| {
+        let (groups, facts) = (&self.groups, (self.maps.map(), self.env.whoami()));
+        let found = admission::route(&mut self.operations, facts, key, |pg| {
             groups.get(pg).map(|group| (&group.pg, group.primary_since.unwrap_or_default()))
         });
         match found {

@@ -48,7 +48,7 @@ impl Waits<'_> {
     fn state(&self, key: u64, request: &Request) -> String {
         let group = self.groups.get(request.pg);
         let state = |group: &Group| pg_state::to_text(state_bits(&group.pg));
-        let state = group.map_or_else(|| "not here".to_owned(), |group| state(group));
+        let state = group.map_or_else(|| "not here".to_owned(), state);
         match self.cause(key, request) {
             None => state,
             Some(cause) => format!("{state}; it {cause}"),
