@@ -12,13 +12,14 @@
 //! the primary tells how long that is, and the replica counts from when it sent the grant to which
 //! the primary refers.
 
-use crate::cx::cx;
-use crate::operations::keys::ObjectKey;
-use crate::operations::request::Request;
-use crate::work::Work;
-use crate::{Osd, limits};
+use crate::cx::Cx;
+use crate::env::Stage;
+use crate::limits;
+use crate::sessions::peers::Peers;
 use codec::{Reader, Writer};
 use engine::{Duration, Message, Time};
+use maps::OsdMap;
+use pg::Pg;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PgId};
 
@@ -113,202 +114,158 @@ impl Leases {
         let held = members.map(|osd| self.held.get(&osd).copied().unwrap_or(Time::ZERO));
         held.min().unwrap_or(Time::FAR_FUTURE)
     }
-}
 
-impl Osd {
-    /// Whether this OSD, as the primary of the group, may answer a read now.
-    pub(crate) fn may_read(&mut self, now: Time, pg: PgId) -> bool {
-        self.leases.is_used = true;
-        let own = self.env.config.id;
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return false };
-        if now < group.lease.readable_until {
+    /// Whether leases must be renewed now; if so, the groups of which `waits` is false wait no more.
+    pub fn begin_renewal(&mut self, now: Time, waits: impl Fn(PgId) -> bool) -> bool {
+        if self.due.is_none_or(|due| now < due) {
+            return false;
+        }
+        self.due = None;
+        self.waiting.retain(|pg| waits(*pg));
+        self.is_used || !self.waiting.is_empty()
+    }
+
+    /// Whether this OSD, as the primary of a group, may answer a read now.
+    pub fn may_read(&mut self, now: Time, pg: &Pg, own: OsdId, group: &mut GroupLease) -> bool {
+        self.is_used = true;
+        if group.is_known(now) {
             return true;
         }
-        let acting = group.pg.members().acting.iter().copied();
-        let held = self.leases.held_by(acting.filter(|osd| *osd != own));
+        let acting = pg.members().acting.iter().copied();
+        let held = self.held_by(acting.filter(|osd| *osd != own));
         // Checked often enough that leases are renewed before they end, as long as there are reads.
-        group.lease.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
+        group.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);
         now < held
     }
 
-    /// Whether a replica may answer. A lease that the primary reported with a newer map counts only with
-    /// that map: this OSD may no longer be a member. One from before the interval rests on leases
-    /// of earlier members; the present ones may have granted none.
-    fn may_read_as_replica(&self, now: Time, pg: PgId) -> bool {
-        let Some(group) = self.groups.by_id.get(&pg).map(|group| &group.pg) else { return false };
-        let lent = group.members().primary.and_then(|primary| self.leases.lent.get(&primary));
-        let epochs = group.interval()..=self.epoch();
+    /// Whether a replica may answer, under the map of this epoch. A lease that the primary reported with a
+    /// newer map counts only with that map: this OSD may no longer be a member. One from before the interval
+    /// rests on leases of earlier members; the present ones may have granted none.
+    pub fn may_read_as_replica(&self, now: Time, pg: &Pg, newest: Epoch) -> bool {
+        let lent = pg.members().primary.and_then(|primary| self.lent.get(&primary));
+        let epochs = pg.interval()..=newest;
         lent.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
     }
 
-    /// Whether a replica may answer with the state in its object context: writes bypass the
-    /// context, and its reads, which may overlap without end, share the state that the first of
-    /// them has loaded.
-    pub(crate) fn serves_as_replica(&mut self, now: Time, object: ObjectKey) -> bool {
-        let Some(context) = self.operations.context(object) else { return false };
-        let pg = context.pg;
-        if !self.may_read_as_replica(now, pg) {
-            return false;
-        }
-        let Some(group) = self.groups.by_id.get(&pg) else { return false };
-        let Some(context) = self.operations.context_mut(object) else { return false };
-        let serves = group.pg.can_serve_read(&context.name)
-            && group.pg.is_unchanged_since(&context.name, context.valid_through);
-        if serves {
-            context.valid_through = group.pg.log().head();
-        }
-        serves
+    /// A read of a group waits until all members have renewed their leases. Returns whether no other group
+    /// waits: then leases must be requested.
+    pub fn wait(&mut self, pg: PgId) -> bool {
+        let is_first = self.waiting.is_empty();
+        self.waiting.insert(pg);
+        is_first
     }
 
-    /// Makes a request wait until all members have renewed their leases. It keeps its place in the order of
-    /// its object, or later writes of its client would overtake it; loaded data is loaded again.
-    pub(crate) fn wait_for_lease(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) {
-        self.operations.mark_begun(object, key);
-        self.operations.unload(key);
-        self.operations.unload_behind(object, key);
-        let group = self.groups.by_id.get_mut(&pg).expect("the caller has it");
-        group.queues.unleased.push(key);
-        let is_first = self.leases.waiting.is_empty();
-        self.leases.waiting.insert(pg);
-        if is_first {
-            self.ask_for_promises(now);
-        }
+    /// The groups with reads that wait for a lease, ascending.
+    pub fn waiting(&self) -> Vec<PgId> {
+        self.waiting.iter().copied().collect()
     }
 
-    /// Requests leases from all members of groups whose primary this OSD is.
-    fn ask_for_promises(&mut self, now: Time) {
-        self.leases.is_used = false;
-        self.leases.due = Some(now + limits::READ_LEASE_RENEWAL);
-        let own = self.env.config.id;
-        let groups = self.groups.by_id.values().filter(|group| group.pg.is_primary());
-        let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
-        let members: BTreeSet<OsdId> = members.filter(|osd| *osd != own).collect();
-        let held = self.leases.held_by(members.iter().copied());
+    /// The reads of a group wait no more.
+    pub fn end_wait(&mut self, pg: PgId) {
+        self.waiting.remove(&pg);
+    }
+
+    /// Requests leases from these members, those of all groups whose primary this OSD is.
+    pub fn ask(&mut self, cx: &mut Cx<'_>, peers: &mut Peers, members: BTreeSet<OsdId>) {
+        let now = cx.env.now;
+        assert!(!members.contains(&cx.env.whoami()), "an OSD needs no lease of itself");
+        self.is_used = false;
+        self.due = Some(now + limits::READ_LEASE_RENEWAL);
+        let held = self.held_by(members.iter().copied());
         if !members.is_empty() {
-            self.leases.lent_until = self.leases.lent_until.max(held);
+            self.lent_until = self.lent_until.max(held);
         }
         let lent = held.since(now);
         for member in members {
             // Times of an earlier incarnation are on another clock.
-            let life = self.life_of(member);
-            let echo = self.leases.echoes.get(&member).filter(|(of, _)| *of == life);
+            let life = life_of(cx.map, member);
+            let echo = self.echoes.get(&member).filter(|(of, _)| *of == life);
             let echo = echo.map_or(0, |(_, echo)| *echo);
             let mut w = Writer::new();
-            w.value(&self.epoch());
+            w.value(&cx.map.epoch);
             w.u64(now.0);
             w.u64(echo);
             w.u64(lent.as_nanos() as u64);
-            self.peers.send(cx!(self), member, Message::new(ASK, VERSION, VERSION, w.into_bytes()));
+            peers.send(cx, member, Message::new(ASK, VERSION, VERSION, w.into_bytes()));
         }
     }
 
-    fn life_of(&self, osd: OsdId) -> Epoch {
-        self.maps.map().osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
-    }
-
-    /// Renews the leases if there were reads or some wait, and ends waits that are over.
-    pub(crate) fn renew_leases_if_due(&mut self, now: Time) {
-        if self.leases.due.is_none_or(|due| now < due) {
-            return;
-        }
-        self.leases.due = None;
-        let groups = &self.groups.by_id;
-        let waits =
-            |pg: &PgId| groups.get(pg).is_some_and(|group| !group.queues.unleased.is_empty());
-        self.leases.waiting.retain(waits);
-        if self.leases.is_used || !self.leases.waiting.is_empty() {
-            self.ask_for_promises(now);
-        }
-    }
-
-    /// Handles a request for a lease, or a grant. Fails if it does not decode.
-    pub(crate) fn take_lease_message(
+    /// Handles a request for a lease, or a grant; true if reads may go on. `silence` is the time for which
+    /// nothing was heard of the sender. Fails if the message does not decode.
+    pub fn handle_message(
         &mut self,
-        now: Time,
-        from: OsdId,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        (from, silence): (OsdId, Duration),
         message: &Message,
-    ) -> codec::Result<()> {
+    ) -> codec::Result<bool> {
         pg::message::check_compat(message, VERSION)?;
         let mut r = Reader::new(&message.front);
         let (epoch, sent): (Epoch, u64) = (r.value()?, r.u64("sent")?);
-        match message.kind {
-            ASK => {
-                let (echo, lent) = (r.u64("echo")?, r.u64("lent")?);
+        if message.kind == ASK {
+            let (echo, lent) = (r.u64("echo")?, r.u64("lent")?);
+            if silence < limits::PROMISE_SILENCE_MAX {
                 let lent = (epoch, Time(echo), Duration::from_nanos(lent));
-                self.asked_for_promise(now, from, sent, lent);
+                self.grant(cx, peers, from, sent, lent);
             }
-            _ => {
-                let theirs = r.u64("time of the promise")?;
-                self.leases.echoes.insert(from, (self.life_of(from), theirs));
-                self.promised_by(now, from, epoch, Time(sent));
-            }
+            return Ok(false);
         }
-        Ok(())
+        let theirs = r.u64("time of the promise")?;
+        self.echoes.insert(from, (life_of(cx.map, from), theirs));
+        Ok(self.granted_by(cx, from, epoch, Time(sent)))
     }
 
-    /// Grants a lease, unless the peer is about to be reported: if messages to it are lost, the
-    /// grant would only make its successor wait.
-    fn asked_for_promise(
+    /// Grants a lease. The caller refuses it to a peer that is about to be reported: if messages to it are
+    /// lost, the grant would only make its successor wait.
+    fn grant(
         &mut self,
-        now: Time,
-        from: OsdId,
+        cx: &mut Cx<'_>,
+        peers: &mut Peers,
+        to: OsdId,
         sent: u64,
         (epoch, echo, lent): (Epoch, Time, Duration),
     ) {
-        if !self.is_up() || self.heartbeats.silence(now, from) >= limits::PROMISE_SILENCE_MAX {
+        let now = cx.env.now;
+        if cx.env.stage != Stage::Up {
             return;
         }
-        self.leases.promised.insert(from, now + limits::READ_LEASE);
-        if self.leases.has_sent(echo, now) {
+        self.promised.insert(to, now + limits::READ_LEASE);
+        if self.has_sent(echo, now) {
             let until = echo + lent.min(limits::READ_LEASE);
-            self.leases.lent.insert(from, (epoch, until));
+            self.lent.insert(to, (epoch, until));
         }
         let mut w = Writer::new();
-        w.value(&self.epoch());
+        w.value(&cx.map.epoch);
         w.u64(sent);
         w.u64(now.0);
-        self.peers.send(cx!(self), from, Message::new(PROMISE, VERSION, VERSION, w.into_bytes()));
+        peers.send(cx, to, Message::new(PROMISE, VERSION, VERSION, w.into_bytes()));
     }
 
     /// A grant by a member with a newer map counts only with that map: the member may already serve a new
     /// interval. A grant that an earlier incarnation of this OSD requested refers to another clock.
-    fn promised_by(&mut self, now: Time, from: OsdId, epoch: Epoch, sent: Time) {
-        if epoch > self.epoch() || !self.is_up() || !self.leases.has_sent(sent, now) {
-            return;
+    fn granted_by(&mut self, cx: &Cx<'_>, from: OsdId, epoch: Epoch, sent: Time) -> bool {
+        let is_up = cx.env.stage == Stage::Up;
+        if epoch > cx.map.epoch || !is_up || !self.has_sent(sent, cx.env.now) {
+            return false;
         }
-        let held = self.leases.held.entry(from).or_default();
+        let held = self.held.entry(from).or_default();
         *held = (*held).max(sent + limits::READ_LEASE);
-        self.resume_reads(now);
+        true
     }
 
-    fn resume_reads(&mut self, now: Time) {
-        for pg in self.leases.waiting.clone() {
-            if self.groups.by_id.contains_key(&pg) && !self.may_read(now, pg) {
-                continue;
-            }
-            self.leases.waiting.remove(&pg);
-            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
-            for key in std::mem::take(&mut group.queues.unleased) {
-                // If it restarted meanwhile, it is in the queue of its object.
-                let waits = |request: &Request| request.pg == pg && request.waits_outside();
-                if self.operations.get(key).is_some_and(waits) {
-                    self.work.push(Work::Continue(key));
-                    self.settle();
-                }
-            }
+    /// Panics unless all groups with reads that wait for a lease are noted.
+    pub fn check_invariants(&self, waiting: impl Iterator<Item = PgId>) {
+        for pg in waiting {
+            assert!(self.waiting.contains(&pg), "{pg}: its reads wait, and nothing resumes them");
         }
+        assert!(
+            self.waiting.is_empty() || self.due.is_some(),
+            "leases are requested for reads that wait"
+        );
     }
+}
 
-    /// Wakes groups that waited for the end of leases of prior intervals.
-    pub(crate) fn end_waits(&mut self, now: Time) {
-        while let Some((until, pg)) =
-            self.groups.waits.first().copied().filter(|(until, _)| *until <= now)
-        {
-            self.groups.waits.remove(&(until, pg));
-            let Some(group) = self.groups.by_id.get_mut(&pg) else { continue };
-            group.tell_time(&self.leases, now);
-            group.pg.time_passed();
-            self.settle_group(pg);
-        }
-    }
+/// The epoch since which an OSD is up.
+fn life_of(map: &OsdMap, osd: OsdId) -> Epoch {
+    map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from)
 }

@@ -30,6 +30,7 @@ mod maps;
 mod operations;
 mod osd;
 mod outbox;
+mod premerge;
 mod recovery;
 mod report;
 mod scrub;

@@ -1,24 +1,30 @@
 //! The state of the daemon, and the dispatch of its inputs.
 
+mod daemon;
 mod dispatch;
 mod routing;
 
 use crate::commands::Commands;
 use crate::config::Config;
-use crate::cx::cx;
+use crate::cx::{Cx, cx};
 use crate::env::{Env, Options, Stage};
-use crate::groups::Groups;
+use crate::groups::{Groups, Polled, split_merge};
 use crate::heartbeats::Heartbeats;
-use crate::inbox::waiting_for_map::Early;
+use crate::inbox::waiting_for_map::WaitingInput;
 use crate::inbox::{Inbox, Input};
 use crate::leases::{self, Leases};
 use crate::limits;
 use crate::maps::Maps;
-use crate::operations::Operations;
+use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
+use crate::operations::service::Service;
+use crate::operations::{
+    Operations, copying, healing, interruption, listing, outcomes, own, queue, resume,
+};
 use crate::outbox::Outbox;
 use crate::recovery::Recovery;
 use crate::report::Report;
+use crate::report::repairs::FoundBy;
 use crate::report::usage::DiskUsage;
 use crate::scrub::Scrubs;
 use crate::sessions::authentication::Authentication;
@@ -29,9 +35,7 @@ use crate::tokens::Token;
 use crate::trim::Trims;
 use crate::watches::Watches;
 use crate::work::{Work, WorkQueue};
-use engine::{
-    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
-};
+use engine::{ConnId, Message, Output, Peer, Time};
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
@@ -122,17 +126,27 @@ impl Osd {
 
     /// The copies of groups on this OSD, ascending by id.
     pub fn groups(&self) -> impl Iterator<Item = &pg::Pg> {
-        self.groups.by_id.values().map(|group| &group.pg)
+        self.groups.iter().map(|(_, group)| &group.pg)
     }
 
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
         assert!(self.work.is_empty(), "an input ends when no work is left");
-        self.groups.by_id.values().for_each(|group| group.pg.check_invariants());
-        self.operations.check_invariants(self.groups.by_id.values().map(|group| &group.queues));
-        let is_due = self.groups.by_id.values().any(|group| group.pg.is_store_due());
-        assert!(self.maps.is_telling() || !is_due, "intervals are stored");
+        self.groups.check_invariants();
+        let groups = || self.groups.iter().map(|(_, group)| group);
+        self.operations.check_invariants(groups().map(|group| &group.queues));
         self.operations.check_memory(&self.env.config.sizes.budgets);
+        let is_due = groups().any(|group| group.pg.is_store_due());
+        assert!(self.maps.is_telling() || !is_due, "intervals are stored");
+        let waiting =
+            self.groups.iter().filter(|(_, group)| !group.queues.waiting_for_readable.is_empty());
+        self.leases.check_invariants(waiting.map(|(pg, _)| pg));
+        if self.env.stage != Stage::Failed {
+            let watches = self.groups.iter().map(|(pg, group)| (pg, &group.watches));
+            self.watches.check_invariants(watches, |conn, watch| {
+                self.clients.get(conn).is_some_and(|session| session.has_watch(watch))
+            });
+        }
         self.check_throttle();
     }
 
@@ -148,8 +162,12 @@ impl Osd {
     /// Continues the requests for which there is memory now.
     fn grant_memory(&mut self) {
         while let Some(key) = self.operations.grant_memory(&self.env.config.sizes.budgets) {
-            match self.operations.get(key).is_some_and(|request| request.nature.is_pg_op) {
-                true => self.list(key),
+            match self.operations.get(key).is_some_and(|request| request.op_flags.is_pg_op) {
+                true => {
+                    if let Some(mut service) = self.service_of(key) {
+                        listing::list(&mut service, key);
+                    }
+                }
                 false => self.work.push(Work::Continue(key)),
             }
             self.settle();
@@ -160,9 +178,39 @@ impl Osd {
         self.maps.map().epoch
     }
 
-    /// Queues a message for a session.
-    pub(crate) fn send(&mut self, conn: ConnId, message: Message) {
-        self.outbox.send(conn, message);
+    /// The parts that serve the requests of a group.
+    fn service(&mut self, pg: PgId) -> Option<Service<'_>> {
+        let objects_share = limits::objects_cached_max(self.groups.len());
+        let group = self.groups.get_mut(pg)?.served();
+        Some(Service {
+            cx: Cx {
+                env: &self.env,
+                map: self.maps.map(),
+                clients: &mut self.clients,
+                out: &mut self.outbox,
+                work: &mut self.work,
+            },
+            ops: &mut self.operations,
+            group,
+            maps: &self.maps,
+            peers: &mut self.peers,
+            watches: &mut self.watches,
+            leases: &mut self.leases,
+            usage: &self.usage,
+            objects_share,
+        })
+    }
+
+    /// Those for the group that a request is in.
+    fn service_of(&mut self, key: u64) -> Option<Service<'_>> {
+        let pg = self.operations.get(key)?.pg;
+        self.service(pg)
+    }
+
+    /// Those for the group of an object in memory.
+    fn service_at(&mut self, object: ObjectKey) -> Option<Service<'_>> {
+        let pg = self.operations.context(object)?.pg;
+        self.service(pg)
     }
 
     /// Work that inputs only note, done once at the end of each input.
@@ -174,7 +222,7 @@ impl Osd {
         if !self.recovery.scheduler.is_idle() {
             self.schedule_recovery(now);
         }
-        if !self.groups.asking.is_empty() {
+        if self.groups.are_asking() {
             self.ask_monitor(now);
         }
     }
@@ -196,33 +244,33 @@ impl Osd {
             return self.dispatch_failed(conn, &message);
         }
         match message.kind {
-            OsdRequest::KIND => self.take_request(now, conn, &message)?,
-            OsdReply::KIND => self.take_reply(conn, &message)?,
+            OsdRequest::KIND => self.handle_request(conn, &message)?,
+            OsdReply::KIND => self.handle_reply(conn, &message)?,
             leases::ASK | leases::PROMISE => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
-                    self.take_lease_message(now, from, &message)?;
+                    self.handle_lease_message(from, &message)?;
                 }
             }
             kind if pg::message::is_pg_message(kind) => {
-                self.take_group_message(now, conn, message)?
+                self.handle_group_message(now, conn, message)?
             }
             kind if pg::scrub::message::is_scrub_message(kind) => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
-                    self.take_scrub_message(from, &message);
+                    self.handle_scrub_message(from, &message);
                 }
             }
             ScrubOrder::KIND if self.monitor.is(conn) => {
-                self.take_scrub_order(now, &ScrubOrder::decode(&message)?);
+                self.handle_scrub_order(now, &ScrubOrder::decode(&message)?);
             }
             Command::KIND => {
                 let tid = message.tid;
-                self.take_command(conn, tid, &Command::decode(&message)?);
+                self.handle_command(conn, tid, &Command::decode(&message)?);
             }
             OsdMapMessage::KIND if self.monitor.is(conn) => {
-                self.take_maps(now, OsdMapMessage::decode(&message)?);
+                self.handle_maps(now, OsdMapMessage::decode(&message)?);
             }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(&RotatingSecretsMessage::decode(&message)?);
+                self.handle_secrets(&RotatingSecretsMessage::decode(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
                 self.env.handle_config(&wire::Config::decode(&message)?);
@@ -232,7 +280,7 @@ impl Osd {
                 self.heartbeats.handle(cx!(self), &self.monitor, conn, &heartbeat);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(&AuthReply::decode(&message)?.payload);
+                self.handle_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
             ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {
@@ -307,21 +355,172 @@ impl Osd {
         let now = self.env.now;
         match work {
             Work::Group(pg) => self.drain_group(now, pg),
-            Work::Object(object) => self.advance(now, object),
-            Work::Continue(key) => self.resume(now, key),
-            Work::Readers(object, origin) => self.resume_readers(now, object, origin),
-            Work::Admit(key) => self.admit(now, key),
-            Work::Piece(copy, reply) => self.copy_replied(copy, *reply),
+            Work::Object(object) => self.serve_at(object, |s| queue::advance(s, object)),
+            Work::Continue(key) => self.serve_of(key, |s| resume::resume(s, key)),
+            Work::Readers(object, origin) => {
+                self.serve_at(object, |s| resume::resume_readers(s, object, origin));
+            }
+            Work::Admit(key) => self.admit(key),
+            Work::Piece(copy, reply) => {
+                copying::replied(&mut self.operations, cx!(self), &mut self.peers, copy, &reply);
+            }
             Work::Trimmed(pg, succeeded) => self.trim_ended(pg, succeeded),
             Work::GivenUp(command, result) => self.lost_ended(command, result),
             Work::Unwatch(watch) => {
                 let (pg, object, key) = *watch;
-                self.remove_watcher(now, pg, object, key);
+                let removal = own::unwatching(pg, object, key, self.epoch());
+                let key = self.operations.insert(removal);
+                self.admit(key);
             }
-            Work::Wake(pg, left) => self.wake(now, pg, left),
+            Work::Wake(pg, left) => self.serve(pg, |s| interruption::wake(s, left)),
+            Work::Repaired(pg) => self.note_repair(pg),
+            Work::AskForLeases => self.ask_for_leases(),
             Work::GrantBackfill => self.grant_reservation(),
-            Work::StoreMap => self.store_reshaped_map(),
+            Work::StoreMap => self.store_map_after_split(),
         }
+    }
+
+    fn serve(&mut self, pg: PgId, call: impl FnOnce(&mut Service<'_>)) {
+        if let Some(mut service) = self.service(pg) {
+            call(&mut service);
+        }
+    }
+
+    fn serve_of(&mut self, key: u64, call: impl FnOnce(&mut Service<'_>)) {
+        if let Some(mut service) = self.service_of(key) {
+            call(&mut service);
+        }
+    }
+
+    fn serve_at(&mut self, object: ObjectKey, call: impl FnOnce(&mut Service<'_>)) {
+        if let Some(mut service) = self.service_at(object) {
+            call(&mut service);
+        }
+    }
+}
+
+/// Groups: their outputs, and what follows from them for their requests.
+impl Osd {
+    /// Performs the outputs of a group until it has none, or until one of them makes other work possible:
+    /// that precedes the rest.
+    fn drain_group(&mut self, now: Time, pg: PgId) {
+        loop {
+            match self.groups.poll(now, pg) {
+                Polled::Gone => return,
+                Polled::Drained(group) => {
+                    return self.recovery.scheduler.update(&group.pg, &mut group.recovery);
+                }
+                Polled::Output(serial, output) => self.perform_output(now, pg, serial, output),
+            }
+            if self.work.has_children() {
+                return self.work.push(Work::Group(pg));
+            }
+        }
+    }
+
+    fn perform_output(&mut self, now: Time, pg: PgId, serial: u64, output: pg::Output) {
+        match output {
+            pg::Output::Send { to, message } => self.peers.send(cx!(self), to, message),
+            pg::Output::Storage { tag, kind } => {
+                let bytes = match &kind {
+                    RequestKind::Commit(transaction) | RequestKind::Append(transaction) => {
+                        transaction.bytes_added()
+                    }
+                    _ => 0,
+                };
+                self.usage.begin_commit(bytes);
+                self.outbox.ask(Token::Group { pg, serial, tag, bytes }, kind);
+            }
+            pg::Output::Committed { ticket } => self.committed(now, pg, ticket),
+            pg::Output::Refused { ticket, error } => {
+                if let Some(request) = self.operations.get_mut(ticket) {
+                    request.note_refusal(&error);
+                }
+            }
+            pg::Output::Interrupted { tickets, members_stay } => {
+                self.interrupted(now, pg, &tickets, members_stay);
+            }
+            pg::Output::Activated => self.activated(now, pg),
+            pg::Output::Clean => self.report.schedule.request_soon(now),
+            pg::Output::Recovered { object } => {
+                self.serve(pg, |s| healing::recovered(s, &object));
+            }
+            pg::Output::WantsMap => self.groups.note_asking(pg),
+            pg::Output::WaitUntil(until) => self.groups.wait_until(until, pg),
+            pg::Output::WantsInterval => self.groups.retry_later(now),
+            pg::Output::Reserve(primary) => self.reserve(pg, primary),
+            pg::Output::Release => self.release(pg),
+            pg::Output::Removed => self.forget_group(now, pg),
+            pg::Output::Quiet => {
+                if let Some(id) = split_merge::note_quiet(&mut self.groups, pg) {
+                    self.work.push(Work::Group(id));
+                }
+            }
+            pg::Output::Reshaped => self.split_merge_ended(now, pg, true),
+            pg::Output::ReshapeFailed => self.split_merge_ended(now, pg, false),
+        }
+    }
+
+    /// A write is durable on all members.
+    fn committed(&mut self, now: Time, pg: PgId, ticket: u64) {
+        if self.operations.get(ticket).is_none() {
+            return;
+        }
+        let mut service = self.service(pg).expect("it has just committed");
+        outcomes::committed(&mut service, ticket);
+        if service.group.premerge.rests() {
+            self.report.schedule.request(now);
+        }
+    }
+
+    /// The group has become active: starts the requests that waited.
+    fn activated(&mut self, now: Time, pg: PgId) {
+        self.report.schedule.request(now);
+        self.scrub.hurry(now);
+        self.keep_order(pg);
+        self.note_trim(now, pg);
+        self.end_blocklisted_watches_of(pg);
+        let Some(group) = self.groups.get(pg) else { return };
+        self.work.push(Work::Wake(pg, group.queues.waiting.len()));
+    }
+
+    /// An interval has ended or was aborted. `tickets` are the writes in flight.
+    fn interrupted(&mut self, now: Time, pg: PgId, tickets: &[u64], members_stay: bool) {
+        self.report.schedule.request(now);
+        let Some(group) = self.groups.get_mut(pg) else { return };
+        group.trim.begin_anew();
+        let stays = group.pg.is_primary();
+        match members_stay {
+            true => {}
+            false if stays => self.watches.discard_notifications(cx!(self), &mut group.watched()),
+            false => self.watches.discard(cx!(self), &mut group.watched()),
+        }
+        self.serve(pg, |s| interruption::interrupted(s, tickets));
+    }
+
+    /// Drops all requests of a group whose pool is gone.
+    fn drop_requests(&mut self, now: Time, pg: PgId) {
+        self.interrupted(now, pg, &[], false);
+        let Some(group) = self.groups.get_mut(pg) else { return };
+        self.watches.discard(cx!(self), &mut group.watched());
+        self.serve(pg, interruption::drop_waiting);
+    }
+
+    /// Forgets a group whose collection is removed.
+    fn forget_group(&mut self, now: Time, pg: PgId) {
+        self.drop_requests(now, pg);
+        self.release(pg);
+        if let Some(group) = self.groups.remove(pg) {
+            self.recovery.scheduler.forget(pg, &group.recovery);
+        }
+    }
+
+    /// A group's own copy of an object was found damaged, and is replaced.
+    fn note_repair(&mut self, pg: PgId) {
+        let Some(group) = self.groups.get_mut(pg) else { return };
+        group.scrub.count_repair();
+        let own = [self.env.whoami()];
+        self.report.note_repair(self.maps.map(), pg, FoundBy::Read, &own);
     }
 }
 
@@ -430,7 +629,7 @@ impl Osd {
                 cx!(self).throttle(conn);
             }
             Input::Group(conn, message) => {
-                self.inbox.early.uncharge(conn, message.len());
+                self.inbox.waiting_for_map.uncharge(conn, message.len());
                 self.take_message(now, conn, message);
                 self.resume_member(conn);
             }
@@ -449,7 +648,7 @@ impl Osd {
     pub(crate) fn await_map(&mut self, epoch: Epoch, key: u64) -> bool {
         let awaited = self.awaited(epoch);
         if let Some(awaited) = awaited {
-            self.inbox.early.push_request(awaited, key);
+            self.inbox.waiting_for_map.push_request(awaited, key);
         }
         awaited.is_some()
     }
@@ -464,27 +663,27 @@ impl Osd {
     ) -> Option<Message> {
         let Some(awaited) = self.awaited(epoch) else { return Some(message) };
         self.charge_group_message(conn, message.len());
-        self.inbox.early.push_message(awaited, conn, from, message);
+        self.inbox.waiting_for_map.push_message(awaited, conn, from, message);
         None
     }
 
     /// Handles the inputs that waited for the present map.
-    pub(crate) fn take_early(&mut self, now: Time) {
-        self.inbox.early.make_ready(self.maps.map().epoch);
+    pub(crate) fn deliver_waiting(&mut self, now: Time) {
+        self.inbox.waiting_for_map.make_ready(self.maps.map().epoch);
         self.take_ready(now);
     }
 
     /// Handles a bounded number of them. Inputs that arrive meanwhile wait behind them.
     pub(crate) fn take_ready(&mut self, now: Time) {
         for _ in 0..limits::HELD_INPUTS_PER_TURN {
-            match self.inbox.early.pop_ready() {
+            match self.inbox.waiting_for_map.pop_ready() {
                 None => return,
-                Some(Early::Request(key)) => {
-                    self.admit(now, key);
+                Some(WaitingInput::Request(key)) => {
+                    self.admit(key);
                     self.settle();
                 }
-                Some(Early::Group { conn, from, message }) => {
-                    self.inbox.early.uncharge(conn, message.len());
+                Some(WaitingInput::Group { conn, from, message }) => {
+                    self.inbox.waiting_for_map.uncharge(conn, message.len());
                     self.resume_member(conn);
                     if let Err(error) = self.deliver_group_message(now, conn, from, message) {
                         // Its other messages are forgotten with it.
@@ -498,123 +697,21 @@ impl Osd {
     /// Counts a held group message of a session, and pauses the session at its bound.
     fn charge_group_message(&mut self, conn: ConnId, bytes: usize) {
         let budgets = &self.env.config.sizes.budgets;
-        self.inbox.early.charge(conn, bytes, budgets, &mut self.outbox);
+        self.inbox.waiting_for_map.charge(conn, bytes, budgets, &mut self.outbox);
     }
 
     /// Resumes a session with group messages that is below its bound.
     fn resume_member(&mut self, conn: ConnId) {
         let budgets = &self.env.config.sizes.budgets;
-        self.inbox.early.resume(conn, budgets, &mut self.outbox);
+        self.inbox.waiting_for_map.resume(conn, budgets, &mut self.outbox);
     }
 
     /// Forgets the waiting inputs of a session that has ended.
-    pub(crate) fn forget_early(&mut self, conn: ConnId) {
+    pub(crate) fn forget_waiting(&mut self, conn: ConnId) {
         let requests = &self.operations;
         let is_of =
             |key| requests.get(key).map(|request| request.origin) == Some(Origin::Client { conn });
-        let gone = self.inbox.early.forget(conn, is_of);
+        let gone = self.inbox.waiting_for_map.forget(conn, is_of);
         gone.into_iter().for_each(|key| self.operations.forget(cx!(self), key));
-    }
-}
-
-impl Daemon for Osd {
-    type Request = store::Request;
-    type Completion = Completion;
-
-    fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
-        self.env.now = now;
-        let verdict = self.authentication.judge(now, conn, request);
-        self.outbox.push(Output::Auth { conn, verdict });
-    }
-
-    fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.env.now = now;
-        self.authentication.prove(now, conn, self.monitor.is(conn), step)
-    }
-
-    fn handle_refused(&mut self, now: Time, conn: ConnId) {
-        self.env.now = now;
-        self.refused(conn);
-    }
-
-    fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
-        self.env.now = now;
-        self.hold_opened(now, conn, peer);
-    }
-
-    fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        self.env.now = now;
-        self.hold_message_input(now, conn, message);
-    }
-
-    fn handle_closed(&mut self, now: Time, conn: ConnId) {
-        self.env.now = now;
-        self.hold(now, Input::Closed(conn));
-    }
-
-    fn handle_completion(&mut self, now: Time, completion: Completion) {
-        self.env.now = now;
-        self.hold(now, Input::Completion(completion));
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.env.now = now;
-        if self.maps.is_telling() {
-            self.heartbeat_if_due();
-        }
-        if self.place_turn(now) {
-            return;
-        }
-        self.monitor.handle_timeout(cx!(self), &self.authentication);
-        if self.env.stage == Stage::Failed {
-            return self.report_if_due();
-        }
-        self.retry_if_due(now);
-        self.tick(now);
-        self.settle();
-        self.heartbeat_if_due();
-        self.renew_leases_if_due(now);
-        self.end_waits(now);
-        self.retry_copies_if_due(now);
-        self.settle();
-        self.report_if_due();
-        self.scrub_if_due(now);
-        self.trim_if_due(now);
-        self.finish_input(now);
-    }
-
-    fn poll_output(&mut self) -> Option<Output<store::Request>> {
-        let output = self.outbox.poll();
-        if let Some(Output::Close { conn }) = &output {
-            self.authentication.closed(*conn);
-        }
-        output
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        if self.is_behind() {
-            return Some(self.env.now);
-        }
-        if self.env.stage == Stage::Failed {
-            let due = [self.monitor.next_attempt(), self.report.schedule.due()];
-            return due.into_iter().flatten().min();
-        }
-        let due = [
-            self.monitor.next_attempt(),
-            self.report.schedule.due(),
-            self.groups.retry_due,
-            self.watches.due(),
-        ];
-        let waits = self.groups.waits.first().map(|(until, _)| *until);
-        let due = due.into_iter().chain([
-            self.recovery.scheduler.due(),
-            self.leases.due(),
-            self.scrub.due(),
-            self.trim.due(),
-            self.heartbeats.due(),
-            self.operations.copies_due(),
-            waits,
-        ]);
-        due.flatten().min()
     }
 }

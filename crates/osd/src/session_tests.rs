@@ -684,7 +684,7 @@ fn each_step_of_trimming_looks_at_few_groups_however_many_have_something_to_trim
     lone.publish(|increment| drop(increment.new_removed_snaps.insert(POOL, snaps)));
     lone.wait(10);
     assert!(
-        lone.osd.groups.by_id.values().all(|group| group.trim.left(&group.snapshots.removed) == 0)
+        lone.osd.groups.iter().all(|(_, group)| group.trim.left(&group.snapshots.removed) == 0)
     );
     let looked_at = lone.osd.trim.looked_at();
     assert!(looked_at <= 4 * GROUPS as usize, "{looked_at} looks");

@@ -5,7 +5,7 @@
 //! in the order in which it was pushed. So the order of outputs is that of the calls which the items replace.
 //!
 //! Most items are hints: keys without state, harmless if late, repeated or without an object. `Piece`,
-//! `Trimmed` and `GivenUp` are results: each is pushed exactly once, when its request ends.
+//! `Trimmed`, `GivenUp` and `Repaired` are results: each is pushed exactly once, when its request ends.
 
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
@@ -37,6 +37,10 @@ pub(crate) enum Work {
     Unwatch(Box<(PgId, HObject, WatcherKey)>),
     /// So many of the requests that waited for the group can be started.
     Wake(PgId, usize),
+    /// A group's own copy of an object that a read or write found damaged is replaced.
+    Repaired(PgId),
+    /// Reads wait for leases, which must be requested.
+    AskForLeases,
     /// A reservation for backfill may be free.
     GrantBackfill,
     /// No split or merge is left that the map waits for.

@@ -86,14 +86,14 @@ impl View<'_> {
             "oldest_map": oldest,
             "cluster_osdmap_trim_lower_bound": oldest,
             "newest_map": self.maps.map().epoch.0,
-            "num_pgs": self.groups.by_id.len(),
+            "num_pgs": self.groups.len(),
         })
     }
 
     /// The counters that `perf reset` resets. Statistics for the monitor are not affected.
     pub fn counted(&self) -> PerfBase {
         let mut sum = Counters::default();
-        for group in self.groups.by_id.values() {
+        for (_, group) in self.groups.iter() {
             sum.reads += group.counters.reads;
             sum.read_bytes += group.counters.read_bytes;
             sum.writes += group.counters.writes;
@@ -113,7 +113,7 @@ impl View<'_> {
         let (read_latency, write_latency) =
             (counted.reads.since(base.reads), counted.writes.since(base.writes));
         let members = |is: &dyn Fn(&pg::Pg) -> bool| {
-            self.groups.by_id.values().filter(|group| is(&group.pg)).count()
+            self.groups.iter().filter(|(_, group)| is(&group.pg)).count()
         };
         let usage = self.usage.usage();
         vec![
@@ -128,7 +128,7 @@ impl View<'_> {
             ("op_w", json!(writes)),
             ("op_w_in_bytes", json!(since(sum.write_bytes, from.write_bytes))),
             ("op_w_latency", write_latency.json()),
-            ("numpg", json!(self.groups.by_id.len())),
+            ("numpg", json!(self.groups.len())),
             ("numpg_primary", json!(members(&pg::Pg::is_primary))),
             ("numpg_replica", json!(members(&|pg| !pg.is_primary() && is_acting(pg, self.id())))),
             ("numpg_stray", json!(members(&|pg| !is_acting(pg, self.id())))),
@@ -177,7 +177,7 @@ impl View<'_> {
 
     pub fn dump_watchers(&self) -> Value {
         let mut found = Vec::new();
-        for group in self.groups.by_id.values() {
+        for (_, group) in self.groups.iter() {
             for (object, key, watch) in group.watches.iter() {
                 let session = watch.conn().and_then(|conn| self.clients.get(conn));
                 let addr = session.map(|session| session.addr()).unwrap_or_default();
@@ -238,7 +238,7 @@ impl View<'_> {
     }
 
     pub fn dump_mempools(&self) -> Value {
-        let entries: usize = self.groups.by_id.values().map(|group| group.pg.log().len()).sum();
+        let entries: usize = self.groups.iter().map(|(_, group)| group.pg.log().len()).sum();
         let objects = self.operations.objects_len();
         let mut pools = Map::new();
         let (mut items, mut bytes) = (0, 0);
@@ -258,7 +258,7 @@ impl View<'_> {
 
     /// The output of `get_mapped_pools`.
     pub fn mapped_pools(&self) -> Value {
-        let pools: BTreeSet<_> = self.groups.by_id.keys().map(|pg| pg.pool.0).collect();
+        let pools: BTreeSet<_> = self.groups.iter().map(|(pg, _)| pg.pool.0).collect();
         json!(pools)
     }
 }

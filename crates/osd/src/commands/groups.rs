@@ -75,7 +75,7 @@ pub(crate) fn parse(
 
 /// The group, if this OSD is its primary.
 pub(crate) fn primary(groups: &Groups, pg: PgId) -> Result<&Group, Sentence> {
-    let Some(group) = groups.by_id.get(&pg) else {
+    let Some(group) = groups.get(pg) else {
         return Err(Sentence::new(Errno::NOENT, format!("i don't have pgid {pg}")));
     };
     match group.pg.is_primary() {

@@ -65,14 +65,14 @@ impl View<'_> {
             }
             "dump_watchers" => self.dump_watchers(),
             "dump_blocklist" => self.dump_blocklist(),
-            "dump_pg_recovery_stats" => self.groups.state_times.json(),
+            "dump_pg_recovery_stats" => self.groups.state_times().json(),
             "dump_recovery_reservations" => self.recovery.reservations.dump(options.max_backfills),
             "dump_scrub_reservations" => self.dump_scrub_reservations(),
             "dump_scrubs" => schedule::dump(self.env, self.maps.map(), self.groups.scrubs()),
             "dump_osd_network" => self.dump_network(arguments.get("value").and_then(Value::as_i64)),
             "dump_mempools" => self.dump_mempools(),
             "dump_pgstate_history" => {
-                let states = self.groups.by_id.iter().map(|(pg, group)| group.states.json(*pg));
+                let states = self.groups.iter().map(|(pg, group)| group.states.json(pg));
                 json!({ "pgs": states.collect::<Vec<_>>() })
             }
             "get_mapped_pools" => self.mapped_pools(),

@@ -5,242 +5,157 @@
 //! or merged, and then requested again: so the stored state of a group is never more than one map
 //! behind, and a group is never split during its split.
 
-use crate::Osd;
-use crate::cx::cx;
-use crate::groups::Group;
-use crate::work::Work;
+use crate::groups::Groups;
+use crate::groups::jobs::Ended;
+use crate::leases::Leases;
 use engine::Time;
 use maps::{OsdMap, stable_bits, stable_mod};
-use pg::split::parts_of;
-use pg::{MapChange, MergedVersions, Pg};
-use std::collections::{BTreeMap, BTreeSet};
+use pg::{MapChange, MergedVersions};
+use std::collections::BTreeSet;
 use types::PgId;
 
-/// The splits and merges in progress.
+/// Whether no group is being split or merged.
+pub(crate) fn is_idle(groups: &Groups) -> bool {
+    groups.jobs.is_empty()
+}
+
+/// Whether maps must be ignored; if so, they are requested again later.
+pub(crate) fn hold_maps(groups: &mut Groups) -> bool {
+    groups.jobs.hold_maps()
+}
+
+/// Whether maps were ignored, which must be requested again.
+pub(crate) fn take_missed_maps(groups: &mut Groups) -> bool {
+    groups.jobs.take_missed_maps()
+}
+
+/// Whether this OSD already has the group of a part: then its copy is newer.
+pub(crate) fn has_part(groups: &Groups, part: PgId) -> bool {
+    groups.get(part).is_some_and(|group| !group.pg.is_absent())
+}
+
+/// Adds the group for a part of another one, in place of an absent one.
+pub(crate) fn add_part(groups: &mut Groups, pg: PgId, part: PgId) {
+    assert!(groups.get(part).is_none(), "{part}: an absent group is forgotten first");
+    let whole = groups.get(pg).expect("the whole group was just placed");
+    let copy = whole.pg.new_part(part);
+    groups.add(copy);
+}
+
+/// Notes that a group is to be split into itself and these parts, if it is being split at all.
+pub(crate) fn begin_split(groups: &mut Groups, pg: PgId, parts: BTreeSet<PgId>) {
+    if groups.get(pg).is_some_and(|group| group.pg.is_reshaping()) {
+        groups.jobs.add_split(pg, parts);
+    }
+}
+
+/// Quiesces the groups that are merged into another one, and that group.
+pub(crate) fn begin_merge(groups: &mut Groups, pg: PgId, map: &OsdMap, change: &MapChange) {
+    let Some(pool) = map.pool(pg.pool) else { return };
+    let is_source = |id: PgId| {
+        let is_gone = id.pool == pg.pool && id.seed >= pool.pg_num;
+        is_gone && stable_mod(id.seed, pool.pg_num) == pg.seed
+    };
+    let mut sources = BTreeSet::new();
+    for (id, group) in groups.iter_mut().filter(|(id, _)| is_source(*id)) {
+        if !group.pg.is_absent() {
+            group.pg.begin_merging();
+            sources.insert(id);
+        }
+    }
+    let is_merging = |id: PgId| groups.get(id).is_some_and(|group| group.pg.is_reshaping());
+    if !is_merging(pg) {
+        return; // absent, or out of service
+    }
+    sources.retain(|id| is_merging(*id));
+    let meta = &pool.last_pg_merge_meta;
+    let is_this = pool.last_change == map.epoch && meta.source.seed == pool.pg_num;
+    let versions = (is_this && !change.is_gap && sources.contains(&meta.source))
+        .then_some(MergedVersions { source: meta.source_version, target: meta.target_version });
+    groups.jobs.add_merge(pg, sources, versions);
+}
+
+/// Whether a group that the map no longer has will be merged into one of this OSD.
+pub(crate) fn is_merged_here(groups: &Groups, map: &OsdMap, pg: PgId) -> bool {
+    let Some(pool) = map.pool(pg.pool) else { return false };
+    let target = PgId { seed: stable_mod(pg.seed, pool.pg_num), ..pg };
+    let bits = stable_bits(target.seed, pool.pg_num);
+    let copy = |pg: PgId| {
+        let copy = groups.get(pg).map(|group| &group.pg);
+        copy.filter(|copy| !copy.is_absent())
+    };
+    copy(pg).is_some() && copy(target).is_some_and(|copy| copy.members().hash_bits > bits)
+}
+
+/// A group is quiescent: the store has confirmed all its requests. Starts its split or merge if
+/// no other group is waited for. Returns the group that may have outputs.
+pub(crate) fn note_quiet(groups: &mut Groups, pg: PgId) -> Option<PgId> {
+    let id = groups.jobs.of(pg)?;
+    groups.jobs.note_quiet(id, pg);
+    begin_job(groups, id);
+    Some(id)
+}
+
+/// Merges without a source that cannot be read.
+fn leave_out(groups: &mut Groups, id: PgId, pg: PgId) {
+    groups.jobs.leave_out(id, pg);
+    begin_job(groups, id);
+}
+
+fn begin_job(groups: &mut Groups, id: PgId) {
+    let copies = groups.by_id.iter_mut().map(|(pg, group)| (*pg, &mut group.pg));
+    groups.jobs.begin(id, copies);
+}
+
+/// The consequences of the end of a split or merge.
 #[derive(Debug, Default)]
-pub(crate) struct Reshaping {
-    /// By the group that is split, or that others are merged into.
-    jobs: BTreeMap<PgId, Job>,
-    /// Whether a map was ignored.
-    missed_maps: bool,
+pub(crate) struct Consequences {
+    /// Groups that may have outputs.
+    pub pumped: Vec<PgId>,
+    /// Groups that are merged into another, and must be forgotten.
+    pub forgotten: Vec<PgId>,
+    /// None is left, so that the map can be stored.
+    pub is_last: bool,
 }
 
-#[derive(Debug)]
-enum Job {
-    /// A split into the group itself and these.
-    Divide(BTreeSet<PgId>),
-    Merge {
-        sources: BTreeSet<PgId>,
-        versions: Option<MergedVersions>,
-        /// The groups, of the sources and the target, that have requests to the store in flight.
-        busy: BTreeSet<PgId>,
-    },
+/// The store has split or merged a group, or has failed to.
+pub(crate) fn ended(
+    groups: &mut Groups,
+    leases: &Leases,
+    now: Time,
+    pg: PgId,
+    is_done: bool,
+) -> Consequences {
+    let mut then = Consequences::default();
+    let Some(id) = groups.jobs.of(pg) else { return then };
+    if id != pg {
+        leave_out(groups, id, pg);
+        then.pumped.push(id);
+        return then;
+    }
+    match groups.jobs.end(pg) {
+        Some(Ended::Sources(sources)) if is_done => then.forgotten.extend(sources),
+        Some(Ended::Parts(others) | Ended::Sources(others)) => {
+            for other in others {
+                finish(groups, leases, now, other, is_done);
+                then.pumped.push(other);
+            }
+        }
+        None => {}
+    }
+    if is_done {
+        finish(groups, leases, now, pg, true);
+    }
+    then.is_last = groups.jobs.is_empty();
+    then
 }
 
-impl Reshaping {
-    /// Whether maps must be ignored; if so, they are requested again later.
-    pub fn holds_maps(&mut self) -> bool {
-        self.missed_maps |= !self.jobs.is_empty();
-        !self.jobs.is_empty()
-    }
-
-    /// Whether no group is being split or merged.
-    pub fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
-    /// The group whose split or merge this group takes part in.
-    fn job_of(&self, pg: PgId) -> Option<PgId> {
-        let takes_part = |job: &Job| match job {
-            Job::Divide(_) => false,
-            Job::Merge { sources, .. } => sources.contains(&pg),
-        };
-        let found = self.jobs.iter().find(|(id, job)| **id == pg || takes_part(job));
-        found.map(|(id, _)| *id)
-    }
-}
-
-impl Osd {
-    /// Starts a split or merge of a group that has just handled a map. `bits` is the number of hash
-    /// bits that selected its objects before.
-    pub(crate) fn reshape(&mut self, pg: PgId, bits: u8, map: &OsdMap, change: &MapChange) {
-        let bits_now =
-            self.groups.by_id.get(&pg).map_or(bits, |group| group.pg.members().hash_bits);
-        match bits_now {
-            now if now > bits => self.place_parts(pg, bits, map, change),
-            now if now < bits => self.place_sources(pg, map, change),
-            _ => {}
-        }
-    }
-
-    /// Creates the parts of a group that is split, under the same map.
-    fn place_parts(&mut self, pg: PgId, bits: u8, map: &OsdMap, change: &MapChange) {
-        let whole = &self.groups.by_id.get(&pg).expect("it was just placed").pg;
-        let (is_absent, is_reshaping) = (whole.is_absent(), whole.is_reshaping());
-        let pg_num = map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
-        let mut parts = BTreeSet::new();
-        for part in parts_of(pg, bits, pg_num) {
-            let members = self.members(map, part);
-            let is_wanted = !is_absent || change.is_up && members.is_member(self.env.config.id);
-            if is_wanted && self.begin_part(pg, part) {
-                self.place_group(part, change, members);
-                parts.insert(part);
-            }
-        }
-        if is_reshaping {
-            self.groups.split_merge.jobs.insert(pg, Job::Divide(parts));
-        }
-    }
-
-    /// Creates the group for a part of another one. False if this OSD already has that group: then
-    /// its copy is newer.
-    fn begin_part(&mut self, pg: PgId, part: PgId) -> bool {
-        if self.groups.by_id.get(&part).is_some_and(|group| !group.pg.is_absent()) {
-            tracing::error!(%pg, %part, osd = %self.env.config.id, "the part is there already");
-            return false;
-        }
-        self.forget_group(self.env.now, part);
-        self.groups.last_serial += 1;
-        let copy = self.groups.by_id[&pg].pg.new_part(part);
-        self.groups.by_id.insert(part, Box::new(Group::new(copy, self.groups.last_serial)));
-        true
-    }
-
-    /// Quiesces the groups that are merged into another one, and that group.
-    fn place_sources(&mut self, pg: PgId, map: &OsdMap, change: &MapChange) {
-        let Some(pool) = map.pool(pg.pool) else { return };
-        let is_source = |(id, group): &(&PgId, &Group)| {
-            let is_gone = id.pool == pg.pool && id.seed >= pool.pg_num;
-            is_gone && stable_mod(id.seed, pool.pg_num) == pg.seed && !group.pg.is_absent()
-        };
-        let sources = self
-            .groups
-            .by_id
-            .iter()
-            .map(|(id, group)| (id, &**group))
-            .filter(is_source)
-            .map(|(id, _)| *id);
-        let mut sources: BTreeSet<PgId> = sources.collect();
-        for id in &sources {
-            self.groups.by_id.get_mut(id).expect("it was just listed").pg.begin_merging();
-        }
-        if !self.groups.by_id[&pg].pg.is_reshaping() {
-            return; // absent, or out of service
-        }
-        sources.retain(|id| self.groups.by_id[id].pg.is_reshaping());
-        let meta = &pool.last_pg_merge_meta;
-        let is_this = pool.last_change == map.epoch && meta.source.seed == pool.pg_num;
-        let versions = (is_this && !change.is_gap && sources.contains(&meta.source))
-            .then_some(MergedVersions { source: meta.source_version, target: meta.target_version });
-        let busy = sources.iter().copied().chain([pg]).collect();
-        self.groups.split_merge.jobs.insert(pg, Job::Merge { sources, versions, busy });
-    }
-
-    /// Whether a group that the map no longer has will be merged into one of this OSD.
-    pub(crate) fn is_merged_here(&self, pg: PgId) -> bool {
-        let Some(pool) = self.maps.map().pool(pg.pool) else { return false };
-        let target = PgId { seed: stable_mod(pg.seed, pool.pg_num), ..pg };
-        let bits = stable_bits(target.seed, pool.pg_num);
-        let copy = |pg: &PgId| {
-            let copy = self.groups.by_id.get(pg).map(|group| &group.pg);
-            copy.filter(|copy| !copy.is_absent())
-        };
-        copy(&pg).is_some() && copy(&target).is_some_and(|copy| copy.members().hash_bits > bits)
-    }
-
-    /// A group is quiescent: the store has confirmed all its requests. Starts its split or merge if
-    /// no other group is waited for.
-    pub(crate) fn stands_still(&mut self, pg: PgId) {
-        let Some(id) = self.groups.split_merge.job_of(pg) else { return };
-        if let Some(Job::Merge { busy, .. }) = self.groups.split_merge.jobs.get_mut(&id) {
-            busy.remove(&pg);
-        }
-        self.begin_job(id);
-    }
-
-    fn begin_job(&mut self, id: PgId) {
-        let Some(job) = self.groups.split_merge.jobs.get(&id) else { return };
-        let (Job::Divide(others) | Job::Merge { sources: others, .. }) = job;
-        let (mut whole, mut copies): (Option<&mut Pg>, Vec<&mut Pg>) = (None, Vec::new());
-        for (pg, group) in &mut self.groups.by_id {
-            match *pg == id {
-                true => whole = Some(&mut group.pg),
-                false if others.contains(pg) => copies.push(&mut group.pg),
-                false => {}
-            }
-        }
-        let Some(whole) = whole else { return };
-        match job {
-            Job::Divide(_) => {
-                tracing::info!(pg = %id, osd = %self.env.config.id, parts = copies.len() + 1, "divides");
-                whole.divide(&mut copies);
-            }
-            Job::Merge { busy, versions, .. } if busy.is_empty() => {
-                tracing::info!(pg = %id, osd = %self.env.config.id, sources = copies.len(), "merges");
-                whole.merge_from(&copies, *versions);
-            }
-            Job::Merge { .. } => {}
-        }
-        self.work.push(Work::Group(id));
-    }
-
-    /// The store has split or merged a group, or has failed to.
-    pub(crate) fn reshaped(&mut self, now: Time, pg: PgId, is_done: bool) {
-        let Some(id) = self.groups.split_merge.job_of(pg) else { return };
-        if id != pg {
-            return self.go_on_without(id, pg);
-        }
-        match self.groups.split_merge.jobs.remove(&pg) {
-            Some(Job::Divide(parts)) => {
-                parts.into_iter().for_each(|part| self.give_shape(now, part, is_done));
-            }
-            Some(Job::Merge { sources, .. }) if is_done => {
-                sources.into_iter().for_each(|source| self.forget_group(now, source));
-            }
-            Some(Job::Merge { sources, .. }) => {
-                sources.into_iter().for_each(|source| self.give_shape(now, source, false));
-            }
-            None => {}
-        }
-        if is_done && let Some(group) = self.groups.by_id.get_mut(&pg) {
-            group.tell_time(&self.leases, now);
-            group.pg.take_shape();
-        }
-        if self.groups.split_merge.jobs.is_empty() {
-            self.work.push(Work::StoreMap);
-        }
-    }
-
-    /// Stores the map behind all that groups stored because of it, and asks for those that were ignored
-    /// meanwhile.
-    pub(crate) fn store_reshaped_map(&mut self) {
-        self.maps.store(&mut self.outbox);
-        if std::mem::take(&mut self.groups.split_merge.missed_maps) {
-            self.monitor.ask_for_maps(cx!(self));
-        }
-    }
-
-    /// Starts service of a part or source after a split or merge; or leaves it out of service, if
-    /// that failed.
-    fn give_shape(&mut self, now: Time, pg: PgId, is_done: bool) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
-        group.tell_time(&self.leases, now);
-        match is_done {
-            true => group.pg.take_shape(),
-            false => group.pg.lose_shape(),
-        }
-        self.work.push(Work::Group(pg));
-    }
-
-    /// Merges without a source that cannot be read: the merged group is incomplete.
-    fn go_on_without(&mut self, id: PgId, pg: PgId) {
-        if let Some(Job::Merge { sources, versions, busy }) =
-            self.groups.split_merge.jobs.get_mut(&id)
-        {
-            sources.remove(&pg);
-            busy.remove(&pg);
-            *versions = None;
-        }
-        self.begin_job(id);
+/// Starts service of a group after a split or merge; or leaves it out of service, if that failed.
+fn finish(groups: &mut Groups, leases: &Leases, now: Time, pg: PgId, is_done: bool) {
+    let Some(group) = groups.get_mut(pg) else { return };
+    group.tell_time(leases, now);
+    match is_done {
+        true => group.pg.take_shape(),
+        false => group.pg.lose_shape(),
     }
 }

@@ -46,6 +46,21 @@ impl Groups {
         false
     }
 
+    /// Notes that a group needs something of the monitor.
+    pub fn note_asking(&mut self, pg: PgId) {
+        self.asking.insert(pg);
+    }
+
+    /// Whether a group needs something of the monitor.
+    pub fn are_asking(&self) -> bool {
+        !self.asking.is_empty()
+    }
+
+    /// When requests are checked that were not fulfilled in time.
+    pub fn retry_due(&self) -> Option<Time> {
+        self.retry_due
+    }
+
     /// Takes out the requests of the groups that are asking; `None` if there are none. `newest` is
     /// the epoch of the map.
     pub fn take_wants(&mut self, now: Time, newest: Epoch) -> Option<Wants> {

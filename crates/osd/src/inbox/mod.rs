@@ -6,7 +6,7 @@ use crate::Budgets;
 use engine::{ConnId, Message, Peer};
 use std::collections::VecDeque;
 use store::Completion;
-use waiting_for_map::Waiting;
+use waiting_for_map::WaitingForMap;
 
 /// A held input.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Inbox {
     /// Message bytes of `waiting`.
     bytes: usize,
     /// Inputs that wait for a newer map.
-    pub early: Waiting,
+    pub waiting_for_map: WaitingForMap,
 }
 
 impl Inbox {
@@ -76,18 +76,18 @@ impl Inbox {
 
     /// Whether the map of some inputs has come that waited for it.
     pub fn has_ready(&self) -> bool {
-        self.early.is_ready()
+        self.waiting_for_map.is_ready()
     }
 
     /// Describes a session that exceeds its bound for group messages from ahead of the map.
     pub fn excess(&self, budgets: &Budgets) -> Option<String> {
-        self.early.excess(budgets, self.largest_of_group())
+        self.waiting_for_map.excess(budgets, self.largest_of_group())
     }
 
     /// Number of inputs that wait for a map.
     #[cfg(test)]
     pub fn early_len(&self) -> usize {
-        self.early.len()
+        self.waiting_for_map.len()
     }
 
     /// Bytes of the largest held group message.

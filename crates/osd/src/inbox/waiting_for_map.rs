@@ -12,18 +12,18 @@ use types::{Epoch, OsdId};
 
 /// An input that waits for a map: a request by its key, or a group message.
 #[derive(Debug)]
-pub(crate) enum Early {
+pub(crate) enum WaitingInput {
     Request(u64),
     Group { conn: ConnId, from: OsdId, message: Message },
 }
 
 /// All inputs that wait for a map.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingForMap {
     /// In order of arrival, with the epoch that is waited for.
-    all: Vec<(Epoch, Early)>,
+    all: Vec<(Epoch, WaitingInput)>,
     /// Inputs whose map has come, handled a bounded number at a time.
-    ready: VecDeque<Early>,
+    ready: VecDeque<WaitingInput>,
     /// Group messages that wait, by session.
     sessions: BTreeMap<ConnId, Held>,
 }
@@ -42,12 +42,12 @@ impl Held {
     }
 }
 
-impl Waiting {
+impl WaitingForMap {
     /// Describes a session that exceeds its bound by more than the message that reached it.
     pub fn excess(&self, budgets: &Budgets, largest_held: usize) -> Option<String> {
         let messages = self.all.iter().filter_map(|(_, early)| match early {
-            Early::Group { message, .. } => Some(message.len()),
-            Early::Request(_) => None,
+            WaitingInput::Group { message, .. } => Some(message.len()),
+            WaitingInput::Request(_) => None,
         });
         let largest = messages.max().unwrap_or(0).max(largest_held);
         let is_above = |held: &&Held| {
@@ -64,12 +64,12 @@ impl Waiting {
 
     /// Adds a request, by its key, that waits for a map.
     pub fn push_request(&mut self, awaited: Epoch, key: u64) {
-        self.all.push((awaited, Early::Request(key)));
+        self.all.push((awaited, WaitingInput::Request(key)));
     }
 
     /// Adds a group message that waits for a map. It is counted for its session.
     pub fn push_message(&mut self, awaited: Epoch, conn: ConnId, from: OsdId, message: Message) {
-        self.all.push((awaited, Early::Group { conn, from, message }));
+        self.all.push((awaited, WaitingInput::Group { conn, from, message }));
     }
 
     /// Makes the inputs ready that waited for a map up to this epoch.
@@ -82,7 +82,7 @@ impl Waiting {
     }
 
     /// The next input whose map has come.
-    pub fn pop_ready(&mut self) -> Option<Early> {
+    pub fn pop_ready(&mut self) -> Option<WaitingInput> {
         self.ready.pop_front()
     }
 
@@ -98,7 +98,7 @@ impl Waiting {
         }
     }
 
-    /// Counts a held message no more. Call [`Waiting::resume`] once it is handled or held again.
+    /// Counts a held message no more. Call [`WaitingForMap::resume`] once it is handled or held again.
     pub fn uncharge(&mut self, conn: ConnId, bytes: usize) {
         if let Some(held) = self.sessions.get_mut(&conn) {
             held.messages -= 1;
@@ -123,9 +123,9 @@ impl Waiting {
     pub fn forget(&mut self, conn: ConnId, is_of: impl Fn(u64) -> bool) -> Vec<u64> {
         self.sessions.remove(&conn);
         let mut gone = Vec::new();
-        let mut stays = |early: &Early| match early {
-            Early::Group { conn: of, .. } => *of != conn,
-            Early::Request(key) => {
+        let mut stays = |early: &WaitingInput| match early {
+            WaitingInput::Group { conn: of, .. } => *of != conn,
+            WaitingInput::Request(key) => {
                 let ends = is_of(*key);
                 gone.extend(ends.then_some(*key));
                 !ends

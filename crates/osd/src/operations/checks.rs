@@ -34,7 +34,7 @@ impl Checks<'_> {
             return Err(Errno::TOOBIG);
         }
         self.check_caps(request, calls)?;
-        if request.nature.is_pg_op {
+        if request.op_flags.is_pg_op {
             return Ok(());
         }
         let object = &message.object;
@@ -76,7 +76,7 @@ impl Checks<'_> {
             return Ok(());
         }
         let calls: Vec<_> = calls.iter().map(Call::as_access).collect();
-        let nature = request.nature;
+        let op_flags = request.op_flags;
         let target = HObject { pool: request.pg.pool, ..request.object().clone() };
         // It lists objects in all namespaces, whatever namespace it names.
         let is_of_pool = request.message.ops.iter().any(|op| op.code == OpCode::SCRUBLS);
@@ -88,7 +88,7 @@ impl Checks<'_> {
             },
             false => target,
         };
-        self.check_access(session, &target, (nature.may_read, nature.may_write), &calls)?;
+        self.check_access(session, &target, (op_flags.may_read, op_flags.may_write), &calls)?;
         // Other OSDs let this one read everything, so the source must be readable by the client.
         for op in &request.message.ops {
             if matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2) {

@@ -1,10 +1,9 @@
 //! Listing of a group's objects (`PGNLS`, and the older `PGLS`).
 
-use crate::Osd;
-use crate::cx::cx;
 use crate::limits;
 use crate::operations::checks::ALL_NAMESPACES;
 use crate::operations::request::{Page, Request};
+use crate::operations::service::Service;
 use crate::operations::state::state_of;
 use crate::tokens::Token;
 use bytes::Bytes;
@@ -17,164 +16,166 @@ use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
 use wire::op::OpCode;
 
-impl Osd {
-    /// Runs a request for a listing.
-    pub(crate) fn list(&mut self, key: u64) {
-        if let Err(errno) = self.try_list(key) {
-            self.operations.reply_error(cx!(self), key, errno);
-        }
+/// Runs a request for a listing.
+pub(crate) fn list(s: &mut Service<'_>, key: u64) {
+    if let Err(errno) = try_list(s, key) {
+        s.reply_error(key, errno);
     }
+}
 
-    fn try_list(&mut self, key: u64) -> Result<(), Errno> {
-        if !self.operations.reserve(&self.env.config.sizes.budgets, key, limits::LISTING_COST)? {
+fn try_list(s: &mut Service<'_>, key: u64) -> Result<(), Errno> {
+    if !s.ops.reserve(&s.cx.env.config.sizes.budgets, key, limits::LISTING_COST)? {
+        return Ok(());
+    }
+    let request = s.ops.requests.get(key).expect("the caller has it");
+    // Clients send one operation at a time.
+    let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
+    match op.code {
+        OpCode::PGNLS | OpCode::PGLS => {}
+        OpCode::SCRUBLS => {
+            let interval = s.group.pg.interval();
+            let (result, output) = s.group.scrub.list_inconsistent(interval, &op.input)?;
+            reply_listing(s, key, result, output);
             return Ok(());
         }
-        let request = self.operations.requests.get(key).expect("the caller has it");
-        // Clients send one operation at a time.
-        let [op] = request.message.ops.as_slice() else { return Err(Errno::INVAL) };
-        match op.code {
-            OpCode::PGNLS | OpCode::PGLS => {}
-            OpCode::SCRUBLS => {
-                let group = &self.groups.by_id[&request.pg];
-                let (scrub, interval) = (&group.scrub, group.pg.interval());
-                let (result, output) = scrub.list_inconsistent(interval, &op.input)?;
-                self.reply_listing(key, result, output);
-                return Ok(());
-            }
-            OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER => {
-                return Err(Errno::NOTSUPP);
-            }
-            _ => return Err(Errno::INVAL),
+        OpCode::PGNLS_FILTER | OpCode::PGLS_FILTER => {
+            return Err(Errno::NOTSUPP);
         }
-        if request.message.object.snap != SnapId::HEAD {
-            return Err(Errno::INVAL);
-        }
-        let pool = self.maps.map().pool(request.pg.pool).ok_or(Errno::NOENT)?;
-        let (start, end) = range_of(request.pg, pool.pg_num);
-        let cursor: HObject = Reader::new(&op.input).value().map_err(|_| Errno::INVAL)?;
-        let is_beginning = cursor.name.is_empty() && cursor.hash == 0 && !cursor.max;
-        let from = match is_beginning {
-            true => start,
-            false if cursor < start || !cursor.max && cursor >= end => return Err(Errno::INVAL),
-            false => cursor,
-        };
-        let entries_max = entries_max(op) as usize;
-        let (collection, attempt) = (Collection::replicated(request.pg), request.attempt);
-        let kind = RequestKind::List { collection, from, entries_max };
-        self.outbox.ask(Token::Listing { request: key, attempt }, kind);
-        Ok(())
+        _ => return Err(Errno::INVAL),
     }
+    if request.message.object.snap != SnapId::HEAD {
+        return Err(Errno::INVAL);
+    }
+    let pool = s.cx.map.pool(request.pg.pool).ok_or(Errno::NOENT)?;
+    let (start, end) = range_of(request.pg, pool.pg_num);
+    let cursor: HObject = Reader::new(&op.input).value().map_err(|_| Errno::INVAL)?;
+    let is_beginning = cursor.name.is_empty() && cursor.hash == 0 && !cursor.max;
+    let from = match is_beginning {
+        true => start,
+        false if cursor < start || !cursor.max && cursor >= end => return Err(Errno::INVAL),
+        false => cursor,
+    };
+    let entries_max = entries_max(op) as usize;
+    let (collection, attempt) = (Collection::replicated(request.pg), request.attempt);
+    let kind = RequestKind::List { collection, from, entries_max };
+    s.cx.out.ask(Token::Listing { request: key, attempt }, kind);
+    Ok(())
+}
 
-    /// Handles a page of names from the store.
-    pub(crate) fn listed(&mut self, key: u64, attempt: u32, outcome: Result<Outcome, StoreError>) {
-        let Some(request) = self.operations.requests.get(key).filter(|r| r.attempt == attempt)
-        else {
-            return;
-        };
-        let (objects, next) = match outcome {
-            Ok(Outcome::List(objects, next)) => (objects, next),
-            Err(StoreError::NoCollection(_)) => (Vec::new(), None),
-            other => {
-                tracing::error!(?other, "objects cannot be listed");
-                return self.operations.reply_error(cx!(self), key, Errno::IO);
-            }
-        };
-        let objects = self.with_missing(request, objects, next.as_ref());
-        // After a split, the count of clones of a part is an estimate.
-        let has_clones = self.groups.by_id.get(&request.pg).is_some_and(|g| g.pg.info().clones > 0)
-            || self.maps.map().pool(request.pg.pool).is_some_and(Pool::may_have_clones);
-        let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
-        if doubtful.is_empty() {
-            return self.finish_listing(key, objects, next);
+/// Handles a page of names from the store.
+pub(crate) fn listed(
+    s: &mut Service<'_>,
+    key: u64,
+    attempt: u32,
+    outcome: Result<Outcome, StoreError>,
+) {
+    let Some(request) = s.ops.requests.get(key).filter(|r| r.attempt == attempt) else {
+        return;
+    };
+    let (objects, next) = match outcome {
+        Ok(Outcome::List(objects, next)) => (objects, next),
+        Err(StoreError::NoCollection(_)) => (Vec::new(), None),
+        other => {
+            tracing::error!(?other, "objects cannot be listed");
+            return s.reply_error(key, Errno::IO);
         }
-        let request = self.operations.requests.get_mut(key).expect("it was just there");
-        request.outstanding = doubtful.len();
-        let collection = Collection::replicated(request.pg);
-        let page = Page { objects, next, whiteouts: BTreeSet::new() };
-        request.page = Some(Box::new(page));
-        for object in doubtful {
-            let token = Token::Listed { request: key, attempt, object: object.clone() };
-            self.outbox.ask(token, RequestKind::Meta { collection, object });
-        }
+    };
+    let objects = with_missing(s, request, objects, next.as_ref());
+    // After a split, the count of clones of a part is an estimate.
+    let has_clones = s.group.pg.info().clones > 0
+        || s.cx.map.pool(request.pg.pool).is_some_and(Pool::may_have_clones);
+    let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
+    if doubtful.is_empty() {
+        return finish_listing(s, key, objects, next);
     }
+    let request = s.ops.requests.get_mut(key).expect("it was just there");
+    request.outstanding = doubtful.len();
+    let collection = Collection::replicated(request.pg);
+    let page = Page { objects, next, whiteouts: BTreeSet::new() };
+    request.page = Some(Box::new(page));
+    for object in doubtful {
+        let token = Token::Listed { request: key, attempt, object: object.clone() };
+        s.cx.out.ask(token, RequestKind::Meta { collection, object });
+    }
+}
 
-    /// Handles the metadata of a head that may be a whiteout: an object that only keeps its clones.
-    pub(crate) fn listed_object(
-        &mut self,
-        key: u64,
-        attempt: u32,
-        object: &HObject,
-        outcome: Result<Outcome, StoreError>,
-    ) {
-        let request = self.operations.requests.get_mut(key).filter(|r| r.attempt == attempt);
-        let Some(request) = request else { return };
-        let Some(page) = &mut request.page else { return };
-        let state = match outcome {
-            Ok(Outcome::Meta(Some(meta))) => state_of(&meta),
-            _ => None,
-        };
-        if state.is_some_and(|state| !state.exists) {
-            page.whiteouts.insert(object.clone());
-        }
-        request.outstanding -= 1;
-        if request.outstanding > 0 {
-            return;
-        }
-        let Page { mut objects, next, whiteouts } = *request.page.take().expect("it was there");
-        objects.retain(|object| !whiteouts.contains(object));
-        self.finish_listing(key, objects, next);
+/// Handles the metadata of a head that may be a whiteout: an object that only keeps its clones.
+pub(crate) fn listed_object(
+    s: &mut Service<'_>,
+    key: u64,
+    attempt: u32,
+    object: &HObject,
+    outcome: Result<Outcome, StoreError>,
+) {
+    let request = s.ops.requests.get_mut(key).filter(|r| r.attempt == attempt);
+    let Some(request) = request else { return };
+    let Some(page) = &mut request.page else { return };
+    let state = match outcome {
+        Ok(Outcome::Meta(Some(meta))) => state_of(&meta),
+        _ => None,
+    };
+    if state.is_some_and(|state| !state.exists) {
+        page.whiteouts.insert(object.clone());
     }
+    request.outstanding -= 1;
+    if request.outstanding > 0 {
+        return;
+    }
+    let Page { mut objects, next, whiteouts } = *request.page.take().expect("it was there");
+    objects.retain(|object| !whiteouts.contains(object));
+    finish_listing(s, key, objects, next);
+}
 
-    fn finish_listing(&mut self, key: u64, objects: Vec<HObject>, next: Option<HObject>) {
-        let Some(request) = self.operations.requests.get(key) else { return };
-        let namespace = &request.message.object.namespace;
-        let wanted = |object: &&HObject| {
-            !pg::is_meta_object(object)
-                && object.snap == SnapId::HEAD
-                && (*namespace == ALL_NAMESPACES || object.namespace == *namespace)
-        };
-        let objects: Vec<&HObject> = objects.iter().filter(wanted).collect();
-        let is_last = next.is_none();
-        let pg_num = self.maps.map().pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
-        let handle = next.unwrap_or_else(|| range_of(request.pg, pg_num).1);
-        let is_new = request.message.ops[0].code == OpCode::PGNLS;
-        let output = match is_new {
-            true => encode_listing(&objects, handle),
-            false => encode_old_listing(&objects, if is_last { HObject::max() } else { handle }),
-        };
-        self.reply_listing(key, i32::from(is_last), output);
-    }
+fn finish_listing(s: &mut Service<'_>, key: u64, objects: Vec<HObject>, next: Option<HObject>) {
+    let Some(request) = s.ops.requests.get(key) else { return };
+    let namespace = &request.message.object.namespace;
+    let wanted = |object: &&HObject| {
+        !pg::is_meta_object(object)
+            && object.snap == SnapId::HEAD
+            && (*namespace == ALL_NAMESPACES || object.namespace == *namespace)
+    };
+    let objects: Vec<&HObject> = objects.iter().filter(wanted).collect();
+    let is_last = next.is_none();
+    let pg_num = s.cx.map.pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
+    let handle = next.unwrap_or_else(|| range_of(request.pg, pg_num).1);
+    let is_new = request.message.ops[0].code == OpCode::PGNLS;
+    let output = match is_new {
+        true => encode_listing(&objects, handle),
+        false => encode_old_listing(&objects, if is_last { HObject::max() } else { handle }),
+    };
+    reply_listing(s, key, i32::from(is_last), output);
+}
 
-    /// Adds the objects that the log knows and the store does not have yet to the page.
-    fn with_missing(
-        &self,
-        request: &Request,
-        mut objects: Vec<HObject>,
-        next: Option<&HObject>,
-    ) -> Vec<HObject> {
-        let missing = self.groups.by_id.get(&request.pg).map(|group| group.pg.missing());
-        let Some(missing) = missing.filter(|missing| !missing.is_empty()) else { return objects };
-        let Some(pool) = self.maps.map().pool(request.pg.pool) else { return objects };
-        let start = range_of(request.pg, pool.pg_num).0;
-        let cursor = Reader::new(&request.message.ops[0].input).value::<HObject>();
-        let from = cursor.map_or(start.clone(), |cursor| cursor.max(start));
-        let until = |object: &&HObject| next.is_none_or(|next| *object < next);
-        objects.extend(missing.range_from(&from).take_while(until).cloned());
-        objects.sort_unstable();
-        objects.dedup();
-        objects
+/// Adds the objects that the log knows and the store does not have yet to the page.
+fn with_missing(
+    s: &Service<'_>,
+    request: &Request,
+    mut objects: Vec<HObject>,
+    next: Option<&HObject>,
+) -> Vec<HObject> {
+    let missing = s.group.pg.missing();
+    if missing.is_empty() {
+        return objects;
     }
+    let Some(pool) = s.cx.map.pool(request.pg.pool) else { return objects };
+    let start = range_of(request.pg, pool.pg_num).0;
+    let cursor = Reader::new(&request.message.ops[0].input).value::<HObject>();
+    let from = cursor.map_or(start.clone(), |cursor| cursor.max(start));
+    let until = |object: &&HObject| next.is_none_or(|next| *object < next);
+    objects.extend(missing.range_from(&from).take_while(until).cloned());
+    objects.sort_unstable();
+    objects.dedup();
+    objects
+}
 
-    /// Replies with an encoded listing; `result` is 1 at its end.
-    pub(crate) fn reply_listing(&mut self, key: u64, result: i32, output: Bytes) {
-        let Some(request) = self.operations.requests.get(key) else { return };
-        let info = self.groups.by_id[&request.pg].pg.info();
-        let (version, user_version) = (info.last_update, info.last_user_version);
-        let mut execution = crate::execute::Execution { result, ..Default::default() };
-        execution.outputs.push((0, output));
-        execution.info.user_version = user_version;
-        self.operations.reply_written(cx!(self), key, &execution, version);
-    }
+/// Replies with an encoded listing; `result` is 1 at its end.
+fn reply_listing(s: &mut Service<'_>, key: u64, result: i32, output: Bytes) {
+    let info = s.group.pg.info();
+    let (version, user_version) = (info.last_update, info.last_user_version);
+    let mut execution = crate::execute::Execution { result, ..Default::default() };
+    execution.outputs.push((0, output));
+    execution.info.user_version = user_version;
+    s.ops.reply_written(&mut s.cx, key, &execution, version);
 }
 
 /// The heads that follow their clones, and so may be whiteouts.

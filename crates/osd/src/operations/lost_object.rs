@@ -8,9 +8,8 @@
 //! This must not lose the list of clones that the head has. The list is known if this copy's
 //! metadata have the right version, or if the group has no clones.
 
-use crate::Osd;
 use crate::execute::{CloneChanges, Execution, ObjectState, StatDelta, Trim, trim};
-use crate::operations::keys::ObjectKey;
+use crate::operations::request::Request;
 use maps::SnapIntervals;
 use pg::snaps::At;
 use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg};
@@ -82,26 +81,15 @@ pub(crate) fn remove_clone(
     }
 }
 
-impl Osd {
-    /// Whether an object is lost and not all members have a copy that could be written to.
-    pub(crate) fn is_given_up(&self, object: ObjectKey) -> bool {
-        let Some(context) = self.operations.context(object) else { return false };
-        let Some(group) = self.groups.by_id.get(&context.pg) else { return false };
-        let copy = &group.pg;
-        !copy.is_whole() && copy.is_primary() && copy.lost_version(&context.name).is_some()
-    }
+/// Whether an object is lost and not all members have a copy that could be written to.
+pub(super) fn is_given_up(object: &HObject, pg: &Pg) -> bool {
+    !pg.is_whole() && pg.is_primary() && pg.lost_version(object).is_some()
+}
 
-    /// Whether a request needs the state of its lost head, not of one of its clones. Objects that
-    /// were not given up are read where they can be.
-    pub(crate) fn needs_lost_head(&self, key: u64) -> bool {
-        let Some(request) = self.operations.get(key) else { return false };
-        let is_given_up = self
-            .groups
-            .by_id
-            .get(&request.pg)
-            .is_some_and(|group| !group.pg.is_unreadable(&HObject::head_of(request.object())));
-        is_given_up
-            && !request.replaces_object()
-            && !matches!(request.at, Some(At::Clone(_) | At::Nowhere))
-    }
+/// Whether a request needs the state of its lost head, not of one of its clones. Objects that
+/// were not given up are read where they can be.
+pub(super) fn needs_lost_head(request: &Request, pg: &Pg) -> bool {
+    !pg.is_unreadable(&HObject::head_of(request.object()))
+        && !request.replaces_object()
+        && !matches!(request.at, Some(At::Clone(_) | At::Nowhere))
 }

@@ -53,8 +53,8 @@ impl Memory {
 
     /// Returns the reservation of a request to its account.
     pub fn release(&mut self, request: &mut Request) {
-        let held = std::mem::take(&mut request.reserved);
-        self.account(request.class).held -= held;
+        let held = std::mem::take(&mut request.memory.reserved);
+        self.account(request.memory.class).held -= held;
     }
 
     /// Reserves for the next request that fits, and returns its key.
@@ -71,7 +71,7 @@ impl Memory {
                 }
                 account.waiting.pop_front();
                 account.held += needed;
-                request.reserved = needed;
+                request.memory.reserved = needed;
                 return Some(key);
             }
         }
@@ -89,19 +89,19 @@ impl Memory {
         needed: u64,
     ) -> Result<bool, Errno> {
         let request = requests.get_mut(key).expect("the caller has it");
-        if needed <= request.reserved {
+        if needed <= request.memory.reserved {
             return Ok(true);
         }
-        let class = request.class;
+        let class = request.memory.class;
         let limit = class.limit(budgets);
         if needed > limit {
             return Err(Errno::TOOBIG);
         }
-        let more = needed - request.reserved;
+        let more = needed - request.memory.reserved;
         let account = self.account(class);
         if account.waiting.is_empty() && account.held + more <= limit {
             account.held += more;
-            request.reserved = needed;
+            request.memory.reserved = needed;
             return Ok(true);
         }
         let (is_marked, at) = (request.is_marked, request.at);
@@ -117,8 +117,8 @@ impl Memory {
     /// no request has loaded more than it reserved.
     pub fn check_invariants(&self, all: &Requests, budgets: &Budgets) {
         let sum = |class: Class| {
-            let of_class = all.checked().filter(|(_, request)| request.class == class);
-            of_class.map(|(_, request)| request.reserved).sum::<u64>()
+            let of_class = all.checked().filter(|(_, request)| request.memory.class == class);
+            of_class.map(|(_, request)| request.memory.reserved).sum::<u64>()
         };
         let Memory { requests, copies, pieces } = self;
         for (class, account) in
@@ -130,7 +130,11 @@ impl Memory {
         }
         for (_, request) in all.checked() {
             let loaded = request.loaded.bytes();
-            assert!(loaded <= request.reserved, "{loaded} loaded, {} reserved", request.reserved);
+            assert!(
+                loaded <= request.memory.reserved,
+                "{loaded} loaded, {} reserved",
+                request.memory.reserved
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Requests that this OSD makes itself, to change objects as a client would.
 
-use crate::operations::request::{Nature, Origin, Request};
+use crate::operations::request::{OpFlags, Origin, Request};
 use classes::Caller;
 use pg::WatcherKey;
 use types::{Epoch, HObject, PgId, PgShard, RequestId, SnapId, UTime};
@@ -25,7 +25,7 @@ pub(crate) fn trimming(pg: PgId, snap: SnapId, clone: &HObject, epoch: Epoch) ->
     };
     let origin = Origin::SnapTrim { snap, clone: clone.snap };
     let mut request = Request::new(origin, message, 0, Caller::default());
-    request.nature = Nature { may_write: true, ..Nature::default() };
+    request.op_flags = OpFlags { may_write: true, ..OpFlags::default() };
     request
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn giving_up(
     };
     let origin = Origin::Lost { clone: object.snap, command };
     let mut request = Request::new(origin, message, 0, Caller::default());
-    request.nature = Nature { may_write: true, ..Nature::default() };
+    request.op_flags = OpFlags { may_write: true, ..OpFlags::default() };
     request
 }
 

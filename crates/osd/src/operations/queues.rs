@@ -20,6 +20,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    /// Counts a read by the length of its outputs.
+    pub fn note_read(&mut self, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes += bytes;
+    }
+
     /// Counts a write by the length of its message.
     pub fn note_write(&mut self, bytes: usize) {
         self.writes += 1;
@@ -72,7 +78,7 @@ pub(crate) struct GroupQueues {
     pub repeated: BTreeMap<EVersion, Vec<u64>>,
     /// Reads that were executed and wait for a lease. They keep their places in the order of their
     /// objects.
-    pub unleased: Vec<u64>,
+    pub waiting_for_readable: Vec<u64>,
     /// The last epochs at which writes of clients were dropped.
     pub held_back: HeldBack,
 }
@@ -102,7 +108,7 @@ impl GroupQueues {
     /// Whether no request is in progress on any object.
     pub fn are_idle(&self, contexts: &Contexts) -> bool {
         let is_idle = |key: &ObjectKey| contexts.get(*key).is_none_or(ObjectContext::is_idle);
-        self.unleased.is_empty() && self.objects.values().all(is_idle)
+        self.waiting_for_readable.is_empty() && self.objects.values().all(is_idle)
     }
 
     /// Evicts an object if it is idle.
@@ -156,7 +162,7 @@ impl GroupQueues {
         }
         keys.extend(std::mem::take(&mut self.repeated).into_values().flatten());
         keys.extend(std::mem::take(&mut self.waiting));
-        keys.extend(std::mem::take(&mut self.unleased));
+        keys.extend(std::mem::take(&mut self.waiting_for_readable));
         self.objects.clear();
         self.generation += 1;
         keys

@@ -1,45 +1,16 @@
 //! Replies to clients, and the end of requests.
 
-use crate::Osd;
-use crate::cx::{Cx, cx};
+use crate::cx::Cx;
 use crate::execute::Execution;
 use crate::operations::Operations;
+use crate::operations::answered::Answered;
 use crate::operations::keys::ObjectKey;
-use crate::operations::request::{Origin, Request, Times};
+use crate::operations::request::{Origin, Request};
 use crate::work::Work;
-use engine::{ConnId, Message, Time};
+use engine::ConnId;
 use pg::{LogDup, Pg};
-use types::{EVersion, EntityAddr, Errno, PgId, RequestId};
-use wire::{MessageBody, OpResult, OsdReply, OsdRequest};
-
-/// A client's request that was answered, as far as reports need it.
-#[derive(Debug)]
-pub(crate) struct Answered {
-    pub message: OsdRequest,
-    pub id: RequestId,
-    pub pg: PgId,
-    pub addr: EntityAddr,
-    pub writes: bool,
-    pub arrived: Time,
-    pub times: Times,
-    /// Bytes of the outputs in its reply.
-    pub output_bytes: u64,
-}
-
-impl Answered {
-    fn new(request: Request, output_bytes: u64) -> Self {
-        Answered {
-            writes: request.may_write(),
-            message: request.message,
-            id: request.id,
-            pg: request.pg,
-            addr: request.caller.addr,
-            arrived: request.arrived,
-            times: request.times,
-            output_bytes,
-        }
-    }
-}
+use types::{EVersion, Errno};
+use wire::{MessageBody, OpResult, OsdReply};
 
 impl Operations {
     /// Ends a request without a reply: its client resends it, or is gone.
@@ -148,28 +119,6 @@ impl Operations {
         let unstarted = self.requests.iter().filter(|(_, request)| is_unstarted(request));
         let unstarted: Vec<u64> = unstarted.map(|(key, _)| key).collect();
         unstarted.into_iter().for_each(|key| self.forget(cx, key));
-    }
-}
-
-impl Osd {
-    /// A reply from another OSD to a request of ours.
-    pub(crate) fn take_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
-        if self.peers.at(&self.clients, conn).is_some() {
-            let reply = OsdReply::decode(message)?;
-            self.copy_replied(message.tid, reply);
-        }
-        Ok(())
-    }
-
-    /// Forgets a session that has ended: its watches, notifications and waiting requests.
-    pub(crate) fn forget_session(&mut self, now: Time, conn: ConnId) {
-        self.forget_early(conn);
-        let Some(session) = self.clients.remove(conn) else { return };
-        self.disconnect_watches(now, conn, session.into_watches());
-        self.watches.forget_notifier(conn);
-        self.operations.forget_unstarted(cx!(self), conn);
-        self.end_vain_copies();
-        self.settle();
     }
 }
 

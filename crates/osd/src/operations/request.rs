@@ -51,7 +51,7 @@ impl Origin {
 
 /// Flags of a request, from the codes of its operations and the methods they call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Nature {
+pub(crate) struct OpFlags {
     /// Ordinary operations read or write.
     pub may_read: bool,
     pub may_write: bool,
@@ -90,6 +90,7 @@ impl Call {
 /// When a request reached each of the points that `dump_historic_ops` shows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
+    pub arrived: Time,
     pub queued: Option<Time>,
     pub started: Option<Time>,
     pub submitted: Option<Time>,
@@ -133,6 +134,16 @@ impl Class {
     pub const ALL: [Class; 3] = [Class::Piece, Class::Copy, Class::Request];
 }
 
+/// Memory that a request holds, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reservation {
+    /// The account from which it is taken.
+    pub class: Class,
+    pub reserved: u64,
+    /// Bytes that an earlier attempt turned out to need.
+    pub expected: u64,
+}
+
 /// A listed page, while it is checked for whiteouts, which clients do not see.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -169,15 +180,10 @@ pub(crate) struct Request {
     pub id: RequestId,
     /// Length of its message in bytes, as charged to its session.
     pub bytes: usize,
-    /// Memory in bytes that is reserved for it, from the account of its `class`.
-    pub reserved: u64,
-    pub class: Class,
-    /// Bytes that an earlier attempt turned out to need.
-    pub expected: u64,
-    pub arrived: Time,
+    pub memory: Reservation,
     pub times: Times,
     pub pg: PgId,
-    pub nature: Nature,
+    pub op_flags: OpFlags,
     pub caller: Caller,
     /// Increases with each attempt, so that completions of loads of an earlier one are recognised.
     pub attempt: u32,
@@ -209,6 +215,8 @@ impl Request {
 
     /// A request that has just arrived, without flags, reservation or group.
     pub fn new(origin: Origin, message: OsdRequest, tid: u64, caller: Caller) -> Self {
+        let is_piece = matches!(origin, Origin::Copy { .. });
+        let class = if is_piece { Class::Piece } else { Class::Request };
         Request {
             origin,
             pg: message.pg.pg,
@@ -216,16 +224,9 @@ impl Request {
             tid,
             id: caller.request,
             bytes: 0,
-            reserved: 0,
-            class: if matches!(origin, Origin::Copy { .. }) {
-                Class::Piece
-            } else {
-                Class::Request
-            },
-            expected: 0,
-            arrived: Time::ZERO,
+            memory: Reservation { class, reserved: 0, expected: 0 },
             times: Times::default(),
-            nature: Nature::default(),
+            op_flags: OpFlags::default(),
             caller,
             attempt: 0,
             loaded: Loaded::default(),
@@ -247,7 +248,7 @@ impl Request {
 
     /// Whether operations or class methods may write.
     pub fn may_write(&self) -> bool {
-        self.nature.may_write || self.nature.class_writes
+        self.op_flags.may_write || self.op_flags.class_writes
     }
 
     /// Whether all its operations are deletions, so that the object does not exist afterwards.
@@ -326,14 +327,14 @@ impl Request {
             _ => Errno::IO,
         };
         // A rollback also depends on a clone, and shares its blocks.
-        let is_damage = matches!(error, StoreError::Corrupt { .. }) && !self.nature.rolls_back;
+        let is_damage = matches!(error, StoreError::Corrupt { .. }) && !self.op_flags.rolls_back;
         let first = Refusal { errno, is_damage, times: 0, is_healed: false };
         self.refused.get_or_insert(first).times += 1;
     }
 
     /// Whether it is in no queue: it loads, or waits for memory or for a copy.
     pub fn has_begun(&self) -> bool {
-        self.is_marked || self.nature.is_pg_op || self.outstanding > 0
+        self.is_marked || self.op_flags.is_pg_op || self.outstanding > 0
     }
 
     /// Restarts the request, as if it had just arrived.
@@ -362,31 +363,31 @@ impl Request {
     }
 }
 
-impl Nature {
+impl OpFlags {
     /// The flags of a request, and its class calls. Fails if a class or method does not exist
     /// (`ENOTSUPP`), if an input is too short, or if the snapshots of a write's context are not in
     /// order (`EINVAL`).
-    pub fn of(message: &OsdRequest) -> Result<(Nature, Vec<Call>), Errno> {
+    pub fn of(message: &OsdRequest) -> Result<(OpFlags, Vec<Call>), Errno> {
         // Reads wait for the writes before them, and writes for the reads before them, so RWORDERED
         // adds nothing.
-        let mut nature = Nature::default();
+        let mut op_flags = OpFlags::default();
         let mut calls = Vec::new();
         for op in &message.ops {
             let is_ping = op.code == OpCode::WATCH && op.watch_arguments().op == watch_op::PING;
-            nature.may_write |= op.code.writes() && !is_ping;
+            op_flags.may_write |= op.code.writes() && !is_ping;
             // A watch depends on the object's present watches.
-            nature.may_read |= op.code.reads() || op.code.is_cache() || op.code == OpCode::WATCH;
-            nature.is_pg_op |= op.code.is_pg();
-            nature.is_to_watchers |=
+            op_flags.may_read |= op.code.reads() || op.code.is_cache() || op.code == OpCode::WATCH;
+            op_flags.is_pg_op |= op.code.is_pg();
+            op_flags.is_to_watchers |=
                 matches!(op.code, OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK);
-            nature.rolls_back |= op.code == OpCode::ROLLBACK;
+            op_flags.rolls_back |= op.code == OpCode::ROLLBACK;
             if op.code.is_call() {
                 let (class, method, _) = op.call_input().map_err(|_| Errno::INVAL)?;
                 let known = classes::class(&class);
                 let found = known.and_then(|class| Some((class, class.method(&method)?)));
                 let (class, method) = found.ok_or(Errno::NOTSUPP)?;
-                nature.class_reads |= method.flags.read;
-                nature.class_writes |= method.flags.write;
+                op_flags.class_reads |= method.flags.read;
+                op_flags.class_writes |= method.flags.write;
                 calls.push(Call {
                     class: class.name,
                     method: method.name,
@@ -395,11 +396,11 @@ impl Nature {
                 });
             }
         }
-        let writes = nature.may_write || nature.class_writes;
+        let writes = op_flags.may_write || op_flags.class_writes;
         if writes && !message.snap_context.is_valid() {
             return Err(Errno::INVAL);
         }
-        Ok((nature, calls))
+        Ok((op_flags, calls))
     }
 }
 
@@ -433,8 +434,8 @@ mod tests {
         }
     }
 
-    fn nature(op: OsdOp, snaps: &[u64]) -> Result<Nature, Errno> {
-        Nature::of(&request(op, snaps)).map(|(nature, _)| nature)
+    fn op_flags(op: OsdOp, snaps: &[u64]) -> Result<OpFlags, Errno> {
+        OpFlags::of(&request(op, snaps)).map(|(op_flags, _)| op_flags)
     }
 
     #[test]
@@ -457,9 +458,9 @@ mod tests {
     #[test]
     fn writes_whose_snapshots_are_not_in_order_are_refused() {
         let write = || OsdOp::write_full(Bytes::new());
-        assert_eq!(nature(write(), &[3, 7]), Err(Errno::INVAL));
-        assert_eq!(nature(write(), &[10]), Err(Errno::INVAL), "newer than the newest");
-        assert!(nature(write(), &[7, 3]).is_ok_and(|nature| nature.may_write));
-        assert!(nature(OsdOp::read(0, 1), &[3, 7]).is_ok_and(|nature| nature.may_read));
+        assert_eq!(op_flags(write(), &[3, 7]), Err(Errno::INVAL));
+        assert_eq!(op_flags(write(), &[10]), Err(Errno::INVAL), "newer than the newest");
+        assert!(op_flags(write(), &[7, 3]).is_ok_and(|op_flags| op_flags.may_write));
+        assert!(op_flags(OsdOp::read(0, 1), &[3, 7]).is_ok_and(|op_flags| op_flags.may_read));
     }
 }

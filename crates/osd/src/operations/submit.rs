@@ -2,18 +2,82 @@
 
 use crate::execute::{AttrDelta, CloneChanges, Execution, ObjectState};
 use crate::limits;
-use crate::operations::object::ObjectContext;
+use crate::operations::checks::check_space;
+use crate::operations::keys::ObjectKey;
+use crate::operations::object::{ObjectContext, Progress};
 use crate::operations::request::Request;
+use crate::operations::service::Service;
+use crate::work::Work;
 use bytes::Bytes;
 use pg::snaps::index_key;
 use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg, Write, meta_object};
 use store::Change;
 use types::{Errno, HObject, PgId, SnapId};
 
+/// Submits a write to its group; the reply waits until it is durable. A write that changes
+/// nothing is only logged, so that a resend gets the same reply.
+pub(super) fn submit(
+    s: &mut Service<'_>,
+    object: ObjectKey,
+    key: u64,
+    mut execution: Box<Execution>,
+) -> Progress {
+    let request = s.ops.requests.get(key).expect("the caller has it");
+    if execution.modifies()
+        && let Err(errno) = check_outcome(s, request, &mut execution)
+    {
+        return s.reject(object, key, errno);
+    }
+    let adds = execution.delta.bytes > 0 || execution.delta.objects > 0;
+    if adds || execution.makes_clone() {
+        match s.checks().may_grow(request) {
+            Ok(true) => {}
+            Ok(false) => {
+                s.hold_back(key);
+                return Progress::Ran;
+            }
+            Err(errno) => return s.reject(object, key, errno),
+        }
+    }
+    let request = s.ops.requests.get_mut(key).expect("the caller has it");
+    let context = s.ops.contexts.get_mut(object).expect("the caller has it");
+    assert_eq!((request.pg, context.pg), (s.group.id, s.group.id), "a write is of its group");
+    assert!(request.outcome.is_none(), "a request writes once");
+    if !request.origin.is_maintenance() {
+        s.group.counters.note_write(request.bytes);
+    }
+    let write = prepare_write(context, key, request, &mut execution, s.group.pg);
+    request.times.submitted = Some(s.cx.env.now);
+    let version = s.group.pg.submit(write);
+    request.outcome = Some((execution, version));
+    s.cx.work.push(Work::Group(s.group.id));
+    Progress::Ran
+}
+
+/// Checks the space of a write, and drops its results and outputs unless the client wants them.
+/// `EOVERFLOW` if they are too long for a log entry.
+fn check_outcome(
+    s: &Service<'_>,
+    request: &Request,
+    execution: &mut Execution,
+) -> Result<(), Errno> {
+    let has_room = s.group.pg.has_room() && !s.usage.is_disk_full();
+    check_space(request, execution.makes_clone(), has_room)?;
+    if !request.wants_returns() {
+        execution.result = 0;
+        execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
+        return Ok(());
+    }
+    match is_memorable(execution) {
+        true => Ok(()),
+        false => Err(Errno::OVERFLOW),
+    }
+}
+
 /// Makes a write of an outcome, and changes the state of the object to that which the write will leave.
 /// `ticket` returns when it is durable. An outcome that changes nothing is only logged, so that a resend
 /// gets the same reply.
-pub(super) fn prepare_write(
+fn prepare_write(
     context: &mut ObjectContext,
     ticket: u64,
     request: &Request,
@@ -72,7 +136,7 @@ pub(super) fn is_memorable(execution: &Execution) -> bool {
 
 /// The user version in a reply without a change: the object's, or, for an absent object, one that
 /// its next version will exceed.
-pub(super) fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
+fn seen_user_version(pg: &Pg, execution: &Execution) -> u64 {
     match Errno(-execution.result) {
         Errno::NOENT => pg.info().last_user_version,
         _ => execution.info.user_version,

@@ -5,15 +5,11 @@
 //! readers. A read that could be answered, but not before earlier ones of its client, waits until it
 //! is the first of them. It keeps its memory meanwhile only if the earlier ones need no more memory.
 
-use crate::Osd;
-use crate::cx::cx;
 use crate::operations::Operations;
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::request::{Class, Origin, Request};
-use crate::work::Work;
-use engine::Time;
-use types::{Errno, HObject, PgId};
+use types::HObject;
 
 impl Operations {
     /// Notes in the object context that the request has begun and cannot be answered immediately.
@@ -23,7 +19,7 @@ impl Operations {
             return;
         }
         let writes = request.may_write();
-        let copier = (request.class == Class::Copy).then_some(key);
+        let copier = (request.memory.class == Class::Copy).then_some(key);
         let context = self.contexts.get_mut(object).expect("the request was in its queue");
         match writes {
             true => (context.has_writer, context.copier) = (true, copier),
@@ -133,7 +129,8 @@ impl Operations {
         }
         let is_piece = |key: &u64| {
             let request = self.requests.get(*key);
-            request.is_some_and(|request| request.class == Class::Piece && !request.may_write())
+            request
+                .is_some_and(|request| request.memory.class == Class::Piece && !request.may_write())
         };
         let at = context.queue.iter().position(is_piece)?;
         context.queue.remove(at)
@@ -158,73 +155,5 @@ impl Operations {
             context.has_writer = false;
             (context.copier, context.is_parked) = (None, false);
         }
-    }
-}
-
-impl Osd {
-    /// Refuses a request with an error, once all earlier ones of its client on the object are answered.
-    pub(crate) fn reject(&mut self, object: ObjectKey, key: u64, errno: Errno) -> Progress {
-        if let Some(waits) = self.operations.wait_for_turn(object, key) {
-            return waits;
-        }
-        self.operations.reply_error(cx!(self), key, errno);
-        Progress::Ran
-    }
-
-    /// Runs a request again that has begun; the reads follow that waited only for its reply. One that is in
-    /// the queue of its object again, or loads, continues from there.
-    pub(crate) fn resume(&mut self, now: Time, key: u64) {
-        let has_all = |request: &&Request| request.is_marked && request.outstanding == 0;
-        let Some(request) = self.operations.requests.get(key).filter(has_all) else { return };
-        let (pg, origin) = (request.pg, request.origin);
-        let Some(object) = self.object_of(key) else { return };
-        if self.run_again(now, pg, object, key) {
-            self.work.push(Work::Readers(object, origin));
-        }
-    }
-
-    /// Runs the next read of a client again if it waited only for the reply to the one before it. Behind the
-    /// last of them follow the write that waited for readers, or the queue of the object.
-    pub(crate) fn resume_readers(&mut self, now: Time, object: ObjectKey, origin: Origin) {
-        let next = self.operations.next_ready(object, origin);
-        let work = match (next, self.operations.contexts.get(object)) {
-            (_, None) => return,
-            (Some(key), Some(context)) => match self.run_again(now, context.pg, object, key) {
-                true => Work::Readers(object, origin),
-                false => return,
-            },
-            (None, Some(_)) => {
-                self.operations.unpark(object).map_or(Work::Object(object), Work::Continue)
-            }
-        };
-        self.work.push(work);
-    }
-
-    /// Runs a request again; true if it has ended or waits in the queue again.
-    fn run_again(&mut self, now: Time, pg: PgId, object: ObjectKey, key: u64) -> bool {
-        let request = self.operations.requests.get_mut(key).expect("the caller has it");
-        request.is_ready = false;
-        let writes = request.may_write();
-        let context = self.operations.contexts.get_mut(object);
-        if let Some(context) = context.filter(|context| writes && !context.readers.is_empty()) {
-            context.is_parked = true;
-            return false;
-        }
-        let progress = match writes && self.is_blocked(object, key) {
-            true => Progress::Blocked,
-            false => self.run(now, pg, object, key),
-        };
-        if progress == Progress::Begun {
-            return false; // still marked
-        }
-        if progress == Progress::Blocked {
-            self.operations.queue_again(object, key);
-        } else if let Some(context) = self.operations.contexts.get_mut(object) {
-            match writes {
-                true => (context.has_writer, context.copier) = (false, None),
-                false => context.readers.retain(|reader| *reader != key),
-            }
-        }
-        true
     }
 }

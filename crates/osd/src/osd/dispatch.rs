@@ -1,20 +1,17 @@
 //! Messages, commands, and completions of the store, each passed to the components that it concerns.
 
-use crate::Osd;
 use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text, words};
 use crate::commands::dumps::View;
 use crate::commands::groups::{self as group_commands, GroupCommand};
 use crate::commands::{fullness, lost};
 use crate::cx::cx;
 use crate::env::Stage;
-use crate::groups::Group;
 use crate::maps::stored;
 use crate::maps::telling::Then;
-use crate::operations::own;
-use crate::operations::state::answer;
+use crate::operations::{admission, copying, listing, loads, own, queue};
+use crate::osd::Osd;
 use crate::report::cluster_log;
 use crate::tokens::{ScrubTag, Token};
-use crate::work::Work;
 use auth::RotatingSecrets;
 use engine::{ConnId, Message, Output, Time};
 use pg::message::Body;
@@ -23,11 +20,11 @@ use serde_json::json;
 use store::{Completion, Outcome, StoreError};
 use types::{Epoch, Errno, HObject, OsdId, PgId};
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
-use wire::{AuthReply, Command, MessageBody};
+use wire::{AuthReply, Command, MessageBody, OsdReply};
 
 impl Osd {
     /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
-    pub(crate) fn complete(&mut self, now: Time, completion: Completion) {
+    pub(super) fn complete(&mut self, now: Time, completion: Completion) {
         let Some(token) = self.outbox.complete(completion.token) else { return };
         let outcome = completion.outcome;
         if let Err(error @ StoreError::Device(_)) = &outcome
@@ -46,7 +43,7 @@ impl Osd {
                     self.usage.note_refusal();
                     self.report.schedule.request(now);
                 }
-                if let Some(group) = self.groups.by_id.get_mut(&pg).filter(|g| g.serial == serial) {
+                if let Some(group) = self.groups.get_same(pg, serial) {
                     if !group.pg.is_serving() {
                         group.tell_time(&self.leases, now);
                     }
@@ -56,25 +53,19 @@ impl Osd {
                 }
                 self.check_room(now);
             }
-            Token::State { object } => self.state_loaded(now, object, outcome),
+            Token::State { object } => {
+                self.serve_at(object, |s| loads::state_loaded(s, object, outcome));
+            }
             Token::Need { request, attempt, need } => {
-                // The device may have failed in one place only: the object is recovered from another copy.
-                let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
-                if has_failed
-                    && (self.read_again(request, attempt, &need) || self.heal(request, attempt))
-                {
-                    return;
-                }
-                let answer = answer(outcome, &need);
-                if self.operations.need_loaded(request, attempt, need, answer) {
-                    self.work.push(Work::Continue(request));
-                }
+                self.serve_of(request, |s| loads::need_loaded(s, request, attempt, need, outcome));
             }
-            Token::Listing { request, attempt } => self.listed(request, attempt, outcome),
-            Token::Listed { request, attempt, object } => {
-                self.listed_object(request, attempt, &object, outcome);
+            Token::Listing { request, attempt } => {
+                self.serve_of(request, |s| listing::listed(s, request, attempt, outcome));
             }
-            Token::Trim { pg, generation } => self.trim_listed(now, pg, generation, outcome),
+            Token::Listed { request, attempt, object } => self.serve_of(request, |s| {
+                listing::listed_object(s, request, attempt, &object, outcome);
+            }),
+            Token::Trim { pg, generation } => self.trim_listed(pg, generation, outcome),
             Token::Usage => self.usage_known(now, outcome),
             Token::MapLoaded => {
                 self.maps.loaded(self.env.whoami(), outcome);
@@ -90,7 +81,7 @@ impl Osd {
                 }
             }
             Token::Scrub { pg, serial, tag } => {
-                if self.groups.by_id.get(&pg).is_some_and(|group| group.serial == serial) {
+                if self.groups.get_same(pg, serial).is_some() {
                     self.scrub_completed(pg, tag, outcome);
                 }
             }
@@ -116,25 +107,21 @@ impl Osd {
                 continue;
             }
             let id = collection.0.pg;
-            self.groups.last_serial += 1;
-            let pg = Pg::load(id, self.env.config.id).with_sizes(self.env.config.sizes.groups);
-            let group = Group::new(pg, self.groups.last_serial);
-            self.groups.by_id.insert(id, Box::new(group));
+            let copy = Pg::load(id, self.env.whoami());
+            self.groups.add(copy.with_sizes(self.env.config.sizes.groups));
             self.settle_group(id);
         }
         self.finish_loading(now);
     }
 
     /// Ends the loading stage when all groups and the map have been read.
-    pub(crate) fn finish_loading(&mut self, now: Time) {
+    pub(super) fn finish_loading(&mut self, now: Time) {
         if self.env.stage != Stage::Loading || self.maps.is_loading() {
             return;
         }
-        // A loaded group stays loaded, so each is checked again only until it is.
-        let mut rest = self.groups.by_id.range(self.groups.loaded_below..);
-        let loading = rest.find(|(_, group)| !group.pg.is_loaded());
-        let Some((pg, _)) = loading else { return self.report_for_duty(now) };
-        self.groups.loaded_below = *pg;
+        if self.groups.are_loaded() {
+            self.report_for_duty(now);
+        }
     }
 
     /// All groups and the map are loaded: connects to a monitor, after the groups have handled the
@@ -150,7 +137,7 @@ impl Osd {
     }
 
     /// Connects to a monitor for the first time.
-    pub(crate) fn go_to_monitor(&mut self, now: Time) {
+    pub(super) fn go_to_monitor(&mut self, now: Time) {
         self.monitor.connect(cx!(self));
         self.report.schedule.request(now);
     }
@@ -163,7 +150,7 @@ impl Osd {
     /// is no such case: the object is recovered from another copy. A failed read of metadata is:
     /// without the version that the object should have, it cannot be recovered, and clients would get
     /// errors although there are other copies.
-    pub(crate) fn disk_failed(&mut self, now: Time, error: &StoreError) {
+    pub(super) fn disk_failed(&mut self, now: Time, error: &StoreError) {
         if self.env.stage == Stage::Failed {
             return;
         }
@@ -189,14 +176,14 @@ impl Osd {
     }
 
     /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
-    pub(crate) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
         match message.kind {
-            Command::KIND => self.take_command(conn, message.tid, &Command::decode(message)?),
+            Command::KIND => self.handle_command(conn, message.tid, &Command::decode(message)?),
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.take_secrets(&RotatingSecretsMessage::decode(message)?);
+                self.handle_secrets(&RotatingSecretsMessage::decode(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.take_sealed_secrets(&AuthReply::decode(message)?.payload);
+                self.handle_sealed_secrets(&AuthReply::decode(message)?.payload);
             }
             _ => {}
         }
@@ -204,7 +191,7 @@ impl Osd {
     }
 
     /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
-    pub(crate) fn take_sealed_secrets(&mut self, payload: &[u8]) {
+    pub(super) fn handle_sealed_secrets(&mut self, payload: &[u8]) {
         match self.authentication.open_secrets(payload) {
             Ok(Some(secrets)) => self.set_secrets(secrets),
             Ok(None) => {}
@@ -213,7 +200,7 @@ impl Osd {
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
-    pub(crate) fn take_secrets(&mut self, message: &RotatingSecretsMessage) {
+    pub(super) fn handle_secrets(&mut self, message: &RotatingSecretsMessage) {
         match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
             Ok(secrets) => self.set_secrets(secrets),
             Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
@@ -221,7 +208,7 @@ impl Osd {
     }
 
     /// Replaces the rotating secrets. If they were missing, the OSD boots now.
-    pub(crate) fn set_secrets(&mut self, secrets: RotatingSecrets) {
+    pub(super) fn set_secrets(&mut self, secrets: RotatingSecrets) {
         let lacked = self.authentication.lacks_secrets();
         self.authentication.set_secrets(secrets);
         if lacked && self.env.stage == Stage::Booting {
@@ -230,7 +217,7 @@ impl Osd {
     }
 
     /// Handles a group message. Fails if it does not decode, which ends the session.
-    pub(crate) fn take_group_message(
+    pub(super) fn handle_group_message(
         &mut self,
         now: Time,
         conn: ConnId,
@@ -250,7 +237,7 @@ impl Osd {
 
     /// Delivers a group message, or makes it wait for its map. Fails if it does not decode: its
     /// sender never resends it.
-    pub(crate) fn deliver_group_message(
+    pub(super) fn deliver_group_message(
         &mut self,
         now: Time,
         conn: ConnId,
@@ -260,7 +247,7 @@ impl Osd {
         let epoch = pg::message::sender_epoch(&message)?;
         let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
         let (header, body) = Body::decode(&message)?;
-        let Some(group) = self.groups.by_id.get_mut(&header.pg) else {
+        let Some(group) = self.groups.get_mut(header.pg) else {
             if body == Body::Query {
                 let nothing = Body::Info(None).encode(&header);
                 self.peers.send(cx!(self), from, nothing);
@@ -272,6 +259,60 @@ impl Osd {
         }
         group.pg.handle_message(from, &header, body);
         self.settle_group(header.pg);
+        Ok(())
+    }
+
+    /// Handles a client's request. Fails if it does not decode, which ends the session.
+    pub(super) fn handle_request(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+        let received = admission::receive(&mut self.operations, cx!(self), conn, message)?;
+        let Some((key, map_epoch)) = received else { return Ok(()) };
+        self.peers.note_offered(&mut self.clients, conn, Some(map_epoch));
+        self.maps.share(&mut self.clients, &mut self.outbox, conn, map_epoch);
+        self.admit(key);
+        Ok(())
+    }
+
+    /// Checks a request and passes it to its group.
+    pub(super) fn admit(&mut self, key: u64) {
+        let Some(request) = self.operations.get(key) else { return };
+        let epoch = request.message.map_epoch;
+        if !admission::may_anything(self.maps.map(), &self.clients, request) {
+            return self.operations.reply_error(cx!(self), key, Errno::PERM);
+        }
+        if self.await_map(epoch, key) {
+            return;
+        }
+        let (groups, facts) = (&self.groups, (self.maps.map(), self.env.whoami()));
+        let found = admission::route(&mut self.operations, facts, key, |pg| {
+            groups.get(pg).map(|group| (&group.pg, group.primary_since.unwrap_or_default()))
+        });
+        match found {
+            Some(pg) => self.serve(pg, |s| admission::enter(s, key)),
+            // The client learns from a newer map where to send it, or that there is no such pool.
+            None => self.operations.forget(cx!(self), key),
+        }
+    }
+
+    /// A reply from another OSD to a request of ours.
+    pub(super) fn handle_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+        if self.peers.at(&self.clients, conn).is_some() {
+            let (reply, tid) = (OsdReply::decode(message)?, message.tid);
+            copying::replied(&mut self.operations, cx!(self), &mut self.peers, tid, &reply);
+        }
+        Ok(())
+    }
+
+    /// Handles a request for a lease, or a grant: then reads that waited for it go on. Fails if it does not
+    /// decode.
+    pub(crate) fn handle_lease_message(
+        &mut self,
+        from: OsdId,
+        message: &Message,
+    ) -> codec::Result<()> {
+        let from = (from, self.heartbeats.silence(self.env.now, from));
+        if self.leases.handle_message(cx!(self), &mut self.peers, from, message)? {
+            self.resume_reads();
+        }
         Ok(())
     }
 
@@ -291,7 +332,7 @@ impl Osd {
     }
 
     /// Runs a command. Only peers with all capabilities may run any.
-    pub(crate) fn take_command(&mut self, conn: ConnId, tid: u64, command: &Command) {
+    pub(super) fn handle_command(&mut self, conn: ConnId, tid: u64, command: &Command) {
         let Some(session) = self.clients.get(conn) else { return };
         let asker = Asker { conn, tid };
         let answer = match session.caps.allows_all() {
@@ -333,7 +374,7 @@ impl Osd {
         let group = group_commands::primary(&self.groups, pg)?;
         match command {
             GroupCommand::Scrub(order, told) => {
-                self.take_scrub_order(self.env.now, &order);
+                self.handle_scrub_order(self.env.now, &order);
                 Ok(Some(json!(told).into()))
             }
             GroupCommand::GiveUp(mode) => {
@@ -356,12 +397,12 @@ impl Osd {
             tracing::warn!(%pg, %object, "nobody has the object, and it is given up as asked");
             let removal = own::giving_up(pg, object, command, epoch, now.wall());
             let request = self.operations.insert(removal);
-            self.start(now, pg, request);
+            self.serve(pg, |s| queue::start(s, request));
         }
     }
 
     /// One object of a command that gave it up is gone on all members, or could not be removed.
-    pub(crate) fn lost_ended(&mut self, command: u64, result: i32) {
+    pub(super) fn lost_ended(&mut self, command: u64, result: i32) {
         if let Some((asker, answer)) = self.commands.lost.ended(command, result) {
             asker.tell(&self.clients, &mut self.outbox, answer);
         }
@@ -376,7 +417,7 @@ impl Osd {
                     self.report.reset_perf(counted);
                 }
             }
-            "reset_pg_recovery_stats" => self.groups.state_times.reset(),
+            "reset_pg_recovery_stats" => self.groups.reset_state_times(),
             "get_latest_osdmap" => self.monitor.ask_for_maps(cx!(self)),
             "flush_pg_stats" => {
                 return Ok(json!(self.report.flush(&self.env, self.maps.map())).into());
@@ -433,7 +474,7 @@ impl Osd {
     }
 
     /// Handles a message of a scrub from another member. Messages of other intervals are ignored.
-    pub(crate) fn take_scrub_message(&mut self, from: OsdId, message: &Message) {
+    pub(super) fn handle_scrub_message(&mut self, from: OsdId, message: &Message) {
         let (header, body) = match scrub::message::Body::decode(message) {
             Ok(decoded) => decoded,
             Err(error) => {
@@ -442,10 +483,10 @@ impl Osd {
             }
         };
         if body == scrub::message::Body::Reserve {
-            let groups = &self.groups.by_id;
-            self.scrub.end_old_help(|pg| Some(groups.get(&pg)?.pg.interval()));
+            let groups = &self.groups;
+            self.scrub.end_old_help(|pg| Some(groups.get(pg)?.pg.interval()));
         }
-        let Some(group) = self.groups.by_id.get_mut(&header.pg) else { return };
+        let Some(group) = self.groups.get_mut(header.pg) else { return };
         if header.interval != group.pg.interval() || !group.pg.members().acting.contains(&from) {
             return;
         }
@@ -456,13 +497,13 @@ impl Osd {
     }
 
     /// Handles a completion of the store for a scrub.
-    pub(crate) fn scrub_completed(
+    pub(super) fn scrub_completed(
         &mut self,
         pg: PgId,
         tag: ScrubTag,
         outcome: Result<Outcome, StoreError>,
     ) {
-        let Some(group) = self.groups.by_id.get_mut(&pg) else { return };
+        let Some(group) = self.groups.get_mut(pg) else { return };
         let (cx, peers, group) = (cx!(self), &mut self.peers, &mut group.scrubbed());
         let reports = &mut self.report.schedule;
         if self.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {

@@ -2,7 +2,7 @@
 //! requests it in its acknowledgements of reports. Otherwise the cost of a reply is the sum of its output
 //! lengths, and one comparison.
 
-use crate::operations::replies::Answered;
+use crate::operations::answered::Answered;
 use bytes::Bytes;
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl ImageCounts {
         let (pool, namespace, image) = key.clone();
         let new = || ImageTraffic { pool, namespace, image, ..ImageTraffic::default() };
         let traffic = counting.images.entry(key).or_insert_with(new);
-        let took = now.since(answered.arrived).as_nanos() as u64;
+        let took = now.since(answered.times.arrived).as_nanos() as u64;
         if answered.writes {
             let bytes = answered.message.ops.iter().map(|op| op.input.len() as u64);
             traffic.writes += 1;

@@ -23,7 +23,7 @@ use crate::heartbeats::Heartbeats;
 use crate::leases::Leases;
 use crate::limits;
 use crate::operations::Operations;
-use crate::operations::replies::Answered;
+use crate::operations::answered::Answered;
 use crate::outbox::Outbox;
 use crate::sessions::monitor::MonitorLink;
 use crate::tokens::Token;
@@ -144,9 +144,8 @@ impl Report {
 
     fn stats(&self, cx: &Cx<'_>, of: &mut Subject<'_>) -> BTreeMap<PgId, PgStat> {
         let (epoch, sequence) = (cx.map.epoch, self.schedule.sequence());
-        let primaries = of.groups.by_id.iter_mut().filter(|(_, group)| group.pg.is_primary());
-        let mut primaries: Vec<(PgId, &mut Box<Group>)> =
-            primaries.map(|(pg, group)| (*pg, group)).collect();
+        let primaries = of.groups.iter_mut().filter(|(_, group)| group.pg.is_primary());
+        let mut primaries: Vec<(PgId, &mut Group)> = primaries.collect();
         let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
         let looks = limits::UNFOUND_LOOKS_MAX / lacking.max(1);
         for (_, group) in &mut primaries {

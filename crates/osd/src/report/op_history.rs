@@ -5,8 +5,8 @@
 //! slowest of the last minutes, and the latest of those that exceeded the threshold.
 
 use crate::env::Options;
+use crate::operations::answered::Answered;
 use crate::operations::queues::Counters;
-use crate::operations::replies::Answered;
 use crate::operations::request::{Request, Times};
 use engine::{Duration, Time};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ struct Ended {
 
 impl Ended {
     fn duration(&self) -> Duration {
-        self.ended.since(self.answered.arrived)
+        self.ended.since(self.answered.times.arrived)
     }
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct OpHistory {
 impl OpHistory {
     /// Notes a client's request that was answered.
     pub fn note(&mut self, now: Time, mut answered: Answered, options: &Options) {
-        let took = now.since(answered.arrived);
+        let took = now.since(answered.times.arrived);
         if answered.writes {
             self.writes.add(took)
         } else {
@@ -172,7 +172,7 @@ pub(crate) fn in_flight<'a>(
     least: Duration,
 ) -> Vec<Value> {
     let clients = requests.filter(|request| request.is_of_client());
-    let old = clients.filter(|request| now.since(request.arrived) >= least);
+    let old = clients.filter(|request| now.since(request.times.arrived) >= least);
     old.map(|request| {
         let point = match request.times {
             Times { committed: Some(_), .. } => "commit sent; apply or cleanup",
@@ -187,7 +187,6 @@ pub(crate) fn in_flight<'a>(
             id: request.id,
             pg: request.pg,
             addr: request.caller.addr,
-            arrived: request.arrived,
             times: request.times,
             ended: None,
             point,
@@ -204,7 +203,6 @@ fn ended_json(now: Time, ended: &Ended) -> Value {
         id: answered.id,
         pg: answered.pg,
         addr: answered.addr,
-        arrived: answered.arrived,
         times: answered.times,
         ended: Some(ended.ended),
         point: if answered.writes { "commit sent; apply or cleanup" } else { "started" },
@@ -217,14 +215,13 @@ struct Shown<'a> {
     id: RequestId,
     pg: PgId,
     addr: EntityAddr,
-    arrived: Time,
     times: Times,
     ended: Option<Time>,
     point: &'static str,
 }
 
 fn operation(shown: &Shown<'_>) -> Value {
-    let Times { queued, started, submitted, committed } = shown.times;
+    let Times { arrived, queued, started, submitted, committed } = shown.times;
     let points = [
         ("queued_for_pg", queued),
         ("started", started),
@@ -232,7 +229,7 @@ fn operation(shown: &Shown<'_>) -> Value {
         ("op_commit", committed),
         ("done", shown.ended),
     ];
-    let mut last = shown.arrived;
+    let mut last = arrived;
     let mut events = vec![event("initiated", last, last)];
     for (name, time) in points {
         let Some(time) = time else { continue };
@@ -242,9 +239,9 @@ fn operation(shown: &Shown<'_>) -> Value {
     let until = shown.ended.unwrap_or(shown.now);
     json!({
         "description": description(shown.message, shown.id, shown.pg),
-        "initiated_at": shown.arrived.wall().to_iso(),
-        "age": shown.now.since(shown.arrived).as_secs_f64(),
-        "duration": until.since(shown.arrived).as_secs_f64(),
+        "initiated_at": arrived.wall().to_iso(),
+        "age": shown.now.since(arrived).as_secs_f64(),
+        "duration": until.since(arrived).as_secs_f64(),
         "type_data": {
             "flag_point": shown.point,
             "client_info": {

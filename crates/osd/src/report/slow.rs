@@ -27,7 +27,7 @@ impl Waits<'_> {
         let mut slow = SlowRequests::default();
         let mut oldest = None;
         for (key, request) in self.operations.iter() {
-            let age = self.env.now.since(request.arrived);
+            let age = self.env.now.since(request.times.arrived);
             if !request.is_of_client() || age < limit {
                 continue;
             }
@@ -46,9 +46,9 @@ impl Waits<'_> {
 
     /// `active+clean; it waits for osd.1 to store it`
     fn state(&self, key: u64, request: &Request) -> String {
-        let group = self.groups.by_id.get(&request.pg);
+        let group = self.groups.get(request.pg);
         let state = |group: &Group| pg_state::to_text(state_bits(&group.pg));
-        let state = group.map_or_else(|| "not here".to_owned(), |group| state(group));
+        let state = group.map_or_else(|| "not here".to_owned(), state);
         match self.cause(key, request) {
             None => state,
             Some(cause) => format!("{state}; it {cause}"),
@@ -58,14 +58,16 @@ impl Waits<'_> {
     /// The cause for which a request waits while its group is active; the first that applies, in
     /// the order of the table in `docs/internals/waits.md`.
     fn cause(&self, key: u64, request: &Request) -> Option<String> {
-        let group = self.groups.by_id.get(&request.pg).filter(|group| group.pg.is_active())?;
+        let group = self.groups.get(request.pg).filter(|group| group.pg.is_active())?;
         let version = request.outcome.as_ref().map(|(_, version)| *version);
         let cause = match version {
             Some(version) => missing_acknowledgements(group, version),
             None if group.queues.waiting.contains(&key) => {
                 "its group rests before it is merged".to_owned()
             }
-            None if group.queues.unleased.contains(&key) => self.missing_promises(group),
+            None if group.queues.waiting_for_readable.contains(&key) => {
+                self.missing_promises(group)
+            }
             None if self.operations.waits_for_memory(key) => {
                 "memory that other requests hold".to_owned()
             }

@@ -1,7 +1,7 @@
 //! State of scrubs: of the whole OSD, of one group, and of a running round.
 
 use crate::env::{Env, Stage};
-use crate::groups::premerge::Premerge;
+use crate::premerge::Premerge;
 use engine::{Duration, Time};
 use pg::Pg;
 use pg::scrub::{

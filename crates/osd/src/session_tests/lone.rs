@@ -1,5 +1,6 @@
 //! One OSD with one group, whose store and monitor answer immediately.
 
+use crate::cx::cx;
 use crate::{Config, Osd};
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Policy, Time};
@@ -329,8 +330,8 @@ impl Lone {
 
     /// Evicts all object contexts, as happens to idle ones.
     pub fn forget_objects(&mut self) {
-        self.osd.discard_watches(PG);
-        let group = self.osd.groups.by_id.get_mut(&PG).expect("there is one");
+        let group = self.osd.groups.get_mut(PG).expect("there is one");
+        self.osd.watches.discard(cx!(self.osd), &mut group.watched());
         self.osd.operations.evict_all(&mut group.queues, &group.watches);
         assert_eq!(self.osd.operations.objects_len(), 0, "all are idle");
     }

@@ -193,6 +193,11 @@ impl Session {
         self.watches.remove(&(pg, object, key));
     }
 
+    /// Whether a watch is connected by this session.
+    pub fn has_watch(&self, watch: &(PgId, HObject, WatcherKey)) -> bool {
+        self.watches.contains(watch)
+    }
+
     /// The watches that lose their session.
     pub fn into_watches(self) -> BTreeSet<(PgId, HObject, WatcherKey)> {
         self.watches

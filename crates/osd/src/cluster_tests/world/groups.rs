@@ -41,7 +41,8 @@ impl World {
         w.u64(Duration::from_millis(500).as_nanos() as u64);
         let message = Message::new(crate::leases::ASK, 1, 1, w.into_bytes());
         let osd = self.machine(to).osd.as_mut().expect("it runs");
-        osd.take_lease_message(now, from, &message).unwrap();
+        osd.env.now = now;
+        osd.handle_lease_message(from, &message).unwrap();
         self.drain();
     }
 
@@ -55,9 +56,11 @@ impl World {
         for replica in replicas {
             let front = codec::encode_to_bytes(&(epoch, asked_at.0, now.0));
             let message = Message::new(crate::leases::PROMISE, 1, 1, front);
-            osd.take_lease_message(now, replica, &message).unwrap();
+            osd.env.now = now;
+            osd.handle_lease_message(replica, &message).unwrap();
         }
-        osd.may_read(later, pg)
+        let (own, group) = (osd.id(), osd.groups.get_mut(pg).expect("it has the group"));
+        osd.leases.may_read(later, &group.pg, own, &mut group.lease)
     }
 
     /// Maps an object's group to these OSDs.

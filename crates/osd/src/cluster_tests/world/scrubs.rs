@@ -24,7 +24,7 @@ impl World {
         let order = ScrubOrder { fsid: self.monitor.map.fsid, pgs: Vec::new(), deep, repair };
         for machine in &mut self.machines {
             if let Some(osd) = &mut machine.osd {
-                osd.take_scrub_order(now, &order);
+                osd.handle_scrub_order(now, &order);
             }
         }
         self.drain();
@@ -42,7 +42,7 @@ impl World {
     pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
-        osd.groups.by_id[&pg].scrub.stamps().unwrap_or_default()
+        osd.groups.get(pg).expect("it has the group").scrub.stamps().unwrap_or_default()
     }
 
     /// The durable scrub stamps on the disk of an OSD.
@@ -65,15 +65,16 @@ impl World {
     /// Scrub stamps of each copy.
     pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        osds.flat_map(|osd| osd.groups.by_id.values().filter_map(|group| group.scrub.stamps()))
+        osds.flat_map(|osd| osd.groups.iter().filter_map(|(_, group)| group.scrub.stamps()))
             .collect()
     }
 
     /// Scrub stamps of the primaries.
     pub fn primary_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        let groups =
-            osds.flat_map(|osd| osd.groups.by_id.values().filter(|group| group.pg.is_primary()));
+        let groups = osds.flat_map(|osd| {
+            osd.groups.iter().map(|(_, group)| group).filter(|group| group.pg.is_primary())
+        });
         groups.map(|group| group.scrub.stamps().unwrap_or_default()).collect()
     }
 
@@ -87,8 +88,9 @@ impl World {
     /// Errors that were found and not repaired, in all groups.
     pub fn scrub_errors(&self) -> u64 {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        let groups =
-            osds.flat_map(|osd| osd.groups.by_id.values().filter(|group| group.pg.is_primary()));
+        let groups = osds.flat_map(|osd| {
+            osd.groups.iter().map(|(_, group)| group).filter(|group| group.pg.is_primary())
+        });
         groups.map(|group| group.scrub.stamps().map_or(0, |stamps| stamps.errors.total())).sum()
     }
 }

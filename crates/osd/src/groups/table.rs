@@ -1,0 +1,184 @@
+//! The table of groups, and the work that is noted for several of them.
+
+use crate::groups::Group;
+use crate::groups::jobs::Jobs;
+use crate::groups::states::StateTimes;
+use crate::leases::Leases;
+use crate::operations::Operations;
+use crate::scrub::GroupScrub;
+use engine::Time;
+use pg::{Output, Pg};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{OsdId, PgId};
+
+/// All groups, and the work that is noted for several of them.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    /// Boxed: a node of the tree has room for eleven, and a group takes 3 kB.
+    pub(super) by_id: BTreeMap<PgId, Box<Group>>,
+    /// Serial number of the latest group, so that completions for a removed one are recognised.
+    last_serial: u64,
+    /// All groups below this one have been read from the store.
+    loaded_below: PgId,
+    /// Splits and merges.
+    pub(super) jobs: Jobs,
+    state_times: StateTimes,
+    /// When to check again whether read leases of prior intervals have expired, by group.
+    waits: BTreeSet<(Time, PgId)>,
+    /// Groups that need something of the monitor (`up_thru`, `pg_temp`), noted during the present
+    /// input.
+    pub(super) asking: BTreeSet<PgId>,
+    /// When to retry work that waits for space or for a map that the monitor has not made yet.
+    pub(super) retry_due: Option<Time>,
+}
+
+/// The next output of a group.
+pub(crate) enum Polled<'a> {
+    /// With the serial number of the group.
+    Output(u64, Output),
+    /// There is none left.
+    Drained(&'a mut Group),
+    /// There is no such group.
+    Gone,
+}
+
+impl Groups {
+    pub fn get(&self, pg: PgId) -> Option<&Group> {
+        self.by_id.get(&pg).map(|group| &**group)
+    }
+
+    pub fn get_mut(&mut self, pg: PgId) -> Option<&mut Group> {
+        self.by_id.get_mut(&pg).map(|group| &mut **group)
+    }
+
+    /// The group with this serial number: not one that has taken its place.
+    pub fn get_same(&mut self, pg: PgId, serial: u64) -> Option<&mut Group> {
+        self.get_mut(pg).filter(|group| group.serial == serial)
+    }
+
+    /// All groups, ascending by id.
+    pub fn iter(&self) -> impl Iterator<Item = (PgId, &Group)> {
+        self.by_id.iter().map(|(pg, group)| (*pg, &**group))
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (PgId, &mut Group)> {
+        self.by_id.iter_mut().map(|(pg, group)| (*pg, &mut **group))
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The ids of all groups, ascending.
+    pub fn ids(&self) -> Vec<PgId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// Adds the group of a copy, in place of an earlier one.
+    pub fn add(&mut self, copy: Pg) -> &mut Group {
+        self.last_serial += 1;
+        let (pg, group) = (copy.id(), Box::new(Group::new(copy, self.last_serial)));
+        self.by_id.insert(pg, group);
+        self.by_id.get_mut(&pg).expect("it was just added")
+    }
+
+    /// Takes out a group whose collection is removed. It must have no requests.
+    pub fn remove(&mut self, pg: PgId) -> Option<Box<Group>> {
+        self.by_id.remove(&pg)
+    }
+
+    /// Whether all groups have been read from the store. A loaded group stays loaded, so each is checked
+    /// again only until it is.
+    pub fn are_loaded(&mut self) -> bool {
+        let mut rest = self.by_id.range(self.loaded_below..);
+        match rest.find(|(_, group)| !group.pg.is_loaded()) {
+            None => true,
+            Some((pg, _)) => {
+                self.loaded_below = *pg;
+                false
+            }
+        }
+    }
+
+    /// The next output of a group. When there is none left, notes the state that it has reached.
+    pub fn poll(&mut self, now: Time, pg: PgId) -> Polled<'_> {
+        let Some(group) = self.by_id.get_mut(&pg) else { return Polled::Gone };
+        if let Some(output) = group.pg.poll_output() {
+            return Polled::Output(group.serial, output);
+        }
+        if let Some(past) = group.states.note(now, group.pg.interval(), group.pg.state()) {
+            self.state_times.add(past);
+        }
+        Polled::Drained(group)
+    }
+
+    /// The durations of states.
+    pub fn state_times(&self) -> &StateTimes {
+        &self.state_times
+    }
+
+    /// Forgets the durations of states so far.
+    pub fn reset_state_times(&mut self) {
+        self.state_times.reset();
+    }
+
+    /// A group waits until this time for the end of leases of prior intervals.
+    pub fn wait_until(&mut self, until: Time, pg: PgId) {
+        self.waits.insert((until, pg));
+    }
+
+    /// When the next of these waits ends.
+    pub fn next_wait(&self) -> Option<Time> {
+        self.waits.first().map(|(until, _)| *until)
+    }
+
+    /// Ends the wait of one group whose time has come, and informs it.
+    pub fn end_wait(&mut self, leases: &Leases, now: Time) -> Option<PgId> {
+        self.waits.first().filter(|(until, _)| *until <= now)?;
+        let (_, pg) = self.waits.pop_first()?;
+        if let Some(group) = self.by_id.get_mut(&pg) {
+            group.tell_time(leases, now);
+            group.pg.time_passed();
+        }
+        Some(pg)
+    }
+
+    /// All groups with the state of their scrubs, ascending by id.
+    pub fn scrubs(&self) -> impl Iterator<Item = (&Pg, &GroupScrub)> {
+        self.by_id.values().map(|group| (&group.pg, &group.scrub))
+    }
+
+    /// Evicts the contexts of idle objects.
+    pub fn drop_caches(&mut self, operations: &mut Operations) {
+        for group in self.by_id.values_mut() {
+            operations.evict_all(&mut group.queues, &group.watches);
+        }
+    }
+
+    /// The OSDs of the up and acting sets of all groups, some more than once.
+    pub fn members(&self) -> impl Iterator<Item = OsdId> + '_ {
+        self.by_id.values().flat_map(|group| {
+            let members = group.pg.members();
+            members.acting.iter().chain(&members.up).copied()
+        })
+    }
+
+    /// The other acting members of the groups whose primary this OSD is.
+    pub fn followers(&self, own: OsdId) -> BTreeSet<OsdId> {
+        let groups = self.by_id.values().filter(|group| group.pg.is_primary());
+        let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
+        members.filter(|osd| *osd != own).collect()
+    }
+
+    /// Panics if the groups contradict themselves, or the work that is noted for them.
+    pub fn check_invariants(&self) {
+        let mut serials = BTreeSet::new();
+        for (pg, group) in &self.by_id {
+            assert_eq!(*pg, group.pg.id(), "a group is found by its id");
+            assert!(serials.insert(group.serial), "serial numbers are unique");
+            assert!(group.serial <= self.last_serial);
+            group.pg.check_invariants();
+        }
+        self.jobs.check_invariants(|pg| self.by_id.contains_key(&pg));
+    }
+}

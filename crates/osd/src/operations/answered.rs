@@ -1,0 +1,33 @@
+//! Answered requests, as far as reports need them.
+
+use crate::operations::request::{Request, Times};
+use types::{EntityAddr, PgId, RequestId};
+use wire::OsdRequest;
+
+/// A client's request that was answered, as far as reports need it.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub message: OsdRequest,
+    pub id: RequestId,
+    pub pg: PgId,
+    pub addr: EntityAddr,
+    pub writes: bool,
+    pub times: Times,
+    /// Bytes of the outputs in its reply.
+    pub output_bytes: u64,
+}
+
+impl Answered {
+    /// The facts of a request, whose reply has outputs of so many bytes.
+    pub fn new(request: Request, output_bytes: u64) -> Self {
+        Answered {
+            writes: request.may_write(),
+            message: request.message,
+            id: request.id,
+            pg: request.pg,
+            addr: request.caller.addr,
+            times: request.times,
+            output_bytes,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Loads from the store: the state of an object, and the further parts of it that requests need.
+
+use crate::execute::Need;
+use crate::operations::keys::ObjectKey;
+use crate::operations::lost_object::lost_state;
+use crate::operations::request::Request;
+use crate::operations::service::Service;
+use crate::operations::state::{answer, decode_state, store_request};
+use crate::operations::{copying, healing, outcomes, own};
+use crate::tokens::Token;
+use crate::watches::Watched;
+use crate::work::Work;
+use pg::snaps::At;
+use store::{Collection, Outcome, RequestKind, StoreError};
+use types::Errno;
+
+/// Loads what a request needs; it runs again when all has been loaded.
+pub(super) fn load_needs(s: &mut Service<'_>, object: ObjectKey, key: u64, needs: Vec<Need>) {
+    let context = s.ops.contexts.get(object).expect("its request runs");
+    let mut target = context.name.clone();
+    let request = s.ops.requests.get_mut(key).expect("the caller has it");
+    assert_eq!(request.outstanding, 0, "a request that runs has all that it asked for");
+    request.outstanding = needs.len();
+    let attempt = request.attempt;
+    if let Some(At::Clone(id)) = request.at {
+        target = target.at(id);
+    }
+    for need in needs {
+        match store_request(s.group.id, target.clone(), &need) {
+            Some(kind) => s.cx.out.ask(Token::Need { request: key, attempt, need }, kind),
+            None => {
+                let Need::Copy(wanted) = need else { continue };
+                copying::begin(s.ops, &mut s.cx, s.peers, (key, attempt), *wanted);
+            }
+        }
+    }
+}
+
+/// Handles a part that an attempt of a request has loaded. The device may have failed in one place only:
+/// then the object is recovered from another copy.
+pub(crate) fn need_loaded(
+    s: &mut Service<'_>,
+    key: u64,
+    attempt: u32,
+    need: Need,
+    outcome: Result<Outcome, StoreError>,
+) {
+    let has_failed = outcome.as_ref().is_err_and(StoreError::may_heal);
+    if has_failed && (healing::read_again(s, key, attempt, &need) || healing::heal(s, key, attempt))
+    {
+        return;
+    }
+    let answer = answer(outcome, &need);
+    if s.ops.need_loaded(key, attempt, need, answer) {
+        s.cx.work.push(Work::Continue(key));
+    }
+}
+
+pub(super) fn load_state(s: &mut Service<'_>, object: ObjectKey) {
+    let context = s.ops.contexts.get(object).expect("the caller has it");
+    let kind = RequestKind::Meta {
+        collection: Collection::replicated(context.pg),
+        object: context.name.clone(),
+    };
+    s.cx.out.ask(Token::State { object }, kind);
+}
+
+/// Handles the loaded metadata of an object: its queue runs, or the object is recovered if damaged.
+pub(crate) fn state_loaded(
+    s: &mut Service<'_>,
+    object: ObjectKey,
+    outcome: Result<Outcome, StoreError>,
+) {
+    let Some(context) = s.ops.contexts.get_mut(object) else { return };
+    let pg = &*s.group.pg;
+    context.is_loading = false;
+    let state = match pg.lost_version(&context.name) {
+        None => decode_state(outcome),
+        Some(need) => lost_state(decode_state(outcome), need, pg.info().clones > 0),
+    };
+    match state {
+        Ok(state) => {
+            context.state = Some(state);
+            adopt_watchers(s, object);
+            s.cx.work.push(Work::Object(object));
+        }
+        Err(errno) => {
+            let (pg, name) = (s.group.id, &context.name);
+            tracing::error!(%pg, object = %name, %errno, "the object's state cannot be read");
+            if !healing::heal_state(s, object) {
+                refuse_all(s, object, errno);
+            }
+        }
+    }
+}
+
+/// Answers all requests of an object whose state cannot be read.
+fn refuse_all(s: &mut Service<'_>, object: ObjectKey, errno: Errno) {
+    let errno = s.unreadable_errno(errno);
+    let Some(context) = s.ops.contexts.get_mut(object) else { return };
+    for key in std::mem::take(&mut context.queue) {
+        // A write that was executed before keeps its result, whatever became of the object since.
+        let may_write = s.ops.requests.get(key).is_some_and(Request::may_write);
+        if !may_write || !outcomes::answer_repeated(s, key) {
+            s.reply_error(key, errno);
+        }
+    }
+    // A replica keeps no context of an idle object.
+    s.cx.work.push(Work::Object(object));
+}
+
+/// Registers the stored watches of an object that was just loaded.
+fn adopt_watchers(s: &mut Service<'_>, key: ObjectKey) {
+    let Some(context) = s.ops.contexts.get(key) else { return };
+    if !s.group.pg.is_primary() {
+        return;
+    }
+    let watchers = context.state.as_ref().map(|state| &state.info.watchers);
+    let Some(watchers) =
+        watchers.filter(|watchers| !watchers.is_empty() || s.group.watches.contains(&context.name))
+    else {
+        return;
+    };
+    let group = &mut Watched { pg: s.group.id, watches: s.group.watches };
+    s.watches.adopt(&mut s.cx, group, &context.name, watchers);
+    end_blocklisted_watches(s, key);
+}
+
+/// Queues the removal of watches of blocklisted clients before the requests that wait for the object.
+fn end_blocklisted_watches(s: &mut Service<'_>, object: ObjectKey) {
+    let context = s.ops.contexts.get(object).expect("the caller has it");
+    let ended = s.group.watches.blocklisted_of(s.cx.map, &context.name);
+    if ended.is_empty() {
+        return;
+    }
+    let name = context.name.clone();
+    for key in ended {
+        let removal = own::unwatching(s.group.id, name.clone(), key, s.cx.map.epoch);
+        let removal = s.ops.requests.insert(removal);
+        s.ops.requests.assign(removal, s.group.id);
+        let request = s.ops.requests.get_mut(removal).expect("it was just made");
+        request.op_flags.may_write = true;
+        let context = s.ops.contexts.get_mut(object).expect("it was just there");
+        context.queue.push_front(removal);
+    }
+}
