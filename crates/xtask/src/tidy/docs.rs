@@ -12,7 +12,7 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
     ("auth", 58),
     ("bench", 48),
-    ("block", 62),
+    ("block", 66),
     ("classes", 28),
     ("crush", 55),
     ("files", 50),
