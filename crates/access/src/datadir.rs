@@ -152,7 +152,8 @@ pub fn write_file(path: &Path, text: &str, mode: u32) -> Result<()> {
     write().with_context(|| format!("writing {}", path.display()))
 }
 
-/// Opens or makes a file that nobody else may read; one that others may is mended before it is used.
+/// Opens or creates a file that only its owner can read; wider permissions of an existing file are removed
+/// first.
 pub fn private_file(options: &mut OpenOptions, path: &Path) -> io::Result<fs::File> {
     let file = options.mode(FILE_MODE).open(path)?;
     let metadata = file.metadata()?;
@@ -162,7 +163,7 @@ pub fn private_file(options: &mut OpenOptions, path: &Path) -> io::Result<fs::Fi
     Ok(file)
 }
 
-/// Makes a directory, and those above it, that nobody else may look into. One that is there stays as it is.
+/// Creates a directory, and those above it, that only its owner can read. An existing one stays as it is.
 pub fn create_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)
 }

@@ -1,10 +1,10 @@
 //! Object classes: methods that run beside the data, as pure functions.
 //!
 //! A client calls `class.method(input)` on an object (`CEPH_OSD_OP_CALL`); the method reads and
-//! changes that object through [`ObjectContext`] and the caller makes everything it recorded one
-//! atomic part of the operation. Methods know no clock, no store and no placement: what is not in
-//! memory is answered by [`Failure::Missing`], the caller loads it and runs the method again, so a
-//! method must not care how often it runs.
+//! changes that object through [`ObjectContext`], which records the changes; the caller applies all of them,
+//! or none, with the operation. Methods know no clock, no store and no placement. If data is not in memory,
+//! the access fails with [`Failure::Missing`]; the caller loads the data and runs the method again, so the
+//! result of a method must not depend on how often it runs.
 //!
 //! As in Ceph, reads see the object as it was before the operation, not what the method recorded.
 

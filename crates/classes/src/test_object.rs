@@ -13,24 +13,34 @@ const SIZE_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Default, Clone)]
 pub(crate) struct State {
+    /// False if there is no object; the other fields are empty then.
     pub exists: bool,
+    /// Data of the object.
     pub data: Vec<u8>,
+    /// Attributes.
     pub xattrs: BTreeMap<Bytes, Bytes>,
+    /// Pairs of the omap.
     pub omap: BTreeMap<Bytes, Bytes>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct TestObject {
+    /// The client of the next call.
     pub caller: Caller,
+    /// Time of the next call.
     pub now: UTime,
+    /// Watchers of the object.
     pub watchers: Vec<(ParticipantName, EntityAddr)>,
+    /// Newest snapshot of any write.
     pub snapshot_sequence: SnapId,
+    /// State before the next call.
     pub state: State,
     /// The state after the running call.
     next: State,
 }
 
 impl TestObject {
+    /// No object yet.
     pub fn absent() -> Self {
         let now = UTime { seconds: 1000, nanoseconds: 0 };
         let mut object = TestObject { now, ..TestObject::default() };
@@ -38,12 +48,14 @@ impl TestObject {
         object
     }
 
+    /// An object without data.
     pub fn existing() -> Self {
         let mut object = TestObject::absent();
         object.state.exists = true;
         object
     }
 
+    /// The next calls come from this client.
     pub fn call_as(&mut self, client: i64) {
         self.caller.request.name = ParticipantName::new(EntityType::CLIENT, client);
         self.caller.features = u64::MAX;
@@ -60,6 +72,7 @@ impl TestObject {
         self.run(method.function, input)
     }
 
+    /// Calls a function; the error as an errno.
     pub fn run(&mut self, function: Function, input: &[u8]) -> std::result::Result<Vec<u8>, Errno> {
         let mut output = Vec::new();
         self.next = self.state.clone();

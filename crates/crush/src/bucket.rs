@@ -7,25 +7,34 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Algorithm {
+    /// All items have the same weight; chosen by a permutation.
     Uniform = 1,
+    /// Optimal when items are only added, at the end.
     List = 2,
+    /// A binary tree of weights; for large buckets.
     Tree = 3,
+    /// The longest scaled straw wins; a change of one weight may move data between other items.
     Straw = 4,
+    /// The largest draw wins; a change of one weight moves data only from or to that item.
     Straw2 = 5,
 }
 
 impl Algorithm {
+    /// All algorithms by number.
     pub const ALL: [Algorithm; 5] =
         [Algorithm::Uniform, Algorithm::List, Algorithm::Tree, Algorithm::Straw, Algorithm::Straw2];
 
+    /// The algorithm with this number in the encoding (`CRUSH_BUCKET_*`).
     pub fn from_number(number: u32) -> Option<Self> {
         Algorithm::ALL.into_iter().find(|&algorithm| algorithm as u32 == number)
     }
 
+    /// Parses the name that commands and decompiled maps use.
     pub fn from_name(name: &str) -> Option<Self> {
         Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 
+    /// The name that commands and decompiled maps use.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Uniform => "uniform",
@@ -74,14 +83,31 @@ pub(crate) enum Weights {
 /// The encoding counts a tree bucket's nodes, twice its items rounded up, in one byte.
 pub(crate) const TREE_ITEMS_MAX: usize = 64;
 
+/// Reason why a bucket cannot hold an item or a weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BucketError {
+    /// An item of another weight in a uniform bucket.
     #[error("items of uniform bucket {bucket} weigh {each:#x} each, not {weight:#x}")]
-    NotUniform { bucket: i32, each: u32, weight: u32 },
+    NotUniform {
+        /// Id of the bucket.
+        bucket: i32,
+        /// Weight of every item in the bucket.
+        each: u32,
+        /// Weight that was to be set.
+        weight: u32,
+    },
+    /// A tree bucket has all the items that its encoding can count.
     #[error("tree bucket {bucket} holds at most {} items", TREE_ITEMS_MAX)]
-    TreeFull { bucket: i32 },
+    TreeFull {
+        /// Id of the bucket.
+        bucket: i32,
+    },
+    /// The sum of the items' weights does not fit in 32 bits.
     #[error("the weights in bucket {bucket} add up to more than 65535")]
-    WeightOverflow { bucket: i32 },
+    WeightOverflow {
+        /// Id of the bucket.
+        bucket: i32,
+    },
 }
 
 impl Bucket {
@@ -97,10 +123,12 @@ impl Bucket {
         Bucket { id, type_id, weight: 0, items: Vec::new(), weights }
     }
 
+    /// Id of the bucket, below zero.
     pub fn id(&self) -> i32 {
         self.id
     }
 
+    /// Type of the bucket, above [`crate::TYPE_DEVICE`].
     pub fn type_id(&self) -> u16 {
         self.type_id
     }
@@ -110,10 +138,12 @@ impl Bucket {
         self.weight
     }
 
+    /// The items in the order that the algorithm uses.
     pub fn items(&self) -> &[i32] {
         &self.items
     }
 
+    /// Selection algorithm.
     pub fn algorithm(&self) -> Algorithm {
         match self.weights {
             Weights::Uniform { .. } => Algorithm::Uniform,
@@ -135,6 +165,7 @@ impl Bucket {
         }
     }
 
+    /// Index of an item in the bucket.
     pub fn position(&self, item: i32) -> Option<usize> {
         self.items.iter().position(|&other| other == item)
     }
@@ -214,7 +245,7 @@ impl Bucket {
     }
 
     /// Sets the bucket's weight to the sum of its items' weights.
-    pub(crate) fn settle_weight(&mut self) -> Result<(), BucketError> {
+    pub(crate) fn sum_up_weight(&mut self) -> Result<(), BucketError> {
         let total: u64 = self.item_weights().into_iter().map(u64::from).sum();
         let overflow = BucketError::WeightOverflow { bucket: self.id };
         self.weight = u32::try_from(total).map_err(|_| overflow)?;

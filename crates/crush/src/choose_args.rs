@@ -1,6 +1,6 @@
 //! Choose args: weights and ids that replace a bucket's own while choosing.
 //!
-//! Balancers use them to correct placement without touching the weights that people see. A set
+//! Balancers use them to correct placement without changing the weights that administrators set. A set
 //! belongs to a pool id, or to all pools without one of their own ([`DEFAULT_CHOOSE_ARGS`]).
 
 use crate::bucket::{bucket_id, slot};
@@ -19,6 +19,7 @@ pub struct ChooseArg {
 }
 
 impl ChooseArg {
+    /// True if the bucket's own weights and ids apply.
     pub fn is_empty(&self) -> bool {
         self.weight_sets.is_empty() && self.ids.is_empty()
     }
@@ -72,6 +73,7 @@ pub struct ChooseArgMap {
 }
 
 impl ChooseArgMap {
+    /// Replacements for a bucket, if it has any.
     pub fn arg(&self, bucket: i32) -> Option<&ChooseArg> {
         self.args.get(&slot(bucket)?)
     }

@@ -1,7 +1,8 @@
 //! Reading a map (`CrushWrapper::decode`).
 //!
 //! Older writers stop earlier: each group of fields behind the names may be missing, and what is
-//! missing has its legacy value. Whatever could lead the mapper astray is refused.
+//! missing has its legacy value. A map with which the mapper would not end, or would use items that do not
+//! exist, is refused.
 
 use crate::bucket::bucket_id;
 use crate::bucket::{Algorithm, Bucket, Weights, tree_nodes_len};

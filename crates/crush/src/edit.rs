@@ -28,8 +28,8 @@ use crate::map::CrushMap;
 use crate::rule::Rule;
 
 impl CrushMap {
-    /// Panics if the map contradicts itself: the invariants that this crate promises of every map that was
-    /// decoded or edited. Takes time proportional to the map.
+    /// Panics if the map contradicts itself: the invariants of every map that was decoded
+    /// or edited. Takes time proportional to the map.
     pub fn check_invariants(&self) {
         invariants::check(self);
     }
@@ -90,7 +90,7 @@ impl CrushMap {
     }
 
     /// Removes `item` from every bucket. A bucket and everything below it stay in the map; a device loses its
-    /// name but keeps its class, for when it returns.
+    /// name but keeps its class, for the case that it returns.
     pub fn unlink_item(&mut self, item: i32) -> Result<(), RemoveError> {
         remove::unlink_item(self, item)
     }

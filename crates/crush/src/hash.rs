@@ -38,6 +38,7 @@ fn step<const N: usize>(
     }
 }
 
+/// `crush_hash32`
 pub fn hash1(a: u32) -> u32 {
     let mut hash = [SEED ^ a];
     let (mut a, mut b, mut x, mut y) = ([a], [a], [PAD_X], [PAD_Y]);
@@ -46,6 +47,7 @@ pub fn hash1(a: u32) -> u32 {
     hash[0]
 }
 
+/// `crush_hash32_2`
 pub fn hash2(a: u32, b: u32) -> u32 {
     let mut hash = [SEED ^ a ^ b];
     let (mut a, mut b) = ([a], [b]);
@@ -56,6 +58,7 @@ pub fn hash2(a: u32, b: u32) -> u32 {
     hash[0]
 }
 
+/// `crush_hash32_3`
 pub fn hash3(a: u32, b: u32, c: u32) -> u32 {
     hash3_each(a, [b], c)[0]
 }
@@ -73,6 +76,7 @@ pub fn hash3_each<const N: usize>(a: u32, mut b: [u32; N], c: u32) -> [u32; N] {
     hash
 }
 
+/// `crush_hash32_4`
 pub fn hash4(a: u32, b: u32, c: u32, d: u32) -> u32 {
     let mut hash = [SEED ^ a ^ b ^ c ^ d];
     let (mut a, mut b, mut c, mut d) = ([a], [b], [c], [d]);
@@ -86,6 +90,7 @@ pub fn hash4(a: u32, b: u32, c: u32, d: u32) -> u32 {
     hash[0]
 }
 
+/// `crush_hash32_5`
 pub fn hash5(a: u32, b: u32, c: u32, d: u32, e: u32) -> u32 {
     let mut hash = [SEED ^ a ^ b ^ c ^ d ^ e];
     let (mut a, mut b, mut c, mut d, mut e) = ([a], [b], [c], [d], [e]);

@@ -2,7 +2,7 @@
 //!
 //! A [`CrushMap`] is a forest of weighted buckets over devices, with rules that say how to walk
 //! it. [`CrushMap::do_rule`] is a pure function that every client and daemon computes alike; one
-//! different bit and a client talks to the wrong device. The crate also carries Ceph's encoding of
+//! different bit and a client sends requests to the wrong device. The crate also carries Ceph's encoding of
 //! the map (`CrushWrapper`) and the edits that a monitor makes to it.
 //!
 //! Invariants of every map that was decoded or edited here:
@@ -13,6 +13,8 @@
 //! * A failed edit changes nothing.
 //!
 //! It deliberately does not know pools, placement groups, upmaps, or whether a device is up.
+
+#![warn(missing_docs)]
 
 mod bucket;
 mod choose_args;

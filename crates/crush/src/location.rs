@@ -11,12 +11,23 @@ pub struct Location {
     levels: BTreeMap<String, String>,
 }
 
+/// Reason why an argument is no location.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ParseLocationError {
+    /// The argument is not of the form type=name.
     #[error("'{argument}' is not of the form type=name")]
-    NoName { argument: String },
+    NoName {
+        /// Argument that was given.
+        argument: String,
+    },
+    /// The name has characters that names must not have.
     #[error("'{name}' in '{argument}' does not match [-_.0-9a-zA-Z]+")]
-    InvalidName { argument: String, name: String },
+    InvalidName {
+        /// Argument that was given.
+        argument: String,
+        /// Name in the argument.
+        name: String,
+    },
 }
 
 impl Location {
@@ -38,10 +49,12 @@ impl Location {
         Ok(Location { levels })
     }
 
+    /// The bucket name for a type.
     pub fn get(&self, type_name: &str) -> Option<&str> {
         self.levels.get(type_name).map(String::as_str)
     }
 
+    /// True if no bucket is named.
     pub fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }

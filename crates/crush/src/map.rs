@@ -16,6 +16,7 @@ pub struct CrushMap {
     pub(crate) buckets: Vec<Option<Bucket>>,
     pub(crate) rules: Vec<Option<Rule>>,
     pub(crate) max_devices: i32,
+    /// Tunables of the placement function.
     pub tunables: Tunables,
     pub(crate) types: Names,
     pub(crate) names: Names,
@@ -82,6 +83,7 @@ impl CrushMap {
         self.max_devices
     }
 
+    /// The bucket with this id; `None` for devices, too.
     pub fn bucket(&self, id: i32) -> Option<&Bucket> {
         self.buckets.get(slot(id)?)?.as_ref()
     }
@@ -102,10 +104,12 @@ impl CrushMap {
 
     // Names
 
+    /// Name of a device or bucket.
     pub fn item_name(&self, item: i32) -> Option<&str> {
         self.names.name(item)
     }
 
+    /// Id of the device or bucket with this name.
     pub fn item_id(&self, name: &str) -> Option<i32> {
         self.names.id(name)
     }
@@ -115,10 +119,12 @@ impl CrushMap {
         self.names.iter()
     }
 
+    /// Name of a type.
     pub fn type_name(&self, type_id: u16) -> Option<&str> {
         self.types.name(type_id.into())
     }
 
+    /// Number of the type with this name.
     pub fn type_id(&self, name: &str) -> Option<u16> {
         self.types.id(name)?.try_into().ok()
     }
@@ -128,6 +134,7 @@ impl CrushMap {
         self.types.iter()
     }
 
+    /// Names a type; a type that has a name is renamed.
     pub fn set_type_name(&mut self, type_id: u16, name: &str) {
         self.types.set(type_id.into(), name);
     }
@@ -139,41 +146,50 @@ impl CrushMap {
 
     // Rules
 
+    /// The rule with this id.
     pub fn rule(&self, id: u32) -> Option<&Rule> {
         self.rules.get(id as usize)?.as_ref()
     }
 
+    /// All rules by rising id.
     pub fn rules(&self) -> impl Iterator<Item = (u32, &Rule)> {
         let numbered = self.rules.iter().enumerate();
         numbered.filter_map(|(id, rule)| Some((id as u32, rule.as_ref()?)))
     }
 
+    /// Name of a rule.
     pub fn rule_name(&self, id: u32) -> Option<&str> {
         self.rule_names.name(id as i32)
     }
 
+    /// Id of the rule with this name.
     pub fn rule_id(&self, name: &str) -> Option<u32> {
         Some(self.rule_names.id(name)? as u32)
     }
 
     // Classes
 
+    /// Name of a device class.
     pub fn class_name(&self, class: i32) -> Option<&str> {
         self.class_names.name(class)
     }
 
+    /// Id of the device class with this name.
     pub fn class_id(&self, name: &str) -> Option<i32> {
         self.class_names.id(name)
     }
 
+    /// All device classes by rising id.
     pub fn classes(&self) -> impl Iterator<Item = (i32, &str)> {
         self.class_names.iter()
     }
 
+    /// Name of the device class of a device or shadow bucket.
     pub fn item_class(&self, item: i32) -> Option<&str> {
         self.class_name(*self.item_classes.get(&item)?)
     }
 
+    /// Devices of a class, by its name; empty if the class does not exist.
     pub fn devices_of_class(&self, name: &str) -> BTreeSet<i32> {
         let Some(class) = self.class_id(name) else { return BTreeSet::new() };
         let devices = self.item_classes.range(0..);
@@ -254,6 +270,7 @@ impl CrushMap {
         found
     }
 
+    /// True if `item` is `root` or lies below it.
     pub fn subtree_contains(&self, root: i32, item: i32) -> bool {
         self.subtree(root).contains(&item)
     }
@@ -314,6 +331,7 @@ impl CrushMap {
         same_frame && self.rule(rule).is_none_or(|rule| rule.takes().all(same_tree))
     }
 
+    /// All sets of replacement weights, by pool id.
     pub fn choose_args(&self) -> impl Iterator<Item = (i64, &ChooseArgMap)> {
         self.choose_args.iter().map(|(&pool, args)| (pool, args))
     }

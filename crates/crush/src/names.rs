@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// An id → name map with its reverse. Maps from elsewhere may give two ids one name; the reverse
+/// An id → name map with its reverse. Decoded maps may give two ids one name; the reverse
 /// then leads to the highest of them, as in Ceph.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
@@ -11,26 +11,32 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// Name of an id.
     pub fn name(&self, id: i32) -> Option<&str> {
         self.by_id.get(&id).map(String::as_str)
     }
 
+    /// Id of a name; the highest one if several ids have it.
     pub fn id(&self, name: &str) -> Option<i32> {
         self.by_name.get(name).copied()
     }
 
+    /// Number of ids that have names.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
+    /// All ids with their names, by rising id.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, &str)> {
         self.by_id.iter().map(|(&id, name)| (id, name.as_str()))
     }
 
+    /// The highest id that has a name.
     pub fn id_max(&self) -> Option<i32> {
         self.by_id.last_key_value().map(|(&id, _)| id)
     }
 
+    /// Gives an id a name in place of its former one.
     pub fn set(&mut self, id: i32, name: impl Into<String>) {
         let name = name.into();
         self.remove(id);
@@ -39,6 +45,7 @@ impl Names {
         *holder = id.max(*holder);
     }
 
+    /// Removes the name of an id.
     pub fn remove(&mut self, id: i32) {
         let Some(name) = self.by_id.remove(&id) else { return };
         if self.by_name.get(&name) == Some(&id) {

@@ -14,18 +14,22 @@ impl Tunables {
             || self.choose_total_tries != legacy.choose_total_tries
     }
 
+    /// True if a failed leaf search restarts at the top (`CRUSH_TUNABLES2`).
     pub fn needs_tunables2(&self) -> bool {
         self.chooseleaf_descend_once != 0
     }
 
+    /// True if leaves are searched differently for each replica (`CRUSH_TUNABLES3`).
     pub fn needs_tunables3(&self) -> bool {
         self.chooseleaf_vary_r != 0
     }
 
+    /// True if leaves are stable (`CRUSH_TUNABLES5`).
     pub fn needs_tunables5(&self) -> bool {
         self.chooseleaf_stable != 0
     }
 
+    /// True if the tunables of multi-step retry rules differ from the defaults.
     pub fn needs_msr(&self) -> bool {
         let legacy = Tunables::legacy();
         self.msr_descents != legacy.msr_descents

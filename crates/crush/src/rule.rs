@@ -8,23 +8,37 @@ pub const RULES_MAX: usize = 256;
 pub struct Op(pub u32);
 
 impl Op {
+    /// `CRUSH_RULE_NOOP`
     pub const NOOP: Op = Op(0);
     /// Start at item `arg1`.
     pub const TAKE: Op = Op(1);
     /// Choose `arg1` items of type `arg2`; zero or less counts from the result size.
     pub const CHOOSE_FIRSTN: Op = Op(2);
+    /// As [`Op::CHOOSE_FIRSTN`], with positions that are kept: a failure leaves a gap.
     pub const CHOOSE_INDEP: Op = Op(3);
+    /// Append the chosen items to the result.
     pub const EMIT: Op = Op(4);
+    /// Choose `arg1` items of type `arg2` and a device below each.
     pub const CHOOSELEAF_FIRSTN: Op = Op(6);
+    /// As [`Op::CHOOSELEAF_FIRSTN`], with positions that are kept.
     pub const CHOOSELEAF_INDEP: Op = Op(7);
+    /// Override [`Tunables::choose_total_tries`](crate::Tunables::choose_total_tries) for this rule.
     pub const SET_CHOOSE_TRIES: Op = Op(8);
+    /// Set the number of tries of the leaf search.
     pub const SET_CHOOSELEAF_TRIES: Op = Op(9);
+    /// Override the tunable `choose_local_tries`.
     pub const SET_CHOOSE_LOCAL_TRIES: Op = Op(10);
+    /// Override the tunable `choose_local_fallback_tries`.
     pub const SET_CHOOSE_LOCAL_FALLBACK_TRIES: Op = Op(11);
+    /// Override the tunable `chooseleaf_vary_r`.
     pub const SET_CHOOSELEAF_VARY_R: Op = Op(12);
+    /// Override the tunable `chooseleaf_stable`.
     pub const SET_CHOOSELEAF_STABLE: Op = Op(13);
+    /// Override the tunable `msr_descents`.
     pub const SET_MSR_DESCENTS: Op = Op(14);
+    /// Override the tunable `msr_collision_tries`.
     pub const SET_MSR_COLLISION_TRIES: Op = Op(15);
+    /// Choose `arg1` items of type `arg2` in a multi-step retry rule.
     pub const CHOOSE_MSR: Op = Op(16);
 
     /// The name in dumps and in decompiled maps.
@@ -54,12 +68,16 @@ impl Op {
 /// `crush_rule_step`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
+    /// Operation.
     pub op: Op,
+    /// First argument; its meaning depends on the operation.
     pub arg1: i32,
+    /// Second argument; its meaning depends on the operation.
     pub arg2: i32,
 }
 
 impl Step {
+    /// A step with both arguments.
     pub fn new(op: Op, arg1: i32, arg2: i32) -> Self {
         Step { op, arg1, arg2 }
     }
@@ -70,19 +88,26 @@ impl Step {
 pub struct RuleType(pub u8);
 
 impl RuleType {
+    /// For replicated pools.
     pub const REPLICATED: RuleType = RuleType(1);
+    /// For erasure-coded pools.
     pub const ERASURE: RuleType = RuleType(3);
+    /// A multi-step retry rule for replicated pools.
     pub const MSR_FIRSTN: RuleType = RuleType(4);
+    /// A multi-step retry rule for erasure-coded pools.
     pub const MSR_INDEP: RuleType = RuleType(5);
 
+    /// True for multi-step retry rules.
     pub fn is_msr(self) -> bool {
         matches!(self, RuleType::MSR_FIRSTN | RuleType::MSR_INDEP)
     }
 
+    /// True if replicated pools may use the rule.
     pub fn serves_replicated(self) -> bool {
         matches!(self, RuleType::REPLICATED | RuleType::MSR_FIRSTN)
     }
 
+    /// True if erasure-coded pools may use the rule.
     pub fn serves_erasure(self) -> bool {
         matches!(self, RuleType::ERASURE | RuleType::MSR_INDEP)
     }
@@ -91,14 +116,18 @@ impl RuleType {
 /// `crush_rule`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
+    /// Kind of pools that the rule serves.
     pub rule_type: RuleType,
     /// Former bounds of the pool's size; sent only to peers older than Quincy.
     pub deprecated_min_size: u8,
+    /// Upper one of these bounds.
     pub deprecated_max_size: u8,
+    /// The program.
     pub steps: Vec<Step>,
 }
 
 impl Rule {
+    /// A rule with bounds that no reader observes.
     pub fn new(rule_type: RuleType, steps: Vec<Step>) -> Self {
         Rule { rule_type, deprecated_min_size: 1, deprecated_max_size: 100, steps }
     }

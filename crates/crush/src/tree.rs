@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One line of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeItem {
+    /// Id of the device or bucket.
     pub id: i32,
     /// `None` for a root.
     pub parent: Option<i32>,
+    /// Levels below the root.
     pub depth: usize,
     /// Weight in the parent; a root's own weight.
     pub weight: u32,
@@ -21,6 +23,7 @@ pub struct TreeItem {
 pub struct TreeView {
     /// Only the tree at this item.
     pub root: Option<i32>,
+    /// Includes shadow buckets.
     pub shadows: bool,
     /// Omits buckets without displayed items below.
     pub hide_empty: bool,

@@ -21,17 +21,24 @@ pub struct Tunables {
     pub straw_calc_version: u8,
     /// Bit `n` allows bucket algorithm `n`.
     pub allowed_bucket_algs: u32,
+    /// Descents of a multi-step retry rule before a position stays without device.
     pub msr_descents: u32,
+    /// Collisions in one bucket before a descent of a multi-step retry rule ends.
     pub msr_collision_tries: u32,
 }
 
 /// A named set of tunables, after the release that introduced it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
+    /// The first release.
     Argonaut,
+    /// More retries, all from the top; needs `CRUSH_TUNABLES` and `CRUSH_TUNABLES2`.
     Bobtail,
+    /// With leaves that differ by replica; needs `CRUSH_TUNABLES3`.
     Firefly,
+    /// With straw2 buckets; needs `CRUSH_V4`.
     Hammer,
+    /// With stable leaves; needs `CRUSH_TUNABLES5`.
     Jewel,
 }
 
@@ -50,9 +57,11 @@ const fn bits(algorithms: &[Algorithm]) -> u32 {
 }
 
 impl Profile {
+    /// All profiles, the oldest first.
     pub const ALL: [Profile; 5] =
         [Profile::Argonaut, Profile::Bobtail, Profile::Firefly, Profile::Hammer, Profile::Jewel];
 
+    /// The name that `ceph osd crush tunables` takes.
     pub fn name(self) -> &'static str {
         match self {
             Profile::Argonaut => "argonaut",
@@ -125,6 +134,7 @@ impl Tunables {
         })
     }
 
+    /// True if new buckets may use the algorithm.
     pub fn is_allowed(&self, algorithm: Algorithm) -> bool {
         self.allowed_bucket_algs & 1 << algorithm as u32 != 0
     }

@@ -14,16 +14,35 @@ pub const TREE_DEPTH_MAX: usize = 64;
 /// could otherwise make trees that no walk ever finishes.
 pub const TREE_NODES_MAX: u64 = 1 << 24;
 
+/// Reason why the buckets of a map are no forest that the mapper can walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TreeError {
+    /// A bucket has a child that does not exist.
     #[error("bucket {bucket} holds {child}, which does not exist")]
-    MissingChild { bucket: i32, child: i32 },
+    MissingChild {
+        /// Id of the bucket.
+        bucket: i32,
+        /// Id of the child.
+        child: i32,
+    },
+    /// A bucket lies below itself.
     #[error("bucket {bucket} is below itself")]
-    Cycle { bucket: i32 },
+    Cycle {
+        /// Id of the bucket.
+        bucket: i32,
+    },
+    /// A path below the bucket has more than [`TREE_DEPTH_MAX`] levels.
     #[error("the tree at bucket {bucket} has more than {} levels", TREE_DEPTH_MAX)]
-    TooDeep { bucket: i32 },
+    TooDeep {
+        /// Id of the bucket.
+        bucket: i32,
+    },
+    /// The tree at the bucket has more than [`TREE_NODES_MAX`] nodes.
     #[error("the tree at bucket {bucket} has more than {} nodes", TREE_NODES_MAX)]
-    TooLarge { bucket: i32 },
+    TooLarge {
+        /// Id of the bucket.
+        bucket: i32,
+    },
 }
 
 impl TreeError {

@@ -14,6 +14,7 @@ pub fn from_float(value: f32) -> Option<u32> {
     (scaled >= 0.0 && scaled < WEIGHT_MAX as f32).then_some(scaled as u32)
 }
 
+/// The weight as a number, in single precision as Ceph prints it.
 pub fn to_float(weight: u32) -> f32 {
     weight as f32 / WEIGHT_ONE as f32
 }

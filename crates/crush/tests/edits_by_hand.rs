@@ -151,7 +151,7 @@ fn a_failed_edit_names_its_cause_and_changes_nothing() {
     let error = map.insert_item(9, WEIGHT_ONE, "osd.9", &location("host=default")).unwrap_err();
     assert!(matches!(error, InsertError::WrongType { .. }), "{error}");
     let error = map.insert_item(9, WEIGHT_ONE, "osd.9", &location("planet=earth")).unwrap_err();
-    assert!(matches!(error, InsertError::Nowhere { .. }), "{error}");
+    assert!(matches!(error, InsertError::NoBucket { .. }), "{error}");
     let error = map.insert_item(9, WEIGHT_ONE, "osd.0", &location("root=default")).unwrap_err();
     assert_eq!(error, InsertError::NameTaken { name: "osd.0".into(), holder: 0 });
     let error = map.link_bucket(host, &location("root=default")).unwrap_err();

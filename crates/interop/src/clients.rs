@@ -18,6 +18,7 @@ const SHARED_PACKAGES: &str =
     "ceph-common python3-rados python3-rbd fio qemu-utils qemu-block-extra libnbd-bin openssl";
 
 impl Clients {
+    /// Parses the argument of `--clients`.
     pub fn parse(name: &str) -> Result<Vec<Clients>> {
         Ok(match name {
             "host" | "16.2" => vec![Clients::Host],
@@ -35,6 +36,7 @@ impl Clients {
         Ok(Clients::Chroot { suite, root: cache.join("ceph-clients").join(suite) })
     }
 
+    /// Release of the clients, as `--clients` takes it.
     pub fn name(&self) -> &'static str {
         match self {
             Clients::Host => "host",

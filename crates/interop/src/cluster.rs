@@ -13,6 +13,7 @@ const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// Beginnings of the line that `sepiola up` prints when clients can connect.
 const READY: [&str; 2] = ["healthy:", "ready:"];
 
+/// A cluster of one process, with all its data in one directory; killed when dropped.
 pub struct Cluster {
     binary: PathBuf,
     data: PathBuf,
@@ -35,10 +36,12 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// The `ceph.conf` that the cluster writes for clients.
     pub fn conf(&self) -> PathBuf {
         self.data.join("ceph.conf")
     }
 
+    /// Process id; `None` while the cluster is stopped.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Child::id)
     }
@@ -67,18 +70,19 @@ impl Cluster {
             match said.recv_timeout(START_TIME_MAX) {
                 Ok(line) if READY.iter().any(|word| line.starts_with(word)) => return Ok(()),
                 Ok(_) => {}
-                Err(_) => bail!("sepiola up did not become ready: {}", self.last_words()),
+                Err(_) => bail!("sepiola up did not become ready: {}", self.last_log_line()),
             }
         }
     }
 
+    /// Log of all daemons.
     pub fn log(&self) -> PathBuf {
         self.data.with_extension("log")
     }
 
-    fn last_words(&self) -> String {
+    fn last_log_line(&self) -> String {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
-        let last = text.lines().next_back().unwrap_or("it said nothing");
+        let last = text.lines().next_back().unwrap_or("the log is empty");
         format!("{last}; see {}", self.log().display())
     }
 

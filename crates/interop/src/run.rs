@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// One check; most are one script in `checks/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
     Commands,
@@ -36,6 +37,7 @@ pub enum Check {
 }
 
 impl Check {
+    /// All checks, in the order in which they run.
     pub const ALL: [Check; 25] = [
         Check::Commands,
         Check::Rados,
@@ -64,6 +66,7 @@ impl Check {
         Check::Upstream,
     ];
 
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Check::Commands => "commands",
@@ -135,6 +138,7 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Crc => "crc",
@@ -157,20 +161,27 @@ impl Mode {
 
 /// A check with what it runs on.
 pub struct Run<'a> {
+    /// Clients that are checked.
     pub clients: &'a Clients,
+    /// Check that runs.
     pub check: Check,
+    /// Connection mode of the clients.
     pub mode: Mode,
+    /// True for a run of few seconds.
     pub short: bool,
+    /// Directory of this run, empty at its beginning.
     pub directory: &'a Path,
 }
 
 impl Run<'_> {
+    /// Environment of a script that uses a cluster.
     pub fn environment(&self, cluster: &Cluster) -> Vec<(&'static str, String)> {
         let mut environment = self.environment_without_cluster();
         environment.push(("CEPH_CONF", cluster.conf().display().to_string()));
         environment
     }
 
+    /// Environment of a script that starts its clusters itself.
     pub fn environment_without_cluster(&self) -> Vec<(&'static str, String)> {
         vec![
             ("CEPH_ARGS", self.mode.client_args().to_owned()),
@@ -190,6 +201,7 @@ impl Run<'_> {
         Ok(copy)
     }
 
+    /// Writes a script to where the clients find it; returns its path at the clients.
     pub fn write_script(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.directory.join(name);
         fs::write(&path, text)?;

@@ -90,6 +90,7 @@ const FSX_SEEDS: [&str; 2] = ["11", "12"];
 const TIME_MAX: &str = "600";
 const LIBRBD_TIME_MAX: &str = "1800";
 
+/// Runs all programs against the cluster; fails with the names of tests that failed.
 pub fn run(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
     let mut failed = Vec::new();
     for program in PROGRAMS {

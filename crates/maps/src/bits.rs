@@ -6,10 +6,17 @@ macro_rules! bit_set {
     ($(#[$doc:meta])* $set:ident($inner:ident) { $($(#[$flag_doc:meta])* $flag:ident = $bit:literal, $name:literal;)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-        pub struct $set(pub $inner);
+        pub struct $set(
+            /// All bits, also those without a name.
+            pub $inner,
+        );
 
         impl $set {
-            $($(#[$flag_doc])* pub const $flag: $set = $set(1 << $bit);)*
+            $(
+                #[doc = concat!("The flag `", $name, "`.")]
+                $(#[$flag_doc])*
+                pub const $flag: $set = $set(1 << $bit);
+            )*
 
             /// Each flag with its name, in the order of display.
             pub const NAMES: &'static [($set, &'static str)] = &[$(($set::$flag, $name)),*];
@@ -24,18 +31,22 @@ macro_rules! bit_set {
                 self.0 & other.0 != 0
             }
 
+            /// True if no bit is set.
             pub fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
+            /// Sets the bits of `other`.
             pub fn insert(&mut self, other: $set) {
                 self.0 |= other.0;
             }
 
+            /// Clears the bits of `other`.
             pub fn remove(&mut self, other: $set) {
                 self.0 &= !other.0;
             }
 
+            /// Sets or clears the bits of `other`.
             pub fn set(&mut self, other: $set, on: bool) {
                 if on { self.insert(other) } else { self.remove(other) }
             }

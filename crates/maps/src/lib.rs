@@ -13,6 +13,8 @@
 //! The crate does not decide when or why a map changes, does not send maps, and does not format them for
 //! commands.
 
+#![warn(missing_docs)]
+
 mod bits;
 mod checksum;
 mod mgrmap;

@@ -13,45 +13,67 @@ use types::{EntityAddrVec, Epoch, UTime, Uuid};
 /// `ranks` holds each key of `mon_info` once; the rank of a monitor is its index in `ranks`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonMap {
+    /// Version of the map.
     pub epoch: Epoch,
+    /// Id of the cluster.
     pub fsid: Uuid,
+    /// Time of the last change.
     pub last_changed: UTime,
+    /// Time when the cluster was created.
     pub created: UTime,
     /// Features that stay required once all monitors have had them.
     pub persistent_features: MonFeatures,
+    /// Features that are required as long as they are set.
     pub optional_features: MonFeatures,
     /// By name, `a` of `mon.a`.
     pub mon_info: BTreeMap<String, MonInfo>,
+    /// Names of the monitors by rank.
     pub ranks: Vec<String>,
+    /// Oldest release that a monitor must have to join.
     pub min_mon_release: Release,
+    /// Ranks that were removed in this epoch.
     pub removed_ranks: BTreeSet<u32>,
+    /// Election strategy.
     pub strategy: ElectionStrategy,
+    /// Monitors that cannot become leader; only for the strategy `DISALLOW`.
     pub disallowed_leaders: BTreeSet<String>,
+    /// True if stretch mode is on.
     pub stretch_mode_enabled: bool,
+    /// The monitor that decides between two sites in stretch mode.
     pub tiebreaker_mon: String,
+    /// Monitors that are treated as down in stretch mode.
     pub stretch_marked_down_mons: BTreeSet<String>,
+    /// Ciphers of cephx.
     pub auth: AuthCiphers,
 }
 
 /// `mon_info_t`: one monitor.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MonInfo {
+    /// The name without its prefix: `a` of `mon.a`.
     pub name: String,
+    /// Addresses for clients.
     pub public_addrs: EntityAddrVec,
     /// Clients prefer lower values.
     pub priority: u16,
+    /// Relative share of clients among monitors of one priority, as in DNS SRV records.
     pub weight: u16,
     /// Place in the CRUSH hierarchy: type -> bucket.
     pub crush_location: BTreeMap<String, String>,
+    /// Time when the monitor was added.
     pub time_added: UTime,
 }
 
 /// Ciphers that cephx may use; encoded by 20.2.4 and later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthCiphers {
+    /// Version of these settings.
     pub epoch: Epoch,
+    /// Cipher of service tickets (`CEPH_CRYPTO_*`).
     pub service: i32,
+    /// Ciphers that keys may have (`CEPH_CRYPTO_*`).
     pub allowed: Vec<i32>,
+    /// Cipher of new keys (`CEPH_CRYPTO_*`).
     pub preferred: i32,
 }
 
@@ -79,8 +101,11 @@ impl Default for AuthCiphers {
 pub struct ElectionStrategy(pub u8);
 
 impl ElectionStrategy {
+    /// The lowest rank wins.
     pub const CLASSIC: ElectionStrategy = ElectionStrategy(1);
+    /// The lowest rank wins that is not disallowed.
     pub const DISALLOW: ElectionStrategy = ElectionStrategy(2);
+    /// The monitor with the best connections wins.
     pub const CONNECTIVITY: ElectionStrategy = ElectionStrategy(3);
 }
 

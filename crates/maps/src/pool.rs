@@ -22,30 +22,45 @@ pub(crate) const PG_NUM_MAX: u32 = 1 << 20;
 /// `pg_pool_t`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
+    /// Replicated or erasure-coded.
     pub kind: PoolType,
     /// Number of replicas, or of data and coding shards, of each object.
     pub size: u8,
     /// Writes are refused while fewer members are up.
     pub min_size: u8,
+    /// Id of the CRUSH rule.
     pub crush_rule: u8,
     /// See [`name_hash`].
     pub object_hash: u8,
+    /// Number of placement groups.
     pub pg_num: u32,
+    /// Number of distinct inputs of CRUSH; groups that share one lie on the same OSDs.
     pub pgp_num: u32,
+    /// Number of groups that `pg_num` is to reach step by step.
     pub pg_num_target: u32,
+    /// Number that `pgp_num` is to reach step by step.
     pub pgp_num_target: u32,
+    /// Number of groups after the merge in progress; equal to `pg_num` if there is none.
     pub pg_num_pending: u32,
+    /// Mode of the autoscaler.
     pub pg_autoscale_mode: AutoscaleMode,
+    /// Time when the pool was created.
     pub create_time: UTime,
+    /// Flags of the pool.
     pub flags: PoolFlags,
     /// Epoch of the last change, without changes of snapshots.
     pub last_change: Epoch,
     /// Clients resend operations in flight when a map passes this epoch.
     pub last_force_op_resend: Epoch,
+    /// That epoch for clients before Nautilus.
     pub last_force_op_resend_prenautilus: Epoch,
+    /// That epoch for clients before Luminous.
     pub last_force_op_resend_preluminous: Epoch,
+    /// The last merge, by which the surviving group checks its halves.
     pub last_pg_merge_meta: MergeMeta,
+    /// The newest snapshot id of the pool.
     pub snap_seq: SnapId,
+    /// Epoch of the last change of snapshots.
     pub snap_epoch: Epoch,
     /// Pool snapshots; excludes self-managed ones.
     pub snaps: BTreeMap<SnapId, PoolSnap>,
@@ -55,49 +70,80 @@ pub struct Pool {
     pub auid: u64,
     /// Zero: no limit.
     pub quota_max_bytes: u64,
+    /// Bound of the number of objects; zero for none.
     pub quota_max_objects: u64,
+    /// Name of the erasure code profile; empty for replicated pools.
     pub erasure_code_profile: String,
+    /// Bytes of a stripe; zero for replicated pools.
     pub stripe_width: u32,
+    /// Number of objects that the pool is expected to have; a hint.
     pub expected_num_objects: u64,
+    /// Reads of erasure-coded objects ask all shards.
     pub fast_read: bool,
+    /// Optional settings.
     pub options: PoolOptions,
     /// Application -> key -> value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
+    /// Constraints of stretch mode.
     pub peering_crush: Option<PeeringCrush>,
     /// Shards that cannot become primary, as a bit mask.
     pub nonprimary_shards: [u64; 2],
     /// Obsolete, but part of the encoding.
     pub properties: BTreeMap<String, String>,
+    /// Cache pools of this pool.
     pub tiers: BTreeSet<PoolId>,
+    /// The pool of which this is a cache.
     pub tier_of: Option<PoolId>,
+    /// Cache pool for reads.
     pub read_tier: Option<PoolId>,
+    /// Cache pool for writes.
     pub write_tier: Option<PoolId>,
+    /// Mode of cache tiering.
     pub cache_mode: CacheMode,
+    /// Bytes above which a cache evicts.
     pub target_max_bytes: u64,
+    /// Objects above which a cache evicts.
     pub target_max_objects: u64,
+    /// Share of dirty objects, in millionths, at which a cache flushes.
     pub cache_target_dirty_ratio_micro: u32,
+    /// Share of dirty objects, in millionths, at which a cache flushes faster.
     pub cache_target_dirty_high_ratio_micro: u32,
+    /// Share of used space, in millionths, at which a cache evicts.
     pub cache_target_full_ratio_micro: u32,
+    /// Age in seconds before which a cache does not flush.
     pub cache_min_flush_age: u32,
+    /// Age in seconds before which a cache does not evict.
     pub cache_min_evict_age: u32,
+    /// Kind of hit sets.
     pub hit_set_params: HitSetParams,
+    /// Seconds that one hit set covers.
     pub hit_set_period: u32,
+    /// Number of hit sets that are kept.
     pub hit_set_count: u32,
+    /// Decay per hit set, in percent.
     pub hit_set_grade_decay_rate: u32,
+    /// Number of hit sets that are searched.
     pub hit_set_search_last_n: u32,
+    /// Times of hit sets are in UTC.
     pub use_gmt_hitset: bool,
+    /// Hit sets that must have an object before a read promotes it.
     pub min_read_recency_for_promote: u32,
+    /// Hit sets that must have an object before a write promotes it.
     pub min_write_recency_for_promote: u32,
 }
 
+/// Redundancy of a pool (`pg_pool_t::TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PoolType {
+    /// Each object is stored whole on several OSDs.
     #[default]
     Replicated,
+    /// Each object is cut into data shards and coding shards.
     Erasure,
 }
 
 impl PoolType {
+    /// Number in the encoding.
     pub fn number(self) -> u8 {
         match self {
             PoolType::Replicated => 1,
@@ -105,6 +151,7 @@ impl PoolType {
         }
     }
 
+    /// The type with this number.
     pub fn from_number(number: u8) -> Option<Self> {
         match number {
             1 => Some(PoolType::Replicated),
@@ -113,6 +160,7 @@ impl PoolType {
         }
     }
 
+    /// The name that commands and dumps use.
     pub fn name(self) -> &'static str {
         match self {
             PoolType::Replicated => "replicated",
@@ -168,8 +216,10 @@ bit_set! {
 pub struct CacheMode(pub u8);
 
 impl CacheMode {
+    /// No cache tiering.
     pub const NONE: CacheMode = CacheMode(0);
 
+    /// The name that commands and dumps use.
     pub fn name(self) -> &'static str {
         const NAMES: [&str; 7] =
             ["none", "writeback", "forward", "readonly", "readforward", "readproxy", "proxy"];
@@ -182,11 +232,16 @@ impl CacheMode {
 pub struct AutoscaleMode(pub u8);
 
 impl AutoscaleMode {
+    /// Does nothing.
     pub const OFF: AutoscaleMode = AutoscaleMode(0);
+    /// Raises a health warning.
     pub const WARN: AutoscaleMode = AutoscaleMode(1);
+    /// Changes `pg_num`.
     pub const ON: AutoscaleMode = AutoscaleMode(2);
+    /// A mode of a newer release.
     pub const UNKNOWN: AutoscaleMode = AutoscaleMode(u8::MAX);
 
+    /// The name that commands and dumps use.
     pub fn name(self) -> &'static str {
         ["off", "warn", "on"].get(usize::from(self.0)).copied().unwrap_or("???")
     }
@@ -203,41 +258,61 @@ impl FromStr for AutoscaleMode {
 /// `pool_snap_info_t`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSnap {
+    /// Id of the snapshot.
     pub id: SnapId,
+    /// Time when it was taken.
     pub stamp: UTime,
+    /// Name of the snapshot.
     pub name: String,
 }
 
 /// `pg_merge_meta_t`: state of the two PGs of the last merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MergeMeta {
+    /// The group that was merged into its sibling.
     pub source: PgId,
+    /// Epoch in which both halves had stopped writes.
     pub ready_epoch: Epoch,
+    /// `last_epoch_started` of the source.
     pub last_epoch_started: Epoch,
+    /// `last_epoch_clean` of the source.
     pub last_epoch_clean: Epoch,
+    /// Last version of the source's log.
     pub source_version: EVersion,
+    /// Last version of the target's log.
     pub target_version: EVersion,
 }
 
 /// Constraints of stretch mode on the pool's acting sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeeringCrush {
+    /// Number of buckets that the acting set must span.
     pub bucket_count: u32,
+    /// Number of buckets that CRUSH aims at.
     pub bucket_target: u32,
+    /// CRUSH type of those buckets.
     pub bucket_barrier: u32,
+    /// A bucket that must have a member; `ITEM_NONE` for none.
     pub mandatory_member: i32,
 }
 
 /// `HitSet::Params`: kept for the encoding; cache tiering is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HitSetParams {
+    /// No hit sets.
     #[default]
     None,
+    /// Hashes of objects.
     ExplicitHash,
+    /// Names of objects.
     ExplicitObject,
+    /// A bloom filter.
     Bloom {
+        /// Rate of false positives in millionths.
         false_positive_ppm: u32,
+        /// Number of objects that the filter is made for.
         target_size: u64,
+        /// Seed of its hashes.
         seed: u64,
     },
 }
@@ -364,10 +439,12 @@ impl Pool {
             || self.flags.contains(PoolFlags::POOL_SNAPS)
     }
 
+    /// True if each object is stored whole on several OSDs.
     pub fn is_replicated(&self) -> bool {
         self.kind == PoolType::Replicated
     }
 
+    /// True if each object is cut into shards.
     pub fn is_erasure(&self) -> bool {
         self.kind == PoolType::Erasure
     }

@@ -9,17 +9,29 @@ use std::str::FromStr;
 pub struct Release(pub u8);
 
 impl Release {
+    /// No release is required.
     pub const UNKNOWN: Release = Release(0);
+    /// 10.2
     pub const JEWEL: Release = Release(10);
+    /// 11.2
     pub const KRAKEN: Release = Release(11);
+    /// 12.2
     pub const LUMINOUS: Release = Release(12);
+    /// 13.2
     pub const MIMIC: Release = Release(13);
+    /// 14.2
     pub const NAUTILUS: Release = Release(14);
+    /// 15.2
     pub const OCTOPUS: Release = Release(15);
+    /// 16.2
     pub const PACIFIC: Release = Release(16);
+    /// 17.2
     pub const QUINCY: Release = Release(17);
+    /// 18.2
     pub const REEF: Release = Release(18);
+    /// 19.2
     pub const SQUID: Release = Release(19);
+    /// 20.2
     pub const TENTACLE: Release = Release(20);
 
     const NAMES: [&'static str; 21] = [
@@ -46,6 +58,7 @@ impl Release {
         "tentacle",
     ];
 
+    /// The name in maps and commands; `unknown` beyond the newest.
     pub fn name(self) -> &'static str {
         Self::NAMES.get(usize::from(self.0)).copied().unwrap_or("unknown")
     }

@@ -10,6 +10,7 @@ use types::SnapId;
 pub struct SnapIntervals(BTreeMap<u64, u64>);
 
 impl SnapIntervals {
+    /// True if no snapshot is in the set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -24,6 +25,7 @@ impl SnapIntervals {
         self.0.values().sum()
     }
 
+    /// True if the snapshot is in the set.
     pub fn contains(&self, snap: SnapId) -> bool {
         let below = self.0.range(..=snap.0).next_back();
         below.is_some_and(|(start, length)| snap.0 - start < *length)
@@ -44,10 +46,12 @@ impl SnapIntervals {
         })
     }
 
+    /// Adds a snapshot.
     pub fn insert(&mut self, snap: SnapId) {
         self.insert_interval(snap, 1);
     }
 
+    /// Adds the snapshots of the other set.
     pub fn union(&mut self, other: &SnapIntervals) {
         for (start, length) in &other.0 {
             self.insert_interval(SnapId(*start), *length);

@@ -10,10 +10,12 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Number of bytes in the queue.
     pub fn len(&self) -> usize {
         self.length
     }
 
+    /// Appends bytes; empty ones are dropped.
     pub fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.length += bytes.len();

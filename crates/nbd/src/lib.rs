@@ -6,20 +6,20 @@
 //!
 //! ```text
 //! Session::new(limits, tls)
-//!   handle_received(bytes)            what arrived
+//!   handle_received(bytes)            bytes from the socket
 //!   receive_hint, take_receive_buffer, handle_filled    for data that goes straight into its buffer
 //!   poll_event(exports) -> Event      a command to execute, or the end
 //!   complete(id, outcome)
-//!   poll_transmit(pieces)             what to send
+//!   poll_transmit(pieces)             bytes to send
 //! ```
 //!
 //! Invariants:
-//! * Whatever a client sends is answered, with an error if need be, or ends its session; nothing is set
-//!   aside for it before it is known to be within bounds, and never more than [`Limits`] say.
+//! * Every option and command is answered, with an error if it is invalid, or ends the session. Memory is
+//!   reserved for it only after its length was compared with its bound, and never more than [`Limits`] allow.
 //! * Data is passed on in the slices in which it came, in both directions.
 //!
 //! It deliberately does not know sockets, images, how commands are executed, or how TLS encrypts: after
-//! [`Event::StartTls`] it is given what was decrypted, and the host encrypts what it has to send.
+//! [`Event::StartTls`] the host decrypts input and encrypts output.
 
 #![warn(missing_docs)]
 

@@ -18,7 +18,9 @@ const PADDING: usize = 124;
 /// Result of the negotiation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Agreement {
+    /// `NBD_FLAG_C_NO_ZEROES`: the reply to EXPORT_NAME has no padding.
     pub skips_padding: bool,
+    /// The client has negotiated structured replies.
     pub has_structured_replies: bool,
     /// The export for which block status was negotiated.
     pub allocation_of: Option<usize>,

@@ -114,10 +114,15 @@ pub enum Outcome {
 /// A request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
+    /// Flags of the command (`NBD_CMD_FLAG_*`).
     pub flags: u16,
+    /// Kind of the command (`NBD_CMD_*`).
     pub command: u16,
+    /// Number that the client gives; the reply repeats it.
     pub cookie: u64,
+    /// First byte of the range.
     pub offset: u64,
+    /// Length of the range in bytes.
     pub length: u32,
 }
 

@@ -211,7 +211,9 @@ pub(crate) fn trash_set_state(id: &str, new: TrashState, old: TrashState) -> Osd
 pub(crate) struct TrashState(pub u8);
 
 impl TrashState {
+    /// `TRASH_IMAGE_STATE_NORMAL`: the image can be restored or removed.
     pub const NORMAL: TrashState = TrashState(0);
+    /// `TRASH_IMAGE_STATE_REMOVING`: the image can only be removed.
     pub const REMOVING: TrashState = TrashState(2);
 }
 
@@ -230,8 +232,11 @@ pub(crate) fn trash_list(after: &str, max: u64) -> OsdOp {
 pub(crate) struct TrashEntry {
     /// Reason for the entry (`TRASH_IMAGE_SOURCE_*`).
     pub source: u8,
+    /// Name that the image had before it was moved to the trash.
     pub name: String,
+    /// End of the deferment: before it the image is not removed.
     pub deferred_until: UTime,
+    /// State that decides which commands the entry admits.
     pub state: TrashState,
 }
 
@@ -244,7 +249,8 @@ impl TrashEntry {
         self.source == USER && self.deferred_until <= now
     }
 
-    pub fn is_moving(&self) -> bool {
+    /// True if the entry belongs to an image that is being migrated.
+    pub fn is_migrating(&self) -> bool {
         self.source == Self::MIGRATION
     }
 
@@ -298,8 +304,12 @@ pub(crate) fn remove_migration() -> OsdOp {
 pub(crate) struct MigrationState(pub u8);
 
 impl MigrationState {
+    /// `MIGRATION_STATE_PREPARED`: the target exists and shows the source.
     pub const PREPARED: MigrationState = MigrationState(2);
+    /// `MIGRATION_STATE_EXECUTING`: objects are being copied to the target.
     pub const EXECUTING: MigrationState = MigrationState(3);
+    /// `MIGRATION_STATE_EXECUTED`: the target has all data of the source.
     pub const EXECUTED: MigrationState = MigrationState(4);
+    /// `MIGRATION_STATE_ABORTING`: the target is being removed.
     pub const ABORTING: MigrationState = MigrationState(5);
 }

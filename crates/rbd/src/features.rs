@@ -22,23 +22,37 @@ const NAMES: [(&str, Features); 12] = [
     ("dirty-cache", Features::DIRTY_CACHE),
 ];
 
+/// An unknown feature name, and the list of all names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a feature that an image can be made with; there are {1}")]
+#[error("{0:?} is not a feature that an image can be created with; possible are {1}")]
 pub struct InvalidFeature(String, String);
 
 impl Features {
+    /// The empty set.
     pub const NONE: Features = Features(0);
+    /// `RBD_FEATURE_LAYERING`: the image may be a clone.
     pub const LAYERING: Features = Features(1 << 0);
+    /// `RBD_FEATURE_STRIPINGV2`: stripe unit and count are not the defaults.
     pub const STRIPING: Features = Features(1 << 1);
+    /// `RBD_FEATURE_EXCLUSIVE_LOCK`: only the owner of the header's lock writes.
     pub const EXCLUSIVE_LOCK: Features = Features(1 << 2);
+    /// `RBD_FEATURE_OBJECT_MAP`: an object map records which data objects exist.
     pub const OBJECT_MAP: Features = Features(1 << 3);
+    /// `RBD_FEATURE_FAST_DIFF`: the object map records which objects changed since the newest snapshot.
     pub const FAST_DIFF: Features = Features(1 << 4);
+    /// `RBD_FEATURE_DEEP_FLATTEN`: flattening detaches snapshots from the parent, too.
     pub const DEEP_FLATTEN: Features = Features(1 << 5);
+    /// `RBD_FEATURE_JOURNALING`: writes go through a journal. This client does not write such images.
     pub const JOURNALING: Features = Features(1 << 6);
+    /// `RBD_FEATURE_DATA_POOL`: data objects lie in another pool than the header.
     pub const DATA_POOL: Features = Features(1 << 7);
+    /// `RBD_FEATURE_OPERATIONS`: the header has operation features (`RBD_OPERATION_FEATURE_*`).
     pub const OPERATIONS: Features = Features(1 << 8);
+    /// `RBD_FEATURE_MIGRATING`: the image is source or target of a migration.
     pub const MIGRATING: Features = Features(1 << 9);
+    /// `RBD_FEATURE_NON_PRIMARY`: the image is a mirror of an image of another cluster.
     pub const NON_PRIMARY: Features = Features(1 << 10);
+    /// `RBD_FEATURE_DIRTY_CACHE`: a client-side cache has data that the cluster lacks.
     pub const DIRTY_CACHE: Features = Features(1 << 11);
 
     /// Features that do not keep this client from reading an image.
@@ -66,10 +80,12 @@ impl Features {
     /// Features of new images, unless the caller chooses others.
     pub const DEFAULT: Features = Self::CREATABLE;
 
+    /// True if all of `other` is in this set.
     pub fn contains(self, other: Features) -> bool {
         self.0 & other.0 == other.0
     }
 
+    /// The union of both sets.
     pub fn with(self, other: Features) -> Self {
         Features(self.0 | other.0)
     }

@@ -21,17 +21,26 @@ const READS_MAX: usize = 4;
 /// State of an image that reads and writes depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
+    /// Pool, namespace and name under which the image was opened.
     pub spec: ImageSpec,
+    /// Id of the image, unique in its pool; part of the names of its objects.
     pub id: String,
+    /// Size in bytes, of the image or of the snapshot.
     pub size: u64,
+    /// Data objects have 2^order bytes.
     pub order: u8,
+    /// Features that the image had when the header was read.
     pub features: Features,
     /// `RBD_FLAG_*`
     pub flags: u64,
+    /// Prefix of the names of data objects: `rbd_data.<id>`, with the header's pool id if there is a data
+    /// pool.
     pub data_prefix: String,
     /// Pool of the data objects, if it is not the pool of the header.
     pub data_pool: Option<PoolId>,
+    /// Mapping of bytes to data objects.
     pub layout: Layout,
+    /// Snapshot context for writes: the newest snapshot id, and all existing ones, newest first.
     pub snap_context: SnapContext,
     /// The snapshot that this header describes; [`SnapId::HEAD`] is the image itself.
     pub snap: SnapId,
@@ -44,10 +53,13 @@ pub struct Header {
 /// The parent of a clone: reads of objects that the clone does not have are served from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parent {
+    /// Pool of the parent's header.
     pub pool: PoolId,
+    /// Namespace of the parent; empty for the default one.
     pub namespace: String,
     /// Id of the parent image.
     pub image: String,
+    /// Snapshot of the parent that the clone shows.
     pub snapshot: SnapId,
     /// Bytes of the parent, from its beginning, that the clone still shows.
     pub overlap: u64,
@@ -64,10 +76,13 @@ impl Parent {
 /// The header together with what `info` displays besides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
+    /// The header of the image, or of the snapshot that was asked for.
     pub header: Header,
+    /// Time of creation, by the clock of the OSD that executed it.
     pub created: UTime,
     /// The snapshot that was asked about, if any.
     pub snapshot: Option<Snapshot>,
+    /// Names of the parent; `None` if the image is no clone.
     pub parent: Option<ParentInfo>,
 }
 
@@ -76,10 +91,12 @@ pub struct Info {
 pub struct ParentInfo {
     /// `None`: the parent is in the trash or does not exist.
     pub image: Option<String>,
+    /// Name of the parent's snapshot; `None` if it has none any more.
     pub snapshot: Option<String>,
 }
 
 impl Header {
+    /// Location of the header object.
     pub fn place(&self) -> Place {
         self.spec.pool.header(&self.id)
     }
@@ -105,6 +122,7 @@ impl Header {
         }
     }
 
+    /// Number of data objects that an image of this size may have.
     pub fn objects(&self) -> u64 {
         self.layout.objects(self.size)
     }
@@ -115,7 +133,7 @@ pub(crate) async fn find_id(steps: &Steps, spec: &ImageSpec) -> Result<String, E
     match steps.read(&spec.pool.id_object(&spec.name), vec![calls::get_id()]).await {
         Ok(reply) => Ok(text(calls::output(&reply, 0, "the id")?, "the id")?),
         Err(Errno::NOENT) => Err(no_image(steps, spec).await?),
-        Err(errno) => Err(Error::cluster(format!("looking for {spec}"), errno)),
+        Err(errno) => Err(Error::cluster(format!("resolving the name {spec}"), errno)),
     }
 }
 
@@ -258,8 +276,6 @@ async fn read_layout(
     };
     let usable = layout.filter(|_| ORDERS.contains(&order));
     usable.ok_or_else(|| {
-        Error::refused(format!(
-            "objects of 2^{order} bytes, striped as they are, are not understood"
-        ))
+        Error::refused(format!("objects of 2^{order} bytes with this striping are not supported"))
     })
 }

@@ -8,14 +8,17 @@ use std::ops::Range;
 /// A part of an object, and its offset in the request's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
+    /// Number of the data object.
     pub object: u64,
     /// Bytes from the beginning of the object.
     pub offset: u64,
+    /// Length in bytes, within one object.
     pub length: u64,
     /// Bytes from the beginning of the request's buffer.
     pub buffer_offset: u64,
 }
 
+/// Mapping of an image's bytes to objects: object size, stripe unit and stripe count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     object_size: u64,
@@ -39,14 +42,17 @@ impl Layout {
         Self::new(order, 1u64.checked_shl(order.into())?, 1)
     }
 
+    /// Size of an object in bytes.
     pub fn object_size(&self) -> u64 {
         self.object_size
     }
 
+    /// Bytes that lie consecutively in one object; the object size if the image is not striped.
     pub fn stripe_unit(&self) -> u64 {
         self.stripe_unit
     }
 
+    /// Number of objects over which stripe units are distributed.
     pub fn stripe_count(&self) -> u64 {
         self.stripe_count
     }

@@ -1,4 +1,4 @@
-//! Block device images: the native client engine, on top of the room `rados`.
+//! Block device images: the native client engine, on top of crate `rados`.
 //!
 //! Images have librbd's format 2: an id object by the image's name, a header object whose omap the class
 //! `rbd` maintains, and data objects. Stock clients and this one read what the other has written.
@@ -17,6 +17,8 @@
 //!
 //! It deliberately knows neither sockets nor time, nor the users of an image. The caller bounds the number
 //! of requests in flight.
+
+#![warn(missing_docs)]
 
 mod calls;
 mod error;

@@ -27,6 +27,7 @@ const NUMBER_DIGITS: usize = 16;
 /// A pool, or a namespace in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
+    /// Id of the pool.
     pub id: PoolId,
     /// Name of the pool, for messages.
     pub name: String,
@@ -94,7 +95,9 @@ pub(crate) fn text(bytes: Bytes, what: &'static str) -> Result<String, Error> {
 /// An image by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSpec {
+    /// Pool and namespace.
     pub pool: Pool,
+    /// Name of the image, unique in pool and namespace.
     pub name: String,
 }
 

@@ -56,7 +56,9 @@ impl Decode for ClientId {
 /// `AsyncRequestId` of maintenance that was requested from a lock owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProxiedRequestId {
+    /// The client that sent the request.
     pub from: ClientId,
+    /// Number of the request, unique for that client.
     pub number: u64,
 }
 
@@ -230,6 +232,7 @@ impl Notification {
 pub(crate) struct Response(pub i32);
 
 impl Response {
+    /// The payload of the acknowledgement.
     pub fn encoded(self) -> Bytes {
         codec::encode_to_bytes(&self)
     }

@@ -13,6 +13,7 @@ pub enum Purpose {
     Group,
     /// It was removed while clones exist, and is kept for them. The string is its former name.
     Trash(String),
+    /// It belongs to mirroring.
     Mirror,
     /// A namespace of a newer client.
     Unknown,
@@ -55,23 +56,30 @@ impl Decode for Purpose {
 pub struct Protection(pub u8);
 
 impl Protection {
+    /// The snapshot can be removed.
     pub const UNPROTECTED: Protection = Protection(0);
     /// Protection is being removed: a search for clones is in progress.
     pub const UNPROTECTING: Protection = Protection(1);
+    /// The snapshot cannot be removed.
     pub const PROTECTED: Protection = Protection(2);
 }
 
 /// A snapshot of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
+    /// Id of the snapshot in the pool of the data.
     pub id: SnapId,
+    /// Name of the snapshot; generated for one in the trash.
     pub name: String,
+    /// Reason why the snapshot exists.
     pub purpose: Purpose,
     /// Size of the image in bytes at the snapshot.
     pub size: u64,
+    /// Time of creation, by the clock of the OSD that executed it.
     pub created: UTime,
     /// Number of clones of format 2, which the header counts.
     pub children: u32,
+    /// Protection against removal; clones of format 1 need it.
     pub protection: Protection,
     /// Bytes of the parent that it shows, if it has one.
     pub parent_overlap: Option<u64>,
@@ -79,11 +87,17 @@ pub struct Snapshot {
 
 /// `SnapshotInfo`: output of `snapshot_get`.
 pub(crate) struct SnapshotInfo {
+    /// Id of the snapshot.
     pub id: SnapId,
+    /// Reason why the snapshot exists.
     pub purpose: Purpose,
+    /// Name as stored; not checked to be UTF-8.
     pub name: Bytes,
+    /// Size of the image in bytes at the snapshot.
     pub size: u64,
+    /// Time of creation.
     pub created: UTime,
+    /// Number of clones of format 2.
     pub children: u32,
 }
 
@@ -104,6 +118,7 @@ impl Decode for SnapshotInfo {
 }
 
 impl Snapshot {
+    /// True unless the snapshot is unprotected; also while a search for clones is in progress.
     pub fn is_protected(&self) -> bool {
         self.protection != Protection::UNPROTECTED
     }

@@ -20,7 +20,9 @@ const IN_FLIGHT_MAX: usize = 8;
 /// Source and target.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// Header of the image that is copied from.
     pub source: Header,
+    /// Header of the image that is copied to.
     pub target: Header,
     /// Snapshots of the source and their ids in the target, the oldest first.
     pub snaps: Vec<(SnapId, SnapId)>,
@@ -163,14 +165,14 @@ mod tests {
     }
 
     /// Versions that are read, and the snapshot context of each write.
-    fn told(listed: &SnapListing, snaps: &[(u64, u64)]) -> Vec<(Option<u64>, Vec<u64>)> {
+    fn history(listed: &SnapListing, snaps: &[(u64, u64)]) -> Vec<(Option<u64>, Vec<u64>)> {
         let snaps: Vec<_> = snaps.iter().map(|(from, to)| (SnapId(*from), SnapId(*to))).collect();
         let writes = writes(listed, &snaps).into_iter();
-        let told = |write: Write| {
+        let history = |write: Write| {
             let knows = write.knows.snaps.iter().map(|snap| snap.0).collect();
             (write.from.map(|snap| snap.0), knows)
         };
-        writes.map(told).collect()
+        writes.map(history).collect()
     }
 
     #[test]
@@ -179,15 +181,15 @@ mod tests {
         let snaps = [(3, 30), (5, 50), (8, 80)];
         // Never written since: the oldest snapshot shows it already.
         let listed = SnapListing { clones: vec![clone(head, &[])], seq: SnapId(0) };
-        assert_eq!(told(&listed, &snaps), [(Some(3), vec![])]);
+        assert_eq!(history(&listed, &snaps), [(Some(3), vec![])]);
         // Created after the first snapshot, changed after the second one, which a clone shows.
         let clones = vec![clone(SnapId(5), &[5]), clone(head, &[])];
         let listed = SnapListing { clones, seq: SnapId(5) };
-        assert_eq!(told(&listed, &snaps), [(Some(5), vec![30]), (Some(8), vec![50, 30])]);
+        assert_eq!(history(&listed, &snaps), [(Some(5), vec![30]), (Some(8), vec![50, 30])]);
         // One clone for two snapshots; then the object was removed.
         let listed = SnapListing { clones: vec![clone(SnapId(5), &[3, 5])], seq: SnapId(8) };
-        assert_eq!(told(&listed, &snaps), [(Some(3), vec![]), (None, vec![50, 30])]);
-        assert_eq!(told(&listed, &[]), []);
+        assert_eq!(history(&listed, &snaps), [(Some(3), vec![]), (None, vec![50, 30])]);
+        assert_eq!(history(&listed, &[]), []);
     }
 
     #[test]

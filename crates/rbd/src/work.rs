@@ -26,6 +26,7 @@ impl Work {
         Work { image, numbers, total, error: None, is_closing: false, is_closed: false }
     }
 
+    /// Progress: requests completed, and all.
     pub fn done(&self) -> Progress {
         let left = self.numbers.end.saturating_sub(self.numbers.start);
         Progress { done: self.total - left, total: self.total }

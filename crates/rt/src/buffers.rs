@@ -34,19 +34,19 @@ pub(crate) struct ProvidedBuffers {
 }
 
 /// A handed-out buffer: goes back to the pool when dropped.
-struct Lent {
+struct PooledBytes {
     buffer: Option<Buffer>,
     length: usize,
     pool: Pool,
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledBytes {
     fn as_ref(&self) -> &[u8] {
         &self.buffer.as_ref().expect("present until dropped")[..self.length]
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledBytes {
     fn drop(&mut self) {
         let buffer = self.buffer.take().expect("dropped once");
         let mut pool = self.pool.lock().expect("no holder of the pool panics");
@@ -121,7 +121,7 @@ impl ProvidedBuffers {
         } else {
             let fresh = self.pool.lock().expect("no holder of the pool panics").pop();
             let full = std::mem::replace(buffer, fresh.unwrap_or_else(new_buffer));
-            Bytes::from_owner(Lent { buffer: Some(full), length, pool: self.pool.clone() })
+            Bytes::from_owner(PooledBytes { buffer: Some(full), length, pool: self.pool.clone() })
         };
         self.offer(id);
         self.publish();

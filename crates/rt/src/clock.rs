@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Interval in nanoseconds between readings of the wall clock.
-const LOOK_INTERVAL: u64 = 100_000_000;
+const READ_INTERVAL: u64 = 100_000_000;
 /// Slew: of this many nanoseconds, one is added or left out to follow the wall clock. Timers stay exact to 1
 /// %, less than the margin that leases leave for clock drift.
 const SLEW: i64 = 100;
@@ -27,9 +27,9 @@ struct Shared {
     /// Offset from monotonic time, in nanoseconds.
     offset: AtomicI64,
     /// Monotonic time of the last reading of the wall clock.
-    looked: AtomicU64,
+    last_read: AtomicU64,
     /// The last time returned.
-    shown: AtomicU64,
+    last_returned: AtomicU64,
     is_far: AtomicU64,
 }
 
@@ -49,25 +49,26 @@ impl Clock {
 impl Shared {
     /// The time after `elapsed` nanoseconds; reads the wall clock if that is due.
     fn at(&self, start: u64, elapsed: u64, wall: impl FnOnce() -> u64) -> u64 {
-        let looked = self.looked.load(Ordering::Acquire);
-        let is_due = elapsed.saturating_sub(looked) >= LOOK_INTERVAL;
-        let claim =
-            || self.looked.compare_exchange(looked, elapsed, Ordering::AcqRel, Ordering::Acquire);
+        let last_read = self.last_read.load(Ordering::Acquire);
+        let is_due = elapsed.saturating_sub(last_read) >= READ_INTERVAL;
+        let claim = || {
+            self.last_read.compare_exchange(last_read, elapsed, Ordering::AcqRel, Ordering::Acquire)
+        };
         if is_due && claim().is_ok() {
             let plain = start.saturating_add(elapsed);
             let wanted = wall().wrapping_sub(plain) as i64;
-            let most = (elapsed - looked) as i64 / SLEW;
+            let most = (elapsed - last_read) as i64 / SLEW;
             let offset = self.offset.load(Ordering::Acquire);
             let apart = wanted.saturating_sub(offset);
             self.offset.store(offset + apart.clamp(-most, most), Ordering::Release);
-            self.tell_if_far(apart);
+            self.warn_if_far(apart);
         }
         let offset = self.offset.load(Ordering::Acquire);
         let shows = start.saturating_add(elapsed).saturating_add_signed(offset);
-        self.shown.fetch_max(shows, Ordering::AcqRel).max(shows)
+        self.last_returned.fetch_max(shows, Ordering::AcqRel).max(shows)
     }
 
-    fn tell_if_far(&self, apart: i64) {
+    fn warn_if_far(&self, apart: i64) {
         let is_far = u64::from(apart.abs() > FAR);
         if self.is_far.swap(is_far, Ordering::AcqRel) < is_far {
             tracing::warn!(
@@ -107,12 +108,12 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_is_followed_without_a_jump() {
         for ahead in [10, -10, 20_000, -20_000] {
-            let shown = hour(ahead * SECOND as i64);
-            for pair in shown.windows(2) {
+            let last_returned = hour(ahead * SECOND as i64);
+            for pair in last_returned.windows(2) {
                 let step = pair[1] - pair[0];
                 assert!((99_000_000..=101_000_000).contains(&step), "a step of {step}");
             }
-            let gained = shown[35_999] as i64 - 3600 * SECOND as i64;
+            let gained = last_returned[35_999] as i64 - 3600 * SECOND as i64;
             let most = 36 * SECOND as i64;
             assert_eq!(gained, (ahead * SECOND as i64).clamp(-most, most));
         }

@@ -53,6 +53,7 @@ impl Disks {
         Ok(Disks { files: Vec::new(), slots: Vec::new(), free: Vec::new(), pool })
     }
 
+    /// Adds an open file to the table; fails if the table is full.
     pub fn add(&mut self, submitter: &Submitter<'_>, file: DiskFile) -> io::Result<FileId> {
         let id = self.files.len() as u32;
         if id == FILES_MAX {
@@ -63,6 +64,7 @@ impl Disks {
         Ok(FileId(id))
     }
 
+    /// An open file.
     pub fn file(&self, id: FileId) -> &DiskFile {
         &self.files[id.0 as usize]
     }

@@ -1,13 +1,13 @@
-//! One hand-written io_uring loop per core: the host's hands and ears.
+//! One io_uring loop per core: sockets, files, timer and mailboxes of a thread.
 //!
 //! A [`Reactor`] owns a ring, its sockets, its timer and its mailbox. The thread that created it
 //! calls [`Reactor::turn`], which submits everything that was asked since the last turn in one
-//! system call, waits, and turns completions into [`Event`]s. There is no async runtime: engines are
-//! called between the ring and the ring, with nothing in between.
+//! system call, waits, and turns completions into [`Event`]s. There is no async runtime: the host
+//! calls engines with each event, and what they return is submitted with the next turn.
 //!
 //! Invariants:
 //! * Buffers that the kernel may write to or read from are owned by a socket's slot or by the
-//!   buffer pool, and live until the last completion of the operation, whoever closes first.
+//!   buffer pool, and live until the last completion of the operation, whichever end closes first.
 //! * A slot is reused only when no operation of its old owner is under way; the generation in each
 //!   operation's user data proves it.
 //! * This crate alone makes system calls for the data path, and (SIMD aside) holds the `unsafe`.

@@ -35,10 +35,10 @@ impl Waker {
 
     /// Makes the reactor return from waiting with [`crate::Event::Woken`]. From any thread.
     pub fn wake(&self) {
-        self.tell(CALLED);
+        self.signal(CALLED);
     }
 
-    fn tell(&self, what: u8) {
+    fn signal(&self, what: u8) {
         if self.shared.state.fetch_or(what, Ordering::AcqRel) == ASLEEP {
             // A full counter wakes as well; no other error is possible here.
             let _ = rustix::io::write(&self.shared.event, &1u64.to_ne_bytes());
@@ -79,7 +79,7 @@ impl<T> Sender<T> {
     pub fn send(&self, message: T) -> Result<(), T> {
         match self.queue.try_send(message) {
             Ok(()) => {
-                self.waker.tell(MAIL);
+                self.waker.signal(MAIL);
                 Ok(())
             }
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => Err(message),

@@ -69,7 +69,7 @@ pub enum Event {
     Filled {
         /// The connection.
         socket: SocketId,
-        /// The buffer that was lent.
+        /// The buffer that the owner gave.
         buffer: BytesMut,
     },
     /// No receive is armed and all received data was delivered: the owner continues with [`Reactor::receive`]
@@ -344,7 +344,7 @@ impl Reactor {
         self.flush_all();
         let result = match timeout {
             None => self.ring.submit_and_wait(1),
-            Some(Duration::ZERO) => self.submit_and_look(),
+            Some(Duration::ZERO) => self.submit_without_wait(),
             Some(timeout) => {
                 let timespec = Timespec::new().sec(timeout.as_secs()).nsec(timeout.subsec_nanos());
                 let args = SubmitArgs::new().timespec(&timespec);
@@ -362,7 +362,7 @@ impl Reactor {
     }
 
     /// Submits without waiting: a zero timeout would arm a timer and sleep all the same.
-    fn submit_and_look(&mut self) -> io::Result<usize> {
+    fn submit_without_wait(&mut self) -> io::Result<usize> {
         let queued = self.ring.submission().len() as u32;
         let flags = EnterFlags::GETEVENTS.bits();
         // SAFETY: no argument is passed; what is queued upholds what `push` says.
@@ -412,7 +412,7 @@ impl Reactor {
 
     fn accepted(&mut self, listener: ListenerId, result: i32, more: bool) {
         if result >= 0 {
-            // SAFETY: the kernel just gave us this descriptor; nobody else knows it.
+            // SAFETY: the kernel has just returned this descriptor; it has no other owner.
             let fd = unsafe { OwnedFd::from_raw_fd(result) };
             if let Ok(peer) = peer_of(&fd) {
                 let id = self.insert(fd, true);

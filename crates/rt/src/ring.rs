@@ -32,19 +32,24 @@ const OPERATIONS: [Operation; 9] = [
 /// Operation (8 bits), generation of the slot (24 bits), slot (32 bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UserData {
+    /// Kind of the operation.
     pub operation: Operation,
+    /// Generation of the slot, truncated to [`GENERATION_MASK`].
     pub generation: u32,
+    /// Slot of the socket, listener or disk operation.
     pub slot: u32,
 }
 
 pub(crate) const GENERATION_MASK: u32 = 0x00ff_ffff;
 
 impl UserData {
+    /// The user data of a submission.
     pub fn pack(self) -> u64 {
         let operation = self.operation as u64;
         operation << 56 | u64::from(self.generation & GENERATION_MASK) << 32 | u64::from(self.slot)
     }
 
+    /// The owner of a completion.
     pub fn unpack(raw: u64) -> UserData {
         let operation = OPERATIONS[(raw >> 56) as usize];
         let generation = (raw >> 32) as u32 & GENERATION_MASK;

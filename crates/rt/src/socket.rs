@@ -31,21 +31,30 @@ pub(crate) enum Receiving {
 }
 
 pub(crate) struct Socket {
+    /// The socket; closed when the slot is freed.
     pub fd: OwnedFd,
+    /// Generation of the slot.
     pub generation: u32,
     /// Operations whose last completion has not arrived; the slot lives until then.
     pub operations: u32,
+    /// The owner has closed the socket; it gets no events.
     pub closing: bool,
+    /// The connection is established.
     pub connected: bool,
+    /// State of receiving.
     pub receiving: Receiving,
     /// The owner wants no data for now.
     pub paused: bool,
+    /// The owner's buffer while the kernel receives into it.
     pub direct: BytesMut,
+    /// The send queue.
     pub sending: Box<Sending>,
+    /// Address to connect to, which the kernel reads until the connection is established.
     pub connect_addr: Option<Box<SockAddr>>,
 }
 
 impl Socket {
+    /// A slot without operations in flight.
     pub fn new(fd: OwnedFd, generation: u32, connected: bool) -> Self {
         Socket {
             fd,
@@ -61,6 +70,7 @@ impl Socket {
         }
     }
 
+    /// The descriptor for system calls.
     pub fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
@@ -84,6 +94,7 @@ impl Socket {
         }
     }
 
+    /// Sets `TCP_NODELAY`.
     pub fn set_no_delay(&self) {
         // Without the option small replies wait for acknowledgements; a socket without it still works.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&self.fd, true);
@@ -100,6 +111,7 @@ pub(crate) struct Sending {
     queued_len: usize,
     /// Maximum length since the queue was last empty, in bytes.
     queued_len_max: usize,
+    /// A send is in flight.
     pub in_flight: bool,
     vector: [libc::iovec; GATHER_MAX],
     header: libc::msghdr,
@@ -120,6 +132,7 @@ impl Sending {
         }
     }
 
+    /// Appends to the queue.
     pub fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.queued_len += bytes.len();
@@ -133,6 +146,7 @@ impl Sending {
         self.queued_len == 0 && std::mem::take(&mut self.queued_len_max) >= DRAINED_MIN
     }
 
+    /// Bytes in the queue.
     pub fn queued_len(&self) -> usize {
         self.queued_len
     }
@@ -168,11 +182,14 @@ impl Sending {
 
 /// A socket address in the kernel's format.
 pub(crate) struct SockAddr {
+    /// Family, address and port.
     pub storage: libc::sockaddr_storage,
+    /// Length of the valid part in bytes.
     pub length: libc::socklen_t,
 }
 
 impl SockAddr {
+    /// Converts an address.
     pub fn new(addr: SocketAddr) -> Self {
         // SAFETY: all-zero is a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { MaybeUninit::zeroed().assume_init() };

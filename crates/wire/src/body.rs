@@ -11,6 +11,7 @@ pub trait MessageBody: Sized {
     /// The message for a peer with `features`.
     fn encode(&self, features: u64) -> Message;
 
+    /// Decodes the front of a message of this kind, in any supported version.
     fn decode(message: &Message) -> Result<Self>;
 }
 

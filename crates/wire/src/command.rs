@@ -5,6 +5,7 @@ use types::Uuid;
 message! {
     /// `MMonCommand`: a command to the monitor; `input` is the content of the user's `-i` file.
     MonCommand = 50, version 1, compat 1, paxos(version), data(input) {
+        /// Id of the cluster; nil if the sender does not know it.
         fsid: Uuid;
         /// Normally one JSON object.
         command: Vec<String>;
@@ -26,7 +27,9 @@ message! {
 message! {
     /// `MCommand`: a command to one daemon (`ceph tell osd.3 …`).
     Command = 97, version 1, compat 1, data(input) {
+        /// Id of the cluster; nil if the sender does not know it.
         fsid: Uuid;
+        /// Normally one JSON object.
         command: Vec<String>;
     }
 }
@@ -34,7 +37,9 @@ message! {
 message! {
     /// `MCommandReply`
     CommandReply = 98, version 1, compat 1, data(output) {
+        /// 0 or a negative errno.
         result: i32;
+        /// Text for the user (standard error).
         text: String;
     }
 }
@@ -42,7 +47,9 @@ message! {
 message! {
     /// `MMgrCommand`: a command to the manager, since Octopus.
     MgrCommand = 0x709, version 1, compat 1, data(input) {
+        /// Id of the cluster; nil if the sender does not know it.
         fsid: Uuid;
+        /// Normally one JSON object.
         command: Vec<String>;
     }
 }
@@ -50,7 +57,9 @@ message! {
 message! {
     /// `MMgrCommandReply`
     MgrCommandReply = 0x70a, version 1, compat 1, data(output) {
+        /// 0 or a negative errno.
         result: i32;
+        /// Text for the user (standard error).
         text: String;
     }
 }

@@ -11,13 +11,19 @@ use types::{EntityAddr, EntityAddrVec, EntityName, ParticipantName};
 message! {
     /// A new session of the follower, with its peer.
     ForwardOpen = 0x7f10, version 1, compat 1 {
+        /// The follower's number of the session.
         session: u64;
+        /// Type and number of the peer, as `osd.3` or `client.4123`.
         participant: ParticipantName;
+        /// Entity as which the peer has authenticated.
         name: EntityName;
+        /// Addresses of the peer.
         addrs: EntityAddrVec;
+        /// Feature bits that both ends have.
         features: u64;
         /// The peer's capabilities, as issued by the monitor.
         caps: Bytes;
+        /// Address of the peer as the follower sees it.
         seen_addr: EntityAddr;
     }
 }
@@ -26,14 +32,19 @@ message! {
     /// A message that arrived on a session of the follower at `revision` of the control store: the answer
     /// must not be older than what its sender may have seen.
     Forward = 0x7f11, version 2, compat 2 {
+        /// The follower's number of the session.
         session: u64;
+        /// Revision of the control store.
         revision: u64;
+        /// The message.
         message: Carried;
     }
 }
 
 message! {
+    /// The session with the client or OSD has ended.
     ForwardClosed = 0x7f12, version 1, compat 1 {
+        /// The follower's number of the session.
         session: u64;
     }
 }
@@ -42,8 +53,11 @@ message! {
     /// A message for a session of the follower. The follower sends it once it has reached `revision` of the
     /// control store, so that the receiver can read the state that the message reports.
     Routed = 0x7f13, version 1, compat 1 {
+        /// The follower's number of the session.
         session: u64;
+        /// Revision of the control store.
         revision: u64;
+        /// The message.
         message: Carried;
     }
 }
@@ -62,8 +76,11 @@ message! {
 }
 
 message! {
+    /// The answer to [`ClockAsked`].
     ClockTold = 0x7f16, version 1, compat 1 {
+        /// Time that the request has.
         sent: u64;
+        /// The sender's clock, in nanoseconds since 1970.
         clock: u64;
     }
 }
@@ -71,13 +88,21 @@ message! {
 structure! {
     /// A message inside of another.
     Carried, version 1, compat 1 {
+        /// Kind of the message.
         kind: u16;
+        /// Priority of the message.
         priority: u16;
+        /// Version of its encoding.
         version_of_body: u16;
+        /// Oldest version of a reader that understands it.
         compat_version_of_body: u16;
+        /// Transaction id.
         tid: u64;
+        /// First segment: the fields.
         front: Bytes;
+        /// Second segment; rarely used.
         middle: Bytes;
+        /// Data segment.
         data: Bytes;
     }
 }
@@ -113,6 +138,7 @@ impl From<Carried> for Message {
 }
 
 impl ForwardOpen {
+    /// Opens the counterpart of a session with this peer.
     pub fn new(session: u64, peer: &Peer) -> Self {
         ForwardOpen {
             session,
@@ -125,6 +151,7 @@ impl ForwardOpen {
         }
     }
 
+    /// The peer as the follower has authenticated it.
     pub fn peer(self) -> Peer {
         Peer {
             participant: self.participant,

@@ -11,6 +11,8 @@
 //!
 //! Knows no session, no map's meaning, no execution of operations.
 
+#![warn(missing_docs)]
+
 #[macro_use]
 mod body;
 

@@ -7,7 +7,9 @@ use types::HObject;
 /// `librados::ListObjectImpl`
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ListedObject {
+    /// Namespace of the object; empty for the default one.
     pub namespace: Bytes,
+    /// Name of the object.
     pub name: Bytes,
     /// The locator key, if the object has one.
     pub key: Bytes,
@@ -18,6 +20,7 @@ structure! {
     PgListing, version 1, compat 1 {
         /// Where the next page begins; [`HObject::max`] behind the last.
         handle: HObject;
+        /// The objects of this page, in hash order.
         entries: Vec<ListedObject>;
     }
 }

@@ -7,17 +7,21 @@ use types::PoolId;
 /// `object_locator_t`: the address of an object without its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectLocator {
+    /// The pool; -1 for none.
     pub pool: PoolId,
     /// Decides the placement instead of the name, if not empty.
     pub key: Bytes,
+    /// The namespace; empty for the default one.
     pub namespace: Bytes,
     /// The placement hash itself, or [`ObjectLocator::NO_HASH`]; with a hash there is no key.
     pub hash: i64,
 }
 
 impl ObjectLocator {
+    /// The hash follows from key or name.
     pub const NO_HASH: i64 = -1;
 
+    /// Locator of objects of a pool, without key or namespace.
     pub fn pool(pool: PoolId) -> Self {
         ObjectLocator { pool, ..ObjectLocator::default() }
     }
@@ -60,6 +64,7 @@ impl Decode for ObjectLocator {
 structure! {
     /// `request_redirect_t`: the object is elsewhere.
     Redirect, version 1, compat 1 {
+        /// Pool, namespace and key to use instead.
         locator: ObjectLocator;
         /// Empty if the name stays the same.
         object: Bytes;

@@ -7,6 +7,7 @@ use engine::Message;
 /// `MMgrMap`: a manager map, encoded by crate `maps`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MgrMapMessage {
+    /// The encoded map.
     pub map: Bytes,
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 /// `MMgrOpen`: a client or daemon introduces itself.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrOpen {
+    /// The daemon's name without its type.
     pub daemon_name: String,
     /// Empty: the service is the kind of the participant.
     pub service_name: String,
@@ -14,12 +15,16 @@ pub struct MgrOpen {
     pub service_daemon: Option<ServiceDaemon>,
     /// An encoded map of options, opaque here.
     pub config: Bytes,
+    /// An encoded map of defaults, opaque here.
     pub config_defaults: Bytes,
 }
 
+/// A daemon of a service, for the service map.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceDaemon {
+    /// Fixed facts: host, version, addresses.
     pub metadata: BTreeMap<String, String>,
+    /// State that the daemon reports later again.
     pub status: BTreeMap<String, String>,
 }
 
@@ -67,7 +72,9 @@ impl Decode for ServiceDaemon {
 message! {
     /// `MMgrClose`: the sender ends the session. The manager answers with the same message.
     MgrClose = 0x708, version 1, compat 1 {
+        /// The daemon's name without its type.
         daemon_name: String;
+        /// Empty: the service is the kind of the participant.
         service_name: String;
     }
 }
@@ -76,6 +83,7 @@ message! {
 /// written empty and not read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrConfigure {
+    /// Seconds between reports.
     pub stats_period_seconds: u32,
     /// Counters below this priority are omitted; 0 requests all.
     pub stats_threshold: u32,
@@ -106,15 +114,21 @@ impl crate::MessageBody for MgrConfigure {
 /// written empty, and the fields after them are not read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MgrReport {
+    /// The daemon's name without its type.
     pub daemon_name: String,
     /// Counters that are reported for the first time.
     pub declared: Vec<PerfCounterType>,
     /// The values of all declared counters, in the order of their paths.
     pub packed: Bytes,
+    /// Paths of counters that are not reported any more.
     pub undeclared: Vec<String>,
+    /// Empty: the service is the kind of the participant.
     pub service_name: String,
+    /// Present if the state that the service map shows has changed.
     pub daemon_status: Option<BTreeMap<String, String>>,
+    /// Metrics that become health checks.
     pub health_metrics: Vec<DaemonHealthMetric>,
+    /// An encoded map of options, opaque here.
     pub config: Bytes,
     /// Tasks in progress of the daemon; of senders without performance metrics.
     pub task_status: Option<BTreeMap<String, String>>,
@@ -167,11 +181,17 @@ impl crate::MessageBody for MgrReport {
 structure! {
     /// `PerfCounterType`
     PerfCounterType, version 3, compat 1 {
+        /// Name of the counter, as `osd.op_w`.
         path: String;
+        /// Description for users.
         description: String;
+        /// Short name for tables.
         nick: String;
+        /// `perfcounter_type_d`
         kind: u8;
+        /// Counters of low priority may be omitted.
         priority: u8, since 2;
+        /// `unit_t`
         unit: u8, since 3;
     }
 }
@@ -181,6 +201,7 @@ structure! {
     DaemonHealthMetric, version 1, compat 1 {
         /// 0 slow operations, 1 pending creation of placement groups.
         kind: u8;
+        /// The value, which the kind gives a meaning.
         value: u64;
     }
 }

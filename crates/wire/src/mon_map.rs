@@ -10,6 +10,7 @@ message! {
 message! {
     /// `MMonMap`: a monitor map, encoded by crate `maps`.
     MonMapMessage = 4, version 1, compat 1 {
+        /// The encoded map.
         map: Bytes;
     }
 }

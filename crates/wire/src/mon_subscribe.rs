@@ -7,7 +7,9 @@ use types::Uuid;
 message! {
     /// `MMonSubscribe`: `what` maps names (`monmap`, `osdmap`, `mgrmap`, `config`, …) to versions.
     MonSubscribe = 15, version 3, compat 1 {
+        /// Subscriptions by name of the map.
         what: BTreeMap<String, SubscribeItem>;
+        /// Host of the sender.
         hostname: String, since 3;
     }
 }
@@ -17,6 +19,7 @@ message! {
     MonSubscribeAck = 16, version 1, compat 1 {
         /// Seconds until the subscription must be renewed.
         interval_seconds: u32;
+        /// Id of the cluster.
         fsid: Uuid;
     }
 }
@@ -26,6 +29,7 @@ message! {
 pub struct SubscribeItem {
     /// First version to send; 0 means the current one as a full map.
     pub start: u64,
+    /// [`SubscribeItem::ONETIME`] or 0.
     pub flags: u8,
 }
 
@@ -33,6 +37,7 @@ impl SubscribeItem {
     /// `CEPH_SUBSCRIBE_ONETIME`
     pub const ONETIME: u8 = 1;
 
+    /// True if the subscription ends with the first map.
     pub fn is_onetime(self) -> bool {
         self.flags & Self::ONETIME != 0
     }

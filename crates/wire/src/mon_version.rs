@@ -13,8 +13,11 @@ message! {
 message! {
     /// `MMonGetVersionReply`
     MonGetVersionReply = 20, version 2, compat 2 {
+        /// Id of the request.
         handle: u64;
+        /// Newest version.
         version: u64;
+        /// Oldest version that the monitor keeps.
         oldest_version: u64, since 2;
     }
 }

@@ -17,7 +17,10 @@ const TYPE_PG: u16 = 0x0500;
 macro_rules! codes {
     ($($name:ident = $value:literal, $text:literal;)*) => {
         impl OpCode {
-            $(pub const $name: OpCode = OpCode($value);)*
+            $(
+                #[doc = concat!("Code of the operation `", $text, "`.")]
+                pub const $name: OpCode = OpCode($value);
+            )*
 
             /// Ceph's name of the operation.
             pub fn name(self) -> Option<&'static str> {
@@ -111,6 +114,7 @@ impl OpCode {
         self.0 & MODE_READ != 0 && !self.is_call()
     }
 
+    /// True if the operation may write. False for class calls, whose method decides.
     pub fn writes(self) -> bool {
         self.0 & MODE_WRITE != 0
     }
@@ -120,10 +124,12 @@ impl OpCode {
         self.0 & MODE_CACHE != 0
     }
 
+    /// True for calls of object classes.
     pub fn is_call(self) -> bool {
         self.0 & TYPE_MASK == TYPE_EXEC
     }
 
+    /// True for operations on attributes.
     pub fn is_attr(self) -> bool {
         self.0 & TYPE_MASK == TYPE_ATTR
     }
@@ -172,6 +178,7 @@ impl fmt::Debug for OpCode {
 pub mod request_flags {
     /// The sender wants (or the message is) an acknowledgement.
     pub const ACK: u32 = 0x1;
+    /// `CEPH_OSD_FLAG_ONNVRAM`: obsolete.
     pub const ONNVRAM: u32 = 0x2;
     /// The effect is durable.
     pub const ONDISK: u32 = 0x4;
@@ -185,6 +192,7 @@ pub mod request_flags {
     pub const ORDERSNAP: u32 = 0x40;
     /// May be read from any replica.
     pub const BALANCE_READS: u32 = 0x100;
+    /// `CEPH_OSD_FLAG_PARALLELEXEC`: obsolete.
     pub const PARALLELEXEC: u32 = 0x200;
     /// Is about the placement group, not an object.
     pub const PGOP: u32 = 0x400;
@@ -194,19 +202,27 @@ pub mod request_flags {
     pub const LOCALIZE_READS: u32 = 0x2000;
     /// The request waits for earlier reads as writes do.
     pub const RWORDERED: u32 = 0x4000;
+    /// `CEPH_OSD_FLAG_IGNORE_CACHE`: for cache tiering; ignored.
     pub const IGNORE_CACHE: u32 = 0x8000;
+    /// `CEPH_OSD_FLAG_SKIPRWLOCKS`: does not wait for other requests on the object.
     pub const SKIPRWLOCKS: u32 = 0x10000;
+    /// `CEPH_OSD_FLAG_IGNORE_OVERLAY`: the client ignores cache tiers.
     pub const IGNORE_OVERLAY: u32 = 0x20000;
+    /// `CEPH_OSD_FLAG_FLUSH`: for cache tiering; ignored.
     pub const FLUSH: u32 = 0x40000;
+    /// `CEPH_OSD_FLAG_MAP_SNAP_CLONE`: the snapshot names a clone.
     pub const MAP_SNAP_CLONE: u32 = 0x80000;
     /// The given snapshot context is used even in pools with pool snapshots.
     pub const ENFORCE_SNAPC: u32 = 0x100000;
+    /// `CEPH_OSD_FLAG_REDIRECTED`: the client follows a redirect.
     pub const REDIRECTED: u32 = 0x200000;
+    /// `CEPH_OSD_FLAG_KNOWN_REDIR`: the client knows that the target is a redirect's.
     pub const KNOWN_REDIR: u32 = 0x400000;
     /// The request is tried although the cluster or pool is full.
     pub const FULL_TRY: u32 = 0x800000;
     /// The request is executed although the cluster or pool is full.
     pub const FULL_FORCE: u32 = 0x1000000;
+    /// `CEPH_OSD_FLAG_IGNORE_REDIRECT`: the object is used itself, not what it redirects to.
     pub const IGNORE_REDIRECT: u32 = 0x2000000;
     /// Writes may return data, and positive results.
     pub const RETURNVEC: u32 = 0x4000000;
@@ -220,44 +236,69 @@ pub mod op_flags {
     pub const EXCL: u32 = 0x1;
     /// The request continues although this operation failed.
     pub const FAILOK: u32 = 0x2;
+    /// Hint: access is random.
     pub const FADVISE_RANDOM: u32 = 0x4;
+    /// Hint: access is sequential.
     pub const FADVISE_SEQUENTIAL: u32 = 0x8;
+    /// Hint: the data is needed soon.
     pub const FADVISE_WILLNEED: u32 = 0x10;
+    /// Hint: the data is not needed soon.
     pub const FADVISE_DONTNEED: u32 = 0x20;
+    /// Hint: the data is not to be cached.
     pub const FADVISE_NOCACHE: u32 = 0x40;
+    /// `CEPH_OSD_OP_FLAG_WITH_REFERENCE`: for deduplication; ignored.
     pub const WITH_REFERENCE: u32 = 0x80;
+    /// `CEPH_OSD_OP_FLAG_BYPASS_CLEAN_CACHE`: reads data from the disk.
     pub const BYPASS_CLEAN_CACHE: u32 = 0x100;
 }
 
 /// Comparison of `CMPXATTR` and `OMAP_CMP` (`CEPH_OSD_CMPXATTR_OP_*`).
 pub mod compare {
+    /// Equal. `CMPXATTR` compares the given value with the stored one, `OMAP_CMP` the stored one with the
+    /// given one.
     pub const EQ: u8 = 1;
+    /// Not equal.
     pub const NE: u8 = 2;
+    /// Greater.
     pub const GT: u8 = 3;
+    /// Greater or equal.
     pub const GTE: u8 = 4;
+    /// Less.
     pub const LT: u8 = 5;
+    /// Less or equal.
     pub const LTE: u8 = 6;
 
     /// Type of the compared values (`CEPH_OSD_CMPXATTR_MODE_*`).
     pub const MODE_STRING: u8 = 1;
+    /// Values are numbers: 64 bits in the operation, decimal text in the object.
     pub const MODE_U64: u8 = 2;
 }
 
 /// Actions of `WATCH` (`CEPH_OSD_WATCH_OP_*`).
 pub mod watch_op {
+    /// Ends a watch.
     pub const UNWATCH: u8 = 0;
+    /// Begins a watch, as clients before Firefly do.
     pub const LEGACY_WATCH: u8 = 1;
+    /// Begins a watch.
     pub const WATCH: u8 = 3;
+    /// Continues a watch on a new session.
     pub const RECONNECT: u8 = 5;
+    /// Shows that the watcher is alive.
     pub const PING: u8 = 7;
 }
 
 /// Flags of `COPY_FROM` (`CEPH_OSD_COPY_FROM_FLAG_*`).
 pub mod copy_from_flags {
+    /// Flushes the source from a cache tier first.
     pub const FLUSH: u8 = 1;
+    /// The source's cache tiers are ignored.
     pub const IGNORE_OVERLAY: u8 = 2;
+    /// The source's cache is ignored.
     pub const IGNORE_CACHE: u8 = 4;
+    /// The snapshot names a clone.
     pub const MAP_SNAP_CLONE: u8 = 8;
+    /// The read of the source waits for writes.
     pub const RWORDERED: u8 = 16;
     /// The input has a truncate sequence and size (`COPY_FROM2` only).
     pub const TRUNCATE_SEQ: u8 = 32;
@@ -265,8 +306,11 @@ pub mod copy_from_flags {
 
 /// Kinds of checksum that `CHECKSUM` computes (`CEPH_OSD_CHECKSUM_OP_TYPE_*`).
 pub mod checksum_kind {
+    /// xxHash, 32 bits.
     pub const XXHASH32: u8 = 0;
+    /// xxHash, 64 bits.
     pub const XXHASH64: u8 = 1;
+    /// crc32c, without inversions.
     pub const CRC32C: u8 = 2;
 }
 

@@ -16,17 +16,24 @@ use std::time::Duration;
 /// One option, under Ceph's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
+    /// Ceph's name of the option.
     pub name: &'static str,
+    /// Type of the value.
     pub kind: Kind,
+    /// Default value as text.
     pub default: &'static str,
+    /// Description for users.
     pub meaning: &'static str,
 }
 
 /// Type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Any text.
     Text,
+    /// A boolean.
     Switch,
+    /// A whole number, not negative.
     Number,
     /// A number that may have a fraction.
     Real,
@@ -49,6 +56,7 @@ impl Kind {
         }
     }
 
+    /// True if the text is a value of this type.
     pub fn accepts(self, value: &str) -> bool {
         match self {
             Kind::Text => true,
@@ -79,10 +87,10 @@ pub const TABLE: &[Known] = known! {
     "mon_warn_on_pool_no_redundancy", Switch, "true", "warn about pools with a single copy";
     "mon_osd_min_down_reporters", Number, "2", "failure domains that must report an OSD before it is marked down, or all others if there are fewer";
     "mon_osd_reporter_subtree_level", Text, "host", "the kind of CRUSH bucket whose OSDs count as one reporter";
-    "mon_osd_adjust_heartbeat_grace", Switch, "true", "be patient with OSDs that were marked down wrongly before";
+    "mon_osd_adjust_heartbeat_grace", Switch, "true", "wait longer before marking down OSDs that were marked down wrongly before";
     "mon_osd_adjust_down_out_interval", Switch, "true", "wait longer before marking out OSDs that were marked down wrongly before";
-    "mon_osd_laggy_halflife", Seconds, "3600", "how fast wrong judgements about an OSD are forgotten";
-    "mon_osd_laggy_weight", Real, "0.3", "how much the last judgement about an OSD counts against earlier ones";
+    "mon_osd_laggy_halflife", Seconds, "3600", "time in which the record of an OSD's wrong markdowns loses half of its weight";
+    "mon_osd_laggy_weight", Real, "0.3", "weight of the last markdown in that record against earlier ones";
     "mon_osd_laggy_max_interval", Seconds, "300", "the longest absence that counts as laggy";
     "mon_osd_min_up_ratio", Real, "0.3", "the share of OSDs below which no more are marked down";
     "mon_osd_min_in_ratio", Real, "0.75", "the share of OSDs below which no more are marked out by themselves";
@@ -144,6 +152,7 @@ pub const TABLE: &[Known] = known! {
     "rbd_default_pool", Text, "rbd", "the pool of images that name none";
 };
 
+/// The option of this name, if daemons of this cluster read it.
 pub fn known(name: &str) -> Option<&'static Known> {
     TABLE.iter().find(|known| known.name == name)
 }
@@ -167,7 +176,7 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// Values by name, with the table's defaults for unset and unreadable ones.
 ///
-/// A name that is not in the table has the value zero, which tests of the caller would show.
+/// A name that is not in the table has the value zero, which the tests of the caller detect.
 #[derive(Debug, Clone, Copy)]
 pub struct Values<F>(pub F);
 
@@ -177,26 +186,32 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Values<F> {
         set.or_else(|| known(name).and_then(|known| parse(known.default)))
     }
 
+    /// Value of an option of type [`Kind::Number`].
     pub fn number(&self, name: &str) -> u64 {
         self.read(name, |text| text.parse().ok()).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Real`].
     pub fn real(&self, name: &str) -> f64 {
         self.read(name, real).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Seconds`].
     pub fn duration(&self, name: &str) -> Duration {
         self.read(name, seconds).unwrap_or_default()
     }
 
+    /// Value in bytes of an option of type [`Kind::Size`].
     pub fn size(&self, name: &str) -> u64 {
         self.read(name, stdx::parse_bytes).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Switch`].
     pub fn switch(&self, name: &str) -> bool {
         self.read(name, switch).unwrap_or_default()
     }
 
+    /// Value of an option of type [`Kind::Text`].
     pub fn text(&self, name: &str) -> &'a str {
         let default = known(name).map_or("", |known| known.default);
         (self.0)(name).unwrap_or(default)

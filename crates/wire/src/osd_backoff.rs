@@ -6,9 +6,12 @@ use types::{Epoch, HObject, PgShard};
 /// `CEPH_OSD_BACKOFF_OP_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackoffOp {
+    /// OSD to client: hold operations on the range.
     #[default]
     Block = 1,
+    /// Client to OSD: operations are held.
     AckBlock = 2,
+    /// OSD to client: send the operations again.
     Unblock = 3,
 }
 
@@ -33,13 +36,17 @@ impl Decode for BackoffOp {
 message! {
     /// `MOSDBackoff`
     OsdBackoff = 61, version 1, compat 1 {
+        /// The placement group.
         pg: PgShard;
+        /// Map epoch of the sender.
         map_epoch: Epoch;
+        /// Action.
         op: BackoffOp;
         /// Id of the backoff within the session.
         id: u64;
         /// The range `[begin, end)`; if both are equal, that one object.
         begin: HObject;
+        /// End of the range, exclusive.
         end: HObject;
     }
 }

@@ -7,14 +7,19 @@ use types::{EntityAddrVec, Epoch, OsdId, UTime, Uuid};
 message! {
     /// `MOSDBoot`
     OsdBoot = 71, version 7, compat 7, paxos(version) {
+        /// Facts about the OSD's store.
         superblock: OsdSuperblock;
+        /// Heartbeat addresses in the cluster network.
         heartbeat_back_addrs: EntityAddrVec;
+        /// Addresses for other OSDs.
         cluster_addrs: EntityAddrVec;
         /// The epoch in which it was last marked up.
         boot_epoch: Epoch;
+        /// Heartbeat addresses in the public network.
         heartbeat_front_addrs: EntityAddrVec;
         /// Metadata for `ceph osd metadata`.
         metadata: BTreeMap<String, String>;
+        /// Feature bits of the OSD.
         features: u64;
     }
 }
@@ -22,15 +27,23 @@ message! {
 /// `OSDSuperblock`: the fields that a monitor reads.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OsdSuperblock {
+    /// Id of the cluster.
     pub cluster_fsid: Uuid,
+    /// Id of the store.
     pub osd_fsid: Uuid,
+    /// Number of the OSD.
     pub whoami: OsdId,
+    /// Newest map epoch that the OSD has applied.
     pub current_epoch: Epoch,
+    /// Oldest map that the OSD keeps.
     pub oldest_map: Epoch,
+    /// Newest map that the OSD has.
     pub newest_map: Epoch,
+    /// CRUSH weight; not used.
     pub weight: f64,
     /// The last epoch with which the OSD was cleanly mounted, and that of its last mount.
     pub clean_thru: Epoch,
+    /// Epoch of the last mount.
     pub mounted: Epoch,
 }
 

@@ -10,11 +10,15 @@ use std::collections::BTreeMap;
 /// `MOSDMap`: maps as encoded by crate `maps`, as slices of the message.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OsdMapMessage {
+    /// Id of the cluster.
     pub fsid: Uuid,
+    /// Encoded incrementals.
     pub incrementals: BTreeMap<Epoch, Bytes>,
+    /// Encoded full maps.
     pub full: BTreeMap<Epoch, Bytes>,
     /// The oldest and newest epoch that the sender has.
     pub oldest: Epoch,
+    /// Newest epoch that the sender has.
     pub newest: Epoch,
 }
 
@@ -64,9 +68,13 @@ fn decode_maps(r: &mut Reader<'_>, front: &Bytes) -> Result<BTreeMap<Epoch, Byte
 message! {
     /// `MMonGetOSDMap`: requests ranges of full maps and of incrementals; 0 requests none.
     MonGetOsdMap = 6, version 1, compat 1, paxos(version) {
+        /// First full map.
         full_first: Epoch;
+        /// Last full map.
         full_last: Epoch;
+        /// First incremental.
         incremental_first: Epoch;
+        /// Last incremental.
         incremental_last: Epoch;
     }
 }

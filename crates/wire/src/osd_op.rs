@@ -16,9 +16,11 @@ pub const ARGUMENTS_LEN: usize = 28;
 /// and the constructors encode them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OsdOp {
+    /// Code of the operation.
     pub code: OpCode,
     /// [`crate::op::op_flags`]
     pub flags: u32,
+    /// Encoded arguments.
     pub arguments: [u8; ARGUMENTS_LEN],
     /// A slice of the message's data.
     pub input: Bytes,
@@ -27,36 +29,48 @@ pub struct OsdOp {
 /// Arguments of most operations on data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
+    /// First byte.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u64,
+    /// Size to which the object was truncated at `truncate_seq`; for CephFS.
     pub truncate_size: u64,
+    /// Number of the truncation that the client knows; for CephFS.
     pub truncate_seq: u32,
 }
 
 /// Arguments of operations on one attribute; the input is its name, then its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct XattrArguments {
+    /// Length of the attribute's name in bytes.
     pub name_len: u32,
+    /// Length of the value in bytes.
     pub value_len: u32,
     /// [`crate::op::compare`]
     pub compare: u8,
+    /// [`crate::op::compare::MODE_STRING`] or [`crate::op::compare::MODE_U64`].
     pub compare_mode: u8,
 }
 
 /// Arguments of `CALL`; the input is class, method and the method's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallArguments {
+    /// Length of the class name in bytes.
     pub class_len: u8,
+    /// Length of the method's name in bytes.
     pub method_len: u8,
+    /// Length of the method's input in bytes.
     pub input_len: u32,
 }
 
 /// Arguments of `WATCH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WatchArguments {
+    /// Id that the client gives the watch.
     pub cookie: u64,
     /// [`crate::op::watch_op`]
     pub op: u8,
+    /// Number of reconnects.
     pub generation: u32,
     /// 0: the OSD's default.
     pub timeout_seconds: u32,
@@ -65,18 +79,24 @@ pub struct WatchArguments {
 /// Arguments of `COPY_FROM` and `COPY_FROM2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyFromArguments {
+    /// Snapshot of the source.
     pub snap: SnapId,
+    /// User version that the source must have; 0 for any.
     pub source_version: u64,
     /// [`crate::op::copy_from_flags`]
     pub flags: u8,
+    /// Hints for the read of the source (`op_flags::FADVISE_*`).
     pub source_fadvise_flags: u32,
 }
 
 /// Arguments of `CHECKSUM`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChecksumArguments {
+    /// First byte.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u64,
+    /// Bytes per checksum; 0 for one checksum of all.
     pub chunk_size: u32,
     /// [`crate::op::checksum_kind`]
     pub kind: u8,
@@ -85,8 +105,11 @@ pub struct ChecksumArguments {
 /// Arguments of `SETALLOCHINT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AllocHint {
+    /// Bytes that the object is expected to have.
     pub expected_object_size: u64,
+    /// Bytes that one write is expected to have.
     pub expected_write_size: u64,
+    /// `CEPH_OSD_ALLOC_HINT_FLAG_*`
     pub flags: u32,
 }
 
@@ -96,11 +119,13 @@ impl OsdOp {
         OsdOp { code, flags: 0, arguments: [0; ARGUMENTS_LEN], input: Bytes::new() }
     }
 
+    /// Sets the input.
     pub fn with_input(mut self, input: Bytes) -> Self {
         self.input = input;
         self
     }
 
+    /// Sets the flags.
     pub fn with_flags(mut self, flags: u32) -> Self {
         self.flags = flags;
         self
@@ -113,6 +138,7 @@ impl OsdOp {
         self
     }
 
+    /// An operation on a range.
     pub fn with_extent(code: OpCode, extent: Extent) -> Self {
         OsdOp::new(code).with_arguments(|w| {
             w.u64(extent.offset);
@@ -122,46 +148,56 @@ impl OsdOp {
         })
     }
 
+    /// Reads a range; a length of 0 reads to the end of the object.
     pub fn read(offset: u64, length: u64) -> Self {
         OsdOp::with_extent(OpCode::READ, Extent { offset, length, ..Extent::default() })
     }
 
+    /// Reads a range as a map of extents and the data in them.
     pub fn sparse_read(offset: u64, length: u64) -> Self {
         OsdOp::with_extent(OpCode::SPARSE_READ, Extent { offset, length, ..Extent::default() })
     }
 
+    /// Reads size and time of modification.
     pub fn stat() -> Self {
         OsdOp::new(OpCode::STAT)
     }
 
+    /// Writes a range.
     pub fn write(offset: u64, data: Bytes) -> Self {
         let extent = Extent { offset, length: data.len() as u64, ..Extent::default() };
         OsdOp::with_extent(OpCode::WRITE, extent).with_input(data)
     }
 
+    /// Replaces all data.
     pub fn write_full(data: Bytes) -> Self {
         let extent = Extent { length: data.len() as u64, ..Extent::default() };
         OsdOp::with_extent(OpCode::WRITEFULL, extent).with_input(data)
     }
 
+    /// Writes at the end of the object.
     pub fn append(data: Bytes) -> Self {
         let extent = Extent { length: data.len() as u64, ..Extent::default() };
         OsdOp::with_extent(OpCode::APPEND, extent).with_input(data)
     }
 
+    /// Makes a range read as zeros, without extending the object.
     pub fn zero(offset: u64, length: u64) -> Self {
         OsdOp::with_extent(OpCode::ZERO, Extent { offset, length, ..Extent::default() })
     }
 
+    /// Cuts off or extends the object to `size` bytes.
     pub fn truncate(size: u64) -> Self {
         OsdOp::with_extent(OpCode::TRUNCATE, Extent { offset: size, ..Extent::default() })
     }
 
+    /// Creates the object; EEXIST if it exists and `exclusive` is set.
     pub fn create(exclusive: bool) -> Self {
         let flags = if exclusive { crate::op::op_flags::EXCL } else { 0 };
         OsdOp::new(OpCode::CREATE).with_flags(flags)
     }
 
+    /// Removes the object.
     pub fn remove() -> Self {
         OsdOp::new(OpCode::DELETE)
     }
@@ -194,6 +230,7 @@ impl OsdOp {
         })
     }
 
+    /// Begins, continues or ends a watch.
     pub fn watch(arguments: WatchArguments) -> Self {
         OsdOp::new(OpCode::WATCH).with_arguments(|w| {
             w.u64(arguments.cookie);
@@ -204,11 +241,13 @@ impl OsdOp {
         })
     }
 
+    /// Notifies all watchers of the object.
     pub fn notify(cookie: u64, request: &crate::watch::NotifyRequest) -> Self {
         let input = codec::encode_to_bytes(request);
         OsdOp::new(OpCode::NOTIFY).with_input(input).with_arguments(|w| w.u64(cookie))
     }
 
+    /// Acknowledges a notification.
     pub fn notify_ack(ack: &crate::watch::NotifyAck) -> Self {
         OsdOp::new(OpCode::NOTIFY_ACK).with_input(codec::encode_to_bytes(ack))
     }
@@ -222,6 +261,7 @@ impl OsdOp {
         })
     }
 
+    /// Replaces the object by a copy of another one.
     pub fn copy_from(arguments: CopyFromArguments, source: &crate::copy::CopySource) -> Self {
         let with_truncate = source.truncate.is_some();
         let code = if with_truncate { OpCode::COPY_FROM2 } else { OpCode::COPY_FROM };
@@ -233,6 +273,7 @@ impl OsdOp {
         })
     }
 
+    /// Arguments of operations for which [`OpCode::uses_extent`] holds.
     pub fn extent(&self) -> Extent {
         let a = &self.arguments;
         Extent {
@@ -243,6 +284,7 @@ impl OsdOp {
         }
     }
 
+    /// Arguments of an attribute operation.
     pub fn xattr_arguments(&self) -> XattrArguments {
         let a = &self.arguments;
         XattrArguments {
@@ -262,6 +304,7 @@ impl OsdOp {
         Ok((name, value))
     }
 
+    /// Arguments of `CALL`.
     pub fn call_arguments(&self) -> CallArguments {
         let a = &self.arguments;
         CallArguments { class_len: a[0], method_len: a[1], input_len: u32_at(a, 3) }
@@ -280,6 +323,7 @@ impl OsdOp {
         Ok((class, method, input))
     }
 
+    /// Arguments of `WATCH`.
     pub fn watch_arguments(&self) -> WatchArguments {
         let a = &self.arguments;
         WatchArguments {
@@ -315,6 +359,7 @@ impl OsdOp {
         u64_at(&self.arguments, 0)
     }
 
+    /// Arguments of `COPY_FROM` and `COPY_FROM2`.
     pub fn copy_from_arguments(&self) -> CopyFromArguments {
         let a = &self.arguments;
         CopyFromArguments {
@@ -331,6 +376,7 @@ impl OsdOp {
         (u64_at(a, 0), u64_at(a, 8), u64_at(a, 16))
     }
 
+    /// Arguments of `CHECKSUM`.
     pub fn checksum_arguments(&self) -> ChecksumArguments {
         let a = &self.arguments;
         ChecksumArguments {
@@ -341,6 +387,7 @@ impl OsdOp {
         }
     }
 
+    /// Arguments of `SETALLOCHINT`.
     pub fn alloc_hint(&self) -> AllocHint {
         let a = &self.arguments;
         AllocHint {

@@ -17,20 +17,27 @@ const BLKIN_TRACE_LEN: usize = 24;
 /// `MOSDOpReply`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OsdReply {
+    /// Name of the object.
     pub object: Bytes,
+    /// Placement group of the request.
     pub pg: PgId,
+    /// Flags of the request, with `ACK` or `ONDISK` set ([`crate::op::request_flags`]).
     pub flags: i64,
     /// 0 or more, or a negative errno.
     pub result: i32,
     /// Version of the object for clients before Firefly.
     pub legacy_version: EVersion,
+    /// Map epoch of the OSD.
     pub map_epoch: Epoch,
+    /// Results in the order of the operations.
     pub ops: Vec<OpResult>,
+    /// Attempt of the request that is answered.
     pub retry_attempt: i32,
     /// Position of the write in the placement group's log.
     pub version: EVersion,
     /// The version of the object as users see it.
     pub user_version: u64,
+    /// Location to which the client sends the request instead.
     pub redirect: Option<Redirect>,
 }
 
@@ -39,11 +46,14 @@ pub struct OsdReply {
 pub struct OpResult {
     /// The operation, repeated without its input.
     pub op: OsdOp,
+    /// 0 or more, or a negative errno.
     pub result: i32,
+    /// Output of the operation.
     pub output: Bytes,
 }
 
 impl OpResult {
+    /// The result of an operation.
     pub fn new(op: &OsdOp, result: i32, output: Bytes) -> Self {
         let op = OsdOp { input: Bytes::new(), ..op.clone() };
         OpResult { op, result, output }

@@ -22,24 +22,31 @@ const BLKIN_TRACE_LEN: usize = 24;
 pub struct OsdRequest {
     /// The placement group by the client's map.
     pub pg: PgShard,
+    /// Map epoch of the client.
     pub map_epoch: Epoch,
     /// [`request_flags`]
     pub flags: u32,
     /// Zero unless the sender acts for another client: then the session's peer, its incarnation and the
     /// message's tid identify the request, see [`OsdRequest::id`].
     pub request_id: RequestId,
+    /// Incarnation of the client if `request_id` is set.
     pub client_incarnation: u32,
+    /// Time of the modification by the client's clock.
     pub mtime: UTime,
     /// Pool, namespace, key, name, hash and the snapshot to read.
     pub object: HObject,
+    /// The operations, executed in order, all or none.
     pub ops: Vec<OsdOp>,
+    /// Snapshots that the client knows of; only for writes.
     pub snap_context: SnapContext,
     /// 0 is the first attempt, -1 unknown.
     pub retry_attempt: i32,
+    /// Feature bits of the client.
     pub features: u64,
 }
 
 impl OsdRequest {
+    /// True if all bits of a flag are set.
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
@@ -59,6 +66,7 @@ impl OsdRequest {
         RequestId { name: peer, tid, incarnation: self.request_id.incarnation }
     }
 
+    /// Pool, namespace and key, or hash of the object.
     pub fn locator(&self) -> ObjectLocator {
         let HObject { pool, key, namespace, name, hash, .. } = &self.object;
         // A request without an object has its position in the hash alone.

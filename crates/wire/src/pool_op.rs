@@ -8,12 +8,19 @@ use types::{SnapId, Uuid};
 /// `POOL_OP_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PoolOpKind {
+    /// Creates a pool.
     Create = 0x01,
+    /// Deletes a pool.
     Delete = 0x02,
+    /// Changes the owner; obsolete.
     AuidChange = 0x03,
+    /// Takes a snapshot of the pool.
     CreateSnap = 0x11,
+    /// Deletes a snapshot of the pool.
     DeleteSnap = 0x12,
+    /// Allocates a self-managed snapshot id.
     CreateUnmanagedSnap = 0x21,
+    /// Deletes a self-managed snapshot id.
     DeleteUnmanagedSnap = 0x22,
 }
 
@@ -28,6 +35,7 @@ impl PoolOpKind {
         PoolOpKind::DeleteUnmanagedSnap,
     ];
 
+    /// The action with this number.
     pub fn from_wire(value: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u32 == value)
     }
@@ -36,10 +44,15 @@ impl PoolOpKind {
 /// `MPoolOp`
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolOp {
+    /// Version of the OSD map that the sender has.
     pub version: u64,
+    /// Id of the cluster.
     pub fsid: Uuid,
+    /// The pool; 0 if one is created.
     pub pool: u32,
+    /// Action.
     pub op: PoolOpKind,
+    /// Snapshot to delete.
     pub snap: SnapId,
     /// Name of the pool or snapshot to create.
     pub name: String,
@@ -85,6 +98,7 @@ impl crate::MessageBody for PoolOp {
 message! {
     /// `MPoolOpReply`
     PoolOpReply = 48, version 1, compat 1, paxos(version) {
+        /// Id of the cluster.
         fsid: Uuid;
         /// 0 or a negative errno.
         result: i32;

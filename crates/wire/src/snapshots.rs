@@ -7,6 +7,7 @@ use types::SnapId;
 pub struct SnapContext {
     /// The newest snapshot id that was ever given out.
     pub seq: SnapId,
+    /// Existing snapshots, newest first.
     pub snaps: Vec<SnapId>,
 }
 
@@ -36,11 +37,13 @@ impl codec::Decode for SnapContext {
 structure! {
     /// `clone_info`: one clone of an object, or its head ([`SnapId::HEAD`]).
     CloneInfo, version 1, compat 1 {
+        /// Newest snapshot that shows the clone; its id.
         clone: SnapId;
         /// The snapshots that show this clone, ascending; empty for the head.
         snaps: Vec<SnapId>;
         /// Ranges, as (offset, length), that the clone shares with the next newer one.
         overlap: Vec<(u64, u64)>;
+        /// Size in bytes.
         size: u64;
     }
 }
@@ -50,6 +53,7 @@ structure! {
     SnapListing, version 2, compat 1 {
         /// Ascending; the head, if there is one, is last.
         clones: Vec<CloneInfo>;
+        /// Snapshot sequence of the object.
         seq: SnapId, since 2;
     }
 }

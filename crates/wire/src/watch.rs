@@ -21,9 +21,11 @@ pub enum WatchEvent {
 /// `MWatchNotify`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WatchNotify {
+    /// Event.
     pub event: WatchEvent,
     /// Cookie of the watcher (in completions, of the notifier).
     pub cookie: u64,
+    /// User version of the object; 0 here.
     pub version: u64,
     /// The OSD's id of the notification.
     pub notify_id: u64,
@@ -79,6 +81,7 @@ impl crate::MessageBody for WatchNotify {
 pub struct NotifyRequest {
     /// 0 selects the OSD's default.
     pub timeout_seconds: u32,
+    /// Content for the watchers.
     pub payload: Bytes,
 }
 
@@ -101,8 +104,11 @@ impl Decode for NotifyRequest {
 /// The input of `NOTIFY_ACK`. The reply may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotifyAck {
+    /// The OSD's id of the notification.
     pub notify_id: u64,
+    /// Cookie of the watcher.
     pub cookie: u64,
+    /// Content for the notifier.
     pub reply: Bytes,
 }
 
@@ -129,7 +135,9 @@ pub type WatcherKey = (u64, u64);
 /// Outcome of a notification: the replies, and the watchers that timed out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NotifyResult {
+    /// Contents of the acknowledgements.
     pub replies: BTreeMap<WatcherKey, Bytes>,
+    /// Watchers that did not acknowledge in time.
     pub missed: BTreeSet<WatcherKey>,
 }
 
@@ -149,9 +157,13 @@ impl Decode for NotifyResult {
 structure! {
     /// `watch_item_t`
     Watcher, version 2, compat 1 {
+        /// Type and number of the watcher.
         name: ParticipantName;
+        /// Id that the client gave the watch.
         cookie: u64;
+        /// Seconds without a ping after which the watch ends.
         timeout_seconds: u32;
+        /// Address of the watcher.
         addr: EntityAddr, since 2;
     }
 }
@@ -159,6 +171,7 @@ structure! {
 structure! {
     /// `obj_list_watch_response_t`: the reply to `LIST_WATCHERS`.
     WatcherListing, version 1, compat 1 {
+        /// The watchers of the object.
         entries: Vec<Watcher>;
     }
 }

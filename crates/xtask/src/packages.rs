@@ -43,6 +43,7 @@ fn is_installed(package: &str) -> bool {
     output.is_ok_and(|output| output.stdout.ends_with(b" installed"))
 }
 
+/// True if a program of this name is in the path.
 pub fn has(program: &str) -> bool {
     let status = Command::new("which").arg(program).stdout(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

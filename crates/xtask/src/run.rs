@@ -10,6 +10,7 @@ pub fn root() -> PathBuf {
     manifest.ancestors().nth(2).expect("crates/xtask lies two levels deep").to_owned()
 }
 
+/// Runs cargo in the workspace; fails with its exit status.
 pub fn cargo(args: &[&str]) -> Result<()> {
     run(Command::new(env!("CARGO")).args(args))
 }

@@ -7,7 +7,7 @@
 //! * the last third is within [`DRIFT_MAX`] of the first third.
 //!
 //! Windows of a second, because a single request must not decide: 4 MiB are 4 % of a second at
-//! 100 MB/s, but 40 % of a tenth. Whoever streams keeps about a second in hand. One stall in a minute
+//! 100 MB/s, but 40 % of a tenth. Streaming applications buffer about a second. One stall in a minute
 //! hardly moves the first number, so there is the second; a slow decline moves neither, so there is
 //! the third.
 

@@ -6,8 +6,11 @@ use codec::{Decode, Encode, Reader, Result, Writer};
 /// `ObjectPosition`: an entry, and the data object that it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
+    /// Number of the data object.
     pub object: u64,
+    /// Tag under which the entry was written.
     pub tag: u64,
+    /// Number of the entry within its tag.
     pub entry: u64,
 }
 
@@ -45,17 +48,23 @@ impl Decode for SetPosition {
 /// `Client`: a writer or reader of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Client {
+    /// Name of the client; empty for the image's own.
     pub id: Bytes,
+    /// Data of the client, which the class does not interpret.
     pub data: Bytes,
+    /// Position up to which the client has processed entries.
     pub committed: SetPosition,
+    /// [`Client::CONNECTED`] or [`Client::DISCONNECTED`].
     pub state: u8,
 }
 
 impl Client {
+    /// The journal keeps what the client has not processed.
     pub const CONNECTED: u8 = 0;
     /// The client is so far behind that the journal is trimmed without it.
     pub const DISCONNECTED: u8 = 1;
 
+    /// True unless the client is disconnected.
     pub fn is_connected(&self) -> bool {
         self.state != Self::DISCONNECTED
     }
@@ -84,8 +93,11 @@ impl Decode for Client {
 /// `Tag`: entries of one writer. A newer tag of the same class replaces an older one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tag {
+    /// Number of the tag, in order of creation.
     pub number: u64,
+    /// Class of the tag.
     pub class: u64,
+    /// Data of the writer, which the class does not interpret.
     pub data: Bytes,
 }
 

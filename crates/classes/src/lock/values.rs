@@ -10,15 +10,19 @@ use types::{EntityAddr, ParticipantName, UTime};
 pub struct LockType(pub u8);
 
 impl LockType {
+    /// One locker.
     pub const EXCLUSIVE: LockType = LockType(1);
+    /// Lockers with equal tags share the lock.
     pub const SHARED: LockType = LockType(2);
     /// The object is removed with its lock.
     pub const EXCLUSIVE_EPHEMERAL: LockType = LockType(3);
 
+    /// True if the type admits one locker only.
     pub fn is_exclusive(self) -> bool {
         self == Self::EXCLUSIVE || self == Self::EXCLUSIVE_EPHEMERAL
     }
 
+    /// True for the three types that Ceph has.
     pub fn is_valid(self) -> bool {
         self.is_exclusive() || self == Self::SHARED
     }
@@ -27,7 +31,9 @@ impl LockType {
 /// `locker_id_t`
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct LockerId {
+    /// Type and number of the client.
     pub locker: ParticipantName,
+    /// Cookie that the client gave.
     pub cookie: Bytes,
 }
 
@@ -51,7 +57,9 @@ impl Decode for LockerId {
 pub struct LockerInfo {
     /// Zero: never.
     pub expiration: UTime,
+    /// Address of the client.
     pub addr: EntityAddr,
+    /// Description that the client gave.
     pub description: Bytes,
 }
 
@@ -78,12 +86,16 @@ impl Decode for LockerInfo {
 /// `lock_info_t`, and with the same bytes `cls_lock_get_info_reply`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockInfo {
+    /// The lockers.
     pub lockers: BTreeMap<LockerId, LockerInfo>,
+    /// Type of the lock.
     pub kind: LockType,
+    /// Tag that the lockers of a shared lock must agree upon.
     pub tag: Bytes,
 }
 
 impl LockInfo {
+    /// Appends the encoding for a client with these features.
     pub fn encode_for(&self, w: &mut Writer, features: u64) {
         w.versioned(1, 1, |w| {
             w.count(self.lockers.len());
@@ -110,12 +122,19 @@ impl Decode for LockInfo {
 /// `cls_lock_lock_op`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockOp {
+    /// Name of the lock.
     pub name: Bytes,
+    /// Requested type.
     pub kind: LockType,
+    /// Cookie that tells locks of one client apart.
     pub cookie: Bytes,
+    /// Tag of a shared lock.
     pub tag: Bytes,
+    /// Description for users.
     pub description: Bytes,
+    /// Time until the lock expires; zero for never.
     pub duration: UTime,
+    /// [`LockOp::MAY_RENEW`], [`LockOp::MUST_RENEW`] or 0.
     pub flags: u8,
 }
 
@@ -145,7 +164,9 @@ impl Decode for LockOp {
 /// `cls_lock_unlock_op`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnlockOp {
+    /// Name of the lock.
     pub name: Bytes,
+    /// Cookie of the caller's lock.
     pub cookie: Bytes,
 }
 
@@ -160,7 +181,9 @@ impl Decode for UnlockOp {
 /// `cls_lock_break_op`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakOp {
+    /// Name of the lock.
     pub name: Bytes,
+    /// The locker to remove.
     pub id: LockerId,
 }
 
@@ -177,6 +200,7 @@ impl Decode for BreakOp {
 /// `cls_lock_get_info_op`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetInfoOp {
+    /// Name of the lock.
     pub name: Bytes,
 }
 
@@ -189,6 +213,7 @@ impl Decode for GetInfoOp {
 /// `cls_lock_list_locks_reply`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListReply {
+    /// Names of all locks on the object.
     pub locks: Vec<Bytes>,
 }
 
@@ -201,9 +226,13 @@ impl Encode for ListReply {
 /// `cls_lock_assert_op`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AssertOp {
+    /// Name of the lock.
     pub name: Bytes,
+    /// Type that the lock must have.
     pub kind: LockType,
+    /// Cookie that the caller's lock must have.
     pub cookie: Bytes,
+    /// Tag that the lock must have.
     pub tag: Bytes,
 }
 
@@ -224,7 +253,9 @@ impl Decode for AssertOp {
 /// `cls_lock_set_cookie_op`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetCookieOp {
+    /// The lock that the caller must hold.
     pub held: AssertOp,
+    /// Cookie to set.
     pub new_cookie: Bytes,
 }
 

@@ -33,11 +33,16 @@ pub(super) const DISABLE_ONLY: u64 = DEEP_FLATTEN;
 pub(super) const INTERNAL: u64 = OPERATIONS | MIGRATING;
 
 pub(super) mod operation {
+    /// The image has clones of format 2.
     pub const CLONE_PARENT: u64 = 1 << 0;
+    /// The image is a clone of format 2.
     pub const CLONE_CHILD: u64 = 1 << 1;
+    /// The image is in a group.
     pub const GROUP: u64 = 1 << 2;
+    /// The image has snapshots in the trash.
     pub const SNAPSHOT_TRASH: u64 = 1 << 3;
 
+    /// All that this class knows.
     pub const ALL: u64 = (1 << 4) - 1;
 }
 

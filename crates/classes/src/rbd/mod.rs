@@ -4,8 +4,8 @@
 //! groups, mirroring, the trash and namespaces are omaps of further objects of the pool. One file
 //! here for each such object or family of methods, [`values`] for what they store.
 //!
-//! The class keeps and checks this bookkeeping only: it knows nothing of how data objects keep
-//! snapshots, and an image's size and objects are the client's affair.
+//! The class keeps and checks these omaps only: clones of data objects are kept by OSDs, and data objects are
+//! written and removed by clients.
 
 mod children;
 mod data;

@@ -10,14 +10,29 @@ use crate::map::CrushMap;
 use crate::names::is_valid_name;
 use thiserror::Error;
 
+/// Reason why a device class cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ClassError {
+    /// No device of the map has this id.
     #[error("device {device} does not exist")]
-    NoSuchDevice { device: i32 },
+    NoSuchDevice {
+        /// Id of the device.
+        device: i32,
+    },
+    /// The device has another class, which must be removed first.
     #[error("device {device} already has class '{class}'; remove that first")]
-    OtherClass { device: i32, class: String },
+    OtherClass {
+        /// Id of the device.
+        device: i32,
+        /// Class that the device has.
+        class: String,
+    },
+    /// The name of the class is empty or has characters that names must not have.
     #[error("class '{class}' does not match [-_.0-9a-zA-Z]+")]
-    InvalidName { class: String },
+    InvalidName {
+        /// Name that was given.
+        class: String,
+    },
 }
 
 pub(super) fn set_device_class(
@@ -37,7 +52,7 @@ pub(super) fn set_device_class(
         None => {
             let class = class_id_or_new(crush, class);
             crush.item_classes.insert(device, class);
-            shadows::settle(crush);
+            shadows::update_derived(crush);
             Ok(true)
         }
     }
@@ -49,7 +64,7 @@ pub(super) fn remove_device_class(crush: &mut CrushMap, device: i32) -> Result<b
     }
     let had_class = crush.item_classes.remove(&device).is_some();
     if had_class {
-        shadows::settle(crush);
+        shadows::update_derived(crush);
     }
     Ok(had_class)
 }
@@ -65,7 +80,7 @@ pub(super) fn set_subtree_class(
     let class = class_id_or_new(crush, class);
     let devices = crush.devices_below(root).into_iter().map(|device| (device, class));
     crush.item_classes.extend(devices);
-    shadows::settle(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -78,7 +93,7 @@ pub(super) fn add_class(crush: &mut CrushMap, name: &str) -> Result<i32, ClassEr
 
 pub(super) fn remove_class(crush: &mut CrushMap, class: i32) {
     crush.item_classes.retain(|&item, &mut other| item < 0 || other != class);
-    shadows::settle(crush);
+    shadows::update_derived(crush);
 }
 
 fn class_id_or_new(crush: &mut CrushMap, name: &str) -> i32 {

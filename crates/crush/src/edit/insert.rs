@@ -11,30 +11,82 @@ use crate::names::is_valid_name;
 use crate::validate::{self, TreeError};
 use thiserror::Error;
 
+/// Reason why an item cannot be inserted, moved or linked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InsertError {
+    /// The name is empty or has characters that names must not have.
     #[error("name '{name}' does not match [-_.0-9a-zA-Z]+")]
-    InvalidName { name: String },
+    InvalidName {
+        /// Name that was given.
+        name: String,
+    },
+    /// Another item has the name.
     #[error("name '{name}' already belongs to item {holder}")]
-    NameTaken { name: String, holder: i32 },
+    NameTaken {
+        /// Name that was given.
+        name: String,
+        /// Id of the item that has it.
+        holder: i32,
+    },
+    /// The map has no such item.
     #[error("item {item} does not exist")]
-    NoSuchItem { item: i32 },
+    NoSuchItem {
+        /// Id of the item.
+        item: i32,
+    },
+    /// The map has no such bucket type.
     #[error("type {type_id} does not exist")]
-    NoSuchType { type_id: i32 },
+    NoSuchType {
+        /// Number of the type.
+        type_id: i32,
+    },
+    /// The item is a device where a bucket is required.
     #[error("item {item} is a device, not a bucket")]
-    NotABucket { item: i32 },
+    NotABucket {
+        /// Id of the item.
+        item: i32,
+    },
+    /// The location names a bucket of another type.
     #[error("bucket '{name}' has type '{actual}', not '{wanted}'")]
-    WrongType { name: String, actual: String, wanted: String },
+    WrongType {
+        /// Name of the bucket.
+        name: String,
+        /// Type of the bucket.
+        actual: String,
+        /// Type that the location gives.
+        wanted: String,
+    },
+    /// The bucket, or one below it, holds the item already.
     #[error("item {item} is already below bucket {bucket}")]
-    AlreadyBelow { item: i32, bucket: i32 },
+    AlreadyBelow {
+        /// Id of the item.
+        item: i32,
+        /// Id of the bucket.
+        bucket: i32,
+    },
+    /// The bucket lies below the item.
     #[error("item {item} contains bucket {bucket}, so it cannot go below it")]
-    Loop { item: i32, bucket: i32 },
+    Loop {
+        /// Id of the item.
+        item: i32,
+        /// Id of the bucket.
+        bucket: i32,
+    },
+    /// The location names no bucket that can hold the item.
     #[error("location '{location}' names no bucket that could hold item {item}")]
-    Nowhere { item: i32, location: Location },
+    NoBucket {
+        /// Id of the item.
+        item: i32,
+        /// Location that was given.
+        location: Location,
+    },
+    /// The tunables allow no algorithm for a new bucket.
     #[error("the tunables allow no bucket algorithm")]
     NoAlgorithm,
+    /// The weight cannot be set.
     #[error(transparent)]
     Weight(#[from] WeightError),
+    /// The result would not be a valid forest.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
@@ -96,8 +148,8 @@ pub(super) fn update_item(crush: &mut CrushMap, item: Item<'_>) -> Result<bool, 
         };
         if weight_now != item.weight {
             weights::adjust_in_location(map, item.id, item.weight, item.location, true)?;
-            weights::settle_weights(map);
-            shadows::settle(map);
+            weights::complete_weights(map);
+            shadows::update_derived(map);
         }
         let renamed = map.item_name(item.id) != Some(item.name);
         if renamed {
@@ -188,11 +240,11 @@ fn insert(crush: &mut CrushMap, item: Item<'_>) -> Result<(), InsertError> {
     claim_name(crush, id, name)?;
     attach(crush, id, location)?;
     if weights::adjust_in_location(crush, id, weight, location, id >= 0)? == 0 {
-        return Err(InsertError::Nowhere { item: id, location: location.clone() });
+        return Err(InsertError::NoBucket { item: id, location: location.clone() });
     }
     validate::check_trees(crush)?;
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 

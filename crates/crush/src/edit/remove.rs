@@ -4,24 +4,45 @@ use super::{buckets, shadows, weights};
 use crate::map::CrushMap;
 use thiserror::Error;
 
+/// Reason why an item cannot be removed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RemoveError {
+    /// The map has no such item.
     #[error("item {item} does not exist")]
-    NoSuchItem { item: i32 },
+    NoSuchItem {
+        /// Id of the item.
+        item: i32,
+    },
+    /// The item is not held by the ancestor or a bucket below it.
     #[error("item {item} is not below bucket {ancestor}")]
-    NotBelow { item: i32, ancestor: i32 },
+    NotBelow {
+        /// Id of the item.
+        item: i32,
+        /// Id of the ancestor.
+        ancestor: i32,
+    },
+    /// The bucket has items.
     #[error("bucket {bucket} still holds {items} items")]
-    NotEmpty { bucket: i32, items: usize },
+    NotEmpty {
+        /// Id of the bucket.
+        bucket: i32,
+        /// Number of items.
+        items: usize,
+    },
+    /// A rule starts from the bucket or a shadow of it.
     #[error("bucket {bucket} is where a rule starts")]
-    InUse { bucket: i32 },
+    InUse {
+        /// Id of the bucket.
+        bucket: i32,
+    },
 }
 
 pub(super) fn remove_item(crush: &mut CrushMap, item: i32) -> Result<(), RemoveError> {
     check_removable(crush, item)?;
     detach_everywhere(crush, item);
     forget(crush, item);
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -43,8 +64,8 @@ pub(super) fn remove_item_under(
     if !crush.is_held(item) {
         forget(crush, item);
     }
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -57,8 +78,8 @@ pub(super) fn unlink_item_under(
     if item >= 0 && !crush.is_held(item) {
         crush.names.remove(item);
     }
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 
@@ -67,8 +88,8 @@ pub(super) fn unlink(crush: &mut CrushMap, item: i32) {
     if item >= 0 {
         crush.names.remove(item);
     }
-    weights::settle_weights(crush);
-    shadows::settle(crush);
+    weights::complete_weights(crush);
+    shadows::update_derived(crush);
 }
 
 fn check_removable(crush: &CrushMap, item: i32) -> Result<(), RemoveError> {

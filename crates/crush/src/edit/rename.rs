@@ -5,19 +5,41 @@ use crate::map::CrushMap;
 use crate::names::is_valid_name;
 use thiserror::Error;
 
+/// Reason why an item, rule or class cannot be renamed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RenameError {
+    /// Nothing has the name.
     #[error("'{name}' does not exist")]
-    NoSuchName { name: String },
+    NoSuchName {
+        /// Name that was given.
+        name: String,
+    },
     /// Most likely this command ran before.
     #[error("'{source_name}' does not exist and '{target_name}' does")]
-    AlreadyDone { source_name: String, target_name: String },
+    AlreadyDone {
+        /// The old name.
+        source_name: String,
+        /// The new name.
+        target_name: String,
+    },
+    /// Something else has the new name.
     #[error("'{name}' already exists")]
-    NameTaken { name: String },
+    NameTaken {
+        /// The new name.
+        name: String,
+    },
+    /// The new name is empty or has characters that names must not have.
     #[error("'{name}' does not match [-_.0-9a-zA-Z]+")]
-    InvalidName { name: String },
+    InvalidName {
+        /// The new name.
+        name: String,
+    },
+    /// The name is a device's.
     #[error("'{name}' is a device, not a bucket")]
-    NotABucket { name: String },
+    NotABucket {
+        /// Name that was given.
+        name: String,
+    },
 }
 
 pub(super) fn rename_bucket(
@@ -30,7 +52,7 @@ pub(super) fn rename_bucket(
         return Err(RenameError::NotABucket { name: source.into() });
     }
     crush.names.set(item, target);
-    shadows::settle(crush);
+    shadows::update_derived(crush);
     Ok(())
 }
 

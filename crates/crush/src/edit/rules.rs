@@ -18,29 +18,60 @@ pub enum RuleKind {
 /// A rule that spreads over buckets of one type below one root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimpleRule<'a> {
+    /// Name of the new rule.
     pub name: &'a str,
+    /// Name of the bucket from which the rule starts.
     pub root: &'a str,
     /// The type of buckets of which each holds at most one of the devices; empty for devices.
     pub failure_domain: &'a str,
     /// Only devices of this class.
     pub class: Option<&'a str>,
+    /// Kind of pools that the rule serves.
     pub kind: RuleKind,
 }
 
+/// Reason why a rule cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AddRuleError {
+    /// Another rule has the name.
     #[error("rule {name} exists")]
-    NameTaken { name: String },
+    NameTaken {
+        /// Name that was given.
+        name: String,
+    },
+    /// The name is empty or has characters that names must not have.
     #[error("rule name '{name}' does not match [-_.0-9a-zA-Z]+")]
-    InvalidName { name: String },
+    InvalidName {
+        /// Name that was given.
+        name: String,
+    },
+    /// The map has no such bucket.
     #[error("root item {root} does not exist")]
-    NoSuchRoot { root: String },
+    NoSuchRoot {
+        /// Name that was given.
+        root: String,
+    },
+    /// The map has no such bucket type.
     #[error("unknown type {failure_domain}")]
-    NoSuchType { failure_domain: String },
+    NoSuchType {
+        /// Name that was given.
+        failure_domain: String,
+    },
+    /// The map has no such device class.
     #[error("device class {class} does not exist")]
-    NoSuchClass { class: String },
+    NoSuchClass {
+        /// Name that was given.
+        class: String,
+    },
+    /// There are no devices of the class below the root.
     #[error("root {root} has no devices with class {class}")]
-    EmptyClass { root: String, class: String },
+    EmptyClass {
+        /// Name of the root.
+        root: String,
+        /// Name of the class.
+        class: String,
+    },
+    /// All [`crate::RULES_MAX`] rule ids are in use.
     #[error("all {} rule ids are taken", RULES_MAX)]
     Full,
 }
@@ -91,7 +122,7 @@ pub(super) fn remove_rule(crush: &mut CrushMap, id: u32) -> bool {
     let existed = rule.take().is_some();
     if existed {
         crush.rule_names.remove(id as i32);
-        shadows::settle(crush);
+        shadows::update_derived(crush);
     }
     existed
 }

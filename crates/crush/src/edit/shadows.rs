@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type ShadowIds = BTreeMap<i32, BTreeMap<i32, i32>>;
 
 /// Updates everything that is derived from the tree; called after each change.
-pub(super) fn settle(crush: &mut CrushMap) {
+pub(super) fn update_derived(crush: &mut CrushMap) {
     rebuild_shadows(crush);
     crush.finalize();
 }

@@ -6,16 +6,30 @@ use crate::map::CrushMap;
 use crate::validate::{self, TreeError};
 use thiserror::Error;
 
+/// Reason why two buckets cannot be swapped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SwapError {
+    /// The map has no such bucket.
     #[error("bucket {bucket} does not exist")]
-    NoSuchBucket { bucket: i32 },
+    NoSuchBucket {
+        /// Id that was given.
+        bucket: i32,
+    },
+    /// One bucket lies below the other.
     #[error("bucket {inner} lies below bucket {outer}")]
-    Nested { outer: i32, inner: i32 },
+    Nested {
+        /// Id of the upper bucket.
+        outer: i32,
+        /// Id of the lower bucket.
+        inner: i32,
+    },
+    /// The buckets have different algorithms.
     #[error("the buckets have different algorithms")]
     Algorithms,
+    /// The weights of a bucket above would overflow.
     #[error(transparent)]
     Weight(#[from] WeightError),
+    /// The result would not be a valid forest.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
@@ -48,8 +62,8 @@ pub(super) fn swap_buckets(crush: &mut CrushMap, one: i32, other: i32) -> Result
         map.names.set(other, name);
         map.names.set(one, other_name);
         validate::check_trees(map)?;
-        weights::settle_weights(map);
-        shadows::settle(map);
+        weights::complete_weights(map);
+        shadows::update_derived(map);
         Ok(())
     })
 }

@@ -11,12 +11,22 @@ use crate::weight::WEIGHT_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
+/// Reason why a weight cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WeightError {
+    /// No bucket holds the item.
     #[error("item {item} is in no bucket")]
-    NotHeld { item: i32 },
+    NotHeld {
+        /// Id of the item.
+        item: i32,
+    },
+    /// The weight is above [`crate::weight::WEIGHT_MAX`].
     #[error("weight {weight:#x} is above the limit of {WEIGHT_MAX:#x}")]
-    TooLarge { weight: u32 },
+    TooLarge {
+        /// Weight that was given, in units of 1/65536.
+        weight: u32,
+    },
+    /// A bucket cannot hold the weight.
     #[error(transparent)]
     Bucket(#[from] BucketError),
 }
@@ -48,7 +58,7 @@ pub(super) fn set_item_weight(
     buckets::atomically(crush, |map| match adjust_everywhere(map, item, weight, true)? {
         0 => Err(WeightError::NotHeld { item }),
         changed => {
-            settle_weights(map);
+            complete_weights(map);
             Ok(changed)
         }
     })
@@ -68,8 +78,8 @@ pub(super) fn set_subtree_weight(
                 changed += usize::from(adjust_in_bucket(map, device, weight, bucket, true)?);
             }
         }
-        settle_weights(map);
-        shadows::settle(map);
+        complete_weights(map);
+        shadows::update_derived(map);
         Ok(changed)
     })
 }
@@ -81,7 +91,7 @@ pub(super) fn reweight(crush: &mut CrushMap) -> Result<(), WeightError> {
             reweight_bucket(map, root, &mut done)?;
         }
         settle_sums(map);
-        shadows::settle(map);
+        shadows::update_derived(map);
         Ok(())
     })
 }
@@ -104,7 +114,7 @@ fn reweight_bucket(
         bucket.set_item_weight(position, weight, straw_version)?;
     }
     let bucket = crush.bucket_mut(id).expect("children exist");
-    bucket.settle_weight()?;
+    bucket.sum_up_weight()?;
     let weight = bucket.weight;
     done.insert(id, weight);
     Ok(weight)
@@ -165,7 +175,7 @@ pub(super) fn adjust_in_bucket(
 
 /// Called after weights changed: completes each set of replacement weights for all straw2 buckets, and
 /// corrects the sums.
-pub(super) fn settle_weights(crush: &mut CrushMap) {
+pub(super) fn complete_weights(crush: &mut CrushMap) {
     let mut sets = std::mem::take(&mut crush.choose_args);
     for map in sets.values_mut().filter(|map| map.has_weights()) {
         let positions = map.positions();

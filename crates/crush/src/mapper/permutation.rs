@@ -18,6 +18,7 @@ struct Permutation {
 }
 
 impl Permutations {
+    /// Forgets all permutations; called for each input.
     pub fn clear(&mut self) {
         self.used.clear();
     }

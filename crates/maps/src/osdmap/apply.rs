@@ -16,18 +16,35 @@ const OSDS_MAX: i32 = 1 << 16;
 /// Reason why an incremental does not fit a map. The map is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {
+    /// The incremental belongs to another cluster.
     #[error("increment is of cluster {found}, the map of {expected}")]
-    Fsid { found: Uuid, expected: Uuid },
+    Fsid {
+        /// Cluster of the incremental.
+        found: Uuid,
+        /// Cluster of the map.
+        expected: Uuid,
+    },
+    /// The incremental does not lead to the next epoch.
     #[error("increment leads to epoch {found}, the map is at {current}")]
-    Epoch { found: Epoch, current: Epoch },
+    Epoch {
+        /// Epoch of the incremental.
+        found: Epoch,
+        /// Epoch of the map.
+        current: Epoch,
+    },
+    /// The number of OSD slots is negative or above the bound.
     #[error("max_osd {0} is not between 0 and the limit {OSDS_MAX}")]
     MaxOsd(i32),
+    /// A change of an OSD that has no slot.
     #[error("osd.{0} has no slot in the map")]
     NoSuchOsd(OsdId),
+    /// An OSD is marked up without heartbeat addresses.
     #[error("osd.{0} comes up without heartbeat addresses")]
     NoHeartbeatAddrs(OsdId),
+    /// Snapshots are purged that are not in the queue of removed ones.
     #[error("snapshots of pool {0} were purged that were not removed")]
     NotRemoved(PoolId),
+    /// The full map in the incremental does not decode.
     #[error("the full map in the increment does not decode")]
     FullMap(#[from] DecodeError),
 }

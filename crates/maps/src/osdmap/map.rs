@@ -17,30 +17,41 @@ pub type Blocklist = BTreeMap<EntityAddr, UTime>;
 /// `OSDMap`
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OsdMap {
+    /// Id of the cluster.
     pub fsid: Uuid,
+    /// Version of the map.
     pub epoch: Epoch,
+    /// Time when the cluster was created.
     pub created: UTime,
+    /// Time of this epoch.
     pub modified: UTime,
+    /// Pools by id.
     pub pools: BTreeMap<PoolId, Pool>,
     /// Each pool of `pools` has a name; names are unique.
     pub pool_names: BTreeMap<PoolId, String>,
     /// The highest pool id ever assigned.
     pub pool_max: PoolId,
+    /// Flags of the whole cluster.
     pub flags: OsdMapFlags,
     /// By OSD number; the length is `max_osd`. Check [`Osd::exists`].
     pub osds: Vec<Osd>,
     /// Acting sets that differ from the up set, set while data moves.
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
+    /// Primaries of acting sets, set while data moves.
     pub primary_temp: BTreeMap<PgId, OsdId>,
     /// Up sets that an administrator set instead of CRUSH's.
     pub pg_upmap: BTreeMap<PgId, Vec<OsdId>>,
     /// Exchanges (from, to) of single OSDs in CRUSH's result.
     pub pg_upmap_items: BTreeMap<PgId, Vec<(OsdId, OsdId)>>,
+    /// Primaries that an administrator set instead of the computed ones.
     pub pg_upmap_primaries: BTreeMap<PgId, OsdId>,
+    /// The CRUSH map.
     pub crush: Arc<CrushMap>,
     /// Number of changes of `crush`.
     pub crush_version: u32,
+    /// Erasure code profiles by name.
     pub erasure_code_profiles: BTreeMap<String, ErasureCodeProfile>,
+    /// Addresses whose messages OSDs refuse.
     pub blocklist: Blocklist,
     /// Blocklisted networks: the nonce is the length of the prefix.
     pub range_blocklist: Blocklist,
@@ -50,30 +61,46 @@ pub struct OsdMap {
     pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
     /// Removed snapshots whose clones are not all trimmed.
     pub removed_snaps_queue: BTreeMap<PoolId, SnapIntervals>,
+    /// Not used by Ceph any more; kept for the encoding.
     pub cluster_snapshot_epoch: Epoch,
+    /// Not used by Ceph any more; kept for the encoding.
     pub cluster_snapshot: String,
+    /// Ratio of used space from which an OSD is nearly full.
     pub nearfull_ratio: f32,
+    /// Ratio of used space from which an OSD takes no backfill.
     pub backfillfull_ratio: f32,
+    /// Ratio of used space from which an OSD takes no writes.
     pub full_ratio: f32,
+    /// Oldest release that clients must have.
     pub require_min_compat_client: Release,
+    /// Oldest release that OSDs must have.
     pub require_osd_release: Release,
+    /// Time when an OSD last came up or went down.
     pub last_up_change: UTime,
+    /// Time when an OSD last was marked in or out.
     pub last_in_change: UTime,
     /// noup, nodown, noin, noout for a whole CRUSH bucket.
     pub crush_node_flags: BTreeMap<i32, OsdState>,
     /// The same for a device class.
     pub device_class_flags: BTreeMap<i32, OsdState>,
+    /// Settings of stretch mode.
     pub stretch: StretchMode,
+    /// True if OSDs of the Crimson implementation may join.
     pub allow_crimson: bool,
 }
 
 /// Stretch mode: replication across two sites with a tie-breaking monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StretchMode {
+    /// True if stretch mode is on.
     pub enabled: bool,
+    /// Number of sites.
     pub bucket_count: u32,
+    /// Number of sites that may be missing now; zero while none is.
     pub degraded: u32,
+    /// Nonzero while a site that returned is being recovered.
     pub recovering: u32,
+    /// CRUSH type of the sites.
     pub bucket: i32,
 }
 
@@ -138,14 +165,17 @@ impl OsdMap {
         slot.exists().then_some(slot)
     }
 
+    /// True if the OSD has a slot that is in use.
     pub fn exists(&self, id: OsdId) -> bool {
         self.osd(id).is_some()
     }
 
+    /// True if the OSD exists and is up.
     pub fn is_up(&self, id: OsdId) -> bool {
         self.osd(id).is_some_and(Osd::is_up)
     }
 
+    /// True if the OSD exists and has a weight.
     pub fn is_in(&self, id: OsdId) -> bool {
         self.osd(id).is_some_and(Osd::is_in)
     }
@@ -175,6 +205,7 @@ impl OsdMap {
         self.existing_osds().filter(|(_, osd)| osd.is_in()).count()
     }
 
+    /// The pool with this id.
     pub fn pool(&self, id: PoolId) -> Option<&Pool> {
         self.pools.get(&id)
     }
@@ -184,10 +215,12 @@ impl OsdMap {
         self.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
     }
 
+    /// Name of a pool.
     pub fn pool_name(&self, id: PoolId) -> Option<&str> {
         self.pool_names.get(&id).map(String::as_str)
     }
 
+    /// Id of the pool with this name.
     pub fn pool_id(&self, name: &str) -> Option<PoolId> {
         self.pool_names.iter().find(|(_, known)| *known == name).map(|(id, _)| *id)
     }

@@ -17,9 +17,11 @@ use types::{OsdId, PgId, PoolId};
 pub struct Mapping {
     /// The up set: OSDs that should hold the data.
     pub up: Vec<OsdId>,
+    /// Primary of the up set.
     pub up_primary: Option<OsdId>,
     /// The acting set: OSDs that serve the group now.
     pub acting: Vec<OsdId>,
+    /// Primary of the acting set.
     pub acting_primary: Option<OsdId>,
 }
 
@@ -86,6 +88,7 @@ impl OsdMap {
         Placement { map: self, weights: Vec::new(), workspace: Workspace::default() }
     }
 
+    /// Placement for many groups, with buffers that are used again.
     pub fn placement(&self) -> Placement<'_> {
         let weights = self.osds.iter().map(|osd| osd.weight).collect();
         Placement { map: self, weights, workspace: Workspace::default() }

@@ -33,10 +33,14 @@ const OPTIONS: [(&str, OptionType); 26] = [
     ("pct_update_delay", OptionType::Int),
 ];
 
+/// Type of the value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionType {
+    /// Text.
     Str,
+    /// A signed number of 64 bits.
     Int,
+    /// A floating-point number of 64 bits.
     Double,
 }
 
@@ -45,9 +49,12 @@ pub enum OptionType {
 pub struct PoolOption(pub i32);
 
 impl PoolOption {
+    /// Bytes that the pool is expected to have, for the autoscaler.
     pub const TARGET_SIZE_BYTES: PoolOption = PoolOption(16);
+    /// Relative share of the cluster that the pool is expected to use, for the autoscaler.
     pub const TARGET_SIZE_RATIO: PoolOption = PoolOption(17);
 
+    /// The option that `ceph osd pool set` calls so.
     pub fn from_name(name: &str) -> Option<PoolOption> {
         OPTIONS.iter().position(|(known, _)| *known == name).map(|i| PoolOption(i as i32))
     }
@@ -61,19 +68,25 @@ impl PoolOption {
         OPTIONS.get(usize::try_from(self.0).ok()?)
     }
 
+    /// The name in `ceph osd pool set`; `None` for an option of a newer release.
     pub fn name(self) -> Option<&'static str> {
         self.entry().map(|(name, _)| *name)
     }
 
+    /// Type of the value; `None` for an option of a newer release.
     pub fn value_type(self) -> Option<OptionType> {
         self.entry().map(|(_, kind)| *kind)
     }
 }
 
+/// Value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PoolOptionValue {
+    /// Text.
     Str(String),
+    /// A number.
     Int(i64),
+    /// A floating-point number.
     Double(f64),
 }
 

@@ -39,6 +39,7 @@ impl Pool {
         self.is_replicated()
     }
 
+    /// True if the shard cannot become primary.
     pub fn is_nonprimary_shard(&self, shard: usize) -> bool {
         self.nonprimary_shards.get(shard / 64).is_some_and(|word| word >> (shard % 64) & 1 == 1)
     }

@@ -38,6 +38,7 @@ pub(super) enum Action {
 }
 
 impl Action {
+    /// The operation on the object that performs the action, for an image without parent.
     pub fn op(&self) -> OsdOp {
         match self {
             Action::Read { offset, length } => OsdOp::read(*offset, *length),
@@ -53,6 +54,7 @@ impl Action {
         }
     }
 
+    /// True if the action changes the object.
     pub fn writes(&self) -> bool {
         !matches!(self, Action::Read { .. } | Action::Map { .. })
     }
@@ -76,6 +78,7 @@ pub(super) enum Waiter {
 }
 
 impl Waiter {
+    /// True if a request of the user waits, and not a parent read or copy-up.
     pub fn is_request(self) -> bool {
         matches!(self, Waiter::Request { .. })
     }
@@ -83,18 +86,23 @@ impl Waiter {
 
 #[derive(Debug)]
 pub(super) struct Access {
+    /// Consumer of the result.
     pub waiter: Waiter,
     /// 0: the image, 1: its parent, and so on.
     pub generation: usize,
+    /// Number of the data object within the image of that generation.
     pub object: u64,
+    /// Operation that the access performs.
     pub action: Action,
     /// Ancestors as they were when the access began.
     pub ancestors: Arc<[Header]>,
+    /// Progress of the access.
     pub stage: Stage,
     /// Operations that are sent once the object map has been updated.
     pub prepared: Option<Vec<OsdOp>>,
     /// Updates of snapshots' object maps that must complete first.
     pub map_changes: usize,
+    /// First error of those updates; the access then fails.
     pub map_failure: Option<Errno>,
 }
 
@@ -103,13 +111,18 @@ pub(super) struct Access {
 pub(super) struct ObjectRange {
     /// 0: the image, 1: its parent, and so on.
     pub generation: usize,
+    /// Number of the data object.
     pub object: u64,
+    /// First byte within the object.
     pub offset: u64,
+    /// Length in bytes.
     pub length: u64,
+    /// True if the allocated extents are read instead of the data.
     pub is_map: bool,
 }
 
 impl ObjectRange {
+    /// The access that reads this range.
     pub fn action(&self) -> Action {
         let ObjectRange { offset, length, .. } = *self;
         match self.is_map {
@@ -135,6 +148,7 @@ pub(super) enum Stage {
 }
 
 impl Access {
+    /// An access that has not been sent.
     pub fn new(
         waiter: Waiter,
         generation: usize,

@@ -33,10 +33,12 @@ impl ExistenceCache {
         }
     }
 
+    /// True if the object is known to exist.
     pub fn is_present(&self, object: u64) -> bool {
         matches!(self.objects.get(&object), Some(Existence::Present))
     }
 
+    /// Begins to determine the existence of an object; later accesses to it are held.
     pub fn mark_uncertain(&mut self, object: u64) {
         let guard = self.objects.entry(object).or_insert(Existence::Present);
         if matches!(guard, Existence::Present) {
@@ -74,6 +76,7 @@ pub(super) struct CopyUps {
 }
 
 impl CopyUps {
+    /// Queues an access whose object must be copied up.
     pub fn enqueue(&mut self, key: u64) {
         self.waiting.push_back(key);
     }
@@ -94,14 +97,17 @@ impl CopyUps {
         Some(key)
     }
 
+    /// Ends the loop that [`CopyUps::begin_resuming`] began.
     pub fn end_resuming(&mut self) {
         self.is_resuming = false;
     }
 
+    /// A copy-up has ended, with or without success.
     pub fn ended(&mut self) {
         self.in_flight -= 1;
     }
 
+    /// True if no copy-up is in flight and none waits.
     pub fn is_empty(&self) -> bool {
         self.in_flight == 0 && self.waiting.is_empty()
     }
@@ -109,6 +115,9 @@ impl CopyUps {
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
         assert!(!self.is_resuming && self.in_flight <= COPY_UPS_MAX);
-        assert!(self.waiting.is_empty() || self.in_flight == COPY_UPS_MAX, "copy-ups wait in vain");
+        assert!(
+            self.waiting.is_empty() || self.in_flight == COPY_UPS_MAX,
+            "copy-ups wait although none is in flight"
+        );
     }
 }

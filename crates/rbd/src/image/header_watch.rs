@@ -3,7 +3,7 @@
 use rados::WatchId;
 
 /// Number of the request that waits for this delay.
-pub(super) const REST: u64 = 1;
+pub(super) const DELAY: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeaderWatch {

@@ -15,8 +15,8 @@ use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, RequestSource, St
 use std::collections::VecDeque;
 
 /// Delay before a client that was asked to release the lock tries to acquire it again.
-const REST_AFTER_YIELD: Duration = Duration::from_millis(100);
-/// Queued maintenance requests of other clients; beyond that the requester is told to retry.
+const DELAY_AFTER_YIELD: Duration = Duration::from_millis(100);
+/// Queued maintenance requests of other clients; beyond that the requester is answered that it must retry.
 const PROXIED_MAX: usize = 16;
 /// Bits of a request's number that belong to the task.
 const NUMBER_BITS: u32 = 32;
@@ -60,7 +60,9 @@ pub(super) enum LockOutcome {
 /// Maintenance requested by a client that does not hold the lock.
 #[derive(Debug, Clone)]
 pub(super) struct ProxiedRequest {
+    /// Id under which the requester waits for the completion.
     pub id: ProxiedRequestId,
+    /// Maintenance to perform.
     pub action: Maintenance,
 }
 
@@ -74,7 +76,7 @@ pub(super) struct Lock {
     /// The lock is not released while the image is open.
     is_kept: bool,
     /// Another client requests the lock.
-    is_asked_for: bool,
+    is_requested: bool,
     /// Maintenance that other clients wait for, as they cannot get the lock.
     proxied: VecDeque<ProxiedRequest>,
     /// The lock was released because another client requested it.
@@ -84,14 +86,17 @@ pub(super) struct Lock {
 }
 
 impl Lock {
+    /// True if this client owns the lock.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
+    /// True while the lock is acquired, renewed or released, or maintenance is performed under it.
     pub fn is_changing(&self) -> bool {
         self.change.is_some()
     }
 
+    /// The next request of the current change, numbered so that its response finds the change.
     pub fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
         let (id, request) = match self.change.as_mut()? {
             Change::Acquiring(task) | Change::Working(task, _) => task.poll_request()?,
@@ -111,14 +116,17 @@ impl Lock {
         self.is_lost
     }
 
+    /// True if the lock is not released on request.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
 
+    /// Refuses to release the lock from now on.
     pub fn keep(&mut self) {
         self.is_kept = true;
     }
 
+    /// True if the client is this one, with the watch under which the lock is held.
     pub fn is_held_by(&self, client: ClientId) -> bool {
         self.held == Some(client)
     }
@@ -130,12 +138,12 @@ impl Lock {
 
     /// True if another client waits for the lock, or for maintenance.
     pub fn is_wanted_by_others(&self) -> bool {
-        self.is_asked_for || !self.proxied.is_empty()
+        self.is_requested || !self.proxied.is_empty()
     }
 
     /// Another client requests the lock, or does not any more.
-    pub fn set_asked_for(&mut self, is_asked_for: bool) {
-        self.is_asked_for = is_asked_for;
+    pub fn set_requested(&mut self, is_requested: bool) {
+        self.is_requested = is_requested;
     }
 
     fn begin(&mut self, change: Change) {
@@ -143,19 +151,21 @@ impl Lock {
         self.change = Some(change);
     }
 
+    /// Begins to acquire the lock. No change may be in progress.
     pub fn begin_acquiring(&mut self, header: Header, watch: WatchId) {
-        let rest = std::mem::take(&mut self.has_yielded).then_some(REST_AFTER_YIELD);
+        let rest = std::mem::take(&mut self.has_yielded).then_some(DELAY_AFTER_YIELD);
         self.begin(Change::Acquiring(Task::new(async move |steps| {
             if let Some(rest) = rest {
                 steps.wait(rest).await;
             }
             match lock::attempt(&steps, &header, watch).await? {
                 Attempt::NotYet => Ok(Acquisition::NotYet),
-                Attempt::Taken(me) => read_or_release(&steps, &header, me).await,
+                Attempt::Acquired(me) => read_or_release(&steps, &header, me).await,
             }
         })));
     }
 
+    /// Waits for writes in flight, and then releases the lock.
     pub fn begin_draining(&mut self) {
         self.begin(Change::Draining);
     }
@@ -165,6 +175,7 @@ impl Lock {
         self.held
     }
 
+    /// Begins to release the lock. No write may be in flight.
     pub fn begin_release(&mut self, header: Header, me: ClientId) {
         self.begin(Change::Releasing(Task::new(async move |steps| {
             object_map::close(&steps, &header).await?;
@@ -243,13 +254,14 @@ impl Lock {
                 let outcome = task.poll_outcome()?;
                 outgoing.extend(final_requests(task));
                 (self.change, self.held) = (None, None);
-                self.has_yielded = std::mem::take(&mut self.is_asked_for);
+                self.has_yielded = std::mem::take(&mut self.is_requested);
                 Some(LockOutcome::Released(outcome))
             }
             Change::Draining => None,
         }
     }
 
+    /// The lock has been acquired under this client id.
     pub fn acquired(&mut self, me: ClientId) {
         (self.held, self.is_lost) = (Some(me), false);
     }
@@ -261,6 +273,7 @@ impl Lock {
         true
     }
 
+    /// The lock was broken by another client.
     pub fn lose(&mut self) {
         (self.held, self.change, self.is_lost) = (None, None, true);
     }
@@ -285,6 +298,7 @@ impl Lock {
         Some(!is_known)
     }
 
+    /// The oldest maintenance request in the queue.
     pub fn next_work(&mut self) -> Option<ProxiedRequest> {
         self.proxied.pop_front()
     }
@@ -332,6 +346,6 @@ async fn read_as_owner(steps: &Steps, header: &Header, me: ClientId) -> Result<A
 fn final_requests<T>(
     task: &mut Task<T>,
 ) -> impl Iterator<Item = (ClusterRequestId, ClusterRequest)> {
-    let told = std::iter::from_fn(|| task.poll_request());
-    told.map(|(_, request)| (ClusterRequestId::DROPPED, request))
+    let notification = std::iter::from_fn(|| task.poll_request());
+    notification.map(|(_, request)| (ClusterRequestId::DROPPED, request))
 }

@@ -90,7 +90,7 @@ fn a_dead_owner_is_blocklisted_before_its_lock_is_broken() {
     let mut dead = cluster.images.remove(&0).unwrap();
     cluster.write(1);
     // The watch of the owner still exists, but its client does not answer.
-    cluster.turn_until_rest(1000);
+    cluster.run_turns(1000);
     assert_eq!((cluster.holder(), cluster.outcome(1)), (Some(0), None));
     assert!(cluster.blocklist.is_empty());
     cluster.watches.remove(&0);
@@ -191,15 +191,15 @@ fn lose_watch(
     let lost = WatchEvent::Lost { watch, error: Errno::NOTCONN };
     assert!(cluster.images.get_mut(&client).unwrap().handle_watch_event(&lost));
     loop {
-        let (id, ask) = cluster.images.get_mut(&client).unwrap().poll_request().unwrap();
+        let (id, request) = cluster.images.get_mut(&client).unwrap().poll_request().unwrap();
         let is_renewal = |operation: &rados::Operation| {
             let input = operation.ops.first().and_then(|op| op.call_input().ok());
             input.is_some_and(|(_, method, _)| &method[..] == b"set_cookie")
         };
-        if matches!(&ask, crate::ClusterRequest::Operate(operation) if is_renewal(operation)) {
-            return (id, ask);
+        if matches!(&request, crate::ClusterRequest::Operate(operation) if is_renewal(operation)) {
+            return (id, request);
         }
-        cluster.give_answer(client, id, ask);
+        cluster.respond_to(client, id, request);
     }
 }
 
@@ -212,12 +212,12 @@ fn an_owner_whose_watch_is_lost_while_it_drains_is_not_taken_for_dead() {
     cluster.write(0);
     let (id, write) = cluster.images.get_mut(&0).unwrap().poll_request().unwrap();
     assert_eq!(cluster.say(request_lock()), [0]);
-    let (renewal, ask) = lose_watch(&mut cluster, 0);
-    cluster.give_answer(0, renewal, ask);
+    let (renewal, request) = lose_watch(&mut cluster, 0);
+    cluster.respond_to(0, renewal, request);
     cluster.write(1);
-    cluster.turn_until_rest(100);
+    cluster.run_turns(100);
     assert!(cluster.blocklist.is_empty() && cluster.holder() == Some(0));
-    cluster.give_answer(0, id, write);
+    cluster.respond_to(0, id, write);
     cluster.settle();
     assert_eq!(
         (cluster.outcome(0), cluster.outcome(1)),
@@ -231,11 +231,11 @@ fn a_watch_that_begins_while_the_lock_is_renewed_counts() {
     let mut cluster = cluster(1);
     cluster.write(0);
     cluster.settle();
-    let (renewal, ask) = lose_watch(&mut cluster, 0);
+    let (renewal, request) = lose_watch(&mut cluster, 0);
     let lost = WatchEvent::Lost { watch: WatchId(cluster.watches[&0]), error: Errno::NOTCONN };
     assert!(cluster.images.get_mut(&0).unwrap().handle_watch_event(&lost));
     cluster.settle();
-    cluster.give_answer(0, renewal, ask);
+    cluster.respond_to(0, renewal, request);
     cluster.settle();
     assert_eq!(cluster.holder.as_ref().unwrap().1, format!("auto {}", cluster.watches[&0]));
 }
@@ -245,8 +245,8 @@ fn a_lock_is_given_up_if_the_image_cannot_be_read_with_it() {
     let mut cluster = cluster(1);
     cluster.write(0);
     for _ in 0..2 {
-        let (id, ask) = cluster.images.get_mut(&0).unwrap().poll_request().unwrap();
-        cluster.give_answer(0, id, ask);
+        let (id, request) = cluster.images.get_mut(&0).unwrap().poll_request().unwrap();
+        cluster.respond_to(0, id, request);
     }
     assert_eq!(cluster.holder(), Some(0));
     let image = cluster.images.get_mut(&0).unwrap();

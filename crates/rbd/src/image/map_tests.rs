@@ -33,7 +33,7 @@ fn open(cluster: &mut Cluster) -> Image {
 fn perform(cluster: &mut Cluster, image: &mut Image, request: Request) -> Result<Outcome, Error> {
     image.submit(request);
     cluster.settle(image);
-    image.poll_completion().expect("all questions are answered").1
+    image.poll_completion().expect("all requests are answered").1
 }
 
 fn write(cluster: &mut Cluster, image: &mut Image, objects: std::ops::Range<u64>) {
@@ -180,8 +180,8 @@ fn an_access_behind_a_removal_needs_no_space() {
     write(&mut cluster, &mut image, 0..1);
     image.submit(Request::Discard { offset: 0, length: OBJECT });
     for _ in 0..2 {
-        let (id, ask) = image.poll_request().unwrap();
-        let answer = cluster.answer(ask).unwrap();
+        let (id, request) = image.poll_request().unwrap();
+        let answer = cluster.answer(request).unwrap();
         image.handle_response(id, answer);
     }
     let (id, _) = image.poll_request().unwrap();
@@ -202,15 +202,15 @@ fn accesses_that_wait_for_the_map_fail_with_the_lock() {
     let watch = *cluster.watches.keys().next().unwrap();
     let lost = WatchEvent::Lost { watch, error: Errno::NOTCONN };
     assert!(image.handle_watch_event(&lost));
-    let (id, ask) = image.poll_request().unwrap();
-    let answer = cluster.answer(ask).unwrap();
+    let (id, request) = image.poll_request().unwrap();
+    let answer = cluster.answer(request).unwrap();
     image.handle_response(id, answer);
     // The new cookie is refused, because another client holds the lock.
     while image.has_lock() {
-        let (id, ask) = image.poll_request().unwrap();
+        let (id, request) = image.poll_request().unwrap();
         let answer = match id.part {
             crate::part::LOCK => Err(Errno::BUSY),
-            _ => cluster.answer(ask).unwrap(),
+            _ => cluster.answer(request).unwrap(),
         };
         image.handle_response(id, answer);
     }
@@ -458,19 +458,19 @@ proptest! {
         while image.in_flight() > 0 {
             in_flight.extend(std::iter::from_fn(|| image.poll_request()));
             let which = order.next().unwrap() % in_flight.len();
-            let place = |ask: &crate::ClusterRequest| match ask {
+            let place = |request: &crate::ClusterRequest| match request {
                 crate::ClusterRequest::Operate(operation) => Some(operation.place.clone()),
                 _ => None,
             };
             let chosen = place(&in_flight[which].1);
-            let first = in_flight.iter().position(|(_, ask)| place(ask) == chosen).unwrap();
-            let (id, ask) = in_flight.remove(first);
-            if let Some(answer) = cluster.answer(ask) {
+            let first = in_flight.iter().position(|(_, request)| place(request) == chosen).unwrap();
+            let (id, request) = in_flight.remove(first);
+            if let Some(answer) = cluster.answer(request) {
                 image.handle_response(id, answer);
             }
         }
-        for (id, ask) in in_flight {
-            if let Some(answer) = cluster.answer(ask) {
+        for (id, request) in in_flight {
+            if let Some(answer) = cluster.answer(request) {
                 image.handle_response(id, answer);
             }
         }

@@ -105,14 +105,17 @@ impl Image {
         Ok(image)
     }
 
+    /// The header in use; it changes when a notification is handled.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.header.size
     }
 
+    /// True if the image was opened for writing.
     pub fn is_writable(&self) -> bool {
         self.is_writable
     }
@@ -142,10 +145,12 @@ impl Image {
         RequestId(key)
     }
 
+    /// The next outcome; requests complete in any order.
     pub fn poll_completion(&mut self) -> Option<(RequestId, Result<Outcome, Error>)> {
         self.requests.poll_completion()
     }
 
+    /// The next event. Polled after every input, as completions are.
     pub fn poll_event(&mut self) -> Option<ImageEvent> {
         self.events.pop_front()
     }
@@ -158,7 +163,7 @@ impl Image {
 
     /// Resumes requests and changes that waited.
     fn resume(&mut self) {
-        self.yield_lock_if_asked();
+        self.yield_lock_if_requested();
         while self.is_ready()
             && let Some(key) = self.requests.first_held()
             && !self.needs_lock_first(Some(key))
@@ -339,7 +344,7 @@ fn reopen(spec: ImageSpec, id: &str) -> Task<Header> {
 fn check_ancestors(header: &Header) -> Result<(), Error> {
     let has_parent = header.parent.as_ref().is_some_and(|parent| parent.overlap > 0);
     match has_parent && header.ancestors.is_empty() {
-        true => Err(Error::refused(format!("the parent of {} was not looked at", header.spec))),
+        true => Err(Error::refused(format!("the ancestors of {} were not read", header.spec))),
         false => Ok(()),
     }
 }
@@ -348,7 +353,7 @@ fn check_head(header: &Header) -> Result<(), Error> {
     match header.snap {
         SnapId::HEAD => Ok(()),
         _ => Err(Error::refused(format!(
-            "a snapshot of {} is not written; `image clone` makes an image of it that is",
+            "a snapshot of {} cannot be written; `image clone` creates an image from it that can",
             header.spec
         ))),
     }
@@ -373,7 +378,7 @@ impl RequestSource for Image {
                     self.refreshed(outcome);
                 }
             }
-            part::WATCH if id.number == header_watch::REST => self.begin_watch(),
+            part::WATCH if id.number == header_watch::DELAY => self.begin_watch(),
             part::WATCH => self.watch_answered(answer.map(|reply| match reply {
                 Reply::Watching(watch) => Some(watch),
                 _ => None,

@@ -33,6 +33,7 @@ struct StateChange {
 }
 
 impl ObjectMapState {
+    /// True while an update of the map is in flight.
     pub fn is_busy(&self) -> bool {
         !self.changes.is_empty() || self.is_invalidating
     }
@@ -69,16 +70,19 @@ impl ObjectMapState {
         (state != wanted).then_some(wanted)
     }
 
+    /// Counts a removal of an object that has been sent.
     pub fn removal_begins(&mut self, object: u64) {
         if self.map.is_some() {
             *self.removals.entry(object).or_default() += 1;
         }
     }
 
+    /// Exchanges the map: `None` if the lock was lost or the map is invalid.
     pub fn set(&mut self, map: Option<ObjectMap>) {
         self.map = map;
     }
 
+    /// True while the state of the object is being updated.
     pub fn is_changing(&self, object: u64) -> bool {
         self.changes.contains_key(&object)
     }
@@ -125,6 +129,7 @@ impl ObjectMapState {
         !std::mem::replace(&mut self.is_invalidating, true)
     }
 
+    /// The header marks the map invalid now, or could not be changed.
     pub fn end_invalidation(&mut self) {
         self.is_invalidating = false;
     }

@@ -459,7 +459,7 @@ impl Image {
             return;
         }
         let image = &self.header.spec;
-        tracing::warn!(%image, %errno, "the object map cannot be kept up and becomes invalid");
+        tracing::warn!(%image, %errno, "the object map cannot be updated and is marked invalid");
         let operation = object_map::invalidate(&self.header);
         self.request(part::MAP, INVALIDATION, ClusterRequest::Operate(operation));
     }

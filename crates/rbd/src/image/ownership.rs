@@ -1,7 +1,7 @@
 //! The header's watch and the exclusive lock of an open image: what follows from their answers and from
 //! notifications.
 
-use super::header_watch::{HeaderWatch, REST};
+use super::header_watch::{DELAY, HeaderWatch};
 use super::lock::{Acquisition, LockOutcome, ProxiedRequest};
 use super::{Image, ImageEvent};
 use crate::lock;
@@ -14,7 +14,7 @@ use rados::{ClusterRequest, ClusterRequestId, ClusterResponse, WatchEvent, Watch
 use types::Errno;
 
 /// Delay before a watch is registered again that ended while it was being registered.
-const REST_BEFORE_WATCH: Duration = Duration::from_millis(500);
+const DELAY_BEFORE_WATCH: Duration = Duration::from_millis(500);
 
 impl Image {
     pub(super) fn begin_watch(&mut self) {
@@ -35,7 +35,7 @@ impl Image {
     pub(super) fn watch_answered(&mut self, answer: Result<Option<WatchId>, Errno>) {
         // The OSD timed the watch out; no notification was missed, as requests wait for the registration.
         if answer == Err(Errno::NOTCONN) {
-            return self.request(part::WATCH, REST, ClusterRequest::Wait(REST_BEFORE_WATCH));
+            return self.request(part::WATCH, DELAY, ClusterRequest::Wait(DELAY_BEFORE_WATCH));
         }
         self.watch = HeaderWatch::None;
         match answer {
@@ -88,6 +88,7 @@ impl Image {
         self.resume();
     }
 
+    /// True after [`Image::keep_lock`].
     pub fn keeps_lock(&self) -> bool {
         self.lock.is_kept()
     }
@@ -154,8 +155,8 @@ impl Image {
                 self.lock.acquired(me);
                 // The previous owner may have removed objects.
                 self.existence.forget();
-                let told = lock::notification(&header, Notification::AcquiredLock(me));
-                self.request(part::DROPPED, 0, told);
+                let notification = lock::notification(&header, Notification::AcquiredLock(me));
+                self.request(part::DROPPED, 0, notification);
                 self.take_header(*header);
                 self.set_map(map);
                 self.catch_up_with_watch();
@@ -239,7 +240,7 @@ impl Image {
     }
 
     /// Releases the lock to a client that requests it, once no write needs it.
-    pub(super) fn yield_lock_if_asked(&mut self) {
+    pub(super) fn yield_lock_if_requested(&mut self) {
         if self.lock.is_wanted_by_others() {
             self.yield_lock();
         }
@@ -254,8 +255,8 @@ impl Image {
 
     fn work_done(&mut self, request: ProxiedRequestId, outcome: Result<Acquisition, Error>) {
         let result = outcome.as_ref().err().map_or(0, |error| error.errno().negative());
-        let told = Notification::Complete { request, result };
-        self.request(part::DROPPED, 0, lock::notification(&self.header, told));
+        let notification = Notification::Complete { request, result };
+        self.request(part::DROPPED, 0, lock::notification(&self.header, notification));
         match outcome {
             Ok(Acquisition::Acquired(_, header, map)) => {
                 self.take_header(*header);
@@ -264,7 +265,7 @@ impl Image {
             Ok(Acquisition::NotYet) => {}
             Err(error) => {
                 let image = &self.header.spec;
-                tracing::warn!(%image, %error, "what another client asked for was not done");
+                tracing::warn!(%image, %error, "maintenance that another client requested has failed");
                 // Parts that were changed before the failure are read again with the lock.
                 self.lock.begin_draining();
                 self.drain();
@@ -277,7 +278,7 @@ impl Image {
     /// Begins the release; false if the lock is not held.
     pub(super) fn yield_lock(&mut self) -> bool {
         if !self.lock.is_held() {
-            self.lock.set_asked_for(false);
+            self.lock.set_requested(false);
             return false;
         }
         if !self.lock.is_changing() {
@@ -329,7 +330,7 @@ impl Image {
         if self.lock.is_kept() {
             return Response(Errno::ROFS.negative()).encoded();
         }
-        self.lock.set_asked_for(true);
+        self.lock.set_requested(true);
         self.resume();
         Response(0).encoded()
     }

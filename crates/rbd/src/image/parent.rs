@@ -32,16 +32,23 @@ pub(super) struct ParentReads(Slab<Fetch>);
 
 /// A read of one range of an ancestor's object.
 pub(super) struct PartRead {
+    /// Consumer of the result of the part.
     pub waiter: Waiter,
+    /// Ancestors as they were when the read began.
     pub ancestors: Arc<[Header]>,
+    /// Range to read of the ancestor's object.
     pub range: ObjectRange,
 }
 
 /// A parent read whose parts have all completed.
 pub(super) struct Fetched {
+    /// Consumer of the result.
     pub waiter: Waiter,
+    /// The range that the read stands for.
     pub missing: ObjectRange,
+    /// Ancestors as they were when the read began.
     pub ancestors: Arc<[Header]>,
+    /// The parts in the order of the missing range, or the first error.
     pub outcome: Result<AccessResult, Error>,
 }
 
@@ -135,6 +142,7 @@ impl ParentReads {
         Some(Fetched { waiter, missing, ancestors, outcome })
     }
 
+    /// True if no read is in flight.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

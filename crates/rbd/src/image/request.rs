@@ -6,29 +6,42 @@ use bytes::Bytes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
+/// A request on an open image. Offsets and lengths are in bytes of the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
+    /// Reads a range; answered by [`Outcome::Data`].
     Read {
+        /// First byte.
         offset: u64,
+        /// Length in bytes.
         length: u64,
     },
+    /// Overwrites a range.
     Write {
+        /// First byte.
         offset: u64,
+        /// The new content; its slices are sent without being copied.
         data: Bytes,
     },
     /// The range reads as zeros afterwards, and its space is freed where whole objects allow it.
     Discard {
+        /// First byte.
         offset: u64,
+        /// Length in bytes.
         length: u64,
     },
     /// Asks which parts of a range hold data.
     Map {
+        /// First byte.
         offset: u64,
+        /// Length in bytes.
         length: u64,
     },
     /// Copies the parent's data in the range into the image.
     CopyUp {
+        /// First byte.
         offset: u64,
+        /// Length in bytes.
         length: u64,
     },
     /// Completes at once: everything that has completed is durable already.
@@ -55,11 +68,14 @@ impl Request {
 /// A part of a range that was read; parts are consecutive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
+    /// Bytes as stored.
     Data(Bytes),
+    /// This many zeros, for which no memory is held.
     Zeros(u64),
 }
 
 impl Piece {
+    /// Bytes of the part as the reader sees it.
     pub fn len(&self) -> u64 {
         match self {
             Piece::Data(data) => data.len() as u64,
@@ -67,13 +83,16 @@ impl Piece {
         }
     }
 
+    /// True for a part without bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
+/// Outcome of a request that succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// The request has no result.
     Done,
     /// Outcome of [`Request::Read`].
     Data(Vec<Piece>),

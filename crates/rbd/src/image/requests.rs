@@ -81,12 +81,16 @@ impl Pending {
 
 /// An access that a request needs next.
 pub(super) struct NextAccess {
+    /// Consumer of the result: this request and the index of the extent.
     pub waiter: Waiter,
+    /// Number of the data object.
     pub object: u64,
+    /// Operation on the object.
     pub action: Action,
 }
 
 impl Requests {
+    /// Adds a request; the result is its key until it completes.
     pub fn submit(&mut self, request: Request) -> u64 {
         self.pending.insert(Pending::new(request))
     }
@@ -96,14 +100,17 @@ impl Requests {
         self.pending.len()
     }
 
+    /// True if no request is pending.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
+    /// True if a write request has begun and not completed.
     pub fn has_writes(&self) -> bool {
         self.writes > 0
     }
 
+    /// The next outcome.
     pub fn poll_completion(&mut self) -> Option<(RequestId, Result<Outcome, Error>)> {
         self.completions.pop_front()
     }
@@ -113,18 +120,22 @@ impl Requests {
         self.held.push_back(key);
     }
 
+    /// Key of the oldest request that waits for header or lock.
     pub fn first_held(&self) -> Option<u64> {
         self.held.front().copied()
     }
 
+    /// Removes the oldest waiting request from the queue; it may begin now.
     pub fn release_first(&mut self) {
         self.held.pop_front();
     }
 
+    /// Empties the queue of waiting requests.
     pub fn take_held(&mut self) -> VecDeque<u64> {
         std::mem::take(&mut self.held)
     }
 
+    /// True if the request changes the image.
     pub fn is_write(&self, key: u64) -> bool {
         self.pending.get(key).is_some_and(|pending| pending.is_write)
     }
@@ -169,6 +180,7 @@ impl Requests {
         Some(NextAccess { waiter, object: extent.object, action })
     }
 
+    /// Counts an access of the request that has been begun.
     pub fn access_begins(&mut self, key: u64) {
         if let Some(pending) = self.pending.get_mut(key) {
             pending.in_flight += 1;

@@ -15,6 +15,7 @@ use wire::op::OpCode;
 use wire::watch::{NotifyResult, Watcher, WatcherListing};
 use wire::{OpResult, OsdOp, SnapContext};
 
+/// Size of the image in bytes.
 pub const SIZE: u64 = 1 << 14;
 /// Turns after which clients that still send requests are taken for livelocked.
 const TURNS_MAX: usize = 10_000;
@@ -28,23 +29,31 @@ struct Notification {
 
 /// Clients are numbered; the address and the watch of a client end with its number.
 pub struct TestCluster {
+    /// Features of the image.
     pub features: Features,
+    /// The open image of each client that runs.
     pub images: BTreeMap<usize, Image>,
+    /// Watch handle of each client that watches the header.
     pub watches: BTreeMap<usize, u64>,
+    /// Owner of the exclusive lock: client, cookie, tag.
     pub holder: Option<(usize, Bytes, Bytes)>,
+    /// Addresses that monitor commands have blocklisted.
     pub blocklist: Vec<String>,
     /// Number of monitor commands that will fail because the control store is out of reach.
     pub monitor_failures: u32,
+    /// Contents of the data objects, by name.
     pub data: BTreeMap<Bytes, Vec<u8>>,
     /// Clients by the order of their writes.
     pub writers: Vec<usize>,
     notifications: BTreeMap<u64, Notification>,
     waits: Vec<(usize, ClusterRequestId)>,
+    /// Payloads of all notifications that clients sent, in order.
     pub notified: Vec<Bytes>,
     last_number: u64,
 }
 
 impl TestCluster {
+    /// A cluster with this many clients, each with the image open for writing.
     pub fn new(clients: usize, features: Features) -> Self {
         let mut cluster = TestCluster {
             features,
@@ -76,11 +85,11 @@ impl TestCluster {
                 return;
             }
         }
-        panic!("the cluster does not come to rest");
+        panic!("the clients are livelocked");
     }
 
     /// Runs for at most this many turns.
-    pub fn turn_until_rest(&mut self, turns: usize) {
+    pub fn run_turns(&mut self, turns: usize) {
         for _ in 0..turns {
             let clients: Vec<usize> = self.images.keys().copied().collect();
             if clients.into_iter().filter(|client| self.turn(*client)).count() == 0 {
@@ -90,17 +99,18 @@ impl TestCluster {
     }
 
     fn turn(&mut self, client: usize) -> bool {
-        let Some((id, ask)) = self.images.get_mut(&client).and_then(RequestSource::poll_request)
+        let Some((id, request)) =
+            self.images.get_mut(&client).and_then(RequestSource::poll_request)
         else {
             return false;
         };
-        self.give_answer(client, id, ask);
+        self.respond_to(client, id, request);
         true
     }
 
     /// Answers one request of a client, unless it is a wait or a notification.
-    pub fn give_answer(&mut self, client: usize, id: ClusterRequestId, ask: ClusterRequest) {
-        if let Some(answer) = self.answer(client, id, ask) {
+    pub fn respond_to(&mut self, client: usize, id: ClusterRequestId, request: ClusterRequest) {
+        if let Some(answer) = self.answer(client, id, request) {
             self.images.get_mut(&client).unwrap().handle_response(id, answer);
             self.images[&client].check_invariants();
         }
@@ -138,10 +148,10 @@ impl TestCluster {
         &mut self,
         client: usize,
         id: ClusterRequestId,
-        ask: ClusterRequest,
+        request: ClusterRequest,
     ) -> Option<ClusterResponse> {
         let is_out = self.blocklist.contains(&format!("{}", addr(client)).replace("v2:", ""));
-        Some(match ask {
+        Some(match request {
             ClusterRequest::Operate(_) | ClusterRequest::Watch(_) if is_out => {
                 Err(Errno::BLOCKLISTED)
             }
@@ -242,10 +252,14 @@ impl TestCluster {
             let image = self.images.get_mut(&client).unwrap();
             assert!(image.handle_watch_event(&event));
             let replies =
-                std::iter::from_fn(|| image.poll_request()).filter_map(|(_, ask)| match ask {
-                    ClusterRequest::Acknowledge { reply, .. } if !reply.is_empty() => Some(reply),
-                    _ => None,
-                });
+                std::iter::from_fn(|| image.poll_request()).filter_map(
+                    |(_, request)| match request {
+                        ClusterRequest::Acknowledge { reply, .. } if !reply.is_empty() => {
+                            Some(reply)
+                        }
+                        _ => None,
+                    },
+                );
             let decoded = replies.map(|reply| codec::decode_all::<Response>("it", &reply));
             responses.extend(decoded.map(|response| response.unwrap().0));
         }
@@ -350,20 +364,24 @@ impl TestCluster {
         w.into_bytes()
     }
 
+    /// Submits a write of one byte by a client.
     pub fn write(&mut self, client: usize) {
         let data = Bytes::from(vec![client as u8; 10]);
         self.images.get_mut(&client).unwrap().submit(Request::Write { offset: 0, data });
     }
 
+    /// The next outcome of a client's requests.
     pub fn outcome(&mut self, client: usize) -> Option<Result<Outcome, Error>> {
         self.images.get_mut(&client).unwrap().poll_completion().map(|(_, outcome)| outcome)
     }
 
+    /// All pending events of a client's image.
     pub fn events(&mut self, client: usize) -> Vec<ImageEvent> {
         let image = self.images.get_mut(&client).unwrap();
         std::iter::from_fn(|| image.poll_event()).collect()
     }
 
+    /// The client that owns the exclusive lock.
     pub fn holder(&self) -> Option<usize> {
         self.holder.as_ref().map(|(client, _, _)| *client)
     }
@@ -377,10 +395,12 @@ fn name(client: usize) -> ParticipantName {
     ParticipantName::new(EntityType::CLIENT, client as i64)
 }
 
+/// Address of a client.
 pub fn addr(client: usize) -> EntityAddr {
     EntityAddr::msgr2(([127, 0, 0, 1], 0).into(), client as u32)
 }
 
+/// Header of the image, as [`crate::open`] reads it.
 pub fn header(features: Features) -> Header {
     let pool = Pool { id: PoolId(1), name: "pool".into(), namespace: String::new() };
     Header {

@@ -39,7 +39,7 @@ impl World {
     fn request(&mut self, request: Request) -> Result<Outcome, Error> {
         let id = self.image.submit(request);
         self.settle();
-        let (done, outcome) = self.image.poll_completion().expect("all questions are answered");
+        let (done, outcome) = self.image.poll_completion().expect("all requests are answered");
         assert_eq!(done, id);
         outcome
     }

@@ -15,7 +15,9 @@ const COOKIE_PREFIX: &str = "auto ";
 /// Cookie and tag, which identify the owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockIdentity {
+    /// Text that tells locks of one client apart: "auto " and the handle of its watch.
     pub cookie: String,
+    /// Text that all clients which share a lock must agree upon.
     pub tag: &'static str,
 }
 
@@ -86,8 +88,11 @@ pub(crate) fn get_info() -> OsdOp {
 /// The owner of a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
+    /// Name of the client, as `client.4123`.
     pub name: ParticipantName,
+    /// Cookie that the owner gave.
     pub cookie: Bytes,
+    /// Address of the client; the blocklist is to contain it before the lock is broken.
     pub addr: EntityAddr,
 }
 
@@ -101,8 +106,11 @@ impl Holder {
 /// `cls_lock_get_info_reply`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LockInfo {
+    /// Owners; an exclusive lock has at most one.
     pub holders: Vec<Holder>,
+    /// False if other owners may share the lock.
     pub is_exclusive: bool,
+    /// Tag that the first owner gave.
     pub tag: Bytes,
 }
 

@@ -20,16 +20,16 @@ use rados::{ClusterRequest, Place, Reply, Steps, WatchId};
 use types::{EntityType, Errno};
 
 /// Delay between attempts after the owner agreed to release the lock.
-const REST_ASKED: Duration = Duration::from_millis(500);
+const DELAY_AFTER_AGREEMENT: Duration = Duration::from_millis(500);
 /// Delay after no answer: the owner is acquiring or releasing the lock right now, or has crashed.
-const REST_UNANSWERED: Duration = Duration::from_millis(200);
+const DELAY_WITHOUT_ANSWER: Duration = Duration::from_millis(200);
 /// Attempts of a task to acquire a lock before it fails.
 const TRIES_MAX: u32 = 240;
 
 /// Result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    Taken(ClientId),
+    Acquired(ClientId),
     /// The caller tries again.
     NotYet,
 }
@@ -45,14 +45,14 @@ pub(crate) async fn attempt(
     let identity = LockIdentity::of_watch(watch.0);
     match steps.write(&place, vec![lock(&identity)]).await {
         // An earlier attempt, whose response was dropped, may have acquired it.
-        Ok(_) | Err(Errno::EXIST) => return Ok(Attempt::Taken(me)),
+        Ok(_) | Err(Errno::EXIST) => return Ok(Attempt::Acquired(me)),
         Err(Errno::BUSY) => {}
-        Err(errno) => return Err(failed(header, "taking the lock", errno)),
+        Err(errno) => return Err(failed(header, "acquiring the lock", errno)),
     }
     if let Some(holder) = holder(steps, header, &place).await? {
         match is_alive(steps, &place, &holder).await? {
-            true => ask_for_it(steps, header, me).await?,
-            false => take_away(steps, header, &holder, me).await?,
+            true => request_release(steps, header, me).await?,
+            false => break_lock_of(steps, header, &holder, me).await?,
         }
     }
     Ok(Attempt::NotYet)
@@ -76,17 +76,18 @@ pub(crate) fn blocklisted(header: &Header) -> Error {
 
 pub(crate) async fn identify(steps: &Steps) -> Result<u64, Error> {
     let identity = steps.identify().await;
-    identity.map_err(|_| Error::cluster("asking for this client's number", Errno::IO))
+    identity.map_err(|_| Error::cluster("reading this client's global id", Errno::IO))
 }
 
-async fn look_at_lock(steps: &Steps, place: &Place) -> Result<LockInfo, Error> {
-    let reply = steps.read_step("asking who has the lock", place, vec![calls::get_info()]).await?;
+async fn read_lock(steps: &Steps, place: &Place) -> Result<LockInfo, Error> {
+    let reply =
+        steps.read_step("reading the owner of the lock", place, vec![calls::get_info()]).await?;
     crate::calls::output(&reply, 0, "the lock")
 }
 
 /// The current owner; an error if the lock is not one that its owner releases on request.
 async fn holder(steps: &Steps, header: &Header, place: &Place) -> Result<Option<Holder>, Error> {
-    let info = look_at_lock(steps, place).await?;
+    let info = read_lock(steps, place).await?;
     let internal = LockIdentity::of_watch(0).tag.as_bytes();
     let is_ours = info.is_exclusive && info.tag == internal;
     match info.holders.into_iter().next() {
@@ -114,7 +115,7 @@ async fn is_alive(steps: &Steps, place: &Place, holder: &Holder) -> Result<bool,
 }
 
 /// Asks the owner to release the lock; fails if it answers that it keeps it.
-async fn ask_for_it(steps: &Steps, header: &Header, me: ClientId) -> Result<(), Error> {
+async fn request_release(steps: &Steps, header: &Header, me: ClientId) -> Result<(), Error> {
     let request = Notification::RequestLock { from: me, force: false };
     let answer = steps.request(notification(header, request)).await;
     let replies = match answer {
@@ -129,7 +130,9 @@ async fn ask_for_it(steps: &Steps, header: &Header, me: ClientId) -> Result<(), 
         let text = format!("{} is used by a client that keeps its exclusive lock", header.spec);
         return Err(Error::cluster(text, Errno::ROFS));
     }
-    steps.wait(if responses.is_empty() { REST_UNANSWERED } else { REST_ASKED }).await;
+    steps
+        .wait(if responses.is_empty() { DELAY_WITHOUT_ANSWER } else { DELAY_AFTER_AGREEMENT })
+        .await;
     Ok(())
 }
 
@@ -138,7 +141,7 @@ pub(crate) fn notification(header: &Header, notification: Notification) -> Clust
 }
 
 /// Breaks the lock of an owner that does not watch any more.
-async fn take_away(
+async fn break_lock_of(
     steps: &Steps,
     header: &Header,
     holder: &Holder,
@@ -146,7 +149,7 @@ async fn take_away(
 ) -> Result<(), Error> {
     let place = header.place();
     // A later owner watches.
-    if !look_at_lock(steps, &place).await?.holders.contains(holder) {
+    if !read_lock(steps, &place).await?.holders.contains(holder) {
         return Ok(());
     }
     // The lock is our own, from a watch that ended: our earlier requests stay in order with later ones.
@@ -177,7 +180,7 @@ async fn blocklist(steps: &Steps, header: &Header, holder: &Holder) -> Result<bo
         Ok(()) => {}
         // The control store is out of reach, perhaps for a moment.
         Err(Errno::IO | Errno::AGAIN | Errno::TIMEDOUT) => {
-            steps.wait(REST_ASKED).await;
+            steps.wait(DELAY_AFTER_AGREEMENT).await;
             return Ok(false);
         }
         Err(errno) => {
@@ -201,7 +204,7 @@ pub(crate) async fn release(steps: &Steps, header: &Header, watch: WatchId) -> R
     let identity = LockIdentity::of_watch(watch.0);
     match steps.write(&header.place(), vec![unlock(&identity)]).await {
         Ok(_) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(failed(header, "giving up the lock", errno)),
+        Err(errno) => Err(failed(header, "releasing the lock", errno)),
     }
 }
 
@@ -228,7 +231,7 @@ pub(crate) async fn take_over(steps: &Steps, place: &Place) -> Result<Result<(),
             Err(Errno::BUSY) => {}
             Err(errno) => return Ok(Err(errno)),
         }
-        for holder in look_at_lock(steps, place).await?.holders {
+        for holder in read_lock(steps, place).await?.holders {
             match steps.write(place, vec![calls::break_lock(&holder)]).await {
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Ok(Err(errno)),
@@ -240,7 +243,7 @@ pub(crate) async fn take_over(steps: &Steps, place: &Place) -> Result<Result<(),
 /// A lock that could not be released is taken from this client once its watch is unregistered.
 fn warn_of_release(header: &Header, error: &Error) {
     let image = &header.spec;
-    tracing::warn!(%image, %error, "the exclusive lock was not released and waits to be broken");
+    tracing::warn!(%image, %error, "the exclusive lock was not released; the next owner breaks it");
 }
 
 /// Runs a function as owner of the image's lock, if the image has that feature. The outcome is the
@@ -256,7 +259,7 @@ pub(crate) async fn with_lock<T>(
     let watch = steps.watch(header.place()).await;
     let watch = watch.map_err(|errno| failed(&header, "watching the header", errno))?;
     let outcome = async {
-        let me = take(steps, &header, watch).await?;
+        let me = acquire(steps, &header, watch).await?;
         let outcome = work_as_owner(steps, &header, me, work).await;
         match release(steps, &header, watch).await {
             Ok(()) => steps.send(notification(&header, Notification::ReleasedLock(me))),
@@ -282,13 +285,13 @@ async fn work_as_owner<T>(
     work(steps, &header).await
 }
 
-async fn take(steps: &Steps, header: &Header, watch: WatchId) -> Result<ClientId, Error> {
+async fn acquire(steps: &Steps, header: &Header, watch: WatchId) -> Result<ClientId, Error> {
     for _ in 0..TRIES_MAX {
-        if let Attempt::Taken(me) = attempt(steps, header, watch).await? {
+        if let Attempt::Acquired(me) = attempt(steps, header, watch).await? {
             return Ok(me);
         }
     }
     let text =
-        format!("the client that has the exclusive lock of {} does not give it up", header.spec);
+        format!("the client that has the exclusive lock of {} does not release it", header.spec);
     Err(Error::cluster(text, Errno::TIMEDOUT))
 }

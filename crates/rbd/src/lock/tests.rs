@@ -34,9 +34,9 @@ fn run_without_release<T>(task: impl FnOnce(Header) -> Task<T>) -> Result<T, Err
 fn a_failed_release_of_the_lock_changes_no_outcome() {
     for outcome in [Ok(5), Err(Error::refused("no"))] {
         let expected = outcome.clone();
-        let told = run_without_release(|header| {
+        let outcome = run_without_release(|header| {
             Task::new(async move |steps| with_lock(&steps, header, async |_, _| outcome).await)
         });
-        assert_eq!(told, expected);
+        assert_eq!(outcome, expected);
     }
 }

@@ -16,12 +16,12 @@ use types::{Errno, ParentSpec};
 
 /// Removes a snapshot without clones. Its data goes first: while the header lists the snapshot, the removal
 /// can be repeated.
-pub(crate) async fn discard(
+pub(crate) async fn remove_without_clones(
     steps: &Steps,
     header: &Header,
     snapshot: &Snapshot,
 ) -> Result<(), Error> {
-    let left = left_with(steps, header, snapshot).await?;
+    let left = parent_left_with(steps, header, snapshot).await?;
     object_map::snapshot_removed(steps, header, snapshot.id).await?;
     let what = format!("removing the snapshot {}@{}", header.spec, snapshot.user_name());
     match snapshot_ids::delete(steps, header.data_pool(), snapshot.id).await {
@@ -32,8 +32,8 @@ pub(crate) async fn discard(
     steps.write_step(&what, &header.place(), vec![calls::remove_snapshot(snapshot.id)]).await?;
     match left {
         Some((parent, format)) => {
-            // The parent may lose a snapshot by this, and leave a parent of its own.
-            let left = leave(steps, &header.spec, &header.id, &parent, format);
+            // The parent may lose a snapshot by this, and with it the need for a parent of its own.
+            let left = unregister_clone(steps, &header.spec, &header.id, &parent, format);
             Box::pin(left).await
         }
         None => Ok(()),
@@ -42,7 +42,7 @@ pub(crate) async fn discard(
 
 /// Removes the registration of a clone; a missing one is no error. A snapshot in the trash is removed with
 /// its last clone.
-pub(crate) async fn leave(
+pub(crate) async fn unregister_clone(
     steps: &Steps,
     child: &ImageSpec,
     id: &str,
@@ -61,13 +61,16 @@ pub(crate) async fn leave(
         }
     };
     match (outcome, format) {
-        (Ok(_), CloneFormat::Two) => tidy_up(steps, parent).await,
+        (Ok(_), CloneFormat::Two) => remove_unused_snapshot_of(steps, parent).await,
         (Ok(_) | Err(Errno::NOENT), _) => Ok(()),
-        (Err(errno), _) => Err(Error::cluster(format!("telling the parent of {child}"), errno)),
+        (Err(errno), _) => {
+            Err(Error::cluster(format!("unregistering {child} from its parent"), errno))
+        }
     }
 }
 
-async fn tidy_up(steps: &Steps, parent: &Parent) -> Result<(), Error> {
+/// Removes the parent's snapshot if it is in the trash and has lost its last clone.
+async fn remove_unused_snapshot_of(steps: &Steps, parent: &Parent) -> Result<(), Error> {
     let pool = parent.pool();
     let spec = ImageSpec { pool, name: format!("(id {})", parent.image) };
     let header = match header::read_with_id(steps, &spec, parent.image.clone()).await {
@@ -75,7 +78,7 @@ async fn tidy_up(steps: &Steps, parent: &Parent) -> Result<(), Error> {
         outcome => outcome?,
     };
     if find_unused(steps, &header, parent).await?.is_none() {
-        return watchers::tell(steps, &header.place()).await;
+        return watchers::notify(steps, &header.place()).await;
     }
     let outcome = async {
         header.features.check_writable(&spec.to_string())?;
@@ -85,7 +88,7 @@ async fn tidy_up(steps: &Steps, parent: &Parent) -> Result<(), Error> {
     };
     if let Err(error) = outcome.await {
         // The registration is removed, which is what the caller wants.
-        tracing::warn!(%error, "a snapshot without a name or clones stays");
+        tracing::warn!(%error, "a snapshot in the trash has no clones any more and could not be removed");
     }
     Ok(())
 }
@@ -102,13 +105,13 @@ async fn find_unused(
 
 async fn remove_unused(steps: &Steps, header: &Header, parent: &Parent) -> Result<(), Error> {
     if let Some(snapshot) = find_unused(steps, header, parent).await? {
-        discard(steps, header, &snapshot).await?;
+        remove_without_clones(steps, header, &snapshot).await?;
     }
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }
 
 /// Detaches the image from its parent; with deep-flatten its snapshots as well.
-pub(crate) async fn become_independent(steps: &Steps, header: &Header) -> Result<(), Error> {
+pub(crate) async fn detach_from_parent(steps: &Steps, header: &Header) -> Result<(), Error> {
     let Some(parent) = &header.parent else { return Ok(()) };
     let format = clone_format(steps, header).await?;
     // The clone's side comes first, so that an interruption leaves no link to a removed parent.
@@ -121,13 +124,13 @@ pub(crate) async fn become_independent(steps: &Steps, header: &Header) -> Result
     }
     let all = snapshot_list::read_all(steps, header).await?;
     if all.iter().all(|snapshot| snapshot.parent_overlap.is_none()) {
-        leave(steps, &header.spec, &header.id, parent, format).await?;
+        unregister_clone(steps, &header.spec, &header.id, parent, format).await?;
     }
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }
 
-/// The parent that the image leaves if it loses a snapshot, when nothing else shows the parent.
-async fn left_with(
+/// The parent to which only this snapshot links the image: its removal unregisters the clone.
+async fn parent_left_with(
     steps: &Steps,
     header: &Header,
     snapshot: &Snapshot,

@@ -54,12 +54,12 @@ pub(crate) async fn link(
         snapshot: snapshot.id,
     };
     let ops = vec![calls::attach_parent(&spec, snapshot.size)];
-    steps.write_step("naming the parent in the header", child, ops).await?;
+    steps.write_step("recording the parent in the header", child, ops).await?;
     match format {
         CloneFormat::One => Ok(()),
         CloneFormat::Two => {
             let ops = vec![calls::set_operation_features(calls::CLONE_CHILD)];
-            steps.write_step("marking the header as a clone's", child, ops).await
+            steps.write_step("marking the header as that of a clone", child, ops).await
         }
     }
 }
@@ -79,9 +79,9 @@ pub(crate) async fn attach(
         CloneFormat::Two => {
             let ops = vec![calls::attach_child(snap, &child_spec(child, id))];
             steps
-                .write_step("naming the clone in the parent's header", &parent.place(), ops)
+                .write_step("registering the clone in the parent's header", &parent.place(), ops)
                 .await?;
-            watchers::tell(steps, &parent.place()).await
+            watchers::notify(steps, &parent.place()).await
         }
     }
 }
@@ -97,8 +97,8 @@ async fn attach_old(
 ) -> Result<(), Error> {
     let of = (parent.spec.pool.id.0, parent.id.as_str(), snap);
     let ops = vec![calls::add_old_child(of, id)];
-    steps.write_step("noting the clone", &child.pool.children(), ops).await?;
-    let (step, ops) = ("looking at the protection again", vec![calls::get_protection(snap)]);
+    steps.write_step("registering the clone", &child.pool.children(), ops).await?;
+    let (step, ops) = ("reading the protection again", vec![calls::get_protection(snap)]);
     let reply = steps.read_step(step, &parent.place(), ops).await?;
     let protection: u8 = calls::output(&reply, 0, "the protection")?;
     match protection == Protection::PROTECTED.0 {

@@ -54,7 +54,7 @@ pub(crate) async fn resize_to(steps: &Steps, header: &Header, size: u64) -> Resu
         object_map::resize(steps, header, &mut map, new).await?;
     }
     object_map::close(steps, header).await?;
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }
 
 /// Trims with the object map: objects are marked pending before they are removed, and truncated ones as

@@ -13,8 +13,8 @@ const TIMEOUTS_MAX: usize = 2;
 
 /// Allocates a snapshot id in the pool that holds the data.
 pub(super) async fn allocate(steps: &Steps, pool: PoolId) -> Result<SnapId, Error> {
-    let answer = ask_monitor(steps, || PoolRequest::take_snapshot(pool)).await;
-    let what = "getting a number for a snapshot";
+    let answer = request_from_monitor(steps, || PoolRequest::take_snapshot(pool)).await;
+    let what = "allocating a snapshot id";
     match answer {
         Ok(Some(snap)) => Ok(snap),
         Ok(_) => Err(Error::cluster(what, Errno::IO)),
@@ -32,12 +32,12 @@ pub(super) async fn delete(
     pool: PoolId,
     id: SnapId,
 ) -> Result<Option<SnapId>, Errno> {
-    ask_monitor(steps, || PoolRequest::remove_snapshot(pool, id)).await
+    request_from_monitor(steps, || PoolRequest::remove_snapshot(pool, id)).await
 }
 
 /// Sends a request to the monitor, again while its store fails. It may then be executed twice, which is
 /// harmless for allocating and deleting ids. Returns the new snapshot id, if one was asked for.
-async fn ask_monitor(
+async fn request_from_monitor(
     steps: &Steps,
     request: impl Fn() -> PoolRequest,
 ) -> Result<Option<SnapId>, Errno> {

@@ -1,6 +1,6 @@
 //! Taking and removing of a snapshot as owner of the exclusive lock.
 
-use super::detach::discard;
+use super::detach::remove_without_clones;
 use super::snapshot_ids;
 use crate::header::Header;
 use crate::snapshot::Snapshot;
@@ -14,7 +14,7 @@ const IDS_MAX: usize = 16;
 pub(crate) async fn take_as_owner(steps: &Steps, header: &Header, name: &str) -> Result<(), Error> {
     check_name(name)?;
     take(steps, header, name).await?;
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }
 
 /// Refuses names that a path of an image could not hold.
@@ -106,8 +106,8 @@ pub(crate) async fn remove_one(
         Err(errno) => return Err(Error::cluster(format!("removing {full_name}"), errno)),
     }
     match snapshot_list::read_one(steps, header, snapshot.id).await? {
-        Some(now) if now.children == 0 => discard(steps, header, &now).await?,
+        Some(now) if now.children == 0 => remove_without_clones(steps, header, &now).await?,
         _ => {}
     }
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }

@@ -16,28 +16,34 @@ use wire::PoolOpKind;
 
 /// Object size of the images that are made here.
 pub const ORDER: u8 = 12;
+/// Object size in bytes.
 pub const OBJECT: u64 = 1 << ORDER;
 
 /// No exclusive lock, so that no client waits for another.
 pub const FEATURES: Features = Features(Features::LAYERING.0 | Features::DEEP_FLATTEN.0);
 
+/// Objects, snapshot ids, watches and pending notifications.
 #[derive(Debug, Default)]
 pub struct Cluster {
+    /// All objects, of all pools.
     pub objects: BTreeMap<Place, Object>,
     snaps_made: u64,
     /// Results of the next snapshot requests, last first; the requests are executed nevertheless.
     pub lost_answers: Vec<types::Errno>,
     removed_snaps: BTreeSet<SnapId>,
+    /// The object that each watch observes.
     pub watches: BTreeMap<WatchId, Place>,
     watches_made: u64,
     /// Notifications not yet delivered to watchers.
     events: Vec<(WatchId, Bytes)>,
 }
 
+/// The pool with this id, in the default namespace.
 pub fn pool(id: i64) -> Pool {
     Pool { id: PoolId(id), name: format!("pool{id}"), namespace: String::new() }
 }
 
+/// An image in pool 1.
 pub fn spec(name: &str) -> ImageSpec {
     ImageSpec { pool: pool(1), name: name.to_owned() }
 }
@@ -62,6 +68,7 @@ impl Cluster {
         cluster
     }
 
+    /// Creates an image; panics if that fails.
     pub fn create(&mut self, image: ImageSpec, size: u64, features: Features) {
         let id = format!("{}{}", image.name, image.pool.id);
         let (order, data_pool, striping) = (ORDER, None, None);
@@ -69,8 +76,9 @@ impl Cluster {
         self.run(crate::create(create)).unwrap();
     }
 
-    pub fn answer(&mut self, ask: ClusterRequest) -> Option<ClusterResponse> {
-        Some(match ask {
+    /// Executes a request; `None` for a notification or a delay, to which there is no response yet.
+    pub fn answer(&mut self, request: ClusterRequest) -> Option<ClusterResponse> {
+        Some(match request {
             ClusterRequest::Operate(operation) => self.operate(&operation),
             ClusterRequest::Watch(place) => {
                 self.watches_made += 1;
@@ -126,16 +134,17 @@ impl Cluster {
 
     /// Answers requests until the source has none left.
     pub fn settle(&mut self, source: &mut dyn RequestSource) {
-        while let Some((id, ask)) = source.poll_request() {
-            if let Some(answer) = self.answer(ask) {
+        while let Some((id, request)) = source.poll_request() {
+            if let Some(answer) = self.answer(request) {
                 source.handle_response(id, answer);
             }
         }
     }
 
+    /// Runs a task to its end; panics if the task waits for ever.
     pub fn run<T>(&mut self, mut task: Task<T>) -> Result<T, Error> {
         self.settle(&mut task);
-        task.poll_outcome().expect("all questions are answered")
+        task.poll_outcome().expect("all requests are answered")
     }
 
     /// Moves an image to the trash as librbd does.
@@ -143,6 +152,7 @@ impl Cluster {
         self.move_to_trash_because(name, id, deferred_until, 0);
     }
 
+    /// Moves an image to the trash with this source (`TRASH_IMAGE_SOURCE_*`).
     pub fn move_to_trash_because(
         &mut self,
         name: &str,
@@ -165,6 +175,7 @@ impl Cluster {
         }
     }
 
+    /// Reads the header of an image.
     pub fn header(&mut self, name: &str) -> Header {
         self.run(crate::open(spec(name))).unwrap()
     }
@@ -175,6 +186,7 @@ impl Cluster {
         self.map_at(&header.map_place())
     }
 
+    /// States of the object map that lies at a place.
     pub fn map_at(&mut self, place: &Place) -> Vec<u8> {
         let ops = vec![crate::object_map::calls::load()];
         let reply = self.operate(&Operation::new(place.clone(), ops)).unwrap();
@@ -183,10 +195,12 @@ impl Cluster {
         (0..map.len()).map(|object| map.get(object).unwrap() as u8).collect()
     }
 
+    /// True if the object exists as of the snapshot.
     pub fn exists(&self, place: &Place, snap: SnapId) -> bool {
         self.objects.get(place).is_some_and(|object| object.exists(snap))
     }
 
+    /// Opens an image for writing and settles it.
     pub fn open(&mut self, name: &str) -> Image {
         let header = self.header(name);
         let mut image = Image::new(header, true).unwrap();

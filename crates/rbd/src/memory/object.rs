@@ -16,6 +16,7 @@ struct State {
     attrs: BTreeMap<Vec<u8>, Bytes>,
 }
 
+/// One object with its clones.
 #[derive(Debug, Default)]
 pub struct Object {
     head: Option<State>,
@@ -26,18 +27,22 @@ pub struct Object {
 }
 
 impl Object {
+    /// True if neither head nor clones exist.
     pub fn is_gone(&self) -> bool {
         self.head.is_none() && self.older.is_empty()
     }
 
+    /// True if the object exists as of the snapshot.
     pub fn exists(&self, snap: SnapId) -> bool {
         self.at(snap).is_some()
     }
 
+    /// Number of clones.
     pub fn clones(&self) -> usize {
         self.older.len()
     }
 
+    /// Removes a snapshot from the clones; a clone that no snapshot needs is dropped.
     pub fn trim(&mut self, snap: SnapId) {
         self.older.values_mut().for_each(|(snaps, _)| snaps.retain(|other| *other != snap));
         self.older.retain(|_, (snaps, _)| !snaps.is_empty());

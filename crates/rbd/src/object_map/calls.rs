@@ -1,4 +1,4 @@
-//! Calls of the class `rbd` that keep object maps.
+//! Calls of the class `rbd` that maintain object maps.
 
 use super::states::{ObjectMap, State};
 use crate::calls::call;

@@ -22,8 +22,11 @@ const NAMED_MAX: usize = 100;
 /// An object whose state in the map is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
+    /// Number of the data object.
     pub object: u64,
+    /// State in the map.
     pub said: State,
+    /// State by the object itself.
     pub is: State,
 }
 
@@ -58,7 +61,7 @@ async fn examine(steps: &Steps, shown: &Header) -> Result<ObjectMap, Error> {
         Ok(())
     };
     let looked = steps.for_each(0..shown.objects(), |object| Some(list(object)), note).await;
-    let step = format!("looking at the objects of {image}");
+    let step = format!("reading the objects of {image}");
     looked.map_err(|errno| Error::cluster(step, errno))?;
     Ok(ObjectMap::from_states(&states))
 }

@@ -68,7 +68,7 @@ pub(crate) async fn open(steps: &Steps, header: &Header) -> Result<Option<Object
         Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header)),
         Err(errno) => {
             let image = &header.spec;
-            tracing::warn!(%image, %errno, "the object map cannot be used and becomes invalid");
+            tracing::warn!(%image, %errno, "the object map cannot be used and is marked invalid");
             mark_invalid(steps, header).await?;
             Ok(None)
         }
@@ -105,7 +105,7 @@ pub(crate) async fn close(steps: &Steps, header: &Header) -> Result<(), Error> {
 }
 
 /// Applies a change by a task that owns the map; marks the map invalid if the change fails.
-pub(super) async fn keep(
+pub(super) async fn apply_or_invalidate(
     steps: &Steps,
     header: &Header,
     map: &mut Option<ObjectMap>,
@@ -118,7 +118,7 @@ pub(super) async fn keep(
         Ok(_) => Ok(()),
         Err(Errno::BLOCKLISTED) => Err(lock::blocklisted(header)),
         Err(errno) if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
-            Err(Error::cluster("keeping up the object map", errno))
+            Err(Error::cluster("updating the object map", errno))
         }
         Err(_) => {
             *map = None;
@@ -134,7 +134,7 @@ pub(crate) async fn resize(
     map: &mut Option<ObjectMap>,
     objects: u64,
 ) -> Result<(), Error> {
-    keep(steps, header, map, || owned(header, calls::resize(objects))).await
+    apply_or_invalidate(steps, header, map, || owned(header, calls::resize(objects))).await
 }
 
 /// Changes all objects that are in one state to another.
@@ -148,6 +148,8 @@ pub(crate) async fn update_all(
 ) -> Result<(), Error> {
     match objects.is_empty() {
         true => Ok(()),
-        false => keep(steps, header, map, || update(header, objects, new, old)).await,
+        false => {
+            apply_or_invalidate(steps, header, map, || update(header, objects, new, old)).await
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! found without reading data.
 
 use super::calls::{self, MAP_INVALID};
-use super::owner::{close, invalid_flags, keep, load_from, open, owned, update_all};
+use super::owner::{apply_or_invalidate, close, invalid_flags, load_from, open, owned, update_all};
 use super::states::{ObjectMap, State};
 use crate::calls::{get_flags, output};
 use crate::header::Header;
@@ -46,7 +46,8 @@ pub(crate) async fn snapshot_taken(
         mark_invalid(steps, header, snap).await?;
     }
     if header.features.contains(Features::FAST_DIFF) {
-        keep(steps, header, &mut map, || owned(header, calls::add_snapshot())).await?;
+        apply_or_invalidate(steps, header, &mut map, || owned(header, calls::add_snapshot()))
+            .await?;
     }
     close(steps, header).await
 }
@@ -85,7 +86,7 @@ pub(crate) async fn snapshot_removed(
         return Ok(());
     }
     if header.features.contains(Features::FAST_DIFF) {
-        hand_down(steps, header, snap).await?;
+        merge_into_next(steps, header, snap).await?;
     }
     // A missing map is as good as removed, and one that stays is never looked up.
     let _ = steps.write(&place(header, snap), vec![OsdOp::remove()]).await;
@@ -107,7 +108,7 @@ async fn load_snapshot(
     }
 }
 
-async fn hand_down(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
+async fn merge_into_next(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), Error> {
     let newer = header.snap_context.snaps.iter().filter(|other| **other > snap);
     let heir = newer.min().copied();
     let Some(removed) = load_snapshot(steps, header, snap).await? else {
@@ -123,8 +124,10 @@ async fn hand_down(steps: &Steps, header: &Header, snap: SnapId) -> Result<(), E
         }
         None => {
             let mut map = open(steps, header).await?;
-            keep(steps, header, &mut map, || owned(header, calls::remove_snapshot(&removed)))
-                .await?;
+            apply_or_invalidate(steps, header, &mut map, || {
+                owned(header, calls::remove_snapshot(&removed))
+            })
+            .await?;
             close(steps, header).await
         }
     }
@@ -173,7 +176,7 @@ pub(crate) async fn rolled_back(steps: &Steps, header: &Header, snap: SnapId) ->
         // The difference from the newest snapshot is not known.
         let map = map.without_clean();
         let mut owner = Some(map.clone());
-        keep(steps, header, &mut owner, || owned(header, calls::save(&map))).await?;
+        apply_or_invalidate(steps, header, &mut owner, || owned(header, calls::save(&map))).await?;
     }
     close(steps, header).await
 }

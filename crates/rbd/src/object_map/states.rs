@@ -9,7 +9,9 @@ const STATES_PER_BYTE: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
+    /// The object does not exist.
     Nonexistent = 0,
+    /// The object exists and was written since the newest snapshot.
     Exists = 1,
     /// The object is about to be removed.
     Pending = 2,

@@ -17,8 +17,11 @@ use types::{ChildSpec, Errno, PoolId, SnapId};
 pub struct Child {
     /// Name of the parent snapshot.
     pub snapshot: String,
+    /// Pool of the clone.
     pub pool: PoolId,
+    /// Namespace of the clone; empty for the default one.
     pub namespace: String,
+    /// Id of the clone.
     pub id: String,
     /// `None` for images in the trash.
     pub name: Option<String>,
@@ -68,7 +71,7 @@ async fn new_children(
         Ok(reply) => calls::output(&reply, 0, "the clones")?,
         Err(Errno::NOENT) => BTreeSet::new(),
         Err(errno) => {
-            return Err(Error::cluster(format!("asking for clones of {}", header.spec), errno));
+            return Err(Error::cluster(format!("listing the clones of {}", header.spec), errno));
         }
     };
     let child = |ChildSpec { pool, namespace, image }| {
@@ -94,7 +97,7 @@ pub(super) async fn old_children(
             Ok(ids.collect::<Result<_, Error>>()?)
         }
         Err(Errno::NOENT) => Ok(Vec::new()),
-        Err(errno) => Err(Error::cluster(format!("asking for clones in {pool}"), errno)),
+        Err(errno) => Err(Error::cluster(format!("listing the clones in {pool}"), errno)),
     }
 }
 
@@ -103,6 +106,6 @@ pub(super) async fn name_of(steps: &Steps, pool: &Pool, id: &str) -> Result<Opti
     match steps.read(&pool.directory(), vec![calls::directory_name(id)]).await {
         Ok(reply) => Ok(Some(text(calls::output(&reply, 0, "the name")?, "the name")?)),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::cluster(format!("looking for a name in {pool}"), errno)),
+        Err(errno) => Err(Error::cluster(format!("resolving an image id in {pool}"), errno)),
     }
 }

@@ -19,18 +19,26 @@ use types::PoolId;
 /// Metadata pairs that are copied with one operation.
 const METADATA_PAGE: u64 = 64;
 
+/// Parameters of [`clone_image`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloneSpec {
+    /// The image to clone.
     pub parent: ImageSpec,
+    /// Name of the parent's snapshot that the clone shows.
     pub snapshot: String,
+    /// The image to create.
     pub image: ImageSpec,
     /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
     /// The parent's order if `None`.
     pub order: Option<u8>,
+    /// Features of the clone; layering is added.
     pub features: Features,
+    /// Pool of the data objects; `None` for the pool of the header.
     pub data_pool: Option<PoolId>,
+    /// Stripe unit in bytes and stripe count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
+    /// Place of the clone's registration.
     pub format: CloneFormat,
 }
 
@@ -54,7 +62,7 @@ impl CloneSpec {
             return Err(Error::refused(format!("{} lacks the feature layering", self.parent)));
         }
         if snapshot.size == 0 {
-            return Err(Error::refused(format!("{name} has no bytes that a clone could show")));
+            return Err(Error::refused(format!("{name} has no data that a clone could show")));
         }
         if self.format == CloneFormat::Two {
             return Ok(());
@@ -67,7 +75,7 @@ impl CloneSpec {
         let namespaces = [&self.parent.pool.namespace, &self.image.pool.namespace];
         match namespaces.iter().all(|namespace| namespace.is_empty()) {
             true => Ok(()),
-            false => Err(Error::refused("clones of format 1 know no namespaces")),
+            false => Err(Error::refused("clones of format 1 cannot be in namespaces")),
         }
     }
 }
@@ -97,7 +105,7 @@ pub fn clone_image(spec: CloneSpec) -> Task<()> {
                 overlap: snapshot.size,
             };
             // Errors of the rollback are dropped: the first error is the one worth reporting.
-            let _ = detach::leave(&steps, image, id, &of, format).await;
+            let _ = detach::unregister_clone(&steps, image, id, &of, format).await;
         }
         outcome
     })
@@ -127,7 +135,7 @@ pub fn flatten(image: ImageSpec) -> Task<()> {
             return Err(Error::refused(format!("{image} is no clone")));
         };
         copy_up(&steps, &header, 0, parent.overlap).await?;
-        with_lock(&steps, header, detach::become_independent).await
+        with_lock(&steps, header, detach::detach_from_parent).await
     })
 }
 

@@ -106,8 +106,8 @@ fn a_clone_opened_during_creation_shows_its_parent() {
         cluster.run(protect_snapshot(spec("a"), "s".into())).unwrap();
         let mut making = clone_image(CloneSpec { format, ..clone_spec("a", "s", "c") });
         let mut opened = 0;
-        while let Some((id, ask)) = making.poll_request() {
-            let answer = cluster.answer(ask).unwrap();
+        while let Some((id, request)) = making.poll_request() {
+            let answer = cluster.answer(request).unwrap();
             making.handle_response(id, answer);
             if let Ok(header) = cluster.run(open(spec("c"))) {
                 assert!(contents(&mut cluster, header) == [1; SIZE as usize], "it shows zeros");
@@ -241,11 +241,11 @@ fn a_snapshot_that_is_taken_before_a_shrink_has_the_lock_loses_nothing() {
     let mut cluster = family();
     cluster.run(change_features(spec("b"), Features::EXCLUSIVE_LOCK, true)).unwrap();
     let mut task = resize(spec("b"), OBJECT, true);
-    while let Some((id, ask)) = task.poll_request() {
-        if matches!(ask, ClusterRequest::Watch(_)) {
+    while let Some((id, request)) = task.poll_request() {
+        if matches!(request, ClusterRequest::Watch(_)) {
             cluster.run(take_snapshot(spec("b"), "t".into())).unwrap();
         }
-        if let Some(answer) = cluster.answer(ask) {
+        if let Some(answer) = cluster.answer(request) {
             task.handle_response(id, answer);
         }
     }

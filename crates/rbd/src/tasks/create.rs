@@ -11,15 +11,20 @@ use wire::OsdOp;
 /// librbd's bounds for the size of objects.
 const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
 
+/// Parameters of [`create`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSpec {
+    /// The image to create.
     pub image: ImageSpec,
     /// Letters and digits, unique in the pool; the caller takes them from the system's entropy.
     pub id: String,
+    /// Size in bytes.
     pub size: u64,
     /// Objects have 2^order bytes.
     pub order: u8,
+    /// Features of the image; those that follow from other parameters are added.
     pub features: Features,
+    /// Pool of the data objects; `None` for the pool of the header.
     pub data_pool: Option<PoolId>,
     /// Stripe unit and count; `None` for no striping.
     pub striping: Option<(u64, u64)>,
@@ -63,6 +68,7 @@ impl CreateSpec {
     }
 }
 
+/// Creates an image; EEXIST if the name is taken. A failed creation leaves nothing behind that has the name.
 pub fn create(spec: CreateSpec) -> Task<()> {
     Task::new(async move |steps| {
         make_image(&steps, &spec, async |_| Ok(()), async |_| Ok(())).await
@@ -90,7 +96,7 @@ pub(super) async fn make_image(
     }
     let entered = async {
         furnish(steps).await?;
-        enter(steps, spec).await
+        add_to_directory(steps, spec).await
     };
     let outcome = entered.await;
     if outcome.is_err() {
@@ -120,7 +126,7 @@ async fn make_header(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
     let features = spec.features().0;
     let create = calls::create(spec.size, spec.order, features, &prefix, data_pool);
     let ops = vec![OsdOp::create(true), create];
-    steps.write_step("making the header", &pool.header(&spec.id), ops).await
+    steps.write_step("creating the header", &pool.header(&spec.id), ops).await
 }
 
 async fn complete(
@@ -137,12 +143,12 @@ async fn complete(
     }
     if spec.features().contains(Features::OBJECT_MAP) {
         let ops = vec![object_map::calls::resize(spec.objects())];
-        steps.write_step("making the object map", &pool.object_map(&spec.id), ops).await?;
+        steps.write_step("creating the object map", &pool.object_map(&spec.id), ops).await?;
     }
     link(steps).await
 }
 
-async fn enter(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
+async fn add_to_directory(steps: &Steps, spec: &CreateSpec) -> Result<(), Error> {
     let ops = vec![calls::directory_add(&spec.image.name, &spec.id)];
     steps.write_step("adding the image to the directory", &spec.image.pool.directory(), ops).await
 }

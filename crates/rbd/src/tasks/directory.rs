@@ -45,7 +45,7 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
                 Ok(reply) => Some(calls::output(&reply, 0, "the name of an image")?),
                 Err(Errno::NOENT) => None,
                 Err(errno) => {
-                    return Err(Error::cluster(format!("naming images of {pool}"), errno));
+                    return Err(Error::cluster(format!("resolving image ids of {pool}"), errno));
                 }
             };
             names.insert(id.clone(), name);
@@ -54,6 +54,8 @@ pub fn names_of(pool: Pool, ids: Vec<String>) -> Task<BTreeMap<String, Option<St
     })
 }
 
+/// Renames an image within its pool and namespace; EEXIST if the new name is taken. Clients that have it open
+/// keep it.
 pub fn rename(old: ImageSpec, new: String) -> Task<()> {
     Task::new(async move |steps| {
         let id = header::find_id(&steps, &old).await?;
@@ -63,6 +65,6 @@ pub fn rename(old: ImageSpec, new: String) -> Task<()> {
         steps.write_step("renaming in the directory", &old.pool.directory(), ops).await?;
         let ops = vec![OsdOp::remove()];
         steps.write_step("removing the old name", &old.pool.id_object(&old.name), ops).await?;
-        watchers::tell(&steps, &old.pool.header(&id)).await
+        watchers::notify(&steps, &old.pool.header(&id)).await
     })
 }

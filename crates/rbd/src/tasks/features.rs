@@ -74,5 +74,5 @@ async fn disable(steps: &Steps, header: &Header, unwanted: Features) -> Result<(
 async fn set(steps: &Steps, header: &Header, new: Features, mask: Features) -> Result<(), Error> {
     let ops = vec![calls::set_features(new.0, mask.0)];
     steps.write_step("changing the features", &header.place(), ops).await?;
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }

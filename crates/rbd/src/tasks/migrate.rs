@@ -45,7 +45,7 @@ pub fn migrate(image: ImageSpec, action: Migration, pools: Vec<Pool>) -> Task<()
 }
 
 /// Both ends of a migration; the headers are without the feature bit that excludes other clients.
-struct Move {
+struct MigrationPair {
     /// The migration spec of the target's header, or, if that is gone, of the source's.
     spec: MigrationSpec,
     /// `None` if an earlier attempt removed it.
@@ -58,7 +58,7 @@ struct Move {
     target_id: String,
 }
 
-async fn find(steps: &Steps, image: &ImageSpec, pools: &[Pool]) -> Result<Move, Error> {
+async fn find(steps: &Steps, image: &ImageSpec, pools: &[Pool]) -> Result<MigrationPair, Error> {
     match header::find_id(steps, image).await {
         Ok(id) => match migration_of(steps, &image.pool, &id).await? {
             Some(spec) if spec.is_destination() => from_target(steps, image, id, spec, pools).await,
@@ -73,7 +73,7 @@ async fn find(steps: &Steps, image: &ImageSpec, pools: &[Pool]) -> Result<Move, 
                 };
                 match search(steps, pools, is_meant).await? {
                     Some(found) => from_source(steps, found, pools).await,
-                    None => Err(not_moving(image)),
+                    None => Err(not_migrating(image)),
                 }
             }
         },
@@ -91,11 +91,11 @@ async fn find(steps: &Steps, image: &ImageSpec, pools: &[Pool]) -> Result<Move, 
     }
 }
 
-fn not_moving(image: &ImageSpec) -> Error {
-    Error::refused(format!("{image} is not being moved; `rbd migration prepare` begins that"))
+fn not_migrating(image: &ImageSpec) -> Error {
+    Error::refused(format!("{image} is not being migrated; `rbd migration prepare` begins that"))
 }
 
-fn foreground(image: &ImageSpec, why: &str) -> Error {
+fn needs_rbd_tool(image: &ImageSpec, why: &str) -> Error {
     Error::refused(format!("{why}: use `rbd migration` for {image} instead of a task"))
 }
 
@@ -122,7 +122,7 @@ async fn search(
 ) -> Result<Option<TrashedSource>, Error> {
     for pool in pools {
         let entries = trash::entries(steps, pool).await?.into_iter();
-        for (id, entry) in entries.filter(|(_, entry)| entry.is_moving()) {
+        for (id, entry) in entries.filter(|(_, entry)| entry.is_migrating()) {
             let Some(spec) = migration_of(steps, pool, &id).await? else { continue };
             if is_meant(pool, &id, &entry, &spec) {
                 return Ok(Some((pool.clone(), id, entry, spec)));
@@ -148,9 +148,9 @@ async fn from_target(
     target_id: String,
     spec: MigrationSpec,
     pools: &[Pool],
-) -> Result<Move, Error> {
+) -> Result<MigrationPair, Error> {
     if !spec.source.is_empty() || spec.pool < 0 || spec.image.is_empty() {
-        return Err(foreground(image, "its source is no image of this cluster in format 2"));
+        return Err(needs_rbd_tool(image, "its source is no image of this cluster in format 2"));
     }
     let (source_pool, source_id) = (pool_of(&spec, pools), text(&spec.image));
     let source_name = text(&spec.image_name);
@@ -158,10 +158,23 @@ async fn from_target(
     let source_spec = ImageSpec { pool: source_pool.clone(), name: source_name.clone() };
     let source = existing(steps, &source_spec, &source_id).await?;
     let target_image = image.clone();
-    Ok(Move { spec, source, source_pool, source_id, source_name, target, target_image, target_id })
+    Ok(MigrationPair {
+        spec,
+        source,
+        source_pool,
+        source_id,
+        source_name,
+        target,
+        target_image,
+        target_id,
+    })
 }
 
-async fn from_source(steps: &Steps, found: TrashedSource, pools: &[Pool]) -> Result<Move, Error> {
+async fn from_source(
+    steps: &Steps,
+    found: TrashedSource,
+    pools: &[Pool],
+) -> Result<MigrationPair, Error> {
     let (source_pool, source_id, entry, spec) = found;
     let source_spec = ImageSpec { pool: source_pool.clone(), name: entry.name.clone() };
     let source = existing(steps, &source_spec, &source_id).await?;
@@ -169,17 +182,26 @@ async fn from_source(steps: &Steps, found: TrashedSource, pools: &[Pool]) -> Res
     let target_id = text(&spec.image);
     let target = existing(steps, &target_image, &target_id).await?;
     // The target's spec decides as long as the target exists.
-    let told = migration_of(steps, &target_image.pool, &target_id).await?;
-    let spec = told.unwrap_or(spec);
+    let recorded = migration_of(steps, &target_image.pool, &target_id).await?;
+    let spec = recorded.unwrap_or(spec);
     let source_name = entry.name;
-    Ok(Move { spec, source, source_pool, source_id, source_name, target, target_image, target_id })
+    Ok(MigrationPair {
+        spec,
+        source,
+        source_pool,
+        source_id,
+        source_name,
+        target,
+        target_image,
+        target_id,
+    })
 }
 
 async fn existing(steps: &Steps, image: &ImageSpec, id: &str) -> Result<Option<Header>, Error> {
     match steps.read(&image.pool.header(id), vec![OsdOp::stat()]).await {
         Ok(_) => Ok(Some(unmarked(header::read_with_id(steps, image, id.to_owned()).await?))),
         Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(Error::cluster(format!("looking for {image}"), errno)),
+        Err(errno) => Err(Error::cluster(format!("reading the header of {image}"), errno)),
     }
 }
 
@@ -188,11 +210,11 @@ fn unmarked(header: Header) -> Header {
     Header { features, ..header }
 }
 
-impl Move {
+impl MigrationPair {
     async fn set_state(&self, steps: &Steps, state: MigrationState) -> Result<(), Error> {
         for header in self.source.iter().chain(&self.target) {
             let ops = vec![calls::set_migration_state(state)];
-            steps.write_step("noting how far the migration is", &header.place(), ops).await?;
+            steps.write_step("recording the state of the migration", &header.place(), ops).await?;
         }
         Ok(())
     }
@@ -206,13 +228,13 @@ impl Move {
         let kept = source.features.check_writable(&source.spec.to_string());
         kept.and_then(|()| target.features.check_writable(&image.to_string()))?;
         if source.layout != target.layout {
-            return Err(foreground(
+            return Err(needs_rbd_tool(
                 image,
                 "its objects have another size or striping than the source's",
             ));
         }
         if source.parent.is_some() != target.parent.is_some() {
-            return Err(foreground(image, "it is to be flattened"));
+            return Err(needs_rbd_tool(image, "it is to be flattened"));
         }
         Ok((source, target))
     }
@@ -227,7 +249,7 @@ impl Move {
     }
 }
 
-async fn execute(steps: &Steps, found: Move) -> Result<(), Error> {
+async fn execute(steps: &Steps, found: MigrationPair) -> Result<(), Error> {
     let (source, target) = found.check()?;
     match MigrationState(found.spec.state) {
         MigrationState::EXECUTED => return make_maps(steps, target).await,
@@ -238,7 +260,7 @@ async fn execute(steps: &Steps, found: Move) -> Result<(), Error> {
     if target.features.contains(Features::OBJECT_MAP) {
         // A client that has the target open would take copied objects for absent.
         object_map::mark_all_invalid(steps, target).await?;
-        watchers::tell(steps, &target.place()).await?;
+        watchers::notify(steps, &target.place()).await?;
     }
     let sizes =
         snapshot_list::read_all(steps, source).await?.into_iter().map(|snapshot| snapshot.size);
@@ -247,11 +269,11 @@ async fn execute(steps: &Steps, found: Move) -> Result<(), Error> {
     let plan = Plan { source: source.clone(), target: target.clone(), snaps, objects };
     plan.transfer(steps).await.map_err(|errno| Error::cluster("copying the image", errno))?;
     found.set_state(steps, MigrationState::EXECUTED).await?;
-    watchers::tell(steps, &target.place()).await?;
+    watchers::notify(steps, &target.place()).await?;
     make_maps(steps, target).await
 }
 
-fn not_ready(found: &Move, wanted: &str) -> Error {
+fn not_ready(found: &MigrationPair, wanted: &str) -> Error {
     Error::refused(format!("the migration of {} is not {wanted}", found.target_image))
 }
 
@@ -268,18 +290,18 @@ async fn make_maps(steps: &Steps, target: &Header) -> Result<(), Error> {
             object_map::rebuild(steps, &unmarked(shown)).await?;
         }
         object_map::rebuild(steps, &header).await?;
-        watchers::tell(steps, &header.place()).await
+        watchers::notify(steps, &header.place()).await
     })
     .await
 }
 
-async fn commit(steps: &Steps, found: Move) -> Result<(), Error> {
+async fn commit(steps: &Steps, found: MigrationPair) -> Result<(), Error> {
     if MigrationState(found.spec.state) != MigrationState::EXECUTED {
         return Err(not_ready(&found, "executed"));
     }
-    let Some(target) = &found.target else { return Err(not_moving(&found.target_image)) };
+    let Some(target) = &found.target else { return Err(not_migrating(&found.target_image)) };
     if found.spec.mirroring {
-        return Err(foreground(&found.target_image, "it is to be mirrored again"));
+        return Err(needs_rbd_tool(&found.target_image, "it is to be mirrored again"));
     }
     forget_migration(steps, target).await?;
     if let Some(source) = &found.source {
@@ -291,7 +313,7 @@ async fn commit(steps: &Steps, found: Move) -> Result<(), Error> {
 
 async fn forget_migration(steps: &Steps, header: &Header) -> Result<(), Error> {
     match steps.write(&header.place(), vec![calls::remove_migration()]).await {
-        Ok(_) | Err(Errno::NOENT | Errno::INVAL) => watchers::tell(steps, &header.place()).await,
+        Ok(_) | Err(Errno::NOENT | Errno::INVAL) => watchers::notify(steps, &header.place()).await,
         Err(errno) => {
             let step = format!("ending the migration of {}", header.spec);
             Err(Error::cluster(step, errno))
@@ -313,17 +335,17 @@ async fn remove_image(steps: &Steps, header: &Header) -> Result<(), Error> {
     let maps = Features::OBJECT_MAP.with(Features::FAST_DIFF);
     let mut bare = Header { features: header.features.without(maps), ..header.clone() };
     for snapshot in &all {
-        detach::discard(steps, &bare, snapshot).await?;
+        detach::remove_without_clones(steps, &bare, snapshot).await?;
         remove_object(steps, &bare.spec.pool.snapshot_map(&bare.id, snapshot.id)).await?;
     }
     bare.snap_context.snaps.clear();
     remove_unused(steps, &bare).await
 }
 
-async fn abort(steps: &Steps, found: Move) -> Result<(), Error> {
+async fn abort(steps: &Steps, found: MigrationPair) -> Result<(), Error> {
     let image = &found.target_image;
     if found.spec.mirroring {
-        return Err(foreground(image, "its source is to be mirrored again"));
+        return Err(needs_rbd_tool(image, "its source is to be mirrored again"));
     }
     let Some(source) = &found.source else {
         return Err(Error::refused(format!("the source of {image} is gone; `commit` ends it")));
@@ -354,7 +376,7 @@ async fn header_name_is(steps: &Steps, image: &ImageSpec, id: &str) -> Result<bo
 }
 
 /// Gives the source its name back.
-async fn restore(steps: &Steps, found: &Move, source: &Header) -> Result<(), Error> {
+async fn restore(steps: &Steps, found: &MigrationPair, source: &Header) -> Result<(), Error> {
     let (pool, id) = (&found.source_pool, &found.source_id);
     let image = ImageSpec { pool: pool.clone(), name: found.source_name.clone() };
     if !header_name_is(steps, &image, id).await? {

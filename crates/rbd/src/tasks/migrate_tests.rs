@@ -56,8 +56,8 @@ fn prepared() -> Cluster {
     for (name, offset) in [("s", OBJECT / 2), ("t", OBJECT * 2)] {
         cluster.run(take_snapshot(spec("a"), name.into())).unwrap();
         let source = cluster.run(snapshots(spec("a"))).unwrap().pop().unwrap().id;
-        let ask = ClusterRequest::Pool(PoolRequest::take_snapshot(pool(1).id));
-        let Some(Ok(Reply::Pool { snap: Some(target), .. })) = cluster.answer(ask) else {
+        let request = ClusterRequest::Pool(PoolRequest::take_snapshot(pool(1).id));
+        let Some(Ok(Reply::Pool { snap: Some(target), .. })) = cluster.answer(request) else {
             panic!()
         };
         operate(&mut cluster, pool(1).header("b1"), calls::add_snapshot(name, target));
@@ -94,12 +94,12 @@ fn task(image: &str, action: Migration) -> Task<()> {
 /// Answers this many requests, then drops the task.
 fn interrupt(cluster: &mut Cluster, action: Migration, mut questions: usize) -> bool {
     let mut task = task("b", action);
-    while let Some((id, ask)) = task.poll_request() {
+    while let Some((id, request)) = task.poll_request() {
         if questions == 0 {
             return true;
         }
         questions -= 1;
-        if let Some(answer) = cluster.answer(ask) {
+        if let Some(answer) = cluster.answer(request) {
             task.handle_response(id, answer);
         }
     }
@@ -127,7 +127,7 @@ fn a_migration_that_is_interrupted_anywhere_is_gone_on_with() {
             match cluster.run(task("b", action)) {
                 // The earlier attempt had completed.
                 Err(error) if action == Migration::Commit => {
-                    assert!(error.to_string().contains("not being moved"), "{error}");
+                    assert!(error.to_string().contains("not being migrated"), "{error}");
                 }
                 outcome => outcome.unwrap(),
             }
@@ -167,5 +167,5 @@ fn an_unprepared_migration_is_refused() {
     assert_eq!(error.errno(), Errno::NOENT);
     cluster.create(spec("c"), SIZE, FEATURES);
     let error = cluster.run(task("c", Migration::Execute)).unwrap_err();
-    assert!(error.to_string().contains("not being moved"), "{error}");
+    assert!(error.to_string().contains("not being migrated"), "{error}");
 }

@@ -52,7 +52,7 @@ async fn as_owner<T>(
             }
         };
         // Flags may have changed.
-        watchers::tell(steps, &header.place()).await?;
+        watchers::notify(steps, &header.place()).await?;
         Ok(outcome)
     })
     .await

@@ -61,8 +61,7 @@ pub fn info(spec: ImageSpec, snapshot: Option<String>) -> Task<Info> {
                 .map(|(header, found)| (header, Some(found)))?,
         };
         let ops = vec![calls::get_created()];
-        let reply =
-            steps.read_step("reading when the image was made", &header.place(), ops).await?;
+        let reply = steps.read_step("reading the time of creation", &header.place(), ops).await?;
         let created = calls::output(&reply, 0, "the time of creation")?;
         let parent = match &header.parent {
             Some(parent) => Some(parent_names(&steps, parent).await?),

@@ -113,7 +113,7 @@ async fn remove_data(steps: &Steps, header: &Header) -> Result<(), Error> {
 async fn leave_parent(steps: &Steps, header: &Header) -> Result<(), Error> {
     let Some(parent) = &header.parent else { return Ok(()) };
     let format = parents::clone_format(steps, header).await?;
-    detach::leave(steps, &header.spec, &header.id, parent, format).await
+    detach::unregister_clone(steps, &header.spec, &header.id, parent, format).await
 }
 
 /// `None` if an earlier removal has removed the header.

@@ -56,6 +56,7 @@ pub fn remove_snapshot(image: ImageSpec, name: String) -> Task<()> {
 /// Result of a purge of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Purged {
+    /// Names of the snapshots that were removed.
     pub removed: Vec<String>,
     /// Protected snapshots, which stay.
     pub protected: Vec<String>,
@@ -81,6 +82,7 @@ async fn purge(steps: &Steps, header: &Header) -> Result<Purged, Error> {
     Ok(purged)
 }
 
+/// Renames a snapshot; EEXIST if the new name is taken.
 pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
     Task::new(async move |steps| {
         check_name(&new)?;
@@ -88,7 +90,7 @@ pub fn rename_snapshot(image: ImageSpec, old: String, new: String) -> Task<()> {
             let snapshot = snapshot_list::find(steps, header, &old).await?;
             let ops = vec![calls::rename_snapshot(snapshot.id, &new)];
             match steps.write(&header.place(), ops).await {
-                Ok(_) => watchers::tell(steps, &header.place()).await,
+                Ok(_) => watchers::notify(steps, &header.place()).await,
                 Err(Errno::EXIST) => {
                     let text = format!("there is already a snapshot {image}@{new}");
                     Err(Error::cluster(text, Errno::EXIST))
@@ -126,7 +128,7 @@ async fn set_protection(
     let what = format!("changing the protection of {}@{}", header.spec, snapshot.name);
     let ops = vec![calls::set_protection(snapshot.id, protection)];
     steps.write_step(&what, &header.place(), ops).await?;
-    watchers::tell(steps, &header.place()).await
+    watchers::notify(steps, &header.place()).await
 }
 
 /// `pools` lists all pools: clones of format 1 are registered in their own pools only.
@@ -188,7 +190,7 @@ pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
             let header = Header { size: snapshot.size, ..header.clone() };
             object_map::rolling_back(steps, &header).await?;
             steps
-                .for_each_step("going back to the snapshot", 0..header.objects(), |object| {
+                .for_each_step("rolling back to the snapshot", 0..header.objects(), |object| {
                     let ops = vec![OsdOp::roll_back(snapshot.id)];
                     let mut operation = Operation::write(header.data_place(object), ops);
                     operation.snap_context = header.snap_context.clone();
@@ -196,7 +198,7 @@ pub fn roll_back(image: ImageSpec, name: String) -> Task<()> {
                 })
                 .await?;
             object_map::rolled_back(steps, &header, snapshot.id).await?;
-            watchers::tell(steps, &header.place()).await
+            watchers::notify(steps, &header.place()).await
         })
         .await
     })

@@ -162,23 +162,23 @@ fn run_with<T>(
     mut task: Task<T>,
     mut other: impl FnMut(&ClusterRequest) -> Option<ClusterResponse>,
 ) -> Result<T, Error> {
-    while let Some((id, ask)) = task.poll_request() {
-        let instead = other(&ask);
-        if let Some(answer) = cluster.answer(ask) {
+    while let Some((id, request)) = task.poll_request() {
+        let instead = other(&request);
+        if let Some(answer) = cluster.answer(request) {
             task.handle_response(id, instead.unwrap_or(answer));
         }
     }
-    task.poll_outcome().expect("all questions are answered")
+    task.poll_outcome().expect("all requests are answered")
 }
 
-fn calls_method(ask: &ClusterRequest, method: &str) -> bool {
-    let ClusterRequest::Operate(operation) = ask else { return false };
+fn calls_method(request: &ClusterRequest, method: &str) -> bool {
+    let ClusterRequest::Operate(operation) = request else { return false };
     let is_it = |op: &OsdOp| op.call_input().is_ok_and(|(_, name, _)| name == method);
     operation.ops.iter().any(|op| op.code == OpCode::CALL && is_it(op))
 }
 
-fn gives_up_number(ask: &ClusterRequest) -> bool {
-    matches!(ask, ClusterRequest::Pool(request) if request.kind == PoolOpKind::DeleteUnmanagedSnap)
+fn deletes_snapshot_id(request: &ClusterRequest) -> bool {
+    matches!(request, ClusterRequest::Pool(request) if request.kind == PoolOpKind::DeleteUnmanagedSnap)
 }
 
 #[test]
@@ -187,14 +187,14 @@ fn the_number_of_a_snapshot_that_may_still_be_taken_is_kept() {
     let mut image = cluster.open("a");
     write(&mut cluster, &mut image, 0, vec![1]);
     // The snapshot was taken, but the response is lost.
-    let late = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |ask| {
-        assert!(!gives_up_number(ask));
-        calls_method(ask, "snapshot_add").then_some(Err(Errno::TIMEDOUT))
+    let late = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |request| {
+        assert!(!deletes_snapshot_id(request));
+        calls_method(request, "snapshot_add").then_some(Err(Errno::TIMEDOUT))
     });
     assert_eq!(late.unwrap_err().errno(), Errno::TIMEDOUT);
     let mut given_up = false;
-    let again = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |ask| {
-        given_up |= gives_up_number(ask);
+    let again = run_with(&mut cluster, take_snapshot(spec("a"), "one".into()), |request| {
+        given_up |= deletes_snapshot_id(request);
         None
     });
     assert_eq!((again.unwrap_err().errno(), given_up), (Errno::EXIST, true));
@@ -205,8 +205,8 @@ fn a_snapshot_whose_space_is_not_given_up_is_removed_later() {
     for by_name in [true, false] {
         let mut cluster = Cluster::with_image("a", OBJECT);
         cluster.run(take_snapshot(spec("a"), "one".into())).unwrap();
-        let refused = run_with(&mut cluster, remove_snapshot(spec("a"), "one".into()), |ask| {
-            gives_up_number(ask).then_some(Err(Errno::PERM))
+        let refused = run_with(&mut cluster, remove_snapshot(spec("a"), "one".into()), |request| {
+            deletes_snapshot_id(request).then_some(Err(Errno::PERM))
         });
         assert_eq!(refused.unwrap_err().errno(), Errno::PERM);
         assert_eq!(names(&mut cluster, "a").len(), 1);
@@ -248,9 +248,9 @@ fn an_image_that_is_being_moved_stays_in_the_trash() {
 fn an_image_that_is_being_removed_cannot_be_restored() {
     let (mut cluster, id) = trashed(TrashState::NORMAL);
     let mut removes = false;
-    run_with(&mut cluster, remove_from_trash(pool(1), id, UTime::ZERO), |ask| {
-        removes |= calls_method(ask, "trash_state_set");
-        let ClusterRequest::Operate(operation) = ask else { return None };
+    run_with(&mut cluster, remove_from_trash(pool(1), id, UTime::ZERO), |request| {
+        removes |= calls_method(request, "trash_state_set");
+        let ClusterRequest::Operate(operation) = request else { return None };
         assert!(removes || operation.ops.iter().all(|op| op.code != OpCode::DELETE));
         None
     })
@@ -279,7 +279,7 @@ fn a_client_that_opens_the_image_during_the_lock_wait_stops_its_removal() {
         let mut cluster = Cluster::default();
         cluster.create(spec("a"), OBJECT, Features::DEFAULT);
         let mut is_watching = false;
-        let outcome = run_with(&mut cluster, remove(spec("a")), |ask| match ask {
+        let outcome = run_with(&mut cluster, remove(spec("a")), |request| match request {
             ClusterRequest::Watch(_) => {
                 is_watching = true;
                 None
@@ -322,8 +322,8 @@ fn an_image_opened_during_creation_has_its_layout_and_its_map() {
     });
     let mut cluster = Cluster::default();
     let mut found = Vec::new();
-    while let Some((id, ask)) = making.poll_request() {
-        let answer = cluster.answer(ask).unwrap();
+    while let Some((id, request)) = making.poll_request() {
+        let answer = cluster.answer(request).unwrap();
         making.handle_response(id, answer);
         if let Ok(header) = cluster.run(open(spec("a"))) {
             let map = cluster.run(object_map(header.clone())).unwrap();
@@ -343,10 +343,13 @@ fn a_purge_of_twice_as_many_snapshots_asks_for_twice_as_much() {
             cluster.run(take_snapshot(spec("a"), format!("s{number}"))).unwrap();
         }
         let (mut task, mut asked) = (purge_snapshots(spec("a")), 0);
-        while let Some((id, ask)) = task.poll_request() {
-            asked +=
-                if let ClusterRequest::Operate(operation) = &ask { operation.ops.len() } else { 1 };
-            task.handle_response(id, cluster.answer(ask).unwrap());
+        while let Some((id, request)) = task.poll_request() {
+            asked += if let ClusterRequest::Operate(operation) = &request {
+                operation.ops.len()
+            } else {
+                1
+            };
+            task.handle_response(id, cluster.answer(request).unwrap());
         }
         assert_eq!(task.poll_outcome().unwrap().unwrap().removed.len(), count);
         asked

@@ -9,6 +9,7 @@ use wire::OsdOp;
 /// Sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
+    /// Size of the image.
     pub size: u64,
     /// Size of all existing objects, each counted whole as far as it is within the image.
     pub used: u64,
@@ -27,7 +28,7 @@ pub fn usage(spec: ImageSpec) -> Task<Usage> {
             None => {
                 let stat =
                     |object| Some(Operation::new(header.data_place(object), vec![OsdOp::stat()]));
-                steps.count_step("looking for objects", 0..header.objects(), stat).await?
+                steps.count_step("reading which objects exist", 0..header.objects(), stat).await?
             }
         };
         let used = (objects * header.layout.object_size()).min(header.size);

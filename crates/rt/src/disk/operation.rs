@@ -62,6 +62,7 @@ enum Kind {
 }
 
 impl Operation {
+    /// An operation of which nothing is done yet; fills the vector of a write.
     pub fn new(
         file: FileId,
         token: u64,
@@ -84,6 +85,7 @@ impl Operation {
         Operation { file, token, kind, offset, length, done: 0, retries: 0 }
     }
 
+    /// The file of the operation.
     pub fn file(&self) -> FileId {
         self.file
     }

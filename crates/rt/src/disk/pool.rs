@@ -13,14 +13,14 @@ const CLASSES: usize = 11;
 const KEPT_MAX: usize = 16 << 20;
 
 #[derive(Default)]
-struct Shelves {
+struct FreeLists {
     classes: [Vec<AlignedBuffer>; CLASSES],
     kept: usize,
 }
 
 #[derive(Default, Clone)]
 pub(crate) struct BufferPool {
-    shelves: Arc<Mutex<Shelves>>,
+    free_lists: Arc<Mutex<FreeLists>>,
 }
 
 /// A buffer of which the first `length` bytes are valid; returns to its pool when dropped.
@@ -36,9 +36,9 @@ impl BufferPool {
         let capacity = length.next_power_of_two();
         let class = class_of(capacity);
         let used = class.and_then(|class| {
-            let mut shelves = self.shelves.lock().expect("no holder of the pool panics");
-            let used = shelves.classes[class].pop()?;
-            shelves.kept -= used.len();
+            let mut free_lists = self.free_lists.lock().expect("no holder of the pool panics");
+            let used = free_lists.classes[class].pop()?;
+            free_lists.kept -= used.len();
             Some(used)
         });
         let size = if class.is_some() { capacity } else { length };
@@ -48,10 +48,10 @@ impl BufferPool {
 
     fn give_back(&self, buffer: AlignedBuffer) {
         let Some(class) = class_of(buffer.len()) else { return };
-        let mut shelves = self.shelves.lock().expect("no holder of the pool panics");
-        if shelves.kept + buffer.len() <= KEPT_MAX {
-            shelves.kept += buffer.len();
-            shelves.classes[class].push(buffer);
+        let mut free_lists = self.free_lists.lock().expect("no holder of the pool panics");
+        if free_lists.kept + buffer.len() <= KEPT_MAX {
+            free_lists.kept += buffer.len();
+            free_lists.classes[class].push(buffer);
         }
     }
 }
@@ -63,6 +63,7 @@ fn class_of(size: usize) -> Option<usize> {
 }
 
 impl PooledBuffer {
+    /// Number of valid bytes.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -117,6 +118,6 @@ mod tests {
         let large = pool.take((4 << 20) + DIRECT_ALIGNMENT);
         assert_eq!(large.buffer.as_ref().unwrap().len(), large.len());
         drop((taken, large));
-        assert_eq!(pool.shelves.lock().unwrap().kept, KEPT_MAX);
+        assert_eq!(pool.free_lists.lock().unwrap().kept, KEPT_MAX);
     }
 }

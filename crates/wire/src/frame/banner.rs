@@ -5,6 +5,7 @@ use thiserror::Error;
 
 /// msgr 2.1
 pub const FEATURE_REVISION_1: u64 = 1 << 0;
+/// Compression of frames (`CEPH_MSGR2_FEATURE_COMPRESSION`).
 pub const FEATURE_COMPRESSION: u64 = 1 << 1;
 
 const PREFIX: &[u8] = b"ceph v2\n";
@@ -16,27 +17,40 @@ const PAYLOAD_LENGTH_MAX: usize = 256;
 /// Features of the frame protocol (`CEPH_MSGR2_FEATURE_*`), a namespace of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Banner {
+    /// Features that the sender has.
     pub supported: u64,
+    /// Features that the receiver must have.
     pub required: u64,
 }
 
+/// Reason to refuse a peer at its banner.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BannerError {
+    /// The peer speaks msgr1.
     #[error("the peer speaks msgr1; only msgr2 is spoken here")]
     Msgr1,
+    /// The bytes are no banner.
     #[error("the peer does not speak msgr2")]
     NotMsgr2,
+    /// The payload is too short or too long.
     #[error("the banner's payload has {length} bytes, expected are 16 to {PAYLOAD_LENGTH_MAX}")]
-    PayloadLength { length: usize },
+    PayloadLength {
+        /// Length of the payload in bytes.
+        length: usize,
+    },
+    /// The peer speaks msgr 2.0 only.
     #[error("the peer speaks msgr 2.0 only; msgr 2.1 (Ceph 14.2.11, Linux 5.11) is needed")]
     Revision0,
+    /// The peer requires features that this implementation lacks.
     #[error("the peer requires frame features {0:#x}, which are not supported")]
     Required(u64),
 }
 
 impl Banner {
+    /// The banner of this implementation.
     pub const OURS: Banner = Banner { supported: FEATURE_REVISION_1, required: FEATURE_REVISION_1 };
 
+    /// Prefix, length and payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.raw(PREFIX);

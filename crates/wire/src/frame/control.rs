@@ -18,71 +18,115 @@ pub enum Control {
     /// The first frame of both ends: the sender's entity type, and the receiver's address as the sender sees
     /// it.
     Hello {
+        /// Entity type of the sender.
         kind: EntityType,
+        /// Address of the receiver as the sender sees it.
         peer_addr: EntityAddr,
     },
+    /// Client to server: begins authentication.
     AuthRequest {
+        /// `CEPH_AUTH_*`
         method: u32,
+        /// `CEPH_CON_MODE_*`, the preferred one first.
         preferred_modes: Vec<u32>,
+        /// Input of the authentication method.
         payload: Bytes,
     },
+    /// The method or its input is refused; the client may try another.
     AuthBadMethod {
+        /// The method of the request.
         method: u32,
+        /// A negative errno.
         result: i32,
+        /// Methods that the server accepts.
         allowed_methods: Vec<u32>,
+        /// Connection modes that the server accepts.
         allowed_modes: Vec<u32>,
     },
+    /// Server to client: the authentication method needs another round.
     AuthReplyMore {
+        /// Output of the authentication method.
         payload: Bytes,
     },
+    /// Client to server: the next round.
     AuthRequestMore {
+        /// Input of the authentication method.
         payload: Bytes,
     },
+    /// Server to client: authentication succeeded.
     AuthDone {
+        /// Global id of the client.
         global_id: u64,
+        /// `CEPH_CON_MODE_*` of the frames that follow.
         mode: u32,
+        /// Output of the authentication method.
         payload: Bytes,
     },
+    /// Both ends: proves that the frames before were not changed.
     AuthSignature {
+        /// HMAC-SHA256 over all bytes of the connection, with the session key.
         signature: [u8; SIGNATURE_LENGTH],
     },
+    /// Client to server: opens a session.
     ClientIdent(ClientIdent),
+    /// Server to client: the session is open.
     ServerIdent(ServerIdent),
+    /// Server to client: the client lacks features.
     IdentMissingFeatures {
+        /// Feature bits that it lacks.
         features: u64,
     },
+    /// Client to server: resumes a session on a new connection.
     SessionReconnect(Reconnect),
     /// The sender does not know the session; `full`: messages in flight are lost.
     SessionReset {
+        /// True if the session is gone, so that messages in flight are lost.
         full: bool,
     },
+    /// The reconnect has an old `connect_seq`; the client repeats it with a higher one.
     SessionRetry {
+        /// `connect_seq` of the server.
         connect_seq: u64,
     },
+    /// The `global_seq` is old; the client repeats the frame with a higher one.
     SessionRetryGlobal {
+        /// `global_seq` of the server.
         global_seq: u64,
     },
     /// The last message of the session that the sender has received.
     SessionReconnectOk {
+        /// Sequence number of that message.
         message_seq: u64,
     },
     /// The sender is connecting in the other direction and its connection wins.
     Wait,
+    /// Requests a [`Control::Keepalive2Ack`].
     Keepalive2 {
+        /// Time by the sender's clock.
         stamp: UTime,
     },
+    /// The answer to [`Control::Keepalive2`].
     Keepalive2Ack {
+        /// Time that the request has.
         stamp: UTime,
     },
+    /// Messages up to this one were received; the peer need not keep them for a resend.
     Ack {
+        /// Sequence number of the message.
         seq: u64,
     },
+    /// Client to server: negotiates compression.
     CompressionRequest {
+        /// True if the client wants compression.
         wanted: bool,
+        /// `Compressor::CompressionAlgorithm` numbers, the preferred one first.
         methods: Vec<u32>,
     },
+    /// Server to client: outcome of the negotiation.
     CompressionDone {
+        /// True if frames are compressed from now on.
         agreed: bool,
+        /// Algorithm that the server has chosen.
         method: u32,
     },
 }
@@ -90,43 +134,62 @@ pub enum Control {
 /// `ClientIdentFrame`: starts a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientIdent {
+    /// Addresses of the sender.
     pub addrs: EntityAddrVec,
     /// The address of the intended peer.
     pub target: EntityAddr,
     /// The number in `osd.0` or `client.4123`.
     pub number: i64,
+    /// Number of the sender's connection attempt, which rises over all of its sessions.
     pub global_seq: u64,
+    /// Feature bits of the sender.
     pub supported_features: u64,
+    /// Feature bits that the receiver must have.
     pub required_features: u64,
+    /// `CEPH_MSG_CONNECT_*`
     pub flags: u64,
+    /// The client's half of the session's identity.
     pub cookie: u64,
 }
 
 /// `ServerIdentFrame`: the session is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerIdent {
+    /// Addresses of the sender.
     pub addrs: EntityAddrVec,
+    /// The number in `osd.0` or `mon.0`.
     pub number: i64,
+    /// Number of the sender's connection attempt.
     pub global_seq: u64,
+    /// Feature bits of the sender.
     pub supported_features: u64,
+    /// Feature bits that the receiver must have.
     pub required_features: u64,
+    /// `CEPH_MSG_CONNECT_*`
     pub flags: u64,
+    /// The server's half of the session's identity; zero for a lossy session.
     pub cookie: u64,
 }
 
 /// `ReconnectFrame`: resumes a session on a new connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reconnect {
+    /// Addresses of the sender.
     pub addrs: EntityAddrVec,
+    /// The client's half of the session's identity.
     pub client_cookie: u64,
+    /// The server's half of the session's identity.
     pub server_cookie: u64,
+    /// Number of the sender's connection attempt.
     pub global_seq: u64,
+    /// Number of attempts to resume this session.
     pub connect_seq: u64,
     /// The last message received.
     pub message_seq: u64,
 }
 
 impl Control {
+    /// Kind of the frame.
     pub fn tag(&self) -> Tag {
         match self {
             Control::Hello { .. } => Tag::Hello,
@@ -153,6 +216,7 @@ impl Control {
         }
     }
 
+    /// Appends the payload of the frame.
     pub fn encode_payload(&self, w: &mut Writer) {
         match self {
             Control::Hello { kind, peer_addr } => {

@@ -20,8 +20,19 @@ const SECURE_HEAD_LENGTH: usize = PREAMBLE_LENGTH + INLINE_LENGTH + CIPHER_TAG_L
 /// A complete, checked frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
+    /// Any frame but a message.
     Control(Control),
-    Message { header: MessageHeader, front: Bytes, middle: Bytes, data: Bytes },
+    /// A message with its segments, which are slices of what was received.
+    Message {
+        /// Fields that all messages have.
+        header: MessageHeader,
+        /// First segment: the fields of the message.
+        front: Bytes,
+        /// Second segment; rarely used.
+        middle: Bytes,
+        /// Data segment.
+        data: Bytes,
+    },
 }
 
 /// One direction of a connection. Holds at most one incomplete frame.

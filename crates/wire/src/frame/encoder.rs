@@ -48,6 +48,7 @@ impl Encoder {
         self.scratch.extend_from_slice(bytes);
     }
 
+    /// Encodes a control frame.
     pub fn control(&mut self, control: &Control) {
         let mut w = Writer::new();
         control.encode_payload(&mut w);

@@ -10,21 +10,30 @@ pub const MESSAGE_HEADER_LENGTH: usize = 41;
 pub struct MessageHeader {
     /// Sequence number of the message in its direction of the session.
     pub seq: u64,
+    /// Transaction id: a reply has that of its request.
     pub tid: u64,
+    /// Kind of the message (`CEPH_MSG_*`, `MSG_*`).
     pub kind: u16,
+    /// Priority; higher ones are handled first. Not used here.
     pub priority: u16,
+    /// Version of the encoding of the front.
     pub version: u16,
+    /// Bytes before the data that align it; always 0 here.
     pub data_pre_padding_length: u32,
     /// The offset of the data within a page at its destination: a hint that is not used here.
     pub data_offset: u16,
     /// Last message received in the other direction.
     pub ack_seq: u64,
+    /// `CEPH_MSG_FLAG_*`; not used.
     pub flags: u8,
+    /// Oldest version of a reader that understands the front.
     pub compat_version: u16,
+    /// Always 0.
     pub reserved: u16,
 }
 
 impl MessageHeader {
+    /// The header as it is sent.
     pub fn to_array(&self) -> [u8; MESSAGE_HEADER_LENGTH] {
         let mut bytes = [0; MESSAGE_HEADER_LENGTH];
         let mut rest = bytes.as_mut_slice();

@@ -8,12 +8,15 @@ use super::layout::{
 };
 use super::tag::Tag;
 
+/// `sizeof(preamble_block_t)`
 pub const PREAMBLE_LENGTH: usize = 32;
+/// `MAX_NUM_SEGMENTS`: header, front, middle and data of a message.
 pub const SEGMENTS_MAX: usize = 4;
 /// In bytes; the longest payloads of control frames are tickets and address lists.
 pub const CONTROL_LENGTH_MAX: u32 = 64 << 10;
 /// In bytes; a full OSD map of a very large cluster travels in the front.
 pub const FRONT_LENGTH_MAX: u32 = 128 << 20;
+/// Bound of the middle segment in bytes.
 pub const MIDDLE_LENGTH_MAX: u32 = 16 << 20;
 /// Ceph's largest object operation by default (`osd_max_write_size` 90 MB,
 /// `osd_max_object_size` 128 MiB), and some slack for the inputs of other operations beside it.
@@ -32,6 +35,7 @@ const ZEROS_CRC: u32 = 0x0836_3896;
 /// `preamble_block_t`: a frame's tag and the lengths of its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preamble {
+    /// Kind of the frame.
     pub tag: Tag,
     lengths: [u32; SEGMENTS_MAX],
     /// At least one; the last one is not empty unless it is the only one.
@@ -46,10 +50,12 @@ impl Preamble {
         Preamble { tag, lengths, count: count as u8 }
     }
 
+    /// Number of segments.
     pub fn count(&self) -> usize {
         self.count.into()
     }
 
+    /// Length of a segment in bytes.
     pub fn length(&self, segment: usize) -> usize {
         self.lengths[segment] as usize
     }
@@ -59,6 +65,7 @@ impl Preamble {
         self.lengths[1..self.count()].iter().map(|length| *length as usize)
     }
 
+    /// The preamble as it is sent, with its checksum.
     pub fn to_array(self) -> [u8; PREAMBLE_LENGTH] {
         let mut bytes = [0; PREAMBLE_LENGTH];
         bytes[0] = self.tag as u8;

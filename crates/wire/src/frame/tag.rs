@@ -4,27 +4,49 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Tag {
+    /// [`super::Control::Hello`]
     Hello = 1,
+    /// [`super::Control::AuthRequest`]
     AuthRequest,
+    /// [`super::Control::AuthBadMethod`]
     AuthBadMethod,
+    /// [`super::Control::AuthReplyMore`]
     AuthReplyMore,
+    /// [`super::Control::AuthRequestMore`]
     AuthRequestMore,
+    /// [`super::Control::AuthDone`]
     AuthDone,
+    /// [`super::Control::AuthSignature`]
     AuthSignature,
+    /// [`super::Control::ClientIdent`]
     ClientIdent,
+    /// [`super::Control::ServerIdent`]
     ServerIdent,
+    /// [`super::Control::IdentMissingFeatures`]
     IdentMissingFeatures,
+    /// [`super::Control::SessionReconnect`]
     SessionReconnect,
+    /// [`super::Control::SessionReset`]
     SessionReset,
+    /// [`super::Control::SessionRetry`]
     SessionRetry,
+    /// [`super::Control::SessionRetryGlobal`]
     SessionRetryGlobal,
+    /// [`super::Control::SessionReconnectOk`]
     SessionReconnectOk,
+    /// [`super::Control::Wait`]
     Wait,
+    /// [`super::Frame::Message`]
     Message,
+    /// [`super::Control::Keepalive2`]
     Keepalive2,
+    /// [`super::Control::Keepalive2Ack`]
     Keepalive2Ack,
+    /// [`super::Control::Ack`]
     Ack,
+    /// [`super::Control::CompressionRequest`]
     CompressionRequest,
+    /// [`super::Control::CompressionDone`]
     CompressionDone,
 }
 

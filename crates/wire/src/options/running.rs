@@ -33,6 +33,7 @@ pub const COMMANDS: [(&str, &str); 8] = [
     ),
 ];
 
+/// Values of the configuration database, and of the daemon itself, which win.
 #[derive(Debug, Clone, Default)]
 pub struct Running {
     database: BTreeMap<String, String>,

@@ -17,18 +17,23 @@ static OPTIONS: LazyLock<BTreeMap<&'static str, Upstream>> =
 /// An option of Ceph's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upstream {
+    /// Name of the option.
     pub name: &'static str,
     /// Ceph's name of the type: `str`, `int`, `uint`, `float`, `bool`, `size`, `secs`, `millisecs`, `uuid`,
     /// `addr`, `addrvec`.
     pub kind: &'static str,
     /// `basic`, `advanced` or `dev`.
     pub level: &'static str,
+    /// True if daemons apply a new value without a restart.
     pub can_update_at_runtime: bool,
     /// Read before a daemon reaches the monitors, so that a value in the database has no effect.
     pub is_local: bool,
+    /// Least value as text; empty if there is none.
     pub min: &'static str,
+    /// Greatest value as text; empty if there is none.
     pub max: &'static str,
     permitted: &'static str,
+    /// Default value as text.
     pub default: &'static str,
 }
 

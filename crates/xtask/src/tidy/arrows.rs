@@ -1,4 +1,4 @@
-//! Dependencies of rooms: on other rooms, the outside world, libraries.
+//! Dependencies of crates: on other crates, on the operating system, on libraries.
 
 use super::sources::Source;
 use crate::run::root;
@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-/// Rooms that a room may use. Arrows point down: hosts, engines, formats, values.
+/// Crates that a crate may use. Dependencies point down: hosts, engines, formats, values.
 const ARROWS: [(&str, &[&str]); 27] = [
     ("stdx", &[]),
     ("codec", &[]),
@@ -77,7 +77,7 @@ const PROCEDURES: [(&str, &[&str]); 2] = [
     ("crates/rbd/src", &["async fn"]),
 ];
 
-/// Dependencies between rooms follow the table.
+/// Dependencies between crates follow the table.
 pub(super) fn arrows() -> Result<Vec<String>> {
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
     let rooms: BTreeSet<&str> = allowed.keys().copied().collect();
@@ -85,7 +85,8 @@ pub(super) fn arrows() -> Result<Vec<String>> {
     for room in fs::read_dir(root().join("crates"))? {
         let name = room?.file_name().to_string_lossy().into_owned();
         let Some(may_use) = allowed.get(name.as_str()) else {
-            findings.push(format!("crates/{name}: not in the table of rooms in tidy.rs"));
+            findings
+                .push(format!("crates/{name}: not in `ARROWS` of crates/xtask/src/tidy/arrows.rs"));
             continue;
         };
         let manifest = fs::read_to_string(root().join("crates").join(&name).join("Cargo.toml"))?;

@@ -1,13 +1,13 @@
 //! Circles of files inside a crate: a file uses another, and that one, over however many others, uses it.
 //!
 //! Arrows come from `use` declarations and from paths that begin with `crate`, `super`, `self` or a module in
-//! sight. A name that a module merely hands on (`pub use`) is followed to the file that defines it. Tests are
+//! sight. A name that a module re-exports (`pub use`) is followed to the file that defines it. Tests are
 //! left out.
 
 use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files of a room that lie in circles; a room that is not named has none. Lower the numbers when possible.
+/// Files of a crate that lie in cycles; a crate that is not named has none. Lower the numbers when possible.
 const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("auth", 7),
     ("files", 14),
@@ -40,7 +40,7 @@ struct Use {
     path: Vec<String>,
     /// The name in this module; `*` for a glob.
     name: String,
-    is_handed_on: bool,
+    is_reexport: bool,
 }
 
 struct Crate<'a> {
@@ -88,7 +88,7 @@ impl<'a> Crate<'a> {
         let file = &self.files[from];
         let mut arrows = BTreeSet::new();
         for used in &file.uses {
-            if !used.is_handed_on || words(&file.code).any(|word| word == used.name) {
+            if !used.is_reexport || words(&file.code).any(|word| word == used.name) {
                 arrows.extend(self.resolve(&file.module, &used.path, ALIASES_MAX));
             }
         }
@@ -130,14 +130,14 @@ impl<'a> Crate<'a> {
             }
             at.pop();
             let file = &self.files[*self.by_module.get(&at)?];
-            let handed = || self.handed_on(file, segment, &path[i + 1..], aliases.checked_sub(1)?);
+            let handed = || self.reexported(file, segment, &path[i + 1..], aliases.checked_sub(1)?);
             return handed().or_else(|| self.by_module.get(&at).copied());
         }
         self.by_module.get(&at).copied()
     }
 
     /// The definition of a name that a file has from elsewhere.
-    fn handed_on(
+    fn reexported(
         &self,
         file: &File<'_>,
         name: &str,
@@ -225,26 +225,25 @@ fn split(text: &str) -> (String, Vec<Use>) {
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
         if let Some((_, open)) = &mut declaration {
             open.push_str(line);
-        } else if let Some((is_handed_on, rest)) = use_declaration(line) {
-            declaration = Some((is_handed_on, rest.to_owned()));
+        } else if let Some((is_reexport, rest)) = use_declaration(line) {
+            declaration = Some((is_reexport, rest.to_owned()));
         } else {
             is_for_tests = line == "#[cfg(test)]";
             code.push_str(line.split(" // ").next().unwrap_or_default());
             code.push('\n');
             continue;
         }
-        let Some((is_handed_on, tree)) = declaration.take_if(|(_, open)| open.ends_with(';'))
-        else {
+        let Some((is_reexport, tree)) = declaration.take_if(|(_, open)| open.ends_with(';')) else {
             continue;
         };
         if !std::mem::take(&mut is_for_tests) {
-            leaves(tree.trim_end_matches(';'), &[], is_handed_on, &mut uses);
+            leaves(tree.trim_end_matches(';'), &[], is_reexport, &mut uses);
         }
     }
     (code, uses)
 }
 
-/// Whether a `use` hands its names on, and the rest of the line.
+/// Whether a `use` re-exports its names, and the rest of the line.
 fn use_declaration(line: &str) -> Option<(bool, &str)> {
     if let Some(rest) = line.strip_prefix("use ") {
         return Some((false, rest));
@@ -255,7 +254,7 @@ fn use_declaration(line: &str) -> Option<(bool, &str)> {
 }
 
 /// Adds the leaves of a tree of paths, `a::{b, c::d as e}`.
-fn leaves(tree: &str, above: &[String], is_handed_on: bool, uses: &mut Vec<Use>) {
+fn leaves(tree: &str, above: &[String], is_reexport: bool, uses: &mut Vec<Use>) {
     let tree = tree.trim();
     if let Some((head, inner)) = tree.split_once('{') {
         let mut path = above.to_vec();
@@ -264,7 +263,7 @@ fn leaves(tree: &str, above: &[String], is_handed_on: bool, uses: &mut Vec<Use>)
         );
         let inner = inner.strip_suffix('}').unwrap_or(inner);
         for part in parts(inner) {
-            leaves(part, &path, is_handed_on, uses);
+            leaves(part, &path, is_reexport, uses);
         }
         return;
     }
@@ -277,7 +276,7 @@ fn leaves(tree: &str, above: &[String], is_handed_on: bool, uses: &mut Vec<Use>)
         full.pop();
     }
     let own = if last == "self" { full.last().cloned().unwrap_or_default() } else { last };
-    uses.push(Use { path: full, name: alias.map_or(own, str::to_owned), is_handed_on });
+    uses.push(Use { path: full, name: alias.map_or(own, str::to_owned), is_reexport });
 }
 
 /// Splits at the commas that are in no braces.
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_handed_on_leads_to_its_definition() {
+    fn a_re_exported_name_leads_to_its_definition() {
         let files = [
             (
                 "crates/a/src/lib.rs",

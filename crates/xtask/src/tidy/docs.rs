@@ -1,37 +1,28 @@
-//! Documentation: the share of public items of each room that have some.
+//! Documentation: the share of public items of each crate that have some.
 //!
 //! Counted in sources: lines that begin with `pub`, fields included, other than `pub use` and `pub mod`.
-//! Rooms with `#![warn(missing_docs)]` are held by the compiler, which sees variants but no private modules.
+//! Crates with `#![warn(missing_docs)]` are held by the compiler, which sees variants but no private modules.
 
 use super::sources::Source;
 use std::collections::BTreeMap;
 
-/// Documented public items of a room, in percent. A room that is not named has all. Raise the numbers when
+/// Documented public items of a crate, in percent. A crate that is not named has all. Raise the numbers when
 /// possible.
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 47),
     ("auth", 58),
     ("bench", 48),
     ("block", 66),
-    ("classes", 28),
-    ("crush", 55),
     ("files", 50),
     ("host", 58),
-    ("interop", 48),
-    ("maps", 40),
     ("mon", 72),
     ("msgr", 54),
-    ("nbd", 38),
     ("osd", 72),
     ("pg", 72),
     ("rados", 52),
-    ("rbd", 47),
-    ("rt", 77),
     ("sepiola", 46),
     ("sim", 49),
     ("types", 99),
-    ("wire", 43),
-    ("xtask", 75),
 ];
 
 #[derive(Default)]
@@ -82,7 +73,10 @@ fn count(text: &str, count: &mut Count) {
 
 fn is_public_item(line: &str) -> bool {
     let Some(item) = line.strip_prefix("pub ") else { return false };
-    !["use ", "mod ", "extern "].iter().any(|word| item.starts_with(word))
+    // An item or a field that a macro names has the documentation of the macro's caller.
+    let is_named_by_macro =
+        item.split([':', '(', '{']).next().is_some_and(|head| head.contains('$'));
+    !is_named_by_macro && !["use ", "mod ", "extern "].iter().any(|word| item.starts_with(word))
 }
 
 #[cfg(test)]
@@ -91,7 +85,7 @@ mod tests {
 
     #[test]
     fn public_items_and_fields_count_with_their_documentation() {
-        let text = "/// A.\n#[derive(Debug)]\npub struct A {\n    pub b: u8,\n    /// C.\n    pub c: u8,\n    d: u8,\n}\npub use x::y;\npub(crate) fn e() {}\n";
+        let text = "/// A.\n#[derive(Debug)]\npub struct A {\n    pub b: u8,\n    /// C.\n    pub c: u8,\n    d: u8,\n}\npub struct $e {\n    pub $f: u8,\n}\npub use x::y;\npub(crate) fn e() {}\n";
         let mut found = Count::default();
         count(text, &mut found);
         assert_eq!((found.documented, found.all, found.percent()), (2, 3, 66));

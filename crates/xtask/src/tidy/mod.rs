@@ -11,6 +11,7 @@ mod words;
 
 use anyhow::{Result, bail};
 
+/// Checks all rules; fails with the list of findings.
 pub fn tidy() -> Result<()> {
     let sources = sources::sources()?;
     let mut findings = Vec::new();
@@ -24,6 +25,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(docs::documented(&sources));
     findings.extend(words::comments(&sources));
     findings.extend(words::former_names(&sources));
+    findings.extend(words::former_terms(&sources)?);
     findings.extend(words::paths_in_docs()?);
     findings.extend(words::files_in_docs(&sources)?);
     findings.extend(words::machine_paths(&sources)?);

@@ -145,7 +145,7 @@ fn bound(exceptions: &[(&str, &str, usize)], room: &str, name: &str, usual: usiz
     exception.map_or(usual, |(_, _, max)| *max)
 }
 
-/// The files that implement each type of a room, other than traits for it.
+/// The files that implement each type of a crate, other than traits for it.
 fn implementations(sources: &[Source]) -> BTreeMap<(&str, &str), BTreeSet<&Path>> {
     let mut files: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for source in products(sources) {

@@ -3,7 +3,7 @@
 use super::sources::{Source, documents, shown};
 use crate::run::root;
 use anyhow::Result;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const COMMENT_COLUMNS: usize = 110;
 /// Comment lines that are longer. Lower it when possible.
 const LONG_COMMENTS_MAX: usize = 0;
 
-/// Names that were given up: the room (empty for all), the name, and its replacement.
+/// Names that were given up: the crate (empty for all), the name, and its replacement.
 const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("", "Errands", "RequestRouter"),
     ("", "ShardPgId", "PgShard"),
@@ -55,6 +55,50 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("block", "Voids", "EmptyRanges"),
     ("block", "told_durable", "recorded_durable"),
 ];
+
+/// Terms that were given up in comments and documents, with the standard ones. Quoted code may still have
+/// them.
+const FORMER_TERMS: &[(&str, &str)] = &[
+    ("asker", "requester"),
+    ("begins anew", "restarts, or is executed again"),
+    ("clerk", "image service"),
+    ("come to nothing", "are aborted"),
+    ("comes to nothing", "is aborted"),
+    ("condemn", "mark as corrupt"),
+    ("crowd", "test cluster"),
+    ("desk", "blocking client"),
+    ("distrust", "mark as corrupt"),
+    ("distrusted", "marked as corrupt"),
+    ("errand", "request"),
+    ("errands", "requests"),
+    ("filled in", "backfilled"),
+    ("filling in", "backfill"),
+    ("how many-th", "index"),
+    ("judgement", "failure detection, or the decision that is meant"),
+    ("lame", "slow"),
+    ("mischief", "fault injection"),
+    ("nature", "operation flags, or kind"),
+    ("nobody", "name the subject"),
+    ("parcel", "message"),
+    ("promise", "read lease, guarantee or acknowledgement"),
+    ("promised", "granted or guaranteed"),
+    ("promises", "read leases, guarantees or acknowledgements"),
+    ("reshape", "split or merge"),
+    ("reshaped", "split or merged"),
+    ("reshaping", "splitting or merging"),
+    ("rests", "is premerge"),
+    ("somebody", "name the subject"),
+    ("unleased", "waiting for read leases"),
+    ("weather", "network faults"),
+    ("whoever", "name the subject"),
+    ("wish", "proxied request"),
+];
+/// Comment lines of a crate with such terms; a crate that is not named has none. Lower the numbers when
+/// possible.
+const FORMER_TERMS_MAX: &[(&str, usize)] =
+    &[("block", 3), ("mon", 2), ("osd", 3), ("pg", 6), ("sepiola", 20), ("store", 2)];
+/// Documents that quote former terms: the one that gives examples, and plans of what replaces them.
+const QUOTING: [&str; 2] = ["docs/STYLE.md", "docs/design/"];
 
 pub(super) fn headers(sources: &[Source]) -> Vec<String> {
     let bare = sources.iter().filter(|source| !source.text.starts_with("//!"));
@@ -116,6 +160,63 @@ pub(super) fn former_names(sources: &[Source]) -> Vec<String> {
         }
     }
     findings
+}
+
+/// Terms that were given up come back neither in comments nor in documents.
+pub(super) fn former_terms(sources: &[Source]) -> Result<Vec<String>> {
+    let mut findings = former_terms_of_comments(sources, FORMER_TERMS_MAX);
+    for document in documents()? {
+        let name = shown(&document);
+        if !QUOTING.iter().any(|start| name.starts_with(start)) {
+            let text = fs::read_to_string(&document)?;
+            let found = text.lines().enumerate().filter_map(|(at, line)| {
+                former_term(line).map(|term| format!("{name}:{}: {term}", at + 1))
+            });
+            findings.extend(found);
+        }
+    }
+    Ok(findings)
+}
+
+fn former_terms_of_comments(sources: &[Source], max: &[(&str, usize)]) -> Vec<String> {
+    let mut by_room: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let checked = sources.iter().filter(|source| source.path != Path::new(file!()));
+    for source in checked {
+        for (at, line) in source.text.lines().enumerate() {
+            if let Some(term) = comment(line).and_then(former_term) {
+                let place = format!("{}:{}: {term}", source.path.display(), at + 1);
+                by_room.entry(&source.room).or_default().push(place);
+            }
+        }
+    }
+    let mut findings = Vec::new();
+    for (room, places) in by_room {
+        let max = max.iter().find(|(name, _)| *name == room).map_or(0, |(_, max)| *max);
+        if places.len() > max {
+            let head = format!(
+                "crates/{room}: {} comments have terms that were given up, {max} may",
+                places.len()
+            );
+            findings.push(format!("{head}:\n    {}", places.join("\n    ")));
+        }
+    }
+    findings
+}
+
+/// The first term in a line that was given up, with its replacement. Text in backquotes is code.
+fn former_term(line: &str) -> Option<String> {
+    let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`").to_lowercase();
+    let found = FORMER_TERMS.iter().find(|(term, _)| has_term(&prose, term))?;
+    Some(format!("{:?} was given up: {}", found.0, found.1))
+}
+
+/// True if the words of a term stand in a text.
+fn has_term(text: &str, term: &str) -> bool {
+    let is_inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices(term).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + term.len()..]);
+        !is_inside(before.chars().next_back()) && !is_inside(after.chars().next())
+    })
 }
 
 fn is_path_from_root(quoted: &str) -> bool {
@@ -216,5 +317,21 @@ mod tests {
         assert_eq!(found("rbd", "// Crowd\nstruct CrowdLeft;"), 0);
         assert_eq!(found("pg", "struct Crowd;"), 0);
         assert_eq!(found("pg", "struct Errands;"), 1);
+    }
+
+    #[test]
+    fn former_terms_are_refused_as_words_of_comments_and_of_prose() {
+        let found =
+            |text: &str| former_terms_of_comments(&[source("pg", text)], &[("osd", 1)]).len();
+        assert_eq!(found("/// The monitor's Judgement."), 1);
+        assert_eq!(found("//! A round that comes to nothing, and one more\n// of a promise"), 1);
+        assert_eq!(found("let judgement = promise(); // the rest: crowded, promised_until"), 0);
+        assert_eq!(found("/// `Promise` is a name of code; the rest is not."), 0);
+        let of_osd = |text| former_terms_of_comments(&[source("osd", text)], &[("osd", 1)]).len();
+        assert_eq!(of_osd("// Nobody waits."), 0);
+        assert_eq!(of_osd("// Nobody waits.\n// Nobody reads."), 1);
+        assert!(former_term("a copy that is filled in (`backfill`)").is_some());
+        assert!(former_term("a file, filled in-place").is_some());
+        assert!(former_term("the rest of `rests`").is_none());
     }
 }

@@ -40,10 +40,12 @@ pub(super) struct ObjectMap {
 }
 
 impl ObjectMap {
+    /// Number of objects.
     pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// State of an object.
     pub fn get(&self, number: u64) -> u8 {
         get(self.bytes[(number / STATES_PER_BYTE) as usize], number)
     }
@@ -58,6 +60,7 @@ impl ObjectMap {
         self.bytes.resize(len.div_ceil(STATES_PER_BYTE) as usize, 0);
     }
 
+    /// Sets the state of a range of objects.
     pub fn fill(&mut self, range: Range<u64>, state: u8) {
         let whole = range.start.next_multiple_of(STATES_PER_BYTE)..range.end & !3;
         if whole.is_empty() {

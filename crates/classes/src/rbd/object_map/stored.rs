@@ -7,6 +7,7 @@ use types::Errno;
 
 /// The states of an object.
 pub(super) mod state {
+    /// The object exists.
     pub const EXISTS: u8 = 1;
     /// Not written since the newest snapshot.
     pub const EXISTS_CLEAN: u8 = 3;

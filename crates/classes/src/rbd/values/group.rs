@@ -11,7 +11,9 @@ const POOL_DIGITS: usize = 16;
 /// `GroupSpec`: a group; pool -1 means none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupSpec {
+    /// Pool of the group.
     pub pool: i64,
+    /// Id of the group.
     pub group: Bytes,
 }
 
@@ -39,11 +41,14 @@ impl Decode for GroupSpec {
 /// `GroupImageSpec`: an image of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupImage {
+    /// Id of the image.
     pub image: Bytes,
+    /// Pool of the image.
     pub pool: i64,
 }
 
 impl GroupImage {
+    /// Prefix of keys of images.
     pub const KEY_PREFIX: &str = IMAGE_PREFIX;
 
     /// The key behind its prefix; empty for no image.
@@ -83,7 +88,9 @@ impl Decode for GroupImage {
 /// `GroupImageStatus`: an image of a group, with whether it was added completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupImageStatus {
+    /// The image.
     pub image: GroupImage,
+    /// `GROUP_IMAGE_LINK_STATE_*`: being attached or removed, or attached.
     pub state: u8,
 }
 
@@ -107,8 +114,11 @@ impl Decode for GroupImageStatus {
 /// `ImageSnapshotSpec`: the snapshot of one image of the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageSnapshot {
+    /// Pool of the image.
     pub pool: i64,
+    /// Id of the image.
     pub image: Bytes,
+    /// Id of the image's snapshot.
     pub snapshot: SnapId,
 }
 
@@ -134,9 +144,13 @@ impl Decode for ImageSnapshot {
 /// `GroupSnapshot`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupSnapshot {
+    /// Id of the group's snapshot.
     pub id: Bytes,
+    /// Name of the group's snapshot.
     pub name: Bytes,
+    /// `GROUP_SNAPSHOT_STATE_*`
     pub state: u8,
+    /// Snapshots of the images.
     pub images: Vec<ImageSnapshot>,
 }
 

@@ -6,39 +6,55 @@ use types::UTime;
 
 /// `MirrorMode`, of a pool.
 pub(crate) mod mode {
+    /// The pool is not mirrored.
     pub const DISABLED: u32 = 0;
+    /// Selected images are mirrored.
     pub const IMAGE: u32 = 1;
+    /// All images with journaling are mirrored.
     pub const POOL: u32 = 2;
+    /// The pool is prepared for mirroring.
     pub const INIT_ONLY: u32 = 3;
 }
 
 /// `MirrorPeerDirection`
 pub(crate) mod peer_direction {
+    /// Images of the peer are copied here.
     pub const RECEIVE: u8 = 0;
+    /// Images are copied to the peer.
     pub const SEND: u8 = 1;
+    /// Both.
     pub const BOTH: u8 = 2;
 }
 
 /// `MirrorImageState`
 pub(crate) mod image_state {
+    /// Mirroring of the image is being disabled.
     pub const DISABLING: u8 = 0;
+    /// The image is mirrored.
     pub const ENABLED: u8 = 1;
+    /// The image is being created as a copy.
     pub const CREATING: u8 = 3;
 }
 
 /// `MirrorPeer`: another cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MirrorPeer {
+    /// Id of the peer.
     pub uuid: Bytes,
+    /// [`peer_direction`]
     pub direction: u8,
+    /// Name of the peer's site, for users.
     pub site_name: Bytes,
     /// Entity as which this cluster reads from the peer.
     pub client_name: Bytes,
+    /// Mirroring id of the peer's pool.
     pub mirror_uuid: Bytes,
+    /// Time of the last ping.
     pub last_seen: UTime,
 }
 
 impl MirrorPeer {
+    /// True if the fields are consistent with the direction.
     pub fn is_valid(&self) -> bool {
         let has_client = match self.direction {
             peer_direction::SEND => true,
@@ -80,8 +96,11 @@ impl Decode for MirrorPeer {
 /// `MirrorImage`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MirrorImage {
+    /// Id of the image in all clusters.
     pub global_id: Bytes,
+    /// [`image_state`]
     pub state: u8,
+    /// `MirrorImageMode`: by journal or by snapshots.
     pub mode: u8,
 }
 
@@ -108,8 +127,11 @@ impl Decode for MirrorImage {
 /// `MirrorImageMap`: assignment of an image to a mirroring daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MirrorImageMap {
+    /// Id of the daemon.
     pub instance: Bytes,
+    /// Time of the assignment.
     pub mapped: UTime,
+    /// Data of the daemon, which the class does not interpret.
     pub data: Bytes,
 }
 

@@ -6,7 +6,9 @@ use types::{AddrType, EntityAddr, ParticipantName, UTime};
 
 /// `MirrorImageStatusState`
 pub(crate) mod status_state {
+    /// Nothing is known.
     pub const UNKNOWN: u8 = 0;
+    /// Mirroring has failed.
     pub const ERROR: u8 = 1;
 }
 
@@ -19,6 +21,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
+    /// A daemon by name and address.
     pub fn new(name: ParticipantName, addr: EntityAddr) -> Self {
         Instance { name, addr: EntityAddr { kind: AddrType::Any, ..addr } }
     }
@@ -41,14 +44,20 @@ impl Decode for Instance {
 /// `MirrorImageSiteStatus`; the local site's has no mirror UUID.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SiteStatus {
+    /// Mirroring id of the site; empty for the local one.
     pub mirror_uuid: Bytes,
+    /// [`status_state`], or another number of the daemon.
     pub state: u8,
+    /// Text for users.
     pub description: Bytes,
+    /// Time of the report.
     pub last_update: UTime,
+    /// True while the reporting daemon watches the object.
     pub up: bool,
 }
 
 impl SiteStatus {
+    /// True for the report of this cluster's daemon.
     pub fn is_local(&self) -> bool {
         self.mirror_uuid.is_empty()
     }
@@ -90,7 +99,9 @@ impl Decode for SiteStatus {
 /// `MirrorImageSiteStatusOnDisk`: a status, and the daemon that reported it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredStatus {
+    /// The daemon.
     pub origin: Instance,
+    /// Its report.
     pub status: SiteStatus,
 }
 
@@ -113,10 +124,12 @@ impl Decode for StoredStatus {
 pub(crate) struct Statuses(pub Vec<SiteStatus>);
 
 impl Statuses {
+    /// The report of this cluster's daemon.
     pub fn local(&self) -> Option<&SiteStatus> {
         self.0.iter().find(|status| status.is_local())
     }
 
+    /// The reports of other sites.
     pub fn remote(&self) -> impl Iterator<Item = &SiteStatus> {
         self.0.iter().filter(|status| !status.is_local())
     }

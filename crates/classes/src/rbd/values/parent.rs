@@ -7,6 +7,7 @@ use types::ParentSpec;
 /// `cls_rbd_parent`: the parent of an image, and how much of it the image still shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Parent {
+    /// The snapshot of the parent.
     pub spec: ParentSpec,
     /// `None`: only snapshots of the image still need the parent.
     pub overlap: Option<u64>,

@@ -11,22 +11,34 @@ use types::{SnapId, UTime};
 pub(crate) struct NamespaceKind(pub u32);
 
 impl NamespaceKind {
+    /// `SNAPSHOT_NAMESPACE_TYPE_USER`
     pub const USER: NamespaceKind = NamespaceKind(0);
+    /// `SNAPSHOT_NAMESPACE_TYPE_GROUP`
     pub const GROUP: NamespaceKind = NamespaceKind(1);
+    /// `SNAPSHOT_NAMESPACE_TYPE_TRASH`
     pub const TRASH: NamespaceKind = NamespaceKind(2);
+    /// `SNAPSHOT_NAMESPACE_TYPE_MIRROR`
     pub const MIRROR: NamespaceKind = NamespaceKind(3);
+    /// Not stored: a kind that this class does not know.
     pub const UNKNOWN: NamespaceKind = NamespaceKind(u32::MAX);
 }
 
 /// `MirrorSnapshotNamespace`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MirrorNamespace {
+    /// `MIRROR_SNAPSHOT_STATE_*`
     pub state: u8,
+    /// True if the copy is complete.
     pub complete: bool,
+    /// Mirroring ids of the peers that still need the snapshot.
     pub peers: BTreeSet<Bytes>,
+    /// Mirroring id of the primary site, if the image is a copy.
     pub primary: Bytes,
+    /// The primary's snapshot that this one is a copy of.
     pub primary_snapshot: SnapId,
+    /// Number of objects copied so far.
     pub last_copied_object: u64,
+    /// Snapshot ids of the primary with those of this image.
     pub sequences: BTreeMap<u64, u64>,
 }
 
@@ -83,6 +95,7 @@ pub(crate) enum Namespace {
 }
 
 impl Namespace {
+    /// Kind of the namespace.
     pub fn kind(&self) -> NamespaceKind {
         match self {
             Namespace::User => NamespaceKind::USER,
@@ -143,14 +156,23 @@ impl Decode for Namespace {
 /// `cls_rbd_snap`: a snapshot as it is stored in the image's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Snapshot {
+    /// Id of the snapshot.
     pub id: SnapId,
+    /// Name of the snapshot.
     pub name: Bytes,
+    /// Size of the image in bytes at the snapshot.
     pub image_size: u64,
+    /// `RBD_PROTECTION_STATUS_*`
     pub protection: u8,
+    /// `RBD_FLAG_*`
     pub flags: u64,
+    /// Purpose of the snapshot.
     pub namespace: Namespace,
+    /// Time of creation.
     pub timestamp: UTime,
+    /// Number of clones of format 2.
     pub children: u32,
+    /// Bytes of the parent that it shows, if that differs from the image's overlap.
     pub overlap: Option<u64>,
     /// Snapshots written before version 8 name the parent themselves; for later ones the header does. Not
     /// stored again.
@@ -166,6 +188,7 @@ impl Snapshot {
         self.overlap.or(self.parent.as_ref().and_then(|parent| parent.overlap))
     }
 
+    /// True if the snapshot shows a parent.
     pub fn has_parent(&self) -> bool {
         self.overlap.is_some() || self.parent.is_some()
     }

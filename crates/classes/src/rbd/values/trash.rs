@@ -7,10 +7,15 @@ use types::UTime;
 /// `TrashImageSpec`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TrashSpec {
+    /// `TRASH_IMAGE_SOURCE_*`: reason why the image is in the trash.
     pub source: u8,
+    /// Name that the image had.
     pub name: Bytes,
+    /// Time when it was moved to the trash.
     pub deleted: UTime,
+    /// Time before which it is not removed.
     pub deferred_until: UTime,
+    /// `TRASH_IMAGE_STATE_*`
     pub state: u8,
 }
 
