@@ -9,6 +9,7 @@ use engine::Time;
 use harness::generator::{collection, object, one};
 use harness::life::Life;
 use harness::shape::{BLOCKS_PER_MIB, Shape};
+use harness::sound::assert_sound;
 use harness::{Report, Scenario, bulk, crashes, damage, failures, fullness};
 use store::{Change, Outcome, RequestKind, StoreError, Transaction};
 
@@ -227,5 +228,38 @@ fn a_cleared_omap_has_none_of_its_former_pairs() {
             let Outcome::OmapPairs(pairs) = found else { panic!("{found:?}") };
             assert_eq!(pairs.into_keys().collect::<Vec<_>>(), ["d", "e"]);
         }
+    }
+}
+
+/// A crash at any moment leaves no shard in the log of a store whose superblock does not say so, also if
+/// there was nothing else to write, or if a checkpoint is running.
+#[test]
+fn the_superblock_names_shards_before_the_log_does() {
+    let shape = Shape::new(64, 0);
+    for is_busy in [false, true] {
+        let mut driver = shape.start(shape.format(1), Time::ZERO);
+        driver.run_until_ready();
+        if is_busy {
+            let create = one(collection(0), Change::CreateCollection);
+            driver.execute(RequestKind::Commit(create)).unwrap();
+            driver.with_store(BlockStore::request_checkpoint);
+        }
+        let shard = collection(2);
+        assert!(shard.is_shard());
+        driver.submit(RequestKind::Commit(one(shard, Change::CreateCollection)));
+        let committed = loop {
+            assert_sound(&shape, driver.disk(), "before the shard is durable");
+            driver.store().check_invariants();
+            match driver.poll_completion() {
+                Some(done) => break done.outcome,
+                None => assert!(driver.step(), "the store waits for nothing"),
+            }
+        };
+        assert_eq!(committed, Ok(Outcome::Committed));
+        assert_sound(&shape, driver.disk(), "when the shard is durable");
+        let Ok(Outcome::Collections(all)) = driver.execute(RequestKind::Collections) else {
+            panic!("collections return collections")
+        };
+        assert_eq!(all.last(), Some(&shard));
     }
 }

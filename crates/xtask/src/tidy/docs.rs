@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 90),
     ("bench", 95),
-    ("block", 62),
+    ("block", 66),
     ("mon", 72),
     ("osd", 72),
     ("pg", 72),
