@@ -12,7 +12,6 @@ const IN_CIRCLES_MAX: &[(&str, usize)] = &[
     ("auth", 7),
     ("files", 14),
     ("host", 3),
-    ("mon", 0),
     ("msgr", 5),
     ("osd", 25),
     ("rados", 5),

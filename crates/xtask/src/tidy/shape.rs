@@ -17,12 +17,8 @@ const LONG_FUNCTION_LINES: usize = 70;
 /// Files in which `impl` of one type may stand.
 const IMPL_FILES_MAX: usize = 3;
 /// Types with more. Lower the numbers when possible.
-const SPREAD_TYPES: &[(&str, &str, usize)] = &[
-    ("msgr", "Session", 6),
-    ("osd", "Osd", 23),
-    ("rados", "Objecter", 4),
-    ("sim", "World", 14),
-];
+const SPREAD_TYPES: &[(&str, &str, usize)] =
+    &[("msgr", "Session", 6), ("osd", "Osd", 23), ("rados", "Objecter", 4), ("sim", "World", 14)];
 
 /// Fields of one structure that others can touch: those that are not private, and all fields of a type that
 /// several files implement.
