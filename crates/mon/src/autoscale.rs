@@ -125,6 +125,7 @@ fn of_pool(
 fn nearest_power_of_two(number: f64) -> u32 {
     let above = (number.clamp(1.0, 65_536.0).ceil() as u32).next_power_of_two();
     let below = above / 2;
+    assert!(above.is_power_of_two() && above > below, "{above} of {number}");
     if below > 0 && number - f64::from(below) < f64::from(above) - number { below } else { above }
 }
 

@@ -129,11 +129,13 @@ pub fn plan(map: &OsdMap, table: &RawTable, limits: Limits) -> BTreeMap<PgId, It
                     Some((from, to, state.exchange_between(&mut domains, from, to)?))
                 });
             let Some((from, to, (pg, items))) = found else { break };
+            assert_ne!(from, to, "a group moves");
             totals.exchange(from, to);
             [from, to].into_iter().for_each(|osd| ranking.update(state, &totals, osd));
             changed.insert(pg, items);
         }
     }
+    assert!(changed.len() <= limits.max_changes, "a step is small");
     changed.retain(|pg, items| {
         map.pg_upmap_items.get(pg).map_or(!items.is_empty(), |known| known != items)
     });

@@ -98,11 +98,15 @@ impl Change {
 
     /// Writes a key of the control store. Keys of the OSD map are written by [`Change::finish`].
     pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {
+        let key = key.into();
+        assert!(is_known(&key), "{key} is of no part of the state");
         self.transaction.put(key, value);
     }
 
     /// Deletes a key of the control store.
     pub fn delete(&mut self, key: impl Into<String>) {
+        let key = key.into();
+        assert!(is_known(&key), "{key} is of no part of the state");
         self.transaction.delete(key);
     }
 
@@ -223,6 +227,7 @@ impl Change {
             self.write_osdmap(state, incremental)?;
         }
         let mut transaction = self.transaction;
+        assert!(transaction.compare.is_empty(), "versions are compared once");
         let groups: BTreeSet<VersionGroup> =
             transaction.writes.keys().filter_map(|key| VersionGroup::of_key(key)).collect();
         for group in groups {
@@ -254,6 +259,7 @@ impl Change {
             next = incremental.seal(&state.osdmap)?;
         }
         let epoch = next.epoch;
+        assert_eq!(epoch, state.osdmap.epoch.next(), "epochs follow each other");
         self.put(keys::osdmap_incremental(epoch), codec::encode_to_bytes(&incremental));
         self.put(keys::osdmap_full(epoch), codec::encode_to_bytes(&next));
         let oldest = Epoch((epoch.0 + 1).saturating_sub(FULL_MAPS_KEPT as u32));
@@ -261,5 +267,23 @@ impl Change {
             self.delete(keys::osdmap_full(old));
         }
         Ok(())
+    }
+}
+
+/// Whether a key is read when the state is loaded. Others would be written for nothing.
+fn is_known(key: &str) -> bool {
+    key == keys::CLOCK || VersionGroup::of_key(key).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "fsmap is of no part of the state")]
+    fn a_key_that_no_part_reads_is_not_written() {
+        let mut change = Change::new(UTime::default());
+        change.put(keys::config_key("a"), "1");
+        change.put("fsmap", "1");
     }
 }

@@ -144,6 +144,7 @@ impl Failures {
             let said = Report { up_from, failed_since, is_certain, is_dead };
             known.reporters.insert(from, before.map_or(said, |before| before.and(said)));
         }
+        assert!(known.reporters.len() <= REPORTERS_MAX, "reporters are bounded");
         self.targets.retain(|_, target| !target.reporters.is_empty());
         true
     }
@@ -201,6 +202,7 @@ impl Failures {
         let reporters: Vec<OsdId> = target.reporters.keys().copied().collect();
         let domains: BTreeSet<i32> =
             reporters.iter().map(|reporter| self.domains.of(*reporter)).collect();
+        assert!((1..=reporters.len()).contains(&domains.len()), "a reporter is in one domain");
         Some(Reported {
             reporters,
             domains: domains.len(),

@@ -21,13 +21,13 @@ use check::DETAILS_MAX;
 pub fn health(view: &View<'_>) -> Health {
     let mut health = Health::default();
     view.checks.iter().copied().flatten().for_each(|check| check(&mut health, view));
-    take_reported(&mut health, view.live.stats);
+    add_reported(&mut health, view.live.stats);
     health.muted = view.state.mutes.iter().map(|mute| mute.code.clone()).collect();
     health
 }
 
 /// Adds the checks that OSDs report about themselves, such as slow operations.
-fn take_reported(health: &mut Health, stats: &Statistics) {
+fn add_reported(health: &mut Health, stats: &Statistics) {
     for (osd, report) in stats.osds() {
         for (name, message) in &report.health {
             let check = health.reported.entry(name.clone()).or_insert_with(|| Check {

@@ -20,7 +20,7 @@ mod relay;
 mod run;
 mod subscriptions;
 
-use crate::commands::admission::{Registries, asked_job};
+use crate::commands::admission::{Registries, decode_job};
 use crate::commands::report::ping;
 use crate::high_water::HighWater;
 use crate::job::{Job, ServiceJob};
@@ -169,7 +169,16 @@ impl Monitor {
     /// Panics if the state of the monitor contradicts itself.
     pub fn check_invariants(&self) {
         assert!(self.acts.is_empty(), "acts are performed before the next call");
+        self.sessions.check_invariants();
         self.pipeline.check_invariants();
+        self.relay.check_invariants(&self.sessions, self.leads());
+        if matches!(self.phase, Phase::Serving) {
+            let leader = self.state.members.leader.as_ref();
+            self.candidacy.check_invariants(self.pipeline.newest_token(), leader);
+        }
+        if self.pipeline.troubles().undecodable.is_none() {
+            self.state.check_invariants();
+        }
         self.proxies.check_invariants(&self.sessions);
         self.services.check_invariants(&self.state, &self.sessions);
         // A store that went back may have forgotten reservations.
@@ -248,7 +257,7 @@ impl Monitor {
     /// Handles a message of a session, or forwards it to the leader. A malformed one closes the session.
     pub(super) fn handle(&mut self, now: Time, conn: ConnId, message: Message) {
         let taken = match self.relay.is_link(conn) {
-            true => self.take_from_leader(now, &message),
+            true => self.handle_leader_message(now, &message),
             false if !self.sessions.contains(conn) => return,
             false if !self.leads() && via_of(message.kind).is_some_and(|via| via != Via::Here) => {
                 self.forward(now, conn, &message)
@@ -268,11 +277,11 @@ impl Monitor {
         conn: ConnId,
         message: &Message,
     ) -> Result<(), DecodeError> {
-        if self.take_forwarded(now, conn, message)? {
+        if self.handle_forwarded(now, conn, message)? {
             return Ok(());
         }
-        if let Some(job) = asked_job(now, conn, message)? {
-            self.take_job(now, job);
+        if let Some(job) = decode_job(now, conn, message)? {
+            self.handle_job(now, job);
             return Ok(());
         }
         match message.kind {
@@ -432,7 +441,7 @@ impl Daemon for Monitor {
         if self.next_tick.is_some_and(|tick| tick <= now) {
             self.next_tick = Some(now + TICK);
             self.watch_reading(now);
-            self.tend_candidacy(now);
+            self.renew_candidacy(now);
             self.tick(now);
             self.pump(now);
         } else if self.services.osd.boots_due().is_some_and(|due| due <= now) {

@@ -43,6 +43,8 @@ pub fn plan_steps(state: &State, running: &Overrides, stats: &Statistics, change
         if let Some(next) = step(state, running, stats, *id, pool)
             && let Some(changed) = change.pool(state, *id)
         {
+            assert!(next.pg_num > 0 && next.pg_num_pending > 0, "a pool has groups");
+            assert!(next.pg_num <= pool.pg_num.saturating_mul(2), "a step doubles at most");
             let last_change = changed.last_change;
             *changed = Pool { last_change, ..next };
             let merging = changed.merging();
@@ -152,6 +154,7 @@ fn placement_step(
 /// Merges the last group into its parent, once both are in state `premerge`.
 fn merge(state: &State, stats: &Statistics, id: PoolId, mut next: Pool) -> Option<Pool> {
     let (source, target) = next.merging()?;
+    assert!(target < source, "group {source} is merged into one before it");
     let (source, target) = (PgId { pool: id, seed: source }, PgId { pool: id, seed: target });
     let is_ill = |pg: PgId| {
         let stat = stats.pg(pg).filter(|stat| stat.reported_epoch >= next.last_change);
@@ -223,6 +226,7 @@ pub fn plan_targets(state: &State, running: &Overrides, stats: &Statistics, chan
 
 /// Sets the target of `pg_num`; `pgp_num` follows unless it was set separately.
 pub fn set_target(pool: &mut Pool, pg_num: u32) {
+    assert!(pg_num > 0, "a pool has groups");
     if pool.pgp_num_target == pool.pg_num_target || pool.pgp_num_target > pg_num {
         pool.pgp_num_target = pg_num;
     }

@@ -123,6 +123,7 @@ impl Progress {
         if self.events.len() < EVENTS_MAX && !self.events.iter().any(|one| one.message == message) {
             self.count += 1;
             let id = format!("{:016x}-{:04x}", now.0, self.count);
+            assert!(!message.is_empty(), "an event says why");
             self.events.push(Event { id, message, started: now, finished: None, most: 0, left: 0 });
         }
     }

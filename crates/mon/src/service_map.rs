@@ -5,7 +5,7 @@
 //! again.
 
 use engine::{ConnId, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EntityName, UTime};
 use wire::ServiceDaemon;
@@ -83,6 +83,17 @@ pub enum Refused {
 }
 
 impl ServiceMap {
+    /// Panics if a session has registered no daemon, or if the size is not that of the daemons.
+    pub fn check_invariants(&self) {
+        for key in self.sessions.values() {
+            assert!(self.daemons.contains_key(key), "{key:?} has a session and is not registered");
+        }
+        let keys: BTreeSet<&Key> = self.sessions.values().collect();
+        assert_eq!(keys.len(), self.sessions.len(), "a daemon has one session");
+        let bytes: usize = self.daemons.values().map(|daemon| daemon.bytes).sum();
+        assert_eq!(bytes, self.bytes, "the size is that of all daemons");
+    }
+
     /// The empty map of a manager that has just become active.
     pub fn new(now: Time) -> Self {
         ServiceMap { epoch: 1, modified: now.wall(), ..ServiceMap::default() }

@@ -158,6 +158,7 @@ impl Sessions {
     /// Adds a session; replaces the one of the same number.
     pub fn open(&mut self, conn: ConnId, session: Session) {
         self.close(conn);
+        assert!(!session.paused && session.subscriptions.is_empty(), "a session begins empty");
         if let Some(osd) = session.osd() {
             self.by_osd.entry(osd).or_default().insert(conn);
         }
@@ -168,7 +169,7 @@ impl Sessions {
     /// Removes a session and returns it.
     pub fn close(&mut self, conn: ConnId) -> Option<Session> {
         let session = self.open.remove(&conn)?;
-        self.peers.remove(&conn.0);
+        assert!(self.peers.remove(&conn.0).is_some(), "a session has a peer");
         if let Some(osd) = session.osd()
             && let Some(conns) = self.by_osd.get_mut(&osd)
         {
@@ -233,6 +234,23 @@ impl Sessions {
     pub fn peers(&self) -> &BTreeMap<u64, PeerSummary> {
         &self.peers
     }
+
+    /// Panics if an index differs from the sessions, or if a session is paused that must not be.
+    pub fn check_invariants(&self) {
+        assert!(
+            self.open.keys().map(|conn| conn.0).eq(self.peers.keys().copied()),
+            "all have peers"
+        );
+        let indexed =
+            self.by_osd.iter().flat_map(|(osd, conns)| conns.iter().map(|it| (*osd, *it)));
+        let indexed: BTreeSet<(OsdId, ConnId)> = indexed.collect();
+        let of_osds = self.iter().filter_map(|(conn, session)| Some((session.osd()?, conn)));
+        assert_eq!(indexed, of_osds.collect(), "the index lists the sessions of OSDs");
+        for (conn, session) in self.iter().filter(|(_, session)| session.paused) {
+            let is_client = session.osd().is_none() && !session.is_monitor();
+            assert!(is_client, "{conn:?} is paused and is no client's");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -272,6 +290,25 @@ mod tests {
         assert!(!sessions.has_osd(OsdId(1)));
         assert!(conns_of(&sessions, 1).is_empty());
         assert_eq!(sessions.peers().keys().copied().collect::<Vec<_>>(), [2, 5]);
+    }
+
+    #[test]
+    #[should_panic(expected = "the index lists the sessions of OSDs")]
+    fn a_session_that_the_index_lacks_is_found() {
+        let mut sessions = Sessions::default();
+        sessions.open(ConnId(3), of(EntityType::OSD, 1));
+        sessions.check_invariants();
+        sessions.by_osd.clear();
+        sessions.check_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "is paused and is no client's")]
+    fn a_paused_session_of_an_osd_is_found() {
+        let mut sessions = Sessions::default();
+        sessions.open(ConnId(3), of(EntityType::OSD, 1));
+        sessions.get_mut(ConnId(3)).unwrap().paused = true;
+        sessions.check_invariants();
     }
 
     #[test]

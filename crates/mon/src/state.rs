@@ -23,7 +23,7 @@ mod values;
 
 pub use clock::LeaderClock;
 pub use config::{Overrides, parse_switch, shown_option, stored_option};
-pub use data::{History, Images, Leader, Members, Mute, Presence, State};
+pub use data::{FULL_MAPS_KEPT, History, Images, Leader, Members, Mute, Presence, State};
 
 use crate::keys::VersionGroup;
 use bytes::Bytes;
@@ -31,9 +31,8 @@ use control::{Entry, Event, Revision, Transaction};
 use data::{Applied, Key};
 use std::collections::BTreeSet;
 
-/// Number of old OSD maps that are kept as full maps, and the minimum that is kept as incrementals. A
-/// subscriber that is further behind gets the newest full map.
-pub const FULL_MAPS_KEPT: usize = 50;
+/// Number of old OSD maps that are kept as incrementals at least. A subscriber that is further behind gets
+/// the newest full map.
 pub const INCREMENTALS_KEPT: usize = 500;
 /// Upper bound of OSD ids; the map has a slot for each.
 pub const OSD_ID_MAX: i32 = 10_000;

@@ -213,6 +213,16 @@ impl Statistics {
         self.by_osd.entry(osd).or_default().insert(pg);
     }
 
+    /// Panics if the groups of a reporter are not those that it reported last, or if one is beyond the map.
+    pub fn check_invariants(&self, map: &OsdMap) {
+        let listed = self.by_osd.iter().flat_map(|(osd, pgs)| pgs.iter().map(|pg| (*pg, *osd)));
+        let listed: BTreeMap<PgId, OsdId> = listed.collect();
+        let reported = self.pgs.iter().map(|(pg, (osd, _))| (*pg, *osd));
+        assert!(reported.eq(listed), "each group is listed with its last reporter");
+        let beyond = self.beyond(map);
+        assert!(beyond.is_empty(), "{beyond:?} are not in the map");
+    }
+
     fn forget_pg(&mut self, pg: PgId) {
         if let Some((from, _)) = self.pgs.remove(&pg) {
             self.unlist(from, pg);

@@ -30,7 +30,9 @@ impl Table {
 
     /// Appends a row; it has one cell for each column.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        assert!(cells.len() <= self.header.len(), "each cell is in a column");
+        self.rows.push(cells);
     }
 }
 

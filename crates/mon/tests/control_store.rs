@@ -450,11 +450,12 @@ fn a_long_history_of_maps_goes_in_transactions_that_every_store_takes() {
     let mut before = Cluster::healthy();
     assert_eq!(before.create_pool("data"), 0);
     let mut map = before.monitor.state().osdmap.clone();
+    let first = map.epoch.0 + 1;
     map.epoch = Epoch(9000);
     // A group that was not clean for weeks has kept them all.
     let mut history = Transaction::default();
     history.put("osdmap/full/0000009000", codec::encode_to_bytes(&map));
-    (1000..=9000).for_each(|epoch| history.put(format!("osdmap/inc/{epoch:010}"), ""));
+    (first..=9000).for_each(|epoch| history.put(format!("osdmap/inc/{epoch:010}"), ""));
     before.control.commit(&history).unwrap();
     let mut cluster = Cluster::on(before.control.clone());
     (0..3).for_each(|osd| cluster.boot_as(osd, 2));

@@ -73,6 +73,7 @@ pub(crate) fn admit(
     let format = given.get("format").and_then(Value::as_str).unwrap_or_default();
     let format = Format::from_name(format, prefix);
     let candidates = registries.of(job.channel).find(prefix)?;
+    assert!(!candidates.is_empty(), "a known command has a signature");
     check_manager(session, prefix, &candidates[0].1.description)?;
     let validated: Vec<_> = candidates
         .iter()
@@ -171,7 +172,7 @@ fn parse(command: &[String]) -> Result<Map<String, Value>, Refusal> {
 }
 
 /// The operation that a message requests; `None` for messages that are no operations.
-pub(crate) fn asked_job(
+pub(crate) fn decode_job(
     asked: Time,
     conn: ConnId,
     message: &Message,

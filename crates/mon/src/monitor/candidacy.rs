@@ -25,7 +25,7 @@ use std::time::Duration;
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// Time for which a monitor that was succeeded although it ran waits for leases to expire before it takes
 /// over.
-const HUMBLE: Duration = Duration::from_secs(60);
+const BACKOFF: Duration = Duration::from_secs(60);
 
 /// This monitor's lease, presence and leadership.
 pub(super) struct Candidacy {
@@ -67,6 +67,19 @@ impl Candidacy {
             followed: None,
             deposed: None,
         }
+    }
+
+    /// Panics if a pending request has a token that was not given out, or if this monitor leads by a lease
+    /// under which it did not announce itself. `leader` is the one in the state, once that is followed.
+    pub fn check_invariants(&self, newest_token: u64, leader: Option<&Leader>) {
+        let asked = self.asked.as_ref().map(|(token, _)| *token);
+        let claimed = self.claim.as_ref().map(|(token, _)| *token);
+        for token in asked.into_iter().chain(claimed) {
+            assert!(token <= newest_token, "token {token} was given out");
+        }
+        let leads_by_lease = self.lease.is_some() && self.led_by == self.lease;
+        assert!(!leads_by_lease || self.announced == self.lease, "a leader is announced");
+        assert!(leader.is_none() || leader == self.followed.as_ref(), "{leader:?} is followed");
     }
 
     /// Whether a completion belongs to the pending claim.
@@ -125,7 +138,7 @@ impl Candidacy {
     }
 
     /// Called in every tick in which the lease is not renewed on purpose: the store's silence means nothing.
-    pub fn rest(&mut self, now: Time) {
+    pub fn pause(&mut self, now: Time) {
         self.heard = now;
     }
 
@@ -190,7 +203,7 @@ impl Candidacy {
         let is_vacant = state.members.leader.as_ref().is_none_or(|leader| {
             let is_bound = *leader == self.me && self.led_by == Some(lease);
             leader.name == self.me.name && !is_bound
-        }) || misses_leader && !self.is_humble(now);
+        }) || misses_leader && !self.backs_off(now);
         let is_announced = self.announced == Some(lease);
         if now >= self.valid_until || is_announced && !is_vacant {
             return None;
@@ -207,8 +220,8 @@ impl Candidacy {
     }
 
     /// Whether this monitor was succeeded of late although it ran: it does not do the same to others.
-    fn is_humble(&self, now: Time) -> bool {
-        self.deposed.is_some_and(|when| now.since(when) < HUMBLE)
+    fn backs_off(&self, now: Time) -> bool {
+        self.deposed.is_some_and(|when| now.since(when) < BACKOFF)
     }
 
     /// Takes the pending claim, which the store has answered.
@@ -218,6 +231,7 @@ impl Candidacy {
 
     /// Handles a claim that is durable.
     pub fn claimed(&mut self, transaction: &Transaction) {
+        assert!(transaction.lease.is_some(), "a claim is bound to a lease");
         self.announced = transaction.lease;
         if transaction.writes.contains_key(keys::LEADER) {
             self.led_by = transaction.lease;
@@ -245,4 +259,28 @@ pub(super) enum Leased {
 
 fn json(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "token 3 was given out")]
+    fn a_token_that_was_not_given_out_is_found() {
+        let mut candidacy = Candidacy::new("a", 1);
+        assert!(candidacy.renew(Time::ZERO, || 3).is_some());
+        candidacy.check_invariants(3, None);
+        candidacy.check_invariants(2, None);
+    }
+
+    #[test]
+    #[should_panic(expected = "is followed")]
+    fn a_leader_that_is_not_followed_is_found() {
+        let mut candidacy = Candidacy::new("a", 1);
+        let leader = Leader { name: "b".to_owned(), incarnation: 1 };
+        candidacy.follow(Time::ZERO, leader.clone());
+        candidacy.check_invariants(0, Some(&leader));
+        candidacy.check_invariants(0, Some(&Leader { incarnation: 2, ..leader }));
+    }
 }

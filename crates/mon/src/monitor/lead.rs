@@ -5,7 +5,7 @@ use super::candidacy::Leased;
 use super::pipeline::{PATIENCE, Rejection};
 use super::relay::{Sent, Waiting};
 use super::{Monitor, Phase};
-use crate::commands::admission::asked_job;
+use crate::commands::admission::decode_job;
 use crate::job::{CommandJob, Job};
 use crate::service::Via;
 use crate::services::{service_of, via_of};
@@ -44,12 +44,12 @@ impl Monitor {
     }
 
     /// Renews the lease, and claims presence or leadership if needed. Called in every tick.
-    pub(super) fn tend_candidacy(&mut self, now: Time) {
+    pub(super) fn renew_candidacy(&mut self, now: Time) {
         if !matches!(self.phase, Phase::Serving) {
             return;
         }
         if self.pipeline.yields() {
-            self.candidacy.rest(now);
+            self.candidacy.pause(now);
             self.pipeline.set_unreachable(None);
             return;
         }
@@ -137,7 +137,7 @@ impl Monitor {
         self.on_services(now, |services, cx| services.leadership(cx, true));
         let osds: Vec<ConnId> = self.osd_sessions();
         osds.into_iter().for_each(|conn| self.ask_for_reports(conn));
-        self.answer_what_waits(now, |_| true);
+        self.answer_waiting(now, |_| true);
         self.tick(now);
     }
 
@@ -177,16 +177,16 @@ impl Monitor {
             self.send_all(announced);
             self.ask_for_reports(osd);
         }
-        let forwarded = self.relay.pass_on_all(&self.sessions, self.state.newest());
+        let forwarded = self.relay.forward_all(&self.sessions, self.state.newest());
         self.send_all(forwarded);
     }
 
     /// Connects again, or takes over, if either is due.
     pub(super) fn relay_timeout(&mut self, now: Time) {
-        if self.relay.takes_leave(now) {
+        if self.relay.finds_leader_gone(now) {
             self.claim(now);
         }
-        if self.relay.takes_attempt(now) {
+        if self.relay.may_connect(now) {
             self.seek_leader(now);
         }
     }
@@ -270,7 +270,7 @@ impl Monitor {
         conn: ConnId,
         message: &Message,
     ) -> Result<bool, DecodeError> {
-        let Some(Job::Command(command)) = asked_job(now, conn, message)? else { return Ok(false) };
+        let Some(Job::Command(command)) = decode_job(now, conn, message)? else { return Ok(false) };
         match self.admit(&command) {
             Err(refusal) if refusal.errno == Errno::ACCES => {
                 self.refuse(&command, refusal);
@@ -286,7 +286,7 @@ impl Monitor {
     }
 
     /// Handles a message of the leader.
-    pub(super) fn take_from_leader(
+    pub(super) fn handle_leader_message(
         &mut self,
         now: Time,
         message: &Message,
@@ -324,28 +324,28 @@ impl Monitor {
     }
 
     /// Called in every tick: answers or rejects requests that have waited too long for a leader.
-    pub(super) fn relieve_waiting(&mut self, now: Time) {
+    pub(super) fn serve_leaderless(&mut self, now: Time) {
         self.release_routed(now);
         self.release_forwarded(now);
         if !self.relay.is_open() && !self.leads() {
-            self.answer_what_waits(now, |waiting_since| now.since(waiting_since) >= LEADERLESS_MAX);
-            self.give_up_unled(now);
+            self.answer_waiting(now, |waiting_since| now.since(waiting_since) >= LEADERLESS_MAX);
+            self.reject_leaderless(now);
         }
     }
 
     /// Rejects requests that would write, and found no leader for too long.
-    fn give_up_unled(&mut self, now: Time) {
+    fn reject_leaderless(&mut self, now: Time) {
         for number in self.relay.find(|waiting| now.since(waiting.since) >= PATIENCE) {
             let Some(Waiting { conn, message, since }) = self.relay.take(number) else { continue };
-            if let Ok(Some(job)) = asked_job(since, conn, &message) {
-                self.reject(job, Rejection::Unled);
+            if let Ok(Some(job)) = decode_job(since, conn, &message) {
+                self.reject(job, Rejection::Leaderless);
             }
             self.throttle(conn);
         }
     }
 
     /// Handles waiting requests locally: all of them at the leader, else those that only read.
-    fn answer_what_waits(&mut self, now: Time, is_due: impl Fn(Time) -> bool) {
+    fn answer_waiting(&mut self, now: Time, is_due: impl Fn(Time) -> bool) {
         let leads = self.leads();
         let due = self.relay.find(|waiting| {
             is_due(waiting.since) && (leads || self.only_reads(waiting.conn, &waiting.message))
@@ -365,7 +365,7 @@ impl Monitor {
     fn only_reads(&self, conn: ConnId, message: &Message) -> bool {
         match message.kind {
             MonCommand::KIND | MgrCommand::KIND => {
-                let job = asked_job(Time::default(), conn, message);
+                let job = decode_job(Time::default(), conn, message);
                 matches!(job, Ok(Some(Job::Command(command))) if self.needs_no_leader(&command))
             }
             PoolOp::KIND => false,
@@ -374,7 +374,7 @@ impl Monitor {
     }
 
     /// Handles messages that other monitors forward; false if the message is another one.
-    pub(super) fn take_forwarded(
+    pub(super) fn handle_forwarded(
         &mut self,
         now: Time,
         via: ConnId,
@@ -397,7 +397,7 @@ impl Monitor {
             }
             ClockTold::KIND => {
                 let told = ClockTold::decode(message)?;
-                self.on_services(now, |services, cx| services.mons.take_clock(cx, via, &told));
+                self.on_services(now, |services, cx| services.mons.handle_clock(cx, via, &told));
             }
             Forward::KIND => {
                 let Forward { session, revision, message } = Forward::decode(message)?;

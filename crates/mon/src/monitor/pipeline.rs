@@ -91,10 +91,19 @@ pub(super) enum Settled {
 impl Pipeline {
     /// Panics if a transaction is in flight or in doubt in a state that does not allow it.
     pub fn check_invariants(&self) {
+        self.jobs.check_invariants();
         assert!(
             self.doubtful.is_none() || self.in_flight.is_none() && self.sync != Sync::Current,
             "nothing is decided while a change is in doubt"
         );
+        for submitted in self.in_flight.iter().chain(&self.doubtful) {
+            assert!(submitted.token <= self.newest_token, "tokens are given out in order");
+        }
+    }
+
+    /// The newest token that was given out.
+    pub fn newest_token(&self) -> u64 {
+        self.newest_token
     }
 
     /// A pipeline that has not read the store yet.
@@ -372,6 +381,7 @@ impl Pipeline {
     /// Compares a loaded state with what was known before, and with the epochs of OSDs; returns a request if
     /// the store is to be read again.
     pub fn judge_load(&mut self, token: u64, found: Revision, state: &State) -> Option<Request> {
+        assert!(self.sync == Sync::Current, "a load that was decoded is judged");
         // A commit during the read may be missing in its result.
         let (known, seen) = (self.reload.known, self.high_water.epoch(state.monmap.fsid));
         let judgement = match is_older(known, found, seen, &state.osdmap) {
@@ -392,6 +402,7 @@ impl Pipeline {
     /// it was committed; else it runs again.
     pub fn settle_doubt(&mut self, entries: &[Entry]) -> Option<(Job, Effects)> {
         let doubtful = self.doubtful.take()?;
+        assert!(self.in_flight.is_none(), "nothing was decided while a change was in doubt");
         // Another monitor that reserved ids in the same second wrote the same value, and owns the ids.
         let is_done = doubtful.effects.global_ids.is_none() && doubtful.is_written(entries);
         let InFlight { job, effects, .. } = doubtful;

@@ -87,6 +87,7 @@ impl Proxies {
     /// Panics if the two directions of the table differ, or if a proxy has no session.
     pub fn check_invariants(&self, sessions: &Sessions) {
         assert_eq!(self.routes.len(), self.by_route.len(), "each proxy has one route");
+        assert!(self.held.len() <= HELD_MESSAGES_MAX, "{} messages are held", self.held.len());
         for (conn, route) in &self.routes {
             assert_eq!(self.by_route.get(route), Some(conn), "routes lead back");
             assert!(sessions.get(*conn).is_some(), "a proxy has a session");

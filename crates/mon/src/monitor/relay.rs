@@ -100,6 +100,7 @@ impl Relay {
 
     /// The number of a new session with the leader.
     pub fn connect(&mut self) -> ConnId {
+        assert!(self.link.is_none(), "there is one session with the leader");
         self.links_made += 1;
         let conn = ConnId(self.links_made);
         self.link = Some(Link { conn, is_open: false });
@@ -134,12 +135,12 @@ impl Relay {
     }
 
     /// Whether the leader has just been gone for [`LEADER_GONE`].
-    pub fn takes_leave(&mut self, now: Time) -> bool {
+    pub fn finds_leader_gone(&mut self, now: Time) -> bool {
         self.gone_due.take_if(|due| *due <= now).is_some()
     }
 
     /// Whether the leader is to be connected to now.
-    pub fn takes_attempt(&mut self, now: Time) -> bool {
+    pub fn may_connect(&mut self, now: Time) -> bool {
         self.next_attempt.take_if(|due| *due <= now).is_some() && self.link.is_none()
     }
 
@@ -179,16 +180,16 @@ impl Relay {
         message: Message,
     ) -> Vec<Sent> {
         let number = self.waiting.add(Waiting { conn, message, since: now });
-        self.pass_on(sessions, revision, number)
+        self.forward(sessions, revision, number)
     }
 
     /// Forwards all requests that wait.
-    pub fn pass_on_all(&mut self, sessions: &Sessions, revision: Revision) -> Vec<Sent> {
+    pub fn forward_all(&mut self, sessions: &Sessions, revision: Revision) -> Vec<Sent> {
         let numbers = self.waiting.numbers().into_iter();
-        numbers.flat_map(|number| self.pass_on(sessions, revision, number)).collect()
+        numbers.flat_map(|number| self.forward(sessions, revision, number)).collect()
     }
 
-    fn pass_on(&mut self, sessions: &Sessions, revision: Revision, number: u64) -> Vec<Sent> {
+    fn forward(&mut self, sessions: &Sessions, revision: Revision, number: u64) -> Vec<Sent> {
         let Some(link) = self.open_conn() else { return Vec::new() };
         let Some(Waiting { conn, message, .. }) = self.waiting.get(number) else {
             return Vec::new();
@@ -235,9 +236,47 @@ impl Relay {
         self.open_conn().is_some()
     }
 
+    /// Panics if the leader knows a session that is not open, or if there is a session with a leader although
+    /// this monitor leads.
+    pub fn check_invariants(&self, sessions: &Sessions, leads: bool) {
+        self.waiting.check_invariants();
+        assert!(!leads || self.link.is_none(), "a leader has no session with another one");
+        assert!(
+            self.announced.is_empty() || self.is_open(),
+            "sessions are announced through an open one"
+        );
+        for conn in &self.announced {
+            assert!(sessions.contains(*conn), "{conn:?} is announced and not open");
+        }
+    }
+
     /// The answer to the leader's question for the time.
     pub fn tell_clock(&self, now: Time, asked: &ClockAsked) -> Option<Sent> {
         let told = ClockTold { sent: asked.sent, clock: now.0 };
         Some((self.open_conn()?, told.encode(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a leader has no session with another one")]
+    fn a_leader_that_follows_is_found() {
+        let mut relay = Relay::default();
+        relay.connect();
+        relay.check_invariants(&Sessions::default(), false);
+        relay.check_invariants(&Sessions::default(), true);
+    }
+
+    #[test]
+    #[should_panic(expected = "ConnId(7) is announced and not open")]
+    fn an_announced_session_that_is_not_open_is_found() {
+        let mut relay = Relay::default();
+        let link = relay.connect();
+        assert!(relay.opened(link));
+        relay.announced.insert(ConnId(7));
+        relay.check_invariants(&Sessions::default(), false);
     }
 }

@@ -68,7 +68,7 @@ impl Monitor {
         self.identity.started = now;
         self.next_tick = Some(now + TICK);
         self.pipeline.push_first(Job::Start);
-        self.tend_candidacy(now);
+        self.renew_candidacy(now);
     }
 
     /// Applies the commits of others, and possibly this monitor's own. The first load will contain them.
@@ -397,7 +397,7 @@ impl Monitor {
     }
 
     /// Handles a request: refuses it, answers it at once if it only reads, or queues it.
-    pub(super) fn take_job(&mut self, now: Time, job: Job) {
+    pub(super) fn handle_job(&mut self, now: Time, job: Job) {
         match job {
             Job::Command(command) if command.channel == Channel::Tell => {
                 self.answer_told(now, &command);
@@ -520,7 +520,7 @@ impl Monitor {
     /// Runs the periodic work of a tick, and queues the operations that are due.
     pub(super) fn tick(&mut self, now: Time) {
         assert!(matches!(self.phase, Phase::Serving), "ticks begin with the first load");
-        self.relieve_waiting(now);
+        self.serve_leaderless(now);
         self.give_up_waiting(now);
         self.on_services(now, |services, cx| services.tick(cx, Role::Any));
         if self.pipeline.needs_probe() {

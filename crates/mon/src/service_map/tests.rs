@@ -138,3 +138,12 @@ fn daemons_together_say_no_more_than_the_map_keeps() {
     let status = Some(texts(&[("x", &half)]));
     assert_eq!(map.report(at(3), ConnId(9999), status, None), Err(Refused::Full));
 }
+
+#[test]
+#[should_panic(expected = "the size is that of all daemons")]
+fn a_size_without_daemons_is_found() {
+    let mut map = ServiceMap::new(Time(1));
+    map.check_invariants();
+    map.bytes = 1;
+    map.check_invariants();
+}

@@ -6,7 +6,8 @@ use crate::commands::{report, status};
 use crate::health::{Health, Severity};
 use crate::keys;
 use crate::service::{Catalog, Cx, DecideCx, Family, Service};
-use crate::state::Mute;
+use crate::sessions::Sessions;
+use crate::state::{Mute, State};
 use engine::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -117,6 +118,13 @@ impl Service for HealthService {
         if mutes.iter().any(|mute| is_over(&mute)) {
             let kept: Vec<_> = mutes.iter().filter(|mute| !is_over(mute)).collect();
             change.put(keys::HEALTH_MUTES, serde_json::to_vec(&kept).unwrap_or_default());
+        }
+    }
+
+    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {
+        for name in self.seen.checks.keys() {
+            let is_code = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            assert!(name.chars().all(is_code), "{name} is no name of a health check");
         }
     }
 

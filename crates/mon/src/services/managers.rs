@@ -12,7 +12,7 @@ use crate::service::{
     Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Role, Service, Topic, Via,
 };
 use crate::service_map::{Refused, Registrant, ServiceMap};
-use crate::sessions::{Caps, Session, Subscription};
+use crate::sessions::{Caps, Session, Sessions, Subscription};
 use crate::state::State;
 use auth::MonCaps;
 use codec::DecodeError;
@@ -79,7 +79,7 @@ impl Service for ManagersService {
         }
         match message.kind {
             MgrOpen::KIND => self.register_service(cx, conn, MgrOpen::decode(message)?),
-            MgrReport::KIND => self.take_service_report(cx, conn, MgrReport::decode(message)?),
+            MgrReport::KIND => self.handle_report(cx, conn, MgrReport::decode(message)?),
             _ => {}
         }
         Ok(())
@@ -113,6 +113,10 @@ impl Service for ManagersService {
 
     fn plan(&mut self, cx: &DecideCx<'_>, change: &mut Change) {
         plan_manager(cx, change);
+    }
+
+    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {
+        self.daemons.check_invariants();
     }
 
     fn leadership(&mut self, cx: &mut Cx<'_>, leads: bool) {
@@ -161,7 +165,7 @@ impl ManagersService {
         }
     }
 
-    fn take_service_report(&mut self, cx: &mut Cx<'_>, conn: ConnId, report: MgrReport) {
+    fn handle_report(&mut self, cx: &mut Cx<'_>, conn: ConnId, report: MgrReport) {
         let MgrReport { daemon_status, task_status, .. } = report;
         match self.daemons.report(cx.now, conn, daemon_status, task_status) {
             Ok(()) => {}

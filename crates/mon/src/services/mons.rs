@@ -101,7 +101,7 @@ impl MonsService {
     }
 
     /// Handles the clock reading of another monitor.
-    pub fn take_clock(&mut self, cx: &Cx<'_>, conn: ConnId, told: &ClockTold) {
+    pub fn handle_clock(&mut self, cx: &Cx<'_>, conn: ConnId, told: &ClockTold) {
         let Some(name) = name_of_monitor(cx.sessions, cx.state, conn) else { return };
         let seconds = |nanos: i128| nanos as f64 / 1e9;
         let (sent, there, arrived) =

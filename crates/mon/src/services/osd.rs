@@ -5,12 +5,12 @@ mod boot;
 mod boots;
 mod liveness;
 mod maps;
+mod mark_down;
 mod membership;
 mod plan;
 pub(crate) mod pool_ops;
 mod requests;
 mod usage;
-mod verdicts;
 
 use crate::change::Change;
 use crate::commands::{
@@ -132,7 +132,7 @@ impl Service for OsdService {
             GetPoolStats::KIND => {
                 usage::tell_pools(cx, &self.statistics, from, tid, GetPoolStats::decode(message)?);
             }
-            StatsReport::KIND => self.take_stats(cx, from, tid, StatsReport::decode(message)?),
+            StatsReport::KIND => self.handle_stats(cx, from, tid, StatsReport::decode(message)?),
             _ => requests::take(&mut self.membership, cx, from, message)?,
         }
         Ok(())
@@ -205,8 +205,9 @@ impl Service for OsdService {
         }
     }
 
-    fn check_invariants(&self, _state: &State, _sessions: &Sessions) {
+    fn check_invariants(&self, state: &State, _sessions: &Sessions) {
         self.membership.check_invariants();
+        self.statistics.check_invariants(&state.osdmap);
     }
 }
 
@@ -255,7 +256,7 @@ impl OsdService {
         self.membership.release_boots(now, state, sessions)
     }
 
-    fn take_stats(&mut self, cx: &mut Cx<'_>, conn: ConnId, tid: u64, report: StatsReport) {
+    fn handle_stats(&mut self, cx: &mut Cx<'_>, conn: ConnId, tid: u64, report: StatsReport) {
         if cx.sessions.osd(conn) != Some(report.osd) {
             return;
         }

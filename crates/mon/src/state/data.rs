@@ -11,9 +11,12 @@ use control::Revision;
 use maps::{MgrMap, MonMap, OsdMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityName, Epoch, OsdId};
 use wire::LogEntry;
+
+/// Number of old OSD maps that are kept as full maps, besides incrementals.
+pub const FULL_MAPS_KEPT: usize = 50;
 
 /// The committed state of the cluster, decoded.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +52,21 @@ pub struct State {
 }
 
 impl State {
+    /// Panics if the parts of the state contradict each other. Not for a state with keys that this release
+    /// cannot decode.
+    pub fn check_invariants(&self) {
+        self.history.check_invariants(self.osdmap.epoch);
+        for (group, (_, revision)) in &self.versions {
+            let newest = self.newest.max(self.loaded);
+            assert!(
+                *revision <= newest,
+                "{group:?} is of revision {revision}, the state of {newest}"
+            );
+        }
+        let ids: BTreeSet<&str> = self.images.tasks.values().map(|task| task.id.as_str()).collect();
+        assert_eq!(ids.len(), self.images.tasks.len(), "tasks have ids of their own");
+    }
+
     /// A past OSD map, if it is still kept as a full map.
     pub fn osdmap_at(&self, epoch: Epoch) -> Option<OsdMap> {
         if epoch == self.osdmap.epoch {
@@ -96,6 +114,22 @@ pub struct History {
     pub full: BTreeMap<Epoch, Bytes>,
     /// Encoded incrementals, by the epoch that they lead to.
     pub incrementals: BTreeMap<Epoch, Bytes>,
+}
+
+impl History {
+    /// Panics unless the newest map is kept, and each step from the oldest incremental to it.
+    fn check_invariants(&self, newest: Epoch) {
+        if let Some((last, _)) = self.full.last_key_value() {
+            assert_eq!(*last, newest, "the newest full map is the current one");
+        }
+        assert!(self.full.len() <= FULL_MAPS_KEPT + 1, "{} full maps are kept", self.full.len());
+        let ends = self.incrementals.first_key_value().zip(self.incrementals.last_key_value());
+        if let Some(((first, _), (last, _))) = ends {
+            assert_eq!(*last, newest, "the newest incremental leads to the current map");
+            let steps = (last.0 - first.0) as usize + 1;
+            assert_eq!(steps, self.incrementals.len(), "incrementals have no gaps");
+        }
+    }
 }
 
 /// Background work on images.
@@ -163,3 +197,41 @@ pub(crate) struct Key {
 /// the key was deleted. The error is `None` for what is not in the format of [`codec`].
 pub(super) type Apply = fn(state: &mut State, rest: &str, value: Option<&Bytes>) -> Applied;
 pub(super) type Applied = Result<(), Option<DecodeError>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A state with these incrementals, of which the last one leads to its map.
+    fn with(incrementals: &[u32]) -> State {
+        let mut state = State::default();
+        let steps = incrementals.iter().map(|epoch| (Epoch(*epoch), Bytes::new()));
+        state.history.incrementals = steps.collect();
+        state.osdmap.epoch = Epoch(incrementals.last().copied().unwrap_or(0));
+        state
+    }
+
+    #[test]
+    #[should_panic(expected = "incrementals have no gaps")]
+    fn a_lost_incremental_is_found() {
+        with(&[]).check_invariants();
+        with(&[3, 4, 5]).check_invariants();
+        with(&[3, 5]).check_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "the newest full map is the current one")]
+    fn a_full_map_that_is_newer_than_the_state_is_found() {
+        let mut state = with(&[3, 4]);
+        state.history.full.insert(Epoch(5), Bytes::new());
+        state.check_invariants();
+    }
+
+    #[test]
+    #[should_panic(expected = "the state of 0")]
+    fn a_version_from_the_future_is_found() {
+        let mut state = State::default();
+        state.versions.insert(VersionGroup::LOG, (1, 1));
+        state.check_invariants();
+    }
+}

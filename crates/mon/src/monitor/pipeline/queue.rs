@@ -125,12 +125,12 @@ impl Jobs {
 
     fn count_out(&mut self, job: &Job) {
         let (Some(conn), bytes) = (job.client(), job.bytes()) else { return };
+        assert!(self.client_bytes >= bytes, "an operation that waits is counted");
         self.client_bytes -= bytes;
-        if let Some(load) = self.by_session.get_mut(&conn) {
-            *load = Load { jobs: load.jobs - 1, bytes: load.bytes - bytes };
-            if load.jobs == 0 {
-                self.by_session.remove(&conn);
-            }
+        let load = self.by_session.get_mut(&conn).expect("for its session, too");
+        *load = Load { jobs: load.jobs - 1, bytes: load.bytes - bytes };
+        if load.jobs == 0 {
+            self.by_session.remove(&conn);
         }
     }
 
@@ -158,6 +158,21 @@ impl Jobs {
     /// A session's waiting operations.
     pub fn load(&self, conn: ConnId) -> Load {
         self.by_session.get(&conn).copied().unwrap_or_default()
+    }
+
+    /// Panics if a queue exceeds its bound, or if the loads of sessions are not those of their operations.
+    pub fn check_invariants(&self) {
+        assert!(self.clients.len() <= CLIENT_JOBS_MAX, "clients have {}", self.clients.len());
+        assert!(self.cluster.len() <= CLUSTER_JOBS_MAX, "the cluster has {}", self.cluster.len());
+        let mut loads = BTreeMap::<ConnId, Load>::new();
+        for job in &self.clients {
+            let conn = job.client().expect("the queue of clients holds nothing else");
+            let load = loads.entry(conn).or_default();
+            *load = Load { jobs: load.jobs + 1, bytes: load.bytes + job.bytes() };
+        }
+        assert_eq!(loads, self.by_session, "loads are sums over operations");
+        let bytes: usize = loads.values().map(|load| load.bytes).sum();
+        assert_eq!(bytes, self.client_bytes, "so is the load of all");
     }
 }
 
@@ -199,6 +214,16 @@ mod tests {
         let two = [jobs.pop().unwrap(), jobs.pop().unwrap()];
         assert!(two.iter().any(|job| matches!(job, Job::Of(ServiceJob::Osd(_)))));
         assert_eq!(jobs.clients.len(), CLIENT_JOBS_MAX - 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "loads are sums over operations")]
+    fn a_load_without_its_operation_is_found() {
+        let mut jobs = Jobs::default();
+        jobs.push(asked(1)).unwrap();
+        jobs.check_invariants();
+        jobs.clients.clear();
+        jobs.check_invariants();
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub enum Rejection {
         "no monitor led for {} s, and nobody knows whether this was done; see 'ceph health detail', and look \
          when one leads again", PATIENCE.as_secs()
     )]
-    Unled,
+    Leaderless,
 }
 
 impl Rejection {
@@ -44,7 +44,7 @@ impl Rejection {
             Rejection::Invalid(_) | Rejection::WentBack => Errno::IO,
             Rejection::TooLarge | Rejection::Refused(_) => Errno::FBIG,
             Rejection::Busy => Errno::AGAIN,
-            Rejection::NotDone | Rejection::Doubtful | Rejection::Unled => Errno::TIMEDOUT,
+            Rejection::NotDone | Rejection::Doubtful | Rejection::Leaderless => Errno::TIMEDOUT,
         }
     }
 }

@@ -42,11 +42,10 @@ impl WaitingList {
     /// Takes a request out.
     pub fn remove(&mut self, number: u64) -> Option<Waiting> {
         let waiting = self.messages.remove(&number)?;
-        if let Some(load) = self.by_session.get_mut(&waiting.conn) {
-            *load = Load { jobs: load.jobs - 1, bytes: load.bytes - waiting.message.len() };
-            if load.jobs == 0 {
-                self.by_session.remove(&waiting.conn);
-            }
+        let load = self.by_session.get_mut(&waiting.conn).expect("a message that waits is counted");
+        *load = Load { jobs: load.jobs - 1, bytes: load.bytes - waiting.message.len() };
+        if load.jobs == 0 {
+            self.by_session.remove(&waiting.conn);
         }
         Some(waiting)
     }
@@ -82,5 +81,51 @@ impl WaitingList {
         let found =
             messages.find(|(_, waiting)| waiting.conn == conn && waiting.message.tid == tid);
         found.map(|(number, _)| *number)
+    }
+
+    /// Panics if the loads of sessions are not those of their messages.
+    pub fn check_invariants(&self) {
+        assert!(self.messages.len() <= WAITING_MAX, "{} messages wait", self.messages.len());
+        let mut loads = BTreeMap::<ConnId, Load>::new();
+        for waiting in self.messages.values() {
+            let load = loads.entry(waiting.conn).or_default();
+            *load = Load { jobs: load.jobs + 1, bytes: load.bytes + waiting.message.len() };
+        }
+        assert_eq!(loads, self.by_session, "loads are sums over messages");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(conn: u64) -> Waiting {
+        Waiting {
+            conn: ConnId(conn),
+            message: Message::new(7, 1, 1, "abc".into()),
+            since: Time::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_load_goes_down_with_its_messages() {
+        let mut list = WaitingList::default();
+        let numbers = [1, 2, 1].map(|conn| list.add(message(conn)));
+        list.check_invariants();
+        assert_eq!(list.load(ConnId(1)).jobs, 2);
+        assert!(list.remove(numbers[0]).is_some() && list.remove(numbers[0]).is_none());
+        list.check_invariants();
+        list.end_session(ConnId(1));
+        list.check_invariants();
+        assert_eq!(list.numbers(), [numbers[1]]);
+    }
+
+    #[test]
+    #[should_panic(expected = "loads are sums over messages")]
+    fn a_load_without_its_message_is_found() {
+        let mut list = WaitingList::default();
+        list.add(message(1));
+        list.messages.clear();
+        list.check_invariants();
     }
 }

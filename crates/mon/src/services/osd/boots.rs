@@ -50,6 +50,7 @@ impl Boots {
         if now < due && self.others_are_about_to_boot(map, sessions, without_session) {
             return Vec::new();
         }
+        assert!(!self.waiting.is_empty(), "boots wait until a time");
         self.due = None;
         let boots: Vec<Boot> = std::mem::take(&mut self.waiting).into_values().collect();
         boots.chunks(SHARED_MAX).map(|some| OsdJob::Boots(some.to_vec())).collect()

@@ -47,6 +47,7 @@ impl Liveness {
         if !late.is_zero() {
             let all = self.heard.values_mut().chain(self.lost.values_mut());
             all.for_each(|time| *time = (*time + late).min(now));
+            assert!(self.heard.values().all(|time| *time <= now), "no OSD is heard in the future");
         }
         self.heard.retain(|osd, _| map.is_up(*osd));
         for (osd, _) in map.existing_osds().filter(|(_, known)| known.is_up()) {

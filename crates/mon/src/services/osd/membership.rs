@@ -5,7 +5,7 @@
 
 use super::boots::Boots;
 use super::liveness::{Liveness, report_timeout};
-use super::verdicts::{describe, hold_of, may_mark_down, plan_outs};
+use super::mark_down::{describe, hold_of, may_mark_down, plan_outs};
 use crate::change::Change;
 use crate::failures::{Failures, Reported, Verdict};
 use crate::flapping::Flapping;
@@ -120,7 +120,7 @@ impl Membership {
     }
 
     /// Records a failure report, and decides whether its target is marked down.
-    pub fn take_failure(
+    pub fn handle_failure(
         &mut self,
         cx: &DecideCx<'_>,
         from: OsdId,

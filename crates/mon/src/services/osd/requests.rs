@@ -1,8 +1,8 @@
 //! Requests of OSDs: boots, `up_thru`, failure reports, `pg_temp`.
 
 use super::boot;
+use super::mark_down::mark_down_on_request;
 use super::membership::Membership;
-use super::verdicts::mark_down_on_request;
 use crate::change::Change;
 use crate::commands::POOL_SIZE_MAX;
 use crate::job::{Boot, Effects, Job, OsdJob, ServiceJob};
@@ -95,7 +95,7 @@ pub(super) fn run(
         }
         OsdJob::Failures(reports) => {
             for (from, failure) in reports {
-                membership.take_failure(cx, *from, failure, change);
+                membership.handle_failure(cx, *from, failure, change);
             }
         }
         OsdJob::MarkMeDown { conn, message } => {
