@@ -117,8 +117,8 @@ impl Services {
     pub fn new(settings: &Settings) -> Self {
         Services {
             auth: AuthService::new(settings),
-            config: ConfigService::default(),
-            log: LogService::default(),
+            config: ConfigService,
+            log: LogService,
             mons: MonsService::default(),
             managers: ManagersService::default(),
             osd: OsdService::default(),

@@ -272,10 +272,10 @@ impl Session {
         self.receipts.check_invariants();
         let retains = self.queue.retains();
         assert_eq!(retains, self.policy == Policy::Lossless, "a lossy session has a replay queue");
-        let has_link = match self.state {
-            State::Dialing | State::Backoff(_) | State::Standby(_) | State::Closed => false,
-            _ => true,
-        };
+        let has_link = !matches!(
+            self.state,
+            State::Dialing | State::Backoff(_) | State::Standby(_) | State::Closed
+        );
         assert_eq!(self.link.is_some(), has_link, "connection in state {:?}", self.state);
         if let Some(link) = &self.link {
             link.check_invariants();

@@ -27,7 +27,7 @@ pub(super) fn unindex(world: &mut World) {
 }
 
 fn find_indexed(world: &World, node: NodeId) -> Option<(OsdId, PgId, BTreeSet<Bytes>)> {
-    let Some(osd) = world.nodes.osd(node) else { return None };
+    let osd = world.nodes.osd(node)?;
     let durable = osd.disk().durable(world.clock(node)).ok()?;
     let mut groups = osd.groups().map(Pg::id);
     groups.find_map(|pg| Some((osd.id(), pg, indexed_for_good(&durable.store, pg)?)))
