@@ -34,6 +34,7 @@ pub fn find_best_info(infos: &Infos<'_>, whoami: Member) -> Option<Member> {
 pub struct Choice {
     /// As the map has them.
     pub acting: Vec<OsdId>,
+    /// Members outside of the acting set that are backfilled meanwhile.
     pub backfill: Vec<Member>,
 }
 

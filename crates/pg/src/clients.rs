@@ -34,6 +34,7 @@ impl Clients {
         self.0.retain(|_, seen| seen.at > through);
     }
 
+    /// Clients that are remembered.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.len()

@@ -63,17 +63,36 @@ impl Tag {
 #[derive(Debug)]
 pub enum Output {
     /// Send a message to another OSD.
-    Send { to: OsdId, message: Message },
+    Send {
+        /// The receiver.
+        to: OsdId,
+        /// The encoded message.
+        message: Message,
+    },
     /// Submit a request to the store; its outcome goes to [`crate::Pg::handle_completion`] with the tag.
-    Storage { tag: Tag, kind: RequestKind },
+    Storage {
+        /// Returns with the outcome.
+        tag: Tag,
+        /// The request.
+        kind: RequestKind,
+    },
     /// The write with this ticket is durable on all participants.
-    Committed { ticket: u64 },
+    Committed {
+        /// See [`crate::Write::ticket`].
+        ticket: u64,
+    },
     /// Our own store refused the write with this ticket. Other members may have stored it, so the log of
     /// the next interval decides whether it happened.
-    Refused { ticket: u64, error: StoreError },
+    Refused {
+        /// See [`crate::Write::ticket`].
+        ticket: u64,
+        /// The reason.
+        error: StoreError,
+    },
     /// The interval ends: nothing is served, and the outcome of these writes is unknown. Their requests
     /// must be tried again when the group is active.
     Interrupted {
+        /// See [`crate::Write::ticket`]; oldest first.
         tickets: Vec<u64>,
         /// The members stay the same, so clients will not resend.
         members_stay: bool,
@@ -83,7 +102,10 @@ pub enum Output {
     /// The group is clean: all copies are complete and on their up set.
     Clean,
     /// The object is recovered, lost, or may be tried again: requests that wait for it can continue.
-    Recovered { object: HObject },
+    Recovered {
+        /// The object.
+        object: HObject,
+    },
     /// Ask the monitor for [`crate::Pg::wanted_acting`] and [`crate::Pg::wanted_up_thru`].
     WantsMap,
     /// The group needs a newer map although no OSD went up or down. See [`crate::Pg::wants_interval`].
@@ -108,25 +130,38 @@ pub enum Output {
 /// The state of a copy besides its role.
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// Identity and names; never changes after the copy is made.
     pub own: Own,
+    /// Info, log and missing set.
     pub copy: LocalCopy,
+    /// Map, interval and members.
     pub placement: Placement,
+    /// Read leases granted by this OSD, and those of prior intervals.
     pub leases: Promises,
+    /// Transactions in flight.
     pub line: StoreLine,
+    /// Whether disks are nearly full, and aborted intervals.
     pub room: Room,
+    /// Objects being sent and received.
     pub transfers: Transfers,
     /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
     pub is_premerge: bool,
+    /// Effects for the host, oldest first.
     pub outputs: VecDeque<Output>,
 }
 
 /// The identity of a copy, and its names in the store. Never changes.
 #[derive(Debug)]
 pub(crate) struct Own {
+    /// The group.
     pub id: PgId,
+    /// This OSD, and its shard of the group.
     pub whoami: Member,
+    /// The collection with the objects.
     pub collection: Collection,
+    /// The object with log, info and missing set, in the same collection.
     pub meta: HObject,
+    /// Bounds of the log.
     pub sizes: Sizes,
 }
 
@@ -135,8 +170,11 @@ pub(crate) struct Own {
 pub(crate) struct LocalCopy {
     /// Set if the collection exists, or its creation was submitted.
     pub created: bool,
+    /// As it is stored, or in a transaction in flight.
     pub info: PgInfo,
+    /// As it is stored, or in a transaction in flight.
     pub log: PgLog,
+    /// Objects that the log knows and the store does not have.
     pub missing: Missing,
     /// Intervals since the group was last clean.
     pub past: PastIntervals,
@@ -151,9 +189,11 @@ pub(crate) struct LocalCopy {
 /// The group's place in the newest map.
 #[derive(Debug, Default)]
 pub(crate) struct Placement {
+    /// The newest map that was applied.
     pub epoch: Epoch,
     /// The first epoch of the present interval; zero before the first map.
     pub interval: Epoch,
+    /// The members in the present interval.
     pub members: Members,
     /// The kind of the group.
     pub backend: Backend,
@@ -208,11 +248,13 @@ impl Core {
         }
     }
 
+    /// Queues a message to a member, with the present epoch and interval.
     pub fn send(&mut self, to: Member, body: &Body) {
         let message = body.encode(&self.header(to));
         self.outputs.push_back(Output::Send { to: to.osd, message });
     }
 
+    /// Queues a request to the store. The outcome returns with the tag.
     pub fn ask_store(&mut self, tag: Tag, kind: RequestKind) {
         self.outputs.push_back(Output::Storage { tag, kind });
     }
@@ -261,6 +303,7 @@ impl LocalCopy {
         version >= self.log.tail() && !self.is_written_above(object, version)
     }
 
+    /// Whether the log has a change of the object above this version.
     pub fn is_written_above(&self, object: &HObject, version: EVersion) -> bool {
         let mut entries = self.log.above(version);
         entries.any(|entry| entry.changes_object() && entry.object == *object)
@@ -285,6 +328,7 @@ impl Placement {
         self.backend.can_serve(&self.members)
     }
 
+    /// Whether the newest map shows the OSD up; false before the first map.
     pub fn is_osd_up(&self, osd: OsdId) -> bool {
         self.osds.as_ref().is_some_and(|osds| osds.is_up(osd))
     }

@@ -30,10 +30,13 @@ const BATCH_LEN_USUAL: usize = BATCH_HEADER_LEN + 100 * FIXED_LEN;
 /// A request that was executed, and its recorded reply.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogDup {
+    /// Client, incarnation and transaction id.
     pub request: RequestId,
     /// The version in the client's reply. Differs from the group's own numbering after a merge.
     pub version: EVersion,
+    /// The object's version for clients (`user_version`) after the request.
     pub user_version: u64,
+    /// The return code in the reply: zero, or a negative errno.
     pub result: i32,
     /// Return code and output of each operation, if the client asked for them.
     pub returns: Vec<(i32, Bytes)>,
@@ -171,6 +174,7 @@ impl Dups {
         self.count
     }
 
+    /// Whether no dups are kept.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -98,6 +98,7 @@ pub(crate) fn missing_keys() -> (Bytes, Bytes) {
 /// `pg_history_t`: the history of the group as far as this copy has heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PgHistory {
+    /// The map that created the group.
     pub epoch_created: Epoch,
     /// Start of the last interval in which the group is known to have become active.
     pub last_epoch_started: Epoch,
@@ -141,6 +142,7 @@ pub struct PgInfo {
     pub clones: u64,
     /// Bytes of data.
     pub bytes: u64,
+    /// As far as this copy has heard.
     pub history: PgHistory,
     /// `None` in replicated groups.
     pub shard: Option<ShardState>,

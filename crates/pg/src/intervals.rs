@@ -22,8 +22,11 @@ const FORMAT: u8 = 1;
 /// The members of a group in one interval, and the pool's settings that peering depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Members {
+    /// The up set, in the order of CRUSH. Positions of an erasure-coded group may be empty.
     pub up: Vec<OsdId>,
+    /// The acting set, in the order of the map. Positions of an erasure-coded group may be empty.
     pub acting: Vec<OsdId>,
+    /// The primary; `None` if no OSD serves the group.
     pub primary: Option<OsdId>,
     /// For each acting member the epoch since which it is up: a restart makes it another member.
     pub up_from: Vec<Epoch>,
@@ -92,10 +95,15 @@ impl Members {
 /// A past interval.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Interval {
+    /// The first epoch.
     pub first: Epoch,
+    /// The last epoch (inclusive).
     pub last: Epoch,
+    /// The up set.
     pub up: Vec<OsdId>,
+    /// The acting set.
     pub acting: Vec<OsdId>,
+    /// The primary; `None` if no OSD served the group.
     pub primary: Option<OsdId>,
     /// Set if it may have accepted writes.
     pub maybe_went_rw: bool,
@@ -146,10 +154,12 @@ impl Interval {
 pub struct PastIntervals(Vec<Interval>);
 
 impl PastIntervals {
+    /// Whether there are no past intervals.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// The intervals, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Interval> {
         self.0.iter()
     }
@@ -169,6 +179,7 @@ impl PastIntervals {
         self.0.retain(|interval| interval.last >= last_epoch_clean);
     }
 
+    /// Forgets all intervals.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -23,14 +23,18 @@ pub struct ErasureLayout {
     pub parity: u8,
     /// Bytes of a stripe in one shard.
     pub unit: u32,
+    /// The matrix that encodes stripes.
     pub code: ErasureCode,
 }
 
 /// The matrices from which parity is computed. All are over GF(2⁸).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErasureCode {
+    /// `plugin=isa technique=reed_sol_van`
     IsaVandermonde = 1,
+    /// `plugin=isa technique=cauchy`
     IsaCauchy = 2,
+    /// `plugin=jerasure technique=reed_sol_van`
     JerasureVandermonde = 3,
 }
 

@@ -27,6 +27,7 @@ impl Readers {
         self.0.retain(|(osd, since), _| is_kept(*osd, *since));
     }
 
+    /// Forgets all leases.
     pub fn clear(&mut self) {
         self.0.clear();
     }
@@ -37,6 +38,7 @@ impl Readers {
         holding.map(|((osd, since), until)| (*osd, *since, left(*until))).collect()
     }
 
+    /// When the last lease expires; zero if there are none.
     pub fn until(&self) -> Time {
         self.0.values().copied().max().unwrap_or(Time::ZERO)
     }

@@ -37,6 +37,8 @@
 //!
 //! Knows nothing of clients, operations, sessions and maps; the caller passes the members in.
 
+#![warn(missing_docs)]
+
 mod backend;
 mod choice;
 mod clients;

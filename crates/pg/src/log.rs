@@ -54,10 +54,12 @@ impl PgLog {
         &mut self.dups
     }
 
+    /// Entries of the log, without dups.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
+    /// Whether the log has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -28,15 +28,19 @@ pub enum EntryKind {
 /// `pg_log_entry_t`: one write.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogEntry {
+    /// The version of the write. Versions grow from entry to entry.
     pub version: EVersion,
     /// The object's version before; zero if it did not exist.
     pub prior_version: EVersion,
     /// The version that the client was told.
     pub user_version: u64,
+    /// Whether the object was written or removed, or is lost.
     pub kind: EntryKind,
+    /// The object that is changed.
     pub object: HObject,
     /// Default (zero) for writes of the OSD's own.
     pub request: RequestId,
+    /// The time of the write by the client's clock.
     pub mtime: UTime,
     /// The result in the client's reply.
     pub result: i32,

@@ -11,7 +11,9 @@ use types::{OsdId, ShardId};
 /// shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
+    /// The OSD.
     pub osd: OsdId,
+    /// Position in the acting set; [`ShardId::NONE`] in replicated groups.
     pub shard: ShardId,
 }
 
@@ -46,6 +48,7 @@ pub(crate) struct TooManyMembers(pub usize);
 pub(crate) struct Participants(Vec<Member>);
 
 impl Participants {
+    /// Numbers the members in this order. Fails above [`MEMBERS_MAX`].
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, TooManyMembers> {
         let members: Vec<Member> = members.into_iter().collect();
         match members.len() <= MEMBERS_MAX {
@@ -96,18 +99,22 @@ impl MemberSet {
         MemberSet(u64::MAX.checked_shr(absent as u32).unwrap_or(0))
     }
 
+    /// Adds a member.
     pub fn insert(&mut self, member: MemberIndex) {
         self.0 |= 1 << member.0;
     }
 
+    /// Removes a member; no effect if it is not in the set.
     pub fn remove(&mut self, member: MemberIndex) {
         self.0 &= !(1 << member.0);
     }
 
+    /// Whether the member is in the set.
     pub fn contains(self, member: MemberIndex) -> bool {
         self.0 & 1 << member.0 != 0
     }
 
+    /// Whether the set has no members.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

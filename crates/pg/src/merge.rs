@@ -16,7 +16,9 @@ use types::{EVersion, HObject};
 /// A copy after the merge.
 #[derive(Debug, Clone, Default)]
 pub struct Merged {
+    /// The authoritative log.
     pub log: PgLog,
+    /// Objects that the log knows and this copy lacks.
     pub missing: Missing,
     /// Objects to remove from the store.
     pub removed: BTreeSet<HObject>,

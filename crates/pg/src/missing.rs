@@ -14,7 +14,9 @@ use types::{EVersion, HObject};
 /// The version of an object that is needed, and the one that is stored here, or zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Item {
+    /// The version that the log requires.
     pub need: EVersion,
+    /// The version that the store has; zero if it has none.
     pub have: EVersion,
 }
 
@@ -27,18 +29,22 @@ pub struct Missing {
 }
 
 impl Missing {
+    /// Whether no object is missing.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
+    /// Objects that are missing.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
+    /// Whether the object is missing.
     pub fn contains(&self, object: &HObject) -> bool {
         !self.items.is_empty() && self.items.contains_key(object)
     }
 
+    /// The needed and stored version of a missing object.
     pub fn get(&self, object: &HObject) -> Option<Item> {
         self.items.get(object).copied()
     }
@@ -65,6 +71,7 @@ impl Missing {
         true
     }
 
+    /// Forgets all objects.
     pub fn clear(&mut self) {
         self.items.clear();
         self.by_need.clear();

@@ -50,42 +50,56 @@ pub fn is_meta_object(object: &HObject) -> bool {
 /// Cookie and client of a watch; a client may watch an object several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct WatcherKey {
+    /// Chosen by the client.
     pub cookie: u64,
+    /// The client.
     pub name: ParticipantName,
 }
 
 /// `watch_info_t`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WatcherInfo {
+    /// Seconds without an answer of the client after which the watch ends.
     pub timeout_seconds: u32,
+    /// The client's address.
     pub addr: EntityAddr,
 }
 
 /// The client's allocation hint; sizes in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AllocHint {
+    /// Bytes of the object in the end.
     pub expected_object_size: u64,
+    /// Bytes of each write.
     pub expected_write_size: u64,
+    /// Bits of `CEPH_OSD_ALLOC_HINT_FLAG_*`.
     pub flags: u32,
 }
 
 /// `object_info_t`
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectInfo {
+    /// The version of the newest write.
     pub version: EVersion,
+    /// The version before the newest write; zero if the object did not exist.
     pub prior_version: EVersion,
     /// The version that clients see; watches do not advance it.
     pub user_version: u64,
     /// Bytes of data.
     pub size: u64,
+    /// The time of the newest write by the client's clock.
     pub mtime: UTime,
     /// The request that wrote it last.
     pub last_request: RequestId,
+    /// Number of the newest truncation of CephFS.
     pub truncate_seq: u32,
+    /// Bytes to which the newest truncation of CephFS cut the object.
     pub truncate_size: u64,
+    /// Set by writes of the omap, and reset when it is cleared.
     pub has_omap: bool,
     /// A placeholder for a removed object that still has clones; clients cannot see it.
     pub is_whiteout: bool,
+    /// As the client last set it.
     pub alloc_hint: AllocHint,
     /// Stored, so that watches survive a restart of the OSD; a watch ends when its client does not
     /// reconnect in time.

@@ -5,7 +5,9 @@ use types::{Epoch, OsdId, UTime};
 /// One OSD in one map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OsdStatus {
+    /// Whether the map has the OSD.
     pub exists: bool,
+    /// Whether the map shows it up.
     pub is_up: bool,
     /// The epoch in which its present (or last) incarnation was marked up.
     pub up_from: Epoch,
@@ -13,6 +15,7 @@ pub struct OsdStatus {
     pub up_thru: Epoch,
     /// The epoch in which it was last marked down.
     pub down_at: Epoch,
+    /// The time at which it was last marked down.
     pub down_stamp: UTime,
     /// The epoch in which an administrator marked it lost.
     pub lost_at: Epoch,
@@ -45,6 +48,7 @@ impl Osds {
         index.and_then(|index| self.0.get(index)).copied().unwrap_or_default()
     }
 
+    /// Whether the OSD is up; false if the map does not have it.
     pub fn is_up(&self, osd: OsdId) -> bool {
         self.status(osd).is_up
     }
@@ -57,6 +61,7 @@ impl Osds {
         !status.exists || !status.is_up && is_given_up
     }
 
+    /// All OSDs up to the greatest id, those that do not exist too.
     pub fn iter(&self) -> impl Iterator<Item = (OsdId, &OsdStatus)> {
         (0..).map(OsdId).zip(&self.0)
     }

@@ -18,6 +18,7 @@ pub(crate) struct Peer {
     /// Its missing set, with the objects that it will miss when it follows our log. Complete only if
     /// `is_missing_known`; of an incomparable copy this is the missing set that it reported.
     pub missing: Missing,
+    /// Whether `missing` has all objects that it needs to follow our log.
     pub is_missing_known: bool,
     /// Set if its log ends before ours begins, or diverges from it: the objects of our log that it
     /// lacks are unknown.
@@ -57,6 +58,7 @@ pub(crate) struct Known {
     pub blocked_by: BTreeSet<OsdId>,
     /// The acting set to ask the monitor for; empty means the up set.
     pub wanted: Option<Vec<OsdId>>,
+    /// Unfound objects.
     pub unfound: UnfoundCount,
 }
 
@@ -86,6 +88,7 @@ impl Known {
         known.next().is_some_and(|(member, _)| member.osd == osd)
     }
 
+    /// The peer, which is created without a copy if it is unknown.
     pub fn peer_mut(&mut self, osd: Member) -> &mut Peer {
         self.peers.entry(osd).or_default()
     }

@@ -29,10 +29,12 @@ impl Default for Role {
 }
 
 impl Role {
+    /// The role of a copy that is not primary.
     pub fn follower(stage: FollowerStage) -> Self {
         Role::Follower(Follower::new(stage))
     }
 
+    /// The state that is shown.
     pub fn state(&self) -> State {
         match self {
             Role::Loading(_) => State::Loading,

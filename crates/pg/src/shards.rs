@@ -21,10 +21,12 @@ impl ShardSet {
         self.0 |= 1 << position;
     }
 
+    /// Whether the shard is in the set; false for [`ShardId::NONE`].
     pub fn contains(self, shard: ShardId) -> bool {
         shard.position().is_some_and(|position| self.0 & 1 << position != 0)
     }
 
+    /// Whether the set has no shards.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -44,6 +46,7 @@ pub struct ShardChange {
 /// The part of a group's info that a shard needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardState {
+    /// The shard whose state this is.
     pub shard: ShardId,
     /// Changes up to this version are in the objects; later ones are kept beside them.
     pub settled: EVersion,

@@ -50,7 +50,9 @@ pub enum State {
 /// The part of a map that a group depends on.
 #[derive(Debug, Clone)]
 pub struct MapChange {
+    /// The epoch of the map. Each map is passed once, in order.
     pub epoch: Epoch,
+    /// All OSDs of the map.
     pub osds: Arc<Osds>,
     /// Whether the map shows this OSD up, in its present incarnation.
     pub is_up: bool,

@@ -20,6 +20,7 @@ static KNOWN_OF_OTHERS: LazyLock<Known> = LazyLock::new(Known::default);
 static SERVING_OF_OTHERS: LazyLock<Serving> = LazyLock::new(Serving::default);
 
 impl Pg {
+    /// The group.
     pub fn id(&self) -> PgId {
         self.core.own.id
     }
@@ -29,26 +30,32 @@ impl Pg {
         self.core.own.whoami
     }
 
+    /// The state of this copy.
     pub fn state(&self) -> State {
         self.role.state()
     }
 
+    /// The info as it is stored, or in a transaction in flight.
     pub fn info(&self) -> &PgInfo {
         &self.core.copy.info
     }
 
+    /// The log as it is stored, or in a transaction in flight.
     pub fn log(&self) -> &PgLog {
         &self.core.copy.log
     }
 
+    /// Objects that the log knows and the store of this copy does not have.
     pub fn missing(&self) -> &Missing {
         &self.core.copy.missing
     }
 
+    /// The members in the present interval.
     pub fn members(&self) -> &Members {
         &self.core.placement.members
     }
 
+    /// The first epoch of the present interval; zero before the first map.
     pub fn interval(&self) -> Epoch {
         self.core.placement.interval
     }
@@ -329,6 +336,7 @@ impl Pg {
         matches!(&self.role, Role::SplitMerge(stopped) if stopped.lacks_room())
     }
 
+    /// Whether the stored state is loaded. True for a copy that is new.
     pub fn is_loaded(&self) -> bool {
         self.state() != State::Loading
     }

@@ -22,9 +22,11 @@ const FORMAT_LAYOUT: u8 = 2;
 /// missed while it was down are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct StoredIntervals {
+    /// Intervals since the group was last clean.
     pub past: PastIntervals,
     /// Start of the present interval.
     pub first: Epoch,
+    /// The members in the present interval.
     pub members: Members,
 }
 
@@ -124,15 +126,18 @@ impl Core {
         (info::INTERVALS_KEY, w.into_bytes())
     }
 
+    /// Adds the info to a transaction.
     pub fn set_info(&self, transaction: &mut Transaction) {
         self.set_meta(transaction, BTreeMap::from([self.info_pair()]));
     }
 
+    /// Adds info, past intervals and the present interval to a transaction.
     pub fn set_info_and_intervals(&self, transaction: &mut Transaction) {
         let pairs = BTreeMap::from([self.info_pair(), self.intervals_pair()]);
         self.set_meta(transaction, pairs);
     }
 
+    /// Submits a transaction with info and intervals.
     pub fn store_info_and_intervals(&mut self, tag: Tag) {
         let mut transaction = self.transaction(1);
         self.set_info_and_intervals(&mut transaction);

@@ -9,6 +9,7 @@ use crate::core::Core;
 pub(crate) struct Follower {
     /// The primary that queried this copy while transactions were in flight.
     pub asked_by: Option<Member>,
+    /// The stage of the follower in the present interval.
     pub stage: FollowerStage,
 }
 
@@ -25,6 +26,7 @@ pub(crate) enum FollowerStage {
 }
 
 impl FollowerStage {
+    /// The state that is shown.
     pub fn state(&self) -> State {
         match self {
             FollowerStage::Stray => State::Stray,
@@ -36,6 +38,7 @@ impl FollowerStage {
 }
 
 impl Follower {
+    /// A follower without a reservation or a pending query.
     pub fn new(stage: FollowerStage) -> Self {
         Follower { asked_by: None, stage }
     }

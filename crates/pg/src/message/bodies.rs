@@ -17,9 +17,11 @@ pub type Promise = (OsdId, Epoch, u64);
 /// An OSD's copy of a group, in answer to a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notice {
+    /// The copy's info.
     pub info: PgInfo,
     /// Size of its missing set.
     pub missing: u64,
+    /// Past intervals that the copy knows.
     pub intervals: PastIntervals,
     /// Read leases of prior intervals.
     pub promises: Vec<Promise>,
@@ -30,10 +32,13 @@ pub struct Notice {
 /// The log and the missing set of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LogPart {
+    /// The copy's info.
     pub info: PgInfo,
     /// `entries` has all entries above this.
     pub tail: EVersion,
+    /// Oldest first.
     pub entries: Vec<LogEntry>,
+    /// The copy's missing set.
     pub missing: Missing,
 }
 
@@ -44,9 +49,11 @@ pub struct Activation {
     pub is_reset: bool,
     /// The primary's info.
     pub info: PgInfo,
+    /// The past intervals that the primary knows.
     pub intervals: PastIntervals,
     /// `entries` has all entries of the primary's log above this.
     pub tail: EVersion,
+    /// Oldest first.
     pub entries: Vec<LogEntry>,
     /// The dups below the log, for a copy that is reset; other copies have them.
     pub dups: Dups,
@@ -57,6 +64,7 @@ pub struct Activation {
 pub struct Replicate {
     /// Encoded [`LogEntry`] and [`PgInfo`], in the bytes that are stored.
     pub entry: Bytes,
+    /// See `entry`.
     pub info: Bytes,
     /// Encoded entries of other objects that come before it: clones that the write makes or removes.
     pub also: Vec<Bytes>,
@@ -64,12 +72,14 @@ pub struct Replicate {
     pub committed: EVersion,
     /// Trim the log up to this version, unless zero.
     pub trim: EVersion,
+    /// The changes of objects. The replica adds entry and info to it.
     pub transaction: Transaction,
 }
 
 /// The position of a piece within an object: all data comes before the omap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cursor {
+    /// Bytes of data that precede the piece.
     pub data_offset: u64,
     /// Omap keys up to this one are transferred; `None` while data is.
     pub omap_after: Option<Bytes>,
@@ -85,7 +95,9 @@ impl Cursor {
 /// A piece of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Push {
+    /// The object.
     pub object: HObject,
+    /// The position of the piece.
     pub cursor: Cursor,
     /// The first piece has all attributes, later ones only the object's info. `None` in a first piece if
     /// the object does not exist.
@@ -94,7 +106,9 @@ pub struct Push {
     pub size: u64,
     /// Data at `cursor.data_offset`; holes are zeros.
     pub data: Bytes,
+    /// Empty unless the piece begins the omap.
     pub omap_header: Bytes,
+    /// Pairs whose keys follow `cursor.omap_after`.
     pub omap: BTreeMap<Bytes, Bytes>,
     /// The position of the next piece; `None` in the last one.
     pub next: Option<Cursor>,
@@ -105,6 +119,7 @@ pub struct Push {
 pub struct Listing {
     /// The first object that the page may have.
     pub from: HObject,
+    /// In order, from `from` on.
     pub objects: Vec<(HObject, EVersion)>,
     /// The first object of the next page; `None` in the last one.
     pub next: Option<HObject>,

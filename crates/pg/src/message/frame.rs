@@ -6,6 +6,7 @@ use types::{Epoch, PgId, PoolId, ShardId};
 
 /// First and last of the reserved kinds.
 pub const KIND_FIRST: u16 = 0x7000;
+/// See [`KIND_FIRST`].
 pub const KIND_LAST: u16 = 0x70ff;
 
 pub(super) const QUERY: u16 = KIND_FIRST;
@@ -41,6 +42,7 @@ pub fn is_pg_message(kind: u16) -> bool {
 /// The beginning of every message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
+    /// The group.
     pub pg: PgId,
     /// The newest map of the sender.
     pub epoch: Epoch,
@@ -48,6 +50,7 @@ pub struct Header {
     pub interval: Epoch,
     /// The shards of the receiver and of the sender; [`ShardId::NONE`] in replicated groups.
     pub to: ShardId,
+    /// See `to`.
     pub from: ShardId,
 }
 

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 /// The primary in the present interval.
 #[derive(Debug)]
 pub(crate) struct Primary {
+    /// Knowledge of the other copies.
     pub known: Known,
+    /// The stage of peering, or the work of an activated primary.
     pub stage: Stage,
 }
 
@@ -47,6 +49,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// The state that is shown.
     pub fn state(&self) -> State {
         match self {
             Stage::GetInfo { .. } => State::GetInfo,
@@ -69,6 +72,7 @@ impl Stage {
         Stage::GetInfo { waiting: BTreeSet::new() }
     }
 
+    /// The work of an activated primary; `None` in other stages.
     pub fn serving(&self) -> Option<&Serving> {
         match self {
             Stage::Active(serving) | Stage::Inactive(serving) => Some(serving),
@@ -76,6 +80,7 @@ impl Stage {
         }
     }
 
+    /// See [`Stage::serving`].
     pub fn serving_mut(&mut self) -> Option<&mut Serving> {
         match self {
             Stage::Active(serving) | Stage::Inactive(serving) => Some(serving),
@@ -100,6 +105,7 @@ impl Stage {
         }
     }
 
+    /// See [`Stage::agreed`].
     pub fn agreed_mut(&mut self) -> Option<&mut Agreed> {
         match self {
             Stage::GetLog { agreed, .. }

@@ -18,7 +18,9 @@ use types::{EVersion, HObject};
 pub enum Expected {
     /// The log has no entry of it.
     Unknown,
+    /// The newest entry removes it.
     Absent,
+    /// The newest entry writes this version.
     Version(EVersion),
 }
 

@@ -20,25 +20,34 @@ const FAMILY_MAX: usize = 4096;
 
 /// Errors of an object's clones (`inconsistent_snapset_t`).
 pub mod snapset {
+    /// The head has no set (`SNAPSET_MISSING`).
     pub const MISSING: u64 = 1;
+    /// The set does not decode (`SNAPSET_CORRUPTED`).
     pub const CORRUPTED: u64 = 1 << 1;
+    /// A clone that the set names does not exist (`CLONE_MISSING`).
     pub const CLONE_MISSING: u64 = 1 << 2;
     /// The set contradicts itself, or a clone's version differs from the set's.
     pub const ERROR: u64 = 1 << 3;
+    /// A clone without a head (`HEADLESS_CLONE`).
     pub const HEADLESS: u64 = 1 << 5;
     /// A clone's size differs from the set's.
     pub const SIZE_MISMATCH: u64 = 1 << 6;
+    /// Clones that the set does not name (`EXTRA_CLONES`).
     pub const EXTRA_CLONES: u64 = 1 << 9;
 }
 
 /// A head whose clones are not those that it names, or a clone that is not as its head says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapFinding {
+    /// The head or the clone.
     pub name: HObject,
+    /// Bits of [`snapset`].
     pub errors: u64,
     /// Clones that the head does not name, and named clones that do not exist.
     pub extra: Vec<SnapId>,
+    /// See `extra`.
     pub missing: Vec<SnapId>,
+    /// The head's set if it decodes; `None` for a clone.
     pub set: Option<SnapSet>,
 }
 
@@ -47,6 +56,7 @@ impl SnapFinding {
         SnapFinding { name, errors: 0, extra: Vec::new(), missing: Vec::new(), set: None }
     }
 
+    /// Each finding is one shallow error.
     pub fn count(&self) -> Count {
         Count { shallow: 1, deep: 0 }
     }

@@ -11,12 +11,17 @@ use types::HObject;
 
 /// Errors of one copy of an object (`err_t`).
 pub mod shard {
+    /// The copy does not have the object (`SHARD_MISSING`).
     pub const MISSING: u64 = 1 << 1;
+    /// The store cannot look the object up (`SHARD_STAT_ERR`).
     pub const STAT_ERROR: u64 = 1 << 2;
+    /// The store cannot read the object (`SHARD_READ_ERR`).
     pub const READ_ERROR: u64 = 1 << 3;
     /// Its size differs from that in the authoritative object info.
     pub const SIZE_MISMATCH_INFO: u64 = 1 << 11;
+    /// It has no object info (`INFO_MISSING`).
     pub const INFO_MISSING: u64 = 1 << 14;
+    /// Its object info does not decode (`INFO_CORRUPTED`).
     pub const INFO_CORRUPTED: u64 = 1 << 15;
     /// Its size differs from that in its own object info.
     pub const OWN_SIZE_MISMATCH: u64 = 1 << 18;
@@ -26,10 +31,15 @@ pub mod shard {
 
 /// Differences between copies (`obj_err_t`).
 pub mod object {
+    /// The object infos differ (`OBJECT_INFO_INCONSISTENCY`).
     pub const INFO_INCONSISTENCY: u64 = 1 << 1;
+    /// The data differs (`DATA_DIGEST_MISMATCH`); found by deep scrubs.
     pub const DATA_DIGEST_MISMATCH: u64 = 1 << 4;
+    /// The omaps differ (`OMAP_DIGEST_MISMATCH`); found by deep scrubs.
     pub const OMAP_DIGEST_MISMATCH: u64 = 1 << 5;
+    /// The sizes differ (`SIZE_MISMATCH`).
     pub const SIZE_MISMATCH: u64 = 1 << 6;
+    /// The attributes differ (`ATTR_VALUE_MISMATCH`).
     pub const ATTR_VALUE_MISMATCH: u64 = 1 << 7;
     /// The bits that count as deep errors.
     pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
@@ -42,6 +52,7 @@ pub struct Shard {
     pub object: Option<ScrubObject>,
     /// Bits of [`shard`].
     pub errors: u64,
+    /// Whether it is the primary's copy.
     pub is_primary: bool,
 }
 
@@ -72,11 +83,15 @@ impl Authority {
 /// An inconsistent object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
+    /// The object.
     pub name: HObject,
     /// Bits of [`object`].
     pub errors: u64,
+    /// The version for clients, by the authoritative copy; zero without one.
     pub user_version: u64,
+    /// All copies that were compared.
     pub shards: BTreeMap<Member, Shard>,
+    /// The copy by which the others are repaired.
     pub authority: Authority,
     /// The copies to replace by the authoritative one.
     pub bad: Vec<Member>,
@@ -112,11 +127,14 @@ impl Finding {
 /// Numbers of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
+    /// Errors that light scrubs find.
     pub shallow: u64,
+    /// Errors that only deep scrubs find.
     pub deep: u64,
 }
 
 impl Count {
+    /// Errors of both kinds.
     pub fn total(&self) -> u64 {
         self.shallow + self.deep
     }

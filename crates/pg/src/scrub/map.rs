@@ -19,12 +19,17 @@ pub enum Level {
 /// The content of the attribute with the object's info.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownInfo {
+    /// The object does not have the attribute.
     Missing,
     /// It does not decode.
     Corrupted,
+    /// The fields that scrub compares.
     Known {
+        /// The version of the newest write.
         version: EVersion,
+        /// The version that clients see.
         user_version: u64,
+        /// Bytes of data.
         size: u64,
     },
 }
@@ -32,6 +37,7 @@ pub enum KnownInfo {
 /// The size of one or more omaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OmapSize {
+    /// Number of keys.
     pub keys: u64,
     /// Bytes of all values together.
     pub bytes: u64,
@@ -40,10 +46,13 @@ pub struct OmapSize {
 /// One object of one copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScrubObject {
+    /// Bytes of data that the store has.
     pub size: u64,
+    /// The object's info.
     pub info: KnownInfo,
     /// CRC-32C of all attributes as they are encoded.
     pub attrs_digest: u32,
+    /// Whether the store has omap keys or an omap header.
     pub has_omap: bool,
     /// CRC-32C of the data; `None` in a light scrub, or if it could not be read.
     pub data_digest: Option<u32>,
@@ -80,6 +89,7 @@ impl ScrubObject {
         ScrubObject { may_be_cut: other.may_be_cut, ..*self } == *other
     }
 
+    /// The version by its info; `None` without a valid one.
     pub fn version(&self) -> Option<EVersion> {
         match self.info {
             KnownInfo::Known { version, .. } => Some(version),
@@ -93,12 +103,14 @@ impl ScrubObject {
 pub enum KnownSet {
     /// It does not decode.
     Corrupted,
+    /// The set of a head's clones.
     Known(SnapSet),
 }
 
 /// The objects of a copy within a range.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScrubMap {
+    /// In order. Objects that do not exist are left out.
     pub objects: BTreeMap<HObject, ScrubObject>,
     /// The map is complete up to here (exclusive); `None` means the end of the range.
     pub until: Option<HObject>,

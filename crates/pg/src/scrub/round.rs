@@ -33,6 +33,7 @@ const TRIES_MAX: u32 = 5;
 /// The state of the group that a round needs at each step.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
+    /// The primary's log.
     pub log: &'a PgLog,
     /// All writes up to here are durable on all members.
     pub committed: EVersion,
@@ -53,7 +54,9 @@ pub enum RoundTag {
 /// Effects for the OSD to carry out.
 #[derive(Debug)]
 pub enum RoundOutput {
+    /// Send the body to a member.
     Send(Member, Body),
+    /// Submit a request to the store; its outcome goes to [`Round::handle_completion`] with the tag.
     Storage(RoundTag, RequestKind),
     /// Pairs to add to this copy's clone index.
     Index(BTreeMap<Bytes, Bytes>),
@@ -165,6 +168,7 @@ impl Round {
         round
     }
 
+    /// The level of the round.
     pub fn level(&self) -> Level {
         self.level
     }

@@ -35,13 +35,17 @@ pub enum Extent {
 /// One of a scan's requests to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanTag {
+    /// The list of objects.
     List,
+    /// Size and attributes of the object with this index in the list.
     Meta(usize),
     /// The pairs of an object in the clone index.
     Index(usize),
     /// A part of the object that is being read.
     Data,
+    /// The omap header of the object that is being read.
     OmapHeader,
+    /// A page of its omap.
     OmapPage,
 }
 

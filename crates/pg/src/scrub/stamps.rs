@@ -43,6 +43,7 @@ impl Order {
 /// Sizes of a group's omaps, as a deep scrub found them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OmapTotals {
+    /// The size of all omaps together.
     pub size: OmapSize,
     /// Objects whose omap exceeds the limits of a single object.
     pub large_objects: u64,
@@ -53,6 +54,7 @@ pub struct OmapTotals {
 pub struct Stamps {
     /// Time of the last scrub of any kind, and of the last deep one.
     pub last: UTime,
+    /// See `last`.
     pub last_deep: UTime,
     /// Errors that were found and not repaired.
     pub errors: Count,
@@ -65,7 +67,9 @@ pub struct Stamps {
 /// How often groups are scrubbed, in seconds (`osd_scrub_min_interval` and so on).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Intervals {
+    /// Seconds between light scrubs.
     pub light: u32,
+    /// Seconds between deep scrubs.
     pub deep: u32,
     /// Fraction of an interval over which groups are spread, so that they are not all due at once.
     pub spread: f64,
@@ -81,7 +85,9 @@ impl Default for Intervals {
 /// Levels at which scrubs are forbidden (the flags `noscrub` and `nodeep-scrub`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Forbidden {
+    /// Set if light scrubs are forbidden.
     pub light: bool,
+    /// Set if deep scrubs are forbidden.
     pub deep: bool,
 }
 

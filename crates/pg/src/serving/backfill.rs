@@ -148,6 +148,7 @@ impl PartialOrd for Stage {
 pub enum BackfillState {
     /// It waits for log-based recovery, a reservation, or a retry after a store could not list.
     Waiting,
+    /// Objects are compared or pushed.
     Running,
     /// The target, or this OSD, refused the reservation.
     TooFull,

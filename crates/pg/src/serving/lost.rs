@@ -23,9 +23,11 @@ use types::{EVersion, HObject};
 /// The state of an OSD that may have unfound objects, in Ceph's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
+    /// Its log was compared (`already probed`).
     Probed,
     /// It has not answered, or its log was not compared.
     Querying,
+    /// The map shows it down (`osd is down`).
     Down,
 }
 

@@ -137,6 +137,7 @@ impl Search {
         self.is_over
     }
 
+    /// Whether the search passed an object with a write in flight: it must search again.
     pub fn has_met_writes(&self) -> bool {
         self.has_met_writes
     }

@@ -15,6 +15,7 @@ pub(crate) const LOOKED_AT_MAX: usize = 64;
 /// The objects that one step examines, with their positions.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
+    /// In the order of the search.
     pub candidates: Vec<(HObject, Place)>,
     /// No objects follow them.
     pub is_last: bool,

@@ -16,6 +16,7 @@ use types::{EVersion, HObject};
 pub(crate) struct Agreed {
     /// Members that take part in writes: the acting set and backfill targets.
     pub participants: Participants,
+    /// Its targets take part in writes.
     pub backfill: Backfill,
     /// The acting members whose disks are nearly full.
     pub short: MemberSet,
@@ -24,17 +25,22 @@ pub(crate) struct Agreed {
 /// The work of an activated primary.
 #[derive(Debug, Default)]
 pub(crate) struct Serving {
+    /// Members that take part in writes.
     pub agreed: Agreed,
     /// Writes that are not durable on all participants, oldest first.
     pub in_flight: VecDeque<InFlight>,
+    /// Log-based recovery.
     pub recovery: Recovery,
+    /// Set once all copies are complete and on their up set.
     pub is_clean: bool,
 }
 
 /// A write that is not durable on all participants.
 #[derive(Debug)]
 pub(crate) struct InFlight {
+    /// The version of the write.
     pub version: EVersion,
+    /// See [`crate::Write::ticket`].
     pub ticket: u64,
     /// The participants that have not stored it.
     pub waiting: MemberSet,
@@ -43,17 +49,24 @@ pub(crate) struct InFlight {
 /// The primary of an activated group, with all that its work depends on. Its group is active, or inactive
 /// for want of members.
 pub(crate) struct Service<'a> {
+    /// The state besides the role.
     pub core: &'a mut Core,
+    /// Knowledge of the other copies.
     pub known: &'a mut Known,
+    /// The work of the primary.
     pub serving: &'a mut Serving,
 }
 
 /// The same for queries. They can be asked of every copy: one that does not serve knows no others.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
+    /// The state besides the role.
     pub core: &'a Core,
+    /// Knowledge of the other copies; empty in a copy that is not primary.
     pub known: &'a Known,
+    /// Members that take part in writes.
     pub agreed: &'a Agreed,
+    /// Log-based recovery.
     pub recovery: &'a Recovery,
     /// Whether requests are served.
     pub is_active: bool,
@@ -93,6 +106,7 @@ impl Serving {
 }
 
 impl Service<'_> {
+    /// The same state, for queries.
     pub fn view(&self) -> View<'_> {
         View {
             core: self.core,
@@ -108,6 +122,7 @@ impl Service<'_> {
         self.core.placement.can_serve()
     }
 
+    /// Whether the group is active, and all copies are complete and on their up set.
     pub fn is_clean(&self) -> bool {
         self.is_active() && self.serving.is_clean
     }

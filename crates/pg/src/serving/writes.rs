@@ -16,11 +16,17 @@ use types::{EVersion, HObject, RequestId, ShardId, UTime};
 pub struct Write {
     /// Identifies the write in [`Output::Committed`] and its like.
     pub ticket: u64,
+    /// The object that the request names.
     pub object: HObject,
+    /// Whether the object is written or removed.
     pub kind: EntryKind,
+    /// The object's version before; zero if it did not exist.
     pub prior_version: EVersion,
+    /// The object's version for clients after the write.
     pub user_version: u64,
+    /// Default (zero) for writes of the OSD's own.
     pub request: RequestId,
+    /// The time of the write by the client's clock.
     pub mtime: UTime,
     /// The result in the client's reply.
     pub result: i32,
@@ -32,15 +38,20 @@ pub struct Write {
     pub also: Vec<AlsoWritten>,
     /// Changes of the group's totals.
     pub objects: i64,
+    /// See `objects`.
     pub clones: i64,
+    /// Bytes of data. See `objects`.
     pub bytes: i64,
 }
 
 /// Another object that a write changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AlsoWritten {
+    /// A clone, or the head of one.
     pub object: HObject,
+    /// Whether the object is written or removed.
     pub kind: EntryKind,
+    /// The object's version before; zero if it did not exist.
     pub prior_version: EVersion,
 }
 

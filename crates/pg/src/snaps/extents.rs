@@ -12,10 +12,12 @@ impl Extents {
         Extents(if size == 0 { Vec::new() } else { vec![(0, size)] })
     }
 
+    /// Offsets and lengths in bytes, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().copied()
     }
 
+    /// Offsets and lengths in bytes, in order.
     pub fn to_vec(&self) -> Vec<(u64, u64)> {
         self.0.clone()
     }

@@ -16,6 +16,7 @@ use types::{HObject, PoolId, SnapId};
 pub(crate) const INDEX_PREFIX: u8 = b'x';
 const SNAP_LEN: usize = 8;
 
+/// Whether a key of the group's meta object belongs to the clone index.
 pub fn is_index_key(key: &[u8]) -> bool {
     key.first() == Some(&INDEX_PREFIX)
 }

@@ -25,6 +25,7 @@ pub struct SnapClone {
     pub id: SnapId,
     /// The snapshots that it shows, newest first.
     pub snaps: Vec<SnapId>,
+    /// Bytes of data.
     pub size: u64,
     /// The data that it shares with the next newer clone, or with the head.
     pub overlap: Extents,
@@ -42,7 +43,9 @@ impl SnapClone {
 /// The object that has the state at a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
+    /// The head.
     Head,
+    /// The clone with this id.
     Clone(SnapId),
     /// The object did not exist then, or the snapshot is removed.
     Nowhere,
@@ -60,6 +63,7 @@ impl SnapSet {
         }
     }
 
+    /// The clone with this id.
     pub fn clone_of(&self, id: SnapId) -> Option<&SnapClone> {
         self.clones.iter().find(|clone| clone.id == id)
     }

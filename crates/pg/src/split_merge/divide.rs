@@ -14,7 +14,9 @@ use types::{EVersion, HObject};
 /// The versions, in the map that merges two groups, that all members have of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergedVersions {
+    /// Of the group that is merged into the other one and disappears.
     pub source: EVersion,
+    /// Of the group that remains.
     pub target: EVersion,
 }
 

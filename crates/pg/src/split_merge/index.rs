@@ -56,6 +56,7 @@ pub(super) struct Dealing {
 }
 
 impl Dealing {
+    /// Adds a part, with the hashes of its objects. Call before the first page.
     pub fn add(&mut self, part: HObject, hashes: Hashes) {
         self.parts.push((part, hashes));
     }

@@ -45,8 +45,11 @@ pub(super) struct Progress {
 /// The state of one part, or of the merged copy.
 #[derive(Debug)]
 pub(crate) struct Part {
+    /// Totals and versions of the part.
     pub info: PgInfo,
+    /// Entries of the part's objects.
     pub log: PgLog,
+    /// Missing objects of the part.
     pub missing: Missing,
 }
 

@@ -66,7 +66,9 @@ impl Transfers {
 /// Pieces in flight to the store. The end of an interval drops them.
 #[derive(Debug, Default)]
 pub(super) struct Receiving {
+    /// The number of the newest piece.
     pub last: u64,
+    /// Pieces that the store has not completed, by number.
     pub pieces: BTreeMap<u64, Received>,
     /// Objects with more pieces to come.
     pub begun: BTreeMap<HObject, Begun>,
@@ -77,6 +79,7 @@ pub(super) struct Receiving {
 pub(super) struct Begun {
     /// The info that is stored with its last piece.
     pub info: Option<Bytes>,
+    /// The position at which the next piece must begin.
     pub next: Cursor,
 }
 
@@ -94,12 +97,16 @@ pub(super) enum Verdict {
 /// A piece that is being stored.
 #[derive(Debug)]
 pub(super) struct Received {
+    /// The sender.
     pub from: Member,
+    /// The object.
     pub object: HObject,
+    /// The position behind the piece; `None` if it is the last one.
     pub next: Option<Cursor>,
 }
 
 impl Receiving {
+    /// Drops all pieces; their completions are ignored.
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.begun.clear();
@@ -112,6 +119,7 @@ impl Receiving {
         self.pieces.retain(|_, piece| piece.object != *object);
     }
 
+    /// Decides whether a piece continues what was received of its object, and notes its end.
     pub fn judge(&mut self, push: &Push) -> Verdict {
         let info = push.attrs.as_ref().map(|attrs| attrs.get(&INFO_ATTR));
         if push.cursor.is_start() {
@@ -144,12 +152,16 @@ impl Receiving {
 /// Reads in progress. The end of an interval drops them, and their completions are ignored.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
+    /// The number of the newest job.
     pub last: u64,
+    /// Pieces that are being read, by number.
     pub pieces: BTreeMap<u64, Piece>,
+    /// Listings that are being read, by number.
     pub scans: BTreeMap<u64, Scan>,
 }
 
 impl Sources {
+    /// Drops all reads; their completions are ignored.
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.scans.clear();
@@ -165,6 +177,7 @@ impl Sources {
         self.scans.retain(|_, scan| scan.to.is_some());
     }
 
+    /// The number of a new job.
     pub fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -174,8 +187,11 @@ impl Sources {
 /// A piece of an object that is being read for `to`.
 #[derive(Debug)]
 pub(super) struct Piece {
+    /// The receiver.
     pub to: Member,
+    /// The object's metadata.
     pub meta: ObjectMeta,
+    /// The piece as far as it is read.
     pub push: Push,
     /// Reads of the whole piece so far that failed.
     pub failures: u32,
@@ -191,9 +207,14 @@ impl Piece {
 /// A page of objects and versions that is read for another member, or for our own comparison.
 #[derive(Debug)]
 pub(super) struct Scan {
+    /// The primary that asked for it; `None` for our own comparison.
     pub to: Option<Member>,
+    /// The first object that the page may have.
     pub from: HObject,
+    /// Objects with their versions; `None` until the info is read, and if the object is gone.
     pub objects: Vec<(HObject, Option<EVersion>)>,
+    /// Objects whose infos are not read yet.
     pub left: usize,
+    /// The first object of the next page; `None` in the last one.
     pub next: Option<HObject>,
 }

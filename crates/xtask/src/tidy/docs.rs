@@ -14,7 +14,6 @@ const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("block", 66),
     ("mon", 72),
     ("osd", 72),
-    ("pg", 72),
     ("sepiola", 77),
     ("types", 99),
 ];
