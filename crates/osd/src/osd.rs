@@ -451,13 +451,13 @@ impl Osd {
             pg::Output::Reserve(primary) => self.reserve(pg, primary),
             pg::Output::Release => self.release(pg),
             pg::Output::Removed => self.forget_group(now, pg),
-            pg::Output::Quiet => {
+            pg::Output::Quiesced => {
                 if let Some(id) = split_merge::note_quiet(&mut self.groups, pg) {
                     self.work.push(Work::Group(id));
                 }
             }
-            pg::Output::Reshaped => self.split_merge_ended(now, pg, true),
-            pg::Output::ReshapeFailed => self.split_merge_ended(now, pg, false),
+            pg::Output::SplitMerged => self.split_merge_ended(now, pg, true),
+            pg::Output::SplitMergeFailed => self.split_merge_ended(now, pg, false),
         }
     }
 

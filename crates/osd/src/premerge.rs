@@ -21,7 +21,7 @@ impl Premerge {
     /// map said so.
     pub fn must_rest(&mut self, pg: &mut Pg) -> bool {
         self.rests |= self.is_announced && pg.is_clean();
-        pg.rest(self.rests);
+        pg.set_premerge(self.rests);
         self.rests
     }
 
@@ -40,6 +40,6 @@ impl Premerge {
     /// Ends the premerge state.
     pub fn resume(&mut self, pg: &mut Pg) {
         self.rests = false;
-        pg.rest(false);
+        pg.set_premerge(false);
     }
 }

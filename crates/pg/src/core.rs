@@ -5,7 +5,7 @@ pub(crate) mod steps;
 
 use crate::backend::Backend;
 use crate::intervals::{Interval, PastIntervals};
-use crate::leases::Promises;
+use crate::leases::ReadLeases;
 use crate::message::{Body, Header};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
@@ -36,7 +36,7 @@ pub enum Tag {
     /// The removal of the collection.
     Removed,
     /// A step of splitting or merging the copy.
-    Reshaped,
+    SplitMerged,
     /// A page of the clone index of a copy that is split, or that is merged into this one.
     Index,
     /// A read for another member, by job.
@@ -53,7 +53,7 @@ impl Tag {
         use Tag::*;
         match self {
             Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
-            Removed | Reshaped => true,
+            Removed | SplitMerged => true,
             Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
         }
     }
@@ -120,11 +120,11 @@ pub enum Output {
     /// The copy is removed from the store; forget this group.
     Removed,
     /// All transactions are completed: [`crate::Pg::divide`] or [`crate::Pg::merge_from`] can be called.
-    Quiet,
-    /// The store has split or merged the copy: call [`crate::Pg::take_shape`] on it and its parts.
-    Reshaped,
+    Quiesced,
+    /// The store has split or merged the copy: call [`crate::Pg::finish_split_merge`] on it and its parts.
+    SplitMerged,
     /// The store failed, and never will split or merge the copy.
-    ReshapeFailed,
+    SplitMergeFailed,
 }
 
 /// The state of a copy besides its role.
@@ -137,11 +137,11 @@ pub(crate) struct Core {
     /// Map, interval and members.
     pub placement: Placement,
     /// Read leases granted by this OSD, and those of prior intervals.
-    pub leases: Promises,
+    pub leases: ReadLeases,
     /// Transactions in flight.
-    pub line: StoreLine,
+    pub store_queue: StoreQueue,
     /// Whether disks are nearly full, and aborted intervals.
-    pub room: Room,
+    pub space: Space,
     /// Objects being sent and received.
     pub transfers: Transfers,
     /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
@@ -205,7 +205,7 @@ pub(crate) struct Placement {
 
 /// The copy's transactions in the store.
 #[derive(Debug, Default)]
-pub(crate) struct StoreLine {
+pub(crate) struct StoreQueue {
     /// Transactions that the store has not completed, including the due one of `is_store_due`.
     pub commits_pending: usize,
     /// Set if the interval must be stored ([`crate::Pg::store_interval`]).
@@ -214,7 +214,7 @@ pub(crate) struct StoreLine {
 
 /// Disk space and refusals in the present interval.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Space {
     /// Set while our own disk is nearly full.
     pub is_short: bool,
     /// The interval in which a member's store refused a transaction: that interval is aborted.
@@ -228,9 +228,9 @@ impl Core {
             own: Own::new(id, whoami),
             copy: LocalCopy::default(),
             placement: Placement::default(),
-            leases: Promises::default(),
-            line: StoreLine::default(),
-            room: Room::default(),
+            leases: ReadLeases::default(),
+            store_queue: StoreQueue::default(),
+            space: Space::default(),
             transfers: Transfers::default(),
             is_premerge: false,
             outputs: VecDeque::new(),

@@ -2,18 +2,17 @@
 //! a split or merge, removal.
 //!
 //! A store refuses a transaction for want of space, if it is too large, or if it changes a part of lost
-//! content.
-//! To avoid refusals, members tell the primary when their disks are nearly full, and the OSD takes no more
-//! writes that add to the group ([`Pg::has_room`]). If a store refuses a transaction nevertheless, the log in
-//! memory is ahead of the disk. The disk has a prefix of the history, because a store applies no transaction
-//! after a refused one before it is told to resume ([`RequestKind::Append`]). So the copy serves nothing,
-//! waits until its store has completed everything, and reloads itself from disk as after a restart. It
+//! content. To avoid refusals, members tell the primary when their disks are nearly full, and the OSD takes no
+//! more writes that add to the group ([`Pg::has_space`]). If a store refuses a transaction nevertheless, the
+//! log in memory is ahead of the disk. The disk has a prefix of the history, because a store applies no
+//! transaction after a refused one before it is told to resume ([`RequestKind::Append`]). So the copy serves
+//! nothing, waits until its store has completed everything, and reloads itself from disk as after a restart. It
 //! takes part again in the next interval, which the primary asks for, and is then behind the others, as
 //! if it had been away. If no member stored a write, it never happened, and objects are as they were before;
 //! its client is told why.
 
 use crate::core::{Core, LocalCopy, Output};
-use crate::follower::{Follower, FollowerStage, tell_info};
+use crate::follower::{Follower, FollowerStage, send_info};
 use crate::loading::{self, Loaded};
 use crate::message::{Body, Header};
 use crate::pg::Pg;
@@ -44,7 +43,7 @@ impl Pg {
         let is_first = self.core.placement.interval == Epoch(0);
         let ends = is_first || change.is_gap || members != self.core.placement.members;
         let is_forced = self.wants_interval() && epoch > self.core.placement.interval;
-        let is_reshaped = self.core.copy.created
+        let is_split_or_merged = self.core.copy.created
             && !is_first
             && members.hash_bits != self.core.placement.members.hash_bits;
         if ends {
@@ -58,20 +57,20 @@ impl Pg {
             self.core.placement.interval = epoch;
         }
         match &mut self.role {
-            Role::SplitMerge(stopped) if is_reshaped => return stopped.begin(),
-            _ if is_reshaped => return self.split_or_merge(),
+            Role::SplitMerge(stopped) if is_split_or_merged => return stopped.begin(),
+            _ if is_split_or_merged => return self.split_or_merge(),
             Role::Follower(_) | Role::Primary(_) => {}
             _ => return, // it is loaded first, or is a new part
         }
-        if ends && self.core.copy.created && !self.core.line.is_store_due {
+        if ends && self.core.copy.created && !self.core.store_queue.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.
-            self.core.line.is_store_due = true;
-            self.core.line.commits_pending += 1;
+            self.core.store_queue.is_store_due = true;
+            self.core.store_queue.commits_pending += 1;
         }
         match ends || is_forced || was_up != self.core.placement.is_up {
             true => self.start_interval(!ends && was_up == self.core.placement.is_up),
             false => {
-                self.forget_former_lives(lives_before.as_deref());
+                self.forget_former_incarnations(lives_before.as_deref());
                 self.with_primary(|primary, core| primary.others_changed(core));
             }
         }
@@ -79,23 +78,23 @@ impl Pg {
 
     /// Whether an interval has begun that is not submitted to the store yet.
     pub fn is_store_due(&self) -> bool {
-        self.core.line.is_store_due
+        self.core.store_queue.is_store_due
     }
 
     /// Stores the present interval and those before it, once the OSD has passed all maps that it has. Most
     /// intervals of a catch-up are over before the group could act in them, so they share one transaction.
     pub fn store_interval(&mut self) {
-        if !std::mem::take(&mut self.core.line.is_store_due) {
+        if !std::mem::take(&mut self.core.store_queue.is_store_due) {
             return;
         }
-        self.core.line.commits_pending -= 1;
+        self.core.store_queue.commits_pending -= 1;
         if self.core.copy.created {
             self.core.store_info_and_intervals(Tag::Progress);
         }
     }
 
     /// Requests to an OSD that is no member are lost when it restarts, although the interval goes on.
-    fn forget_former_lives(&mut self, before: Option<&crate::Osds>) {
+    fn forget_former_incarnations(&mut self, before: Option<&crate::Osds>) {
         let (Some(before), Some(osds)) = (before, self.core.placement.osds.clone()) else { return };
         let is_over = |member: &Member| {
             let (then, now) = (before.status(member.osd), osds.status(member.osd));
@@ -113,7 +112,7 @@ impl Pg {
     pub(crate) fn start_interval(&mut self, members_stay: bool) {
         self.interrupt_writes(members_stay);
         self.forget_peers();
-        self.core.room.stalled_in = None;
+        self.core.space.stalled_in = None;
         if self.is_primary() {
             let primary = Primary::begin(&mut self.core);
             self.role = Role::Primary(Box::new(primary));
@@ -129,12 +128,12 @@ impl Pg {
         let primary = placement.members.primary_member().filter(|primary| *primary != whoami);
         let asked_by = primary.filter(|_| is_reported);
         self.role = Role::Follower(Follower { asked_by, stage });
-        if is_reported && self.core.line.commits_pending == 0 {
+        if is_reported && self.core.store_queue.commits_pending == 0 {
             self.drained();
         }
     }
 
-    /// Drops all state of the interval besides the log, the missing set, and room.
+    /// Drops all state of the interval besides the log, the missing set, and disk space.
     pub(crate) fn forget_peers(&mut self) {
         self.end_backfill();
         self.core.transfers.clear();
@@ -147,11 +146,11 @@ impl Pg {
     pub(crate) fn drained(&mut self) {
         match &mut self.role {
             Role::Refused(_) => return self.read_again(),
-            Role::SplitMerge(stopped) => return stopped.stands_still(&mut self.core),
+            Role::SplitMerge(stopped) => return stopped.handle_quiesced(&mut self.core),
             _ => {}
         }
         if let Some(primary) = self.role.take_query() {
-            tell_info(&mut self.core, primary);
+            send_info(&mut self.core, primary);
         }
         self.with_primary(|primary, core| primary.choose_authority(core));
     }
@@ -170,7 +169,7 @@ impl Pg {
         if let Role::Follower(follower) = &mut self.role {
             follower.asked_by = Some(from);
         }
-        if self.core.line.commits_pending == 0 {
+        if self.core.store_queue.commits_pending == 0 {
             self.drained();
         }
     }
@@ -184,7 +183,7 @@ impl Pg {
         if let Some(ticket) = self.ticket_of(tag) {
             self.core.outputs.push_back(Output::Refused { ticket, error });
         }
-        self.cease();
+        self.stop_serving();
         let loading = match std::mem::take(&mut self.role) {
             Role::SplitMerge(stopped) => Loading { asked_by: None, split_merge: Some(stopped) },
             Role::Loading(loading) => loading,
@@ -209,7 +208,7 @@ impl Pg {
     /// so this copy takes no further ones: peering in the next interval lets it recover them.
     pub(crate) fn refuse_gap(&mut self, what: &str) {
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
-        self.cease();
+        self.stop_serving();
         self.role = Role::follower(FollowerStage::Stalled);
         if let Some(primary) = self.core.placement.members.primary_member() {
             self.core.send(primary, &Body::Stalled);
@@ -222,15 +221,15 @@ impl Pg {
             return;
         }
         if self.core.placement.members.has_member(from) {
-            self.cease();
+            self.stop_serving();
             self.role = Role::Primary(Box::new(Primary::stalled()));
         } else {
             self.with_primary(|primary, _| primary.forget_helper(from));
         }
     }
 
-    fn cease(&mut self) {
-        self.core.room.stalled_in = Some(self.core.placement.interval);
+    fn stop_serving(&mut self) {
+        self.core.space.stalled_in = Some(self.core.placement.interval);
         let tickets = self.take_writes();
         self.forget_peers();
         self.core.outputs.push_back(Output::Interrupted { tickets, members_stay: true });
@@ -243,10 +242,10 @@ impl Pg {
             tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
             self.interrupt_writes(false);
             self.end_backfill();
-            let was_reshaping = self.is_reshaping();
+            let was_splitting_or_merging = self.is_splitting_or_merging();
             self.role = Role::Failed { asked_by: self.role.take_query() };
-            if was_reshaping {
-                self.core.outputs.push_back(Output::ReshapeFailed);
+            if was_splitting_or_merging {
+                self.core.outputs.push_back(Output::SplitMergeFailed);
             }
         }
     }
@@ -294,7 +293,7 @@ impl Pg {
             Loaded::InPart => {}
             Loaded::Damaged => self.role = Role::Failed { asked_by: None },
             Loaded::Failed(error) => self.fail(&error),
-            Loaded::Whole if self.is_reshaping() => self.stand_still(),
+            Loaded::Whole if self.is_splitting_or_merging() => self.quiesced(),
             Loaded::Whole => {
                 if let Role::Loading(loading) = std::mem::take(&mut self.role)
                     && self.core.placement.epoch.0 > 0
@@ -309,7 +308,7 @@ impl Pg {
     /// came before.
     pub(crate) fn join_interval(&mut self, asked_by: Option<(Member, Header)>) {
         let is_member = self.core.placement.members.has_member(self.core.own.whoami);
-        match self.core.room.stalled_in == Some(self.core.placement.interval) && is_member {
+        match self.core.space.stalled_in == Some(self.core.placement.interval) && is_member {
             true if self.is_primary() => self.role = Role::Primary(Box::new(Primary::stalled())),
             true => self.role = Role::follower(FollowerStage::Stalled),
             false => self.start_interval(false),
@@ -326,15 +325,15 @@ impl Pg {
             Role::Loading(loading) | Role::Refused(loading) => {
                 loading.split_merge.get_or_insert_default().begin();
             }
-            _ => self.stand_still(),
+            _ => self.quiesced(),
         }
     }
 
     /// Stops the copy until it is split or merged.
-    pub(crate) fn stand_still(&mut self) {
+    pub(crate) fn quiesced(&mut self) {
         self.interrupt_writes(false);
         self.forget_peers();
-        self.core.room.stalled_in = None;
+        self.core.space.stalled_in = None;
         let mut stopped = match std::mem::take(&mut self.role) {
             Role::Loading(Loading { asked_by, split_merge }) => {
                 let mut stopped = split_merge.unwrap_or_default();
@@ -345,8 +344,8 @@ impl Pg {
             _ => Box::default(),
         };
         stopped.begin();
-        if self.core.line.commits_pending == 0 {
-            stopped.stands_still(&mut self.core);
+        if self.core.store_queue.commits_pending == 0 {
+            stopped.handle_quiesced(&mut self.core);
         }
         self.role = Role::SplitMerge(stopped);
     }
@@ -360,8 +359,8 @@ impl Pg {
         self.split_or_merge();
     }
 
-    /// Takes part in the present interval again. Call at [`Output::Reshaped`], on the copy and its parts.
-    pub fn take_shape(&mut self) {
+    /// Takes part in the present interval again. Call at [`Output::SplitMerged`], on the copy and its parts.
+    pub fn finish_split_merge(&mut self) {
         let stopped = match std::mem::take(&mut self.role) {
             Role::SplitMerge(stopped) => *stopped,
             _ => SplitMerge::default(),
@@ -391,8 +390,8 @@ impl Pg {
         let mut transaction = Transaction::new();
         transaction.push(self.core.own.collection, Change::RemoveCollection);
         self.core.copy.created = false;
-        if std::mem::take(&mut self.core.line.is_store_due) {
-            self.core.line.commits_pending -= 1;
+        if std::mem::take(&mut self.core.store_queue.is_store_due) {
+            self.core.store_queue.commits_pending -= 1;
         }
         self.core.copy.knows_past = false;
         self.core.copy.scrub_order = None;
@@ -416,7 +415,7 @@ impl Pg {
             scrub_order: whole.scrub_order,
             ..LocalCopy::default()
         };
-        part.core.leases.readers = self.core.leases.readers.clone();
+        part.core.leases.prior = self.core.leases.prior.clone();
         part.role = match self.role {
             _ if !whole.created => Role::default(),
             Role::Failed { .. } => Role::Failed { asked_by: None },
@@ -425,26 +424,26 @@ impl Pg {
         part
     }
 
-    /// Has the store split this copy into itself and these new parts. Call at [`Output::Quiet`].
+    /// Has the store split this copy into itself and these new parts. Call at [`Output::Quiesced`].
     pub fn divide(&mut self, parts: &mut [&mut Pg]) {
         let mut parts: Vec<&mut Core> = parts.iter_mut().map(|part| &mut part.core).collect();
         self.with_stopped(|stopped, core| stopped.divide(core, &mut parts));
     }
 
     /// Has the store merge these copies into this one. The merged copy is complete only if there is one
-    /// source and both have just these `versions`. Call when all of them have given [`Output::Quiet`].
+    /// source and both have just these `versions`. Call when all of them have given [`Output::Quiesced`].
     pub fn merge_from(&mut self, sources: &[&mut Pg], versions: Option<MergedVersions>) {
         let sources: Vec<&Core> = sources.iter().map(|source| &source.core).collect();
         self.with_stopped(|stopped, core| stopped.merge_from(core, &sources, versions));
     }
 
-    /// Tries a refused split or merge again; [`Output::Quiet`] follows.
-    pub fn retry_reshaping(&mut self) {
+    /// Tries a refused split or merge again; [`Output::Quiesced`] follows.
+    pub fn retry_split_merge(&mut self) {
         self.with_stopped(|stopped, core| stopped.retry(core));
     }
 
     /// The copy that this is to be a part of has failed.
-    pub fn lose_shape(&mut self) {
+    pub fn fail_split_merge(&mut self) {
         self.role = Role::Failed { asked_by: None };
     }
 

@@ -5,11 +5,22 @@ use crate::core::Core;
 use crate::follower::Follower;
 use crate::peers::Known;
 use crate::primary::{Primary, Stage};
+use crate::role::Role;
 use crate::serving::Serving;
+
+/// Panics if the state of a copy contradicts itself.
+pub(crate) fn check(core: &Core, role: &Role) {
+    check_core(core, matches!(role, Role::Loading(_) | Role::Failed { .. }));
+    match role {
+        Role::Primary(primary) => check_primary(core, primary),
+        Role::Follower(follower) => check_follower(core, follower),
+        _ => {}
+    }
+}
 
 /// Panics if the stored state contradicts itself. A copy that is being loaded, or whose load failed, may have
 /// its info without its missing set.
-pub(crate) fn check_core(core: &Core, is_partly_read: bool) {
+fn check_core(core: &Core, is_partly_read: bool) {
     let copy = &core.copy;
     assert_eq!(copy.log.tail(), copy.info.log_tail, "the info knows the log's tail");
     if !is_partly_read && copy.missing.is_empty() && copy.info.is_complete() {
@@ -18,7 +29,7 @@ pub(crate) fn check_core(core: &Core, is_partly_read: bool) {
 }
 
 /// Panics if a primary's stage contradicts what it carries.
-pub(crate) fn check_primary(core: &Core, primary: &Primary) {
+fn check_primary(core: &Core, primary: &Primary) {
     let (members, whoami) = (&core.placement.members, core.own.whoami);
     assert_eq!(members.primary_member(), Some(whoami), "only the primary has this role");
     if let Some(agreed) = primary.stage.agreed() {
@@ -65,7 +76,7 @@ fn check_serving(core: &Core, known: &Known, serving: &Serving) {
 }
 
 /// Panics if an active copy has no primary.
-pub(crate) fn check_follower(core: &Core, follower: &Follower) {
+fn check_follower(core: &Core, follower: &Follower) {
     let primary = core.placement.members.primary_member();
     let is_led = primary.is_some_and(|primary| primary != core.own.whoami);
     assert!(!follower.is_active() || is_led, "an active copy follows another OSD");

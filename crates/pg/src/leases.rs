@@ -6,7 +6,7 @@
 //! lease of its primary, and reports it with its info. The next primary waits until the last lease is over,
 //! unless its holder and all its replicas have answered, restarted or died.
 
-use crate::message::Promise;
+use crate::message::ReadLease;
 use engine::{Duration, Time};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
@@ -14,9 +14,9 @@ use types::{Epoch, OsdId};
 /// Unexpired leases by holder and by the epoch since which it is not the primary any more, with their end.
 /// Each interval has its own, because the replicas differ.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Readers(BTreeMap<(OsdId, Epoch), Time>);
+pub(crate) struct PriorLeases(BTreeMap<(OsdId, Epoch), Time>);
 
-impl Readers {
+impl PriorLeases {
     fn add(&mut self, osd: OsdId, since: Epoch, until: Time) {
         let known = self.0.entry((osd, since)).or_insert(until);
         *known = (*known).max(until);
@@ -32,7 +32,7 @@ impl Readers {
         self.0.clear();
     }
 
-    fn tell(&self, now: Time) -> Vec<Promise> {
+    fn tell(&self, now: Time) -> Vec<ReadLease> {
         let left = |until: Time| until.since(now).as_nanos() as u64;
         let holding = self.0.iter().filter(|(_, until)| **until > now);
         holding.map(|((osd, since), until)| (*osd, *since, left(*until))).collect()
@@ -46,36 +46,36 @@ impl Readers {
 
 /// Read leases. See [`crate::Pg::set_time`].
 #[derive(Debug, Default)]
-pub(crate) struct Promises {
+pub(crate) struct ReadLeases {
     /// The present time.
     pub now: Time,
     /// Until when the read lease holds that this OSD granted to the present primary.
-    pub promised: Time,
+    pub granted_until: Time,
     /// Leases of earlier intervals.
-    pub readers: Readers,
+    pub prior: PriorLeases,
 }
 
-impl Promises {
+impl ReadLeases {
     /// Remembers the lease of the interval that ends with the map before `since`.
     pub fn remember(&mut self, primary: Option<OsdId>, since: Epoch) {
         let now = self.now;
-        self.readers.0.retain(|_, until| *until > now);
+        self.prior.0.retain(|_, until| *until > now);
         if let Some(primary) = primary
-            && self.promised > now
+            && self.granted_until > now
         {
-            self.readers.add(primary, since, self.promised);
+            self.prior.add(primary, since, self.granted_until);
         }
     }
 
     /// The unexpired leases, for a message.
-    pub fn tell(&self) -> Vec<Promise> {
-        self.readers.tell(self.now)
+    pub fn tell(&self) -> Vec<ReadLease> {
+        self.prior.tell(self.now)
     }
 
     /// Adds another copy's leases. Leases of this OSD are skipped: it knows that it is not that primary now.
-    pub fn learn(&mut self, whoami: OsdId, promises: &[Promise]) {
-        for (osd, since, left) in promises.iter().filter(|(osd, ..)| *osd != whoami) {
-            self.readers.add(*osd, *since, self.now + Duration::from_nanos(*left));
+    pub fn learn(&mut self, whoami: OsdId, leases: &[ReadLease]) {
+        for (osd, since, left) in leases.iter().filter(|(osd, ..)| *osd != whoami) {
+            self.prior.add(*osd, *since, self.now + Duration::from_nanos(*left));
         }
     }
 }

@@ -8,7 +8,7 @@
 //!  primary   GetInfo → GetLog → GetMissing → WaitUpThru → Activating → Active
 //!  replica   Replica → ReplicaActive
 //!  other     Stray (may hold an old copy)
-//!  any       Reshaping, while the store splits or merges the copy
+//!  any       SplitMerge, while the store splits or merges the copy
 //! ```
 //!
 //! A copy is a core, which every role has, and a role with the state that only it needs:

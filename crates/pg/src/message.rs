@@ -9,7 +9,7 @@ mod frame;
 
 pub use bodies::{Activation, Cursor, Listing, LogPart, Notice, Push, Replicate};
 
-pub(crate) use bodies::Promise;
+pub(crate) use bodies::ReadLease;
 pub use frame::{Header, KIND_FIRST, KIND_LAST, check_compat, is_pg_message, sender_epoch};
 pub(crate) use frame::{finish, message};
 
@@ -45,7 +45,7 @@ pub enum Body {
     /// A piece, to the primary that pulls it, or to a member that lacks the object.
     Push(Box<Push>),
     /// A member has stored a piece, and asks for the next one, if there is one; `false` if its disk has
-    /// no room.
+    /// no space.
     Pushed(HObject, Option<Cursor>, bool),
     /// Primary to a backfill target: list objects and their versions from here on.
     List(HObject),
@@ -67,8 +67,8 @@ pub enum Body {
     Unreadable(HObject),
     /// Primary to a stray: the group is clean, and its copy can be removed.
     Remove,
-    /// A member's disk has room (true), or is nearly full.
-    Room(bool),
+    /// Whether a member's disk has space (true), or is nearly full.
+    HasSpace(bool),
     /// A member's store refused a transaction, or a write was lost on the way to it: the interval is
     /// aborted.
     Stalled,
@@ -93,10 +93,10 @@ impl Body {
                 w.value(cursor);
             }),
             Body::Push(push) => push.encode(header),
-            Body::Pushed(object, next, has_room) => message(header, PUSHED, |w| {
+            Body::Pushed(object, next, has_space) => message(header, PUSHED, |w| {
                 w.value(object);
                 encode_option(w, next.as_ref());
-                w.bool(*has_room);
+                w.bool(*has_space);
             }),
             Body::List(from) => message(header, LIST, |w| w.value(from)),
             Body::Listing(listing) => message(header, LISTING, |w| w.value(listing)),
@@ -114,7 +114,7 @@ impl Body {
             }),
             Body::Unreadable(object) => message(header, UNREADABLE, |w| w.value(object)),
             Body::Remove => plain(REMOVE),
-            Body::Room(has_room) => message(header, ROOM, |w| w.bool(*has_room)),
+            Body::HasSpace(has_space) => message(header, HAS_SPACE, |w| w.bool(*has_space)),
             Body::Stalled => plain(STALLED),
         }
     }
@@ -136,7 +136,7 @@ impl Body {
             REPLICATED => Body::Replicated(r.value()?),
             PULL => Body::Pull(r.value()?, r.value()?),
             PUSH => Body::Push(Box::new(Push::decode(r, &message.data)?)),
-            PUSHED => Body::Pushed(r.value()?, decode_option(r)?, r.bool("room")?),
+            PUSHED => Body::Pushed(r.value()?, decode_option(r)?, r.bool("has space")?),
             LIST => Body::List(r.value()?),
             LISTING => Body::Listing(r.value()?),
             BACKFILL => Body::Backfill(r.value()?, r.value()?),
@@ -147,7 +147,7 @@ impl Body {
             DAMAGED => Body::Damaged(r.value()?, r.value()?),
             UNREADABLE => Body::Unreadable(r.value()?),
             REMOVE => Body::Remove,
-            ROOM => Body::Room(r.bool("room")?),
+            HAS_SPACE => Body::HasSpace(r.bool("has space")?),
             STALLED => Body::Stalled,
             other => return Err(r.invalid("kind", other.into())),
         };
@@ -211,7 +211,7 @@ mod tests {
             Body::Damaged(name.clone(), EVersion::new(1, 2)),
             Body::Unreadable(name),
             Body::Remove,
-            Body::Room(true),
+            Body::HasSpace(true),
         ]
     }
 

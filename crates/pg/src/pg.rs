@@ -92,16 +92,16 @@ impl Pg {
                 self.with(|service| serving::handle_replicated(service, from, version))
             }
             Body::Push(push) => self.handle_push(from, *push),
-            Body::Pushed(object, next, has_room) => {
-                self.with(|service| service.handle_pushed(from, &object, next, has_room))
+            Body::Pushed(object, next, has_space) => {
+                self.with(|service| service.handle_pushed(from, &object, next, has_space))
             }
             Body::Listing(listing) => self.with(|service| service.handle_listing(from, listing)),
             Body::Backfilled(through) => {
                 self.with(|service| service.handle_backfilled(from, through))
             }
             Body::Reserved(granted) => self.with(|service| service.handle_reserved(from, granted)),
-            Body::Room(has_room) => {
-                self.with_primary(|primary, core| primary.handle_room(core, from, has_room))
+            Body::HasSpace(has_space) => {
+                self.with_primary(|primary, core| primary.handle_has_space(core, from, has_space))
             }
             Body::Stalled => self.handle_stalled(from),
             Body::Unreadable(object) => {
@@ -136,7 +136,7 @@ impl Pg {
     /// Handles the outcome of an [`Output::Storage`], by its tag.
     pub fn handle_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         if tag.is_commit() {
-            self.core.line.commits_pending -= 1;
+            self.core.store_queue.commits_pending -= 1;
         }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
@@ -145,10 +145,10 @@ impl Pg {
                 let ended = transfers::piece_refused(&mut self.core, job, receiver);
                 self.transfer_ended(ended);
             }
-            (Tag::Reshaped, Err(StoreError::NoSpace { .. })) => {
+            (Tag::SplitMerged, Err(StoreError::NoSpace { .. })) => {
                 self.with_stopped(|stopped, core| stopped.step_refused(core));
             }
-            (Tag::Reshaped, Err(error)) => self.fail(&error),
+            (Tag::SplitMerged, Err(error)) => self.fail(&error),
             (tag, Err(error)) if tag.is_commit() => match error {
                 // No space, or lost content: the store itself still works.
                 StoreError::NoSpace { .. }
@@ -159,7 +159,7 @@ impl Pg {
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
         }
-        if self.core.line.commits_pending == 0 {
+        if self.core.store_queue.commits_pending == 0 {
             self.drained();
         }
         // `Removed` is always the final output. The group may have been recreated meanwhile.
@@ -174,7 +174,7 @@ impl Pg {
             Tag::Write(version, interval) => self.stored_write(version, interval),
             Tag::Resumed | Tag::Progress | Tag::Removed => {}
             Tag::Activated(interval) => self.stored_activated(interval),
-            Tag::Reshaped => self.with_stopped(|stopped, core| stopped.take_step(core)),
+            Tag::SplitMerged => self.with_stopped(|stopped, core| stopped.take_step(core)),
             Tag::Index => self.index_read(outcome),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
             Tag::Received(_) | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..) => {
@@ -373,9 +373,9 @@ impl Pg {
     /// Sets the present time, and until when the read lease holds that this OSD granted to the present
     /// primary, or, if this OSD is the primary, until when its replicas may answer reads. Call before
     /// anything that may end an interval or make the group active.
-    pub fn set_time(&mut self, now: Time, promised: Time) {
+    pub fn set_time(&mut self, now: Time, granted_until: Time) {
         self.core.leases.now = now;
-        self.core.leases.promised = promised;
+        self.core.leases.granted_until = granted_until;
     }
 
     /// The version that the next write will get.
@@ -400,7 +400,7 @@ impl Pg {
         self.service().is_some_and(|mut service| service.recover_next())
     }
 
-    /// Tries again what found no room or no reservation.
+    /// Tries again what found no space or no reservation.
     pub fn retry_recovery(&mut self) {
         self.with(|service| service.retry_recovery());
     }
@@ -412,8 +412,8 @@ impl Pg {
     }
 
     /// Has all copies that could not be read read once more.
-    pub fn ask_again(&mut self) {
-        self.with(|service| service.ask_again());
+    pub fn retry_unreadable(&mut self) {
+        self.with(|service| service.retry_unreadable());
     }
 
     /// Makes the bad copies of an object equal to the authoritative one; whether that was begun.
@@ -423,7 +423,7 @@ impl Pg {
 
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
     /// version. False if that is not possible now.
-    pub fn distrust(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
+    pub fn mark_corrupt(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
         let members = &self.core.placement.members;
         let bad: Vec<Member> = members.all().filter(|member| bad.contains(&member.osd)).collect();
         self.active()
@@ -431,8 +431,9 @@ impl Pg {
     }
 
     /// Removes an object that should not exist, by a write on all members; whether that was begun.
-    pub fn remove_remains(&mut self, now: UTime, object: &HObject) -> bool {
-        self.active().is_some_and(|mut service| serving::remove_remains(&mut service, now, object))
+    pub fn remove_superfluous(&mut self, now: UTime, object: &HObject) -> bool {
+        self.active()
+            .is_some_and(|mut service| serving::remove_superfluous(&mut service, now, object))
     }
 
     /// Counts unfound objects, by examining at most `looks` missing ones. Exact if there are no more;
@@ -464,23 +465,18 @@ impl Pg {
         }
     }
 
-    /// Sets whether this OSD's disk has room, as opposed to being nearly full.
-    pub fn set_room(&mut self, has_room: bool) {
-        if self.core.room.is_short == has_room {
-            self.core.room.is_short = !has_room;
-            self.with_follower(|follower, core| follower.announce_room(core));
+    /// Sets whether this OSD's disk has space, as opposed to being nearly full.
+    pub fn set_has_space(&mut self, has_space: bool) {
+        if self.core.space.is_short == has_space {
+            self.core.space.is_short = !has_space;
+            self.with_follower(|follower, core| follower.announce_has_space(core));
         }
     }
 
     /// Begins or ends premerge. Meanwhile the group takes no writes, and nothing of it is repaired: a repair
     /// would change the version that was reported, or make a copy incomplete.
-    pub fn rest(&mut self, rests: bool) {
-        self.core.is_premerge = rests;
-    }
-
-    /// The scrub order that is not carried out yet.
-    pub fn scrub_order(&self) -> Option<Order> {
-        self.core.copy.scrub_order
+    pub fn set_premerge(&mut self, is_premerge: bool) {
+        self.core.is_premerge = is_premerge;
     }
 
     /// Sets the scrub order that this copy tells to later primaries. The OSD stores it.
@@ -490,12 +486,6 @@ impl Pg {
 
     /// Panics if the state contradicts itself.
     pub fn check_invariants(&self) {
-        let is_partly_read = matches!(self.role, Role::Loading(_) | Role::Failed { .. });
-        invariants::check_core(&self.core, is_partly_read);
-        match &self.role {
-            Role::Primary(primary) => invariants::check_primary(&self.core, primary),
-            Role::Follower(follower) => invariants::check_follower(&self.core, follower),
-            _ => {}
-        }
+        invariants::check(&self.core, &self.role);
     }
 }

@@ -41,7 +41,7 @@ impl Role {
             Role::Refused(_) => State::Refused,
             Role::Follower(follower) => follower.stage.state(),
             Role::Primary(primary) => primary.stage.state(),
-            Role::SplitMerge(_) => State::Reshaping,
+            Role::SplitMerge(_) => State::SplitMerge,
             Role::Failed { .. } => State::Failed,
         }
     }

@@ -189,13 +189,13 @@ mod tests {
     fn a_part_is_filled_in_if_the_copy_was_beyond_it() {
         let at = |hash: u32| HObject::hash_start(POOL, hash);
         // In the order of reversed hashes, the part with even hashes comes first.
-        for (filled_in, even, odd) in [
+        for (backfilled, even, odd) in [
             (HObject::max(), HObject::max(), HObject::max()),
             (HObject::default(), HObject::default(), HObject::default()),
             (at(2), at(2), HObject::default()),
             (at(3), HObject::max(), at(3)),
         ] {
-            let info = PgInfo { last_backfill: filled_in, ..PgInfo::default() };
+            let info = PgInfo { last_backfill: backfilled, ..PgInfo::default() };
             let part = |seed| part_of_info(&info, hashes_of(seed, 2), 0, 2).last_backfill;
             assert_eq!((part(0), part(1)), (even, odd));
         }

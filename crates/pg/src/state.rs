@@ -42,7 +42,7 @@ pub enum State {
     /// The store of a member refused a transaction, or a write was lost: waits for another interval.
     Stalled,
     /// Stopped until the store has split or merged it.
-    Reshaping,
+    SplitMerge,
     /// The store failed: this copy serves nothing; the other members still have theirs.
     Failed,
 }

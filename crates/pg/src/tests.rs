@@ -2,18 +2,18 @@
 //! commands.
 
 mod backfill;
+mod corrupt_copies;
 mod damage;
-mod distrusted;
 mod dups;
 mod intervals;
 mod invariants;
 mod members;
+mod no_space;
 mod pieces;
 mod recovery;
-mod reshaping;
-mod room;
 mod setup;
 mod sizes;
+mod split_merge;
 mod states;
 mod steps;
 mod striped;

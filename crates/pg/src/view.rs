@@ -6,7 +6,7 @@ use crate::missing::Item;
 use crate::peers::Known;
 use crate::primary::Primary;
 use crate::role::Role;
-use crate::scrub;
+use crate::scrub::{self, Order};
 use crate::serving::{BackfillState, Probe, Serving, View};
 use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, ReadPlan, State};
 use std::collections::BTreeMap;
@@ -299,7 +299,7 @@ impl Pg {
         self.view().recovery.count()
     }
 
-    /// Whether a disk has no room for an object to recover.
+    /// Whether a disk has no space for an object to recover.
     pub fn is_recovery_toofull(&self) -> bool {
         self.view().recovery.is_toofull
     }
@@ -309,18 +309,18 @@ impl Pg {
     }
 
     /// Whether a write may add to the group: no acting member's disk is nearly full.
-    pub fn has_room(&self) -> bool {
-        !self.core.room.is_short && self.view().agreed.short.is_empty()
+    pub fn has_space(&self) -> bool {
+        !self.core.space.is_short && self.view().agreed.short.is_empty()
     }
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
         self.core.placement.members.primary == Some(self.core.own.whoami.osd)
-            && self.core.room.stalled_in == Some(self.core.placement.interval)
+            && self.core.space.stalled_in == Some(self.core.placement.interval)
     }
 
     /// Whether the map has split or merged this group, and its store has not.
-    pub fn is_reshaping(&self) -> bool {
+    pub fn is_splitting_or_merging(&self) -> bool {
         match &self.role {
             Role::Loading(loading) | Role::Refused(loading) => {
                 loading.split_merge.as_ref().is_some_and(|stopped| stopped.is_begun())
@@ -330,10 +330,15 @@ impl Pg {
         }
     }
 
-    /// Whether the copy is stopped because its disk has no room for the split or merge. A copy
+    /// Whether the copy is stopped because its disk has no space for the split or merge. A copy
     /// whose store has failed since then is not stopped any more.
-    pub fn is_reshaping_toofull(&self) -> bool {
-        matches!(&self.role, Role::SplitMerge(stopped) if stopped.lacks_room())
+    pub fn is_split_merge_toofull(&self) -> bool {
+        matches!(&self.role, Role::SplitMerge(stopped) if stopped.lacks_space())
+    }
+
+    /// The scrub order that is not carried out yet.
+    pub fn scrub_order(&self) -> Option<Order> {
+        self.core.copy.scrub_order
     }
 
     /// Whether the stored state is loaded. True for a copy that is new.

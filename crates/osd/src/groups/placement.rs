@@ -35,7 +35,7 @@ impl Groups {
             self.add(Pg::new(pg, whoami).with_sizes(env.config.sizes.groups));
         }
         let group = self.get_mut(pg).expect("it was there, or was just added");
-        group.pg.set_room(has_room);
+        group.pg.set_has_space(has_room);
         group.tell_time(leases, env.now);
         let was_primary = group.pg.is_primary();
         let was_due = group.pg.is_store_due();

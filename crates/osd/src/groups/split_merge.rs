@@ -44,7 +44,7 @@ pub(crate) fn add_part(groups: &mut Groups, pg: PgId, part: PgId) {
 
 /// Notes that a group is to be split into itself and these parts, if it is being split at all.
 pub(crate) fn begin_split(groups: &mut Groups, pg: PgId, parts: BTreeSet<PgId>) {
-    if groups.get(pg).is_some_and(|group| group.pg.is_reshaping()) {
+    if groups.get(pg).is_some_and(|group| group.pg.is_splitting_or_merging()) {
         groups.jobs.add_split(pg, parts);
     }
 }
@@ -63,7 +63,8 @@ pub(crate) fn begin_merge(groups: &mut Groups, pg: PgId, map: &OsdMap, change: &
             sources.insert(id);
         }
     }
-    let is_merging = |id: PgId| groups.get(id).is_some_and(|group| group.pg.is_reshaping());
+    let is_merging =
+        |id: PgId| groups.get(id).is_some_and(|group| group.pg.is_splitting_or_merging());
     if !is_merging(pg) {
         return; // absent, or out of service
     }
@@ -155,7 +156,7 @@ fn finish(groups: &mut Groups, leases: &Leases, now: Time, pg: PgId, is_done: bo
     let Some(group) = groups.get_mut(pg) else { return };
     group.tell_time(leases, now);
     match is_done {
-        true => group.pg.take_shape(),
-        false => group.pg.lose_shape(),
+        true => group.pg.finish_split_merge(),
+        false => group.pg.fail_split_merge(),
     }
 }

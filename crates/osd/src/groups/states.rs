@@ -131,7 +131,7 @@ pub(crate) fn state_name(state: State) -> &'static str {
         State::Down => "Started/Primary/Peering/Down",
         State::Incomplete => "Started/Primary/Peering/Incomplete",
         State::Refused | State::Stalled => "Started/Primary/Active/RecoveryToofull",
-        State::Reshaping => "Reset",
+        State::SplitMerge => "Reset",
         State::Failed => "Crashed",
     }
 }

@@ -35,8 +35,8 @@ impl Groups {
     /// Checks one group. Returns whether it may have outputs.
     pub fn retry(&mut self, now: Time, pg: PgId) -> bool {
         let Some(group) = self.by_id.get_mut(&pg) else { return false };
-        if group.pg.state() == State::Reshaping {
-            group.pg.retry_reshaping();
+        if group.pg.state() == State::SplitMerge {
+            group.pg.retry_split_merge();
             self.retry_later(now);
             return true;
         }

@@ -52,7 +52,7 @@ pub(super) fn heal(s: &mut Service<'_>, key: u64, attempt: u32) -> bool {
     let Some(version) = version else { return false };
     let pg = s.group.id;
     if !s.group.pg.missing().contains(&object) {
-        if s.group.pg.distrust(&object, version, &[whoami]) {
+        if s.group.pg.mark_corrupt(&object, version, &[whoami]) {
             s.cx.work.push(Work::Repaired(pg));
         } else if !s.group.pg.cannot_read(&object, version) {
             s.cx.work.push(Work::Group(pg));
@@ -73,7 +73,7 @@ pub(super) fn heal_refused(s: &mut Service<'_>, object: ObjectKey, key: u64) -> 
     let Some(context) = s.ops.contexts.get(object) else { return false };
     let Some(state) = context.state.as_ref() else { return false };
     let object = &context.name;
-    if !s.group.pg.distrust(object, state.info.version, &[whoami]) {
+    if !s.group.pg.mark_corrupt(object, state.info.version, &[whoami]) {
         return false;
     }
     tracing::error!(%pg, %object, "a write met damage; the object comes from another copy");
@@ -107,7 +107,7 @@ pub(super) fn heal_state(s: &mut Service<'_>, key: ObjectKey) -> bool {
         return true;
     }
     let version = pg.logged_version(object);
-    if !pg.distrust(object, version, &[whoami]) && !pg.cannot_read(object, version) {
+    if !pg.mark_corrupt(object, version, &[whoami]) && !pg.cannot_read(object, version) {
         return false;
     }
     s.cx.work.push(Work::Group(s.group.id));

@@ -61,7 +61,7 @@ fn check_outcome(
     request: &Request,
     execution: &mut Execution,
 ) -> Result<(), Errno> {
-    let has_room = s.group.pg.has_room() && !s.usage.is_disk_full();
+    let has_room = s.group.pg.has_space() && !s.usage.is_disk_full();
     check_space(request, execution.makes_clone(), has_room)?;
     if !request.wants_returns() {
         execution.result = 0;

@@ -193,7 +193,7 @@ impl Osd {
         let Some(is_full) = self.usage.take_change() else { return };
         tracing::warn!(osd = %self.env.config.id, is_full, "the disk crosses the limit of fullness");
         for pg in self.groups.ids() {
-            self.groups.get_mut(pg).expect("it was just there").pg.set_room(!is_full);
+            self.groups.get_mut(pg).expect("it was just there").pg.set_has_space(!is_full);
             self.settle_group(pg);
         }
     }
@@ -275,7 +275,7 @@ impl Osd {
             // A group with unfound objects is not clean, so it is not scrubbed; but copies that could not
             // be read may be readable now.
             if order.repair && group.pg.is_primary() {
-                group.pg.ask_again();
+                group.pg.retry_unreadable();
                 self.settle_group(pg);
             }
         }

@@ -74,7 +74,7 @@ pub(crate) fn state_bits(pg: &Pg) -> u64 {
         State::Incomplete => INCOMPLETE,
         State::Refused | State::Stalled => PEERED | RECOVERY_TOOFULL,
         State::Failed => DOWN,
-        State::Reshaping if pg.is_reshaping_toofull() => PEERING | RECOVERY_TOOFULL,
+        State::SplitMerge if pg.is_split_merge_toofull() => PEERING | RECOVERY_TOOFULL,
         _ => PEERING,
     }
 }

@@ -251,7 +251,7 @@ fn handle_snap_finding(now: Time, group: &mut Scrubbed<'_>, finding: SnapFinding
     let mut removed = running.may_repair() && !rests && !superfluous.is_empty();
     if removed {
         for clone in &superfluous {
-            removed &= group.pg.remove_remains(now.wall(), clone);
+            removed &= group.pg.remove_superfluous(now.wall(), clone);
         }
     }
     if !(removed && is_all) {

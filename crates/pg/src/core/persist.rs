@@ -81,11 +81,11 @@ pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EV
 impl Core {
     /// Submits a transaction.
     pub fn commit(&mut self, tag: Tag, transaction: Transaction) {
-        self.line.commits_pending += 1;
+        self.store_queue.commits_pending += 1;
         let kind = match tag {
             // No other transaction depends on a received piece, and none is submitted before a split
             // or merge completes.
-            Tag::Received(_) | Tag::Reshaped => RequestKind::Commit(transaction),
+            Tag::Received(_) | Tag::SplitMerged => RequestKind::Commit(transaction),
             _ => RequestKind::Append(transaction),
         };
         self.ask_store(tag, kind);

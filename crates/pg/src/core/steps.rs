@@ -18,7 +18,7 @@ use store::{BOOKKEEPING_BYTES_MAX, Change, Collection, Transaction};
 use types::{EVersion, HObject};
 
 /// Bytes of log entries and the like in one transaction. With one more entry the transaction still counts as
-/// bookkeeping, for which a full store has room.
+/// bookkeeping, for which a full store has space.
 pub(crate) const STEP_BYTES_MAX: usize = BOOKKEEPING_BYTES_MAX as usize / 2;
 
 /// Objects that one transaction removes.

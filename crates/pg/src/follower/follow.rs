@@ -13,12 +13,12 @@ use store::Transaction;
 use types::HObject;
 
 /// Answers a query.
-pub(crate) fn tell_info(core: &mut Core, primary: Member) {
+pub(crate) fn send_info(core: &mut Core, primary: Member) {
     let notice = core.copy.created.then(|| {
         let missing = core.copy.missing.len() as u64;
         let (info, intervals) = (core.copy.info.clone(), core.copy.past.clone());
-        let (promises, scrub_order) = (core.leases.tell(), core.copy.scrub_order);
-        Box::new(Notice { info, missing, intervals, promises, scrub_order })
+        let (leases, scrub_order) = (core.leases.tell(), core.copy.scrub_order);
+        Box::new(Notice { info, missing, intervals, leases, scrub_order })
     });
     core.send(primary, &Body::Info(notice));
 }
@@ -69,7 +69,7 @@ impl Follower {
             }
             None => {
                 core.copy.info = PgInfo { last_backfill: HObject::default(), ..info };
-                begin_anew(core, theirs.with_dups(dups), tag);
+                restart(core, theirs.with_dups(dups), tag);
             }
         }
     }
@@ -88,16 +88,16 @@ impl Follower {
     pub fn stored_activated(&self, core: &mut Core) {
         if self.is_active() {
             core.send(self.primary(core), &Body::Activated);
-            if core.room.is_short {
-                self.announce_room(core);
+            if core.space.is_short {
+                self.announce_has_space(core);
             }
         }
     }
 
-    /// Tells the primary whether our disk has room.
-    pub fn announce_room(&self, core: &mut Core) {
+    /// Tells the primary whether our disk has space.
+    pub fn announce_has_space(&self, core: &mut Core) {
         if self.is_active() {
-            core.send(self.primary(core), &Body::Room(!core.room.is_short));
+            core.send(self.primary(core), &Body::HasSpace(!core.space.is_short));
         }
     }
 }
@@ -109,7 +109,7 @@ impl Follower {
 /// newest writes.
 ///
 /// The content of its missing objects is removed: it may be bad in spite of its version.
-fn begin_anew(core: &mut Core, log: PgLog, tag: Tag) {
+fn restart(core: &mut Core, log: PgLog, tag: Tag) {
     let mut transaction = replace_dups(core, log.dups());
     core.remove_meta(&mut transaction, info::log_keys());
     core.copy.log = log;

@@ -4,5 +4,5 @@ mod follow;
 mod replica;
 mod stage;
 
-pub(crate) use follow::{send_log, tell_info};
+pub(crate) use follow::{send_info, send_log};
 pub(crate) use stage::{Follower, FollowerStage};

@@ -12,7 +12,7 @@ use store::Transaction;
 use types::{EVersion, Epoch, HObject, OsdId};
 
 /// A lease in a message: its holder, the epoch since which that is not the primary, nanoseconds left.
-pub type Promise = (OsdId, Epoch, u64);
+pub type ReadLease = (OsdId, Epoch, u64);
 
 /// An OSD's copy of a group, in answer to a query.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,7 +24,7 @@ pub struct Notice {
     /// Past intervals that the copy knows.
     pub intervals: PastIntervals,
     /// Read leases of prior intervals.
-    pub promises: Vec<Promise>,
+    pub leases: Vec<ReadLease>,
     /// A scrub order that is not carried out yet.
     pub scrub_order: Option<Order>,
 }
@@ -130,7 +130,7 @@ impl Encode for Notice {
         w.value(&self.info);
         w.u64(self.missing);
         w.value(&self.intervals);
-        w.list(&self.promises, |w, (osd, since, left)| {
+        w.list(&self.leases, |w, (osd, since, left)| {
             w.value(osd);
             w.value(since);
             w.u64(*left);
@@ -142,10 +142,10 @@ impl Encode for Notice {
 impl Decode for Notice {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let (info, missing, intervals) = (r.value()?, r.u64("missing")?, r.value()?);
-        let promise = |r: &mut Reader<'_>| Ok((r.value()?, r.value()?, r.u64("time left")?));
-        let promises = r.list("promises", promise)?;
+        let lease = |r: &mut Reader<'_>| Ok((r.value()?, r.value()?, r.u64("time left")?));
+        let leases = r.list("leases", lease)?;
         let scrub_order = decode_option(r)?;
-        Ok(Notice { info, missing, intervals, promises, scrub_order })
+        Ok(Notice { info, missing, intervals, leases, scrub_order })
     }
 }
 

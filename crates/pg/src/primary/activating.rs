@@ -1,6 +1,6 @@
 //! WaitUpThru, Activating, WaitReadable: from the agreed history to service.
 
-use super::readers::must_wait;
+use super::prior_leases::must_wait;
 use super::stage::{Primary, Stage};
 use crate::Member;
 use crate::core::{Core, Output, Tag};
@@ -85,15 +85,15 @@ impl Primary {
         }
     }
 
-    /// An acting member's disk has room, or not.
-    pub fn handle_room(&mut self, core: &Core, from: Member, has_room: bool) {
-        // Backfill targets do not count, see [`crate::Pg::has_room`].
+    /// An acting member's disk has space, or not.
+    pub fn handle_has_space(&mut self, core: &Core, from: Member, has_space: bool) {
+        // Backfill targets do not count, see [`crate::Pg::has_space`].
         if !core.placement.members.is_acting(from) {
             return;
         }
         let Some(agreed) = self.stage.agreed_mut() else { return };
         let Some(member) = agreed.participants.index_of(from) else { return };
-        match has_room {
+        match has_space {
             true => agreed.short.remove(member),
             false => agreed.short.insert(member),
         }
@@ -120,7 +120,7 @@ impl Primary {
                 self.stage = Stage::Active(serving);
             }
             false => {
-                service.go_on_recovering();
+                service.continue_recovery();
                 self.stage = Stage::Inactive(serving);
             }
         }

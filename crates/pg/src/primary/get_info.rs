@@ -5,7 +5,7 @@
 //! last clean. If it has no copy, and so no history, it queries all OSDs that are up, until one of them
 //! knows more.
 
-use super::readers::must_wait;
+use super::prior_leases::must_wait;
 use super::stage::{Primary, Stage};
 use crate::Member;
 use crate::backend::Backend;
@@ -51,7 +51,7 @@ fn learn(core: &mut Core, notice: &Notice) {
         core.copy.past = notice.intervals.clone();
     }
     core.copy.past.trim(core.copy.info.history.last_epoch_clean);
-    core.leases.learn(core.own.whoami.osd, &notice.promises);
+    core.leases.learn(core.own.whoami.osd, &notice.leases);
     let orders = [core.copy.scrub_order, notice.scrub_order];
     core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
 }
@@ -170,7 +170,7 @@ impl Primary {
             Stage::Active(_) | Stage::Inactive(_) => {
                 if let Some(mut service) = self.service(core) {
                     service.found_stray(from);
-                    service.tell_lost();
+                    service.report_lost();
                 }
             }
             _ => {}
@@ -180,7 +180,7 @@ impl Primary {
     /// When all have answered: chooses the authoritative log and the acting set.
     pub fn choose_authority(&mut self, core: &mut Core) {
         let Stage::GetInfo { waiting } = &self.stage else { return };
-        if !waiting.is_empty() || core.line.commits_pending > 0 {
+        if !waiting.is_empty() || core.store_queue.commits_pending > 0 {
             return;
         }
         self.known.blocked_by = find_blocking(core);

@@ -61,7 +61,7 @@ impl Primary {
                 self.known.compare_log(core, &serving.agreed.participants, from, part, &theirs);
                 serving.recovery.retry();
                 if let Some(mut service) = self.service(core) {
-                    service.tell_lost();
+                    service.report_lost();
                 }
             }
             _ => {}

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! Each stage carries what only it needs. What the members agreed on is handed from stage to stage, and is
-//! gone when peering begins anew.
+//! gone when peering restarts.
 
 mod activating;
 mod get_info;
 mod get_log;
-mod readers;
+mod prior_leases;
 mod stage;
 
 pub(crate) use get_log::log_of;

@@ -35,12 +35,14 @@ pub fn compare(
         maps.iter().map(|(osd, map)| (*osd, map.objects.get(name))).collect()
     };
     let compared = names.into_iter().map(|name| (name, copies(name)));
-    compared.filter_map(|(name, copies)| judge(name, &copies, primary, || expected(name))).collect()
+    compared
+        .filter_map(|(name, copies)| compare_object(name, &copies, primary, || expected(name)))
+        .collect()
 }
 
 type Copies<'a> = BTreeMap<Member, Option<&'a ScrubObject>>;
 
-fn judge(
+fn compare_object(
     name: &HObject,
     copies: &Copies<'_>,
     primary: Member,
@@ -52,10 +54,10 @@ fn judge(
     let authority = choose(copies, primary, expected());
     let right = match authority {
         Authority::Copy(osd) | Authority::Presumed(osd) => copies[&osd],
-        Authority::Absence | Authority::Nobody => None,
+        Authority::Absence | Authority::Unknown => None,
     };
     let differs = |copy: &Option<&ScrubObject>| match authority {
-        Authority::Nobody => true,
+        Authority::Unknown => true,
         _ => own_errors(*copy) != 0 || !is_same(*copy, right),
     };
     let bad: Vec<Member> =
@@ -137,7 +139,7 @@ fn vote(sound: &[(Member, &ScrubObject)], primary: Member) -> Authority {
     let votes = |copy: &ScrubObject| sound.iter().filter(|(_, other)| other.is_same(copy)).count();
     let most = sound.iter().map(|(_, copy)| votes(copy)).max().unwrap_or(0);
     let mut best = sound.iter().filter(|(_, copy)| votes(copy) == most);
-    let Some((first, copy)) = best.next() else { return Authority::Nobody };
+    let Some((first, copy)) = best.next() else { return Authority::Unknown };
     let mut others = best.filter(|(_, other)| !other.is_same(copy)).peekable();
     if others.peek().is_none() {
         return Authority::Copy(*first);

@@ -106,7 +106,8 @@ impl Families {
         let clones = passed.objects.keys().filter(|name| name.is_clone());
         let heads = clones.map(|name| name.at(SnapId::HEAD)).chain(passed.sets.keys().cloned());
         let heads: BTreeSet<HObject> = heads.collect();
-        let wrong = heads.difference(&unsure).filter(|head| !judge(head, &passed).is_empty());
+        let wrong =
+            heads.difference(&unsure).filter(|head| !check_family(head, &passed).is_empty());
         let suspects = wrong.map(|head| members(head, &passed));
         let room = SUSPECTS_MAX.saturating_sub(self.suspects.len());
         self.suspects.extend(suspects.filter(|names| names.len() <= FAMILY_MAX).take(room));
@@ -133,7 +134,7 @@ fn clones_of<'a>(head: &'a HObject, map: &'a ScrubMap) -> impl Iterator<Item = &
 }
 
 /// The inconsistencies of a family of which the map has all objects.
-pub(super) fn judge(head: &HObject, map: &ScrubMap) -> Vec<SnapFinding> {
+pub(super) fn check_family(head: &HObject, map: &ScrubMap) -> Vec<SnapFinding> {
     let clones: BTreeSet<SnapId> = clones_of(head, map).map(|name| name.snap).collect();
     let of_head = |errors| SnapFinding { errors, ..SnapFinding::new(head.clone()) };
     let ids = || clones.iter().copied();
@@ -147,11 +148,11 @@ pub(super) fn judge(head: &HObject, map: &ScrubMap) -> Vec<SnapFinding> {
             vec![SnapFinding { extra: ids().collect(), ..of_head(errors) }]
         }
         (true, Some(KnownSet::Corrupted)) => vec![of_head(snapset::CORRUPTED)],
-        (true, Some(KnownSet::Known(set))) => judge_set(head, map, set, &clones),
+        (true, Some(KnownSet::Known(set))) => check_set(head, map, set, &clones),
     }
 }
 
-fn judge_set(
+fn check_set(
     head: &HObject,
     map: &ScrubMap,
     set: &SnapSet,
@@ -169,11 +170,11 @@ fn judge_set(
         found.errors |= if is_wrong { bit } else { 0 };
     }
     found.set = Some(set.clone());
-    let clones = set.clones.iter().filter_map(|clone| judge_clone(head, map, clone));
+    let clones = set.clones.iter().filter_map(|clone| check_clone(head, map, clone));
     clones.chain((found.errors != 0).then_some(found)).collect()
 }
 
-fn judge_clone(head: &HObject, map: &ScrubMap, clone: &SnapClone) -> Option<SnapFinding> {
+fn check_clone(head: &HObject, map: &ScrubMap, clone: &SnapClone) -> Option<SnapFinding> {
     let name = head.at(clone.id);
     let object = map.objects.get(&name)?;
     // Errors of the clone itself are findings of their own.

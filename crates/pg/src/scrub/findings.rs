@@ -67,7 +67,7 @@ pub enum Authority {
     /// The object should not exist.
     Absence,
     /// No copy is intact.
-    Nobody,
+    Unknown,
 }
 
 impl Authority {

@@ -12,7 +12,7 @@
 //! Knows nothing of repair, nor of the time.
 
 use super::compare::Expected;
-use super::families::{Families, SnapFinding, judge as judge_family};
+use super::families::{Families, SnapFinding, check_family};
 use super::findings::Finding;
 use super::map::{Level, OmapSize, ScrubMap};
 use super::message::Body;
@@ -348,12 +348,12 @@ impl Round {
         }
         chunk.maps.insert(from, map);
         if chunk.maps.len() == self.members.len() {
-            self.judge(view);
+            self.compare_maps(view);
         }
     }
 
     /// Compares the maps of the chunk, once all are there.
-    fn judge(&mut self, view: View<'_>) {
+    fn compare_maps(&mut self, view: View<'_>) {
         let Stage::Scanning(chunk) = std::mem::replace(&mut self.stage, Stage::Listing) else {
             unreachable!("called in this stage")
         };
@@ -385,7 +385,7 @@ impl Round {
         let findings = view.backend.compare(&maps, self.whoami, expected);
         let own = maps.remove(&self.whoami).unwrap_or_default();
         if let Some(family) = family {
-            return self.judge_family(family, own, findings, !again.is_empty(), tries, view);
+            return self.finish_family(family, own, findings, !again.is_empty(), tries, view);
         }
         self.objects += own.objects.len() as u64;
         findings.iter().for_each(|finding| self.families.doubt(&finding.name));
@@ -404,7 +404,7 @@ impl Round {
             return self.list();
         }
         match end.max {
-            true => self.look_closer(view),
+            true => self.narrow_range(view),
             false => {
                 self.cursor = end;
                 self.list();
@@ -413,14 +413,14 @@ impl Round {
     }
 
     /// All objects were scanned once; the suspect families are scanned again.
-    fn look_closer(&mut self, view: View<'_>) {
+    fn narrow_range(&mut self, view: View<'_>) {
         match self.families.next_suspect() {
             Some(family) => self.ask_family(family, 0, view),
             None => self.stop(End::Complete),
         }
     }
 
-    fn judge_family(
+    fn finish_family(
         &mut self,
         family: Vec<HObject>,
         own: ScrubMap,
@@ -434,11 +434,11 @@ impl Round {
         }
         let head = family.last().expect("a family has a head");
         match findings.is_empty() {
-            true if !was_written => self.snap_findings.extend(judge_family(head, &own)),
+            true if !was_written => self.snap_findings.extend(check_family(head, &own)),
             true => self.busy += 1,
             false => self.findings.extend(findings),
         }
-        self.look_closer(view);
+        self.narrow_range(view);
     }
 }
 

@@ -57,7 +57,7 @@ impl Page {
 }
 
 impl Backfill {
-    /// Begins anew with these targets, in order.
+    /// Restarts with these targets, in order.
     pub fn set_targets(&mut self, targets: &[Member]) {
         *self = Backfill { targets: targets.iter().copied().collect(), ..Backfill::default() };
     }

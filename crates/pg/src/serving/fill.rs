@@ -47,7 +47,7 @@ impl Service<'_> {
     }
 
     /// Takes the next step of backfill, except for pushing objects.
-    pub fn go_on_filling(&mut self) {
+    pub fn continue_backfill(&mut self) {
         if !self.serving.agreed.backfill.is_needed() {
             return;
         }
@@ -171,7 +171,7 @@ impl Service<'_> {
         backfill.started = end;
         backfill.stage = Stage::Pushing;
         debug_assert!(backfill.removals.len() <= REMOVALS_MAX, "a page is short");
-        self.go_on_recovering();
+        self.continue_recovery();
     }
 
     fn read_on(&mut self, from: HObject, own: bool, theirs: bool) {
@@ -237,7 +237,7 @@ impl Service<'_> {
                 self.serving.agreed.backfill.set_targets(&targets);
             }
         }
-        self.go_on_recovering();
+        self.continue_recovery();
     }
 
     /// The OSD's decision on the local reservation; false if it is not needed any more.

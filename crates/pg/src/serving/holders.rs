@@ -73,11 +73,11 @@ impl<'a> View<'a> {
     /// acting members have all committed writes.
     fn has_object(self, osd: Member, object: &HObject, need: EVersion) -> bool {
         let Some(peer) = self.known.peers.get(&osd) else { return false };
-        let is_filled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
+        let is_backfilled = peer.info.as_ref().is_none_or(|info| *object < info.last_backfill);
         let follows = self.is_active
             && self.core.placement.members.is_acting(osd)
             && need <= self.core.copy.committed
-            && is_filled;
+            && is_backfilled;
         !peer.missing.contains(object) && (follows || peer.has(object, need))
     }
 
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
 
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
     /// not asked for it yet. Its object is accepted only in just the missing version.
-    pub fn find_chance(self, object: &HObject) -> Option<Member> {
+    pub fn find_unfound_candidate(self, object: &HObject) -> Option<Member> {
         let need = self.core.copy.missing.need(object)?;
         let may_have = |(osd, peer): &(&Member, &Peer)| {
             **osd != self.core.own.whoami && peer.may_have(object, need)
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether the backfill target was sent the object, and its stored progress does not cover it yet.
-    pub fn is_being_filled_in(self, object: &HObject) -> bool {
+    pub fn is_being_backfilled(self, object: &HObject) -> bool {
         let Some(target) = self.agreed.backfill.target() else { return false };
         let info = self.known.info(target);
         *object < self.agreed.backfill.started

@@ -6,11 +6,11 @@
 //! depend on its content makes it valid again ([`crate::Pg::submit`]).
 //!
 //! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked
-//! for unfound objects all the same ([`View::find_chance`]): the group may have continued without it for
-//! longer than the log reaches back, and no other copy has its objects.
+//! for unfound objects all the same ([`View::find_unfound_candidate`]): the group may have continued without
+//! it for longer than the log reaches back, and no other copy has its objects.
 //!
 //! A copy that could not be read is not marked bad by that: its own OSD does not know it, and
-//! [`crate::Pg::ask_again`] has all such copies read once more.
+//! [`crate::Pg::retry_unreadable`] has all such copies read once more.
 
 use super::recovery::{Kind, UnfoundCount};
 use super::service::View;
@@ -98,9 +98,9 @@ impl<'a> View<'a> {
     pub fn is_lost(self, object: &HObject) -> bool {
         self.is_active
             && !self.is_in_work(object)
-            && !self.is_being_filled_in(object)
+            && !self.is_being_backfilled(object)
             && self.is_unfound(object)
-            && self.find_chance(object).is_none()
+            && self.find_unfound_candidate(object).is_none()
             && self.all_probed()
     }
 
@@ -148,11 +148,11 @@ impl<'a> View<'a> {
     }
 
     /// OSDs that may have unfound objects, and were not queried in this interval.
-    pub fn unasked(self) -> Vec<Member> {
-        let is_unasked = |(osd, probe): &(Member, Probe)| {
+    pub fn not_probed(self) -> Vec<Member> {
+        let is_not_probed = |(osd, probe): &(Member, Probe)| {
             *probe == Probe::Querying && !self.known.peers.contains_key(osd)
         };
-        self.may_have_unfound().into_iter().filter(is_unasked).map(|(osd, _)| osd).collect()
+        self.may_have_unfound().into_iter().filter(is_not_probed).map(|(osd, _)| osd).collect()
     }
 
     /// Counts unfound objects in rounds, by examining at most `looks` missing ones now.

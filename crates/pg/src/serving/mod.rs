@@ -14,9 +14,9 @@ mod writes;
 pub use backfill::BackfillState;
 pub use lost::Probe;
 pub(crate) use recovery::UnfoundCount;
-pub(crate) use repair::{mark_corrupt, remove_remains, repair, source_failed};
+pub(crate) use repair::{mark_corrupt, remove_superfluous, repair, source_failed};
 #[cfg(test)]
-pub(crate) use search::LOOKED_AT_MAX;
+pub(crate) use search::EXAMINED_MAX;
 pub(crate) use service::{Agreed, Service, Serving, View};
 pub use writes::{AlsoWritten, Write};
 pub(crate) use writes::{handle_replicated, next_version, submit};

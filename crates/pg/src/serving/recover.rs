@@ -31,7 +31,7 @@ impl Service<'_> {
         if self.serving.recovery.is_active(object) {
             return;
         }
-        // A disk that had no room a moment ago has none now.
+        // A disk that had no space a moment ago has none now.
         if self.serving.recovery.is_toofull || !self.start_recovery(object) {
             self.serving.recovery.wanted.insert(object.clone());
         }
@@ -96,9 +96,9 @@ impl Service<'_> {
         let view = self.view();
         let need = view.core.copy.missing.need(object);
         let sources = view.sources(object, need.unwrap_or_default());
-        let chance = std::iter::once_with(|| view.find_chance(object)).flatten();
+        let candidate = std::iter::once_with(|| view.find_unfound_candidate(object)).flatten();
         let backend = view.core.placement.backend;
-        match backend.plan_recovery(need.is_some(), sources.chain(chance)) {
+        match backend.plan_recovery(need.is_some(), sources.chain(candidate)) {
             None => false,
             Some(Fetch::Nothing) => self.push_to(object, targets),
             Some(Fetch::Whole(source)) => {
@@ -134,7 +134,7 @@ impl Service<'_> {
     fn is_being_written(&mut self, object: &HObject) -> bool {
         let is_written = self.core.copy.has_write_in_flight(object);
         if is_written {
-            self.serving.recovery.search.meet_write();
+            self.serving.recovery.search.note_write_in_flight();
         }
         is_written
     }
@@ -181,17 +181,17 @@ impl Service<'_> {
         }
     }
 
-    /// The OSD from which an object was pulled does not have it, or our disk has no room for it.
-    pub fn not_fetched(&mut self, object: &HObject, from: Member, has_room: bool) {
+    /// The OSD from which an object was pulled does not have it, or our disk has no space for it.
+    pub fn not_fetched(&mut self, object: &HObject, from: Member, has_space: bool) {
         let Some(need) = self.core.copy.missing.get(object) else { return };
-        match has_room {
+        match has_space {
             true => self.miss_on_member(from, object, Item { have: EVersion::ZERO, ..need }),
             false => {
                 (self.serving.recovery.is_toofull, self.serving.recovery.is_stuck) = (true, true)
             }
         }
         self.serving.recovery.active.remove(object);
-        if !has_room || !self.start_recovery(object) {
+        if !has_space || !self.start_recovery(object) {
             self.serving.recovery.wanted.insert(object.clone());
             self.look_for_unfound_object(object);
         }
@@ -203,21 +203,21 @@ impl Service<'_> {
         from: Member,
         object: &HObject,
         next: Option<Cursor>,
-        has_room: bool,
+        has_space: bool,
     ) {
         let Some(operation) = self.serving.recovery.active.get_mut(object) else { return };
-        // A member without room takes no more of the object, whichever piece it answers.
+        // A member without space takes no more of the object, whichever piece it answers.
         if !operation.pushing.contains_key(&from)
-            || has_room && !operation.is_answer(from, next.as_ref())
+            || has_space && !operation.is_answer(from, next.as_ref())
         {
             return;
         }
-        if let (Some(next), true) = (next, has_room) {
+        if let (Some(next), true) = (next, has_space) {
             return transfers::push_piece(self.core, from, object.clone(), next);
         }
         operation.pushing.remove(&from);
         let is_over = operation.pushing.is_empty();
-        match has_room {
+        match has_space {
             true => self.given(from, object),
             false => self.serving.recovery.is_toofull = true,
         }
@@ -237,7 +237,7 @@ impl Service<'_> {
     fn end_recovery(&mut self, object: &HObject) {
         self.serving.recovery.is_stuck = self.serving.recovery.is_toofull;
         self.core.outputs.push_back(Output::Recovered { object: object.clone() });
-        self.go_on_recovering();
+        self.continue_recovery();
     }
 
     /// A deletion supersedes the recovery of its object.
@@ -255,11 +255,11 @@ impl Service<'_> {
         }
     }
 
-    /// Tries again what found no room or no reservation.
+    /// Tries again what found no space or no reservation.
     pub fn retry_recovery(&mut self) {
         self.serving.recovery.retry();
         self.serving.agreed.backfill.retry();
-        self.go_on_recovering();
+        self.continue_recovery();
     }
 
     /// Asks a stray for its log if objects are missing or unreadable here.
@@ -310,12 +310,12 @@ impl Service<'_> {
         }
         tracing::error!(pg = %self.core.own.id, %object, "no copy within reach can be read");
         self.serving.is_clean = false;
-        self.serving.recovery.look_anew();
+        self.serving.recovery.restart_search();
         !is_lost
     }
 
     /// Has all copies that could not be read read once more.
-    pub fn ask_again(&mut self) {
+    pub fn retry_unreadable(&mut self) {
         for (osd, object) in std::mem::take(&mut self.serving.recovery.spared) {
             if self.known.peers.get_mut(&osd).is_some_and(|peer| peer.missing.remove(&object)) {
                 self.serving.recovery.members_missing -=
@@ -327,7 +327,7 @@ impl Service<'_> {
         }
         self.serving.recovery.retry();
         self.look_for_unfound();
-        self.go_on_recovering();
+        self.continue_recovery();
     }
 
     /// A write replaces or removes the object, so it is not missing any more. Returns whether it was in our
@@ -347,7 +347,7 @@ impl Service<'_> {
     }
 
     /// Wakes requests that wait for objects that turned out to be lost.
-    pub fn tell_lost(&mut self) {
+    pub fn report_lost(&mut self) {
         if !self.is_active() || self.serving.recovery.wanted.is_empty() || !self.view().all_probed()
         {
             return;
@@ -369,18 +369,18 @@ impl Service<'_> {
         if is_nothing_missing {
             return;
         }
-        let unknown = self.view().unasked();
+        let unknown = self.view().not_probed();
         if !unknown.is_empty() && self.view().unfound().next().is_some() {
             unknown.into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
         }
-        self.tell_lost();
+        self.report_lost();
     }
 
     /// Queries OSDs if the object is unfound now.
     pub fn look_for_unfound_object(&mut self, object: &HObject) {
         if self.view().is_unfound(object) {
-            self.view().unasked().into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
-            self.tell_lost();
+            self.view().not_probed().into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
+            self.report_lost();
         }
     }
 }

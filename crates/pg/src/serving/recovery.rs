@@ -23,7 +23,7 @@ pub(crate) struct Recovery {
     pub(super) is_stuck: bool,
     /// The progress of the search for objects to start.
     pub search: Search,
-    /// Set if a disk has no room for an object to recover.
+    /// Set if a disk has no space for an object to recover.
     pub is_toofull: bool,
 }
 
@@ -75,14 +75,14 @@ impl Recovery {
     }
 
     /// An object is missing that the search may have passed.
-    pub fn look_anew(&mut self) {
+    pub fn restart_search(&mut self) {
         self.search = Search::default();
         self.is_stuck &= self.is_toofull;
     }
 
     /// A write is durable on all members: its object can be recovered.
-    pub fn unstick(&mut self) {
-        if self.search.has_met_writes() {
+    pub fn clear_stuck(&mut self) {
+        if self.search.passed_writes() {
             self.search = Search::default();
         }
         self.is_stuck &= self.is_toofull;
@@ -128,7 +128,7 @@ pub(crate) struct Search {
     pub(super) place: Option<Place>,
     pub(super) is_over: bool,
     /// Set if an object was passed because a write of it was in flight.
-    has_met_writes: bool,
+    passed_writes: bool,
 }
 
 impl Search {
@@ -138,8 +138,8 @@ impl Search {
     }
 
     /// Whether the search passed an object with a write in flight: it must search again.
-    pub fn has_met_writes(&self) -> bool {
-        self.has_met_writes
+    pub fn passed_writes(&self) -> bool {
+        self.passed_writes
     }
 
     /// Notes that the object at this position was examined.
@@ -153,8 +153,8 @@ impl Search {
     }
 
     /// Notes that an object was passed because of a write.
-    pub fn meet_write(&mut self) {
-        self.has_met_writes = true;
+    pub fn note_write_in_flight(&mut self) {
+        self.passed_writes = true;
     }
 }
 

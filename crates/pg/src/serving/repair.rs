@@ -25,8 +25,8 @@ pub fn repair(service: &mut Service<'_>, now: UTime, finding: &Finding) -> bool 
             version
                 .is_some_and(|version| mark_corrupt(service, &finding.name, version, &finding.bad))
         }
-        Authority::Absence => remove_remains(service, now, &finding.name),
-        Authority::Nobody => false,
+        Authority::Absence => remove_superfluous(service, now, &finding.name),
+        Authority::Unknown => false,
     }
 }
 
@@ -63,7 +63,7 @@ pub fn mark_corrupt(
 }
 
 /// Removes an object that should not exist, by a write on all members; whether that was begun.
-pub fn remove_remains(service: &mut Service<'_>, now: UTime, object: &HObject) -> bool {
+pub fn remove_superfluous(service: &mut Service<'_>, now: UTime, object: &HObject) -> bool {
     if !may_repair(service, object) {
         return false;
     }

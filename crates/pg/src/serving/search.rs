@@ -10,7 +10,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use types::{EVersion, HObject};
 
 /// Objects that one step examines.
-pub(crate) const LOOKED_AT_MAX: usize = 64;
+pub(crate) const EXAMINED_MAX: usize = 64;
 
 /// The objects that one step examines, with their positions.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl View<'_> {
         for list in first..OF_PARTICIPANTS + self.agreed.participants.len() {
             let after = search.place.as_ref().filter(|place| place.list == list);
             self.take_from_list(list, after.map(|place| &place.after), &mut step.candidates);
-            if step.candidates.len() == LOOKED_AT_MAX {
+            if step.candidates.len() == EXAMINED_MAX {
                 return step;
             }
         }
@@ -41,14 +41,14 @@ impl View<'_> {
         step
     }
 
-    /// Adds objects of a list after a position, up to [`LOOKED_AT_MAX`].
+    /// Adds objects of a list after a position, up to [`EXAMINED_MAX`].
     fn take_from_list(
         &self,
         list: usize,
         after: Option<&(EVersion, HObject)>,
         candidates: &mut Vec<(HObject, Place)>,
     ) {
-        let left = LOOKED_AT_MAX - candidates.len();
+        let left = EXAMINED_MAX - candidates.len();
         let add = |(need, object): (EVersion, &HObject)| {
             let after = (need, object.clone());
             (object.clone(), Place { list, after })

@@ -130,10 +130,10 @@ impl Service<'_> {
     /// Begins to serve requests.
     pub fn serve(&mut self) {
         // Their leases are over. An inactive group keeps them: it has not waited for them.
-        self.core.leases.readers.clear();
+        self.core.leases.prior.clear();
         self.core.copy.info.history.last_epoch_started = self.core.copy.info.last_epoch_started;
         self.core.outputs.push_back(Output::Activated);
-        self.go_on_recovering();
+        self.continue_recovery();
         // A group that is clean at once has shared its history with that.
         if !self.serving.is_clean {
             self.share_history();
@@ -141,11 +141,11 @@ impl Service<'_> {
     }
 
     /// Continues recovery and backfill after a change, and checks whether the group is clean.
-    pub fn go_on_recovering(&mut self) {
+    pub fn continue_recovery(&mut self) {
         if !self.serving.recovery.is_toofull {
             self.serving.recovery.is_stuck = false;
         }
-        self.go_on_filling();
+        self.continue_backfill();
         self.check_clean();
     }
 
@@ -180,11 +180,11 @@ impl Service<'_> {
         self.core.copy.info.history.last_epoch_clean = self.core.placement.epoch;
         self.core.copy.past.clear();
         self.share_history();
-        self.dismiss_strays();
+        self.remove_strays();
     }
 
     /// Once the group is clean, tells strays to remove their copies.
-    pub fn dismiss_strays(&mut self) {
+    pub fn remove_strays(&mut self) {
         if !self.is_clean() {
             return;
         }
@@ -204,7 +204,7 @@ impl Service<'_> {
             return;
         }
         match self.is_clean() {
-            true => self.dismiss_strays(),
+            true => self.remove_strays(),
             false => self.ask_if_useful(osd),
         }
     }

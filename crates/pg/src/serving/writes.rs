@@ -125,7 +125,7 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
         .commit(Tag::Write(version, service.core.placement.interval), replicate.transaction);
     if !was_whole && service.view().is_whole() {
         // The write superseded the last missing object.
-        service.go_on_recovering();
+        service.continue_recovery();
     }
     version
 }
@@ -247,7 +247,7 @@ pub fn handle_replicated(service: &mut Service<'_>, from: Member, version: EVers
     while service.serving.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
         let write = service.serving.in_flight.pop_front().expect("there is a front");
         service.core.copy.committed = write.version;
-        service.serving.recovery.unstick();
+        service.serving.recovery.clear_stuck();
         service.core.outputs.push_back(Output::Committed { ticket: write.ticket });
     }
 }

@@ -54,7 +54,8 @@ impl SplitMerge {
     }
 
     /// Has the store merge these copies into this one. The merged copy is complete only if there is one
-    /// source and both have just these `versions`. Call when all of them have given [`crate::Output::Quiet`].
+    /// source and both have just these `versions`. Call when all of them have given
+    /// [`crate::Output::Quiesced`].
     pub fn merge_from(
         &mut self,
         core: &mut Core,

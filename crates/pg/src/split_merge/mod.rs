@@ -1,7 +1,7 @@
 //! Splitting a copy in place when its pool gets more groups, and merging two when it gets fewer.
 //!
 //! The map with the new `pg_num` ends the interval for every copy of the group, including strays. The copy
-//! then stops (`State::Reshaping`) until its store has completed all transactions: only then does the store
+//! then stops (`State::SplitMerge`) until its store has completed all transactions: only then does the store
 //! have the state that is in memory. One transaction gives each new group a collection of its own, with its
 //! objects, its part of the log and of the missing set, and the past intervals of the whole. When that is
 //! durable, all parts take part in the interval that has begun. Logs are long, and transactions must not be:

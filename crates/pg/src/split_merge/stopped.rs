@@ -28,12 +28,12 @@ pub(crate) struct SplitMerge {
 /// The progress of a split or merge.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Set once [`Output::Quiet`] was given.
+    /// Set once [`Output::Quiesced`] was given.
     is_announced: bool,
     /// Set while a refused step waits for a retry.
     is_refused: bool,
-    /// Set once the store had no room.
-    lacks_room: bool,
+    /// Set once the store had no space.
+    lacks_space: bool,
     /// The state of this group afterwards.
     own: Option<Part>,
     /// Transactions that are still to be submitted, in order.
@@ -77,9 +77,9 @@ impl SplitMerge {
         self.progress.is_some()
     }
 
-    /// Whether the disk had no room for a step.
-    pub fn lacks_room(&self) -> bool {
-        self.progress.as_ref().is_some_and(|progress| progress.lacks_room)
+    /// Whether the disk had no space for a step.
+    pub fn lacks_space(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| progress.lacks_space)
     }
 
     /// Keeps a message until the copy takes part again, or drops it.
@@ -99,11 +99,11 @@ impl SplitMerge {
     }
 
     /// All transactions are completed: reports that once.
-    pub fn stands_still(&mut self, core: &mut Core) {
+    pub fn handle_quiesced(&mut self, core: &mut Core) {
         if let Some(progress) = &mut self.progress
             && !std::mem::replace(&mut progress.is_announced, true)
         {
-            core.outputs.push_back(Output::Quiet);
+            core.outputs.push_back(Output::Quiesced);
         }
     }
 
@@ -123,8 +123,8 @@ impl SplitMerge {
         }
         let next = self.progress.as_mut().and_then(|progress| progress.steps.pop_front());
         match next {
-            Some(transaction) => core.commit(Tag::Reshaped, transaction),
-            None => core.outputs.push_back(Output::Reshaped),
+            Some(transaction) => core.commit(Tag::SplitMerged, transaction),
+            None => core.outputs.push_back(Output::SplitMerged),
         }
     }
 
@@ -194,22 +194,22 @@ impl SplitMerge {
         Ok(())
     }
 
-    /// The disk has no room for a step: the caller is to retry.
+    /// The disk has no space for a step: the caller is to retry.
     pub fn step_refused(&mut self, core: &mut Core) {
         tracing::error!(pg = %core.own.id, osd = %core.own.whoami, "no room to divide the group");
         if let Some(progress) = &mut self.progress {
-            (progress.is_refused, progress.lacks_room) = (true, true);
+            (progress.is_refused, progress.lacks_space) = (true, true);
             progress.steps.clear();
         }
         core.outputs.push_back(Output::WantsInterval);
     }
 
-    /// Tries a refused split or merge again; [`Output::Quiet`] follows.
+    /// Tries a refused split or merge again; [`Output::Quiesced`] follows.
     pub fn retry(&mut self, core: &mut Core) {
         if let Some(progress) = &mut self.progress
             && std::mem::take(&mut progress.is_refused)
         {
-            core.outputs.push_back(Output::Quiet);
+            core.outputs.push_back(Output::Quiesced);
         }
     }
 }

@@ -104,7 +104,7 @@ fn with_one_that_alone_has_an_object(returns_as_member: bool) -> World {
 }
 
 #[test]
-fn what_only_one_has_whom_the_log_does_not_reach_any_more_is_fetched_before_it_is_filled_in() {
+fn what_only_one_has_whom_the_log_does_not_reach_any_more_is_fetched_before_it_is_backfilled() {
     with_one_that_alone_has_an_object(true).run_script(
         "clean => yes
          get 0 a => new

@@ -11,7 +11,7 @@ fn after(script: &str) {
 fn a_bad_copy_of_a_member_is_replaced_by_the_primary() {
     after(
         "damage 2 a
-         distrust 2 a => yes
+         corrupt 2 a => yes
          clean => no
          run
          missing 2 =>
@@ -22,7 +22,7 @@ fn a_bad_copy_of_a_member_is_replaced_by_the_primary() {
          equal 0 1 2
          damage 0 b
          damage 1 b
-         distrust 0 b => yes
+         corrupt 0 b => yes
          run
          get 0 b => two
          get 1 b => two
@@ -34,7 +34,7 @@ fn a_bad_copy_of_a_member_is_replaced_by_the_primary() {
 fn the_primary_replaces_its_own_copy_from_a_member() {
     after(
         "damage 0 a
-         distrust 0 a => yes
+         corrupt 0 a => yes
          blocked a => yes
          blocked b => no
          run
@@ -74,7 +74,7 @@ fn a_member_that_cannot_read_what_it_is_asked_for_is_repaired_too() {
     after(
         "damage 0 a
          damage 1 a
-         distrust 0 a => yes
+         corrupt 0 a => yes
          run
          get 0 a => one
          get 1 a => one
@@ -88,7 +88,7 @@ fn a_member_that_cannot_read_what_it_is_asked_for_is_repaired_too() {
 fn a_primary_that_cannot_read_what_it_gives_fetches_it_from_elsewhere() {
     after(
         "damage 0 a
-         distrust 2 a => yes
+         corrupt 2 a => yes
          run
          get 0 a => one
          get 2 a => one
@@ -101,7 +101,7 @@ fn a_primary_that_cannot_read_what_it_gives_fetches_it_from_elsewhere() {
 fn without_a_good_copy_nothing_is_given_up() {
     after(
         "damage 0 a
-         distrust 1 a => yes
+         corrupt 1 a => yes
          damage 2 a
          run
          clean => no
@@ -114,7 +114,7 @@ fn without_a_good_copy_nothing_is_given_up() {
 #[test]
 fn a_repair_goes_on_after_its_primary() {
     after(
-        "distrust 2 a => yes
+        "corrupt 2 a => yes
          deliver
          damage 2 a
          down 0
@@ -130,7 +130,7 @@ fn a_repair_goes_on_after_its_primary() {
 fn a_deletion_makes_a_repair_needless() {
     after(
         "hold
-         distrust 2 a => yes
+         corrupt 2 a => yes
          remove a
          run
          recover
@@ -223,7 +223,7 @@ fn a_copy_is_not_given_up_because_one_read_of_it_failed() {
     for kind in ["meta", "read"] {
         let mut world = World::new(2);
         world.run_script("size 2\n map 20 0 1\n run\n write a one\n run\n clean => yes");
-        world.run_script("distrust 0 a => yes");
+        world.run_script("corrupt 0 a => yes");
         world.run_script(&format!(
             "fail 1 {kind}
              run
@@ -241,7 +241,7 @@ fn an_object_that_is_owed_is_not_taken_for_removed_because_the_store_lost_it() {
     let mut world = World::trio();
     world.lose(types::OsdId(0), "a");
     world.run_script(
-        "distrust 2 a => yes
+        "corrupt 2 a => yes
          run
          get 0 a => one
          get 2 a => one
@@ -257,7 +257,7 @@ fn what_no_copy_can_be_read_of_is_lost_and_a_write_makes_it_good_again() {
             "damage 0 a
              damage 1 a
              damage 2 a
-             distrust 0 a => yes
+             corrupt 0 a => yes
              lost-object a => no
              run
              unfound 0 => a
@@ -291,7 +291,7 @@ fn what_a_former_member_that_is_down_may_have_is_not_lost() {
              run
              damage 0 a
              damage 1 a
-             distrust 0 a => yes
+             corrupt 0 a => yes
              run
              unfound 0 => a
              lost-object a => no
@@ -308,7 +308,7 @@ fn what_was_given_up_with_its_osd_is_lost() {
          run
          damage 0 a
          damage 1 a
-         distrust 0 a => yes
+         corrupt 0 a => yes
          run
          lost-object a => no
          lost 2
@@ -337,7 +337,7 @@ fn an_only_copy_that_cannot_be_read_waits_for_the_one_that_is_away() {
          up 1
          map 40 0 1
          run
-         distrust 0 a => yes
+         corrupt 0 a => yes
          run
          get 0 a => one
          blocked a => no
@@ -352,7 +352,7 @@ fn copies_that_could_not_be_read_are_read_once_more_when_asked() {
         "damage 0 a
          damage 1 a
          damage 2 a
-         distrust 0 a => yes
+         corrupt 0 a => yes
          run
          lost-object a => yes
          again
@@ -399,14 +399,14 @@ fn an_object_that_cannot_be_given_to_a_new_member_is_lost_until_it_is_written() 
 fn unfound_objects_do_not_keep_others_from_being_recovered() {
     let mut world = World::trio();
     let names: Vec<String> =
-        (0..crate::serving::LOOKED_AT_MAX + 6).map(|n| format!("n{n}")).collect();
+        (0..crate::serving::EXAMINED_MAX + 6).map(|n| format!("n{n}")).collect();
     for name in &names {
         world.run_script(&format!("write {name} one\n run"));
     }
     world.run_script("down 2\n map 30 0 1\n run");
     for name in &names {
         world.run_script(&format!("damage 0 {name}\n damage 1 {name}\n damage 2 {name}"));
-        world.run_script(&format!("distrust 0 {name} => yes\n run"));
+        world.run_script(&format!("corrupt 0 {name} => yes\n run"));
     }
     let unfound = |world: &mut World| world.node(types::OsdId(0)).pg.unfound().count();
     assert_eq!(unfound(&mut world), names.len());

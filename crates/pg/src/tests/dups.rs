@@ -1,7 +1,7 @@
 //! Dups: requests are remembered long after the log was trimmed beyond them.
 
 use super::World;
-use super::reshaping::PART;
+use super::split_merge::PART;
 use super::world::{Node, PG, request};
 use crate::{DUPS_KEPT, LOG_ENTRIES_KEPT, Pg, decode_dups_key, meta_object};
 use store::{BOOKKEEPING_BYTES_MAX, Collection};
@@ -108,7 +108,7 @@ fn a_copy_that_began_with_a_piece_of_the_log_gets_the_rest() {
 
 /// The authoritative log seems too short for new members. The primary, which was down, has more of it.
 #[test]
-fn who_can_follow_the_log_after_all_is_not_filled_in() {
+fn who_can_follow_the_log_after_all_is_not_backfilled() {
     let mut world = World::new(5);
     world.run_script("map 20 2 1 0\n run");
     world.write_many(1010);
@@ -124,7 +124,7 @@ fn a_copy_that_could_not_begin_anew_knows_what_it_knew() {
     world.write_many(1650);
     world.run_script("down 2\n map 30 0 1\n run");
     world.write_many(1500);
-    // The dups are stored first, and the disk has no room for the rest.
+    // The dups are stored first, and the disk has no space for the rest.
     world.run_script("hold\n up 2\n commits 2 ok full\n map 40 0 1 2\n run\n missing 2 =>");
     for tid in [1, 650, 651, 1650] {
         assert_eq!(world.node(OsdId(2)).knows(PG, &[tid]).1, [true], "{tid}");

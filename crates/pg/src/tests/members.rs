@@ -121,8 +121,8 @@ fn a_new_primary_waits_until_the_one_before_answers_no_reads_any_more() {
         "map 20 0 1 2
          run
          time 100
-         promise 1 150
-         promise 2 170
+         lease 1 150
+         lease 2 170
          down 0
          map 30 1 2
          run
@@ -203,7 +203,7 @@ fn a_lease_from_before_a_gap_in_the_maps_is_waited_for() {
         "map 20 0 1 2
          run
          time 100
-         promise 1 150
+         lease 1 150
          down 2
          gap 30 1 0
          run
@@ -220,7 +220,7 @@ fn replicas_of_each_interval_are_waited_for() {
         "map 20 0 1 2
          run
          time 100
-         promise 0 150
+         lease 0 150
          down 2
          map 30 0 1
          map 40 0 1 3

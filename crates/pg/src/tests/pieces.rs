@@ -335,7 +335,7 @@ fn a_bad_copy_stays_bad_when_the_log_that_says_so_is_given_up() {
     world.run_script("map 20 0 1 2\n run");
     write(&mut world, &mut model, "a", 1, 1000, 0);
     falsify(&mut world, 2, "a");
-    world.run_script("distrust 2 a => yes");
+    world.run_script("corrupt 2 a => yes");
     world.step_until_missing(OsdId(2));
     world.run_script("missing 2 => a\n down 2\n map 30 0 1\n run");
     fill_log(&mut world, &mut model);

@@ -17,9 +17,9 @@
 //! lost OSD             the administrator marks it lost
 //! hold, recover        stop all recovery and backfill; continue it
 //! refuse OSD, allow OSD   whether it grants backfill reservations
-//! retry OSD            retry after a lack of room or a refused reservation
+//! retry OSD            retry after a lack of space or a refused reservation
 //! time SECONDS         set the time
-//! promise OSD SECONDS  the read lease that it granted to its primary holds until then
+//! lease OSD SECONDS  the read lease that it granted to its primary holds until then
 //! dead OSD E           it was seen dead in this epoch
 //! commits OSD FATE...  outcomes of its store's next commits: ok, or full
 //! states               the state of each OSD
@@ -41,7 +41,7 @@
 //! older NAME           whether an older version is reachable
 //! fill OSD             its store refuses everything that adds to objects
 //! rest OSD             put its group into premerge
-//! distrust OSD NAME    the primary learns that this copy is bad; yes if it will be replaced
+//! corrupt OSD NAME    the primary learns that this copy is bad; yes if it will be replaced
 //! blocked-by OSD       the OSDs that block its peering
 //! clean                whether the primary reports the group as clean
 //! gap E UP...          like map, and maps before it are not available
@@ -74,7 +74,7 @@ pub struct Node {
     pub store: MemStore,
     /// The largest transaction that the store was given, in bytes added.
     pub largest: u64,
-    /// Whether the store has room for each of its next commits; later ones succeed.
+    /// Whether the store has space for each of its next commits; later ones succeed.
     fates: VecDeque<bool>,
     status: OsdStatus,
     /// Set after a restart until the next map: it takes part in nothing.
@@ -82,7 +82,7 @@ pub struct Node {
     may_fill: bool,
     /// Set while the OSD's only backfill reservation is taken.
     pub has_place: bool,
-    promised: Time,
+    granted_until: Time,
     waits_until: Option<Time>,
     damaged: BTreeSet<HObject>,
     meta_damaged: BTreeSet<HObject>,
@@ -150,7 +150,7 @@ impl Node {
             is_starting: false,
             may_fill: true,
             has_place: false,
-            promised: Time::ZERO,
+            granted_until: Time::ZERO,
             waits_until: None,
             damaged: BTreeSet::new(),
             meta_damaged: BTreeSet::new(),
@@ -354,7 +354,7 @@ impl World {
             }
             ["again"] => {
                 let primary = self.primary();
-                self.node(primary).pg.ask_again();
+                self.node(primary).pg.retry_unreadable();
                 self.drain();
             }
             ["equal", list @ ..] => self.assert_equal(&ids(list)),
@@ -380,21 +380,21 @@ impl World {
             "mend-meta" => assert!(node.meta_damaged.remove(&object(rest[0]))),
             "fail" => node.failing = Some(rest[0].to_owned()),
             "fill" => node.is_full = true,
-            "rest" => node.pg.rest(true),
+            "rest" => node.pg.set_premerge(true),
             "unfound" => {
                 let names = node.pg.unfound();
                 let names = names.map(|object| String::from_utf8_lossy(&object.name).into_owned());
                 return names.collect::<Vec<_>>().join(" ");
             }
             "mend" => assert!(node.damaged.remove(&object(rest[0]))),
-            "distrust" => return self.distrust(osd, rest[0]),
+            "corrupt" => return self.mark_corrupt(osd, rest[0]),
             "refuse" => node.may_fill = false,
             "allow" => node.may_fill = true,
             "retry" => {
-                node.pg.retry_reshaping();
+                node.pg.retry_split_merge();
                 node.pg.retry_recovery();
             }
-            "promise" => node.promised = Time(rest[0].parse().unwrap()),
+            "lease" => node.granted_until = Time(rest[0].parse().unwrap()),
             "dead" => node.status.dead_epoch = Epoch(rest[0].parse().unwrap()),
             "commits" => node.fates = rest.iter().map(|fate| *fate == "ok").collect(),
             "get" => return self.get(osd, rest[0]),
@@ -415,10 +415,10 @@ impl World {
         String::new()
     }
 
-    fn distrust(&mut self, osd: OsdId, name: &str) -> String {
+    fn mark_corrupt(&mut self, osd: OsdId, name: &str) -> String {
         let (primary, object) = (self.primary(), object(name));
         let version = self.node(primary).pg.logged_version(&object);
-        let begun = self.node(primary).pg.distrust(&object, version, &[osd]);
+        let begun = self.node(primary).pg.mark_corrupt(&object, version, &[osd]);
         self.drain();
         if begun { "yes" } else { "no" }.to_owned()
     }
@@ -444,7 +444,7 @@ impl World {
     fn pass_time(&mut self, now: Time) {
         self.now = now;
         for node in &mut self.nodes {
-            node.pg.set_time(now, node.promised);
+            node.pg.set_time(now, node.granted_until);
             if node.waits_until.is_some_and(|until| until <= now) {
                 node.waits_until = None;
                 node.pg.time_passed();
@@ -490,7 +490,7 @@ impl World {
         self.maps.insert(self.epoch, (change, members));
         for node in self.nodes.iter_mut().filter(|node| node.status.is_up) {
             node.is_starting = false;
-            node.pg.set_time(self.now, node.promised);
+            node.pg.set_time(self.now, node.granted_until);
             node.catch_up(&self.maps);
         }
         self.drain();
@@ -593,9 +593,9 @@ impl World {
                 node.pg.reserved(primary, true);
             }
             Output::Release => node.has_place = false,
-            Output::Quiet => node.reshape(),
-            Output::Reshaped => node.take_shape(),
-            Output::ReshapeFailed
+            Output::Quiesced => node.split_or_merge(),
+            Output::SplitMerged => node.finish_split_merge(),
+            Output::SplitMergeFailed
             | Output::Refused { .. }
             | Output::Interrupted { .. }
             | Output::Activated

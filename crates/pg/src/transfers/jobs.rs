@@ -20,7 +20,7 @@ pub(crate) enum Receiver {
 pub(crate) enum Ended {
     /// An object that was pulled is stored.
     Fetched { object: HObject, was_missing: bool },
-    /// The disk has no room for an object that was pulled.
+    /// The disk has no space for an object that was pulled.
     NotFetched { object: HObject, from: Member },
     /// A piece is read, and goes to this OSD.
     Read { to: Member, push: Box<Push> },
@@ -85,7 +85,7 @@ pub(super) struct Begun {
 
 /// How to handle a piece.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum PieceAction {
     /// Store it, with the object's info if it is the last one of several.
     Store(Option<Bytes>),
     /// It does not continue the piece before it.
@@ -120,7 +120,7 @@ impl Receiving {
     }
 
     /// Decides whether a piece continues what was received of its object, and notes its end.
-    pub fn judge(&mut self, push: &Push) -> Verdict {
+    pub fn plan_piece(&mut self, push: &Push) -> PieceAction {
         let info = push.attrs.as_ref().map(|attrs| attrs.get(&INFO_ATTR));
         if push.cursor.is_start() {
             self.forget(&push.object);
@@ -128,23 +128,25 @@ impl Receiving {
                 let info = info.flatten().cloned();
                 self.begun.insert(push.object.clone(), Begun { info, next });
             }
-            return Verdict::Store(None);
+            return PieceAction::Store(None);
         }
-        let Some(begun) = self.begun.get_mut(&push.object) else { return Verdict::Drop };
+        let Some(begun) = self.begun.get_mut(&push.object) else { return PieceAction::Drop };
         if begun.next != push.cursor {
-            return Verdict::Drop;
+            return PieceAction::Drop;
         }
         // Earlier builds send attributes with the first piece only.
         if info.is_some_and(|info| info != begun.info.as_ref()) {
             self.begun.remove(&push.object);
-            return Verdict::Restart;
+            return PieceAction::Restart;
         }
         match push.next.clone() {
             Some(next) => {
                 begun.next = next;
-                Verdict::Store(None)
+                PieceAction::Store(None)
             }
-            None => Verdict::Store(self.begun.remove(&push.object).and_then(|begun| begun.info)),
+            None => {
+                PieceAction::Store(self.begun.remove(&push.object).and_then(|begun| begun.info))
+            }
         }
     }
 }

@@ -11,7 +11,7 @@
 //! went down and came back meanwhile. Completions of pieces that were stored before, perhaps of the last
 //! one, then neither ask for more nor complete the object.
 
-use super::jobs::{Ended, Received, Receiver, Verdict};
+use super::jobs::{Ended, PieceAction, Received, Receiver};
 use crate::Member;
 use crate::core::Core;
 use crate::message::{Body, Cursor, Push};
@@ -57,10 +57,10 @@ fn pushed_version(push: &Push) -> Option<EVersion> {
 
 /// Takes a piece of an object that this copy wants from this OSD.
 pub(crate) fn receive(core: &mut Core, from: Member, push: Push, receiver: Receiver) {
-    match core.transfers.receiving.judge(&push) {
-        Verdict::Store(info) => store_piece(core, from, push, info),
-        Verdict::Drop => {}
-        Verdict::Restart => ask_for_more(core, from, push.object, Cursor::default(), receiver),
+    match core.transfers.receiving.plan_piece(&push) {
+        PieceAction::Store(info) => store_piece(core, from, push, info),
+        PieceAction::Drop => {}
+        PieceAction::Restart => ask_for_more(core, from, push.object, Cursor::default(), receiver),
     }
 }
 
@@ -166,8 +166,8 @@ pub(crate) fn stored_piece(core: &mut Core, job: u64, receiver: Receiver) -> Opt
     None
 }
 
-/// The disk has no room for the piece. The part that is stored is not valid and is removed, which makes
-/// room: the next attempt may succeed.
+/// The disk has no space for the piece. The part that is stored is not valid and is removed, which makes
+/// space: the next attempt may succeed.
 pub(crate) fn piece_refused(core: &mut Core, job: u64, receiver: Receiver) -> Option<Ended> {
     let Received { from, object, .. } = core.transfers.receiving.pieces.remove(&job)?;
     core.transfers.receiving.forget(&object);

@@ -74,7 +74,7 @@ fn without_room(world: &World) -> impl Iterator<Item = PgId> {
     let stalled = |pg: &&Pg| {
         matches!(pg.state(), State::Stalled | State::Refused | State::Incomplete)
             || pg.is_recovery_toofull()
-            || pg.is_reshaping_toofull()
+            || pg.is_split_merge_toofull()
     };
     groups.filter(stalled).map(Pg::id)
 }

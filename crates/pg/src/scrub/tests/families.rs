@@ -59,7 +59,7 @@ fn scrub(world: &mut World) -> Vec<SnapFinding> {
 }
 
 #[test]
-fn families_are_judged_wherever_they_are_cut() {
+fn families_are_checked_wherever_they_are_cut() {
     let mut world = world(100);
     assert_eq!(scrub(&mut world), []);
     // Some families are cut by the end of a chunk.

@@ -219,7 +219,7 @@ fn a_group_of_one_copy_is_scrubbed_too() {
     world.rotten.push((PRIMARY, object(1)));
     let (end, findings, _) = world.scrub(Level::Deep, |_| {});
     assert_eq!((end, names(&findings)), (End::Complete, vec![object(1)]));
-    assert_eq!(findings[0].authority, Authority::Nobody);
+    assert_eq!(findings[0].authority, Authority::Unknown);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn an_object_that_only_a_member_has_is_seen() {
     let (end, findings, _) = world.scrub(Level::Light, |_| {});
     assert_eq!((end, findings.len()), (End::Complete, 400));
     assert_eq!(world.scrub(Level::Deep, |_| {}).1.len(), 400);
-    assert!(findings.iter().all(|finding| finding.authority == Authority::Nobody));
+    assert!(findings.iter().all(|finding| finding.authority == Authority::Unknown));
 }
 
 #[test]

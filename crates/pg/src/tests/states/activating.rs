@@ -25,7 +25,7 @@ fn a_member_that_is_nearly_full_is_remembered() {
          until 0 Activating
          tell 1 0 full
          state 0 => Activating waits 0 1 2 members 0 1 2 short 1
-         tell 1 0 room
+         tell 1 0 space
          state 0 => Activating waits 0 1 2 members 0 1 2",
     );
 }

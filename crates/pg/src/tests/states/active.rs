@@ -54,7 +54,7 @@ fn a_log_that_a_member_sends_again_changes_nothing() {
          tell 1 0 log
          blocked a => no
          clean => yes
-         distrust 1 a => yes
+         corrupt 1 a => yes
          run
          clean => yes
          equal 0 1 2",

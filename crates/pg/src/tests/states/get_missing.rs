@@ -63,7 +63,7 @@ fn messages_besides_the_logs_do_not_move_it() {
 }
 
 #[test]
-fn a_member_that_cannot_follow_is_to_be_filled_in() {
+fn a_member_that_cannot_follow_is_to_be_backfilled() {
     parted(true).run_script("tell 0 1 log\n state 1 => WaitActingChange wants 1 2");
 }
 

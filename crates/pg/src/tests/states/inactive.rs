@@ -22,14 +22,14 @@ fn promises_outlast_an_interval_with_too_few_members() {
         "map 20 0 1 2
          run
          time 100
-         promise 1 150
+         lease 1 150
          down 0
          down 2
          map 30 1
          run
          state 1 => Inactive members 1
          states => Active Inactive ReplicaActive
-         promise 1 0
+         lease 1 0
          up 2
          restart 2
          map 40 1 2

@@ -8,7 +8,7 @@
 //! pass FROM TO         deliver the next message in flight between them
 //! store OSD            deliver all completions of its store
 //! tell FROM TO KIND    deliver a message that is made up: query, info, log, activated, replicate, stalled,
-//!                      room, full; `info` and `log` are those of a copy that has nothing
+//!                      space, full; `info` and `log` are those of a copy that has nothing
 //! ```
 
 mod activating;
@@ -150,8 +150,8 @@ impl World {
                 }))
             }
             "stalled" => Body::Stalled,
-            "room" => Body::Room(true),
-            "full" => Body::Room(false),
+            "space" => Body::HasSpace(true),
+            "full" => Body::HasSpace(false),
             other => panic!("no such message: {other}"),
         };
         let header = Header::replicated(PG, interval, interval);

@@ -1,4 +1,4 @@
-//! Reshaping: the copy is stopped until its store has split or merged it.
+//! SplitMerge: the copy is stopped until its store has split or merged it.
 
 use super::World;
 
@@ -8,11 +8,11 @@ fn queries_are_kept_and_all_else_is_dropped_until_it_takes_part_again() {
         "map 20 0 1 2
          run
          divide 30 0 1 2
-         state 1 => Reshaping held 0
+         state 1 => SplitMerge held 0
          tell 0 1 query
          tell 0 1 replicate
          tell 0 1 activated
-         state 1 => Reshaping held 1
+         state 1 => SplitMerge held 1
          head 1 => 0'0
          run
          state 0 => Active members 0 1 2

@@ -18,7 +18,7 @@ fn world() -> World {
 }
 
 #[test]
-fn the_other_member_serves_until_the_primary_is_filled_in() {
+fn the_other_member_serves_until_the_primary_is_backfilled() {
     world().run_script(
         "run
          acting => 1

@@ -9,7 +9,7 @@ fn the_end_of_the_last_lease_makes_it_active() {
         "map 20 0 1 2
          run
          time 100
-         promise 0 150
+         lease 0 150
          down 2
          map 30 0 1
          run
@@ -32,7 +32,7 @@ fn replicas_that_have_answered_have_seen_the_map() {
         "map 20 0 1 2
          run
          time 100
-         promise 0 150
+         lease 0 150
          map 30 0 1
          run
          states => Active ReplicaActive ReplicaActive",
@@ -45,23 +45,23 @@ fn a_primary_that_answers_itself_and_dead_osds_are_not_waited_for() {
         "map 20 0 1 2
          run
          time 100
-         promise 1 150
-         promise 2 150
+         lease 1 150
+         lease 2 150
          map 30 1 0 2
          run
          states => ReplicaActive Active ReplicaActive
-         promise 0 150
+         lease 0 150
          down 1
          dead 1 39
          map 40 0 2
          run
          states => Active Active ReplicaActive
-         promise 1 0
+         lease 1 0
          up 1
          restart 1
          map 50 0 1 2
          run
-         promise 0 150
+         lease 0 150
          down 2
          map 60 0 1
          run

@@ -59,7 +59,7 @@ fn check(copies: &str, expected: Expected, right: &str, bad: &[i32], errors: u64
         Authority::Copy(osd) => format!("osd.{osd}"),
         Authority::Presumed(osd) => format!("perhaps osd.{osd}"),
         Authority::Absence => "nothing".into(),
-        Authority::Nobody => "nobody".into(),
+        Authority::Unknown => "nobody".into(),
     };
     assert_eq!(authority, right, "{copies}");
     let bad: Vec<Member> = bad.iter().copied().map(member).collect();

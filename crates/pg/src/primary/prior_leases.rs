@@ -7,10 +7,10 @@ use types::{Epoch, OsdId};
 
 /// Whether a lease of an earlier interval still holds; if so, asks for [`crate::Pg::time_passed`] at its end.
 pub(super) fn must_wait(core: &mut Core, known: &Known) -> bool {
-    let mut readers = std::mem::take(&mut core.leases.readers);
-    readers.retain(|osd, since| !reads_no_more(core, known, osd, since));
-    core.leases.readers = readers;
-    let until = core.leases.readers.until();
+    let mut prior = std::mem::take(&mut core.leases.prior);
+    prior.retain(|osd, since| !is_over(core, known, osd, since));
+    core.leases.prior = prior;
+    let until = core.leases.prior.until();
     if until > core.leases.now {
         core.outputs.push_back(Output::WaitUntil(until));
     }
@@ -19,7 +19,7 @@ pub(super) fn must_wait(core: &mut Core, known: &Known) -> bool {
 
 /// Whether neither the primary that was replaced in `since` nor any of its replicas answers reads any
 /// more: each has answered us, has restarted, or is dead.
-fn reads_no_more(core: &Core, known: &Known, primary: OsdId, since: Epoch) -> bool {
+fn is_over(core: &Core, known: &Known, primary: OsdId, since: Epoch) -> bool {
     let is_settled = |osd: OsdId| {
         let status = core.placement.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
         osd == core.own.whoami.osd

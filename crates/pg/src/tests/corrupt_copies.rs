@@ -41,16 +41,16 @@ fn begin_backfill() -> (World, &'static str) {
 }
 
 #[test]
-fn what_the_primary_lost_meanwhile_is_not_removed_from_the_member_that_is_filled_in() {
+fn what_the_primary_lost_meanwhile_is_not_removed_from_the_member_that_is_backfilled() {
     let (mut world, last) = begin_backfill();
     world.run_script("recover");
     world.drain();
-    // The push of the first object is in flight. There is no room for a good copy of the last one, whose
+    // The push of the first object is in flight. There is no space for a good copy of the last one, whose
     // bad copy is removed.
     world.run_script(&format!(
         "hold
          commits 0 ok full
-         distrust 0 {last} => yes
+         corrupt 0 {last} => yes
          run
          get 0 {last} => absent
          missing 0 => {last}
@@ -79,7 +79,7 @@ fn a_copy_that_the_primary_knows_to_be_bad_is_given_to_nobody() {
     world.node(OsdId(0)).ask_store(change("?")).unwrap();
     world.run_script(&format!(
         "damage 1 {last}
-         distrust 0 {last} => yes
+         corrupt 0 {last} => yes
          recover
          run
          missing 0 => {last}

@@ -24,7 +24,7 @@ impl Node {
     }
 
     /// Splits the copy, or merges the two.
-    pub fn reshape(&mut self) {
+    pub fn split_or_merge(&mut self) {
         let part = self.part.as_mut().expect("the map has divided the group");
         match self.is_merging {
             true => self.pg.merge_from(&[part], self.versions),
@@ -32,11 +32,11 @@ impl Node {
         }
     }
 
-    pub fn take_shape(&mut self) {
-        self.pg.take_shape();
+    pub fn finish_split_merge(&mut self) {
+        self.pg.finish_split_merge();
         match self.is_merging {
             true => self.part = None,
-            false => self.part.as_mut().expect("it was divided").take_shape(),
+            false => self.part.as_mut().expect("it was divided").finish_split_merge(),
         }
     }
 
@@ -81,7 +81,7 @@ fn objects_log_and_past_go_with_their_part() {
     world.run_script(WRITTEN);
     world.run_script(
         "divide 30 0 1 2
-         states => Reshaping Reshaping Reshaping
+         states => SplitMerge SplitMerge SplitMerge
          run
          states => Active ReplicaActive ReplicaActive
          part 0 => GetInfo
@@ -119,8 +119,8 @@ fn a_copy_stands_still_until_its_store_has_confirmed_everything() {
          deliver
          divide 30 0 1 2
          deliver
-         states => Reshaping Reshaping Reshaping
-         part 0 => Reshaping
+         states => SplitMerge SplitMerge SplitMerge
+         part 0 => SplitMerge
          run
          states => Active ReplicaActive ReplicaActive",
     );
@@ -148,10 +148,10 @@ fn without_room_it_is_tried_again() {
         "commits 1 full
          divide 30 0 1 2
          run
-         states => GetInfo Reshaping Replica
-         part 1 => Reshaping",
+         states => GetInfo SplitMerge Replica
+         part 1 => SplitMerge",
     );
-    assert!(world.node(OsdId(1)).pg.is_reshaping_toofull());
+    assert!(world.node(OsdId(1)).pg.is_split_merge_toofull());
     world.run_script(
         "retry 1
          run
@@ -178,7 +178,7 @@ fn merged_copies_have_what_both_had() {
     world.nodes.iter_mut().for_each(|node| node.begin_merging(source, target));
     world.run_script(
         "merge 40 0 1 2
-         states => Reshaping Reshaping Reshaping
+         states => SplitMerge SplitMerge SplitMerge
          run
          states => Active ReplicaActive ReplicaActive
          clean => yes
@@ -239,7 +239,7 @@ fn a_merged_copy_knows_of_the_clones_of_both() {
 }
 
 #[test]
-fn a_merged_copy_that_lacked_something_is_filled_in() {
+fn a_merged_copy_that_lacked_something_is_backfilled() {
     let (mut world, source, target) = divided();
     let older = EVersion { version: target.version - 1, ..target };
     for (osd, target) in [(0, older), (1, target), (2, target)] {
@@ -317,9 +317,9 @@ fn what_is_missing_is_missing_of_the_part() {
 #[test]
 fn nothing_is_repaired_between_rest_and_merge() {
     let (mut world, source, target) = divided();
-    world.run_script("rest 0\n distrust 1 b => no");
+    world.run_script("rest 0\n corrupt 1 b => no");
     let extra = object("extra").at(SnapId(4));
-    assert!(!world.node(OsdId(0)).pg.remove_remains(UTime::default(), &extra));
+    assert!(!world.node(OsdId(0)).pg.remove_superfluous(UTime::default(), &extra));
     world.run();
     world.nodes.iter_mut().for_each(|node| node.begin_merging(source, target));
     world.run_script(
@@ -334,7 +334,7 @@ fn nothing_is_repaired_between_rest_and_merge() {
 #[test]
 fn what_a_copy_lacked_before_a_merge_is_not_taken_for_good() {
     let (mut world, source, target) = divided();
-    world.run_script("distrust 2 b => yes");
+    world.run_script("corrupt 2 b => yes");
     world.step_until_missing(OsdId(2));
     let change =
         Change::Write { object: object("b"), offset: 0, data: Bytes::from_static(b"bad!") };

@@ -1,4 +1,4 @@
-//! Stores without room that refuse writes.
+//! Stores without space that refuse writes.
 
 use super::World;
 
@@ -162,18 +162,18 @@ fn a_primary_without_room_for_what_it_misses_waits_before_it_asks_again() {
 fn members_that_are_nearly_full_say_so_and_take_it_back() {
     let mut world = World::new(2);
     let full = |world: &mut World, is_full: bool| {
-        world.nodes[1].pg.set_room(!is_full);
+        world.nodes[1].pg.set_has_space(!is_full);
         world.drain();
         world.run();
-        world.nodes[0].pg.has_room()
+        world.nodes[0].pg.has_space()
     };
     assert!(full(&mut world, true));
     world.run_script("map 20 0 1\n run");
-    assert!(!world.nodes[0].pg.has_room(), "it is told on activation");
+    assert!(!world.nodes[0].pg.has_space(), "it is told on activation");
     assert!(full(&mut world, false));
     assert!(!full(&mut world, true));
     world.run_script("map 30 1 0\n run\n states => ReplicaActive Active");
-    assert!(world.nodes[0].pg.has_room() && !world.nodes[1].pg.has_room());
+    assert!(world.nodes[0].pg.has_space() && !world.nodes[1].pg.has_space());
 }
 
 /// More objects than one bookkeeping transaction can name, and more than any transaction can.
