@@ -66,6 +66,7 @@ pub fn choose_acting(best: Member, infos: &Infos<'_>, members: &Members) -> Choi
     });
     let room = members.size.max(1).saturating_sub(choice.acting.len());
     choice.acting.extend(helpers.into_iter().take(room).map(|helper| helper.osd));
+    assert_eq!(choice.acting[0], first.osd, "the primary comes first");
     choice
 }
 

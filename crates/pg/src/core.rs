@@ -264,6 +264,7 @@ impl Core {
         if self.placement.interval == Epoch(0) {
             return;
         }
+        assert!(epoch >= self.placement.interval, "intervals follow each other");
         let last = Epoch(epoch.0 - 1);
         // After a gap, the last map of the interval is not known either.
         let seen = osds.filter(|_| gap_from.is_none());

@@ -152,6 +152,11 @@ impl Unfinished {
     }
 
     fn finish(mut self) -> DupBatch {
+        assert!(self.count > 0, "a batch has dups");
+        assert!(
+            self.bytes.len() >= BATCH_HEADER_LEN + self.count * FIXED_LEN,
+            "dups have this length"
+        );
         self.bytes[0] = FORMAT;
         self.bytes[1..BATCH_HEADER_LEN].copy_from_slice(&(self.count as u32).to_le_bytes());
         // Exactly sized, because it is kept for long.
@@ -215,6 +220,7 @@ impl Dups {
             self.finish_if(batch.bytes.len() >= BATCH_BYTES_MAX, &mut batch);
         }
         self.finish_if(batch.count > 0, &mut batch);
+        assert!(self.head() >= head, "newer requests are added");
         self.batches.len() - before
     }
 

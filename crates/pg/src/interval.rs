@@ -2,14 +2,14 @@
 //! a split or merge, removal.
 //!
 //! A store refuses a transaction for want of space, if it is too large, or if it changes a part of lost
-//! content. To avoid refusals, members tell the primary when their disks are nearly full, and the OSD takes no
-//! more writes that add to the group ([`Pg::has_space`]). If a store refuses a transaction nevertheless, the
-//! log in memory is ahead of the disk. The disk has a prefix of the history, because a store applies no
-//! transaction after a refused one before it is told to resume ([`RequestKind::Append`]). So the copy serves
-//! nothing, waits until its store has completed everything, and reloads itself from disk as after a restart. It
-//! takes part again in the next interval, which the primary asks for, and is then behind the others, as
-//! if it had been away. If no member stored a write, it never happened, and objects are as they were before;
-//! its client is told why.
+//! content. To avoid refusals, members tell the primary when their disks are nearly full, and the OSD takes
+//! no more writes that add to the group ([`Pg::has_space`]). If a store refuses a transaction nevertheless,
+//! the log in memory is ahead of the disk. The disk has a prefix of the history, because a store applies no
+//! transaction after a refused one before it is told to resume ([`RequestKind::Append`]). So the copy
+//! serves nothing, waits until its store has completed everything, and reloads itself from disk as after a
+//! restart. It takes part again in the next interval, which the primary asks for, and is then behind the
+//! others, as if it had been away. If no member stored a write, it never happened, and objects are as they
+//! were before; its client is told why.
 
 use crate::core::{Core, LocalCopy, Output};
 use crate::follower::{Follower, FollowerStage, send_info};

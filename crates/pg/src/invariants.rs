@@ -23,6 +23,7 @@ pub(crate) fn check(core: &Core, role: &Role) {
 fn check_core(core: &Core, is_partly_read: bool) {
     let copy = &core.copy;
     assert_eq!(copy.log.tail(), copy.info.log_tail, "the info knows the log's tail");
+    assert!(copy.info.last_complete <= copy.info.last_update, "what is complete was written");
     if !is_partly_read && copy.missing.is_empty() && copy.info.is_complete() {
         assert_eq!(copy.info.last_complete, copy.info.last_update, "nothing is missing");
     }

@@ -88,13 +88,13 @@ impl PgLog {
         if entry.has_request() {
             self.clients.note(&entry.request, entry.version);
         }
-        self.make_room();
+        self.reserve_entries();
         self.entries.push_back(entry);
     }
 
     /// Reserves just the entries that a long log may need: doubling would leave half of it unused, in
     /// every group.
-    fn make_room(&mut self) {
+    fn reserve_entries(&mut self) {
         let length = self.entries.len();
         if length == self.entries.capacity()
             && (LOG_ENTRIES_MAX / 4..LOG_ENTRIES_MAX).contains(&length)
@@ -109,6 +109,7 @@ impl PgLog {
         if self.entries.len() < sizes.log_entries_max {
             return None;
         }
+        assert!(sizes.log_entries_kept > 0 && sizes.log_entries_kept <= sizes.log_entries_max);
         let kept = self.entries.len() - sizes.log_entries_kept;
         let target = self.entries[kept].version.min(committed);
         (target > self.tail).then_some(target)
@@ -124,6 +125,10 @@ impl PgLog {
         }
         self.clients.forget(self.tail);
         let forgotten = self.dups.shorten();
+        assert!(
+            self.entries.front().is_none_or(|entry| entry.version > self.tail),
+            "it is trimmed"
+        );
         // A large trim can drop batches that it has just added.
         Trimmed { remembered: remembered.min(self.dups.batches().len()), forgotten }
     }

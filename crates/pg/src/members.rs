@@ -94,6 +94,7 @@ pub(crate) struct MemberSet(u64);
 impl MemberSet {
     /// All of these participants.
     pub fn all(participants: &Participants) -> Self {
+        assert!(participants.len() <= MEMBERS_MAX, "a set has a bit for each member");
         let absent = MEMBERS_MAX - participants.len();
         // Without participants, the shift would be by the whole word.
         MemberSet(u64::MAX.checked_shr(absent as u32).unwrap_or(0))
@@ -101,11 +102,13 @@ impl MemberSet {
 
     /// Adds a member.
     pub fn insert(&mut self, member: MemberIndex) {
+        assert!(usize::from(member.0) < MEMBERS_MAX, "a set has a bit for each member");
         self.0 |= 1 << member.0;
     }
 
     /// Removes a member; no effect if it is not in the set.
     pub fn remove(&mut self, member: MemberIndex) {
+        assert!(usize::from(member.0) < MEMBERS_MAX, "a set has a bit for each member");
         self.0 &= !(1 << member.0);
     }
 

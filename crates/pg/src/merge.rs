@@ -54,6 +54,7 @@ pub(crate) fn merge(
         }
     }
     merged.log = joined(log, theirs, common);
+    assert_eq!(merged.log.head(), theirs.head(), "the copy follows the other log");
     Some(merged)
 }
 

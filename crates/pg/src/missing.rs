@@ -59,6 +59,7 @@ impl Missing {
         self.remove(&object);
         self.by_need.insert((item.need, object.clone()));
         self.items.insert(object, item);
+        assert_eq!(self.items.len(), self.by_need.len(), "each item has one need");
     }
 
     /// Removes an object that was recovered or deleted; whether it was missing.
@@ -67,7 +68,8 @@ impl Missing {
             return false;
         }
         let Some(item) = self.items.remove(object) else { return false };
-        self.by_need.remove(&(item.need, object.clone()));
+        let had_need = self.by_need.remove(&(item.need, object.clone()));
+        assert!(had_need, "each item has a need");
         true
     }
 

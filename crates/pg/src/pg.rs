@@ -136,6 +136,7 @@ impl Pg {
     /// Handles the outcome of an [`Output::Storage`], by its tag.
     pub fn handle_completion(&mut self, tag: Tag, outcome: Result<Outcome, StoreError>) {
         if tag.is_commit() {
+            assert!(self.core.store_queue.commits_pending > 0, "each transaction completes once");
             self.core.store_queue.commits_pending -= 1;
         }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));

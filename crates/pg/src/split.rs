@@ -34,12 +34,15 @@ pub fn part_of_log(log: &PgLog, hashes: Hashes) -> PgLog {
         true => entry.clone(),
         false => LogEntry::empty(entry.version),
     };
-    PgLog::new(log.tail(), log.entries().map(entry)).with_dups(log.dups().clone())
+    let part = PgLog::new(log.tail(), log.entries().map(entry)).with_dups(log.dups().clone());
+    assert_eq!((part.len(), part.head()), (log.len(), log.head()), "a part has all versions");
+    part
 }
 
 /// The info of the part with these hashes, number `index` of `parts`. The number of objects in each is not
 /// known, so each counts an equal share.
 pub fn part_of_info(info: &PgInfo, hashes: Hashes, index: u64, parts: u64) -> PgInfo {
+    assert!(index < parts, "part {index} of {parts}");
     let share = |count: u64| count / parts + u64::from(index < count % parts);
     PgInfo {
         objects: share(info.objects),
@@ -66,6 +69,7 @@ pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
     let mut part = Missing::default();
     let own = missing.iter().filter(|(object, _)| hashes.holds(object));
     own.for_each(|(object, item)| part.add(object.clone(), *item));
+    assert!(part.len() <= missing.len(), "a part misses what the group missed");
     part
 }
 
@@ -84,6 +88,7 @@ pub fn merged_log(epoch: Epoch, target: &PgLog, source: &PgLog) -> PgLog {
 pub fn merged_info(target: &PgInfo, source: &PgInfo, log: &PgLog) -> PgInfo {
     let mut history = target.history;
     history.last_epoch_started = history.last_epoch_started.max(source.history.last_epoch_started);
+    assert!(log.is_empty(), "the log of a merged group has only dups");
     PgInfo {
         last_update: log.head(),
         last_complete: log.head(),

@@ -81,6 +81,7 @@ pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EV
 impl Core {
     /// Submits a transaction.
     pub fn commit(&mut self, tag: Tag, transaction: Transaction) {
+        assert!(tag.is_commit(), "{tag:?} is no transaction");
         self.store_queue.commits_pending += 1;
         let kind = match tag {
             // No other transaction depends on a received piece, and none is submitted before a split
@@ -110,6 +111,7 @@ impl Core {
     /// Removes the meta object's keys in a range (last exclusive).
     pub fn remove_meta(&self, transaction: &mut Transaction, keys: (Bytes, Bytes)) {
         let (first, last) = keys;
+        assert!(first <= last, "a range of keys has an order");
         let object = self.own.meta.clone();
         transaction.push(self.own.collection, Change::OmapRemoveRange { object, first, last });
     }
@@ -153,6 +155,7 @@ impl Core {
     ) {
         let dups = self.copy.log.dups();
         let batches = dups.batches().len();
+        assert!(trimmed.remembered <= batches, "new batches are kept");
         pairs.extend(dups.batches().skip(batches - trimmed.remembered).map(dups_pair));
         if let Some(through) = trimmed.forgotten {
             let keys = (info::dups_keys().0, info::dups_key_behind(through));
@@ -190,6 +193,7 @@ impl Core {
         entry: LogEntry,
         also: Vec<LogEntry>,
     ) {
+        assert_eq!(also.len(), replicate.also.len(), "each entry is encoded");
         let mut pairs = BTreeMap::from([
             (info::INFO_KEY, replicate.info.clone()),
             (info::log_key(entry.version), replicate.entry.clone()),

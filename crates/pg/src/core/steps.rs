@@ -34,6 +34,7 @@ pub(crate) fn next_step(
         bytes += key.len() + value.len();
         some.insert(key, value);
     }
+    assert!(!some.is_empty(), "a step has a pair, however long");
     Some(some)
 }
 
@@ -72,7 +73,8 @@ impl Step {
     fn add_entry(&mut self, entry: &LogEntry) {
         let (key, value) = log_pair(entry);
         self.bytes += key.len() + value.len();
-        self.pairs.insert(key, value);
+        let before = self.pairs.insert(key, value);
+        assert!(before.is_none(), "a log has a version once");
     }
 
     fn miss(&mut self, missing: &mut Missing, object: &HObject, item: Item) {
@@ -117,6 +119,8 @@ impl Step {
 impl Core {
     /// Brings this copy to the result of a merge, with this info.
     pub fn take_merged(&mut self, merged: Merged, info: PgInfo, tag: Tag) {
+        assert!(merged.common <= merged.log.head(), "both logs have the common version");
+        assert!(tag.is_commit(), "{tag:?} is stored");
         let before = std::mem::replace(&mut self.copy.info, info);
         let own = std::mem::replace(&mut self.copy.log, merged.log);
         let at = |version| PgInfo { last_update: version, ..before.clone() };

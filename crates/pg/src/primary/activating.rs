@@ -44,6 +44,8 @@ impl Primary {
     }
 
     fn activate(&mut self, core: &mut Core, mut agreed: Agreed) {
+        assert!(may_activate(core), "the map has our up_thru");
+        assert!(agreed.participants.contains(&core.own.whoami), "the primary takes part");
         let history = &mut core.copy.info.history;
         history.same_interval_since = core.placement.interval;
         if history.epoch_created == Epoch(0) {
@@ -131,6 +133,7 @@ impl Peer {
     /// Tells it to follow our log: from its own head, from our tail if it has diverged, or as a reset copy if
     /// the log does not overlap its own.
     fn activate(&mut self, core: &mut Core, member: Member) {
+        assert_ne!(member, core.own.whoami, "the primary activates itself");
         let info = self.info.clone().unwrap_or_default();
         let is_empty = !info.is_complete() && info.last_backfill == HObject::default();
         let is_reset = !self.is_missing_known || is_empty;

@@ -78,6 +78,7 @@ fn compare_object(
         let shard = Shard { object: copy.copied(), errors, is_primary: *osd == primary };
         finding.shards.insert(*osd, shard);
     }
+    assert_eq!(finding.shards.len(), copies.len(), "each copy is in the report");
     Some(finding)
 }
 

@@ -111,6 +111,7 @@ impl Families {
         let suspects = wrong.map(|head| members(head, &passed));
         let room = SUSPECTS_MAX.saturating_sub(self.suspects.len());
         self.suspects.extend(suspects.filter(|names| names.len() <= FAMILY_MAX).take(room));
+        assert!(self.suspects.len() <= SUSPECTS_MAX, "suspects are bounded");
     }
 
     /// The objects of a suspect family, the head last.

@@ -130,6 +130,7 @@ impl Round {
         level: Level,
         first_number: u64,
     ) -> Self {
+        assert!(members.contains(&whoami), "the primary is scrubbed too");
         let mut round = Round {
             pg,
             whoami,
@@ -312,6 +313,7 @@ impl Round {
     }
 
     fn ask_at(&mut self, level: Level, extent: Extent, end: HObject, tries: u32, view: View<'_>) {
+        assert!(!matches!(self.stage, Stage::Over(_)), "a round that is over scans nothing");
         self.number += 1;
         let others: Vec<Member> = self.others().collect();
         for osd in others {
@@ -347,6 +349,7 @@ impl Round {
             self.outputs.push_back(RoundOutput::Index(std::mem::take(&mut map.unindexed)));
         }
         chunk.maps.insert(from, map);
+        assert!(chunk.maps.len() <= self.members.len(), "only members have maps");
         if chunk.maps.len() == self.members.len() {
             self.compare_maps(view);
         }

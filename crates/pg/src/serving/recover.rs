@@ -124,7 +124,7 @@ impl Service<'_> {
         self.serving.recovery.begin_one(object, operation);
         self.serving.recovery.wanted.remove(object);
         for target in targets {
-            self.condemn(target, object);
+            self.report_damage(target, object);
             transfers::push_piece(self.core, target, object.clone(), Cursor::default());
         }
         true
@@ -229,6 +229,7 @@ impl Service<'_> {
 
     fn given(&mut self, to: Member, object: &HObject) {
         if self.known.peers.get_mut(&to).is_some_and(|peer| peer.missing.remove(object)) {
+            assert!(self.serving.recovery.members_missing > 0, "missing objects are counted");
             self.serving.recovery.members_missing -= 1;
         }
         self.serving.agreed.backfill.given(to, object);
@@ -276,7 +277,7 @@ impl Service<'_> {
     }
 
     /// A copy that could not be read is about to be replaced: its OSD is told that it is bad.
-    pub fn condemn(&mut self, osd: Member, object: &HObject) {
+    pub fn report_damage(&mut self, osd: Member, object: &HObject) {
         if self.serving.recovery.spared.remove(&(osd, object.clone())) {
             let version = self.known.peers.get(&osd).and_then(|peer| peer.missing.need(object));
             let version = version.unwrap_or_else(|| self.core.copy.logged_version(object));

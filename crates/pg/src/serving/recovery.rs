@@ -58,7 +58,10 @@ impl Operation {
 impl Recovery {
     pub(super) fn begin_one(&mut self, object: &HObject, operation: Operation) {
         self.begun += 1;
-        self.active.insert(object.clone(), operation);
+        let is_empty = operation.pulling.is_none() && operation.pushing.is_empty();
+        assert!(!is_empty, "a recovery pulls or pushes the object");
+        let before = self.active.insert(object.clone(), operation);
+        assert!(before.is_none(), "an object is recovered once at a time");
     }
 
     /// Objects may be recoverable that were not: searches from the beginning.

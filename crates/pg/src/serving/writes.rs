@@ -119,6 +119,7 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
     service.core.append_entries(&mut replicate, entry, also);
     let backend = service.core.placement.backend;
     let waiting = backend.must_confirm(&service.serving.agreed.participants);
+    assert!(!waiting.is_empty(), "a write waits for its members");
     service.serving.in_flight.push_back(InFlight { version, ticket, waiting });
     service
         .core
@@ -156,7 +157,9 @@ fn also_entries(service: &Service<'_>, write: &Write) -> Vec<LogEntry> {
         mtime: write.mtime,
         ..LogEntry::default()
     };
-    write.also.iter().enumerate().map(entry).collect()
+    let also: Vec<LogEntry> = write.also.iter().enumerate().map(entry).collect();
+    assert!(also.iter().all(|entry| entry.object != write.object), "the object has its own entry");
+    also
 }
 
 /// Sends the write to the other participants, and leaves our own transaction in `replicate`.
@@ -246,6 +249,8 @@ pub fn handle_replicated(service: &mut Service<'_>, from: Member, version: EVers
     }
     while service.serving.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
         let write = service.serving.in_flight.pop_front().expect("there is a front");
+        let committed = service.core.copy.committed.version;
+        assert!(write.version.version > committed, "writes are committed in order");
         service.core.copy.committed = write.version;
         service.serving.recovery.clear_stuck();
         service.core.outputs.push_back(Output::Committed { ticket: write.ticket });

@@ -60,6 +60,7 @@ impl Extents {
                 false => others.next(),
             };
         }
+        assert!(common.iter().all(|(_, length)| *length > 0), "ranges are not empty");
         self.0 = common;
     }
 

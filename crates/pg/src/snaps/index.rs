@@ -48,6 +48,7 @@ pub(crate) fn index_range(snap: SnapId, pool: PoolId, hashes: Hashes) -> (Bytes,
     };
     let (first, last) = hashes.reversed();
     let end = last.checked_add(1).map_or_else(|| index_keys_of(SnapId(snap.0 + 1)), key);
+    assert!(first <= last, "hashes have an order");
     (key(first), end)
 }
 

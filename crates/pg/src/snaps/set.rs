@@ -124,6 +124,7 @@ impl SnapSet {
             return None;
         }
         let gone = self.clones.remove(index);
+        assert_eq!(gone.id, id, "this clone loses its snapshots");
         if let Some(older) = index.checked_sub(1) {
             self.clones[older].overlap.intersect(&gone.overlap);
         }

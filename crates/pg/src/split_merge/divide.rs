@@ -33,6 +33,7 @@ impl SplitMerge {
         }
         let mut dealing = Dealing::default();
         for (index, part) in (1..).zip(parts) {
+            assert_ne!(part.own.id, core.own.id, "a part is another group");
             let hashes = hashes(part);
             let Part { info, log, missing } = part_of(core, hashes, index, count);
             (part.copy.info, part.copy.log) = (info, log);
@@ -62,6 +63,7 @@ impl SplitMerge {
         sources: &[&Core],
         versions: Option<MergedVersions>,
     ) {
+        assert!(sources.iter().all(|source| source.own.id != core.own.id), "it is another group");
         let own = match (sources, versions) {
             ([source], Some(versions)) if has_all_of(core, source, versions) => {
                 merged_whole(core, source)
@@ -187,6 +189,7 @@ fn keep_own_meta(core: &Core, transaction: &mut Transaction, own: &Part) {
         let object = core.own.meta.clone();
         transaction.push(core.own.collection, Change::OmapRemove { object, keys });
     }
+    assert_eq!(core.copy.log.len(), own.log.len(), "a part has all versions");
     let entries = core.copy.log.entries().zip(own.log.entries());
     let changed = entries.filter(|(before, after)| before != after);
     let mut pairs: BTreeMap<Bytes, Bytes> = changed.map(|(_, entry)| log_pair(entry)).collect();

@@ -63,6 +63,7 @@ impl Held {
         if matches!(body, Body::Query | Body::Info(_)) && self.0.len() < HELD_MAX {
             self.0.push((from, *header, body));
         }
+        assert!(self.0.len() <= HELD_MAX, "few messages are kept");
     }
 }
 
@@ -109,6 +110,7 @@ impl SplitMerge {
 
     pub(super) fn take_steps(&mut self, core: &mut Core, own: Part, steps: VecDeque<Transaction>) {
         if let Some(progress) = &mut self.progress {
+            assert!(!steps.is_empty(), "the last step changes the collections");
             (progress.own, progress.steps) = (Some(own), steps);
         }
         self.take_step(core);

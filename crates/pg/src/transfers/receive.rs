@@ -93,7 +93,8 @@ fn store_piece(core: &mut Core, from: Member, push: Push, info: Option<Bytes>) {
     }
     core.transfers.receiving.last += 1;
     let job = core.transfers.receiving.last;
-    core.transfers.receiving.pieces.insert(job, Received { from, object, next });
+    let before = core.transfers.receiving.pieces.insert(job, Received { from, object, next });
+    assert!(before.is_none(), "a number belongs to one piece");
     core.commit(Tag::Received(job), transaction);
 }
 

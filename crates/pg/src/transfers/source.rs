@@ -27,7 +27,8 @@ pub(crate) fn push_piece(core: &mut Core, to: Member, object: HObject, cursor: C
 
 fn read_piece(core: &mut Core, piece: Piece) {
     let (job, object) = (core.transfers.sources.number(), piece.push.object.clone());
-    core.transfers.sources.pieces.insert(job, piece);
+    let before = core.transfers.sources.pieces.insert(job, piece);
+    assert!(before.is_none(), "a number belongs to one piece");
     core.ask_store(Tag::Source(job), RequestKind::Meta { collection: core.own.collection, object });
 }
 
@@ -154,7 +155,8 @@ pub(crate) fn handle_list(core: &mut Core, to: Member, from: HObject) {
 pub(crate) fn scan(core: &mut Core, to: Option<Member>, from: HObject) {
     let job = core.transfers.sources.number();
     let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
-    core.transfers.sources.scans.insert(job, scan);
+    let before = core.transfers.sources.scans.insert(job, scan);
+    assert!(before.is_none(), "a number belongs to one listing");
     let (collection, entries_max) = (core.own.collection, core.own.sizes.page_objects_max);
     core.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
 }
@@ -198,6 +200,7 @@ pub(crate) fn scan_object(
     outcome: Result<Outcome, StoreError>,
 ) -> Option<Ended> {
     let scan = core.transfers.sources.scans.get_mut(&job)?;
+    assert!(scan.left > 0 && index < scan.objects.len(), "each info is read once");
     scan.left -= 1;
     // An object whose info is damaged, incomplete or unreadable has version zero: it counts as
     // present, but never as equal.
