@@ -9,12 +9,11 @@ use crate::image_tasks::MODULE;
 use crate::job::{Channel, CommandJob, Job};
 use crate::sessions::{Caps, Session};
 use auth::{MgrAccess, MonAccess, Rwx};
-use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::Errno;
-use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
+use wire::{MessageBody, MgrCommand, MonCommand, PeerFault, PoolOp, decode_from_peer};
 
 /// The commands of the cluster, and those of this monitor.
 pub(crate) struct Registries {
@@ -176,22 +175,22 @@ pub(crate) fn decode_job(
     asked: Time,
     conn: ConnId,
     message: &Message,
-) -> Result<Option<Job>, DecodeError> {
+) -> Result<Option<Job>, PeerFault> {
     let (channel, command, input) = match message.kind {
         MonCommand::KIND => {
-            let MonCommand { command, input, .. } = MonCommand::decode(message)?;
+            let MonCommand { command, input, .. } = decode_from_peer::<MonCommand>(message)?;
             (Channel::Monitor, command, input)
         }
         MgrCommand::KIND => {
-            let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
+            let MgrCommand { command, input, .. } = decode_from_peer::<MgrCommand>(message)?;
             (Channel::Manager, command, input)
         }
         wire::Command::KIND => {
-            let wire::Command { command, input, .. } = wire::Command::decode(message)?;
+            let wire::Command { command, input, .. } = decode_from_peer::<wire::Command>(message)?;
             (Channel::Tell, command, input)
         }
         PoolOp::KIND => {
-            let (tid, op) = (message.tid, PoolOp::decode(message)?);
+            let (tid, op) = (message.tid, decode_from_peer::<PoolOp>(message)?);
             return Ok(Some(Job::PoolOp { conn, tid, op, asked }));
         }
         _ => return Ok(None),

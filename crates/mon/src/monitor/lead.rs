@@ -4,7 +4,7 @@
 use super::candidacy::Leased;
 use super::pipeline::{PATIENCE, Rejection};
 use super::relay::{Sent, Waiting};
-use super::{Monitor, Phase};
+use super::{Monitor, Phase, log_unexpected};
 use crate::commands::admission::decode_job;
 use crate::job::{CommandJob, Job};
 use crate::service::Via;
@@ -12,7 +12,6 @@ use crate::services::{service_of, via_of};
 use crate::sessions::Session;
 use crate::state::Presence;
 use auth::Towards;
-use codec::DecodeError;
 use control::{CommitError, LeaseError, LeaseId, Revision};
 use engine::{
     ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message, Output, Policy, Time,
@@ -22,7 +21,7 @@ use types::{EntityType, Errno, ParticipantName};
 use wire::forward::{
     ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed,
 };
-use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
+use wire::{MessageBody, MgrCommand, MonCommand, PeerFault, PoolOp, decode_from_peer};
 
 /// Time without a leader after which reads are answered locally.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
@@ -238,7 +237,7 @@ impl Monitor {
         now: Time,
         conn: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         if let Some(id) = service_of(message.kind) {
             self.on_services(now, |services, cx| services.at(id).forwarded(cx, conn, message))?;
         }
@@ -250,10 +249,8 @@ impl Monitor {
             return Ok(());
         }
         let is_osd = self.sessions.osd(conn).is_some();
-        if !self.relay.has_room(is_osd) {
-            tracing::warn!("too much waits for a monitor that leads");
-            self.close(now, conn);
-            return Ok(());
+        if let Some(limit) = self.relay.exceeded(is_osd) {
+            return Err(PeerFault::TooMuch { kind: message.kind, limit });
         }
         let (sessions, newest) = (&self.sessions, self.state.newest());
         let sent = self.relay.add(now, sessions, newest, conn, message.clone());
@@ -269,7 +266,7 @@ impl Monitor {
         now: Time,
         conn: ConnId,
         message: &Message,
-    ) -> Result<bool, DecodeError> {
+    ) -> Result<bool, PeerFault> {
         let Some(Job::Command(command)) = decode_job(now, conn, message)? else { return Ok(false) };
         match self.admit(&command) {
             Err(refusal) if refusal.errno == Errno::ACCES => {
@@ -289,11 +286,12 @@ impl Monitor {
     pub(super) fn handle_leader_message(
         &mut self,
         now: Time,
+        link: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         match message.kind {
             Routed::KIND => {
-                let routed = Routed::decode(message)?;
+                let routed = decode_from_peer::<Routed>(message)?;
                 let conn = ConnId(routed.session);
                 if self.relay.answered(now, routed) {
                     self.throttle(conn);
@@ -301,15 +299,15 @@ impl Monitor {
                 self.release_routed(now);
             }
             ClockAsked::KIND => {
-                let told = self.relay.tell_clock(now, &ClockAsked::decode(message)?);
+                let told = self.relay.tell_clock(now, &decode_from_peer::<ClockAsked>(message)?);
                 self.send_all(told);
             }
             ForwardClosed::KIND => {
-                let conn = ConnId(ForwardClosed::decode(message)?.session);
+                let conn = ConnId(decode_from_peer::<ForwardClosed>(message)?.session);
                 self.relay.closed_by_leader(conn);
                 self.close(now, conn);
             }
-            _ => {}
+            kind => log_unexpected(link, kind),
         }
         Ok(())
     }
@@ -354,9 +352,8 @@ impl Monitor {
             let Some(Waiting { conn, message, .. }) = self.relay.take(number) else {
                 continue;
             };
-            if let Err(error) = self.dispatch(now, conn, &message) {
-                tracing::warn!(%error, kind = message.kind, "a message cannot be read");
-                self.close(now, conn);
+            if let Err(fault) = self.dispatch(now, conn, &message) {
+                self.end_session(now, conn, &fault);
             }
             self.throttle(conn);
         }
@@ -379,35 +376,38 @@ impl Monitor {
         now: Time,
         via: ConnId,
         message: &Message,
-    ) -> Result<bool, DecodeError> {
+    ) -> Result<bool, PeerFault> {
         let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockTold::KIND];
         if !kinds.contains(&message.kind) {
             return Ok(false);
         }
-        if !self.sessions.get(via).is_some_and(Session::is_monitor) || !self.leads() {
+        if !self.sessions.get(via).is_some_and(Session::is_monitor) {
+            return Err(PeerFault::NotAllowed { kind: message.kind });
+        }
+        if !self.leads() {
             // The follower then looks up the leader again.
             self.close(now, via);
             return Ok(true);
         }
         match message.kind {
             ForwardOpen::KIND => {
-                let open = ForwardOpen::decode(message)?;
+                let open = decode_from_peer::<ForwardOpen>(message)?;
                 let conn = self.proxies.open(via, open.session);
                 self.open_session(now, conn, open.peer());
             }
             ClockTold::KIND => {
-                let told = ClockTold::decode(message)?;
+                let told = decode_from_peer::<ClockTold>(message)?;
                 self.on_services(now, |services, cx| services.mons.handle_clock(cx, via, &told));
             }
             Forward::KIND => {
-                let Forward { session, revision, message } = Forward::decode(message)?;
+                let Forward { session, revision, message } = decode_from_peer::<Forward>(message)?;
                 let message = Some(message.into());
                 if self.proxies.hold(now, via, session, revision, message) {
                     self.release_forwarded(now);
                 }
             }
             _ => {
-                let session = ForwardClosed::decode(message)?.session;
+                let session = decode_from_peer::<ForwardClosed>(message)?.session;
                 if self.proxies.hold(now, via, session, 0, None) {
                     self.release_forwarded(now);
                 }

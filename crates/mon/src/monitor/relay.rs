@@ -165,9 +165,9 @@ impl Relay {
         self.announced.remove(&conn);
     }
 
-    /// Whether another request may wait.
-    pub fn has_room(&self, is_osd: bool) -> bool {
-        self.waiting.has_room(is_osd)
+    /// The bound that another request of an OSD, or of another peer, would exceed.
+    pub fn exceeded(&self, is_osd: bool) -> Option<u64> {
+        self.waiting.exceeded(is_osd)
     }
 
     /// Adds a request, and forwards it if the leader can be reached.

@@ -14,7 +14,6 @@ use crate::service::{Act, Catalog, Cx, DecideCx, Family, Intake, Role, Service, 
 use crate::sessions::{Session, Sessions};
 use crate::settings::Settings;
 use crate::state::State;
-use codec::DecodeError;
 use engine::{AuthRequest, ConnId, Message};
 use global_ids::{GlobalIds, reservation};
 use handshakes::Handshakes;
@@ -22,7 +21,7 @@ use renewals::Renewals;
 use std::ops::Range;
 use types::EntityName;
 use wire::internal::RotatingSecretsRequest;
-use wire::{Auth, MessageBody};
+use wire::{Auth, MessageBody, PeerFault, decode_from_peer};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[],
@@ -48,11 +47,15 @@ impl Service for AuthService {
         cx: &mut Cx<'_>,
         conn: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         match message.kind {
-            Auth::KIND => self.renewals.renew(cx, conn, &Auth::decode(message)?),
+            Auth::KIND => self.renewals.renew(cx, conn, &decode_from_peer::<Auth>(message)?),
             _ => {
-                self.renewals.follow(cx, conn, &RotatingSecretsRequest::decode(message)?);
+                self.renewals.follow(
+                    cx,
+                    conn,
+                    &decode_from_peer::<RotatingSecretsRequest>(message)?,
+                );
             }
         }
         Ok(())

@@ -8,9 +8,8 @@ use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Ser
 use crate::sessions::Subscription;
 use crate::state::{LOG_ENTRIES_KEPT, State};
 use auth::Rwx;
-use codec::DecodeError;
 use engine::{ConnId, Message};
-use wire::{Log, LogAck, LogEntry, MessageBody};
+use wire::{Log, LogAck, LogEntry, MessageBody, PeerFault, decode_from_peer};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[Topic {
@@ -43,10 +42,12 @@ impl Service for LogService {
         cx: &mut Cx<'_>,
         from: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
-        let entries = Log::decode(message)?.entries;
+    ) -> Result<(), PeerFault> {
+        let entries = decode_from_peer::<Log>(message)?.entries;
         let may_log = |session: &crate::sessions::Session| session.may("log", Rwx::WRITE);
-        if cx.sessions.get(from).is_some_and(may_log) && !entries.is_empty() {
+        if !cx.sessions.get(from).is_some_and(may_log) {
+            cx.log_dropped(from, &PeerFault::NotAllowed { kind: message.kind });
+        } else if !entries.is_empty() {
             cx.enqueue(Job::Of(ServiceJob::Log { conn: from, entries }));
         }
         Ok(())

@@ -12,13 +12,12 @@ use crate::service::{Catalog, Cx, Family, Intake, Pattern, Reader, Role, Service
 use crate::sessions::{Sessions, Subscription};
 use crate::settings::Settings;
 use crate::state::State;
-use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use maps::MonInfo;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::forward::{ClockAsked, ClockTold};
-use wire::{MessageBody, MonGetMap, MonMapMessage};
+use wire::{MessageBody, MonGetMap, MonMapMessage, PeerFault};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[Topic {
@@ -56,7 +55,7 @@ impl Service for MonsService {
         cx: &mut Cx<'_>,
         from: ConnId,
         _message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         let state = cx.state;
         cx.reply(from, |features| monmap(state, features));
         Ok(())

@@ -25,9 +25,10 @@ pub struct WaitingList {
 }
 
 impl WaitingList {
-    /// Whether another message of an OSD, or of another peer, may wait.
-    pub fn has_room(&self, is_osd: bool) -> bool {
-        self.messages.len() < if is_osd { WAITING_MAX } else { CLIENTS_MAX }
+    /// The bound that another message of an OSD, or of another peer, would exceed.
+    pub fn exceeded(&self, is_osd: bool) -> Option<u64> {
+        let max = if is_osd { WAITING_MAX } else { CLIENTS_MAX };
+        (self.messages.len() >= max).then_some(max as u64)
     }
 
     /// Adds a message and returns its number.
