@@ -1,5 +1,5 @@
 //! Admission of requests: a command is parsed and checked against capabilities when it arrives, before it
-//! waits or changes anything.
+//! waits or changes anything; and the messages that reply to it.
 
 use super::image_tasks;
 use crate::command::{
@@ -8,12 +8,16 @@ use crate::command::{
 use crate::image_tasks::MODULE;
 use crate::job::{Channel, CommandJob, Job};
 use crate::sessions::{Caps, Session};
+use crate::state::State;
 use auth::{MgrAccess, MonAccess, Rwx};
 use engine::{ConnId, Message, Time};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::Errno;
-use wire::{MessageBody, MgrCommand, MonCommand, PeerFault, PoolOp, decode_from_peer};
+use wire::{
+    CommandReply, MessageBody, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck, PeerFault,
+    PoolOp, decode_from_peer,
+};
 
 /// The commands of the cluster, and those of this monitor.
 pub(crate) struct Registries {
@@ -197,4 +201,22 @@ pub(crate) fn decode_job(
     };
     let command = CommandJob { conn, tid: message.tid, channel, command, input, asked };
     Ok(Some(Job::Command(Box::new(command))))
+}
+
+/// The reply to a command, in the message kind of its channel.
+pub(crate) fn reply(job: &CommandJob, state: &State, answer: Answer) -> Message {
+    let Answer { result, text, output } = answer;
+    let message = match job.channel {
+        Channel::Monitor => MonCommandAck {
+            version: state.osdmap.epoch.0.into(),
+            result,
+            text,
+            command: job.command.clone(),
+            output,
+        }
+        .encode(0),
+        Channel::Manager => MgrCommandReply { result, text, output }.encode(0),
+        Channel::Tell => CommandReply { result, text, output }.encode(0),
+    };
+    message.with_tid(job.tid)
 }

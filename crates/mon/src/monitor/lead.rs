@@ -2,7 +2,7 @@
 //! follower and the leader.
 
 use super::candidacy::Leased;
-use super::pipeline::{PATIENCE, Rejection};
+use super::pipeline::{Leaving, PATIENCE, Rejection};
 use super::relay::{Sent, Waiting};
 use super::{Monitor, Phase, log_unexpected};
 use crate::commands::admission::decode_job;
@@ -56,6 +56,27 @@ impl Monitor {
         renewal.into_iter().for_each(|request| self.ask(request));
         self.pipeline.set_unreachable(self.candidacy.trouble(now));
         self.claim(now);
+    }
+
+    /// Watches for failed reads. Called in every tick, before the lease is renewed.
+    pub(super) fn watch_reading(&mut self, now: Time) {
+        if !matches!(self.phase, Phase::Serving) {
+            return;
+        }
+        let mut present = self.state.members.present.keys();
+        let is_alone = present.all(|name| *name == self.settings.mon_name);
+        let yielded = self.pipeline.yields();
+        let leaving = self.pipeline.watch_reading(now, self.candidacy.holds_lease(now), is_alone);
+        let Some(leaving) = leaving else { return };
+        if !yielded {
+            self.candidacy.give_up_lease();
+        }
+        let accepted = self.sessions.iter().filter(|(conn, session)| {
+            let is_daemon = session.osd().is_some() || session.is_monitor();
+            conn.is_accepted() && (leaving == Leaving::All || is_daemon)
+        });
+        let accepted: Vec<ConnId> = accepted.map(|(conn, _)| conn).collect();
+        accepted.into_iter().for_each(|conn| self.close(now, conn));
     }
 
     /// Handles the answer to a request for the lease.

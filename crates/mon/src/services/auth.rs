@@ -156,7 +156,7 @@ pub(super) fn run(cx: &mut DecideCx<'_>, job: &AuthJob, change: &mut Change) -> 
 }
 
 /// Reserves global ids: above those of the store, and above those that this monitor has seen.
-pub(crate) fn reserve_global_ids(cx: &DecideCx<'_>, change: &mut Change) -> Effects {
+pub(super) fn reserve_global_ids(cx: &DecideCx<'_>, change: &mut Change) -> Effects {
     let seen = cx.high_water.global_id(cx.state.monmap.fsid);
     let first = cx.state.global_id_next.max(first_global_id(change.now())).max(seen);
     let reserved = reservation(first);
@@ -165,7 +165,7 @@ pub(crate) fn reserve_global_ids(cx: &DecideCx<'_>, change: &mut Change) -> Effe
 }
 
 /// Adds the next rotation of the secrets, if it is due.
-pub(crate) fn rotate_secrets(cx: &mut DecideCx<'_>, change: &mut Change) {
+pub(super) fn rotate_secrets(cx: &mut DecideCx<'_>, change: &mut Change) {
     let mut secrets = cx.state.secrets.clone();
     if secrets.rotate(cx.now.wall(), &cx.settings.cephx, cx.entropy) {
         change.put(keys::SECRETS, codec::encode_to_bytes(&secrets));

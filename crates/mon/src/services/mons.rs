@@ -131,7 +131,7 @@ fn monmap(state: &State, features: u64) -> Message {
 }
 
 /// Writes this monitor's current addresses into the mon map. A monitor that is not in it joins.
-pub(crate) fn announce(settings: &Settings, state: &State, change: &mut Change) {
+pub(super) fn announce(settings: &Settings, state: &State, change: &mut Change) {
     let mut monmap = state.monmap.clone();
     let known = monmap.mon_info.get(&settings.mon_name);
     if known.is_some_and(|mon| mon.public_addrs == settings.mon_addrs) {
