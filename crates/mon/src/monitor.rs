@@ -214,6 +214,7 @@ impl Monitor {
     }
 
     fn serve(&mut self, now: Time, input: Input) {
+        assert!(matches!(self.phase, Phase::Serving), "inputs wait for the first load");
         match input {
             Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(conn),
             Input::Closed(conn) if !conn.is_accepted() => self.relay.closed(now, conn),

@@ -45,6 +45,7 @@ pub struct Event {
 impl Event {
     /// Completed fraction from zero to one.
     pub fn fraction(&self) -> f64 {
+        assert!(self.left <= self.most, "the most work is at least what is left");
         if self.most == 0 { 0.0 } else { 1.0 - self.left as f64 / self.most as f64 }
     }
 

@@ -156,6 +156,7 @@ pub(super) fn set_pgp_num(pool: &mut Pool, given: i64, at_once: bool) -> Result<
             _ => format!("specified pgp_num {given} > pg_num {pg_num}"),
         })
     })?;
+    assert!(pgp_num > 0 && pgp_num <= pg_num, "{pgp_num} of {pg_num} groups");
     pool.pgp_num_target = pgp_num;
     if at_once {
         pool.pgp_num = pgp_num;

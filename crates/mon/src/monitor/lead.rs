@@ -153,6 +153,7 @@ impl Monitor {
 
     /// Begins to lead, without any reports of OSDs yet.
     fn take_over(&mut self, now: Time) {
+        assert!(self.leads(), "the leader is followed before it takes over");
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.on_services(now, |services, cx| services.leadership(cx, true));
         let osds: Vec<ConnId> = self.osd_sessions();
@@ -240,6 +241,7 @@ impl Monitor {
 
     /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.
     pub(super) fn relay_session_opened(&mut self, conn: ConnId) {
+        assert!(!self.proxies.is_proxy(conn), "the owner of a session announces it");
         if self.sessions.osd(conn).is_some() {
             let announced = self.relay.announce(&self.sessions, conn);
             self.send_all(announced);
@@ -310,6 +312,7 @@ impl Monitor {
         link: ConnId,
         message: &Message,
     ) -> Result<(), PeerFault> {
+        assert!(self.relay.is_link(link), "{link:?} is the session with the leader");
         match message.kind {
             Routed::KIND => {
                 let routed = decode_from_peer::<Routed>(message)?;
@@ -354,6 +357,7 @@ impl Monitor {
 
     /// Rejects requests that would write, and found no leader for too long.
     fn reject_leaderless(&mut self, now: Time) {
+        assert!(!self.leads() && !self.relay.is_open(), "requests wait for a leader");
         for number in self.relay.find(|waiting| now.since(waiting.since) >= PATIENCE) {
             let Some(Waiting { conn, message, since }) = self.relay.take(number) else { continue };
             if let Ok(Some(job)) = decode_job(since, conn, &message) {

@@ -126,6 +126,7 @@ impl Pipeline {
 
     /// Sets the high-water mark of earlier runs. Must be called before the first load is answered.
     pub fn set_high_water(&mut self, mark: HighWater) {
+        assert!(self.sync == Sync::Loading, "nothing was decided without the mark");
         self.high_water = mark;
     }
 
@@ -284,6 +285,7 @@ impl Pipeline {
         state: &State,
         is_deposed: bool,
     ) -> Option<Request> {
+        assert!(self.in_flight.is_none(), "a conflict ends the transaction");
         if self.sync != Sync::Current || is_overtaken(transaction, state) {
             return None;
         }

@@ -109,6 +109,7 @@ impl Relay {
 
     /// The leader's address is not known yet: it is looked up again.
     pub fn try_again(&mut self, now: Time) {
+        assert!(self.link.is_none(), "the leader is looked up without a session");
         self.next_attempt = Some(now + RETRY);
     }
 

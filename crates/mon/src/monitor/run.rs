@@ -62,6 +62,7 @@ impl Monitor {
     }
 
     fn begin(&mut self, now: Time) {
+        assert!(self.next_tick.is_none(), "a run begins once");
         self.identity.started = now;
         self.next_tick = Some(now + TICK);
         self.pipeline.push_first(Job::Start);
@@ -356,6 +357,7 @@ impl Monitor {
 
     /// Runs a command to this monitor alone. It writes nothing, so it waits for no transaction.
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
+        assert_eq!(command.channel, Channel::Tell, "others may write");
         self.pipeline.list_waiting();
         let (_, effects) = self.run_command(now, command);
         self.overrides = self.running.overrides().clone();

@@ -125,6 +125,7 @@ pub(super) fn may_mark_down(
         .filter(|(osd, flips)| map.is_up(**osd) && flips.contains(OsdState::UP))
         .map(|(osd, _)| *osd)
         .collect();
+    assert!(going.len() <= map.up_count(), "OSDs that are marked down were up");
     !going.contains(&osd) && are_enough_up(state, running, map.up_count() - going.len())
 }
 
@@ -151,6 +152,7 @@ pub(super) fn may_mark_out(
     let going = change.incremental().map_or(0, |incremental| {
         incremental.new_weight.iter().filter(|(osd, to)| map.is_in(**osd) && **to == 0).count()
     });
+    assert!(going <= map.in_count(), "OSDs that are marked out were in");
     let is_in = (map.in_count() - going) as f64;
     !map.holds(osd, OsdState::NOOUT)
         && is_in >= state.options(running).real("mon_osd_min_in_ratio") * map.osd_count() as f64
@@ -173,6 +175,7 @@ fn lies_in_dark(state: &State, running: &Overrides, osd: OsdId) -> bool {
 }
 
 pub(super) fn mark_out(state: &State, change: &mut Change, osd: OsdId, known: &Osd) {
+    assert!(known.is_in(), "osd.{osd} is in until it is marked out");
     let incremental = change.osdmap(state);
     let mut xinfo = known.xinfo;
     xinfo.old_weight = known.weight;
