@@ -194,7 +194,7 @@ impl Monitor {
         match &mut self.phase {
             Phase::Serving => self.serve(now, input),
             Phase::Starting { waiting } => {
-                // New connections must not crowd out authenticated peers, such as the daemons of this
+                // New connections must not displace authenticated peers, such as the daemons of this
                 // process.
                 let most = match input {
                     Input::Auth(..) => WAITING_MAX / 2,

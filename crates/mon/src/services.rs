@@ -98,7 +98,7 @@ const COMMON: [Intake; 8] = [
     Intake { kind: wire::Command::KIND, via: Via::Here },
     Intake { kind: PoolOp::KIND, via: Via::LeaderAnswers },
     Intake { kind: Ping::KIND, via: Via::Here },
-    Intake { kind: wire::forward::ClockTold::KIND, via: Via::Here },
+    Intake { kind: wire::forward::ClockReply::KIND, via: Via::Here },
 ];
 
 /// Facts that commands and health checks read besides the services' state.

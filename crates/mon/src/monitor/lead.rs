@@ -19,7 +19,7 @@ use engine::{
 use std::time::Duration;
 use types::{EntityType, Errno, ParticipantName};
 use wire::forward::{
-    ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed,
+    ClockReply, ClockRequest, Forward, ForwardClosed, ForwardOpen, ReportRequest, Routed,
 };
 use wire::{MessageBody, MgrCommand, MonCommand, PeerFault, PoolOp, decode_from_peer};
 
@@ -236,7 +236,7 @@ impl Monitor {
     /// Requests an OSD to repeat its reports.
     fn ask_for_reports(&mut self, conn: ConnId) {
         let features = self.sessions.features(conn);
-        self.send(conn, ReportAgain {}.encode(features));
+        self.send(conn, ReportRequest {}.encode(features));
     }
 
     /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.
@@ -322,8 +322,8 @@ impl Monitor {
                 }
                 self.release_routed(now);
             }
-            ClockAsked::KIND => {
-                let told = self.relay.tell_clock(now, &decode_from_peer::<ClockAsked>(message)?);
+            ClockRequest::KIND => {
+                let told = self.relay.reply_clock(now, &decode_from_peer::<ClockRequest>(message)?);
                 self.send_all(told);
             }
             ForwardClosed::KIND => {
@@ -402,7 +402,7 @@ impl Monitor {
         via: ConnId,
         message: &Message,
     ) -> Result<bool, PeerFault> {
-        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockTold::KIND];
+        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockReply::KIND];
         if !kinds.contains(&message.kind) {
             return Ok(false);
         }
@@ -420,8 +420,8 @@ impl Monitor {
                 let conn = self.proxies.open(via, open.session);
                 self.open_session(now, conn, open.peer());
             }
-            ClockTold::KIND => {
-                let told = decode_from_peer::<ClockTold>(message)?;
+            ClockReply::KIND => {
+                let told = decode_from_peer::<ClockReply>(message)?;
                 self.on_services(now, |services, cx| services.mons.handle_clock(cx, via, &told));
             }
             Forward::KIND => {

@@ -45,7 +45,7 @@ use reading::Reading;
 use std::time::Duration;
 use sync::{InFlight, Reload, Sync};
 use types::{Epoch, OsdId};
-use went_back::{ClaimedMaps, Judgement, is_older};
+use went_back::{ClaimedMaps, LoadVerdict, is_older};
 
 /// Pause before the store is read again after a failure; doubles with each failure in a row.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
@@ -359,21 +359,21 @@ impl Pipeline {
 
     /// Compares a loaded state with what was known before, and with the epochs of OSDs; returns a request if
     /// the store is to be read again.
-    pub fn judge_load(&mut self, token: u64, found: Revision, state: &State) -> Option<Request> {
+    pub fn check_load(&mut self, token: u64, found: Revision, state: &State) -> Option<Request> {
         assert!(self.sync == Sync::Current, "a load that was decoded is judged");
         // A commit during the read may be missing in its result.
         let (known, seen) = (self.reload.known, self.high_water.epoch(state.monmap.fsid));
-        let judgement = match is_older(known, found, seen, &state.osdmap) {
-            Some(how) => Judgement::WentBack(how),
-            None => self.claimed_maps.judge(token, &state.osdmap),
+        let verdict = match is_older(known, found, seen, &state.osdmap) {
+            Some(how) => LoadVerdict::WentBack(how),
+            None => self.claimed_maps.check(token, &state.osdmap),
         };
-        match judgement {
-            Judgement::Fine => None,
-            Judgement::WentBack(how) => {
+        match verdict {
+            LoadVerdict::Fine => None,
+            LoadVerdict::WentBack(how) => {
                 self.failures.note_went_back(how);
                 None
             }
-            Judgement::ReadAgain => Some(self.load_for_claim(state)),
+            LoadVerdict::ReadAgain => Some(self.load_for_claim(state)),
         }
     }
 

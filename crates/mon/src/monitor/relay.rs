@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use waiting::WaitingList;
 use wire::MessageBody;
-use wire::forward::{ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
+use wire::forward::{ClockReply, ClockRequest, Forward, ForwardClosed, ForwardOpen, Routed};
 
 /// Pause before connecting to the leader is tried again.
 const RETRY: Duration = Duration::from_millis(250);
@@ -252,8 +252,8 @@ impl Relay {
     }
 
     /// The answer to the leader's question for the time.
-    pub fn tell_clock(&self, now: Time, asked: &ClockAsked) -> Option<Sent> {
-        let told = ClockTold { sent: asked.sent, clock: now.0 };
+    pub fn reply_clock(&self, now: Time, asked: &ClockRequest) -> Option<Sent> {
+        let told = ClockReply { sent: asked.sent, clock: now.0 };
         Some((self.open_conn()?, told.encode(0)))
     }
 }

@@ -52,7 +52,7 @@ impl Monitor {
             Phase::Serving => Default::default(),
         };
         self.services.follow(&self.state);
-        let again = self.pipeline.judge_load(token, revision, &self.state);
+        let again = self.pipeline.check_load(token, revision, &self.state);
         again.into_iter().for_each(|request| self.ask(request));
         if let Some((job, effects)) = self.pipeline.settle_doubt(entries) {
             self.finish(now, job, effects);

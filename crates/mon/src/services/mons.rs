@@ -16,7 +16,7 @@ use engine::{ConnId, Message, Time};
 use maps::MonInfo;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::forward::{ClockAsked, ClockTold};
+use wire::forward::{ClockReply, ClockRequest};
 use wire::{MessageBody, MonGetMap, MonMapMessage, PeerFault};
 
 pub(super) const CATALOG: Catalog = Catalog {
@@ -94,13 +94,13 @@ impl MonsService {
         self.clocks.retain(|name, _| present.contains_key(name));
         let sessions = cx.sessions;
         for conn in sessions.of_monitors() {
-            let asked = ClockAsked { sent: cx.now.0 };
+            let asked = ClockRequest { sent: cx.now.0 };
             cx.send(conn, asked.encode(0));
         }
     }
 
     /// Handles the clock reading of another monitor.
-    pub fn handle_clock(&mut self, cx: &Cx<'_>, conn: ConnId, told: &ClockTold) {
+    pub fn handle_clock(&mut self, cx: &Cx<'_>, conn: ConnId, told: &ClockReply) {
         let Some(name) = name_of_monitor(cx.sessions, cx.state, conn) else { return };
         let seconds = |nanos: i128| nanos as f64 / 1e9;
         let (sent, there, arrived) =

@@ -156,12 +156,12 @@ pub(super) fn may_mark_out(
     let is_in = (map.in_count() - going) as f64;
     !map.holds(osd, OsdState::NOOUT)
         && is_in >= state.options(running).real("mon_osd_min_in_ratio") * map.osd_count() as f64
-        && !lies_in_dark(state, running, osd)
+        && !is_subtree_down(state, running, osd)
 }
 
 /// Whether a whole rack, or another bucket of the configured type, is down with the OSD: then it is likely to
 /// come back as a whole, and there may be no room for all its data.
-fn lies_in_dark(state: &State, running: &Overrides, osd: OsdId) -> bool {
+fn is_subtree_down(state: &State, running: &Overrides, osd: OsdId) -> bool {
     let (map, limit) =
         (&state.osdmap, state.options(running).text("mon_osd_down_out_subtree_limit"));
     let Some(type_id) = map.crush.type_id(limit).filter(|type_id| *type_id > 0) else {
