@@ -17,16 +17,16 @@ const PG_NUM_MIN: f64 = 32.0;
 /// The autoscaler's inputs for one pool, and its result; a row of `osd pool autoscale-status`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
-    /// Bytes stored, before replication or erasure coding.
     pub pool: PoolId,
-    /// Raw bytes for each byte stored.
+    /// Bytes stored, before replication or erasure coding.
     pub stored: u64,
-    /// Raw bytes of the OSDs that the pool's rule uses.
+    /// Raw bytes for each byte stored.
     pub raw_rate: f64,
-    /// `target_size_bytes`
+    /// Raw bytes of the OSDs that the pool's rule uses.
     pub capacity: u64,
-    /// `target_size_ratio`
+    /// `target_size_bytes`
     pub target_bytes: u64,
+    /// `target_size_ratio`
     pub target_ratio: f64,
     /// The share of the capacity that the pool takes or is expected to take, from zero to one: the largest of
     /// the actual share and of the targets.

@@ -219,6 +219,10 @@ impl Held {
             seeds[ends[osd] as usize] = seed;
             ends[osd] += 1;
         }
+        assert!(
+            ends[..osds].iter().eq(&starts[1..]),
+            "the groups of an OSD end where others begin"
+        );
         Held { starts, seeds, changed: BTreeMap::new() }
     }
 
@@ -302,7 +306,8 @@ impl<'a> PoolState<'a> {
                 continue;
             }
             let Some(items) = group.with(map, from, to) else { continue };
-            self.held.changed_of(from).remove(&seed);
+            let was_held = self.held.changed_of(from).remove(&seed);
+            assert!(was_held, "{pg} moves from an OSD that holds it");
             self.held.changed_of(to).insert(seed);
             self.changed.insert(pg, items.clone());
             return Some((pg, items));

@@ -113,7 +113,10 @@ impl Change {
     /// The incremental of the OSD map, which is begun if there is none yet.
     pub fn osdmap(&mut self, state: &State) -> &mut Incremental {
         let (map, now) = (&state.osdmap, self.now);
-        self.incremental.get_or_insert_with(|| Incremental::new(map.fsid, map.epoch.next(), now))
+        let begun = || Incremental::new(map.fsid, map.epoch.next(), now);
+        let incremental = self.incremental.get_or_insert_with(begun);
+        assert_eq!(incremental.epoch, map.epoch.next(), "a change is decided on one state");
+        incremental
     }
 
     /// A pool with the changes so far, to be changed further; sets its `last_change`. `None` if there is no
@@ -172,6 +175,8 @@ impl Change {
 
     /// Marks an OSD down in this epoch; the map itself records the time.
     pub fn mark_down(&mut self, state: &State, osd: OsdId) {
+        // The bit toggles.
+        assert!(state.osdmap.is_up(osd), "osd.{osd} is up until it is marked down");
         let states = self.osdmap(state).new_state.entry(osd).or_default();
         *states = *states | OsdState::UP;
     }
@@ -193,6 +198,7 @@ impl Change {
     /// Appends entries to the cluster log with the next numbers.
     pub fn append_log(&mut self, state: &State, entries: Vec<LogEntry>) {
         let next = state.log.last_key_value().map_or(1, |(newest, _)| newest + 1);
+        assert!(next > 0, "numbers of entries begin with one");
         for (sequence, entry) in (next..).zip(entries) {
             self.put(keys::log(sequence), codec::encode_to_bytes(&entry));
         }

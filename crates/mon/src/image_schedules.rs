@@ -71,10 +71,12 @@ impl Item {
     /// The first time after `now`, in minutes since 1970.
     fn next(&self, now: u64) -> u64 {
         let start = self.start.unwrap_or(0);
-        match now.checked_sub(start) {
+        let next = match now.checked_sub(start) {
             Some(passed) => start + (passed / self.interval.0 + 1) * self.interval.0,
             None => start,
-        }
+        };
+        assert!(next > now, "minute {next} is later than {now}");
+        next
     }
 }
 

@@ -116,6 +116,7 @@ impl ImageTraffic {
                 add(self.totals.entry(key).or_default(), counters);
             }
         }
+        assert!(self.totals.len() <= IMAGES_MAX, "{} images are counted", self.totals.len());
         let seconds = report.images_ms as f64 / 1000.0;
         self.latest.insert(report.osd, Latest { at: now, seconds, images });
     }

@@ -79,6 +79,7 @@ pub fn auth(entity: &EntityName) -> String {
 
 /// `who` is a section, such as `osd` or `osd.3/class:ssd`.
 pub fn config(who: &str, name: &str) -> String {
+    assert!(!who.is_empty() && !name.is_empty(), "an option has a section and a name");
     format!("config/{who}/{name}")
 }
 

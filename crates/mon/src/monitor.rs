@@ -33,7 +33,7 @@ use crate::state::{Overrides, State};
 use crate::statistics::Statistics;
 use auth::{Connector, Entropy, MODE_CRC, MODE_SECURE};
 use candidacy::Candidacy;
-use codec::{DecodeError, Writer};
+use codec::Writer;
 use control::{Completion, Request};
 use engine::{
     AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
@@ -45,7 +45,10 @@ use relay::Relay;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityName, EntityType, Uuid};
 use wire::options::Running;
-use wire::{MessageBody, MonGetVersion, MonGetVersionReply, MonSubscribe, MonSubscribeAck, Ping};
+use wire::{
+    MessageBody, MonGetVersion, MonGetVersionReply, MonSubscribe, MonSubscribeAck, PeerFault, Ping,
+    decode_from_peer,
+};
 
 /// Inputs that wait while the state is loaded; a message beyond closes its session.
 const WAITING_MAX: usize = 16_384;
@@ -191,7 +194,7 @@ impl Monitor {
         match &mut self.phase {
             Phase::Serving => self.serve(now, input),
             Phase::Starting { waiting } => {
-                // New connections must not crowd out authenticated peers, such as the daemons of this
+                // New connections must not displace authenticated peers, such as the daemons of this
                 // process.
                 let most = match input {
                     Input::Auth(..) => WAITING_MAX / 2,
@@ -199,7 +202,11 @@ impl Monitor {
                 };
                 if waiting.len() < most {
                     waiting.push_back(input);
-                } else if let Input::Message(conn, _) | Input::Auth(conn, _) = input {
+                } else if let Input::Message(conn, message) = input {
+                    let error = PeerFault::TooMuch { kind: message.kind, limit: most as u64 };
+                    tracing::warn!(?conn, fault = %error.kind(), %error, "a session ends while the state is loaded");
+                    self.outputs.push_back(Output::Close { conn });
+                } else if let Input::Auth(conn, _) = input {
                     self.outputs.push_back(Output::Close { conn });
                 }
             }
@@ -207,6 +214,7 @@ impl Monitor {
     }
 
     fn serve(&mut self, now: Time, input: Input) {
+        assert!(matches!(self.phase, Phase::Serving), "inputs wait for the first load");
         match input {
             Input::Opened(conn, _) if !conn.is_accepted() => self.relay_opened(conn),
             Input::Closed(conn) if !conn.is_accepted() => self.relay.closed(now, conn),
@@ -225,7 +233,7 @@ impl Monitor {
         self.outputs.push_back(Output::Send { conn, message });
     }
 
-    /// Closes a session because its peer misbehaved.
+    /// Closes a session.
     fn close(&mut self, now: Time, conn: ConnId) {
         match self.proxies.closed(conn) {
             Some((conn, message)) => self.outputs.push_back(Output::Send { conn, message }),
@@ -257,17 +265,23 @@ impl Monitor {
     /// Handles a message of a session, or forwards it to the leader. A malformed one closes the session.
     pub(super) fn handle(&mut self, now: Time, conn: ConnId, message: Message) {
         let taken = match self.relay.is_link(conn) {
-            true => self.handle_leader_message(now, &message),
+            true => self.handle_leader_message(now, conn, &message),
             false if !self.sessions.contains(conn) => return,
             false if !self.leads() && via_of(message.kind).is_some_and(|via| via != Via::Here) => {
                 self.forward(now, conn, &message)
             }
             false => self.dispatch(now, conn, &message),
         };
-        if let Err(error) = taken {
-            tracing::warn!(%error, kind = message.kind, "a message cannot be read");
-            self.close(now, conn);
+        if let Err(fault) = taken {
+            self.end_session(now, conn, &fault);
         }
+    }
+
+    /// Ends a session because of a fault of its peer.
+    fn end_session(&mut self, now: Time, conn: ConnId, error: &PeerFault) {
+        let peer = self.sessions.get(conn).map(|session| &session.peer().name);
+        tracing::warn!(?conn, ?peer, fault = %error.kind(), %error, "a fault of the peer ends its session");
+        self.close(now, conn);
     }
 
     /// Handles a message locally, also if another monitor leads.
@@ -276,7 +290,7 @@ impl Monitor {
         now: Time,
         conn: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         if self.handle_forwarded(now, conn, message)? {
             return Ok(());
         }
@@ -285,9 +299,11 @@ impl Monitor {
             return Ok(());
         }
         match message.kind {
-            MonSubscribe::KIND => self.subscribe(now, conn, &MonSubscribe::decode(message)?),
+            MonSubscribe::KIND => {
+                self.subscribe(now, conn, &decode_from_peer::<MonSubscribe>(message)?)
+            }
             MonGetVersion::KIND => {
-                self.tell_version(conn, message.tid, &MonGetVersion::decode(message)?);
+                self.tell_version(conn, message.tid, &decode_from_peer::<MonGetVersion>(message)?);
             }
             Ping::KIND => {
                 let mut w = Writer::new();
@@ -298,7 +314,7 @@ impl Monitor {
                 Some(id) => self.on_services(now, |services, cx| {
                     services.at(id).handle_message(cx, conn, message)
                 })?,
-                None => tracing::debug!(kind, "a message of this kind is not for a monitor"),
+                None => log_unexpected(conn, kind),
             },
         }
         Ok(())
@@ -377,6 +393,12 @@ impl Monitor {
         };
         (&mut self.services, cx)
     }
+}
+
+/// Logs a message that no monitor handles, or none of this role.
+fn log_unexpected(conn: ConnId, kind: u16) {
+    let error = PeerFault::NotExpected { kind };
+    tracing::debug!(?conn, fault = %error.kind(), %error, "a message is dropped");
 }
 
 /// The side that authenticates to the leader.

@@ -148,7 +148,9 @@ fn placement_step(
         moving += u64::from(bits & pg_state::CLEAN == 0);
     }
     let is_busy = moving > 0 && moving as f64 >= allowed * groups as f64;
-    (!is_busy).then(|| (allowed * f64::from(pool.pg_num)).max(1.0) as u32)
+    let step = (allowed * f64::from(pool.pg_num)).max(1.0) as u32;
+    assert!(step > 0, "a step changes something");
+    (!is_busy).then_some(step)
 }
 
 /// Merges the last group into its parent, once both are in state `premerge`.

@@ -45,14 +45,17 @@ pub struct Event {
 impl Event {
     /// Completed fraction from zero to one.
     pub fn fraction(&self) -> f64 {
+        assert!(self.left <= self.most, "the most work is at least what is left");
         if self.most == 0 { 0.0 } else { 1.0 - self.left as f64 / self.most as f64 }
     }
 
-    /// Estimated remaining time at the pace so far; `None` before there is any progress.
+    /// Estimated remaining time at the pace so far; `None` before there is any progress, or if it is longer
+    /// than can be expressed.
     pub fn remaining(&self, now: Time) -> Option<Duration> {
         let fraction = self.fraction();
         let passed = now.since(self.started).as_secs_f64();
-        (fraction > 0.0).then(|| Duration::from_secs_f64(passed * (1.0 - fraction) / fraction))
+        let seconds = (fraction > 0.0).then(|| passed * (1.0 - fraction) / fraction)?;
+        Duration::try_from_secs_f64(seconds).ok()
     }
 }
 
@@ -163,6 +166,16 @@ mod tests {
         };
         let pgs = [(PgId { pool: PoolId(1), seed: 0 }, stat)].into();
         stats.record(Time(1), map, StatsReport { osd: OsdId(0), pgs, ..StatsReport::default() });
+    }
+
+    #[test]
+    fn an_end_that_is_too_far_away_is_not_estimated() {
+        let (most, left) = (1 << 60, (1 << 60) - 128);
+        let message = "Global Recovery Event".to_owned();
+        let started = Time::ZERO;
+        let event = Event { id: String::new(), message, started, finished: None, most, left };
+        assert!(event.fraction() > 0.0);
+        assert_eq!(event.remaining(Time(1_000_000 * 1_000_000_000)), None);
     }
 
     #[test]

@@ -14,13 +14,12 @@ use crate::sessions::{Session, Sessions, Subscription};
 use crate::settings::Settings;
 use crate::state::{Overrides, State};
 use auth::{Entropy, ServerContext};
-use codec::DecodeError;
 use engine::{AuthVerdict, ConnId, Message, Time};
 use maps::RawTable;
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
-use wire::SubscribeItem;
+use wire::{PeerFault, SubscribeItem};
 
 /// Interval of periodic work.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
@@ -33,7 +32,7 @@ pub(crate) trait Service {
         _cx: &mut Cx<'_>,
         _from: ConnId,
         _message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         Ok(())
     }
 
@@ -43,7 +42,7 @@ pub(crate) trait Service {
         _cx: &mut Cx<'_>,
         _from: ConnId,
         _message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         Ok(())
     }
 
@@ -123,6 +122,12 @@ impl Cx<'_> {
     /// Ends a session because its peer misbehaved, or must turn to another monitor.
     pub fn close(&mut self, conn: ConnId) {
         self.out.push_back(Act::Close(conn));
+    }
+
+    /// Logs that a message has no effect because of a fault of its sender, which keeps its session.
+    pub fn log_dropped(&self, from: ConnId, error: &PeerFault) {
+        let peer = self.sessions.get(from).map(|session| &session.peer().name);
+        tracing::debug!(?peer, fault = %error.kind(), %error, "a message is dropped");
     }
 
     /// The inputs of the cephx protocol.

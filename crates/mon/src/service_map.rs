@@ -154,6 +154,7 @@ impl ServiceMap {
         };
         self.bytes += bytes;
         self.bytes -= self.daemons.insert(key, daemon).map_or(0, |before| before.bytes);
+        assert!(self.bytes <= BYTES_MAX, "a registration was judged to fit");
         if is_news {
             self.changed(now);
         }
@@ -204,6 +205,7 @@ impl ServiceMap {
         if after > DAEMON_BYTES_MAX {
             return Err(Refused::TooLarge);
         }
+        assert!(self.bytes >= daemon.bytes, "the size is that of all daemons");
         let all = self.bytes - daemon.bytes + after;
         if all > BYTES_MAX {
             return Err(Refused::Full);

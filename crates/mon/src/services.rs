@@ -13,9 +13,7 @@ mod managers;
 mod mons;
 mod osd;
 
-pub(crate) use auth::{reserve_global_ids, rotate_secrets};
-pub(crate) use log::append as append_log;
-pub(crate) use mons::announce;
+pub(crate) use log::append_notes as log_notes;
 pub(crate) use osd::pool_ops;
 
 use crate::change::Change;
@@ -27,7 +25,7 @@ use crate::live::{Identity, Live, Operations, PeerSummary, StoreTroubles};
 use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Role, Service, Topic, Via};
 use crate::sessions::{Session, Sessions};
 use crate::settings::Settings;
-use crate::state::{Overrides, State};
+use crate::state::{Leader, Overrides, State};
 use auth::AuthService;
 use config::ConfigService;
 use engine::ConnId;
@@ -100,7 +98,7 @@ const COMMON: [Intake; 8] = [
     Intake { kind: wire::Command::KIND, via: Via::Here },
     Intake { kind: PoolOp::KIND, via: Via::LeaderAnswers },
     Intake { kind: Ping::KIND, via: Via::Here },
-    Intake { kind: wire::forward::ClockTold::KIND, via: Via::Here },
+    Intake { kind: wire::forward::ClockReply::KIND, via: Via::Here },
 ];
 
 /// Facts that commands and health checks read besides the services' state.
@@ -210,6 +208,18 @@ impl Services {
     pub fn check_invariants(&self, state: &State, sessions: &Sessions) {
         self.all().into_iter().for_each(|service| service.check_invariants(state, sessions));
     }
+}
+
+/// Begins a run of this monitor: its addresses become known, and it gets global ids to assign.
+pub(crate) fn start_run(cx: &mut DecideCx<'_>, change: &mut Change) -> Effects {
+    mons::announce(cx.settings, cx.state, change);
+    // Secrets are rotated by the leader; this monitor's clock may be ahead, and would expire all tickets.
+    let leads_other = |leader: &Leader| leader.name != cx.settings.mon_name;
+    let is_led = cx.state.members.leader.as_ref().is_some_and(leads_other);
+    if !is_led {
+        auth::rotate_secrets(cx, change);
+    }
+    auth::reserve_global_ids(cx, change)
 }
 
 /// The commands to the monitors.

@@ -231,7 +231,7 @@ impl Statistics {
 
     fn unlist(&mut self, osd: OsdId, pg: PgId) {
         if let Some(own) = self.by_osd.get_mut(&osd) {
-            own.remove(&pg);
+            assert!(own.remove(&pg), "a group is listed with its last reporter");
             if own.is_empty() {
                 self.by_osd.remove(&osd);
             }

@@ -20,6 +20,7 @@ pub struct Table {
 impl Table {
     /// Columns as `NAME` (left) or `>NAME` (right); `^NAME` has a left header over right cells.
     pub fn new(columns: &[&str]) -> Self {
+        assert!(!columns.is_empty(), "a table has columns");
         let column = |text: &&str| match text.split_at_checked(1) {
             Some((">", name)) => (name.to_owned(), Align::Right, Align::Right),
             Some(("^", name)) => (name.to_owned(), Align::Left, Align::Right),
@@ -72,6 +73,7 @@ pub fn count(value: u64) -> String {
 }
 
 fn scaled(value: u64, base: u64, units: [&str; 7]) -> String {
+    assert!(base > 1, "units grow");
     let (mut index, mut divisor) = (0, 1);
     while value / divisor >= base && index + 1 < units.len() {
         divisor *= base;

@@ -33,6 +33,7 @@ pub fn rule_shares(map: &OsdMap, pool: &Pool) -> BTreeMap<OsdId, f64> {
     }
     let sum: f64 = weights.values().sum();
     weights.retain(|_, weight| *weight > 0.0);
+    assert!(weights.is_empty() || sum > 0.0, "shares are parts of a sum");
     weights.into_iter().map(|(osd, weight)| (osd, weight / sum)).collect()
 }
 

@@ -9,7 +9,7 @@ use monitors::{ADMIN, Monitors, OSD, TTL};
 use serde_json::json;
 use std::time::Duration;
 use types::{EntityName, EntityType, OsdId};
-use wire::forward::ReportAgain;
+use wire::forward::ReportRequest;
 use wire::internal::ScrubOrder;
 use wire::{MonCommandAck, OsdBoot, OsdFailure, OsdMapMessage, OsdSuperblock};
 
@@ -55,13 +55,13 @@ fn every_monitor_gives_the_same_answers_and_takes_the_same_orders() {
 fn another_one_takes_over_when_the_leader_dies() {
     let mut monitors = Monitors::start(3);
     monitors.boot(1, 1 << 30);
-    monitors.take::<ReportAgain>(1, OSD);
+    monitors.take::<ReportRequest>(1, OSD);
     monitors.crash(0);
     monitors.advance(TTL + Duration::from_secs(2));
     let leader = monitors.leader(1);
     assert!(["b", "c"].contains(&leader.as_str()), "{leader}");
     assert_eq!(monitors.leader(2), leader);
-    assert!(!monitors.take::<ReportAgain>(1, OSD).is_empty(), "the new one knows no reports");
+    assert!(!monitors.take::<ReportRequest>(1, OSD).is_empty(), "the new one knows no reports");
     monitors.report(1, 2 << 30);
     assert_eq!([monitors.used(1), monitors.used(2)], [2 << 30; 2]);
     let status = monitors.json(2, json!({ "prefix": "status" }));
@@ -78,9 +78,9 @@ fn an_osd_boots_by_what_it_says_to_the_leader_and_not_by_what_it_said_before_the
     let mut monitors = Monitors::start(3);
     monitors.crash(0);
     monitors.boot(1, 1 << 30);
-    monitors.take::<ReportAgain>(1, OSD);
+    monitors.take::<ReportRequest>(1, OSD);
     monitors.advance(TTL + Duration::from_secs(2));
-    assert!(!monitors.take::<ReportAgain>(1, OSD).is_empty(), "it is asked");
+    assert!(!monitors.take::<ReportRequest>(1, OSD).is_empty(), "it is asked");
     let up = |monitors: &mut Monitors| {
         monitors.json(2, json!({ "prefix": "status" }))["osdmap"]["num_up_osds"].clone()
     };

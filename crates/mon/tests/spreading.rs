@@ -163,7 +163,7 @@ fn groups_merge_one_by_one_once_both_have_come_to_rest() {
     assert_eq!(pool(&cluster).last_pg_merge_meta.source, PgId { pool: POOL, seed: 2 });
 }
 
-/// Both rest, and answer nobody, until they are merged; on different OSDs they never are.
+/// Both groups are premerge, and answer no client, until they are merged; on different OSDs they never are.
 #[test]
 fn a_merge_is_withdrawn_when_an_upmap_parts_its_groups_and_tried_again_without_the_upmap() {
     let mut cluster = cluster(&["splits_groups", "merges_groups"], 4);

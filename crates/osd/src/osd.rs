@@ -40,7 +40,7 @@ use maps::OsdMap;
 use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
-use wire::forward::ReportAgain;
+use wire::forward::ReportRequest;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
 use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
 
@@ -282,7 +282,7 @@ impl Osd {
             AuthReply::KIND if self.monitor.is(conn) => {
                 self.handle_sealed_secrets(&AuthReply::decode(&message)?.payload);
             }
-            ReportAgain::KIND if self.monitor.is(conn) => self.report_again(now),
+            ReportRequest::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {
                 self.report.handle_ack(now, &StatsAck::decode(&message)?);
             }

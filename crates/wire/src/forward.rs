@@ -63,21 +63,21 @@ message! {
 }
 
 message! {
-    /// To an OSD: another monitor collects reports from now on, and has none yet.
-    ReportAgain = 0x7f14, version 1, compat 1 {}
+    /// To an OSD: requests all reports again, as another monitor collects them from now on.
+    ReportRequest = 0x7f14, version 1, compat 1 {}
 }
 
 message! {
-    /// From the leader to another monitor: asks for its clock.
-    ClockAsked = 0x7f15, version 1, compat 1 {
+    /// From the leader to another monitor: requests a reading of its clock.
+    ClockRequest = 0x7f15, version 1, compat 1 {
         /// By the leader's clock, in nanoseconds since 1970; the answer repeats it.
         sent: u64;
     }
 }
 
 message! {
-    /// The answer to [`ClockAsked`].
-    ClockTold = 0x7f16, version 1, compat 1 {
+    /// The answer to [`ClockRequest`].
+    ClockReply = 0x7f16, version 1, compat 1 {
         /// Time that the request has.
         sent: u64;
         /// The sender's clock, in nanoseconds since 1970.

@@ -1,5 +1,5 @@
 //! Admission of requests: a command is parsed and checked against capabilities when it arrives, before it
-//! waits or changes anything.
+//! waits or changes anything; and the messages that reply to it.
 
 use super::image_tasks;
 use crate::command::{
@@ -8,13 +8,16 @@ use crate::command::{
 use crate::image_tasks::MODULE;
 use crate::job::{Channel, CommandJob, Job};
 use crate::sessions::{Caps, Session};
+use crate::state::State;
 use auth::{MgrAccess, MonAccess, Rwx};
-use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::Errno;
-use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
+use wire::{
+    CommandReply, MessageBody, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck, PeerFault,
+    PoolOp, decode_from_peer,
+};
 
 /// The commands of the cluster, and those of this monitor.
 pub(crate) struct Registries {
@@ -176,26 +179,44 @@ pub(crate) fn decode_job(
     asked: Time,
     conn: ConnId,
     message: &Message,
-) -> Result<Option<Job>, DecodeError> {
+) -> Result<Option<Job>, PeerFault> {
     let (channel, command, input) = match message.kind {
         MonCommand::KIND => {
-            let MonCommand { command, input, .. } = MonCommand::decode(message)?;
+            let MonCommand { command, input, .. } = decode_from_peer::<MonCommand>(message)?;
             (Channel::Monitor, command, input)
         }
         MgrCommand::KIND => {
-            let MgrCommand { command, input, .. } = MgrCommand::decode(message)?;
+            let MgrCommand { command, input, .. } = decode_from_peer::<MgrCommand>(message)?;
             (Channel::Manager, command, input)
         }
         wire::Command::KIND => {
-            let wire::Command { command, input, .. } = wire::Command::decode(message)?;
+            let wire::Command { command, input, .. } = decode_from_peer::<wire::Command>(message)?;
             (Channel::Tell, command, input)
         }
         PoolOp::KIND => {
-            let (tid, op) = (message.tid, PoolOp::decode(message)?);
+            let (tid, op) = (message.tid, decode_from_peer::<PoolOp>(message)?);
             return Ok(Some(Job::PoolOp { conn, tid, op, asked }));
         }
         _ => return Ok(None),
     };
     let command = CommandJob { conn, tid: message.tid, channel, command, input, asked };
     Ok(Some(Job::Command(Box::new(command))))
+}
+
+/// The reply to a command, in the message kind of its channel.
+pub(crate) fn reply(job: &CommandJob, state: &State, answer: Answer) -> Message {
+    let Answer { result, text, output } = answer;
+    let message = match job.channel {
+        Channel::Monitor => MonCommandAck {
+            version: state.osdmap.epoch.0.into(),
+            result,
+            text,
+            command: job.command.clone(),
+            output,
+        }
+        .encode(0),
+        Channel::Manager => MgrCommandReply { result, text, output }.encode(0),
+        Channel::Tell => CommandReply { result, text, output }.encode(0),
+    };
+    message.with_tid(job.tid)
 }

@@ -1,12 +1,15 @@
-//! `osd crush` for single items: changes of their location and weight.
+//! `osd crush` for single items: changes of their location, and of their weight with it.
 
 use super::crush::{edited, item_named, rename_refused, set_map};
+use super::crush_weights::{
+    no_such_device, reweight, reweight_all, reweight_subtree, weight_given,
+};
 use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::State;
+use crush::weight;
 use crush::{CrushMap, InsertError, Location, RemoveError, RenameError, SwapError, TYPE_DEVICE};
-use crush::{WeightError, weight};
 use maps::OsdState;
 use types::{Errno, OsdId};
 
@@ -166,29 +169,9 @@ fn misplaced(error: &InsertError) -> Refusal {
     Refusal::new(errno, error.to_string())
 }
 
-fn misweighed(error: &WeightError) -> Refusal {
-    match error {
-        WeightError::NotHeld { .. } => Refusal::missing(error.to_string()),
-        _ => Refusal::invalid(error.to_string()),
-    }
-}
-
 fn location(context: &Context<'_>) -> Result<Location, Refusal> {
     let levels = context.arguments.list("args").iter().map(String::as_str);
     Location::parse(levels).map_err(|error| Refusal::invalid(error.to_string()))
-}
-
-/// The argument `weight` in fixed point, and as it was written.
-fn weight_given(context: &Context<'_>) -> Result<(u32, f64), Refusal> {
-    let given = context.arguments.float("weight").unwrap_or_default();
-    let fixed = weight::from_float(given as f32);
-    let limit = weight::to_float(weight::WEIGHT_MAX);
-    let refused = || Refusal::invalid(format!("weight {given} is not between 0 and {limit}"));
-    Ok((fixed.ok_or_else(refused)?, given))
-}
-
-fn no_such_device(name: &str) -> String {
-    format!("device '{name}' does not appear in the crush map")
 }
 
 fn add_bucket(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -412,45 +395,6 @@ fn take_out(context: &mut Context<'_>, unlink_only: bool) -> Result<Answer, Refu
     Ok(Answer::said(format!("removed item id {item} name '{name}' from crush map")))
 }
 
-fn reweight_all(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    edited(context.state, &mut context.change, |crush| {
-        crush.reweight().map_err(|error| misweighed(&error))
-    })?;
-    Ok(Answer::said("reweighted crush hierarchy"))
-}
-
-fn reweight(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (weight, given) = weight_given(context)?;
-    let name = context.arguments.text("name");
-    let item = context.state.osdmap.crush.item_id(name);
-    let item = item.ok_or_else(|| Refusal::missing(no_such_device(name)))?;
-    if item < 0 {
-        let text = format!("device '{name}' is not a leaf in the crush map");
-        return Err(Refusal::invalid(text));
-    }
-    edited(context.state, &mut context.change, |crush| {
-        crush.set_item_weight(item, weight).map_err(|error| misweighed(&error))
-    })?;
-    let text = format!("reweighted item id {item} name '{name}' to {given} in crush map");
-    Ok(Answer::said(text))
-}
-
-fn reweight_subtree(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let (weight, given) = weight_given(context)?;
-    let name = context.arguments.text("name");
-    let item = context.state.osdmap.crush.item_id(name);
-    let item = item.ok_or_else(|| Refusal::missing(no_such_device(name)))?;
-    if item >= 0 {
-        let text = format!("device '{name}' is not a subtree in the crush map");
-        return Err(Refusal::invalid(text));
-    }
-    edited(context.state, &mut context.change, |crush| {
-        crush.set_subtree_weight(item, weight).map_err(|error| misweighed(&error))
-    })?;
-    let text = format!("reweighted subtree id {item} name '{name}' to {given} in crush map");
-    Ok(Answer::said(text))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{run, state};
@@ -480,22 +424,6 @@ mod tests {
         assert_eq!(removed, "removed item id -3 name 'rack2' from crush map");
         let again = "device 'rack2' does not appear in the crush map";
         assert_eq!(said("osd crush rm", rack), again);
-    }
-
-    #[test]
-    fn weights_are_repeated_as_they_were_given() {
-        let mut state = state();
-        let device = json!({ "name": "osd.0", "weight": 0.01 });
-        let answer = run(&mut state, "osd crush reweight", device).unwrap();
-        assert_eq!(answer.text, "reweighted item id 0 name 'osd.0' to 0.01 in crush map");
-        assert_eq!(state.osdmap.crush.item_weight(0), Some(655));
-        let subtree = json!({ "name": "default", "weight": 2 });
-        let answer = run(&mut state, "osd crush reweight-subtree", subtree).unwrap();
-        assert_eq!(answer.text, "reweighted subtree id -1 name 'default' to 2 in crush map");
-        assert_eq!(state.osdmap.crush.item_weight(-1), Some(0x6_0000));
-        let absurd = json!({ "name": "osd.0", "weight": 1e9 });
-        let refusal = run(&mut state, "osd crush reweight", absurd).unwrap_err();
-        assert_eq!(refusal.errno, Errno::INVAL);
     }
 
     #[test]

@@ -207,6 +207,7 @@ fn plan(map: &OsdMap, loads: &Loads, limits: &Limits) -> BTreeMap<OsdId, u32> {
             () => weight,
         };
         // Weight zero would mark it out, which is the administrator's decision.
+        assert!(new <= weight.max(WEIGHT_IN), "osd.{osd} has at most its whole weight");
         if new != weight && new > 0 {
             weights.insert(osd, new);
         }
@@ -275,6 +276,7 @@ impl Outcome {
             moved += before.iter().filter(|osd| !after.contains(osd)).count() as u64;
         }
         drop((from, to));
+        assert!(moved <= total, "{moved} of {total} copies move");
         Outcome { before: Spread::new(map), after: Spread::new(&next), moved, total }
     }
 }

@@ -326,6 +326,7 @@ impl<'a> Utilization<'a> {
         let sum = Sum::of(self.usage.values());
         let mut total = vec![String::new(), String::new(), String::new(), "TOTAL".to_owned()];
         total.extend(sum.cells());
+        assert!(total.len() <= columns.len(), "each sum is in a column");
         total.resize(columns.len(), String::new());
         table.row(total);
         let (min, max, deviation) = self.variations();

@@ -131,6 +131,7 @@ impl Health {
             details.truncate(DETAILS_MAX);
             details.push(format!("{more} more"));
         }
+        assert!(details.len() <= DETAILS_MAX + 1, "details are bounded");
         let check = Check { severity, summary, count: count as u64, details };
         self.checks.insert(name, check);
     }

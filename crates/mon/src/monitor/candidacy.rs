@@ -240,6 +240,7 @@ impl Candidacy {
 
     /// Follows another leader than before. Returns whether this monitor led before.
     pub fn follow(&mut self, now: Time, leader: Leader) -> bool {
+        assert_ne!(self.followed.as_ref(), Some(&leader), "a leader is followed once");
         let led_before = self.leads();
         self.followed = Some(leader);
         if led_before && !self.leads() && now < self.valid_until {

@@ -2,9 +2,9 @@
 //! follower and the leader.
 
 use super::candidacy::Leased;
-use super::pipeline::{PATIENCE, Rejection};
+use super::pipeline::{Leaving, PATIENCE, Rejection};
 use super::relay::{Sent, Waiting};
-use super::{Monitor, Phase};
+use super::{Monitor, Phase, log_unexpected};
 use crate::commands::admission::decode_job;
 use crate::job::{CommandJob, Job};
 use crate::service::Via;
@@ -12,7 +12,6 @@ use crate::services::{service_of, via_of};
 use crate::sessions::Session;
 use crate::state::Presence;
 use auth::Towards;
-use codec::DecodeError;
 use control::{CommitError, LeaseError, LeaseId, Revision};
 use engine::{
     ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message, Output, Policy, Time,
@@ -20,9 +19,9 @@ use engine::{
 use std::time::Duration;
 use types::{EntityType, Errno, ParticipantName};
 use wire::forward::{
-    ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, ReportAgain, Routed,
+    ClockReply, ClockRequest, Forward, ForwardClosed, ForwardOpen, ReportRequest, Routed,
 };
-use wire::{MessageBody, MgrCommand, MonCommand, PoolOp};
+use wire::{MessageBody, MgrCommand, MonCommand, PeerFault, PoolOp, decode_from_peer};
 
 /// Time without a leader after which reads are answered locally.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
@@ -57,6 +56,27 @@ impl Monitor {
         renewal.into_iter().for_each(|request| self.ask(request));
         self.pipeline.set_unreachable(self.candidacy.trouble(now));
         self.claim(now);
+    }
+
+    /// Watches for failed reads. Called in every tick, before the lease is renewed.
+    pub(super) fn watch_reading(&mut self, now: Time) {
+        if !matches!(self.phase, Phase::Serving) {
+            return;
+        }
+        let mut present = self.state.members.present.keys();
+        let is_alone = present.all(|name| *name == self.settings.mon_name);
+        let yielded = self.pipeline.yields();
+        let leaving = self.pipeline.watch_reading(now, self.candidacy.holds_lease(now), is_alone);
+        let Some(leaving) = leaving else { return };
+        if !yielded {
+            self.candidacy.give_up_lease();
+        }
+        let accepted = self.sessions.iter().filter(|(conn, session)| {
+            let is_daemon = session.osd().is_some() || session.is_monitor();
+            conn.is_accepted() && (leaving == Leaving::All || is_daemon)
+        });
+        let accepted: Vec<ConnId> = accepted.map(|(conn, _)| conn).collect();
+        accepted.into_iter().for_each(|conn| self.close(now, conn));
     }
 
     /// Handles the answer to a request for the lease.
@@ -133,6 +153,7 @@ impl Monitor {
 
     /// Begins to lead, without any reports of OSDs yet.
     fn take_over(&mut self, now: Time) {
+        assert!(self.leads(), "the leader is followed before it takes over");
         tracing::info!(monitor = self.settings.mon_name, "leads");
         self.on_services(now, |services, cx| services.leadership(cx, true));
         let osds: Vec<ConnId> = self.osd_sessions();
@@ -215,11 +236,12 @@ impl Monitor {
     /// Requests an OSD to repeat its reports.
     fn ask_for_reports(&mut self, conn: ConnId) {
         let features = self.sessions.features(conn);
-        self.send(conn, ReportAgain {}.encode(features));
+        self.send(conn, ReportRequest {}.encode(features));
     }
 
     /// Handles a new session; those of OSDs are announced to the leader, which must know that they are alive.
     pub(super) fn relay_session_opened(&mut self, conn: ConnId) {
+        assert!(!self.proxies.is_proxy(conn), "the owner of a session announces it");
         if self.sessions.osd(conn).is_some() {
             let announced = self.relay.announce(&self.sessions, conn);
             self.send_all(announced);
@@ -238,7 +260,7 @@ impl Monitor {
         now: Time,
         conn: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         if let Some(id) = service_of(message.kind) {
             self.on_services(now, |services, cx| services.at(id).forwarded(cx, conn, message))?;
         }
@@ -250,10 +272,8 @@ impl Monitor {
             return Ok(());
         }
         let is_osd = self.sessions.osd(conn).is_some();
-        if !self.relay.has_room(is_osd) {
-            tracing::warn!("too much waits for a monitor that leads");
-            self.close(now, conn);
-            return Ok(());
+        if let Some(limit) = self.relay.exceeded(is_osd) {
+            return Err(PeerFault::TooMuch { kind: message.kind, limit });
         }
         let (sessions, newest) = (&self.sessions, self.state.newest());
         let sent = self.relay.add(now, sessions, newest, conn, message.clone());
@@ -269,7 +289,7 @@ impl Monitor {
         now: Time,
         conn: ConnId,
         message: &Message,
-    ) -> Result<bool, DecodeError> {
+    ) -> Result<bool, PeerFault> {
         let Some(Job::Command(command)) = decode_job(now, conn, message)? else { return Ok(false) };
         match self.admit(&command) {
             Err(refusal) if refusal.errno == Errno::ACCES => {
@@ -289,27 +309,29 @@ impl Monitor {
     pub(super) fn handle_leader_message(
         &mut self,
         now: Time,
+        link: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
+        assert!(self.relay.is_link(link), "{link:?} is the session with the leader");
         match message.kind {
             Routed::KIND => {
-                let routed = Routed::decode(message)?;
+                let routed = decode_from_peer::<Routed>(message)?;
                 let conn = ConnId(routed.session);
                 if self.relay.answered(now, routed) {
                     self.throttle(conn);
                 }
                 self.release_routed(now);
             }
-            ClockAsked::KIND => {
-                let told = self.relay.tell_clock(now, &ClockAsked::decode(message)?);
+            ClockRequest::KIND => {
+                let told = self.relay.reply_clock(now, &decode_from_peer::<ClockRequest>(message)?);
                 self.send_all(told);
             }
             ForwardClosed::KIND => {
-                let conn = ConnId(ForwardClosed::decode(message)?.session);
+                let conn = ConnId(decode_from_peer::<ForwardClosed>(message)?.session);
                 self.relay.closed_by_leader(conn);
                 self.close(now, conn);
             }
-            _ => {}
+            kind => log_unexpected(link, kind),
         }
         Ok(())
     }
@@ -335,6 +357,7 @@ impl Monitor {
 
     /// Rejects requests that would write, and found no leader for too long.
     fn reject_leaderless(&mut self, now: Time) {
+        assert!(!self.leads() && !self.relay.is_open(), "requests wait for a leader");
         for number in self.relay.find(|waiting| now.since(waiting.since) >= PATIENCE) {
             let Some(Waiting { conn, message, since }) = self.relay.take(number) else { continue };
             if let Ok(Some(job)) = decode_job(since, conn, &message) {
@@ -354,9 +377,8 @@ impl Monitor {
             let Some(Waiting { conn, message, .. }) = self.relay.take(number) else {
                 continue;
             };
-            if let Err(error) = self.dispatch(now, conn, &message) {
-                tracing::warn!(%error, kind = message.kind, "a message cannot be read");
-                self.close(now, conn);
+            if let Err(fault) = self.dispatch(now, conn, &message) {
+                self.end_session(now, conn, &fault);
             }
             self.throttle(conn);
         }
@@ -379,35 +401,38 @@ impl Monitor {
         now: Time,
         via: ConnId,
         message: &Message,
-    ) -> Result<bool, DecodeError> {
-        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockTold::KIND];
+    ) -> Result<bool, PeerFault> {
+        let kinds = [ForwardOpen::KIND, Forward::KIND, ForwardClosed::KIND, ClockReply::KIND];
         if !kinds.contains(&message.kind) {
             return Ok(false);
         }
-        if !self.sessions.get(via).is_some_and(Session::is_monitor) || !self.leads() {
+        if !self.sessions.get(via).is_some_and(Session::is_monitor) {
+            return Err(PeerFault::NotAllowed { kind: message.kind });
+        }
+        if !self.leads() {
             // The follower then looks up the leader again.
             self.close(now, via);
             return Ok(true);
         }
         match message.kind {
             ForwardOpen::KIND => {
-                let open = ForwardOpen::decode(message)?;
+                let open = decode_from_peer::<ForwardOpen>(message)?;
                 let conn = self.proxies.open(via, open.session);
                 self.open_session(now, conn, open.peer());
             }
-            ClockTold::KIND => {
-                let told = ClockTold::decode(message)?;
+            ClockReply::KIND => {
+                let told = decode_from_peer::<ClockReply>(message)?;
                 self.on_services(now, |services, cx| services.mons.handle_clock(cx, via, &told));
             }
             Forward::KIND => {
-                let Forward { session, revision, message } = Forward::decode(message)?;
+                let Forward { session, revision, message } = decode_from_peer::<Forward>(message)?;
                 let message = Some(message.into());
                 if self.proxies.hold(now, via, session, revision, message) {
                     self.release_forwarded(now);
                 }
             }
             _ => {
-                let session = ForwardClosed::decode(message)?.session;
+                let session = decode_from_peer::<ForwardClosed>(message)?.session;
                 if self.proxies.hold(now, via, session, 0, None) {
                     self.release_forwarded(now);
                 }

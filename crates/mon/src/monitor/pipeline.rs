@@ -21,6 +21,7 @@
 //! failures of the store. Tokens grow, so that a completion tells whether its request is older than another
 //! one.
 
+mod failures;
 mod queue;
 mod reading;
 mod rejection;
@@ -31,20 +32,20 @@ pub(super) use queue::{Load, PATIENCE};
 pub(super) use reading::Leaving;
 pub(super) use rejection::Rejection;
 
-use super::complaints::Complaints;
 use crate::high_water::HighWater;
 use crate::job::{Effects, Job, OsdJob};
 use crate::keys::{self, VersionGroup};
-use crate::live::{Operations, RefusedChange, StoreTrouble, StoreTroubles, WentBack};
+use crate::live::{Operations, StoreTrouble, StoreTroubles};
 use crate::state::{CorruptKey, State};
 use control::{CommitError, Entry, Event, Request, Revision, Transaction};
 use engine::{ConnId, Time};
+use failures::Failures;
 use queue::{Jobs, is_overdue};
 use reading::Reading;
 use std::time::Duration;
 use sync::{InFlight, Reload, Sync};
 use types::{Epoch, OsdId};
-use went_back::{ClaimedMaps, Judgement, is_older};
+use went_back::{ClaimedMaps, LoadVerdict, is_older};
 
 /// Pause before the store is read again after a failure; doubles with each failure in a row.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
@@ -68,8 +69,7 @@ pub(super) struct Pipeline {
     claimed_maps: ClaimedMaps,
     /// The newest state of the store that earlier runs have seen.
     high_water: HighWater,
-    complaints: Complaints,
-    troubles: StoreTroubles,
+    failures: Failures,
     operations: Operations,
 }
 
@@ -119,14 +119,14 @@ impl Pipeline {
             reading: Reading::default(),
             claimed_maps: ClaimedMaps::default(),
             high_water: HighWater::default(),
-            complaints: Complaints::default(),
-            troubles: StoreTroubles::default(),
+            failures: Failures::default(),
             operations: Operations::default(),
         }
     }
 
     /// Sets the high-water mark of earlier runs. Must be called before the first load is answered.
     pub fn set_high_water(&mut self, mark: HighWater) {
+        assert!(self.sync == Sync::Loading, "nothing was decided without the mark");
         self.high_water = mark;
     }
 
@@ -136,17 +136,17 @@ impl Pipeline {
 
     /// The failures of the store.
     pub fn troubles(&self) -> &StoreTroubles {
-        &self.troubles
+        self.failures.present()
     }
 
     /// Notes whether the store answers requests for the lease.
     pub fn set_unreachable(&mut self, trouble: Option<StoreTrouble>) {
-        self.troubles.unreachable = trouble;
+        self.failures.set_unreachable(trouble);
     }
 
     /// Whether the store is older than the cluster.
     pub fn went_back(&self) -> bool {
-        self.troubles.went_back.is_some()
+        self.failures.went_back()
     }
 
     /// The requests of clients; the waiting ones as of [`Pipeline::list_waiting`].
@@ -262,14 +262,12 @@ impl Pipeline {
                 Settled::Rejected(in_flight.job, Rejection::Refused(reason))
             }
             Err(CommitError::Refused { reason }) => {
-                self.refused(now, &in_flight.job, reason);
+                // The operations behind it continue.
+                self.failures.note_refused_change(now, &in_flight.job, reason);
                 Settled::Continues(None)
             }
             Err(CommitError::Failed { reason }) => {
-                if self.complaints.is_due(now, "commit", &reason) {
-                    tracing::error!(reason, "the control store failed");
-                }
-                self.note_refused(now, &reason);
+                self.failures.note_commit_failed(now, &reason);
                 self.doubtful = Some(in_flight);
                 // A load in progress may have been executed before the transaction.
                 self.reload = Reload::default();
@@ -287,6 +285,7 @@ impl Pipeline {
         state: &State,
         is_deposed: bool,
     ) -> Option<Request> {
+        assert!(self.in_flight.is_none(), "a conflict ends the transaction");
         if self.sync != Sync::Current || is_overtaken(transaction, state) {
             return None;
         }
@@ -298,41 +297,22 @@ impl Pipeline {
         None
     }
 
-    /// Drops a change that the store will never take, so that the operations behind it continue.
-    fn refused(&mut self, now: Time, job: &Job, reason: String) {
-        if self.complaints.is_due(now, "change", &reason) {
-            tracing::error!(
-                reason,
-                ?job,
-                "the control store does not take a change; it is dropped"
-            );
-        }
-        self.troubles.refused_change = Some(RefusedChange { when: now, reason });
-    }
-
     /// Handles a successful write.
     pub fn note_written(&mut self, transaction: &Transaction) {
         self.failures_in_row = 0;
         if !transaction.is_empty() {
-            self.troubles.unwritable = None;
-            if self.complaints.is_over("commit") {
-                tracing::warn!("the control store takes changes again");
-            }
+            self.failures.note_written();
         }
     }
 
     /// Notes a failed write, for health.
     pub fn note_refused(&mut self, now: Time, reason: &str) {
-        let reason = reason.to_owned();
-        match &mut self.troubles.unwritable {
-            Some(known) => known.reason = reason,
-            none => *none = Some(StoreTrouble { since: now, reason }),
-        }
+        self.failures.note_refused(now, reason);
     }
 
     /// Whether a small write is to find out if the store takes writes again.
     pub fn needs_probe(&self) -> bool {
-        self.troubles.unwritable.is_some() && self.jobs.is_empty() && self.in_flight.is_none()
+        self.failures.is_unwritable() && self.jobs.is_empty() && self.in_flight.is_none()
     }
 
     // ---- Reading the store.
@@ -371,8 +351,7 @@ impl Pipeline {
         };
         // A monitor can read its own writes.
         state.follow(&std::mem::take(&mut self.reload.committed));
-        self.troubles.undecodable = None;
-        self.complaints.is_over("unreadable");
+        self.failures.note_decoded();
         self.note_read();
         self.sync = Sync::Current;
         Some(state)
@@ -380,21 +359,21 @@ impl Pipeline {
 
     /// Compares a loaded state with what was known before, and with the epochs of OSDs; returns a request if
     /// the store is to be read again.
-    pub fn judge_load(&mut self, token: u64, found: Revision, state: &State) -> Option<Request> {
+    pub fn check_load(&mut self, token: u64, found: Revision, state: &State) -> Option<Request> {
         assert!(self.sync == Sync::Current, "a load that was decoded is judged");
         // A commit during the read may be missing in its result.
         let (known, seen) = (self.reload.known, self.high_water.epoch(state.monmap.fsid));
-        let judgement = match is_older(known, found, seen, &state.osdmap) {
-            Some(how) => Judgement::WentBack(how),
-            None => self.claimed_maps.judge(token, &state.osdmap),
+        let verdict = match is_older(known, found, seen, &state.osdmap) {
+            Some(how) => LoadVerdict::WentBack(how),
+            None => self.claimed_maps.check(token, &state.osdmap),
         };
-        match judgement {
-            Judgement::Fine => None,
-            Judgement::WentBack(how) => {
-                self.note_went_back(how);
+        match verdict {
+            LoadVerdict::Fine => None,
+            LoadVerdict::WentBack(how) => {
+                self.failures.note_went_back(how);
                 None
             }
-            Judgement::ReadAgain => Some(self.load_for_claim(state)),
+            LoadVerdict::ReadAgain => Some(self.load_for_claim(state)),
         }
     }
 
@@ -440,36 +419,23 @@ impl Pipeline {
     /// Its version counts as known, so a decision made without it would be committed, and would overwrite it.
     pub fn pause_unreadable(&mut self, now: Time, errors: &[CorruptKey]) {
         self.pause(now);
-        let reason = errors.iter().map(CorruptKey::to_string).collect::<Vec<_>>().join("; ");
-        if self.complaints.is_due(now, "unreadable", &reason) {
-            tracing::error!(reason, "the control store is unreadable");
-        }
-        let since = self.troubles.undecodable.as_ref().map_or(now, |known| known.since);
-        self.troubles.undecodable = Some(StoreTrouble { since, reason });
+        self.failures.note_undecodable(now, errors);
     }
 
     /// Handles a load that was refused or not answered, or the store's inability to report changes, in which
     /// case the state is loaded at intervals. Either is logged.
     pub fn unread(&mut self, now: Time, reason: String) {
         let subject = if self.sync == Sync::Loading { "load" } else { "watch" };
-        if self.complaints.is_due(now, subject, &reason) {
-            tracing::error!(
-                reason,
-                "the control store cannot be read as it should; it is tried again"
-            );
-        }
+        self.failures.log_unread(now, subject, &reason);
         self.reading.failed(reason);
     }
 
     fn note_read(&mut self) {
-        if self.complaints.is_over("load") {
-            tracing::warn!("the control store can be read again");
-        }
         if self.reading.yields() {
             tracing::warn!("this monitor asks for a lease again");
         }
         self.reading = Reading::default();
-        self.troubles.unread = None;
+        self.failures.note_read();
     }
 
     /// Whether the monitor has given up its lease because it cannot read the store.
@@ -489,7 +455,7 @@ impl Pipeline {
             Sync::Current | Sync::Behind { .. } => self.note_read(),
             Sync::Paused { .. } | Sync::Loading => self.reading.fails(now, holds_lease),
         }
-        self.troubles.unread = self.reading.trouble(now);
+        self.failures.set_unread(self.reading.trouble(now));
         self.reading.leaves(now, is_alone)
     }
 
@@ -515,17 +481,6 @@ impl Pipeline {
         let request = self.load(state);
         self.claimed_maps.asked(self.reload.token);
         request
-    }
-
-    fn note_went_back(&mut self, how: WentBack) {
-        if self.went_back() {
-            return;
-        }
-        tracing::error!(
-            ?how,
-            "the control store is older than the cluster: was it restored from a backup?"
-        );
-        self.troubles.went_back = Some(how);
     }
 }
 

@@ -46,7 +46,8 @@ impl Proxies {
     pub fn open(&mut self, via: ConnId, session: u64) -> ConnId {
         self.made += 1;
         let conn = ConnId(PROXY | self.made);
-        self.routes.insert(conn, (via, session));
+        let before = self.routes.insert(conn, (via, session));
+        assert!(before.is_none(), "{conn:?} is a new session");
         self.by_route.insert((via, session), conn);
         conn
     }

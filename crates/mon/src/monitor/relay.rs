@@ -21,7 +21,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use waiting::WaitingList;
 use wire::MessageBody;
-use wire::forward::{ClockAsked, ClockTold, Forward, ForwardClosed, ForwardOpen, Routed};
+use wire::forward::{ClockReply, ClockRequest, Forward, ForwardClosed, ForwardOpen, Routed};
 
 /// Pause before connecting to the leader is tried again.
 const RETRY: Duration = Duration::from_millis(250);
@@ -109,6 +109,7 @@ impl Relay {
 
     /// The leader's address is not known yet: it is looked up again.
     pub fn try_again(&mut self, now: Time) {
+        assert!(self.link.is_none(), "the leader is looked up without a session");
         self.next_attempt = Some(now + RETRY);
     }
 
@@ -165,9 +166,9 @@ impl Relay {
         self.announced.remove(&conn);
     }
 
-    /// Whether another request may wait.
-    pub fn has_room(&self, is_osd: bool) -> bool {
-        self.waiting.has_room(is_osd)
+    /// The bound that another request of an OSD, or of another peer, would exceed.
+    pub fn exceeded(&self, is_osd: bool) -> Option<u64> {
+        self.waiting.exceeded(is_osd)
     }
 
     /// Adds a request, and forwards it if the leader can be reached.
@@ -251,8 +252,8 @@ impl Relay {
     }
 
     /// The answer to the leader's question for the time.
-    pub fn tell_clock(&self, now: Time, asked: &ClockAsked) -> Option<Sent> {
-        let told = ClockTold { sent: asked.sent, clock: now.0 };
+    pub fn reply_clock(&self, now: Time, asked: &ClockRequest) -> Option<Sent> {
+        let told = ClockReply { sent: asked.sent, clock: now.0 };
         Some((self.open_conn()?, told.encode(0)))
     }
 }

@@ -1,7 +1,7 @@
 //! Execution of operations: they are decided on the committed state, committed to the control store, and then
 //! answered and published.
 
-use super::pipeline::{Leaving, Rejection, Settled};
+use super::pipeline::{Rejection, Settled};
 use super::{Input, Monitor, Phase, subscriptions};
 use crate::change::Change;
 use crate::command::{Answer, Context, Refusal};
@@ -10,14 +10,11 @@ use crate::health::{View, health};
 use crate::job::{Channel, CommandJob, Effects, Job, OsdJob};
 use crate::keys;
 use crate::service::{Role, TICK};
-use crate::services::{
-    CHECKS, Core, announce, append_log, pool_ops, reserve_global_ids, rotate_secrets,
-};
-use crate::state::Leader;
+use crate::services::{CHECKS, Core, log_notes, pool_ops, start_run};
 use control::{CommitError, Entry, Event, Request, Revision, Transaction};
-use engine::{ConnId, Message, Output, Time};
-use types::{EntityName, EntityType, Epoch, Errno, OsdId, ParticipantName};
-use wire::{CommandReply, LogEntry, MessageBody, MgrCommandReply, MonCommandAck};
+use engine::{ConnId, Output, Time};
+use types::{Epoch, Errno, OsdId};
+use wire::MessageBody;
 
 /// The parts of a monitor, besides its services, that commands and health checks read.
 macro_rules! core {
@@ -55,7 +52,7 @@ impl Monitor {
             Phase::Serving => Default::default(),
         };
         self.services.follow(&self.state);
-        let again = self.pipeline.judge_load(token, revision, &self.state);
+        let again = self.pipeline.check_load(token, revision, &self.state);
         again.into_iter().for_each(|request| self.ask(request));
         if let Some((job, effects)) = self.pipeline.settle_doubt(entries) {
             self.finish(now, job, effects);
@@ -65,6 +62,7 @@ impl Monitor {
     }
 
     fn begin(&mut self, now: Time) {
+        assert!(self.next_tick.is_none(), "a run begins once");
         self.identity.started = now;
         self.next_tick = Some(now + TICK);
         self.pipeline.push_first(Job::Start);
@@ -225,32 +223,14 @@ impl Monitor {
         }
     }
 
-    /// Watches for failed reads. Called in every tick, before the lease is renewed.
-    pub(super) fn watch_reading(&mut self, now: Time) {
-        if !matches!(self.phase, Phase::Serving) {
-            return;
-        }
-        let mut present = self.state.members.present.keys();
-        let is_alone = present.all(|name| *name == self.settings.mon_name);
-        let yielded = self.pipeline.yields();
-        let leaving = self.pipeline.watch_reading(now, self.candidacy.holds_lease(now), is_alone);
-        let Some(leaving) = leaving else { return };
-        if !yielded {
-            self.candidacy.give_up_lease();
-        }
-        let accepted = self.sessions.iter().filter(|(conn, session)| {
-            let is_daemon = session.osd().is_some() || session.is_monitor();
-            conn.is_accepted() && (leaving == Leaving::All || is_daemon)
-        });
-        let accepted: Vec<ConnId> = accepted.map(|(conn, _)| conn).collect();
-        accepted.into_iter().for_each(|conn| self.close(now, conn));
-    }
-
     /// Runs an operation on the current state: returns its change, and what follows once that is durable.
     pub(super) fn run(&mut self, now: Time, job: &Job) -> (Change, Effects) {
         let mut change = Change::new(now.wall());
         let effects = match job {
-            Job::Start => self.start_run(now, &mut change),
+            Job::Start => {
+                let (_, mut cx) = self.deciding(now);
+                start_run(&mut cx, &mut change)
+            }
             Job::Probe => {
                 change.put(keys::GLOBAL_ID, self.state.global_id_next.to_string());
                 Effects::default()
@@ -278,7 +258,7 @@ impl Monitor {
                 Effects::default()
             }
         };
-        self.log_notes(&mut change);
+        log_notes(&self.settings, &self.state, &mut change);
         (change, effects)
     }
 
@@ -292,7 +272,7 @@ impl Monitor {
         match job {
             Job::Command(command) => {
                 let answer = Answer::from(Refusal::new(reason.errno(), reason.to_string()));
-                let message = self.answer(&command, answer);
+                let message = admission::reply(&command, &self.state, answer);
                 self.send(command.conn, message);
             }
             Job::PoolOp { conn, tid, .. } => {
@@ -303,45 +283,13 @@ impl Monitor {
         }
     }
 
-    fn start_run(&mut self, now: Time, change: &mut Change) -> Effects {
-        announce(&self.settings, &self.state, change);
-        // Secrets are rotated by the leader; this monitor's clock may be ahead, and would expire all tickets.
-        let leads_other = |leader: &Leader| leader.name != self.settings.mon_name;
-        let is_led = self.state.members.leader.as_ref().is_some_and(leads_other);
-        let (_, mut cx) = self.deciding(now);
-        if !is_led {
-            rotate_secrets(&mut cx, change);
-        }
-        reserve_global_ids(&cx, change)
-    }
-
-    /// Writes an operation's notes into the cluster log.
-    fn log_notes(&self, change: &mut Change) {
-        let notes = change.take_notes();
-        if notes.is_empty() {
-            return;
-        }
-        let entry = |(severity, text)| LogEntry {
-            name: EntityName::new(EntityType::MON, &self.settings.mon_name),
-            rank: ParticipantName::new(EntityType::MON, 0),
-            addrs: self.settings.mon_addrs.clone(),
-            stamp: change.now(),
-            sequence: change.now().as_nanos(),
-            severity,
-            text,
-            channel: "cluster".to_owned(),
-        };
-        let entries = notes.into_iter().map(entry).collect();
-        append_log(&self.state, entries, change);
-    }
-
     /// Runs a command: returns its change, and its answer as an effect.
     pub(super) fn run_command(&mut self, now: Time, job: &CommandJob) -> (Change, Effects) {
         let (answer, mut change) = match self.execute(now, job) {
             Ok(done) => done,
             Err(refusal) => (Answer::from(refusal), Change::new(now.wall())),
         };
-        let message = self.answer(job, answer);
+        let message = admission::reply(job, &self.state, answer);
         let mut effects = Effects::message(job.conn, message);
         effects.image_notes = change.take_image_notes();
         for (osd, order) in change.take_orders() {
@@ -378,24 +326,6 @@ impl Monitor {
         Ok((answer, context.change))
     }
 
-    /// The reply to a command, in the message kind of its channel.
-    pub(super) fn answer(&self, job: &CommandJob, answer: Answer) -> Message {
-        let Answer { result, text, output } = answer;
-        let message = match job.channel {
-            Channel::Monitor => MonCommandAck {
-                version: self.state.osdmap.epoch.0.into(),
-                result,
-                text,
-                command: job.command.clone(),
-                output,
-            }
-            .encode(0),
-            Channel::Manager => MgrCommandReply { result, text, output }.encode(0),
-            Channel::Tell => CommandReply { result, text, output }.encode(0),
-        };
-        message.with_tid(job.tid)
-    }
-
     /// Handles a request: refuses it, answers it at once if it only reads, or queues it.
     pub(super) fn handle_job(&mut self, now: Time, job: Job) {
         match job {
@@ -427,6 +357,7 @@ impl Monitor {
 
     /// Runs a command to this monitor alone. It writes nothing, so it waits for no transaction.
     fn answer_told(&mut self, now: Time, command: &CommandJob) {
+        assert_eq!(command.channel, Channel::Tell, "others may write");
         self.pipeline.list_waiting();
         let (_, effects) = self.run_command(now, command);
         self.overrides = self.running.overrides().clone();
@@ -434,7 +365,7 @@ impl Monitor {
     }
 
     pub(super) fn refuse(&mut self, command: &CommandJob, refusal: Refusal) {
-        let message = self.answer(command, Answer::from(refusal));
+        let message = admission::reply(command, &self.state, Answer::from(refusal));
         self.send(command.conn, message);
     }
 

@@ -14,7 +14,6 @@ use crate::service::{Act, Catalog, Cx, DecideCx, Family, Intake, Role, Service, 
 use crate::sessions::{Session, Sessions};
 use crate::settings::Settings;
 use crate::state::State;
-use codec::DecodeError;
 use engine::{AuthRequest, ConnId, Message};
 use global_ids::{GlobalIds, reservation};
 use handshakes::Handshakes;
@@ -22,7 +21,7 @@ use renewals::Renewals;
 use std::ops::Range;
 use types::EntityName;
 use wire::internal::RotatingSecretsRequest;
-use wire::{Auth, MessageBody};
+use wire::{Auth, MessageBody, PeerFault, decode_from_peer};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[],
@@ -48,11 +47,15 @@ impl Service for AuthService {
         cx: &mut Cx<'_>,
         conn: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         match message.kind {
-            Auth::KIND => self.renewals.renew(cx, conn, &Auth::decode(message)?),
+            Auth::KIND => self.renewals.renew(cx, conn, &decode_from_peer::<Auth>(message)?),
             _ => {
-                self.renewals.follow(cx, conn, &RotatingSecretsRequest::decode(message)?);
+                self.renewals.follow(
+                    cx,
+                    conn,
+                    &decode_from_peer::<RotatingSecretsRequest>(message)?,
+                );
             }
         }
         Ok(())
@@ -153,7 +156,7 @@ pub(super) fn run(cx: &mut DecideCx<'_>, job: &AuthJob, change: &mut Change) -> 
 }
 
 /// Reserves global ids: above those of the store, and above those that this monitor has seen.
-pub(crate) fn reserve_global_ids(cx: &DecideCx<'_>, change: &mut Change) -> Effects {
+pub(super) fn reserve_global_ids(cx: &DecideCx<'_>, change: &mut Change) -> Effects {
     let seen = cx.high_water.global_id(cx.state.monmap.fsid);
     let first = cx.state.global_id_next.max(first_global_id(change.now())).max(seen);
     let reserved = reservation(first);
@@ -162,7 +165,7 @@ pub(crate) fn reserve_global_ids(cx: &DecideCx<'_>, change: &mut Change) -> Effe
 }
 
 /// Adds the next rotation of the secrets, if it is due.
-pub(crate) fn rotate_secrets(cx: &mut DecideCx<'_>, change: &mut Change) {
+pub(super) fn rotate_secrets(cx: &mut DecideCx<'_>, change: &mut Change) {
     let mut secrets = cx.state.secrets.clone();
     if secrets.rotate(cx.now.wall(), &cx.settings.cephx, cx.entropy) {
         change.put(keys::SECRETS, codec::encode_to_bytes(&secrets));

@@ -6,11 +6,12 @@ use crate::job::{Effects, Job, ServiceJob};
 use crate::keys;
 use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Service, Topic, Via};
 use crate::sessions::Subscription;
+use crate::settings::Settings;
 use crate::state::{LOG_ENTRIES_KEPT, State};
 use auth::Rwx;
-use codec::DecodeError;
 use engine::{ConnId, Message};
-use wire::{Log, LogAck, LogEntry, MessageBody};
+use types::{EntityName, EntityType, ParticipantName};
+use wire::{Log, LogAck, LogEntry, MessageBody, PeerFault, decode_from_peer};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[Topic {
@@ -43,10 +44,12 @@ impl Service for LogService {
         cx: &mut Cx<'_>,
         from: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
-        let entries = Log::decode(message)?.entries;
+    ) -> Result<(), PeerFault> {
+        let entries = decode_from_peer::<Log>(message)?.entries;
         let may_log = |session: &crate::sessions::Session| session.may("log", Rwx::WRITE);
-        if cx.sessions.get(from).is_some_and(may_log) && !entries.is_empty() {
+        if !cx.sessions.get(from).is_some_and(may_log) {
+            cx.log_dropped(from, &PeerFault::NotAllowed { kind: message.kind });
+        } else if !entries.is_empty() {
             cx.enqueue(Job::Of(ServiceJob::Log { conn: from, entries }));
         }
         Ok(())
@@ -81,9 +84,29 @@ pub(super) fn append_from(
     Effects::message(conn, ack.encode(session.peer().features))
 }
 
+/// Writes the notes of an operation into the log, as entries of this monitor.
+pub(crate) fn append_notes(settings: &Settings, state: &State, change: &mut Change) {
+    let notes = change.take_notes();
+    if notes.is_empty() {
+        return;
+    }
+    let entry = |(severity, text)| LogEntry {
+        name: EntityName::new(EntityType::MON, &settings.mon_name),
+        rank: ParticipantName::new(EntityType::MON, 0),
+        addrs: settings.mon_addrs.clone(),
+        stamp: change.now(),
+        sequence: change.now().as_nanos(),
+        severity,
+        text,
+        channel: "cluster".to_owned(),
+    };
+    let entries = notes.into_iter().map(entry).collect();
+    append(state, entries, change);
+}
+
 /// Appends entries to the log with the next numbers, and deletes the oldest ones. Of more than
 /// [`LOG_ENTRIES_AT_ONCE`], the latest are kept.
-pub(crate) fn append(state: &State, mut entries: Vec<LogEntry>, change: &mut Change) {
+fn append(state: &State, mut entries: Vec<LogEntry>, change: &mut Change) {
     entries.drain(..entries.len().saturating_sub(LOG_ENTRIES_AT_ONCE));
     change.append_log(state, entries);
     let newest = state.log.last_key_value().map(|(newest, _)| *newest);

@@ -15,12 +15,14 @@ use crate::service_map::{Refused, Registrant, ServiceMap};
 use crate::sessions::{Caps, Session, Sessions, Subscription};
 use crate::state::State;
 use auth::MonCaps;
-use codec::DecodeError;
 use engine::{ConnId, Message};
 use maps::StandbyInfo;
 use std::collections::BTreeMap;
 use types::{EntityType, Epoch};
-use wire::{MessageBody, MgrClose, MgrConfigure, MgrMapMessage, MgrOpen, MgrReport};
+use wire::{
+    MessageBody, MgrClose, MgrConfigure, MgrMapMessage, MgrOpen, MgrReport, PeerFault,
+    decode_from_peer,
+};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[Topic {
@@ -62,13 +64,14 @@ impl Service for ManagersService {
         cx: &mut Cx<'_>,
         conn: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         let is_managers = |session: &Session| matches!(session.caps(), Caps::Mgr(_));
         if !cx.sessions.get(conn).is_some_and(is_managers) {
+            cx.log_dropped(conn, &PeerFault::NotAllowed { kind: message.kind });
             return Ok(());
         }
         if message.kind == MgrClose::KIND {
-            let close = MgrClose::decode(message)?;
+            let close = decode_from_peer::<MgrClose>(message)?;
             self.daemons.unregister(cx.now, conn);
             cx.reply(conn, |features| close.encode(features));
             return Ok(());
@@ -78,8 +81,8 @@ impl Service for ManagersService {
             return Ok(());
         }
         match message.kind {
-            MgrOpen::KIND => self.register_service(cx, conn, MgrOpen::decode(message)?),
-            MgrReport::KIND => self.handle_report(cx, conn, MgrReport::decode(message)?),
+            MgrOpen::KIND => self.register_service(cx, conn, decode_from_peer(message)?),
+            MgrReport::KIND => self.handle_report(cx, conn, decode_from_peer(message)?)?,
             _ => {}
         }
         Ok(())
@@ -165,13 +168,22 @@ impl ManagersService {
         }
     }
 
-    fn handle_report(&mut self, cx: &mut Cx<'_>, conn: ConnId, report: MgrReport) {
+    fn handle_report(
+        &mut self,
+        cx: &Cx<'_>,
+        conn: ConnId,
+        report: MgrReport,
+    ) -> Result<(), PeerFault> {
         let MgrReport { daemon_status, task_status, .. } = report;
         match self.daemons.report(cx.now, conn, daemon_status, task_status) {
             Ok(()) => {}
-            Err(Refused::Unknown) => cx.close(conn),
+            // The daemon then registers again.
+            Err(Refused::Unknown) => {
+                return Err(PeerFault::NotExpected { kind: MgrReport::KIND });
+            }
             Err(error) => tracing::debug!(%error, "a service's status is not taken"),
         }
+        Ok(())
     }
 }
 

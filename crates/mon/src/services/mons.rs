@@ -12,13 +12,12 @@ use crate::service::{Catalog, Cx, Family, Intake, Pattern, Reader, Role, Service
 use crate::sessions::{Sessions, Subscription};
 use crate::settings::Settings;
 use crate::state::State;
-use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use maps::MonInfo;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use wire::forward::{ClockAsked, ClockTold};
-use wire::{MessageBody, MonGetMap, MonMapMessage};
+use wire::forward::{ClockReply, ClockRequest};
+use wire::{MessageBody, MonGetMap, MonMapMessage, PeerFault};
 
 pub(super) const CATALOG: Catalog = Catalog {
     topics: &[Topic {
@@ -56,7 +55,7 @@ impl Service for MonsService {
         cx: &mut Cx<'_>,
         from: ConnId,
         _message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         let state = cx.state;
         cx.reply(from, |features| monmap(state, features));
         Ok(())
@@ -95,13 +94,13 @@ impl MonsService {
         self.clocks.retain(|name, _| present.contains_key(name));
         let sessions = cx.sessions;
         for conn in sessions.of_monitors() {
-            let asked = ClockAsked { sent: cx.now.0 };
+            let asked = ClockRequest { sent: cx.now.0 };
             cx.send(conn, asked.encode(0));
         }
     }
 
     /// Handles the clock reading of another monitor.
-    pub fn handle_clock(&mut self, cx: &Cx<'_>, conn: ConnId, told: &ClockTold) {
+    pub fn handle_clock(&mut self, cx: &Cx<'_>, conn: ConnId, told: &ClockReply) {
         let Some(name) = name_of_monitor(cx.sessions, cx.state, conn) else { return };
         let seconds = |nanos: i128| nanos as f64 / 1e9;
         let (sent, there, arrived) =
@@ -132,7 +131,7 @@ fn monmap(state: &State, features: u64) -> Message {
 }
 
 /// Writes this monitor's current addresses into the mon map. A monitor that is not in it joins.
-pub(crate) fn announce(settings: &Settings, state: &State, change: &mut Change) {
+pub(super) fn announce(settings: &Settings, state: &State, change: &mut Change) {
     let mut monmap = state.monmap.clone();
     let known = monmap.mon_info.get(&settings.mon_name);
     if known.is_some_and(|mon| mon.public_addrs == settings.mon_addrs) {

@@ -30,7 +30,6 @@ use crate::sessions::{Session, Sessions, Subscription};
 use crate::state::State;
 use crate::statistics::Statistics;
 use auth::Rwx;
-use codec::DecodeError;
 use engine::{ConnId, Message, Time};
 use maps::MapMessages;
 use membership::Membership;
@@ -39,7 +38,7 @@ use wire::internal::{StatsAck, StatsReport};
 use wire::osd_map::MonGetOsdMap;
 use wire::{
     GetPoolStats, MessageBody, OsdAlive, OsdBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp,
-    Statfs,
+    PeerFault, Statfs, decode_from_peer,
 };
 
 pub(super) const CATALOG: Catalog = Catalog {
@@ -122,17 +121,25 @@ impl Service for OsdService {
         cx: &mut Cx<'_>,
         from: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         let tid = message.tid;
         match message.kind {
-            MonGetOsdMap::KIND => send_maps(cx, from, &MonGetOsdMap::decode(message)?),
+            MonGetOsdMap::KIND => send_maps(cx, from, &decode_from_peer::<MonGetOsdMap>(message)?),
             Statfs::KIND => {
-                usage::tell(cx, &self.statistics, from, tid, Statfs::decode(message)?);
+                usage::tell(cx, &self.statistics, from, tid, decode_from_peer::<Statfs>(message)?);
             }
             GetPoolStats::KIND => {
-                usage::tell_pools(cx, &self.statistics, from, tid, GetPoolStats::decode(message)?);
+                usage::tell_pools(
+                    cx,
+                    &self.statistics,
+                    from,
+                    tid,
+                    decode_from_peer::<GetPoolStats>(message)?,
+                );
             }
-            StatsReport::KIND => self.handle_stats(cx, from, tid, StatsReport::decode(message)?),
+            StatsReport::KIND => {
+                self.handle_stats(cx, from, tid, decode_from_peer::<StatsReport>(message)?)
+            }
             _ => requests::take(&mut self.membership, cx, from, message)?,
         }
         Ok(())
@@ -144,9 +151,9 @@ impl Service for OsdService {
         cx: &mut Cx<'_>,
         from: ConnId,
         message: &Message,
-    ) -> Result<(), DecodeError> {
+    ) -> Result<(), PeerFault> {
         if message.kind == OsdBoot::KIND {
-            let known = OsdBoot::decode(message)?.superblock.newest_map;
+            let known = decode_from_peer::<OsdBoot>(message)?.superblock.newest_map;
             cx.out.push_back(Act::Inform(from, known.next()));
         }
         Ok(())

@@ -85,6 +85,7 @@ impl Jobs {
         if self.cluster.len() >= CLUSTER_JOBS_MAX {
             return Err(job);
         }
+        assert!(job.client().is_none(), "operations of clients have their own queue");
         self.cluster.push_back(job);
         Ok(())
     }
@@ -128,6 +129,7 @@ impl Jobs {
         assert!(self.client_bytes >= bytes, "an operation that waits is counted");
         self.client_bytes -= bytes;
         let load = self.by_session.get_mut(&conn).expect("for its session, too");
+        assert!(load.jobs > 0 && load.bytes >= bytes, "a load is a sum");
         *load = Load { jobs: load.jobs - 1, bytes: load.bytes - bytes };
         if load.jobs == 0 {
             self.by_session.remove(&conn);

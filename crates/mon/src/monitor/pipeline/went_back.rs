@@ -37,7 +37,7 @@ pub(super) struct ClaimedMaps {
 
 /// The conclusion from a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub(super) enum LoadVerdict {
     Fine,
     WentBack(WentBack),
     /// The read was requested before the OSD's message, so it shows nothing: the store is read again.
@@ -63,16 +63,16 @@ impl ClaimedMaps {
     }
 
     /// Compares the loaded map with the claims.
-    pub fn judge(&mut self, token: u64, map: &OsdMap) -> Judgement {
-        let Some((epoch, osd)) = self.newest else { return Judgement::Fine };
+    pub fn check(&mut self, token: u64, map: &OsdMap) -> LoadVerdict {
+        let Some((epoch, osd)) = self.newest else { return LoadVerdict::Fine };
         if epoch <= map.epoch {
             *self = ClaimedMaps::default();
-            Judgement::Fine
+            LoadVerdict::Fine
         } else if self.asked == Some(token) {
             *self = ClaimedMaps::default();
-            Judgement::WentBack(WentBack::Map { osd, epoch })
+            LoadVerdict::WentBack(WentBack::Map { osd, epoch })
         } else {
-            Judgement::ReadAgain
+            LoadVerdict::ReadAgain
         }
     }
 }

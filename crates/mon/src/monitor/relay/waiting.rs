@@ -25,9 +25,10 @@ pub struct WaitingList {
 }
 
 impl WaitingList {
-    /// Whether another message of an OSD, or of another peer, may wait.
-    pub fn has_room(&self, is_osd: bool) -> bool {
-        self.messages.len() < if is_osd { WAITING_MAX } else { CLIENTS_MAX }
+    /// The bound that another message of an OSD, or of another peer, would exceed.
+    pub fn exceeded(&self, is_osd: bool) -> Option<u64> {
+        let max = if is_osd { WAITING_MAX } else { CLIENTS_MAX };
+        (self.messages.len() >= max).then_some(max as u64)
     }
 
     /// Adds a message and returns its number.
@@ -35,7 +36,8 @@ impl WaitingList {
         self.taken += 1;
         let load = self.by_session.entry(waiting.conn).or_default();
         *load = Load { jobs: load.jobs + 1, bytes: load.bytes + waiting.message.len() };
-        self.messages.insert(self.taken, waiting);
+        let before = self.messages.insert(self.taken, waiting);
+        assert!(before.is_none(), "each message has its own number");
         self.taken
     }
 
@@ -43,6 +45,7 @@ impl WaitingList {
     pub fn remove(&mut self, number: u64) -> Option<Waiting> {
         let waiting = self.messages.remove(&number)?;
         let load = self.by_session.get_mut(&waiting.conn).expect("a message that waits is counted");
+        assert!(load.jobs > 0 && load.bytes >= waiting.message.len(), "a load is a sum");
         *load = Load { jobs: load.jobs - 1, bytes: load.bytes - waiting.message.len() };
         if load.jobs == 0 {
             self.by_session.remove(&waiting.conn);

@@ -18,6 +18,7 @@ impl GlobalIds {
 
     /// Whether it is time for another reservation.
     pub fn are_few(&self) -> bool {
+        assert!(self.left.start <= self.left.end, "ids are in order: {:?}", self.left);
         self.left.end - self.left.start < RESERVED_AT_ONCE / 2
     }
 

@@ -35,6 +35,7 @@ impl MapMessages {
             return Vec::new();
         }
         subscription.next = u64::from(newest.0) + 1;
+        assert!(subscription.next > first, "a subscription that was served advances");
         if self.newest != newest || self.messages.len() >= MAP_READERS_MAX {
             (self.newest, self.messages) = (newest, BTreeMap::new());
         }

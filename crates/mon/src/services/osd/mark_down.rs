@@ -125,6 +125,7 @@ pub(super) fn may_mark_down(
         .filter(|(osd, flips)| map.is_up(**osd) && flips.contains(OsdState::UP))
         .map(|(osd, _)| *osd)
         .collect();
+    assert!(going.len() <= map.up_count(), "OSDs that are marked down were up");
     !going.contains(&osd) && are_enough_up(state, running, map.up_count() - going.len())
 }
 
@@ -151,15 +152,16 @@ pub(super) fn may_mark_out(
     let going = change.incremental().map_or(0, |incremental| {
         incremental.new_weight.iter().filter(|(osd, to)| map.is_in(**osd) && **to == 0).count()
     });
+    assert!(going <= map.in_count(), "OSDs that are marked out were in");
     let is_in = (map.in_count() - going) as f64;
     !map.holds(osd, OsdState::NOOUT)
         && is_in >= state.options(running).real("mon_osd_min_in_ratio") * map.osd_count() as f64
-        && !lies_in_dark(state, running, osd)
+        && !is_subtree_down(state, running, osd)
 }
 
 /// Whether a whole rack, or another bucket of the configured type, is down with the OSD: then it is likely to
 /// come back as a whole, and there may be no room for all its data.
-fn lies_in_dark(state: &State, running: &Overrides, osd: OsdId) -> bool {
+fn is_subtree_down(state: &State, running: &Overrides, osd: OsdId) -> bool {
     let (map, limit) =
         (&state.osdmap, state.options(running).text("mon_osd_down_out_subtree_limit"));
     let Some(type_id) = map.crush.type_id(limit).filter(|type_id| *type_id > 0) else {
@@ -173,6 +175,7 @@ fn lies_in_dark(state: &State, running: &Overrides, osd: OsdId) -> bool {
 }
 
 pub(super) fn mark_out(state: &State, change: &mut Change, osd: OsdId, known: &Osd) {
+    assert!(known.is_in(), "osd.{osd} is in until it is marked out");
     let incremental = change.osdmap(state);
     let mut xinfo = known.xinfo;
     xinfo.old_weight = known.weight;

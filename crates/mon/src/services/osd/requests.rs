@@ -9,11 +9,13 @@ use crate::job::{Boot, Effects, Job, OsdJob, ServiceJob};
 use crate::service::{Act, Cx, DecideCx};
 use crate::state::State;
 use auth::Rwx;
-use codec::DecodeError;
 use engine::{ConnId, Message};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PgId};
-use wire::{MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp};
+use wire::{
+    MessageBody, OsdAlive, OsdBoot, OsdFailure, OsdMarkMeDown, OsdPgTemp, PeerFault,
+    decode_from_peer,
+};
 
 /// Handles a message of an OSD; ignores it if the session has no execute permission on `osd`.
 pub(super) fn take(
@@ -21,19 +23,21 @@ pub(super) fn take(
     cx: &mut Cx<'_>,
     conn: ConnId,
     message: &Message,
-) -> Result<(), DecodeError> {
+) -> Result<(), PeerFault> {
     let Some(session) = cx.sessions.get(conn) else { return Ok(()) };
+    let not_allowed = PeerFault::NotAllowed { kind: message.kind };
     let Some(osd) = session.osd().filter(|_| session.may("osd", Rwx::EXECUTE)) else {
-        tracing::warn!(peer = %session.peer().name, "only OSDs may speak as OSDs");
+        tracing::warn!(peer = %session.peer().name, error = %not_allowed, "only OSDs may speak as OSDs");
         return Ok(());
     };
     let addrs = session.peer().addrs.clone();
     membership.heard(osd, cx.now);
     let job = match message.kind {
         OsdBoot::KIND => {
-            let boot = OsdBoot::decode(message)?;
+            let boot = decode_from_peer::<OsdBoot>(message)?;
             if boot.superblock.whoami != osd {
-                tracing::warn!(%osd, claimed = %boot.superblock.whoami, "an OSD boots as another");
+                let claimed = boot.superblock.whoami;
+                tracing::warn!(%osd, %claimed, error = %not_allowed, "an OSD boots as another");
                 return Ok(());
             }
             cx.out.push_back(Act::Claimed(osd, boot.superblock.newest_map));
@@ -42,22 +46,23 @@ pub(super) fn take(
             return Ok(());
         }
         OsdAlive::KIND => {
-            let alive = OsdAlive::decode(message)?;
+            let alive = decode_from_peer::<OsdAlive>(message)?;
             let newest = Epoch(u32::try_from(alive.version).unwrap_or(u32::MAX));
             cx.out.push_back(Act::Claimed(osd, newest));
             OsdJob::Alive([(osd, (alive.want, newest))].into())
         }
-        OsdFailure::KIND => OsdJob::Failures(vec![(osd, OsdFailure::decode(message)?)]),
+        OsdFailure::KIND => OsdJob::Failures(vec![(osd, decode_from_peer::<OsdFailure>(message)?)]),
         OsdMarkMeDown::KIND => {
-            let message = OsdMarkMeDown::decode(message)?;
+            let message = decode_from_peer::<OsdMarkMeDown>(message)?;
             if message.target != osd {
-                tracing::warn!(%osd, target = %message.target, "an OSD says goodbye as another");
+                let target = message.target;
+                tracing::warn!(%osd, %target, error = %not_allowed, "an OSD says goodbye as another");
                 return Ok(());
             }
             OsdJob::MarkMeDown { conn, message }
         }
         OsdPgTemp::KIND => {
-            let wish = OsdPgTemp::decode(message)?;
+            let wish = decode_from_peer::<OsdPgTemp>(message)?;
             cx.out.push_back(Act::Claimed(osd, wish.map_epoch));
             OsdJob::PgTemp(wish.pg_temp)
         }
