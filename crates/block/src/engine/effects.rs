@@ -126,3 +126,31 @@ impl From<StoreError> for Interrupt {
         Interrupt::Refused(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::PageFlaw;
+
+    #[track_caller]
+    fn assert_refuses(interrupt: Interrupt, what: &str) {
+        let Interrupt::Refused(error) = interrupt else { panic!("it waits") };
+        let advice = "`sepiola store fsck --deep DIR` tells what can be repaired";
+        let sentence = format!("the device failed: the metadata is damaged: {what}; {advice}");
+        assert_eq!(error.to_string(), sentence);
+    }
+
+    #[test]
+    fn damage_of_the_metadata() {
+        let error = codec::decode_all::<u64>("id", &[1]).unwrap_err();
+        assert_refuses(
+            Interrupt::decoding("onode")(error),
+            "onode: u64 at byte 0: needs 8 bytes, 1 are left",
+        );
+        let flaw = PageFlaw::Number { found: 9 };
+        assert_refuses(
+            Fault::Damaged { page: 5, flaw }.into(),
+            "page 5 of the tree is damaged: it says that it is page 9",
+        );
+    }
+}

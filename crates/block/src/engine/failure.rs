@@ -149,4 +149,17 @@ mod tests {
             assert_eq!(failure.to_string(), sentence);
         }
     }
+
+    #[test]
+    fn repairs_that_are_not_possible() {
+        let outside =
+            SpaceError::OutOfRange { extent: Extent::new(5, 2), space: Extent::new(9, 4) };
+        let sentences = [
+            (RepairFault::LogTooSmall { needed: 9000 }, "it needs 9000 bytes of log"),
+            (RepairFault::Space(outside), "2 blocks from 5 are not within the 4 blocks from 9"),
+        ];
+        for (fault, sentence) in sentences {
+            assert_eq!(fault.to_string(), sentence);
+        }
+    }
 }
