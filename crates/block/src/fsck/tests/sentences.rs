@@ -1,10 +1,10 @@
 //! Sentences of checks, dumps and repairs about what cannot be read or does not decode. Users and their
 //! scripts see them.
 
-use super::builder::{Builder, MAIN_BLOCKS, Memory, SMALL};
+use super::builder::{Builder, MAIN_BLOCKS, Memory, SMALL, refusal};
 use super::deep;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Extent};
+use crate::device::{BLOCK, Device, Extent, IoError};
 use crate::dump::{self, DumpError, ObjectFilter};
 use crate::fsck::{Image, ImageMut, Source, check, choose_superblock, repair, tree_root};
 use crate::keys;
@@ -194,7 +194,7 @@ struct Faulty {
 }
 
 impl Image for Faulty {
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
         let bytes = self.memory.read(device, block, blocks)?;
         Ok(bytes.slice(..bytes.len() - if self.is_short { BLOCK } else { 0 }))
     }
@@ -205,15 +205,15 @@ impl Image for Faulty {
 }
 
 impl ImageMut for Faulty {
-    fn write(&mut self, _: Device, _: u64, _: Bytes) -> Result<(), String> {
+    fn write(&mut self, _: Device, _: u64, _: Bytes) -> Result<(), IoError> {
         match self.refuses_writes {
-            true => Err("medium error".into()),
+            true => Err(refusal("medium error")),
             false => Ok(()),
         }
     }
 
-    fn flush(&mut self, _: Device) -> Result<(), String> {
-        Err("cache error".into())
+    fn flush(&mut self, _: Device) -> Result<(), IoError> {
+        Err(refusal("cache error"))
     }
 }
 
