@@ -10,7 +10,7 @@ use super::commits::{CommitQueue, Job};
 use super::contents::Contents;
 use super::deferred::DeferredWrites;
 use super::devices::{Devices, Use};
-use super::failure::{MountedFault, RepairFault};
+use super::failure::MountedFault;
 use super::io::READ_ATTEMPTS_MAX;
 use super::journal::{Journal, PendingAck};
 use super::meta::Meta;
@@ -21,7 +21,7 @@ use super::volume::Volume;
 use super::waits::{PageWaits, Waiter};
 use crate::device::{Extent, Io, IoDone, ReadError};
 use crate::fsck::Repairs;
-use crate::log::{Admission as LogAdmission, Counters, LogPoint, Record};
+use crate::log::{Counters, LogPoint, Record};
 use crate::options::{Budget, MEMORY_MIN, Options};
 use crate::slices::Slice;
 use crate::space::Space;
@@ -118,7 +118,7 @@ impl Mounted {
             freed: freed.into(),
             ..Record::default()
         };
-        if let Err(error) = apply_repair(record, &mut self.volume) {
+        if let Err(error) = self.volume.repair(record) {
             self.fail(StoreError::Device(DeviceFault::damaged(MountedFault::Repair(error))));
         }
     }
@@ -484,21 +484,4 @@ impl Mounted {
             checkpoint.check_invariants(&self.volume);
         }
     }
-}
-
-/// Puts the repairs into the log and into memory.
-fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), RepairFault> {
-    if volume.journal.admit(&record) != LogAdmission::Fits {
-        return Err(RepairFault::LogTooSmall { needed: record.log_bytes() });
-    }
-    for extent in &record.taken {
-        volume.space.replay_taken(*extent)?;
-    }
-    let seq = volume.journal.append(&record, &[]);
-    for extent in &record.freed {
-        volume.free(seq, *extent)?;
-    }
-    volume.meta.apply(record.ops, usize::MAX);
-    volume.wants_checkpoint = true;
-    Ok(())
 }
