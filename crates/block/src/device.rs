@@ -5,7 +5,10 @@
 //! before the [`Io::Flush`] was submitted. Otherwise writes become durable in any order.
 
 use bytes::Bytes;
+use std::fmt;
+use store::{Cause, DeviceFault};
 use thiserror::Error;
+use types::Errno;
 
 /// The unit of allocation, of checksums, and of atomic writes, in bytes.
 pub const BLOCK: usize = 4096;
@@ -44,9 +47,60 @@ pub struct IoDone {
     pub result: Result<Bytes, IoError>,
 }
 
+/// Reason why an operation failed. The host, which knows names of files, gives the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct IoError(pub String);
+#[error("{cause}")]
+pub struct IoError {
+    /// The system's number, if it gave one.
+    pub errno: Option<Errno>,
+    /// The host's error.
+    pub cause: Cause,
+}
+
+impl From<std::io::Error> for IoError {
+    fn from(error: std::io::Error) -> Self {
+        IoError { errno: error.raw_os_error().map(Errno), cause: Cause::new(error) }
+    }
+}
+
+impl From<IoError> for DeviceFault {
+    fn from(error: IoError) -> Self {
+        DeviceFault::io(error.errno, error.cause)
+    }
+}
+
+/// Reason why blocks have no content.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReadError {
+    /// The device failed.
+    #[error("{0}")]
+    Io(IoError),
+    /// The device of a store that is open failed.
+    #[error("the device failed: {0}")]
+    Device(DeviceFault),
+    /// The device has fewer blocks.
+    #[error("{extent} is not within {limit} blocks")]
+    Outside {
+        /// The blocks to be read.
+        extent: Extent,
+        /// Number of blocks of the device.
+        limit: u64,
+    },
+    /// The host returned another number of bytes.
+    #[error("{found} bytes came instead of {blocks} blocks")]
+    Length {
+        /// Bytes that came.
+        found: usize,
+        /// Blocks to be read.
+        blocks: u64,
+    },
+}
+
+impl From<IoError> for ReadError {
+    fn from(error: IoError) -> Self {
+        ReadError::Io(error)
+    }
+}
 
 /// A run of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -55,6 +109,15 @@ pub struct Extent {
     pub start: u64,
     /// Number of blocks.
     pub count: u64,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            1 => write!(f, "block {}", self.start),
+            _ => write!(f, "blocks {}..{}", self.start, self.start.saturating_add(self.count)),
+        }
+    }
 }
 
 impl Extent {

@@ -32,6 +32,9 @@ use engine::{Duration, Time};
 use medium::Medium;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::{AlignedBuffer, Prng};
+use store::Cause;
+use thiserror::Error;
+use types::Errno;
 
 const MILLION: u64 = 1_000_000;
 
@@ -101,7 +104,7 @@ impl FaultyDisk {
     /// Submits an operation, which completes after its latency. Panics on misuse (see above).
     pub fn submit(&mut self, now: Time, io: Io) {
         let (id, device) = name(&io);
-        assert!(self.ids.insert(id), "{id:?} is in flight already: {}", describe(&io));
+        assert!(self.ids.insert(id), "{:?} is in flight already", name(&io));
         self.operations += 1;
         let mut note = self.begin(&io);
         let fails = self.failing.remove(&self.operations) || self.draw_fault(&io);
@@ -365,7 +368,7 @@ impl FaultyDisk {
 
     fn finish(&mut self, io: &Io, note: Note, fails: bool) -> Result<Bytes, IoError> {
         let mut prng = self.prng.fork();
-        let failure = || IoError(format!("{} failed", describe(io)));
+        let failure = || refused(io);
         match (io, note) {
             (Io::Read { device, block, blocks, .. }, note) => {
                 if fails || self.medium(*device).is_unreadable(*block, *blocks) {
@@ -447,20 +450,30 @@ fn name(io: &Io) -> (IoId, Device) {
     }
 }
 
-/// The operation without its data.
-fn describe(io: &Io) -> String {
-    let (_, device) = name(io);
-    match io {
-        Io::Read { block, blocks, .. } => format!("read of {blocks} at {block} of {device:?}"),
-        Io::Write { block, data, .. } => {
+/// A fault that was drawn for an operation.
+#[derive(Debug, Error)]
+enum DrawnFault {
+    #[error("read of {blocks} at {block} of {device:?} failed")]
+    Read { device: Device, block: u64, blocks: u32 },
+    #[error("write of {blocks} at {block} of {device:?} failed")]
+    Write { device: Device, block: u64, blocks: usize },
+    #[error("flush of {device:?} failed")]
+    Flush { device: Device },
+    #[error("discard of {blocks} at {block} of {device:?} failed")]
+    Discard { device: Device, block: u64, blocks: u64 },
+}
+
+fn refused(io: &Io) -> IoError {
+    let fault = match *io {
+        Io::Read { device, block, blocks, .. } => DrawnFault::Read { device, block, blocks },
+        Io::Write { device, block, ref data, .. } => {
             let blocks = data.iter().map(Bytes::len).sum::<usize>() / BLOCK;
-            format!("write of {blocks} at {block} of {device:?}")
+            DrawnFault::Write { device, block, blocks }
         }
-        Io::Flush { .. } => format!("flush of {device:?}"),
-        Io::Discard { block, blocks, .. } => {
-            format!("discard of {blocks} at {block} of {device:?}")
-        }
-    }
+        Io::Flush { device, .. } => DrawnFault::Flush { device },
+        Io::Discard { device, block, blocks, .. } => DrawnFault::Discard { device, block, blocks },
+    };
+    IoError { errno: Some(Errno::IO), cause: Cause::new(fault) }
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use block::{Identity, Options};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Writer};
 use rt::{DiskError, DiskFile, DiskInfo, DiskReason, WriteCache};
-use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 use stdx::AlignedBuffer;
-use types::Uuid;
+use store::Cause;
+use types::{Errno, Uuid};
 
 /// How long a killed predecessor's operations may hold its disks.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -86,7 +87,7 @@ impl OpenDevice {
     pub fn read(&self, block: u64, blocks: u32) -> Result<Bytes, IoError> {
         let mut buffer = AlignedBuffer::zeroed(blocks as usize * BLOCK);
         let result = self.file.read_at(&mut buffer, block * BLOCK as u64);
-        result.map_err(|error| self.fault("reading", block, error))?;
+        result.map_err(|error| self.fault("reading", Some(block), error))?;
         Ok(buffer.into())
     }
 
@@ -97,7 +98,7 @@ impl OpenDevice {
         let mut offset = block * BLOCK as u64;
         for piece in pieces {
             let result = self.file.write_at(piece, offset);
-            result.map_err(|error| self.fault("writing", block, error))?;
+            result.map_err(|error| self.fault("writing", Some(block), error))?;
             offset += piece.len() as u64;
         }
         Ok(())
@@ -105,16 +106,36 @@ impl OpenDevice {
 
     /// Makes durable what was written.
     pub fn flush(&self) -> Result<(), IoError> {
-        self.file
-            .flush()
-            .map_err(|error| IoError(format!("flushing {}: {error}", self.file.path().display())))
+        self.file.flush().map_err(|error| self.fault("flushing", None, error))
     }
 
-    fn fault(&self, what: &str, block: u64, error: std::io::Error) -> IoError {
-        let path = self.file.path().display();
-        IoError(format!("{what} {path} from block {block} on: {error}"))
+    fn fault(&self, what: &'static str, block: Option<u64>, error: io::Error) -> IoError {
+        let errno = error.raw_os_error().map(Errno);
+        let path = self.file.path().to_owned();
+        IoError { errno, cause: Cause::new(FileFault { what, path, block, error }) }
     }
 }
+
+/// An operation on a file has failed.
+#[derive(Debug)]
+struct FileFault {
+    what: &'static str,
+    path: PathBuf,
+    block: Option<u64>,
+    error: io::Error,
+}
+
+impl fmt::Display for FileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.what, self.path.display())?;
+        if let Some(block) = self.block {
+            write!(f, " from block {block} on")?;
+        }
+        write!(f, ": {}", self.error)
+    }
+}
+
+impl std::error::Error for FileFault {}
 
 /// A store's devices.
 #[derive(Debug)]
@@ -190,7 +211,7 @@ impl StoreDevices {
                 let device = self.device(*device);
                 let (offset, length) = (block * BLOCK as u64, blocks * BLOCK as u64);
                 let result = device.file.discard(offset, length);
-                result.map_err(|error| device.fault("discarding", *block, error))?;
+                result.map_err(|error| device.fault("discarding", Some(*block), error))?;
             }
         }
         Ok(Bytes::new())

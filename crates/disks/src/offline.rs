@@ -8,16 +8,30 @@ use block::device::{Io, IoDone};
 use block::fsck::Repairs;
 use engine::Time;
 use files::{FileStore, Options};
+use std::error::Error;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{ObjectStore, Outcome, Request, RequestKind, StoreError};
+use store::{DeviceFault, ObjectStore, Outcome, Request, RequestKind, StoreError};
 
 /// The only request that is under way.
 const TOKEN: u64 = 1;
 
 /// Interval of looking at a store that has threads of its own.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The store wants nothing and has not answered: a defect of this program.
+#[derive(Debug)]
+struct NoAnswer;
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the store does not answer")
+    }
+}
+
+impl Error for NoAnswer {}
 
 /// A block store that is asked one thing at a time.
 pub struct OfflineStore {
@@ -62,7 +76,7 @@ impl OfflineStore {
                 return completion.outcome;
             }
             if !self.step() {
-                return Err(StoreError::Device("the store does not answer".to_owned()));
+                return Err(StoreError::Device(DeviceFault::stopped(NoAnswer)));
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::{
     remember_kind,
 };
 use anyhow::Result;
+use block::device::{Device, Io, IoId};
 use bytes::Bytes;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -136,4 +137,25 @@ fn a_disk_with_something_else_on_it_is_not_overwritten() {
     let named = Preparation { main: Some(file), ..own_file() };
     let error = prepare(&scratch.0, &named).unwrap_err();
     assert!(error.to_string().contains("holds something"), "{error}");
+}
+
+/// Logs and checks have these sentences.
+#[test]
+fn operations_that_fail_name_the_file() {
+    let scratch = Scratch::new("sentences");
+    make(&scratch.0, &own_file()).unwrap();
+    let devices = StoreDevices::open(&scratch.0).unwrap();
+    let path = devices.main.file.path().display().to_string();
+    let end = devices.main.blocks();
+    let read = devices.main.read(end, 1).unwrap_err();
+    assert_eq!(
+        read.to_string(),
+        format!("reading {path} from block {end} on: unexpected end of file")
+    );
+    let discard = Io::Discard { id: IoId(1), device: Device::Main, block: 1 << 50, blocks: 1 };
+    let sentence = devices.perform(&discard).unwrap_err().to_string();
+    assert_eq!(
+        sentence,
+        format!("discarding {path} from block {} on: File too large (os error 27)", 1u64 << 50)
+    );
 }

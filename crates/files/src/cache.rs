@@ -6,7 +6,7 @@
 //! * Locks are taken in the order body, cache, snapshot.
 
 use crate::base::{Base, Snapshot};
-use crate::error::FilesError;
+use crate::error::{Chain, FilesError};
 use crate::lock::lock;
 use crate::media::Media;
 use crate::object::{Body, Object};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use store::{Collection, StoreError};
+use store::{Collection, DeviceFault, StoreError};
 use types::HObject;
 
 /// Objects that one insertion considers for eviction.
@@ -39,7 +39,7 @@ pub struct Store {
     /// Bytes of the file system that stay free.
     pub reserve: u64,
     /// Set once a device has failed; all later requests fail.
-    failure: OnceLock<String>,
+    failure: OnceLock<DeviceFault>,
 }
 
 /// Published by the thread that applies transactions.
@@ -191,16 +191,16 @@ impl Store {
     }
 
     /// Stops the store; only the first error counts, and is logged.
-    pub fn fail(&self, error: &FilesError) {
-        let text = error.chain();
-        if self.failure.set(text.clone()).is_ok() {
-            tracing::error!("the object store stops: {text}");
+    pub fn fail(&self, error: FilesError) {
+        let fault = DeviceFault::stopped(Chain(error));
+        if self.failure.set(fault.clone()).is_ok() {
+            tracing::error!("the object store stops: {fault}");
         }
     }
 
     /// The error of every request after the store has failed.
     pub fn failure(&self) -> Option<StoreError> {
-        self.failure.get().map(|text| StoreError::Device(text.clone()))
+        self.failure.get().cloned().map(StoreError::Device)
     }
 }
 

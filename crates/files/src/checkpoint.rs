@@ -29,7 +29,7 @@ impl Checkpointer {
             for frozen in queue {
                 match checkpoint(&store, &frozen) {
                     Ok(()) => reports.send(frozen.update.state.log).unwrap_or(()),
-                    Err(error) => return store.fail(&error),
+                    Err(error) => return store.fail(error),
                 }
             }
         };

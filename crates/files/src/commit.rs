@@ -159,8 +159,8 @@ impl Committer {
         let run = std::panic::AssertUnwindSafe(|| self.run_until_stopped());
         match std::panic::catch_unwind(run) {
             Ok(Ok(())) => return,
-            Ok(Err(error)) => self.store.fail(&error),
-            Err(_) => self.store.fail(&FilesError::Panicked),
+            Ok(Err(error)) => self.store.fail(error),
+            Err(_) => self.store.fail(FilesError::Panicked),
         }
         self.refuse_everything();
     }

@@ -14,13 +14,20 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::JoinHandle;
 use store::{
-    Collection, Completion, ObjectMeta, OmapPage, Outcome, Request, RequestKind, StoreError, Usage,
+    Collection, Completion, DeviceFault, ObjectMeta, OmapPage, Outcome, Request, RequestKind,
+    StoreError, Usage,
 };
+use thiserror::Error;
 use types::HObject;
 
 /// Bytes above which a read goes to a reader thread, since copying would delay the host.
 const INLINE_READ_MAX: u64 = 64 << 10;
 const READERS: usize = 2;
+
+/// A reader thread was refused for a wait: a defect of this program.
+#[derive(Debug, Error)]
+#[error("a reader must not wait for itself")]
+struct WaitsForItself;
 
 /// Reason why a read has no result.
 enum Failure {
@@ -32,7 +39,7 @@ type Answer<T> = Result<T, Failure>;
 
 impl From<FilesError> for Failure {
     fn from(error: FilesError) -> Self {
-        Failure::Store(StoreError::Device(error.chain()))
+        Failure::Store(StoreError::Device(error.into()))
     }
 }
 
@@ -48,7 +55,7 @@ pub fn answer_now(store: &Store, kind: &RequestKind) -> Option<Result<Outcome, S
 fn answer_waiting(store: &Store, kind: &RequestKind) -> Result<Outcome, StoreError> {
     answer(store, kind, true).map_err(|failure| match failure {
         Failure::Store(error) => error,
-        Failure::WouldWait => StoreError::Device("a reader must not wait for itself".into()),
+        Failure::WouldWait => StoreError::Device(DeviceFault::stopped(WaitsForItself)),
     })
 }
 

@@ -13,16 +13,24 @@
 
 use crate::mem::MemStore;
 use crate::{
-    Change, Collection, Completion, ObjectStore, Outcome, Request, RequestKind, StoreError,
-    Transaction,
+    Cause, Change, Collection, Completion, DeviceFault, ObjectStore, Outcome, Request, RequestKind,
+    StoreError, Transaction,
 };
 use engine::{Duration, RequestToken, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use stdx::Prng;
-use types::HObject;
+use thiserror::Error;
+use types::{Errno, HObject};
 
-const DEAD: &str = "input/output error";
+/// The disk is dead, or one of its reads fails.
+#[derive(Debug, Error)]
+#[error("input/output error")]
+struct Dead;
+
+fn dead() -> StoreError {
+    StoreError::Device(DeviceFault::io(Some(Errno::IO), Cause::new(Dead)))
+}
 
 /// Delays and faults of the store.
 #[derive(Debug, Clone)]
@@ -269,7 +277,7 @@ impl CrashStore {
         let Pending { token, transaction, is_append, .. } = pending;
         let refusals = self.options.refusals_per_million;
         let outcome = match refusals > 0 && self.prng.chance(refusals, 1_000_000) {
-            _ if self.is_dead => Err(StoreError::Device(DEAD.to_owned())),
+            _ if self.is_dead => Err(dead()),
             true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
             false => match self.take_unchangeable(&transaction) {
                 Some(object) => Err(StoreError::Corrupt { object, offset: 0, length: 1 }),
@@ -315,12 +323,12 @@ impl CrashStore {
 
     fn read_error(&mut self, kind: &RequestKind) -> Option<StoreError> {
         if self.is_dead {
-            return Some(StoreError::Device(DEAD.to_owned()));
+            return Some(dead());
         }
         let fails_once = self.reads_to_failure == Some(0);
         self.reads_to_failure = self.reads_to_failure.and_then(|left| left.checked_sub(1));
         let RequestKind::Read { collection, object, offset, length } = kind else {
-            return fails_once.then(|| StoreError::Device(DEAD.to_owned()));
+            return fails_once.then(|| dead());
         };
         let is_damaged =
             !self.damaged.is_empty() && self.damaged.contains(&(*collection, object.clone()));
@@ -480,7 +488,7 @@ mod tests {
             store.poll_completion().unwrap().outcome
         };
         assert!(list(1).is_ok());
-        assert_eq!(list(2), Err(StoreError::Device(DEAD.to_owned())));
+        assert_eq!(list(2), Err(dead()));
         assert!(list(3).is_ok());
     }
 }

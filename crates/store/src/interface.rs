@@ -1,5 +1,6 @@
 //! Requests, completions, and the trait that stores implement.
 
+use crate::fault::DeviceFault;
 use crate::{Collection, Transaction};
 use bytes::Bytes;
 use engine::{RequestToken, Time};
@@ -230,7 +231,7 @@ pub enum StoreError {
     /// An operation on a device failed, or its content contradicts itself. A store whose write failed has
     /// stopped.
     #[error("the device failed: {0}")]
-    Device(String),
+    Device(DeviceFault),
 }
 
 impl StoreError {

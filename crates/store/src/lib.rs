@@ -20,6 +20,7 @@
 
 mod collection;
 pub mod crash;
+mod fault;
 mod fence;
 mod hashes;
 mod interface;
@@ -28,6 +29,7 @@ pub mod mem;
 mod transaction;
 
 pub use collection::Collection;
+pub use fault::{Cause, DeviceFault, FaultKind};
 pub use fence::Fence;
 pub use hashes::Hashes;
 pub use interface::{

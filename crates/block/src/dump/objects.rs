@@ -43,8 +43,8 @@ pub fn objects(
     let mut matching = Vec::new();
     let mut owners = Owners::default();
     scanner.each(keys::collections_range(), |key, value| {
-        let name = keys::read_collection(key).map_err(damaged)?;
-        for slice in Slices::decode(value).map_err(damaged)?.iter() {
+        let name = keys::read_collection(key)?;
+        for slice in Slices::decode(value)?.iter() {
             owners.insert(slice, Some(name));
         }
         Ok(())
@@ -52,13 +52,13 @@ pub fn objects(
     scanner.each(keys::prefix_range(b"O"), |key, value| {
         let (collection, object) = match Key::read(key) {
             Ok(Key::Object { collection, object }) => (collection, object),
-            _ => return Err(DumpError::Damaged(format!("key {}", excerpt(key)))),
+            _ => return Err(DumpError::Key { key: key.clone() }),
         };
         let name = owners.get(collection, object.reversed_hash()).flatten();
         if !filter.accepts(name, &object) {
             return Ok(());
         }
-        let onode = Onode::decode(value).map_err(damaged);
+        let onode = Onode::decode(value);
         describe(name, &object, &onode, &output);
         // Few objects share one name; the lines of a listing are not kept in memory.
         if let (Some(_), Ok(onode)) = (&filter.object, onode) {
@@ -73,14 +73,10 @@ pub fn objects(
     Ok(output.finish()?)
 }
 
-fn damaged(error: codec::DecodeError) -> DumpError {
-    DumpError::Damaged(error.to_string())
-}
-
 fn describe(
     collection: Option<Collection>,
     object: &HObject,
-    onode: &Result<Onode, DumpError>,
+    onode: &codec::Result<Onode>,
     output: &Output<'_>,
 ) {
     let collection = collection.map_or_else(|| "removed".into(), |name| name.to_string());
@@ -116,8 +112,8 @@ fn describe_details(
         describe_segment(0, segment, output);
     }
     scanner.each(keys::segment_range(onode.id, 0), |key, value| {
-        let (_, index) = keys::read_segment(key).map_err(damaged)?;
-        let segment = ExtentSegment::decode(value).map_err(damaged)?;
+        let (_, index) = keys::read_segment(key)?;
+        let segment = ExtentSegment::decode(value)?;
         describe_segment(index, &segment, output);
         Ok(())
     })?;
@@ -127,7 +123,7 @@ fn describe_details(
         Ok(())
     })?;
     scanner.each(keys::omap_range(onode.id), |key, value| {
-        let (_, name): (u64, Bytes) = keys::read_omap(key).map_err(damaged)?;
+        let (_, name): (u64, Bytes) = keys::read_omap(key)?;
         let (name, length) = (excerpt(&name), value.len());
         output.line(format_args!("  omap {name}, {length} bytes: {}", excerpt(value)));
         Ok(())

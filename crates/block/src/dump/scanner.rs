@@ -26,8 +26,7 @@ impl<'s, 'a> Scanner<'s, 'a> {
     pub fn open(source: &'s Source<'a>) -> Result<Self, DumpError> {
         let superblock = find_superblock(source)?;
         let journal = read_journal(source, &superblock);
-        let root = tree_root(&superblock);
-        let root = root.map_err(|error| DumpError::Damaged(error.to_string()))?;
+        let root = tree_root(&superblock)?;
         Ok(Scanner { source, superblock, journal, tree: Tree::new(root, CACHE_PAGES) })
     }
 
@@ -61,7 +60,7 @@ impl<'s, 'a> Scanner<'s, 'a> {
                         self.supply(read.page, read.pages);
                     }
                 }
-                Err(fault) => return Err(DumpError::Damaged(fault.to_string())),
+                Err(fault) => return Err(fault.into()),
             }
         }
     }

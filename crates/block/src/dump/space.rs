@@ -19,10 +19,7 @@ pub fn space(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError
     output.line(format_args!("metadata on the {device} device: {}", extents(&metadata.runs)));
     let mut map = BlockMap::new(scanner.superblock.geometry.space);
     scanner.each(keys::bitmap_range(), |key, value| {
-        let chunk =
-            keys::read_bitmap(key).map_err(|error| DumpError::Damaged(error.to_string()))?;
-        let loaded = map.load_chunk(chunk, value);
-        loaded.map_err(|error| DumpError::Damaged(error.to_string()))
+        Ok(map.load_chunk(keys::read_bitmap(key)?, value)?)
     })?;
     scanner.journal.replay_space(&mut map);
     let (total, free) = (map.total(), map.free());

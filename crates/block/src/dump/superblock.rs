@@ -13,8 +13,7 @@ pub fn superblock(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), Dump
     let source = Source::new(image);
     let output = Output::new(out);
     for slot in all_slots(source.blocks(Device::Main).max(MAIN_BLOCKS_MIN)) {
-        let block = source.read(Device::Main, Extent::new(slot, 1));
-        match block.and_then(|block| read_copy(&block).map_err(|error| error.to_string())) {
+        match read_copy(&source, slot) {
             Ok(copy) => {
                 output.line(format_args!("copy at block {slot}: version {}", copy.sequence))
             }

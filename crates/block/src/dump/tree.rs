@@ -11,8 +11,7 @@ use std::fmt::Write;
 pub fn tree(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let superblock = find_superblock(&source)?;
-    let root = tree_root(&superblock);
-    let root = root.map_err(|error| DumpError::Damaged(error.to_string()))?;
+    let root = tree_root(&superblock)?;
     let output = Output::new(out);
     let device = superblock.metadata.device;
     output.line(format_args!("pages on the {} device", describe_device(device)));

@@ -22,7 +22,7 @@ use crate::tree::{Applied, Apply, ApplyError, Step};
 use bytes::Bytes;
 use codec::encode_to_bytes;
 use stdx::AlignedBuffer;
-use store::StoreError;
+use store::{DeviceFault, StoreError};
 
 /// Writes of a checkpoint in flight. The number rises with the changes that have gathered since it
 /// began, so that a checkpoint neither disturbs clients while there is time nor blocks them when
@@ -183,7 +183,7 @@ impl Checkpoint {
                     (self.is_reading, self.failures) = (true, self.failures + 1);
                     break;
                 }
-                step => step.map_err(|error| StoreError::Device(error.to_string()))?,
+                step => step.map_err(|error| StoreError::Device(DeviceFault::damaged(error)))?,
             };
             volume.turn.count_pages(self.apply.work() - before);
             self.free_replaced(&step, volume)?;
@@ -210,7 +210,7 @@ impl Checkpoint {
         }
         for extent in freed {
             let leaving = volume.admission.pages_mut().free_later(extent);
-            leaving.map_err(|error| StoreError::Device(error.to_string()))?;
+            leaving.map_err(|error| StoreError::Device(DeviceFault::damaged(error)))?;
             self.freed.push(extent);
         }
         Ok(())
@@ -264,11 +264,11 @@ impl Checkpoint {
         superblock.tree_root = applied.root.as_ref().map(encode_to_bytes).unwrap_or_default();
         for extent in &volume.superblock.metadata.bitmap.extents {
             let leaving = volume.admission.pages_mut().free_later(*extent);
-            leaving.map_err(|error| StoreError::Device(error.to_string()))?;
+            leaving.map_err(|error| StoreError::Device(DeviceFault::damaged(error)))?;
         }
         let bitmap = self.write_page_bitmap(volume);
         superblock.metadata.bitmap =
-            bitmap.map_err(|error| StoreError::Device(error.to_string()))?;
+            bitmap.map_err(|error| StoreError::Device(DeviceFault::stopped(error)))?;
         volume.admission.pages().name_runs(&mut superblock);
         Ok(superblock)
     }

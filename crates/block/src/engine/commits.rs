@@ -7,6 +7,7 @@ use super::admission::SPACE_CHECKPOINTS_MAX;
 use super::dry_run::DryRun;
 use super::effects::{Effects, Interrupt};
 use super::execute::{Executor, Loaded};
+use super::failure::MountedFault;
 use super::io::READ_ATTEMPTS_MAX;
 use super::journal::PendingAck;
 use super::turn::POINTS_MAX;
@@ -17,7 +18,7 @@ use crate::slices::Slice;
 use bytes::Bytes;
 use engine::{Duration, RequestToken, Time};
 use std::collections::VecDeque;
-use store::{Change, Collection, Fence, Purpose, StoreError, Transaction};
+use store::{Change, Collection, DeviceFault, Fence, Purpose, StoreError, Transaction};
 
 /// Queued transactions behind the first whose metadata is prefetched.
 const PREFETCH_MAX: usize = 64;
@@ -417,7 +418,9 @@ fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), St
     }
     for extent in &record.freed {
         let freed = volume.free(seq, *extent);
-        freed.map_err(|error| StoreError::Device(format!("the metadata is damaged: {error}")))?;
+        freed.map_err(|error| {
+            StoreError::Device(DeviceFault::damaged(MountedFault::Freed(error)))
+        })?;
     }
     for (extent, data) in large {
         volume.journal.begin_large();

@@ -98,7 +98,7 @@ impl DryRun {
         let mut pages = UnlimitedPages::default();
         loop {
             let step = volume.meta.apply_dry(&mut self.apply, &self.table, &mut pages);
-            match step.map_err(|error| Interrupt::damaged(error.to_string()))? {
+            match step.map_err(Interrupt::damaged)? {
                 Step::Progress => {}
                 Step::Need(reads) => return Err(Interrupt::Pages(reads)),
                 Step::Done(applied) => return Ok(applied.pages_written),

@@ -1,5 +1,6 @@
 //! Effects of a transaction, and reasons why it cannot be executed.
 
+use super::failure::{MountedFault, PairFault};
 use crate::device::Extent;
 use crate::keys;
 use crate::log::{LargeWrite, Record, SmallWrite};
@@ -8,7 +9,7 @@ use crate::table::{Op, PointKey};
 use crate::tree::{Fault, PageRead};
 use bytes::Bytes;
 use codec::DecodeError;
-use store::StoreError;
+use store::{DeviceFault, StoreError};
 
 /// Effects collected while a transaction is executed; none has been applied yet.
 #[derive(Debug, Default)]
@@ -96,19 +97,13 @@ pub(crate) enum Interrupt {
 }
 
 impl Interrupt {
-    pub fn damaged(what: String) -> Self {
-        Interrupt::Refused(StoreError::Device(format!(
-            "the metadata is damaged: {what}; `sepiola store fsck --deep DIR` tells what can be \
-             repaired"
-        )))
+    pub fn damaged(fault: impl Into<PairFault>) -> Self {
+        let fault = MountedFault::Metadata(fault.into());
+        Interrupt::Refused(StoreError::Device(DeviceFault::damaged(fault)))
     }
 
     pub fn decoding(what: &'static str) -> impl Fn(DecodeError) -> Self {
-        move |error| Interrupt::damaged(format!("{what}: {error}"))
-    }
-
-    pub fn inconsistent(error: impl std::fmt::Display) -> Self {
-        Interrupt::damaged(error.to_string())
+        move |error| Interrupt::damaged(PairFault::Encoding { what, error })
     }
 }
 
@@ -116,7 +111,7 @@ impl From<Fault> for Interrupt {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::Missing(pages) => Interrupt::Pages(pages),
-            other => Interrupt::damaged(other.to_string()),
+            other => Interrupt::damaged(other),
         }
     }
 }
@@ -124,5 +119,33 @@ impl From<Fault> for Interrupt {
 impl From<StoreError> for Interrupt {
     fn from(error: StoreError) -> Self {
         Interrupt::Refused(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::PageFlaw;
+
+    #[track_caller]
+    fn assert_refuses(interrupt: Interrupt, what: &str) {
+        let Interrupt::Refused(error) = interrupt else { panic!("it waits") };
+        let advice = "`sepiola store fsck --deep DIR` tells what can be repaired";
+        let sentence = format!("the device failed: the metadata is damaged: {what}; {advice}");
+        assert_eq!(error.to_string(), sentence);
+    }
+
+    #[test]
+    fn damage_of_the_metadata() {
+        let error = codec::decode_all::<u64>("id", &[1]).unwrap_err();
+        assert_refuses(
+            Interrupt::decoding("onode")(error),
+            "onode: u64 at byte 0: needs 8 bytes, 1 are left",
+        );
+        let flaw = PageFlaw::Number { found: 9 };
+        assert_refuses(
+            Fault::Damaged { page: 5, flaw }.into(),
+            "page 5 of the tree is damaged: it says that it is page 9",
+        );
     }
 }

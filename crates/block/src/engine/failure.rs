@@ -2,9 +2,10 @@
 
 use crate::device::IoError;
 use crate::log::Damage;
+use crate::object::SharedError;
 use crate::space::SpaceError;
 use crate::superblock::{GeometryError, MAIN_BLOCKS_MIN, SuperblockError};
-use crate::tree::Fault;
+use crate::tree::{ApplyError, Fault};
 use codec::DecodeError;
 use store::StoreError;
 use thiserror::Error;
@@ -71,11 +72,39 @@ pub enum MetadataFault {
 
 /// Reason why repairs cannot be made when the store is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum RepairFault {
+pub(crate) enum RepairFault {
     #[error("it needs {needed} bytes of log")]
     LogTooSmall { needed: u64 },
     #[error(transparent)]
     Space(#[from] SpaceError),
+}
+
+/// Contradiction between pairs of the metadata, met by a request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum PairFault {
+    #[error("{what}: {error}")]
+    Encoding { what: &'static str, error: DecodeError },
+    #[error("no shared extents {id}")]
+    NoSharedExtents { id: u64 },
+    #[error(transparent)]
+    Shared(#[from] SharedError),
+    #[error(transparent)]
+    Tree(#[from] Fault),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+}
+
+/// Reason why an open store stops or refuses a request.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum MountedFault {
+    #[error(
+        "the metadata is damaged: {0}; `sepiola store fsck --deep DIR` tells what can be repaired"
+    )]
+    Metadata(PairFault),
+    #[error("the metadata is damaged: {0}")]
+    Freed(SpaceError),
+    #[error("the repair is not possible: {0}")]
+    Repair(RepairFault),
 }
 
 impl StoreFailure {
@@ -97,6 +126,10 @@ mod tests {
     use super::*;
     use crate::device::Extent;
     use crate::superblock::layout;
+
+    fn read_failed() -> IoError {
+        std::io::Error::other("read failed").into()
+    }
 
     /// Users and their scripts see these.
     #[test]
@@ -139,14 +172,27 @@ mod tests {
                 "the metadata is damaged: 2 blocks from 5 are not within the 4 blocks from 9; `sepiola \
                  store fsck --deep DIR` tells what can be repaired",
             ),
-            (StoreFailure::Device(IoError("read failed".into())), "the device failed: read failed"),
+            (StoreFailure::Device(read_failed()), "the device failed: read failed"),
             (
-                StoreFailure::Stopped(StoreError::Device("read failed".into())),
+                StoreFailure::Stopped(StoreError::Device(read_failed().into())),
                 "the device failed: the device failed: read failed",
             ),
         ];
         for (failure, sentence) in sentences {
             assert_eq!(failure.to_string(), sentence);
+        }
+    }
+
+    #[test]
+    fn repairs_that_are_not_possible() {
+        let outside =
+            SpaceError::OutOfRange { extent: Extent::new(5, 2), space: Extent::new(9, 4) };
+        let sentences = [
+            (RepairFault::LogTooSmall { needed: 9000 }, "it needs 9000 bytes of log"),
+            (RepairFault::Space(outside), "2 blocks from 5 are not within the 4 blocks from 9"),
+        ];
+        for (fault, sentence) in sentences {
+            assert_eq!(fault.to_string(), sentence);
         }
     }
 }

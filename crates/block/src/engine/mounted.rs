@@ -10,7 +10,7 @@ use super::commits::{CommitQueue, Job};
 use super::contents::Contents;
 use super::deferred::DeferredWrites;
 use super::devices::{Devices, Use};
-use super::failure::RepairFault;
+use super::failure::MountedFault;
 use super::io::READ_ATTEMPTS_MAX;
 use super::journal::{Journal, PendingAck};
 use super::meta::Meta;
@@ -19,9 +19,9 @@ use super::queries::Queries;
 use super::turn::{POINTS_MAX, Turn, Work};
 use super::volume::Volume;
 use super::waits::{PageWaits, Waiter};
-use crate::device::{Extent, Io, IoDone};
+use crate::device::{Extent, Io, IoDone, ReadError};
 use crate::fsck::Repairs;
-use crate::log::{Admission as LogAdmission, Counters, LogPoint, Record};
+use crate::log::{Counters, LogPoint, Record};
 use crate::options::{Budget, MEMORY_MIN, Options};
 use crate::slices::Slice;
 use crate::space::Space;
@@ -30,7 +30,7 @@ use crate::tree::{PageFlaw, PageRead, PageSpace};
 use bytes::Bytes;
 use engine::{RequestToken, Time};
 use std::collections::VecDeque;
-use store::{Completion, Outcome, RequestKind, StoreError};
+use store::{Completion, DeviceFault, Outcome, RequestKind, StoreError};
 
 pub(crate) struct Mounted {
     volume: Volume,
@@ -118,8 +118,8 @@ impl Mounted {
             freed: freed.into(),
             ..Record::default()
         };
-        if let Err(error) = apply_repair(record, &mut self.volume) {
-            self.fail(StoreError::Device(format!("the repair is not possible: {error}")));
+        if let Err(error) = self.volume.repair(record) {
+            self.fail(StoreError::Device(DeviceFault::damaged(MountedFault::Repair(error))));
         }
     }
 
@@ -219,14 +219,17 @@ impl Mounted {
             return;
         }
         self.begin_turn();
-        let result = done.result.map_err(|error| StoreError::Device(error.to_string()));
+        let result = done.result.map_err(DeviceFault::from);
         match what {
             Use::Page { read, failures } => self.page_read(read, failures, result),
             Use::Block { block } => {
+                let result = result.map_err(StoreError::Device);
                 let result = self.commits.block_read(block, result, &mut self.volume);
                 self.stop_after(result);
             }
-            Use::Data { query, part } => self.data_read(query, part, result),
+            Use::Data { query, part } => {
+                self.data_read(query, part, result.map_err(StoreError::Device))
+            }
             // A refused discard loses nothing.
             Use::Discard { extent } => {
                 self.volume.space.unpin(extent).expect("withdrawn when the discard began");
@@ -234,7 +237,7 @@ impl Mounted {
             }
             written => match result {
                 Ok(_) => self.written(written),
-                Err(error) => self.fail(error),
+                Err(fault) => self.fail(StoreError::Device(fault)),
             },
         }
     }
@@ -312,10 +315,10 @@ impl Mounted {
 
     /// Repeats the read of a page that is not as expected; in the end, damage fails the operation
     /// that needs the page.
-    fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, StoreError>) {
+    fn page_read(&mut self, read: PageRead, failures: u32, result: Result<Bytes, DeviceFault>) {
         let flaw = match result {
             Ok(bytes) => self.volume.meta.supply(read.page, bytes).err(),
-            Err(error) => Some(PageFlaw::Unreadable(error.to_string())),
+            Err(fault) => Some(PageFlaw::Unreadable(ReadError::Device(fault))),
         };
         if let Some(flaw) = flaw {
             let failures = failures + 1;
@@ -481,21 +484,4 @@ impl Mounted {
             checkpoint.check_invariants(&self.volume);
         }
     }
-}
-
-/// Puts the repairs into the log and into memory.
-fn apply_repair(record: Record, volume: &mut Volume) -> Result<(), RepairFault> {
-    if volume.journal.admit(&record) != LogAdmission::Fits {
-        return Err(RepairFault::LogTooSmall { needed: record.log_bytes() });
-    }
-    for extent in &record.taken {
-        volume.space.replay_taken(*extent)?;
-    }
-    let seq = volume.journal.append(&record, &[]);
-    for extent in &record.freed {
-        volume.free(seq, *extent)?;
-    }
-    volume.meta.apply(record.ops, usize::MAX);
-    volume.wants_checkpoint = true;
-    Ok(())
 }

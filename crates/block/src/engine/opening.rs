@@ -290,7 +290,7 @@ impl Opening {
         let found = self.found();
         let flaw = match result {
             Ok(bytes) => found.meta.supply(read.page, bytes).err(),
-            Err(error) => Some(PageFlaw::Unreadable(error.to_string())),
+            Err(error) => Some(PageFlaw::Unreadable(error.into())),
         };
         let failures = failures + 1;
         match flaw {

@@ -10,6 +10,7 @@ use crate::device::{BLOCK, Device, Extent};
 use crate::space::Space;
 use crate::superblock::{BITMAP_EXTENTS_MAX, SCATTERED_EXTENTS_MAX, Superblock};
 use crate::tree::{NotInUse, PageSource, PageSpace, RUNS_MAX};
+use thiserror::Error;
 
 /// The first run has this share of the space, within bounds. Later runs have this share of the
 /// tree's pages, limited by the free space.
@@ -38,27 +39,17 @@ pub(crate) struct TreePages {
 }
 
 /// There is no place for the bitmap of pages.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum NoPlace {
     /// As many pages are missing.
+    #[error("{0} pages are missing for the bitmap of pages")]
     Pages(u64),
     /// As many pages have no place in few pieces.
+    #[error(
+        "free pages of the metadata lie too scattered: {0} pages of their bitmap have no place in \
+         {SCATTERED_EXTENTS_MAX} pieces"
+    )]
     Scattered(u64),
-}
-
-impl std::fmt::Display for NoPlace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NoPlace::Pages(missing) => {
-                write!(f, "{missing} pages are missing for the bitmap of pages")
-            }
-            NoPlace::Scattered(missing) => write!(
-                f,
-                "free pages of the metadata lie too scattered: {missing} pages of their bitmap have \
-                 no place in {SCATTERED_EXTENTS_MAX} pieces"
-            ),
-        }
-    }
 }
 
 impl TreePages {

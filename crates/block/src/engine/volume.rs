@@ -4,6 +4,7 @@ use super::admission::Admission;
 use super::contents::Contents;
 use super::devices::Devices;
 use super::effects::{Effects, Interrupt};
+use super::failure::RepairFault;
 use super::journal::Journal;
 use super::meta::Meta;
 use super::turn::Turn;
@@ -120,6 +121,23 @@ impl Volume {
     /// Frees blocks once batch `seq` is durable.
     pub fn free(&mut self, seq: u64, extent: Extent) -> Result<(), SpaceError> {
         self.contents.free(&mut self.space, seq, extent)
+    }
+
+    /// Puts the repairs into the log and into memory.
+    pub fn repair(&mut self, record: Record) -> Result<(), RepairFault> {
+        if self.journal.admit(&record) != log::Admission::Fits {
+            return Err(RepairFault::LogTooSmall { needed: record.log_bytes() });
+        }
+        for extent in &record.taken {
+            self.space.replay_taken(*extent)?;
+        }
+        let seq = self.journal.append(&record, &[]);
+        for extent in &record.freed {
+            self.free(seq, *extent)?;
+        }
+        self.meta.apply(record.ops, usize::MAX);
+        self.wants_checkpoint = true;
+        Ok(())
     }
 
     /// Ends a pin; blocks that were freed meanwhile can be allocated now.

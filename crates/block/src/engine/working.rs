@@ -1,6 +1,7 @@
 //! Objects of a transaction: loaded on first use, written back at its end.
 
 use super::effects::{Effects, Interrupt};
+use super::failure::PairFault;
 use super::meta::Meta;
 use crate::device::Extent;
 use crate::keys;
@@ -211,7 +212,7 @@ impl Working {
             }
             let value = meta.get(&keys::shared(id).into())?;
             let value =
-                value.ok_or_else(|| Interrupt::damaged(format!("no shared extents {id}")))?;
+                value.ok_or_else(|| Interrupt::damaged(PairFault::NoSharedExtents { id }))?;
             let extents =
                 SharedExtents::decode(&value).map_err(Interrupt::decoding("shared extents"))?;
             self.shared.insert(id, WorkingShared { extents, changed: false });
@@ -228,7 +229,7 @@ impl Working {
         let shared = self.shared.get_mut(&replaced.shared);
         let shared = shared.expect("loaded with the extent segments that refer to it");
         shared.changed = true;
-        let freed = shared.extents.reduce(replaced.physical).map_err(Interrupt::inconsistent)?;
+        let freed = shared.extents.reduce(replaced.physical).map_err(Interrupt::damaged)?;
         freed.into_iter().for_each(|extent| effects.free(extent));
         Ok(())
     }
@@ -238,7 +239,7 @@ impl Working {
         let shared =
             self.shared.get_mut(&id).expect("loaded with the extent segments that refer to it");
         shared.changed = true;
-        shared.extents.add(extent).map_err(Interrupt::inconsistent)
+        shared.extents.add(extent).map_err(Interrupt::damaged)
     }
 
     /// Shares blocks that two objects refer to from now on.
@@ -247,7 +248,7 @@ impl Working {
         id: u64,
         extents: impl IntoIterator<Item = Extent>,
     ) -> Result<(), Interrupt> {
-        let extents = SharedExtents::new(extents, 2).map_err(Interrupt::inconsistent)?;
+        let extents = SharedExtents::new(extents, 2).map_err(Interrupt::damaged)?;
         self.shared.insert(id, WorkingShared { extents, changed: true });
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::finding::{FindingKind, Findings};
 use super::image::describe_extent;
 use super::references::push_block;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Extent};
+use crate::device::{BLOCK, Extent, ReadError};
 use crate::object::{ExtentSegment, Run};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const BLOCK_BYTES: u64 = BLOCK as u64;
 
 /// Reads blocks of the main device.
-pub(crate) type ReadData<'a> = dyn Fn(Extent) -> Result<Bytes, String> + 'a;
+pub(crate) type ReadData<'a> = dyn Fn(Extent) -> Result<Bytes, ReadError> + 'a;
 
 pub(crate) struct DataCheck<'a> {
     read: &'a ReadData<'a>,

@@ -1,13 +1,13 @@
 //! Devices as a check sees them: synchronous reads, and writes for a repair.
 
-use crate::device::{BLOCK, Device, Extent};
+use crate::device::{BLOCK, Device, Extent, IoError, ReadError};
 use bytes::Bytes;
 use std::cell::RefCell;
 
 /// The devices of a store that is not open. A host implements it over files.
 pub trait Image {
     /// Reads whole blocks, or returns why they are unreadable.
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String>;
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError>;
 
     /// Size of a device in blocks, 0 without such a device.
     fn blocks(&self, device: Device) -> u64;
@@ -16,10 +16,10 @@ pub trait Image {
 /// Devices of a repair.
 pub trait ImageMut: Image {
     /// Writes whole blocks with the alignment of `stdx::AlignedBuffer`.
-    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), String>;
+    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), IoError>;
 
     /// Makes all completed writes durable.
-    fn flush(&mut self, device: Device) -> Result<(), String>;
+    fn flush(&mut self, device: Device) -> Result<(), IoError>;
 }
 
 /// An image that several parts of a check read from in turn. Reads beyond the devices are refused,
@@ -37,28 +37,25 @@ impl<'a> Source<'a> {
         self.image.borrow().blocks(device)
     }
 
-    pub fn read(&self, device: Device, extent: Extent) -> Result<Bytes, String> {
+    pub fn read(&self, device: Device, extent: Extent) -> Result<Bytes, ReadError> {
         let Extent { start, count } = extent;
         let limit = self.blocks(device);
         let is_within = start.checked_add(count).is_some_and(|end| end <= limit);
         let blocks = u32::try_from(count).ok().filter(|_| is_within);
         let Some(blocks) = blocks else {
-            return Err(format!("{} is not within {limit} blocks", describe_extent(extent)));
+            return Err(ReadError::Outside { extent, limit });
         };
         let bytes = self.image.borrow_mut().read(device, start, blocks)?;
         match bytes.len() == count as usize * BLOCK {
             true => Ok(bytes),
-            false => Err(format!("{} bytes came instead of {count} blocks", bytes.len())),
+            false => Err(ReadError::Length { found: bytes.len(), blocks: count }),
         }
     }
 }
 
 /// An extent as text.
 pub(crate) fn describe_extent(extent: Extent) -> String {
-    match extent.count {
-        1 => format!("block {}", extent.start),
-        _ => format!("blocks {}..{}", extent.start, extent.start.saturating_add(extent.count)),
-    }
+    extent.to_string()
 }
 
 /// A device as text.

@@ -85,15 +85,11 @@ pub fn check(image: &mut dyn Image, options: &CheckOptions) -> Report {
     report
 }
 
-/// The newest valid superblock, or why there is none.
-pub(crate) fn choose_superblock(source: &Source<'_>) -> Result<Superblock, String> {
+/// The newest valid superblock, or the findings for which there is none.
+pub(crate) fn choose_superblock(source: &Source<'_>) -> Result<Superblock, Vec<Finding>> {
     let mut findings = Findings::new(FINDINGS_MAX_DEFAULT);
     let chosen = superblocks::choose(source, false, &mut findings);
-    chosen.map(|chosen| chosen.superblock).ok_or_else(|| {
-        let (findings, _) = findings.finish();
-        let texts: Vec<String> = findings.iter().map(Finding::to_string).collect();
-        texts.join("; ")
-    })
+    chosen.map(|chosen| chosen.superblock).ok_or_else(|| findings.finish().0)
 }
 
 /// Replays the log of a store up to its end.

@@ -5,12 +5,14 @@ use super::finding::{FindingKind, Findings, Repair, describe_key};
 use super::image::{Source, describe_extent};
 use super::overlay::{Overlay, Visit};
 use crate::checksum::crc32c;
-use crate::device::Extent;
+use crate::device::{Extent, ReadError};
 use crate::superblock::Superblock;
 use crate::table::Table;
 use crate::tree::{self, PageSource, PageSpace, Root, Visitor};
 use bytes::{Bytes, BytesMut};
+use codec::DecodeError;
 use std::ops::Range;
+use thiserror::Error;
 
 const OMAP_HEADER: u8 = b'H';
 const OMAP: u8 = b'M';
@@ -109,11 +111,26 @@ fn lost_by(finding: tree::Finding) -> Option<Lost> {
     Some(first.into()..end.into())
 }
 
+/// Reason why the stored bitmap of pages cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum BitmapError {
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    #[error("it has {length} bytes in {found}")]
+    Length { length: u64, found: usize },
+    #[error("its checksum is {found:#010x} instead of {expected:#010x}")]
+    Checksum { found: u32, expected: u32 },
+    #[error(transparent)]
+    Encoding(#[from] DecodeError),
+    #[error("it is of other runs than the superblock names")]
+    Runs,
+}
+
 /// The stored bitmap of pages.
 pub(crate) fn read_bitmap(
     source: &Source<'_>,
     superblock: &Superblock,
-) -> Result<PageSpace, String> {
+) -> Result<PageSpace, BitmapError> {
     let metadata = &superblock.metadata;
     if metadata.bitmap.bytes == 0 {
         return Ok(space_of(&metadata.runs));
@@ -124,17 +141,17 @@ pub(crate) fn read_bitmap(
     }
     let (length, blocks) = (metadata.bitmap.bytes, raw.len());
     let raw = usize::try_from(length).ok().and_then(|length| raw.get(..length));
-    let raw = raw.ok_or_else(|| format!("it has {length} bytes in {blocks}"))?;
+    let raw = raw.ok_or(BitmapError::Length { length, found: blocks })?;
     let (found, expected) = (crc32c(raw), metadata.bitmap.crc);
     if found != expected {
-        return Err(format!("its checksum is {found:#010x} instead of {expected:#010x}"));
+        return Err(BitmapError::Checksum { found, expected });
     }
-    let pages = PageSpace::decode(raw).map_err(|error| error.to_string())?;
+    let pages = PageSpace::decode(raw)?;
     let has_runs: ExtentSet = pages.runs().collect();
     let is_named = !superblock.features.has_scattered_metadata();
     match is_named && has_runs != metadata.runs.iter().copied().collect() {
         false => Ok(pages),
-        true => Err("it is of other runs than the superblock names".into()),
+        true => Err(BitmapError::Runs),
     }
 }
 

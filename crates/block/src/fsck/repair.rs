@@ -12,7 +12,7 @@ use super::pages::{PagesInUse, has_lost_runs};
 use super::repairs::Repairs;
 use super::report::Report;
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Extent};
+use crate::device::{BLOCK, Device, Extent, IoError};
 use crate::superblock::{self, PageBitmap, SCATTERED_EXTENTS_MAX, Superblock, SuperblockError};
 use crate::tree::{PageSource, PageSpace};
 use bytes::Bytes;
@@ -30,9 +30,9 @@ pub enum RepairError {
     )]
     NoSpace { needed: u64, free: u64 },
     #[error("the {device} device failed at block {block}: {reason}")]
-    Write { device: &'static str, block: u64, reason: String },
+    Write { device: &'static str, block: u64, reason: IoError },
     #[error("the {device} device failed: {reason}")]
-    Flush { device: &'static str, reason: String },
+    Flush { device: &'static str, reason: IoError },
 }
 
 /// Changes that the engine commits first after opening the store.

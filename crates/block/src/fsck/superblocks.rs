@@ -3,11 +3,12 @@
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::{Source, describe_device, describe_extent};
 use super::pages::{has_lost_runs, read_bitmap};
-use crate::device::{Device, Extent};
+use crate::device::{Device, Extent, ReadError};
 use crate::superblock::{
     self, FastLabel, LABEL_BLOCKS, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS, Superblock, SuperblockError,
 };
 use bytes::Bytes;
+use thiserror::Error;
 
 /// A block that a repair writes again.
 pub(crate) type Rewrite = (Device, u64, Bytes);
@@ -26,10 +27,19 @@ impl Chosen {
     }
 }
 
+/// Reason why a copy of the superblock cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(crate) enum CopyError {
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    #[error(transparent)]
+    Superblock(#[from] SuperblockError),
+}
+
 /// A place of a copy, and the copy found there.
 struct Copy {
     block: u64,
-    found: Result<Superblock, String>,
+    found: Result<Superblock, CopyError>,
 }
 
 impl Copy {
@@ -83,19 +93,16 @@ fn look(source: &Source<'_>, main_blocks: u64) -> ([u64; 4], Result<Superblock, 
 }
 
 fn read_copies(source: &Source<'_>, slots: [u64; 4]) -> [Copy; 4] {
-    slots.map(|block| {
-        let bytes = source.read(Device::Main, Extent::new(block, 1));
-        let found = bytes.and_then(|bytes| read_copy(&bytes).map_err(|error| error.to_string()));
-        Copy { block, found }
-    })
+    slots.map(|block| Copy { block, found: read_copy(source, block) })
 }
 
-/// Decodes one copy on its own.
-pub(crate) fn read_copy(block: &[u8]) -> Result<Superblock, SuperblockError> {
-    match superblock::choose(&[Some(block)]) {
+/// Reads one copy on its own.
+pub(crate) fn read_copy(source: &Source<'_>, block: u64) -> Result<Superblock, CopyError> {
+    let bytes = source.read(Device::Main, Extent::new(block, 1))?;
+    match superblock::choose(&[Some(&bytes)]) {
         // A single copy may always be outdated.
         Err(SuperblockError::MaybeOutdated(superblock)) => Ok(*superblock),
-        result => result,
+        result => Ok(result?),
     }
 }
 
@@ -175,7 +182,7 @@ fn is_older(copy: &Copy, newest: &Superblock, expected: u64) -> bool {
 fn fault_of(copy: &Copy, newest: &Superblock, expected: u64) -> Option<String> {
     let found = match &copy.found {
         Ok(found) => found,
-        Err(fault) => return Some(fault.clone()),
+        Err(fault) => return Some(fault.to_string()),
     };
     if found.store != newest.store {
         return Some(format!("it belongs to store {}, not to {}", found.store, newest.store));
@@ -221,7 +228,7 @@ fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings
             return findings.add(FindingKind::FastLabel, error.to_string());
         }
         Ok(Err(error)) => error.to_string(),
-        Err(error) => error,
+        Err(error) => error.to_string(),
     };
     let what = format!("label of the fast device: {fault}");
     findings.add_repairable(FindingKind::FastLabel, Repair::Rewrite, what);

@@ -5,6 +5,7 @@ mod devices;
 mod metadata;
 mod objects;
 mod repairs;
+mod sentences;
 
 use super::{CheckOptions, FindingKind, Report, check};
 use crate::tree::{PageSource, PageSpace};

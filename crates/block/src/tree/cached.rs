@@ -5,6 +5,7 @@ use super::flaw::PageFlaw;
 use super::page::Page;
 use super::reference::{PageRef, Root};
 use super::want::{Absent, Fault, PageRead, Want};
+use crate::device::ReadError;
 use bytes::Bytes;
 use stdx::FastMap;
 
@@ -68,7 +69,7 @@ impl Tree {
     }
 
     /// Ends a read that is not repeated, whatever its result.
-    pub fn settle_read(&mut self, page: u64, result: Result<Bytes, String>) {
+    pub fn settle_read(&mut self, page: u64, result: Result<Bytes, ReadError>) {
         let supplied = match result {
             Ok(bytes) => self.supply(page, bytes),
             Err(reason) => Err(PageFlaw::Unreadable(reason)),

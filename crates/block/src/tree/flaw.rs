@@ -1,5 +1,6 @@
 //! Damage of pages.
 
+use crate::device::ReadError;
 use thiserror::Error;
 
 /// Reason why bytes are not the expected page.
@@ -16,5 +17,5 @@ pub enum PageFlaw {
     #[error("impossible {0}")]
     Layout(&'static str),
     #[error("not readable: {0}")]
-    Unreadable(String),
+    Unreadable(ReadError),
 }

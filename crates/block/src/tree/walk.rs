@@ -8,7 +8,7 @@ use super::page::{CellKind, Page};
 use super::read::decode_overflow;
 use super::reference::{PageRef, Root, Run, Top};
 use super::want::{Absent, Want};
-use crate::device::Extent;
+use crate::device::{Extent, ReadError};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -49,7 +49,7 @@ fn show_end(end: &Option<Vec<u8>>) -> String {
 /// Callbacks of a walk.
 pub struct Visitor<'a> {
     /// Reads adjacent pages.
-    pub read: &'a mut dyn FnMut(u64, u32) -> Result<Bytes, String>,
+    pub read: &'a mut dyn FnMut(u64, u32) -> Result<Bytes, ReadError>,
     /// Receives every pair, in order.
     pub pair: &'a mut dyn FnMut(&[u8], &Bytes),
     /// Receives the pages in use, each once.

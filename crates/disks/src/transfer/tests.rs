@@ -94,5 +94,5 @@ fn one_collection_is_exported_alone_and_an_absent_one_is_an_error() {
     assert_eq!(import(&mut target, &stream[..]).unwrap(), 2);
     assert_eq!(contents(&mut target).unwrap().len(), 1);
     let error = export(&mut source, Some(collection(5)), std::io::sink()).unwrap_err();
-    assert_eq!(error.to_string(), "no collection 2.5");
+    assert_eq!(error.to_string(), "no collection 2.0s4");
 }

@@ -408,7 +408,7 @@ impl Lone {
 
     fn ask_store(&mut self, kind: RequestKind) -> Result<store::Outcome, StoreError> {
         if self.is_broken || self.fails_omap_reads && matches!(kind, RequestKind::OmapGet { .. }) {
-            return Err(StoreError::Device("input/output error".to_owned()));
+            return Err(StoreError::Device(std::io::Error::other("input/output error").into()));
         }
         self.commits += usize::from(matches!(kind, RequestKind::Append(_)));
         if let RequestKind::Append(refused) = &kind

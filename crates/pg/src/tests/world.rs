@@ -174,7 +174,7 @@ impl Node {
             _ => "",
         };
         if self.failing.take_if(|failing| failing == name).is_some() {
-            return Err(store::StoreError::Device("one read fails".into()));
+            return Err(store::StoreError::Device(std::io::Error::other("one read fails").into()));
         }
         if let RequestKind::Meta { object, .. } = &kind
             && self.meta_damaged.contains(object)

@@ -2,7 +2,7 @@
 
 use crate::cli::{DumpPart, FsckArgs, StorePath};
 use anyhow::{Result, bail};
-use block::device::Device;
+use block::device::{Device, IoError};
 use block::dump::{self, ObjectFilter};
 use block::fsck::{self, CheckOptions, Image, ImageMut, Report};
 use bytes::Bytes;
@@ -15,8 +15,8 @@ use store::Collection;
 struct Devices<'a>(&'a StoreDevices);
 
 impl Image for Devices<'_> {
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
-        self.0.device(device).read(block, blocks).map_err(|error| error.to_string())
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
+        self.0.device(device).read(block, blocks)
     }
 
     fn blocks(&self, device: Device) -> u64 {
@@ -28,12 +28,12 @@ impl Image for Devices<'_> {
 }
 
 impl ImageMut for Devices<'_> {
-    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), String> {
-        self.0.device(device).write(block, &[data]).map_err(|error| error.to_string())
+    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), IoError> {
+        self.0.device(device).write(block, &[data])
     }
 
-    fn flush(&mut self, device: Device) -> Result<(), String> {
-        self.0.device(device).flush().map_err(|error| error.to_string())
+    fn flush(&mut self, device: Device) -> Result<(), IoError> {
+        self.0.device(device).flush()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stores built without an engine from arbitrary pairs and records, sound or not.
 
 use crate::checksum::crc32c;
-use crate::device::{BLOCK, Device, Extent};
+use crate::device::{BLOCK, Device, Extent, IoError};
 use crate::fsck::{Image, ImageMut};
 use crate::keys;
 use crate::log::{Counters, Log, LogPoint, Record, SmallWrite};
@@ -55,11 +55,16 @@ impl Memory {
     }
 }
 
+/// An answer of a device in a test.
+pub fn refusal(text: &'static str) -> IoError {
+    std::io::Error::other(text).into()
+}
+
 impl Image for Memory {
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
         let range = block..block + u64::from(blocks);
         if range.clone().any(|block| self.unreadable.contains(&(device, block))) {
-            return Err("medium error".into());
+            return Err(refusal("medium error"));
         }
         let pieces: Vec<Bytes> = range.map(|block| self.get(device, block)).collect();
         Ok(pieces.concat().into())
@@ -71,13 +76,13 @@ impl Image for Memory {
 }
 
 impl ImageMut for Memory {
-    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), String> {
+    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), IoError> {
         self.set(device, block, &data);
         self.unreadable.remove(&(device, block));
         Ok(())
     }
 
-    fn flush(&mut self, _: Device) -> Result<(), String> {
+    fn flush(&mut self, _: Device) -> Result<(), IoError> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::builder::{Builder, MAIN_BLOCKS, STORE, collection, name};
 use super::{assert_finds, deep, kinds, run};
 use crate::device::{Device, Extent};
-use crate::fsck::{CheckOptions, FindingKind, check, read_copy};
+use crate::fsck::{CheckOptions, FindingKind, Source, check, read_copy};
 use crate::keys;
 use crate::log::LargeWrite;
 use crate::object::Onode;
@@ -27,7 +27,10 @@ fn a_bad_copy_of_the_superblock_is_named() {
 #[test]
 fn copies_of_other_versions_and_in_other_places_are_named() {
     let mut memory = Builder::sound().build();
-    let copy = |memory: &super::Memory, block| read_copy(&memory.get(Device::Main, block)).unwrap();
+    let copy = |memory: &super::Memory, block| {
+        let mut memory = memory.clone();
+        read_copy(&Source::new(&mut memory), block).unwrap()
+    };
     let newest = copy(&memory, 0);
     let older = Superblock { sequence: 0, ..newest.clone() };
     memory.set(Device::Main, MAIN_BLOCKS - 2, &older.encode());

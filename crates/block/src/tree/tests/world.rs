@@ -1,7 +1,6 @@
 //! A tree with a device and a model.
 
-use crate::device::BLOCK;
-use crate::device::Extent;
+use crate::device::{BLOCK, Extent, ReadError};
 use crate::keys;
 use crate::table::Table;
 use crate::tree::{
@@ -156,10 +155,14 @@ impl World {
         self.tree = Tree::new(self.tree.root(), 4);
     }
 
-    pub fn read_device(&self, page: u64, pages: u32) -> Result<Bytes, String> {
+    pub fn read_device(&self, page: u64, pages: u32) -> Result<Bytes, ReadError> {
         let mut raw = Vec::new();
         for page in page..page + u64::from(pages) {
-            raw.extend_from_slice(self.device.get(&page).ok_or(format!("no page {page}"))?);
+            raw.extend_from_slice(
+                self.device
+                    .get(&page)
+                    .ok_or(ReadError::Outside { extent: Extent::new(page, 1), limit: 0 })?,
+            );
         }
         Ok(raw.into())
     }

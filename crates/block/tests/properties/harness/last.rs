@@ -7,7 +7,7 @@ use super::generator::{collection, object, one};
 use super::life::Life;
 use super::shape::Shape;
 use block::BlockStore;
-use block::device::{BLOCK, Device};
+use block::device::{BLOCK, Device, IoError};
 use block::disk::{Driver, FaultyDisk, View};
 use block::fsck::{CheckOptions, Image, ImageMut, check, repair};
 use bytes::Bytes;
@@ -155,9 +155,9 @@ struct Repaired<'a> {
 }
 
 impl Image for Repaired<'_> {
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
         match self.disk.is_unreadable(device, block, blocks) {
-            true => Err("medium error".into()),
+            true => Err(std::io::Error::other("medium error").into()),
             false => Ok(self.disk.read_now(device, block, blocks, View::Completed)),
         }
     }
@@ -171,13 +171,13 @@ impl Image for Repaired<'_> {
 }
 
 impl ImageMut for Repaired<'_> {
-    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), String> {
+    fn write(&mut self, device: Device, block: u64, data: Bytes) -> Result<(), IoError> {
         let pieces = (block..).zip(data.chunks(BLOCK));
         pieces.for_each(|(block, piece)| self.disk.overwrite(device, block, piece));
         Ok(())
     }
 
-    fn flush(&mut self, _: Device) -> Result<(), String> {
+    fn flush(&mut self, _: Device) -> Result<(), IoError> {
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of the devices by `fsck`, as a crash left them.
 
 use super::shape::Shape;
-use block::device::Device;
+use block::device::{Device, IoError};
 use block::disk::{FaultyDisk, View};
 use block::fsck::{CheckOptions, Image, check};
 use bytes::Bytes;
@@ -21,7 +21,7 @@ impl<'a> DiskImage<'a> {
 }
 
 impl Image for DiskImage<'_> {
-    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, String> {
+    fn read(&mut self, device: Device, block: u64, blocks: u32) -> Result<Bytes, IoError> {
         Ok(self.disk.read_now(device, block, blocks, View::Completed))
     }
 
