@@ -5,8 +5,8 @@ use crate::sessions::clients::Clients;
 use bytes::Bytes;
 use engine::ConnId;
 use serde_json::{Map, Value};
-use types::Errno;
 use types::features::SUPPORTED;
+use types::{Errno, OsdId};
 use wire::{Command, CommandReply, MessageBody};
 
 /// Arguments of a command by name, with its `prefix`.
@@ -87,6 +87,13 @@ pub(crate) fn parse(command: &Command) -> Result<(String, Arguments), Sentence> 
     };
     let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
     Ok((prefix.to_owned(), arguments))
+}
+
+/// The refusal of a command that OSDs do not have.
+pub(crate) fn unknown(osd: OsdId, prefix: &str) -> Sentence {
+    let id = osd.0;
+    let text = format!("osd.{id} has no command {prefix:?}; see `ceph tell osd.{id} help`");
+    Sentence::new(Errno::INVAL, text)
 }
 
 /// A text; empty if it is missing.

@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod bench;
+pub(crate) mod cluster_log;
 pub(crate) mod dumps;
 pub(crate) mod fullness;
 pub(crate) mod groups;

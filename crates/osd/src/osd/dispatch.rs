@@ -1,18 +1,16 @@
 //! Messages, commands, and completions of the store, each passed to the components that it concerns.
 
-use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text, words};
+use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text};
 use crate::commands::dumps::View;
 use crate::commands::groups::{self as group_commands, GroupCommand};
-use crate::commands::{fullness, lost};
+use crate::commands::{cluster_log, fullness, lost};
 use crate::cx::cx;
 use crate::env::Stage;
 use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::{admission, copying, listing, loads, own, queue};
 use crate::osd::Osd;
-use crate::report::cluster_log;
 use crate::tokens::{ScrubTag, Token};
-use auth::RotatingSecrets;
 use engine::{ConnId, Message, Output, Time};
 use pg::message::Body;
 use pg::{Pg, scrub};
@@ -190,28 +188,19 @@ impl Osd {
         Ok(())
     }
 
-    /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
     pub(super) fn handle_sealed_secrets(&mut self, payload: &[u8]) {
-        match self.authentication.open_secrets(payload) {
-            Ok(Some(secrets)) => self.set_secrets(secrets),
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
-        }
+        let are_first = self.authentication.take_sealed_secrets(payload);
+        self.secrets_taken(are_first);
     }
 
-    /// Takes rotating secrets that the monitor sent without encryption of their own.
     pub(super) fn handle_secrets(&mut self, message: &RotatingSecretsMessage) {
-        match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
-            Ok(secrets) => self.set_secrets(secrets),
-            Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
-        }
+        let are_first = self.authentication.take_secrets(&message.secrets);
+        self.secrets_taken(are_first);
     }
 
-    /// Replaces the rotating secrets. If they were missing, the OSD boots now.
-    pub(super) fn set_secrets(&mut self, secrets: RotatingSecrets) {
-        let lacked = self.authentication.lacks_secrets();
-        self.authentication.set_secrets(secrets);
-        if lacked && self.env.stage == Stage::Booting {
+    /// Boots, if only the rotating secrets were missing.
+    fn secrets_taken(&mut self, are_first: bool) {
+        if are_first && self.env.stage == Stage::Booting {
             self.monitor.boot(cx!(self), &self.authentication);
         }
     }
@@ -428,10 +417,7 @@ impl Osd {
             "heap" => return self.view().heap(text(arguments, "heapcmd")),
             "injectfull" => self.inject_full(arguments)?,
             "cluster_log" => {
-                let level = text(arguments, "level");
-                let unknown = || Sentence::new(Errno::INVAL, format!("unknown level '{level}'"));
-                let severity = cluster_log::severity(level).ok_or_else(unknown)?;
-                let message = words(arguments.get("message")).join(" ");
+                let (severity, message) = cluster_log::entry(arguments)?;
                 if !self.report.log(cx!(self), &self.monitor, severity, message) {
                     let text = "no monitor is reached at the moment";
                     return Err(Sentence::new(Errno::AGAIN, text));
@@ -447,14 +433,7 @@ impl Osd {
                     format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
                 return Ok(Told::Said(said));
             }
-            other => {
-                let text = format!(
-                    "osd.{} has no command {other:?}; see `ceph tell osd.{} help`",
-                    self.id(),
-                    self.id()
-                );
-                return Err(Sentence::new(Errno::INVAL, text));
-            }
+            other => return Err(answer::unknown(self.id(), other)),
         }
         Ok(match prefix {
             "perf reset" => {
