@@ -10,6 +10,7 @@ use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::{admission, copying, listing, loads, own, queue};
 use crate::osd::Osd;
+use crate::osd::faults::{Handled, undecodable};
 use crate::tokens::{ScrubTag, Token};
 use engine::{ConnId, Message, Output, Time};
 use pg::message::Body;
@@ -18,7 +19,7 @@ use serde_json::json;
 use store::{Completion, Outcome, StoreError};
 use types::{Epoch, Errno, HObject, OsdId, PgId};
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
-use wire::{AuthReply, Command, MessageBody, OsdReply};
+use wire::{AuthReply, Command, MessageBody, OsdReply, decode_from_peer};
 
 impl Osd {
     /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
@@ -174,14 +175,16 @@ impl Osd {
     }
 
     /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
-    pub(super) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> Handled {
         match message.kind {
-            Command::KIND => self.handle_command(conn, message.tid, &Command::decode(message)?),
+            Command::KIND => {
+                self.handle_command(conn, message.tid, &decode_from_peer::<Command>(message)?)
+            }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.handle_secrets(&RotatingSecretsMessage::decode(message)?);
+                self.handle_secrets(&decode_from_peer::<RotatingSecretsMessage>(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.handle_sealed_secrets(&AuthReply::decode(message)?.payload);
+                self.handle_sealed_secrets(&decode_from_peer::<AuthReply>(message)?.payload);
             }
             _ => {}
         }
@@ -211,7 +214,7 @@ impl Osd {
         now: Time,
         conn: ConnId,
         message: Message,
-    ) -> codec::Result<()> {
+    ) -> Handled {
         match self.peers.group_sender(&mut self.clients, conn, &message) {
             Some(from) => self.deliver_group_message(now, conn, from, message),
             // Messages of a session that has ended meanwhile are dropped.
@@ -232,10 +235,11 @@ impl Osd {
         conn: ConnId,
         from: OsdId,
         message: Message,
-    ) -> codec::Result<()> {
-        let epoch = pg::message::sender_epoch(&message)?;
+    ) -> Handled {
+        let kind = message.kind;
+        let epoch = pg::message::sender_epoch(&message).map_err(undecodable(kind))?;
         let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
-        let (header, body) = Body::decode(&message)?;
+        let (header, body) = Body::decode(&message).map_err(undecodable(kind))?;
         let Some(group) = self.groups.get_mut(header.pg) else {
             if body == Body::Query {
                 let nothing = Body::Info(None).encode(&header);
@@ -252,7 +256,7 @@ impl Osd {
     }
 
     /// Handles a client's request. Fails if it does not decode, which ends the session.
-    pub(super) fn handle_request(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn handle_request(&mut self, conn: ConnId, message: &Message) -> Handled {
         let received = admission::receive(&mut self.operations, cx!(self), conn, message)?;
         let Some((key, map_epoch)) = received else { return Ok(()) };
         self.peers.note_offered(&mut self.clients, conn, Some(map_epoch));
@@ -283,9 +287,9 @@ impl Osd {
     }
 
     /// A reply from another OSD to a request of ours.
-    pub(super) fn handle_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn handle_reply(&mut self, conn: ConnId, message: &Message) -> Handled {
         if self.peers.at(&self.clients, conn).is_some() {
-            let (reply, tid) = (OsdReply::decode(message)?, message.tid);
+            let (reply, tid) = (decode_from_peer::<OsdReply>(message)?, message.tid);
             copying::replied(&mut self.operations, cx!(self), &mut self.peers, tid, &reply);
         }
         Ok(())
@@ -293,13 +297,10 @@ impl Osd {
 
     /// Handles a request for a lease, or a grant: then reads that waited for it go on. Fails if it does not
     /// decode.
-    pub(crate) fn handle_lease_message(
-        &mut self,
-        from: OsdId,
-        message: &Message,
-    ) -> codec::Result<()> {
+    pub(crate) fn handle_lease_message(&mut self, from: OsdId, message: &Message) -> Handled {
         let from = (from, self.heartbeats.silence(self.env.now, from));
-        if self.leases.handle_message(cx!(self), &mut self.peers, from, message)? {
+        let outcome = self.leases.handle_message(cx!(self), &mut self.peers, from, message);
+        if outcome.map_err(undecodable(message.kind))? {
             self.resume_reads();
         }
         Ok(())
