@@ -252,7 +252,7 @@ impl Osd {
         match message.kind {
             OsdRequest::KIND => self.handle_request(conn, &message)?,
             OsdReply::KIND => self.handle_reply(conn, &message)?,
-            leases::ASK | leases::PROMISE => {
+            leases::REQUEST | leases::GRANT => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
                     self.handle_lease_message(from, &message)?;
                 }
@@ -474,7 +474,7 @@ impl Osd {
         }
         let mut service = self.service(pg).expect("it has just committed");
         outcomes::committed(&mut service, ticket);
-        if service.group.premerge.rests() {
+        if service.group.premerge.is_premerge() {
             self.report.schedule.request(now);
         }
     }

@@ -35,41 +35,46 @@ impl Sentence {
 
 /// The output of a command.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum CommandOutput {
     Json(Value),
     /// Verbatim, whatever format was requested.
     Plain(String),
     /// JSON, and a sentence as status.
     Both(Value, String),
     /// A sentence as status alone.
-    Said(String),
+    Status(String),
 }
 
-impl From<Value> for Told {
+impl From<Value> for CommandOutput {
     fn from(value: Value) -> Self {
-        Told::Json(value)
+        CommandOutput::Json(value)
     }
 }
 
-impl Told {
+impl CommandOutput {
     /// Success, without output.
     pub fn nothing() -> Self {
-        Told::Said(String::new())
+        CommandOutput::Status(String::new())
     }
 }
 
 impl Asker {
     /// Replies to the command, unless its session has ended.
-    pub fn tell(self, clients: &Clients, out: &mut Outbox, answer: Result<Told, Sentence>) {
+    pub fn tell(
+        self,
+        clients: &Clients,
+        out: &mut Outbox,
+        answer: Result<CommandOutput, Sentence>,
+    ) {
         if !clients.contains(self.conn) {
             return;
         }
         let reply = |text, output| CommandReply { result: 0, text, output };
         let reply = match answer {
-            Ok(Told::Json(value)) => reply(String::new(), printed(&value)),
-            Ok(Told::Plain(text)) => reply(String::new(), text.into()),
-            Ok(Told::Both(value, text)) => reply(text, printed(&value)),
-            Ok(Told::Said(text)) => reply(text, Bytes::new()),
+            Ok(CommandOutput::Json(value)) => reply(String::new(), printed(&value)),
+            Ok(CommandOutput::Plain(text)) => reply(String::new(), text.into()),
+            Ok(CommandOutput::Both(value, text)) => reply(text, printed(&value)),
+            Ok(CommandOutput::Status(text)) => reply(text, Bytes::new()),
             Err(Sentence { errno, text }) => {
                 CommandReply { result: errno.negative(), text, output: Bytes::new() }
             }

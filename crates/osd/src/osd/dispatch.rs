@@ -1,6 +1,6 @@
 //! Messages, commands, and completions of the store, each passed to the components that it concerns.
 
-use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text};
+use crate::commands::answer::{self, Arguments, Asker, CommandOutput, Sentence, integer, text};
 use crate::commands::dumps::View;
 use crate::commands::groups::{self as group_commands, GroupCommand};
 use crate::commands::{cluster_log, fullness, lost};
@@ -119,13 +119,13 @@ impl Osd {
             return;
         }
         if self.groups.are_loaded() {
-            self.report_for_duty(now);
+            self.begin_booting(now);
         }
     }
 
     /// All groups and the map are loaded: connects to a monitor, after the groups have handled the
     /// stored map.
-    fn report_for_duty(&mut self, now: Time) {
+    fn begin_booting(&mut self, now: Time) {
         self.env.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
             self.maps.note_placed();
@@ -335,12 +335,16 @@ impl Osd {
     }
 
     /// `None` if the reply follows later.
-    fn run_command(&mut self, asker: Asker, command: &Command) -> Result<Option<Told>, Sentence> {
+    fn run_command(
+        &mut self,
+        asker: Asker,
+        command: &Command,
+    ) -> Result<Option<CommandOutput>, Sentence> {
         let (prefix, arguments) = answer::parse(command)?;
         if let Some(answer) = self.env.running.command(&prefix, &arguments) {
             self.env.apply_options();
             let answer = answer.map_err(|(errno, text)| Sentence::new(errno, text));
-            return answer.map(|(value, text)| Some(Told::Both(value, text)));
+            return answer.map(|(value, text)| Some(CommandOutput::Both(value, text)));
         }
         if group_commands::is_group_command(&prefix) {
             return self.run_group_command(asker, &prefix, &arguments);
@@ -350,7 +354,7 @@ impl Osd {
             bench.begin(env, &mut self.usage, &mut self.outbox, asker, &arguments)?;
             return Ok(None);
         }
-        let told = self.view().show(&prefix, &arguments).map(Told::Json);
+        let told = self.view().show(&prefix, &arguments).map(CommandOutput::Json);
         told.map_or_else(|| self.act(&prefix, &arguments), Ok).map(Some)
     }
 
@@ -359,7 +363,7 @@ impl Osd {
         asker: Asker,
         prefix: &str,
         arguments: &Arguments,
-    ) -> Result<Option<Told>, Sentence> {
+    ) -> Result<Option<CommandOutput>, Sentence> {
         let (pg, command) = group_commands::parse(prefix, arguments, self.env.config.fsid)?;
         let group = group_commands::primary(&self.groups, pg)?;
         match command {
@@ -399,7 +403,7 @@ impl Osd {
     }
 
     /// Commands that change state.
-    fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<Told, Sentence> {
+    fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<CommandOutput, Sentence> {
         match prefix {
             "perf reset" => {
                 if matches!(text(arguments, "var"), "all" | "osd") {
@@ -432,7 +436,7 @@ impl Osd {
                 self.schedule_recovery(self.env.now);
                 let said =
                     format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
-                return Ok(Told::Said(said));
+                return Ok(CommandOutput::Status(said));
             }
             other => return Err(answer::unknown(self.id(), other)),
         }
@@ -440,7 +444,7 @@ impl Osd {
             "perf reset" => {
                 json!({ "success": format!("perf reset {}", text(arguments, "var")) }).into()
             }
-            _ => Told::nothing(),
+            _ => CommandOutput::nothing(),
         })
     }
 

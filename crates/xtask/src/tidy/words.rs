@@ -55,6 +55,16 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("osd", "Nature", "OpFlags"),
     ("osd", "Early", "WaitingInput"),
     ("osd", "unleased", "waiting_for_readable"),
+    ("osd", "PROMISE", "GRANT"),
+    ("osd", "promised_to", "granted_until"),
+    ("osd", "lent_until", "replica_reads_until"),
+    ("osd", "told_all", "all_handled_map"),
+    ("osd", "report_for_duty", "begin_booting"),
+    ("osd", "Fate", "Availability"),
+    ("osd", "fate_of", "availability_of"),
+    ("osd", "Told", "CommandOutput"),
+    ("osd", "must_rest", "check_premerge"),
+    ("osd", "is_at_rest", "is_ready_to_merge"),
     ("block", "Homes", "DeferredWrites"),
     ("block", "Landing", "InflightWrites"),
     ("block", "Recent", "BlockCache"),
@@ -109,8 +119,7 @@ const FORMER_TERMS: &[(&str, &str)] = &[
 ];
 /// Comment lines of a crate with such terms; a crate that is not named has none. Lower the numbers when
 /// possible.
-const FORMER_TERMS_MAX: &[(&str, usize)] =
-    &[("mon", 2), ("osd", 3), ("pg", 6), ("sepiola", 8), ("store", 2)];
+const FORMER_TERMS_MAX: &[(&str, usize)] = &[("mon", 2), ("pg", 6), ("sepiola", 8), ("store", 2)];
 /// Documents that quote former terms: the one that gives examples, and plans of what replaces them.
 const QUOTING: [&str; 2] = ["docs/STYLE.md", "docs/design/"];
 
