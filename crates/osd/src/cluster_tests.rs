@@ -335,7 +335,7 @@ fn promises_for_another_life_of_the_primary_are_none() {
         world.call("a", vec![OsdOp::write_full(payload("one"))]);
         world.wait(30);
         let (asked, soon) = (Duration::from_secs(in_the_future), Duration::from_millis(100));
-        assert_eq!(world.promise("a", asked, soon), holds, "{in_the_future}");
+        assert_eq!(world.grant_lease("a", asked, soon), holds, "{in_the_future}");
     }
 }
 

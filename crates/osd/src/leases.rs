@@ -1,6 +1,6 @@
 //! Read leases: a primary that was replaced does not answer reads with outdated data.
 //!
-//! A primary answers a read only while it holds leases of all acting members: each has promised not
+//! A primary answers a read only while it holds leases of all acting members: each has guaranteed not
 //! to serve a new interval before a time is over ([`limits::READ_LEASE`]). A member counts from
 //! when it received the request for the lease, the primary from when it sent it, so clocks need not
 //! agree, only run equally fast. Leases are between OSDs, not groups: one small message for each
@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PgId};
 
 /// Message types of requests for leases, and of grants.
-pub(crate) const ASK: u16 = 0x7100;
-pub(crate) const PROMISE: u16 = 0x7101;
+pub(crate) const REQUEST: u16 = 0x7100;
+pub(crate) const GRANT: u16 = 0x7101;
 /// Their version.
 const VERSION: u16 = 1;
 
@@ -35,13 +35,13 @@ pub(crate) struct Leases {
     /// When this process began to run.
     started: Option<Time>,
     /// Leases granted to other OSDs, and their ends.
-    promised: BTreeMap<OsdId, Time>,
+    granted: BTreeMap<OsdId, Time>,
     /// Leases that this OSD holds from others, and their ends.
     held: BTreeMap<OsdId, Time>,
     /// Ends of the leases of primaries, which hold for their replicas, with the epochs of their reports.
-    lent: BTreeMap<OsdId, (Epoch, Time)>,
+    primaries: BTreeMap<OsdId, (Epoch, Time)>,
     /// The latest end of leases that replicas of this OSD rely on.
-    lent_until: Time,
+    replica_reads_until: Time,
     /// The times of the latest grants by members, on their clocks, with the incarnation (`up_from`)
     /// of each: echoed to them.
     echoes: BTreeMap<OsdId, (Epoch, u64)>,
@@ -89,15 +89,15 @@ impl Leases {
     }
 
     /// Until when a primary may rely on leases of this OSD, including those granted before a restart.
-    pub fn promised_to(&self, osd: OsdId) -> Time {
+    pub fn granted_until(&self, osd: OsdId) -> Time {
         let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
-        self.promised.get(&osd).map_or(before, |until| (*until).max(before))
+        self.granted.get(&osd).map_or(before, |until| (*until).max(before))
     }
 
     /// Until when replicas may rely on leases of this OSD, including those from before a restart.
-    pub fn lent_until(&self) -> Time {
+    pub fn replica_reads_until(&self) -> Time {
         let before = self.started.map_or(Time::FAR_FUTURE, |started| started + limits::READ_LEASE);
-        self.lent_until.max(before)
+        self.replica_reads_until.max(before)
     }
 
     /// Whether this OSD may have sent a message at a time that a peer returns.
@@ -140,11 +140,11 @@ impl Leases {
 
     /// Whether a replica may answer, under the map of this epoch. A lease that the primary reported with a
     /// newer map counts only with that map: this OSD may no longer be a member. One from before the interval
-    /// rests on leases of earlier members; the present ones may have granted none.
+    /// depends on leases of earlier members; the present ones may have granted none.
     pub fn may_read_as_replica(&self, now: Time, pg: &Pg, newest: Epoch) -> bool {
-        let lent = pg.members().primary.and_then(|primary| self.lent.get(&primary));
+        let lease = pg.members().primary.and_then(|primary| self.primaries.get(&primary));
         let epochs = pg.interval()..=newest;
-        lent.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
+        lease.is_some_and(|(epoch, until)| epochs.contains(epoch) && now < *until)
     }
 
     /// A read of a group waits until all members have renewed their leases. Returns whether no other group
@@ -173,9 +173,9 @@ impl Leases {
         self.due = Some(now + limits::READ_LEASE_RENEWAL);
         let held = self.held_by(members.iter().copied());
         if !members.is_empty() {
-            self.lent_until = self.lent_until.max(held);
+            self.replica_reads_until = self.replica_reads_until.max(held);
         }
-        let lent = held.since(now);
+        let lease = held.since(now);
         for member in members {
             // Times of an earlier incarnation are on another clock.
             let life = life_of(cx.map, member);
@@ -185,8 +185,8 @@ impl Leases {
             w.value(&cx.map.epoch);
             w.u64(now.0);
             w.u64(echo);
-            w.u64(lent.as_nanos() as u64);
-            peers.send(cx, member, Message::new(ASK, VERSION, VERSION, w.into_bytes()));
+            w.u64(lease.as_nanos() as u64);
+            peers.send(cx, member, Message::new(REQUEST, VERSION, VERSION, w.into_bytes()));
         }
     }
 
@@ -202,15 +202,15 @@ impl Leases {
         pg::message::check_compat(message, VERSION)?;
         let mut r = Reader::new(&message.front);
         let (epoch, sent): (Epoch, u64) = (r.value()?, r.u64("sent")?);
-        if message.kind == ASK {
-            let (echo, lent) = (r.u64("echo")?, r.u64("lent")?);
-            if silence < limits::PROMISE_SILENCE_MAX {
-                let lent = (epoch, Time(echo), Duration::from_nanos(lent));
-                self.grant(cx, peers, from, sent, lent);
+        if message.kind == REQUEST {
+            let (echo, lease) = (r.u64("echo")?, r.u64("lease")?);
+            if silence < limits::GRANT_SILENCE_MAX {
+                let lease = (epoch, Time(echo), Duration::from_nanos(lease));
+                self.grant(cx, peers, from, sent, lease);
             }
             return Ok(false);
         }
-        let theirs = r.u64("time of the promise")?;
+        let theirs = r.u64("time of the grant")?;
         self.echoes.insert(from, (life_of(cx.map, from), theirs));
         Ok(self.granted_by(cx, from, epoch, Time(sent)))
     }
@@ -223,22 +223,22 @@ impl Leases {
         peers: &mut Peers,
         to: OsdId,
         sent: u64,
-        (epoch, echo, lent): (Epoch, Time, Duration),
+        (epoch, echo, lease): (Epoch, Time, Duration),
     ) {
         let now = cx.env.now;
         if cx.env.stage != Stage::Up {
             return;
         }
-        self.promised.insert(to, now + limits::READ_LEASE);
+        self.granted.insert(to, now + limits::READ_LEASE);
         if self.has_sent(echo, now) {
-            let until = echo + lent.min(limits::READ_LEASE);
-            self.lent.insert(to, (epoch, until));
+            let until = echo + lease.min(limits::READ_LEASE);
+            self.primaries.insert(to, (epoch, until));
         }
         let mut w = Writer::new();
         w.value(&cx.map.epoch);
         w.u64(sent);
         w.u64(now.0);
-        peers.send(cx, to, Message::new(PROMISE, VERSION, VERSION, w.into_bytes()));
+        peers.send(cx, to, Message::new(GRANT, VERSION, VERSION, w.into_bytes()));
     }
 
     /// A grant by a member with a newer map counts only with that map: the member may already serve a new

@@ -108,7 +108,7 @@ pub const STALL_RETRY: Duration = Duration::from_secs(2);
 pub const READ_LEASE: Duration = Duration::from_millis(800);
 pub const READ_LEASE_RENEWAL: Duration = Duration::from_millis(250);
 /// Age of an unanswered heartbeat from which leases are no longer renewed for the suspected peer.
-pub const PROMISE_SILENCE_MAX: Duration = Duration::from_millis(900);
+pub const GRANT_SILENCE_MAX: Duration = Duration::from_millis(900);
 /// The share of the disk that must stay free: beyond it, writes that add bytes are refused
 /// (`osd_failsafe_full_ratio`).
 pub const FAILSAFE_FREE_PERCENT: u64 = 3;

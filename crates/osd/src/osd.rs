@@ -2,6 +2,7 @@
 
 mod daemon;
 mod dispatch;
+mod faults;
 mod routing;
 
 use crate::commands::Commands;
@@ -36,13 +37,17 @@ use crate::trim::Trims;
 use crate::watches::Watches;
 use crate::work::{Work, WorkQueue};
 use engine::{ConnId, Message, Output, Peer, Time};
+use faults::Handled;
 use maps::OsdMap;
 use std::collections::BTreeMap;
 use store::{Completion, RequestKind};
 use types::{Epoch, OsdId, PgId};
 use wire::forward::ReportRequest;
 use wire::internal::{Heartbeat, RotatingSecrets as RotatingSecretsMessage, ScrubOrder, StatsAck};
-use wire::{AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, Ping};
+use wire::{
+    AuthReply, Command, MessageBody, OsdMapMessage, OsdReply, OsdRequest, PeerFault, Ping,
+    decode_from_peer,
+};
 
 /// The OSD daemon. Its host drives it through [`Daemon`]; inputs are handled one at a time, and
 /// outputs polled until there are none.
@@ -54,20 +59,20 @@ pub struct Osd {
     pub(crate) maps: Maps,
     pub(crate) inbox: Inbox,
     pub(crate) clients: Clients,
-    pub(crate) peers: Peers,
-    pub(crate) monitor: MonitorLink,
-    pub(crate) authentication: Authentication,
+    peers: Peers,
+    monitor: MonitorLink,
+    authentication: Authentication,
     pub(crate) heartbeats: Heartbeats,
     pub(crate) groups: Groups,
     pub(crate) operations: Operations,
     pub(crate) watches: Watches,
     pub(crate) leases: Leases,
-    pub(crate) recovery: Recovery,
+    recovery: Recovery,
     pub(crate) scrub: Scrubs,
     pub(crate) trim: Trims,
-    pub(crate) usage: DiskUsage,
+    usage: DiskUsage,
     pub(crate) report: Report,
-    pub(crate) commands: Commands,
+    commands: Commands,
 }
 
 impl Osd {
@@ -227,10 +232,11 @@ impl Osd {
         }
     }
 
-    /// Ends a session on which a message could not be decoded. If the peer is an OSD, messages may
-    /// be lost: as when a session breaks, the members begin a new interval.
-    pub(crate) fn end_session(&mut self, now: Time, conn: ConnId, error: &codec::DecodeError) {
-        tracing::warn!(?conn, %error, "a message does not decode; its session ends");
+    /// Ends a session because of a fault of its peer. If that is an OSD, messages may be lost: as when a
+    /// session breaks, the members begin a new interval.
+    pub(crate) fn end_session(&mut self, now: Time, conn: ConnId, fault: &PeerFault) {
+        let osd = self.peers.of(conn);
+        tracing::warn!(?conn, ?osd, kind = %fault.kind(), %fault, "a session ends: its peer is at fault");
         self.outbox.push(Output::Close { conn });
         if self.monitor.is(conn) {
             return self.monitor.closed(&self.env);
@@ -239,14 +245,14 @@ impl Osd {
         self.peer_closed(conn);
     }
 
-    fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> codec::Result<()> {
+    fn dispatch(&mut self, now: Time, conn: ConnId, message: Message) -> Handled {
         if self.env.stage == Stage::Failed {
             return self.dispatch_failed(conn, &message);
         }
         match message.kind {
             OsdRequest::KIND => self.handle_request(conn, &message)?,
             OsdReply::KIND => self.handle_reply(conn, &message)?,
-            leases::ASK | leases::PROMISE => {
+            leases::REQUEST | leases::GRANT => {
                 if let Some(from) = self.peers.at(&self.clients, conn) {
                     self.handle_lease_message(from, &message)?;
                 }
@@ -260,31 +266,31 @@ impl Osd {
                 }
             }
             ScrubOrder::KIND if self.monitor.is(conn) => {
-                self.handle_scrub_order(now, &ScrubOrder::decode(&message)?);
+                self.handle_scrub_order(now, &decode_from_peer::<ScrubOrder>(&message)?);
             }
             Command::KIND => {
                 let tid = message.tid;
-                self.handle_command(conn, tid, &Command::decode(&message)?);
+                self.handle_command(conn, tid, &decode_from_peer::<Command>(&message)?);
             }
             OsdMapMessage::KIND if self.monitor.is(conn) => {
-                self.handle_maps(now, OsdMapMessage::decode(&message)?);
+                self.handle_maps(now, decode_from_peer::<OsdMapMessage>(&message)?);
             }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.handle_secrets(&RotatingSecretsMessage::decode(&message)?);
+                self.handle_secrets(&decode_from_peer::<RotatingSecretsMessage>(&message)?);
             }
             wire::Config::KIND if self.monitor.is(conn) => {
-                self.env.handle_config(&wire::Config::decode(&message)?);
+                self.env.handle_config(&decode_from_peer::<wire::Config>(&message)?);
             }
             Heartbeat::KIND => {
-                let heartbeat = Heartbeat::decode(&message)?;
+                let heartbeat: Heartbeat = decode_from_peer(&message)?;
                 self.heartbeats.handle(cx!(self), &self.monitor, conn, &heartbeat);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.handle_sealed_secrets(&AuthReply::decode(&message)?.payload);
+                self.handle_sealed_secrets(&decode_from_peer::<AuthReply>(&message)?.payload);
             }
             ReportRequest::KIND if self.monitor.is(conn) => self.report_again(now),
             StatsAck::KIND if self.monitor.is(conn) => {
-                self.report.handle_ack(now, &StatsAck::decode(&message)?);
+                self.report.handle_ack(now, &decode_from_peer::<StatsAck>(&message)?);
             }
             StatsAck::KIND | Ping::KIND | wire::LogAck::KIND => {}
             kind => tracing::debug!(kind, "a message of this kind is not for an OSD"),
@@ -310,8 +316,8 @@ impl Osd {
     pub(crate) fn take_message(&mut self, now: Time, conn: ConnId, message: Message) {
         let outcome = self.dispatch(now, conn, message);
         self.settle();
-        if let Err(error) = outcome {
-            self.end_session(now, conn, &error);
+        if let Err(fault) = outcome {
+            self.end_session(now, conn, &fault);
         }
     }
 
@@ -468,7 +474,7 @@ impl Osd {
         }
         let mut service = self.service(pg).expect("it has just committed");
         outcomes::committed(&mut service, ticket);
-        if service.group.premerge.rests() {
+        if service.group.premerge.is_premerge() {
             self.report.schedule.request(now);
         }
     }
@@ -572,9 +578,9 @@ impl Osd {
 
     /// Maps precede all other held inputs, as these seldom depend on an older map.
     fn hold_maps(&mut self, now: Time, conn: ConnId, message: &Message) {
-        match OsdMapMessage::decode(message) {
+        match decode_from_peer::<OsdMapMessage>(message) {
             Ok(maps) => self.maps.distribution.push_maps(maps, message.len()),
-            Err(error) => self.end_session(now, conn, &error),
+            Err(fault) => self.end_session(now, conn, &fault),
         }
         while self.holds_too_much() {
             self.place_turn(now);
@@ -685,9 +691,9 @@ impl Osd {
                 Some(WaitingInput::Group { conn, from, message }) => {
                     self.inbox.waiting_for_map.uncharge(conn, message.len());
                     self.resume_member(conn);
-                    if let Err(error) = self.deliver_group_message(now, conn, from, message) {
+                    if let Err(fault) = self.deliver_group_message(now, conn, from, message) {
                         // Its other messages are forgotten with it.
-                        self.end_session(now, conn, &error);
+                        self.end_session(now, conn, &fault);
                     }
                 }
             }

@@ -11,7 +11,7 @@ use crate::serving::{BackfillState, Probe, Serving, View};
 use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, ReadPlan, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use store::RequestKind;
+use store::{Collection, RequestKind};
 use types::{EVersion, Epoch, HObject, OsdId, PgId};
 
 /// The knowledge of a copy that is not the primary's.
@@ -23,6 +23,11 @@ impl Pg {
     /// The group.
     pub fn id(&self) -> PgId {
         self.core.own.id
+    }
+
+    /// The collection of this copy in the store of this OSD.
+    pub fn collection(&self) -> Collection {
+        self.core.own.collection
     }
 
     /// The identity of this copy among the group's members.

@@ -5,8 +5,8 @@ use crate::sessions::clients::Clients;
 use bytes::Bytes;
 use engine::ConnId;
 use serde_json::{Map, Value};
-use types::Errno;
 use types::features::SUPPORTED;
+use types::{Errno, OsdId};
 use wire::{Command, CommandReply, MessageBody};
 
 /// Arguments of a command by name, with its `prefix`.
@@ -35,41 +35,46 @@ impl Sentence {
 
 /// The output of a command.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum CommandOutput {
     Json(Value),
     /// Verbatim, whatever format was requested.
     Plain(String),
     /// JSON, and a sentence as status.
     Both(Value, String),
     /// A sentence as status alone.
-    Said(String),
+    Status(String),
 }
 
-impl From<Value> for Told {
+impl From<Value> for CommandOutput {
     fn from(value: Value) -> Self {
-        Told::Json(value)
+        CommandOutput::Json(value)
     }
 }
 
-impl Told {
+impl CommandOutput {
     /// Success, without output.
     pub fn nothing() -> Self {
-        Told::Said(String::new())
+        CommandOutput::Status(String::new())
     }
 }
 
 impl Asker {
     /// Replies to the command, unless its session has ended.
-    pub fn tell(self, clients: &Clients, out: &mut Outbox, answer: Result<Told, Sentence>) {
+    pub fn tell(
+        self,
+        clients: &Clients,
+        out: &mut Outbox,
+        answer: Result<CommandOutput, Sentence>,
+    ) {
         if !clients.contains(self.conn) {
             return;
         }
         let reply = |text, output| CommandReply { result: 0, text, output };
         let reply = match answer {
-            Ok(Told::Json(value)) => reply(String::new(), printed(&value)),
-            Ok(Told::Plain(text)) => reply(String::new(), text.into()),
-            Ok(Told::Both(value, text)) => reply(text, printed(&value)),
-            Ok(Told::Said(text)) => reply(text, Bytes::new()),
+            Ok(CommandOutput::Json(value)) => reply(String::new(), printed(&value)),
+            Ok(CommandOutput::Plain(text)) => reply(String::new(), text.into()),
+            Ok(CommandOutput::Both(value, text)) => reply(text, printed(&value)),
+            Ok(CommandOutput::Status(text)) => reply(text, Bytes::new()),
             Err(Sentence { errno, text }) => {
                 CommandReply { result: errno.negative(), text, output: Bytes::new() }
             }
@@ -87,6 +92,13 @@ pub(crate) fn parse(command: &Command) -> Result<(String, Arguments), Sentence> 
     };
     let prefix = arguments.get("prefix").and_then(Value::as_str).unwrap_or_default();
     Ok((prefix.to_owned(), arguments))
+}
+
+/// The refusal of a command that OSDs do not have.
+pub(crate) fn unknown(osd: OsdId, prefix: &str) -> Sentence {
+    let id = osd.0;
+    let text = format!("osd.{id} has no command {prefix:?}; see `ceph tell osd.{id} help`");
+    Sentence::new(Errno::INVAL, text)
 }
 
 /// A text; empty if it is missing.

@@ -4,7 +4,7 @@
 //! with a bounded number of bytes in flight; then the objects are removed. Objects left by a crash
 //! are removed by the next benchmark.
 
-use crate::commands::answer::{Arguments, Asker, Sentence, Told, integer};
+use crate::commands::answer::{Arguments, Asker, CommandOutput, Sentence, integer};
 use crate::env::{BenchLimits, Env, Stage};
 use crate::maps::stored::{self, OWN_POOL};
 use crate::outbox::Outbox;
@@ -131,7 +131,7 @@ impl Bench {
         out: &mut Outbox,
         bytes: u64,
         outcome: Result<Outcome, StoreError>,
-    ) -> Option<(Asker, Result<Told, Sentence>)> {
+    ) -> Option<(Asker, Result<CommandOutput, Sentence>)> {
         usage.end_commit(bytes);
         let running = self.running.as_mut()?;
         running.in_flight -= 1;
@@ -183,7 +183,7 @@ impl Running {
         out.ask(Token::Bench { bytes: 0 }, RequestKind::Commit(transaction));
     }
 
-    fn answer(&self) -> Result<Told, Sentence> {
+    fn answer(&self) -> Result<CommandOutput, Sentence> {
         match self.outcome.as_ref().expect("it ends when all is written") {
             Err(StoreError::NoSpace { .. }) => {
                 Err(Sentence::new(Errno::NOSPC, "the store became full"))

@@ -1,6 +1,6 @@
 //! `mark_unfound_lost`: gives up objects of which no copy is left.
 
-use crate::commands::answer::{Asker, Sentence, Told};
+use crate::commands::answer::{Asker, CommandOutput, Sentence};
 use pg::Pg;
 use std::collections::BTreeMap;
 use types::{Errno, HObject, PgId, SnapId};
@@ -33,7 +33,11 @@ impl LostCommands {
 
     /// One of the objects is gone on all members, or could not be removed. Returns the answer after
     /// the last one.
-    pub fn ended(&mut self, command: u64, result: i32) -> Option<(Asker, Result<Told, Sentence>)> {
+    pub fn ended(
+        &mut self,
+        command: u64,
+        result: i32,
+    ) -> Option<(Asker, Result<CommandOutput, Sentence>)> {
         let state = self.commands.get_mut(&command)?;
         state.left -= 1;
         // A client may have removed it before.
@@ -43,7 +47,7 @@ impl LostCommands {
         }
         let LostCommand { asker, pg, count, failed, .. } = self.commands.remove(&command)?;
         let answer = match failed {
-            0 => Ok(Told::Said(format!(
+            0 => Ok(CommandOutput::Status(format!(
                 "pg has {count} objects unfound and apparently lost marking"
             ))),
             _ => {

@@ -3,13 +3,14 @@
 
 pub(crate) mod answer;
 pub(crate) mod bench;
+pub(crate) mod cluster_log;
 pub(crate) mod dumps;
 pub(crate) mod fullness;
 pub(crate) mod groups;
 pub(crate) mod lost;
 pub(crate) mod table;
 
-use self::answer::{Arguments, Sentence, Told, words};
+use self::answer::{Arguments, CommandOutput, Sentence, words};
 use self::bench::Bench;
 use self::dumps::View;
 use self::lost::LostCommands;
@@ -88,7 +89,7 @@ impl View<'_> {
     }
 
     /// The answer to `heap`.
-    pub fn heap(&self, command: &str) -> Result<Told, Sentence> {
+    pub fn heap(&self, command: &str) -> Result<CommandOutput, Sentence> {
         if command != "stats" {
             let text = format!(
                 "heap {command}: the allocator has no profiler; only 'heap stats' is there"
@@ -96,7 +97,7 @@ impl View<'_> {
             return Err(Sentence::new(Errno::NOTSUPP, text));
         }
         let (requests, bytes) = self.clients.in_flight();
-        Ok(Told::Plain(format!(
+        Ok(CommandOutput::Plain(format!(
             "osd.{} has no heap of its own: it shares that of its process. \
              Requests in flight: {requests}, of {bytes} bytes.\n",
             self.id()

@@ -60,13 +60,13 @@ impl Group {
 
     /// Whether the group takes no more requests: it is about to be merged, and was clean since the
     /// map said so.
-    pub fn must_rest(&mut self) -> bool {
-        self.premerge.must_rest(&mut self.pg)
+    pub fn check_premerge(&mut self) -> bool {
+        self.premerge.check_premerge(&mut self.pg)
     }
 
     /// Whether the group takes no more requests and has none in progress.
-    pub fn is_at_rest(&mut self, operations: &Operations) -> bool {
-        self.must_rest() && self.pg.is_settled() && operations.are_idle(&self.queues)
+    pub fn is_ready_to_merge(&mut self, operations: &Operations) -> bool {
+        self.check_premerge() && self.pg.is_settled() && operations.are_idle(&self.queues)
     }
 
     /// The parts that the service of requests touches.
@@ -113,11 +113,11 @@ impl Group {
     /// may end an interval or begin to serve one; while the group serves, it needs no time.
     pub fn tell_time(&mut self, leases: &Leases, now: Time) {
         let primary = self.pg.members().primary;
-        let promised = match primary {
+        let granted = match primary {
             None => Time::ZERO,
-            Some(_) if self.pg.is_primary() => leases.lent_until(),
-            Some(primary) => leases.promised_to(primary),
+            Some(_) if self.pg.is_primary() => leases.replica_reads_until(),
+            Some(primary) => leases.granted_until(primary),
         };
-        self.pg.set_time(now, promised);
+        self.pg.set_time(now, granted);
     }
 }

@@ -140,7 +140,7 @@ impl Partner {
         Judgement::Silent { since, session_is_old: awake.since(self.connected) >= grace }
     }
 
-    /// Makes the next judgement report the partner again; true if it was reported before.
+    /// Makes the next check report the partner again; true if it was reported before.
     pub fn report_again(&mut self) -> bool {
         let was_reported = self.reported.is_some();
         if was_reported {

@@ -12,7 +12,7 @@ use engine::{ConnId, Message};
 use maps::OsdMap;
 use pg::Pg;
 use types::{Epoch, OsdId, PgId};
-use wire::{MessageBody, OsdRequest};
+use wire::{OsdRequest, PeerFault, decode_from_peer};
 
 /// Adds a client's request, and charges it to its session, if that is still open. Returns its key, and the
 /// epoch of its client's map. Fails if it does not decode, which ends the session.
@@ -21,8 +21,8 @@ pub(crate) fn receive(
     cx: &mut Cx<'_>,
     conn: ConnId,
     message: &Message,
-) -> codec::Result<Option<(u64, Epoch)>> {
-    let request = OsdRequest::decode(message)?;
+) -> Result<Option<(u64, Epoch)>, PeerFault> {
+    let request = decode_from_peer::<OsdRequest>(message)?;
     let Some(session) = cx.clients.get(conn) else { return Ok(None) };
     let (bytes, is_from_osd) = (message.len(), session.osd.is_some());
     let id = request.id(session.peer.participant, message.tid);

@@ -4,9 +4,8 @@ use crate::execute::{Answer, Need};
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::service::Service;
-use crate::tokens::Token;
+use crate::operations::state::{self, NeedOf};
 use pg::snaps::At;
-use store::{Collection, RequestKind};
 use types::{Errno, HObject, SnapId};
 use wire::op::OpCode;
 
@@ -44,7 +43,7 @@ pub(super) fn find(s: &mut Service<'_>, object: ObjectKey, key: u64) -> Option<P
     if cached == Some(id) {
         return None;
     }
-    load(s, object, key, id, clone)
+    load(s, object, key, id, &clone)
 }
 
 /// Makes a request wait for a clone that is not here; it fails if the clone is lost.
@@ -62,7 +61,7 @@ fn load(
     object: ObjectKey,
     key: u64,
     id: SnapId,
-    clone: HObject,
+    clone: &HObject,
 ) -> Option<Progress> {
     assert_eq!(clone.snap, id, "the clone is the one to load");
     let need = Need::Clone(id);
@@ -82,10 +81,8 @@ fn load(
             s.ops.mark_begun(object, key);
             let request = s.ops.requests.get_mut(key).expect("it was just there");
             request.outstanding = 1;
-            let token = Token::Need { request: key, attempt: request.attempt, need };
-            let kind =
-                RequestKind::Meta { collection: Collection::replicated(s.group.id), object: clone };
-            s.cx.out.ask(token, kind);
+            let part = NeedOf { request: key, attempt: request.attempt, need };
+            state::load(s.group.pg, s.cx.out, clone, part).expect("a clone is no copy");
             Some(Progress::Begun)
         }
     }

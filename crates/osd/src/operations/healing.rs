@@ -4,8 +4,7 @@ use crate::execute::Need;
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Request;
 use crate::operations::service::Service;
-use crate::operations::state::store_request;
-use crate::tokens::Token;
+use crate::operations::state::{NeedOf, load};
 use crate::work::Work;
 use pg::snaps::At;
 use types::HObject;
@@ -22,9 +21,8 @@ pub(super) fn read_again(s: &mut Service<'_>, key: u64, attempt: u32, need: &Nee
         Some(At::Clone(id)) => HObject::head_of(request.object()).at(id),
         _ => HObject::head_of(request.object()),
     };
-    let Some(kind) = store_request(request.pg, object, need) else { return false };
-    s.cx.out.ask(Token::Need { request: key, attempt, need: need.clone() }, kind);
-    true
+    let part = NeedOf { request: key, attempt, need: need.clone() };
+    load(s.group.pg, s.cx.out, &object, part).is_ok()
 }
 
 /// Handles a failed read of a request's object: true if the request restarts when the object is

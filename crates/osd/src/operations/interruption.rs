@@ -9,7 +9,7 @@ use types::Epoch;
 
 /// Starts the first of the requests that wait for a group, if it is still active; so many may be started.
 pub(crate) fn wake(s: &mut Service<'_>, left: usize) {
-    if left == 0 || !s.group.pg.is_active() || s.group.must_rest() {
+    if left == 0 || !s.group.pg.is_active() || s.group.check_premerge() {
         return;
     }
     let Some(key) = s.group.queues.waiting.pop_front() else { return };

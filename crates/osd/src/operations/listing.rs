@@ -4,13 +4,13 @@ use crate::limits;
 use crate::operations::checks::ALL_NAMESPACES;
 use crate::operations::request::{Page, Request};
 use crate::operations::service::Service;
-use crate::operations::state::state_of;
+use crate::operations::state::{read, state_of};
 use crate::tokens::Token;
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use maps::Pool;
 use std::collections::BTreeSet;
-use store::{Collection, Outcome, RequestKind, StoreError};
+use store::{Outcome, RequestKind, StoreError};
 use types::{Errno, HObject, PgId, SnapId};
 use wire::OsdOp;
 use wire::listing::{ListedObject, PgListing};
@@ -56,7 +56,7 @@ fn try_list(s: &mut Service<'_>, key: u64) -> Result<(), Errno> {
         false => cursor,
     };
     let entries_max = entries_max(op) as usize;
-    let (collection, attempt) = (Collection::replicated(request.pg), request.attempt);
+    let (collection, attempt) = (s.group.pg.collection(), request.attempt);
     let kind = RequestKind::List { collection, from, entries_max };
     s.cx.out.ask(Token::Listing { request: key, attempt }, kind);
     Ok(())
@@ -90,12 +90,13 @@ pub(crate) fn listed(
     }
     let request = s.ops.requests.get_mut(key).expect("it was just there");
     request.outstanding = doubtful.len();
-    let collection = Collection::replicated(request.pg);
+    let collection = s.group.pg.collection();
     let page = Page { objects, next, whiteouts: BTreeSet::new() };
     request.page = Some(Box::new(page));
     for object in doubtful {
         let token = Token::Listed { request: key, attempt, object: object.clone() };
-        s.cx.out.ask(token, RequestKind::Meta { collection, object });
+        let kind = RequestKind::Meta { collection, object: object.clone() };
+        read(s.group.pg, s.cx.out, &object, (token, kind));
     }
 }
 

@@ -5,13 +5,13 @@ use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::lost_state;
 use crate::operations::request::Request;
 use crate::operations::service::Service;
-use crate::operations::state::{answer, decode_state, store_request};
+use crate::operations::state::{NeedOf, answer, decode_state, load, read};
 use crate::operations::{copying, healing, outcomes, own};
 use crate::tokens::Token;
 use crate::watches::Watched;
 use crate::work::Work;
 use pg::snaps::At;
-use store::{Collection, Outcome, RequestKind, StoreError};
+use store::{Outcome, RequestKind, StoreError};
 use types::Errno;
 
 /// Loads what a request needs; it runs again when all has been loaded.
@@ -26,12 +26,9 @@ pub(super) fn load_needs(s: &mut Service<'_>, object: ObjectKey, key: u64, needs
         target = target.at(id);
     }
     for need in needs {
-        match store_request(s.group.id, target.clone(), &need) {
-            Some(kind) => s.cx.out.ask(Token::Need { request: key, attempt, need }, kind),
-            None => {
-                let Need::Copy(wanted) = need else { continue };
-                copying::begin(s.ops, &mut s.cx, s.peers, (key, attempt), *wanted);
-            }
+        let part = NeedOf { request: key, attempt, need };
+        if let Err(Need::Copy(wanted)) = load(s.group.pg, s.cx.out, &target, part) {
+            copying::begin(s.ops, &mut s.cx, s.peers, (key, attempt), *wanted);
         }
     }
 }
@@ -58,11 +55,9 @@ pub(crate) fn need_loaded(
 
 pub(super) fn load_state(s: &mut Service<'_>, object: ObjectKey) {
     let context = s.ops.contexts.get(object).expect("the caller has it");
-    let kind = RequestKind::Meta {
-        collection: Collection::replicated(context.pg),
-        object: context.name.clone(),
-    };
-    s.cx.out.ask(Token::State { object }, kind);
+    let (pg, name) = (&*s.group.pg, &context.name);
+    let kind = RequestKind::Meta { collection: pg.collection(), object: name.clone() };
+    read(pg, s.cx.out, name, (Token::State { object }, kind));
 }
 
 /// Handles the loaded metadata of an object: its queue runs, or the object is recovered if damaged.

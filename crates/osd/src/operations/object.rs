@@ -66,7 +66,7 @@ pub(crate) struct ObjectContext {
 
 /// Whether a request may run on an object that is being recovered or cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Availability {
     Runs,
     /// Waits until the object is recovered.
     Waits,
@@ -128,18 +128,23 @@ impl ObjectContext {
     }
 
     /// Whether a request may run, as far as recovery of its object is concerned.
-    pub fn fate(&self, pg: &Pg, snapshots: &PoolSnapshots, request: &Request) -> Fate {
+    pub fn availability(
+        &self,
+        pg: &Pg,
+        snapshots: &PoolSnapshots,
+        request: &Request,
+    ) -> Availability {
         let object = &self.name;
         if pg.is_whole()
             || !pg.is_primary()
             || !pg.is_blocked(object, request.may_write(), self.vanishes(request, snapshots))
         {
-            return Fate::Runs;
+            return Availability::Runs;
         }
         match pg.is_lost(object) {
-            false => Fate::Waits,
-            true if self.is_replaced_by(request) || request.asks_of_clones() => Fate::Runs,
-            true => Fate::Fails,
+            false => Availability::Waits,
+            true if self.is_replaced_by(request) || request.asks_of_clones() => Availability::Runs,
+            true => Availability::Fails,
         }
     }
 

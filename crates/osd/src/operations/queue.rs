@@ -5,7 +5,7 @@
 //! is answered without a write, waits until the writes before it are durable.
 
 use crate::operations::keys::ObjectKey;
-use crate::operations::object::{Fate, Progress};
+use crate::operations::object::{Availability, Progress};
 use crate::operations::service::Service;
 use crate::operations::{listing, loads, run};
 use crate::work::Work;
@@ -18,7 +18,7 @@ pub(crate) fn start(s: &mut Service<'_>, key: u64) {
     let object = HObject::head_of(request.object());
     let op_flags = request.op_flags;
     if s.group.pg.is_primary() {
-        if !s.group.pg.is_active() || s.group.must_rest() {
+        if !s.group.pg.is_active() || s.group.check_premerge() {
             s.group.queues.waiting.push_back(key);
             return;
         }
@@ -78,16 +78,16 @@ fn next(s: &mut Service<'_>, object: ObjectKey) -> Next {
         let Some(context) = s.ops.contexts.get_mut(object) else { return Next::Waits };
         assert_eq!(context.pg, s.group.id, "an object is of its group");
         let Some(key) = context.queue.front().copied() else { return Next::Empty };
-        let fate = match s.ops.requests.get(key) {
-            Some(request) => context.fate(s.group.pg, s.group.snapshots, request),
-            None => Fate::Runs,
+        let availability = match s.ops.requests.get(key) {
+            Some(request) => context.availability(s.group.pg, s.group.snapshots, request),
+            None => Availability::Runs,
         };
-        if fate == Fate::Waits {
+        if availability == Availability::Waits {
             s.group.pg.want_object(&context.name);
             s.cx.work.push(Work::Group(s.group.id));
             return Next::Waits;
         }
-        if context.state.is_none() && fate != Fate::Fails {
+        if context.state.is_none() && availability != Availability::Fails {
             if !context.is_loading {
                 context.is_loading = true;
                 context.valid_through = s.group.pg.log().head();

@@ -1,7 +1,7 @@
 //! Requests that go on: what they waited for is there, or it is their turn to be answered.
 
 use crate::operations::keys::ObjectKey;
-use crate::operations::object::{Fate, Progress};
+use crate::operations::object::{Availability, Progress};
 use crate::operations::request::{Origin, Request};
 use crate::operations::run;
 use crate::operations::service::Service;
@@ -48,7 +48,7 @@ fn run_again(s: &mut Service<'_>, object: ObjectKey, key: u64) -> bool {
     }
     // Recovery of the object may have begun while a write was loading: other members are sent the present
     // version.
-    let progress = match writes && s.fate_of(object, key) == Fate::Waits {
+    let progress = match writes && s.availability_of(object, key) == Availability::Waits {
         true => Progress::Blocked,
         false => run::run(s, object, key),
     };

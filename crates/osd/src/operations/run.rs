@@ -4,7 +4,7 @@ use crate::execute::{Execution, Need, Verdict};
 use crate::operations::execution::execute_request;
 use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::{is_given_up, needs_lost_head};
-use crate::operations::object::{Fate, Progress};
+use crate::operations::object::{Availability, Progress};
 use crate::operations::request::Refusal;
 use crate::operations::service::Service;
 use crate::operations::submit::{is_memorable, submit};
@@ -46,7 +46,7 @@ fn check(s: &mut Service<'_>, object: ObjectKey, key: u64) -> Option<Progress> {
     }
     let looks_back = request.op_flags.rolls_back || request.object().snap < SnapId::HEAD;
     let refusal = request.refused.filter(Refusal::is_final);
-    if s.fate_of(object, key) == Fate::Fails {
+    if s.availability_of(object, key) == Availability::Fails {
         return Some(s.reject(object, key, Errno::IO));
     }
     if let Some(refusal) = refusal {

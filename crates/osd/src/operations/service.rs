@@ -6,7 +6,7 @@ use crate::maps::Maps;
 use crate::operations::Operations;
 use crate::operations::checks::Checks;
 use crate::operations::keys::ObjectKey;
-use crate::operations::object::{Fate, Progress};
+use crate::operations::object::{Availability, Progress};
 use crate::operations::queues::{Counters, GroupQueues};
 use crate::operations::request::{Origin, Request};
 use crate::operations::snapshots::PoolSnapshots;
@@ -48,8 +48,8 @@ pub(crate) struct Service<'a> {
 impl Served<'_> {
     /// Whether the group takes no more requests: it is about to be merged, and was clean since the
     /// map said so.
-    pub fn must_rest(&mut self) -> bool {
-        self.premerge.must_rest(self.pg)
+    pub fn check_premerge(&mut self) -> bool {
+        self.premerge.check_premerge(self.pg)
     }
 }
 
@@ -73,10 +73,10 @@ impl Service<'_> {
     }
 
     /// Whether a request may run, as far as recovery of its object is concerned.
-    pub(super) fn fate_of(&self, object: ObjectKey, key: u64) -> Fate {
+    pub(super) fn availability_of(&self, object: ObjectKey, key: u64) -> Availability {
         let (context, request) = (self.ops.contexts.get(object), self.ops.requests.get(key));
-        let (Some(context), Some(request)) = (context, request) else { return Fate::Runs };
-        context.fate(self.group.pg, self.group.snapshots, request)
+        let (Some(context), Some(request)) = (context, request) else { return Availability::Runs };
+        context.availability(self.group.pg, self.group.snapshots, request)
     }
 
     /// The error for an object that cannot be read here: `EAGAIN` on a replica, so that the client

@@ -1,15 +1,41 @@
 //! The state of an object as its store has it: how it is read, and what an answer means to execution.
 
 use crate::execute::{Answer, Need, ObjectState};
+use crate::outbox::Outbox;
+use crate::tokens::Token;
 use bytes::Bytes;
 use pg::snaps::{SNAPSET_ATTR, SnapSet};
-use pg::{INFO_ATTR, ObjectInfo, user_attr_name};
-use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
-use types::{Errno, HObject, PgId};
+use pg::{INFO_ATTR, ObjectInfo, Pg, ReadPlan, user_attr_name};
+use store::{ObjectMeta, Outcome, RequestKind, StoreError};
+use types::{Errno, HObject};
 
-/// The request to the store that loads what is needed; `None` for a copy.
-pub(super) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<RequestKind> {
-    let collection = Collection::replicated(pg);
+/// A part of an object that an attempt of a request waits for.
+pub(super) struct NeedOf {
+    pub request: u64,
+    pub attempt: u32,
+    pub need: Need,
+}
+
+/// Loads a part of an object for a request. Fails with the part if no store has it: another OSD copies it.
+pub(super) fn load(
+    pg: &Pg,
+    out: &mut Outbox,
+    object: &HObject,
+    NeedOf { request, attempt, need }: NeedOf,
+) -> Result<(), Need> {
+    let clone = match need {
+        Need::Clone(id) => Some(object.at(id)),
+        _ => None,
+    };
+    let object = clone.as_ref().unwrap_or(object);
+    let Some(kind) = store_request(pg, object.clone(), &need) else { return Err(need) };
+    read(pg, out, object, (Token::Need { request, attempt, need }, kind));
+    Ok(())
+}
+
+/// The request to a store with the whole object that loads what is needed; `None` for a copy.
+fn store_request(pg: &Pg, object: HObject, need: &Need) -> Option<RequestKind> {
+    let collection = pg.collection();
     Some(match need.clone() {
         Need::Data { offset, length } => RequestKind::Read { collection, object, offset, length },
         Need::OmapHeader => RequestKind::OmapHeader { collection, object },
@@ -18,9 +44,24 @@ pub(super) fn store_request(pg: PgId, object: HObject, need: &Need) -> Option<Re
             let after = Some(after);
             RequestKind::OmapList { collection, object, after, prefix, entries_max, bytes_max }
         }
-        Need::Clone(id) => RequestKind::Meta { collection, object: object.at(id) },
+        Need::Clone(_) => RequestKind::Meta { collection, object },
         Need::Copy(_) => return None,
     })
+}
+
+/// Reads an object for a client in the way of the group's backend. `kind` is the request to a store with the
+/// whole object; `token` returns with its completion.
+pub(super) fn read(
+    pg: &Pg,
+    out: &mut Outbox,
+    object: &HObject,
+    (token, kind): (Token, RequestKind),
+) {
+    match pg.read(object, kind) {
+        ReadPlan::Local(kind) => out.ask(token, kind),
+        // `tell_map` creates no groups of erasure-coded pools.
+        ReadPlan::Gather(_) | ReadPlan::Lost => unreachable!("each member has whole objects"),
+    }
 }
 
 /// The outcome of the store in the terms of execution.

@@ -1,18 +1,17 @@
 //! Messages, commands, and completions of the store, each passed to the components that it concerns.
 
-use crate::commands::answer::{self, Arguments, Asker, Sentence, Told, integer, text, words};
+use crate::commands::answer::{self, Arguments, Asker, CommandOutput, Sentence, integer, text};
 use crate::commands::dumps::View;
 use crate::commands::groups::{self as group_commands, GroupCommand};
-use crate::commands::{fullness, lost};
+use crate::commands::{cluster_log, fullness, lost};
 use crate::cx::cx;
 use crate::env::Stage;
 use crate::maps::stored;
 use crate::maps::telling::Then;
 use crate::operations::{admission, copying, listing, loads, own, queue};
 use crate::osd::Osd;
-use crate::report::cluster_log;
+use crate::osd::faults::{Handled, undecodable};
 use crate::tokens::{ScrubTag, Token};
-use auth::RotatingSecrets;
 use engine::{ConnId, Message, Output, Time};
 use pg::message::Body;
 use pg::{Pg, scrub};
@@ -20,7 +19,7 @@ use serde_json::json;
 use store::{Completion, Outcome, StoreError};
 use types::{Epoch, Errno, HObject, OsdId, PgId};
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
-use wire::{AuthReply, Command, MessageBody, OsdReply};
+use wire::{AuthReply, Command, MessageBody, OsdReply, decode_from_peer};
 
 impl Osd {
     /// Handles a completion of the store. Ones for groups, objects or attempts that are gone are ignored.
@@ -120,13 +119,13 @@ impl Osd {
             return;
         }
         if self.groups.are_loaded() {
-            self.report_for_duty(now);
+            self.begin_booting(now);
         }
     }
 
     /// All groups and the map are loaded: connects to a monitor, after the groups have handled the
     /// stored map.
-    fn report_for_duty(&mut self, now: Time) {
+    fn begin_booting(&mut self, now: Time) {
         self.env.stage = Stage::Booting;
         if self.epoch() > Epoch(0) {
             self.maps.note_placed();
@@ -176,42 +175,35 @@ impl Osd {
     }
 
     /// Dispatch of a failed OSD: commands, and the secrets that authentication needs.
-    pub(super) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn dispatch_failed(&mut self, conn: ConnId, message: &Message) -> Handled {
         match message.kind {
-            Command::KIND => self.handle_command(conn, message.tid, &Command::decode(message)?),
+            Command::KIND => {
+                self.handle_command(conn, message.tid, &decode_from_peer::<Command>(message)?)
+            }
             RotatingSecretsMessage::KIND if self.monitor.is(conn) => {
-                self.handle_secrets(&RotatingSecretsMessage::decode(message)?);
+                self.handle_secrets(&decode_from_peer::<RotatingSecretsMessage>(message)?);
             }
             AuthReply::KIND if self.monitor.is(conn) => {
-                self.handle_sealed_secrets(&AuthReply::decode(message)?.payload);
+                self.handle_sealed_secrets(&decode_from_peer::<AuthReply>(message)?.payload);
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key.
     pub(super) fn handle_sealed_secrets(&mut self, payload: &[u8]) {
-        match self.authentication.open_secrets(payload) {
-            Ok(Some(secrets)) => self.set_secrets(secrets),
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
-        }
+        let are_first = self.authentication.take_sealed_secrets(payload);
+        self.secrets_taken(are_first);
     }
 
-    /// Takes rotating secrets that the monitor sent without encryption of their own.
     pub(super) fn handle_secrets(&mut self, message: &RotatingSecretsMessage) {
-        match codec::decode_all::<RotatingSecrets>("secrets", &message.secrets) {
-            Ok(secrets) => self.set_secrets(secrets),
-            Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
-        }
+        let are_first = self.authentication.take_secrets(&message.secrets);
+        self.secrets_taken(are_first);
     }
 
-    /// Replaces the rotating secrets. If they were missing, the OSD boots now.
-    pub(super) fn set_secrets(&mut self, secrets: RotatingSecrets) {
-        let lacked = self.authentication.lacks_secrets();
-        self.authentication.set_secrets(secrets);
-        if lacked && self.env.stage == Stage::Booting {
+    /// Boots, if only the rotating secrets were missing.
+    fn secrets_taken(&mut self, are_first: bool) {
+        if are_first && self.env.stage == Stage::Booting {
             self.monitor.boot(cx!(self), &self.authentication);
         }
     }
@@ -222,7 +214,7 @@ impl Osd {
         now: Time,
         conn: ConnId,
         message: Message,
-    ) -> codec::Result<()> {
+    ) -> Handled {
         match self.peers.group_sender(&mut self.clients, conn, &message) {
             Some(from) => self.deliver_group_message(now, conn, from, message),
             // Messages of a session that has ended meanwhile are dropped.
@@ -243,10 +235,11 @@ impl Osd {
         conn: ConnId,
         from: OsdId,
         message: Message,
-    ) -> codec::Result<()> {
-        let epoch = pg::message::sender_epoch(&message)?;
+    ) -> Handled {
+        let kind = message.kind;
+        let epoch = pg::message::sender_epoch(&message).map_err(undecodable(kind))?;
         let Some(message) = self.hold_message(conn, from, epoch, message) else { return Ok(()) };
-        let (header, body) = Body::decode(&message)?;
+        let (header, body) = Body::decode(&message).map_err(undecodable(kind))?;
         let Some(group) = self.groups.get_mut(header.pg) else {
             if body == Body::Query {
                 let nothing = Body::Info(None).encode(&header);
@@ -263,7 +256,7 @@ impl Osd {
     }
 
     /// Handles a client's request. Fails if it does not decode, which ends the session.
-    pub(super) fn handle_request(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn handle_request(&mut self, conn: ConnId, message: &Message) -> Handled {
         let received = admission::receive(&mut self.operations, cx!(self), conn, message)?;
         let Some((key, map_epoch)) = received else { return Ok(()) };
         self.peers.note_offered(&mut self.clients, conn, Some(map_epoch));
@@ -294,9 +287,9 @@ impl Osd {
     }
 
     /// A reply from another OSD to a request of ours.
-    pub(super) fn handle_reply(&mut self, conn: ConnId, message: &Message) -> codec::Result<()> {
+    pub(super) fn handle_reply(&mut self, conn: ConnId, message: &Message) -> Handled {
         if self.peers.at(&self.clients, conn).is_some() {
-            let (reply, tid) = (OsdReply::decode(message)?, message.tid);
+            let (reply, tid) = (decode_from_peer::<OsdReply>(message)?, message.tid);
             copying::replied(&mut self.operations, cx!(self), &mut self.peers, tid, &reply);
         }
         Ok(())
@@ -304,13 +297,10 @@ impl Osd {
 
     /// Handles a request for a lease, or a grant: then reads that waited for it go on. Fails if it does not
     /// decode.
-    pub(crate) fn handle_lease_message(
-        &mut self,
-        from: OsdId,
-        message: &Message,
-    ) -> codec::Result<()> {
+    pub(crate) fn handle_lease_message(&mut self, from: OsdId, message: &Message) -> Handled {
         let from = (from, self.heartbeats.silence(self.env.now, from));
-        if self.leases.handle_message(cx!(self), &mut self.peers, from, message)? {
+        let outcome = self.leases.handle_message(cx!(self), &mut self.peers, from, message);
+        if outcome.map_err(undecodable(message.kind))? {
             self.resume_reads();
         }
         Ok(())
@@ -345,12 +335,16 @@ impl Osd {
     }
 
     /// `None` if the reply follows later.
-    fn run_command(&mut self, asker: Asker, command: &Command) -> Result<Option<Told>, Sentence> {
+    fn run_command(
+        &mut self,
+        asker: Asker,
+        command: &Command,
+    ) -> Result<Option<CommandOutput>, Sentence> {
         let (prefix, arguments) = answer::parse(command)?;
         if let Some(answer) = self.env.running.command(&prefix, &arguments) {
             self.env.apply_options();
             let answer = answer.map_err(|(errno, text)| Sentence::new(errno, text));
-            return answer.map(|(value, text)| Some(Told::Both(value, text)));
+            return answer.map(|(value, text)| Some(CommandOutput::Both(value, text)));
         }
         if group_commands::is_group_command(&prefix) {
             return self.run_group_command(asker, &prefix, &arguments);
@@ -360,7 +354,7 @@ impl Osd {
             bench.begin(env, &mut self.usage, &mut self.outbox, asker, &arguments)?;
             return Ok(None);
         }
-        let told = self.view().show(&prefix, &arguments).map(Told::Json);
+        let told = self.view().show(&prefix, &arguments).map(CommandOutput::Json);
         told.map_or_else(|| self.act(&prefix, &arguments), Ok).map(Some)
     }
 
@@ -369,7 +363,7 @@ impl Osd {
         asker: Asker,
         prefix: &str,
         arguments: &Arguments,
-    ) -> Result<Option<Told>, Sentence> {
+    ) -> Result<Option<CommandOutput>, Sentence> {
         let (pg, command) = group_commands::parse(prefix, arguments, self.env.config.fsid)?;
         let group = group_commands::primary(&self.groups, pg)?;
         match command {
@@ -409,7 +403,7 @@ impl Osd {
     }
 
     /// Commands that change state.
-    fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<Told, Sentence> {
+    fn act(&mut self, prefix: &str, arguments: &Arguments) -> Result<CommandOutput, Sentence> {
         match prefix {
             "perf reset" => {
                 if matches!(text(arguments, "var"), "all" | "osd") {
@@ -428,10 +422,7 @@ impl Osd {
             "heap" => return self.view().heap(text(arguments, "heapcmd")),
             "injectfull" => self.inject_full(arguments)?,
             "cluster_log" => {
-                let level = text(arguments, "level");
-                let unknown = || Sentence::new(Errno::INVAL, format!("unknown level '{level}'"));
-                let severity = cluster_log::severity(level).ok_or_else(unknown)?;
-                let message = words(arguments.get("message")).join(" ");
+                let (severity, message) = cluster_log::entry(arguments)?;
                 if !self.report.log(cx!(self), &self.monitor, severity, message) {
                     let text = "no monitor is reached at the moment";
                     return Err(Sentence::new(Errno::AGAIN, text));
@@ -445,22 +436,15 @@ impl Osd {
                 self.schedule_recovery(self.env.now);
                 let said =
                     format!("kicking recovery queue. set osd_recovery_delay_start to {delay}");
-                return Ok(Told::Said(said));
+                return Ok(CommandOutput::Status(said));
             }
-            other => {
-                let text = format!(
-                    "osd.{} has no command {other:?}; see `ceph tell osd.{} help`",
-                    self.id(),
-                    self.id()
-                );
-                return Err(Sentence::new(Errno::INVAL, text));
-            }
+            other => return Err(answer::unknown(self.id(), other)),
         }
         Ok(match prefix {
             "perf reset" => {
                 json!({ "success": format!("perf reset {}", text(arguments, "var")) }).into()
             }
-            _ => Told::nothing(),
+            _ => CommandOutput::nothing(),
         })
     }
 

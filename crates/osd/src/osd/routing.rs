@@ -461,7 +461,7 @@ impl Osd {
         }
         match (job.rest.as_slice().is_empty(), &job.task) {
             (false, _) => self.maps.distribution.begin(job),
-            (true, Task::Tell(_)) => self.told_all(now, job.then),
+            (true, Task::Tell(_)) => self.all_handled_map(now, job.then),
             (true, Task::Store) => self.placed_all(now, job.then),
         }
     }
@@ -495,7 +495,7 @@ impl Osd {
     }
 
     /// All groups have handled the new map and stored their intervals.
-    fn map_is_told(&mut self, now: Time) {
+    fn all_stored_intervals(&mut self, now: Time) {
         if split_merge::is_idle(&self.groups) {
             self.maps.store(&mut self.outbox);
         }
@@ -627,7 +627,7 @@ impl Osd {
     }
 
     /// Work that must wait until all groups have handled the map.
-    fn told_all(&mut self, now: Time, then: Then) {
+    fn all_handled_map(&mut self, now: Time, then: Then) {
         self.maps.note_placed();
         for pg in self.groups.announce_merges(self.maps.map()) {
             self.activated(now, pg);
@@ -646,7 +646,7 @@ impl Osd {
     /// Work that must wait until groups have stored the intervals that it began.
     fn placed_all(&mut self, now: Time, then: Then) {
         match then {
-            Then::Map => self.map_is_told(now),
+            Then::Map => self.all_stored_intervals(now),
             Then::Boot => self.go_to_monitor(now),
         }
     }

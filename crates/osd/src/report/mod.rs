@@ -208,10 +208,10 @@ fn stat(
     epoch: Epoch,
     sequence: u64,
 ) -> PgStat {
-    let rests = if group.is_at_rest(operations) { pg_state::PREMERGE } else { 0 };
+    let premerge = if group.is_ready_to_merge(operations) { pg_state::PREMERGE } else { 0 };
     let work = group.scrub.state_bits()
         | group.trim.state_bits(group.pg.is_clean(), &group.snapshots.removed);
-    let state = state_bits(&group.pg) | work | rests;
+    let state = state_bits(&group.pg) | work | premerge;
     if group.report.reported.0 != state {
         group.report.reported = (state, now);
     }

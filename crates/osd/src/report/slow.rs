@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::groups::{Group, Groups};
 use crate::leases::Leases;
 use crate::operations::Operations;
-use crate::operations::object::Fate;
+use crate::operations::object::Availability;
 use crate::operations::request::Request;
 use crate::report::group_state::state_bits;
 use types::{EVersion, HObject, OsdId};
@@ -106,10 +106,12 @@ fn cause_at_object(
     if place > 0 {
         return Some("requests before it of the same object".to_owned());
     }
-    let fate = context.fate(&group.pg, &group.snapshots, request);
-    Some(match fate {
-        Fate::Waits if group.pg.is_unfound(&object) => "its object, which is unfound".to_owned(),
-        Fate::Waits => "its object, which is being recovered".to_owned(),
+    let availability = context.availability(&group.pg, &group.snapshots, request);
+    Some(match availability {
+        Availability::Waits if group.pg.is_unfound(&object) => {
+            "its object, which is unfound".to_owned()
+        }
+        Availability::Waits => "its object, which is being recovered".to_owned(),
         _ => "requests before it of the same object".to_owned(),
     })
 }

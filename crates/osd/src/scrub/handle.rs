@@ -9,7 +9,7 @@ use crate::tokens::ScrubTag;
 use pg::Member;
 use pg::scrub::Order;
 use pg::scrub::message::Body;
-use store::{Collection, Outcome, StoreError};
+use store::{Outcome, StoreError};
 use types::OsdId;
 
 impl Scrubs {
@@ -35,7 +35,7 @@ impl Scrubs {
             Body::Release => drop(self.helped.remove(&pg)),
             Body::Scan(number, level, extent) => {
                 group.scrub.member_of = Some((from, interval));
-                group.scrub.member.begin(Collection::replicated(pg), number, level, extent);
+                group.scrub.member.begin(group.pg.collection(), number, level, extent);
                 group.advance_member(cx, peers);
             }
             Body::Keep(stamps) => {

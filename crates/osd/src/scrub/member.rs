@@ -9,7 +9,7 @@ use bytes::Bytes;
 use pg::message::Header;
 use pg::scrub::message::Body;
 use std::collections::BTreeMap;
-use store::{Change, Collection, RequestKind, Transaction};
+use store::{Change, RequestKind, Transaction};
 use types::OsdId;
 
 impl Scrubbed<'_> {
@@ -51,9 +51,8 @@ impl Scrubbed<'_> {
 
     /// Stores pairs of the group's own object.
     pub(super) fn set_pairs(&self, out: &mut Outbox, tag: ScrubTag, pairs: BTreeMap<Bytes, Bytes>) {
-        let pg = self.pg.id();
-        let change = Change::OmapSet { object: pg::meta_object(pg), pairs };
-        let changes = vec![(Collection::replicated(pg), change)];
+        let change = Change::OmapSet { object: pg::meta_object(self.pg.id()), pairs };
+        let changes = vec![(self.pg.collection(), change)];
         self.ask(out, tag, RequestKind::Commit(Transaction { changes }));
     }
 }

@@ -213,7 +213,7 @@ impl Running {
 fn handle_finding(env: &Env, group: &mut Scrubbed<'_>, finding: Finding) -> Found {
     let may_repair = env.options.scrub_auto_repair;
     // A premerge group takes no changes before it is merged.
-    let rests = group.premerge.must_rest(group.pg);
+    let is_premerge = group.premerge.check_premerge(group.pg);
     let GroupScrub { running, repaired, repairs, findings, .. } = &mut *group.scrub;
     let Some(running) = running else { return Found::Inconsistent };
     let wanted = may_repair && finding.is_certain() || running.may_repair();
@@ -224,7 +224,7 @@ fn handle_finding(env: &Env, group: &mut Scrubbed<'_>, finding: Finding) -> Foun
     );
     // An object that is inconsistent again after a repair is not repaired again.
     let wanted = wanted && !running.is_recheck();
-    if wanted && !rests && group.pg.repair(env.now.wall(), &finding) {
+    if wanted && !is_premerge && group.pg.repair(env.now.wall(), &finding) {
         *repairs += 1;
         repaired.insert(object.clone(), running.level());
         return Found::Repaired(object, finding.bad.iter().map(|member| member.osd).collect());
@@ -239,7 +239,7 @@ fn handle_finding(env: &Env, group: &mut Scrubbed<'_>, finding: Finding) -> Foun
 /// Handles an object whose clones do not match its snapset. Missing clones cannot be restored;
 /// extra clones are removed if an administrator ordered a repair.
 fn handle_snap_finding(now: Time, group: &mut Scrubbed<'_>, finding: SnapFinding) {
-    let rests = group.premerge.must_rest(group.pg);
+    let is_premerge = group.premerge.check_premerge(group.pg);
     let GroupScrub { running, snap_findings, .. } = &mut *group.scrub;
     let Some(running) = running else { return };
     tracing::error!(
@@ -248,7 +248,7 @@ fn handle_snap_finding(now: Time, group: &mut Scrubbed<'_>, finding: SnapFinding
     );
     let superfluous: Vec<HObject> = finding.superfluous().collect();
     let is_all = finding.errors == pg::scrub::snapset::EXTRA_CLONES;
-    let mut removed = running.may_repair() && !rests && !superfluous.is_empty();
+    let mut removed = running.may_repair() && !is_premerge && !superfluous.is_empty();
     if removed {
         for clone in &superfluous {
             removed &= group.pg.remove_superfluous(now.wall(), clone);

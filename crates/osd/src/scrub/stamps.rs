@@ -9,7 +9,7 @@ use crate::tokens::ScrubTag;
 use pg::scrub::message::Body;
 use pg::scrub::{STAMPS_KEY, Stamps};
 use std::collections::BTreeMap;
-use store::{Collection, Outcome, RequestKind, StoreError};
+use store::{Outcome, RequestKind, StoreError};
 
 impl Scrubbed<'_> {
     /// Reads the stamps, if this OSD has become the primary of the group and does not know them.
@@ -21,8 +21,7 @@ impl Scrubbed<'_> {
         if std::mem::replace(&mut self.scrub.is_loading, true) {
             return;
         }
-        let pg = self.pg.id();
-        let (collection, object) = (Collection::replicated(pg), pg::meta_object(pg));
+        let (collection, object) = (self.pg.collection(), pg::meta_object(self.pg.id()));
         let kind = RequestKind::OmapGet { collection, object, keys: vec![STAMPS_KEY] };
         self.ask(out, ScrubTag::LoadStamps, kind);
     }

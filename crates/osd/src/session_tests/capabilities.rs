@@ -158,8 +158,8 @@ fn what_monitors_and_osds_say_is_not_taken_from_clients() {
     let ask = codec::encode_to_bytes(&(epoch, 1u64, 1u64, 1u64));
     for message in [
         pg::message::Body::Query.encode(&header),
-        Message::new(leases::ASK, 1, 1, ask.clone()),
-        Message::new(leases::PROMISE, 1, 1, ask),
+        Message::new(leases::REQUEST, 1, 1, ask.clone()),
+        Message::new(leases::GRANT, 1, 1, ask),
         maps.encode(SUPPORTED),
         secrets.encode(SUPPORTED),
         order.encode(SUPPORTED),

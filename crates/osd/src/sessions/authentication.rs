@@ -53,16 +53,31 @@ impl Authentication {
         self.needs_secrets && self.secrets.is_empty()
     }
 
-    pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
-        self.secrets = secrets;
+    /// Takes the rotating secrets of the service, which the monitor sealed with this OSD's key. Without a key
+    /// there are none. Returns whether the secrets were missing before.
+    pub fn take_sealed_secrets(&mut self, sealed: &[u8]) -> bool {
+        match self.connector.open_rotating(sealed) {
+            Ok(secrets) => return self.set_secrets(secrets),
+            Err(ConnectFailure::NoKey) => {}
+            Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
+        }
+        false
     }
 
-    /// Opens rotating secrets that the monitor sealed with this OSD's key. Without a key there are none.
-    pub fn open_secrets(&self, sealed: &[u8]) -> Result<Option<RotatingSecrets>, ConnectFailure> {
-        match self.connector.open_rotating(sealed) {
-            Err(ConnectFailure::NoKey) => Ok(None),
-            opened => opened.map(Some),
+    /// Takes rotating secrets that the monitor sent without encryption of their own. Returns whether the
+    /// secrets were missing before.
+    pub fn take_secrets(&mut self, encoded: &[u8]) -> bool {
+        match codec::decode_all::<RotatingSecrets>("secrets", encoded) {
+            Ok(secrets) => return self.set_secrets(secrets),
+            Err(error) => tracing::error!(%error, "the monitor's secrets do not decode"),
         }
+        false
+    }
+
+    fn set_secrets(&mut self, secrets: RotatingSecrets) -> bool {
+        let lacked = self.lacks_secrets();
+        self.secrets = secrets;
+        lacked
     }
 
     /// Performs one step of authenticating to a monitor, or to another OSD. A failure is logged and refuses

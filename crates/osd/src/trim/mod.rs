@@ -18,7 +18,7 @@ use maps::{OsdMap, OsdMapFlags, SnapIntervals};
 use pg::Pg;
 use pg::snaps::{decode_index_key, index_keys_of};
 use std::collections::{BTreeMap, BTreeSet};
-use store::{Collection, Outcome, RequestKind, StoreError};
+use store::{Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, PgId, SnapId};
 use wire::internal::pg_state::{SNAPTRIM, SNAPTRIM_WAIT};
 
@@ -246,7 +246,7 @@ impl Trims {
         self.busy.insert(pg);
         group.trim.step = Some(Step { snap, left: None, has_failed: false });
         let kind = RequestKind::OmapList {
-            collection: Collection::replicated(pg),
+            collection: group.pg.collection(),
             object: pg::meta_object(pg),
             after: None,
             prefix: index_keys_of(snap),

@@ -5,6 +5,7 @@ use crate::run::root;
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::Path;
 
 /// Crates that a crate may use. Dependencies point down: hosts, engines, formats, values.
 const ARROWS: [(&str, &[&str]); 33] = [
@@ -86,6 +87,15 @@ const PROCEDURES: [(&str, &[&str]); 2] = [
     ("crates/rbd/src", &["async fn"]),
 ];
 
+/// Names of another crate that only some files of a crate may use: the crate, the name, the files, and the
+/// reason.
+const RESERVED: [(&str, &str, &[&str], &str); 1] = [(
+    "osd",
+    "Collection",
+    &["crates/osd/src/maps/stored.rs", "crates/osd/src/commands/bench.rs"],
+    "the backend of a placement group knows where its objects lie: ask `Pg::read` or `Pg::collection`",
+)];
+
 /// Dependencies between crates follow the table.
 pub(super) fn arrows() -> Result<Vec<String>> {
     let allowed: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
@@ -124,6 +134,26 @@ pub(super) fn outside_world(sources: &[Source]) -> Vec<String> {
     findings
 }
 
+/// Names of other crates that only some files of a crate may use.
+pub(super) fn reserved_names(sources: &[Source]) -> Vec<String> {
+    let products = || sources.iter().filter(|source| !source.is_test());
+    let findings = RESERVED.iter().flat_map(|(room, name, files, why)| {
+        let others = products().filter(move |source| {
+            source.room == *room && files.iter().all(|file| source.path != Path::new(file))
+        });
+        let naming = others.filter(move |source| names(source.product(), name));
+        naming.map(move |source| format!("{}: {name}: {why}", source.path.display()))
+    });
+    findings.collect()
+}
+
+/// Whether code has the name as a whole word.
+fn names(text: &str, name: &str) -> bool {
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let mut words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    words.any(|word| word == name)
+}
+
 fn is_of_procedures(source: &Source, word: &str) -> bool {
     let is_meant =
         |(below, words): &(&str, &[&str])| source.path.starts_with(below) && words.contains(&word);
@@ -149,6 +179,33 @@ pub(super) fn dependencies_are_explained() -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_some_files_of_the_osd_name_collections() {
+        let found = |path: &str, text| {
+            let room = path.split('/').nth(1).unwrap().to_owned();
+            reserved_names(&[Source { path: path.into(), room, text: String::from(text) }]).len()
+        };
+        let named = "use store::{Collection, Outcome};";
+        assert_eq!(found("crates/osd/src/trim/mod.rs", named), 1);
+        assert_eq!(
+            found("crates/osd/src/trim/mod.rs", "let c = store::Collection::replicated(pg);"),
+            1
+        );
+        assert_eq!(
+            found("crates/osd/src/trim/mod.rs", "Err(StoreError::NoCollection(_)) => {}"),
+            0
+        );
+        assert_eq!(
+            found("crates/osd/src/trim/mod.rs", "// A Collection.\nask(Token::Collections);"),
+            0
+        );
+        let tests = format!("#[cfg(test)]\nmod tests {{\n    {named}\n}}");
+        assert_eq!(found("crates/osd/src/trim/mod.rs", &tests), 0);
+        assert_eq!(found("crates/osd/src/cluster_tests/world.rs", named), 0);
+        assert_eq!(found("crates/osd/src/maps/stored.rs", named), 0);
+        assert_eq!(found("crates/pg/src/core.rs", named), 0);
+    }
 
     #[test]
     fn only_procedures_are_async() {

@@ -19,6 +19,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(arrows::arrows()?);
     findings.extend(words::headers(&sources));
     findings.extend(arrows::outside_world(&sources));
+    findings.extend(arrows::reserved_names(&sources));
     findings.extend(circles::circles(&sources));
     findings.extend(shape::sizes(&sources));
     findings.extend(shape::long_functions(&sources));

@@ -39,7 +39,7 @@ impl World {
         w.u64(now.0);
         w.u64((now + in_the_future).0);
         w.u64(Duration::from_millis(500).as_nanos() as u64);
-        let message = Message::new(crate::leases::ASK, 1, 1, w.into_bytes());
+        let message = Message::new(crate::leases::REQUEST, 1, 1, w.into_bytes());
         let osd = self.machine(to).osd.as_mut().expect("it runs");
         osd.env.now = now;
         osd.handle_lease_message(from, &message).unwrap();
@@ -48,14 +48,14 @@ impl World {
 
     /// Delivers grants of all replicas to a request for leases that the object's primary sent at
     /// another time. True if the primary may then answer reads `later`.
-    pub fn promise(&mut self, name: &str, in_the_future: Duration, later: Duration) -> bool {
+    pub fn grant_lease(&mut self, name: &str, in_the_future: Duration, later: Duration) -> bool {
         let (now, epoch, pg) = (self.now, self.monitor.map.epoch, self.object(name).0);
         let (asked_at, later) = (now + in_the_future, now + later);
         let (primary, replicas) = (self.primary_of(name), self.replicas_of(name));
         let osd = self.machine(primary).osd.as_mut().expect("it runs");
         for replica in replicas {
             let front = codec::encode_to_bytes(&(epoch, asked_at.0, now.0));
-            let message = Message::new(crate::leases::PROMISE, 1, 1, front);
+            let message = Message::new(crate::leases::GRANT, 1, 1, front);
             osd.env.now = now;
             osd.handle_lease_message(replica, &message).unwrap();
         }
