@@ -80,6 +80,7 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("pg", "go_on_filling", "continue_backfill"),
     ("pg", "go_on_recovering", "continue_recovery"),
     ("pg", "unstick", "clear_stuck"),
+    ("pg", "condemn", "report_damage"),
     ("block", "Homes", "DeferredWrites"),
     ("block", "Landing", "InflightWrites"),
     ("block", "Recent", "BlockCache"),
