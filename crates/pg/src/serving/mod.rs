@@ -1,7 +1,7 @@
 //! The work of an activated primary: writes, recovery, backfill, repair, until the group is clean.
 
 mod backfill;
-mod fill;
+mod backfill_pages;
 mod holders;
 mod lost;
 mod recover;

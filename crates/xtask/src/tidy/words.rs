@@ -95,6 +95,7 @@ const FORMER_NAMES: &[(&str, &str, &str)] = &[
     ("osd", "Told", "CommandOutput"),
     ("osd", "must_rest", "check_premerge"),
     ("osd", "is_at_rest", "is_ready_to_merge"),
+    ("pg", "condemn", "report_damage"),
     ("block", "Homes", "DeferredWrites"),
     ("block", "Landing", "InflightWrites"),
     ("block", "Recent", "BlockCache"),
