@@ -5,11 +5,13 @@ use crate::groups::jobs::Jobs;
 use crate::groups::states::StateTimes;
 use crate::leases::Leases;
 use crate::operations::Operations;
+use crate::operations::snapshots::PoolSnapshots;
 use crate::scrub::GroupScrub;
+use crate::work::{Work, WorkQueue};
 use engine::Time;
 use pg::{Output, Pg};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{OsdId, PgId};
+use types::{OsdId, PgId, PoolId};
 
 /// All groups, and the work that is noted for several of them.
 #[derive(Debug, Default)]
@@ -146,6 +148,34 @@ impl Groups {
     /// All groups with the state of their scrubs, ascending by id.
     pub fn scrubs(&self) -> impl Iterator<Item = (&Pg, &GroupScrub)> {
         self.by_id.values().map(|group| (&group.pg, &group.scrub))
+    }
+
+    /// Replaces the snapshots of all groups' pools. Returns the groups with snapshots to trim.
+    pub fn take_snapshots(&mut self, known: &BTreeMap<PoolId, PoolSnapshots>) -> Vec<PgId> {
+        let (mut wanting, none) = (Vec::new(), PoolSnapshots::default());
+        for (pg, group) in self.iter_mut() {
+            group.snapshots = known.get(&pg.pool).unwrap_or(&none).clone();
+            group.trim.forget_purged(&group.snapshots.removed);
+            if !group.snapshots.removed.is_empty() {
+                wanting.push(pg);
+            }
+        }
+        wanting
+    }
+
+    /// Has the watches end whose clients are silent for too long, in active groups.
+    pub fn expire_watches(&mut self, now: Time, work: &mut WorkQueue) {
+        for (pg, group) in self.iter_mut().filter(|(_, group)| group.pg.is_active()) {
+            for (object, key) in group.watches.expire(now) {
+                work.push(Work::Unwatch(Box::new((pg, object, key))));
+            }
+        }
+    }
+
+    /// The groups whose recovery lacked space or a reservation, ascending.
+    pub fn waiting_for_room(&self) -> Vec<PgId> {
+        let waiting = self.iter().filter(|(_, group)| group.pg.wants_retry());
+        waiting.map(|(pg, _)| pg).collect()
     }
 
     /// Evicts the contexts of idle objects.

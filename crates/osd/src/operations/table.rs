@@ -8,7 +8,7 @@ use crate::operations::keys::ObjectKey;
 use crate::operations::memory::Memory;
 use crate::operations::object::{Contexts, ObjectContext};
 use crate::operations::queues::GroupQueues;
-use crate::operations::request::{Origin, Request};
+use crate::operations::request::{Class, Origin, Request};
 use crate::operations::requests::Requests;
 use crate::sessions::clients::Clients;
 use crate::watches::GroupWatches;
@@ -52,6 +52,13 @@ impl Operations {
     /// The same for checks of invariants, whose visits are not counted.
     pub fn checked(&self) -> impl Iterator<Item = (u64, &Request)> {
         self.requests.checked()
+    }
+
+    /// Message bytes of each request of a client in progress. Pieces that other OSDs read have no bound.
+    pub fn sizes_of_bounded(&self) -> impl Iterator<Item = usize> {
+        let is_bounded =
+            |request: &&Request| request.is_of_client() && request.memory.class != Class::Piece;
+        self.checked().map(|(_, request)| request).filter(is_bounded).map(|request| request.bytes)
     }
 
     /// Whether a client has a request in progress.

@@ -7,7 +7,7 @@ use crate::groups::split_merge;
 use crate::groups::wants::Wants;
 use crate::maps::current::Applied;
 use crate::maps::telling::{Job, Task, Telling, Then};
-use crate::operations::request::{Class, Request};
+use crate::operations::request::Request;
 use crate::operations::snapshots::PoolSnapshots;
 use crate::operations::{copying, own, queue};
 use crate::osd::Osd;
@@ -149,11 +149,7 @@ impl Osd {
     /// hosts that read nothing from a paused session.
     pub fn excess(&self) -> Option<String> {
         let budgets = &self.env.config.sizes.budgets;
-        // Pieces that other OSDs read are not bounded here.
-        let is_counted =
-            |request: &Request| request.is_of_client() && request.memory.class != Class::Piece;
-        let requests = self.operations.checked().map(|(_, request)| request);
-        let sizes = requests.filter(|request| is_counted(request)).map(|request| request.bytes);
+        let sizes = self.operations.sizes_of_bounded();
         let sizes: Vec<usize> = sizes.chain(self.inbox.charged()).collect();
         self.clients.excess(&sizes, budgets).or_else(|| self.inbox.excess(budgets))
     }
@@ -370,9 +366,7 @@ impl Osd {
 
     /// Retries recovery that lacked space or a reservation.
     pub(super) fn retry_recovery(&mut self) {
-        let waiting = self.groups.iter().filter(|(_, group)| group.pg.wants_retry());
-        let waiting: Vec<PgId> = waiting.map(|(pg, _)| pg).collect();
-        for pg in waiting {
+        for pg in self.groups.waiting_for_room() {
             self.groups.get_mut(pg).expect("it was just there").pg.retry_recovery();
             self.settle_group(pg);
         }
@@ -656,15 +650,8 @@ impl Osd {
         self.maps.note_removed_snaps();
         let removed = self.maps.removed_snaps();
         let known = PoolSnapshots::of_pools(self.maps.map(), |pool| removed.of(pool));
-        let (mut wanting, none) = (Vec::new(), PoolSnapshots::default());
-        for (pg, group) in self.groups.iter_mut() {
-            group.snapshots = known.get(&pg.pool).unwrap_or(&none).clone();
-            group.trim.forget_purged(&group.snapshots.removed);
-            if !group.snapshots.removed.is_empty() {
-                wanting.push(pg);
-            }
-        }
-        wanting.into_iter().for_each(|pg| self.note_trim(now, pg));
+        let trimmed = self.groups.take_snapshots(&known);
+        trimmed.into_iter().for_each(|pg| self.note_trim(now, pg));
     }
 
     /// Requests leases from all members of groups whose primary this OSD is.
@@ -724,11 +711,7 @@ impl Osd {
                 self.watches.complete(cx!(self), &mut group.watched(), notify_id, result);
             }
         }
-        for (pg, group) in self.groups.iter_mut().filter(|(_, group)| group.pg.is_active()) {
-            for (object, key) in group.watches.expire(now) {
-                self.work.push(Work::Unwatch(Box::new((pg, object, key))));
-            }
-        }
+        self.groups.expire_watches(now, &mut self.work);
     }
 
     /// Ends the watches of blocklisted clients on objects of a group, if it is active.
