@@ -328,7 +328,7 @@ impl CrashStore {
         let fails_once = self.reads_to_failure == Some(0);
         self.reads_to_failure = self.reads_to_failure.and_then(|left| left.checked_sub(1));
         let RequestKind::Read { collection, object, offset, length } = kind else {
-            return fails_once.then(|| dead());
+            return fails_once.then(dead);
         };
         let is_damaged =
             !self.damaged.is_empty() && self.damaged.contains(&(*collection, object.clone()));
