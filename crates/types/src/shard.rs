@@ -62,7 +62,7 @@ impl Decode for ShardId {
 }
 
 /// `spg_t`: a placement group, and in erasure-coded pools its shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PgShard {
     /// The group.
     pub pg: PgId,
@@ -89,6 +89,16 @@ impl Encode for PgShard {
 impl Decode for PgShard {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         r.versioned("placement group", 1, |r, _| Ok(PgShard { pg: r.value()?, shard: r.value()? }))
+    }
+}
+
+/// A group of a replicated pool is shown as the group alone.
+impl fmt::Debug for PgShard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.shard {
+            ShardId::NONE => fmt::Debug::fmt(&self.pg, f),
+            shard => f.debug_tuple("PgShard").field(&self.pg).field(&shard).finish(),
+        }
     }
 }
 
