@@ -7,9 +7,6 @@
 use super::sources::Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files of a crate that lie in cycles; a crate that is not named has none. Lower the numbers when possible.
-const IN_CIRCLES_MAX: &[(&str, usize)] = &[];
-
 /// Re-exports that are followed from one name, before a path is taken to be defined where it stands.
 const ALIASES_MAX: usize = 8;
 
@@ -47,15 +44,16 @@ fn finding_of(sources: &[Source], room: &str) -> Option<String> {
     let whole = Crate::of(sources, room);
     let circles = whole.circles();
     let count: usize = circles.iter().map(Vec::len).sum();
-    let max = IN_CIRCLES_MAX.iter().find(|(name, _)| *name == room).map_or(0, |(_, max)| *max);
     let shown = |circle: &Vec<usize>| {
         let names: Vec<String> = circle.iter().map(|file| whole.name(*file)).collect();
         names.join(" ")
     };
     let all: Vec<String> = circles.iter().map(shown).collect();
-    (count > max).then(|| {
+    (count > 0).then(|| {
         let all = all.join("; ");
-        format!("crates/{room}: {count} files lie in circles, {max} may; move what they share below them: {all}")
+        format!(
+            "crates/{room}: {count} files lie in circles; move what they share below them: {all}"
+        )
     })
 }
 

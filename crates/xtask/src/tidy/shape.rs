@@ -10,20 +10,15 @@ const FILE_LINES_MAX: usize = 1000;
 const LONG_FILES_MAX: usize = 9;
 const LONG_FILE_LINES: usize = 500;
 
-/// Functions of products that may have more lines than this. Lower it when possible.
-const LONG_FUNCTIONS_MAX: usize = 0;
+/// Bound for the lines of a function of products.
 const LONG_FUNCTION_LINES: usize = 70;
 
 /// Files in which `impl` of one type may stand.
 const IMPL_FILES_MAX: usize = 3;
-/// Types with more. Lower the numbers when possible.
-const SPREAD_TYPES: &[(&str, &str, usize)] = &[];
 
 /// Fields of one structure that others can touch: those that are not private, and all fields of a type that
 /// several files implement.
 const OPEN_FIELDS_MAX: usize = 20;
-/// Structures with more. Lower the numbers when possible.
-const OPEN_TYPES: &[(&str, &str, usize)] = &[];
 /// Rooms whose structures are records of a protocol.
 const RECORDS: [&str; 2] = ["wire", "maps"];
 
@@ -43,16 +38,11 @@ pub(super) fn sizes(sources: &[Source]) -> Vec<String> {
     findings
 }
 
-/// Functions over the bound, but for as many as there were before.
+/// Functions over the bound.
 pub(super) fn long_functions(sources: &[Source]) -> Vec<String> {
     let long: Vec<String> = products(sources).flat_map(long_functions_of).collect();
-    if long.len() <= LONG_FUNCTIONS_MAX {
-        return Vec::new();
-    }
-    let (count, all) = (long.len(), long.join(", "));
-    vec![format!(
-        "{count} functions have over {LONG_FUNCTION_LINES} lines; {LONG_FUNCTIONS_MAX} may: {all}"
-    )]
+    let finding = |function| format!("{function}: over {LONG_FUNCTION_LINES} lines; split it");
+    long.into_iter().map(finding).collect()
 }
 
 fn products(sources: &[Source]) -> impl Iterator<Item = &Source> {
@@ -102,10 +92,11 @@ pub(super) fn ownership(sources: &[Source]) -> Vec<String> {
     let implementations = implementations(sources);
     let mut findings = Vec::new();
     for ((room, name), files) in &implementations {
-        let max = bound(SPREAD_TYPES, room, name, IMPL_FILES_MAX);
-        if files.len() > max {
+        if files.len() > IMPL_FILES_MAX {
             let count = files.len();
-            findings.push(format!("crates/{room}: impl {name} stands in {count} files; {max} may"));
+            findings.push(format!(
+                "crates/{room}: impl {name} stands in {count} files; {IMPL_FILES_MAX} may"
+            ));
         }
     }
     for source in products(sources).filter(|source| !RECORDS.contains(&source.room.as_str())) {
@@ -113,21 +104,15 @@ pub(super) fn ownership(sources: &[Source]) -> Vec<String> {
             let files = implementations.get(&(source.room.as_str(), name)).map_or(0, BTreeSet::len);
             let open =
                 if files > 1 { fields.len() } else { fields.iter().filter(|open| **open).count() };
-            let max = bound(OPEN_TYPES, &source.room, name, OPEN_FIELDS_MAX);
-            if open > max {
+            if open > OPEN_FIELDS_MAX {
                 let path = source.path.display();
-                findings
-                    .push(format!("{path}: others can touch {open} fields of {name}; {max} may"));
+                findings.push(format!(
+                    "{path}: others can touch {open} fields of {name}; {OPEN_FIELDS_MAX} may"
+                ));
             }
         }
     }
     findings
-}
-
-fn bound(exceptions: &[(&str, &str, usize)], room: &str, name: &str, usual: usize) -> usize {
-    let exception =
-        exceptions.iter().find(|(its_room, its_name, _)| (*its_room, *its_name) == (room, name));
-    exception.map_or(usual, |(_, _, max)| *max)
 }
 
 /// The files that implement each type of a crate, other than traits for it.
