@@ -63,11 +63,9 @@ impl Waits<'_> {
         let cause = match version {
             Some(version) => missing_acknowledgements(group, version),
             None if group.queues.waiting.contains(&key) => {
-                "its group rests before it is merged".to_owned()
+                "its group, which is premerge".to_owned()
             }
-            None if group.queues.waiting_for_readable.contains(&key) => {
-                self.missing_promises(group)
-            }
+            None if group.queues.waiting_for_readable.contains(&key) => self.missing_leases(group),
             None if self.operations.waits_for_memory(key) => {
                 "memory that other requests hold".to_owned()
             }
@@ -78,11 +76,11 @@ impl Waits<'_> {
         Some(format!("waits for {cause}"))
     }
 
-    fn missing_promises(&self, group: &Group) -> String {
+    fn missing_leases(&self, group: &Group) -> String {
         let (own, now) = (self.env.config.id, self.env.now);
         let others = group.pg.members().acting.iter().copied().filter(|osd| *osd != own);
         let silent: Vec<OsdId> = others.filter(|osd| !self.leases.is_held_by(*osd, now)).collect();
-        format!("promises of {}", names(&silent))
+        format!("read leases of {}", names(&silent))
     }
 }
 

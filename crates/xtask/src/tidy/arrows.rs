@@ -63,7 +63,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("xtask", &[]),
 ];
 
-/// Rooms whose logic must not touch the outside world, and words that would.
+/// Crates whose logic must not touch the outside world, and words that would.
 const ENGINES: [&str; 19] = [
     "stdx", "codec", "types", "engine", "control", "crush", "maps", "wire", "auth", "msgr",
     "store", "block", "classes", "pg", "osd", "mon", "rados", "rbd", "nbd",

@@ -19,7 +19,7 @@ const IMPL_FILES_MAX: usize = 3;
 /// Fields of one structure that others can touch: those that are not private, and all fields of a type that
 /// several files implement.
 const OPEN_FIELDS_MAX: usize = 20;
-/// Rooms whose structures are records of a protocol.
+/// Crates whose structures are records of a protocol.
 const RECORDS: [&str; 2] = ["wire", "maps"];
 
 pub(super) fn sizes(sources: &[Source]) -> Vec<String> {
