@@ -264,6 +264,7 @@ mod tests {
             let error = Body::decode(&message).unwrap_err();
             let compat = compat.min(255) as u8;
             assert_eq!(error.kind, codec::DecodeErrorKind::TooNew { compat, known: 2 });
+            assert_eq!(sender_epoch(&message), Err(error));
         }
     }
 }

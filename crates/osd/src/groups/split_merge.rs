@@ -112,7 +112,7 @@ fn begin_job(groups: &mut Groups, id: PgId) {
 #[derive(Debug, Default)]
 pub(crate) struct Consequences {
     /// Groups that may have outputs.
-    pub pumped: Vec<PgId>,
+    pub changed: Vec<PgId>,
     /// Groups that are merged into another, and must be forgotten.
     pub forgotten: Vec<PgId>,
     /// None is left, so that the map can be stored.
@@ -131,7 +131,7 @@ pub(crate) fn ended(
     let Some(id) = groups.jobs.of(pg) else { return then };
     if id != pg {
         leave_out(groups, id, pg);
-        then.pumped.push(id);
+        then.changed.push(id);
         return then;
     }
     match groups.jobs.end(pg) {
@@ -139,7 +139,7 @@ pub(crate) fn ended(
         Some(Ended::Parts(others) | Ended::Sources(others)) => {
             for other in others {
                 finish(groups, leases, now, other, is_done);
-                then.pumped.push(other);
+                then.changed.push(other);
             }
         }
         None => {}

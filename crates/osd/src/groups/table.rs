@@ -173,7 +173,7 @@ impl Groups {
     }
 
     /// The groups whose recovery lacked space or a reservation, ascending.
-    pub fn waiting_for_room(&self) -> Vec<PgId> {
+    pub fn waiting_for_retry(&self) -> Vec<PgId> {
         let waiting = self.iter().filter(|(_, group)| group.pg.wants_retry());
         waiting.map(|(pg, _)| pg).collect()
     }

@@ -24,7 +24,7 @@ pub(super) fn load(
     NeedOf { request, attempt, need }: NeedOf,
 ) -> Result<(), Need> {
     let clone = match need {
-        Need::Clone(id) => Some(object.at(id)),
+        Need::Clone(id) if object.snap != id => Some(object.at(id)),
         _ => None,
     };
     let object = clone.as_ref().unwrap_or(object);

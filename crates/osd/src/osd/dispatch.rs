@@ -13,7 +13,7 @@ use crate::osd::Osd;
 use crate::osd::faults::{Handled, undecodable};
 use crate::tokens::{ScrubTag, Token};
 use engine::{ConnId, Message, Output, Time};
-use pg::message::Body;
+use pg::message::{Body, Header};
 use pg::{Pg, scrub};
 use serde_json::json;
 use store::{Completion, Outcome, StoreError};
@@ -242,7 +242,8 @@ impl Osd {
         let (header, body) = Body::decode(&message).map_err(undecodable(kind))?;
         let Some(group) = self.groups.get_mut(header.pg) else {
             if body == Body::Query {
-                let nothing = Body::Info(None).encode(&header);
+                let back = Header { to: header.from, from: header.to, ..header };
+                let nothing = Body::Info(None).encode(&back);
                 self.peers.send(cx!(self), from, nothing);
             }
             return Ok(());
@@ -471,7 +472,9 @@ impl Osd {
             self.scrub.end_old_help(|pg| Some(groups.get(pg)?.pg.interval()));
         }
         let Some(group) = self.groups.get_mut(header.pg) else { return };
-        if header.interval != group.pg.interval() || !group.pg.members().acting.contains(&from) {
+        let is_member = group.pg.members().acting.contains(&from);
+        let is_for_us = header.to == group.pg.whoami().shard;
+        if header.interval != group.pg.interval() || !is_member || !is_for_us {
             return;
         }
         let (cx, group) = (cx!(self), &mut group.scrubbed());

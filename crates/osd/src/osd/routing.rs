@@ -366,7 +366,7 @@ impl Osd {
 
     /// Retries recovery that lacked space or a reservation.
     pub(super) fn retry_recovery(&mut self) {
-        for pg in self.groups.waiting_for_room() {
+        for pg in self.groups.waiting_for_retry() {
             self.groups.get_mut(pg).expect("it was just there").pg.retry_recovery();
             self.settle_group(pg);
         }
@@ -498,8 +498,11 @@ impl Osd {
         self.settle();
         copying::resend(&mut self.operations, cx!(self), &mut self.peers);
         self.settle();
-        self.groups.ids().into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
-        self.settle();
+        let map = self.maps.map();
+        if !map.blocklist.is_empty() || !map.range_blocklist.is_empty() {
+            self.groups.ids().into_iter().for_each(|pg| self.end_blocklisted_watches_of(pg));
+            self.settle();
+        }
         self.deliver_waiting(now);
     }
 
@@ -603,7 +606,7 @@ impl Osd {
         for pg in then.forgotten {
             self.forget_group(now, pg);
         }
-        for pg in then.pumped {
+        for pg in then.changed {
             self.work.push(Work::Group(pg));
         }
         if then.is_last {

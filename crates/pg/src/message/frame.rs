@@ -120,8 +120,10 @@ pub(crate) fn finish(r: Reader<'_>, message: &Message) -> Result<()> {
     if message.version > VERSION_SHARDS { Ok(()) } else { r.finish("message") }
 }
 
-/// The epoch of the newest map that the sender has. Works for every message with a [`Header`].
+/// The epoch of the newest map that the sender has. Works for every message with a [`Header`] that this build
+/// understands.
 pub fn sender_epoch(message: &Message) -> Result<Epoch> {
+    check_compat(message, VERSION_SHARDS)?;
     let mut r = Reader::new(&message.front);
     r.i64("pool")?;
     r.u32("seed")?;

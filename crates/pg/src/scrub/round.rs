@@ -23,7 +23,7 @@ use crate::{EntryKind, PgLog, is_meta_object};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Collection, Outcome, RequestKind, StoreError};
-use types::{EVersion, HObject, PgId};
+use types::{EVersion, HObject, PgId, PgShard};
 
 /// Objects in a chunk at most.
 const CHUNK_OBJECTS_MAX: usize = 32;
@@ -261,7 +261,7 @@ impl Round {
     }
 
     fn collection(&self) -> Collection {
-        Collection::replicated(self.pg)
+        Collection(PgShard { pg: self.pg, shard: self.whoami.shard })
     }
 
     fn reserve(&mut self, waiting: Vec<Member>) {
@@ -407,7 +407,7 @@ impl Round {
             return self.list();
         }
         match end.max {
-            true => self.narrow_range(view),
+            true => self.scan_next_suspect(view),
             false => {
                 self.cursor = end;
                 self.list();
@@ -416,7 +416,7 @@ impl Round {
     }
 
     /// All objects were scanned once; the suspect families are scanned again.
-    fn narrow_range(&mut self, view: View<'_>) {
+    fn scan_next_suspect(&mut self, view: View<'_>) {
         match self.families.next_suspect() {
             Some(family) => self.ask_family(family, 0, view),
             None => self.stop(End::Complete),
@@ -441,7 +441,7 @@ impl Round {
             true => self.busy += 1,
             false => self.findings.extend(findings),
         }
-        self.narrow_range(view);
+        self.scan_next_suspect(view);
     }
 }
 

@@ -1,11 +1,12 @@
 //! The choice of the acting set, and the OSDs that peering waits for.
 
 use super::World;
+use super::world::PG;
 use crate::members::MEMBERS_MAX;
 use crate::message::{Body, Header, Replicate};
 use crate::{LogEntry, State};
 use store::Transaction;
-use types::{EVersion, OsdId};
+use types::{EVersion, Epoch, OsdId, ShardId};
 
 #[test]
 fn a_new_group_becomes_active_and_confirms_writes() {
@@ -243,4 +244,25 @@ fn a_group_that_is_clean_at_once_stores_so_with_that_it_is_active() {
         "commits 0 ok ok ok ok\n commits 1 ok ok ok ok\n map 40 0 1\n run\n clean => yes",
     );
     assert!(world.nodes.iter().all(|node| node.has_fates()));
+}
+
+#[test]
+fn a_replicated_group_drops_messages_of_shards() {
+    let mut world = World::new(3);
+    world.run_script(
+        "map 20 0 1 2
+         states => GetInfo Replica Replica",
+    );
+    let primary = &mut world.nodes[0].pg;
+    while primary.poll_output().is_some() {}
+    let replicated = Header::replicated(PG, Epoch(20), primary.interval());
+    let shard = ShardId::at(3).unwrap();
+    let known = primary.peers().count();
+    for header in [Header { from: shard, ..replicated }, Header { to: shard, ..replicated }] {
+        primary.handle_message(OsdId(1), &header, Body::Info(None));
+        assert_eq!(primary.peers().count(), known, "{header:?}");
+        assert_eq!(primary.waiting_for().count(), 2, "{header:?}");
+    }
+    primary.handle_message(OsdId(1), &replicated, Body::Info(None));
+    assert_eq!(primary.waiting_for().count(), 1, "the answer of the replica counts");
 }
