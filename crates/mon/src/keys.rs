@@ -59,13 +59,11 @@ pub const HEALTH_MUTES: &str = "health/mutes";
 
 /// The key of a full OSD map.
 pub fn osdmap_full(epoch: Epoch) -> String {
-    assert!(epoch.0 > 0, "the first map has epoch 1");
     format!("{OSDMAP_FULL}{:010}", epoch.0)
 }
 
 /// The key of the incremental that leads to `epoch`.
 pub fn osdmap_incremental(epoch: Epoch) -> String {
-    assert!(epoch.0 > 0, "the first map has epoch 1");
     format!("osdmap/inc/{:010}", epoch.0)
 }
 

@@ -273,6 +273,7 @@ impl Monitor {
         }
         let is_osd = self.sessions.osd(conn).is_some();
         if let Some(limit) = self.relay.exceeded(is_osd) {
+            tracing::warn!(limit, "too much waits for a monitor that leads");
             return Err(PeerFault::TooMuch { kind: message.kind, limit });
         }
         let (sessions, newest) = (&self.sessions, self.state.newest());

@@ -82,7 +82,7 @@ impl Service for ManagersService {
         }
         match message.kind {
             MgrOpen::KIND => self.register_service(cx, conn, decode_from_peer(message)?),
-            MgrReport::KIND => self.handle_report(cx, conn, decode_from_peer(message)?)?,
+            MgrReport::KIND => self.handle_report(cx, conn, decode_from_peer(message)?),
             _ => {}
         }
         Ok(())
@@ -168,22 +168,17 @@ impl ManagersService {
         }
     }
 
-    fn handle_report(
-        &mut self,
-        cx: &Cx<'_>,
-        conn: ConnId,
-        report: MgrReport,
-    ) -> Result<(), PeerFault> {
+    fn handle_report(&mut self, cx: &mut Cx<'_>, conn: ConnId, report: MgrReport) {
         let MgrReport { daemon_status, task_status, .. } = report;
         match self.daemons.report(cx.now, conn, daemon_status, task_status) {
             Ok(()) => {}
-            // The daemon then registers again.
+            // The daemon then registers again. It is no fault of it: another monitor may have led before.
             Err(Refused::Unknown) => {
-                return Err(PeerFault::NotExpected { kind: MgrReport::KIND });
+                cx.log_dropped(conn, &PeerFault::NotExpected { kind: MgrReport::KIND });
+                cx.close(conn);
             }
             Err(error) => tracing::debug!(%error, "a service's status is not taken"),
         }
-        Ok(())
     }
 }
 
