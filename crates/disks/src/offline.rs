@@ -146,7 +146,7 @@ pub fn request_once(
 }
 
 fn request_files(directory: &Path, kind: RequestKind) -> Result<Result<Outcome, StoreError>> {
-    if !directory.join("metadata.redb").exists() {
+    if !directory.join(files::DATABASE).exists() {
         bail!("there is no store in {}", directory.display());
     }
     let mut store = FileStore::open(directory, &Options::default(), Arc::new(|| {}))?;

@@ -152,10 +152,14 @@ fn operations_that_fail_name_the_file() {
         read.to_string(),
         format!("reading {path} from block {end} on: unexpected end of file")
     );
-    let discard = Io::Discard { id: IoId(1), device: Device::Main, block: 1 << 50, blocks: 1 };
+    let discard =
+        Io::Discard { id: IoId(1), device: Device::Main, block: (1 << 51) - 1, blocks: 1 };
     let sentence = devices.perform(&discard).unwrap_err().to_string();
     assert_eq!(
         sentence,
-        format!("discarding {path} from block {} on: File too large (os error 27)", 1u64 << 50)
+        format!(
+            "discarding {path} from block {} on: File too large (os error 27)",
+            (1u64 << 51) - 1
+        )
     );
 }

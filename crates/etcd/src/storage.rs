@@ -8,7 +8,7 @@ use crate::client::{COMMIT_PATIENCE, Client};
 use crate::follow;
 use crate::options::EtcdOptions;
 use crate::outbox::Outbox;
-use crate::tool::{nonce, runtime};
+use crate::tool::runtime;
 use anyhow::{Context, Result};
 use control::{Completion, LeaseId, Observer, Request};
 use engine::{Storage, Time};
@@ -44,7 +44,7 @@ impl EtcdControl {
         wake: impl Fn() + Send + 'static,
     ) -> Result<Self> {
         options.check()?;
-        let nonce = nonce()?;
+        let nonce = machine::random_u64()?;
         let runtime = runtime()?;
         let (options, writer) = (options.clone(), writer.to_owned());
         let (requests, to_do) = mpsc::channel(QUEUE_CAPACITY);

@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::options::EtcdOptions;
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use control::{CommitError, Entry, Revision, Transaction};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -27,7 +27,7 @@ impl EtcdTool {
         let runtime = runtime()?;
         let client = {
             let _within = runtime.enter();
-            Client::new(options, "command", nonce()?)?
+            Client::new(options, "command", machine::random_u64()?)?
         };
         Ok(EtcdTool { runtime, client, transactions: 0 })
     }
@@ -60,13 +60,4 @@ impl EtcdTool {
 
 pub(crate) fn runtime() -> Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
-}
-
-/// Distinguishes this process from earlier ones of the same name.
-pub(crate) fn nonce() -> Result<u64> {
-    let mut nonce = [0; 8];
-    let got = rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
-    let expected = nonce.len();
-    ensure!(got == expected, "the kernel gave {got} of {expected} random bytes");
-    Ok(u64::from_le_bytes(nonce))
 }

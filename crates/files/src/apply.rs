@@ -463,10 +463,10 @@ fn freeze_objects(changed: &Changed, update: &mut Update) {
     }
 }
 
-/// Whether it creates the collection of a shard.
+/// Whether it creates the collection of a shard. An invalid one is refused.
 pub fn creates_shard(transaction: &Transaction) -> bool {
     let creates = |(at, change): &(Collection, Change)| {
-        at.is_shard() && matches!(change, Change::CreateCollection)
+        at.is_shard() && at.is_valid() && matches!(change, Change::CreateCollection)
     };
     transaction.changes.iter().any(creates)
 }

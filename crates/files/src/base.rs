@@ -71,8 +71,8 @@ pub struct State {
     pub blocks: u64,
     /// Position of the log behind the last transaction in the database.
     pub log: LogPosition,
-    /// Whether there are, or were, collections of shards, also in the log. Versions that do not know shards
-    /// would take them for replicated groups; the format keeps them from opening the store.
+    /// Whether collections of shards were created, or were about to be, also in the log. Versions that do
+    /// not know shards would take them for replicated groups; the format keeps them from opening the store.
     pub has_shards: bool,
 }
 
@@ -396,4 +396,19 @@ fn begin(database: &Database) -> Result<WriteTransaction> {
 
 fn redb(error: impl Into<redb::Error>) -> FilesError {
     FilesError::Database(Box::new(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_shards_change_the_format() {
+        for (has_shards, format) in [(false, 1u32), (true, 2)] {
+            let state = State { has_shards, ..State::default() };
+            let bytes = encode_to_bytes(&state);
+            assert_eq!(bytes[..4], format.to_le_bytes());
+            assert_eq!(decode_all::<State>("state", &bytes), Ok(state));
+        }
+    }
 }

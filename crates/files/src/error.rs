@@ -130,6 +130,9 @@ impl From<FilesError> for DeviceFault {
             | FilesError::WrongLog { .. }
             | FilesError::LogDamaged { .. }
             | FilesError::CloneWithoutCopy => DeviceFault::damaged(Chain(error)),
+            FilesError::CheckpointFailed | FilesError::Panicked => {
+                DeviceFault::stopped(Chain(error))
+            }
             _ => DeviceFault::io(error.errno(), Cause::new(Chain(error))),
         }
     }

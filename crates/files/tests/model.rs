@@ -55,7 +55,7 @@ fn a_collection_that_no_store_can_have_is_refused() {
     let own = PgId { pool: PoolId(-1), seed: 0 };
     let invalid = [
         Collection::replicated(pg),
-        Collection(PgShard { pg, shard: ShardId::default() }),
+        Collection(PgShard { pg, shard: ShardId::at(0).unwrap() }),
         Collection(PgShard { pg: own, shard: ShardId::at(0).unwrap() }),
     ];
     for at in invalid {

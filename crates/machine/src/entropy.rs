@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 /// Fills a buffer with the kernel's entropy. At most 256 bytes are certain to be given at once.
-pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
+fn fill_random(bytes: &mut [u8]) -> Result<()> {
     let got = rustix::rand::getrandom(&mut *bytes, rustix::rand::GetRandomFlags::empty())?;
     if got < bytes.len() {
         bail!("the kernel gave {got} of {} random bytes", bytes.len());

@@ -10,6 +10,6 @@ mod entropy;
 mod facts;
 mod private_files;
 
-pub use entropy::{fill_random, random_bytes, random_u64};
+pub use entropy::{random_bytes, random_u64};
 pub use facts::{host_facts, hostname, total_memory};
 pub use private_files::{create_private, private_file, write_file};

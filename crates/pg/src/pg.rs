@@ -55,8 +55,8 @@ impl Pg {
         self.core.outputs.shrink_to_fit();
     }
 
-    /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch. A message
-    /// for another shard, or from a member that such a group cannot have, is dropped.
+    /// Handles a message of another OSD. The caller holds it until this OSD has the map of its epoch. A
+    /// message for another shard, or from a member that such a group cannot have, is dropped.
     pub fn handle_message(&mut self, from: OsdId, header: &Header, body: Body) {
         let is_of_kind = header.to.position().is_some() == header.from.position().is_some();
         if header.to == self.core.own.whoami.shard && is_of_kind {

@@ -293,7 +293,6 @@ impl Space {
         assert!(self.unready.count() == 0 && self.pins.is_empty(), "replay comes first");
     }
 
-    /// Panics unless the parts agree. Examines everything.
     /// Number of blocks that are neither allocatable nor logically free, counted block by block.
     fn count_used(&self) -> u64 {
         let ready = self.map.words.iter().enumerate();
@@ -302,6 +301,7 @@ impl Space {
         used.map(|bits| u64::from(bits.count_ones())).sum()
     }
 
+    /// Panics unless the parts agree. Examines everything.
     pub fn check_invariants(&self) {
         self.map.check_invariants();
         let (free, used) = (self.free(), self.count_used());

@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("rt", &["engine", "types", "stdx"]),
     ("host", &["types", "engine", "msgr", "rt", "stdx"]),
     ("machine", &[]),
-    ("etcd", &["engine", "control"]),
+    ("etcd", &["engine", "control", "machine"]),
     ("embedded", &["engine", "control", "machine"]),
     (
         "disks",
