@@ -65,7 +65,11 @@ impl Follower {
         match merged {
             Some(merged) => {
                 let last_backfill = core.copy.info.last_backfill.clone();
-                core.take_merged(merged, PgInfo { last_backfill, ..info }, tag);
+                // An activation with too few members is not recorded: the primary's own may be older.
+                let last_epoch_started =
+                    info.last_epoch_started.max(core.copy.info.last_epoch_started);
+                let info = PgInfo { last_backfill, last_epoch_started, ..info };
+                core.take_merged(merged, info, tag);
             }
             None => {
                 core.copy.info = PgInfo { last_backfill: HObject::default(), ..info };

@@ -86,7 +86,9 @@ impl Primary {
             return;
         };
         let history = core.copy.info.history;
-        let last_epoch_started = core.copy.info.last_epoch_started;
+        // With the log comes all that the other copy knew by taking part in its last activation.
+        let activations = [core.copy.info.last_epoch_started, part.info.last_epoch_started];
+        let last_epoch_started = activations.into_iter().max().expect("there are two");
         let last_backfill = core.copy.info.last_backfill.clone();
         let info =
             crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
