@@ -60,7 +60,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "gateway", "bench", "stdx",
         ],
     ),
-    ("interop", &[]),
+    ("interop", &["erasure"]),
     ("xtask", &[]),
 ];
 
