@@ -1,7 +1,8 @@
 //! Throughput of each kernel on one core: data bytes per second at rows of 4 KiB.
 //!
-//! `cargo run --release -p erasure --example throughput`. Chunks are in the first-level cache, as a row is that
-//! has just been received. Each figure is the best of many short rounds: the machine may have other work.
+//! `cargo run --release -p erasure --example throughput`. Chunks are in the first-level cache, as a row is
+//! that has just been received. Each figure is the best of many short rounds: the machine may have other
+//! work.
 
 use erasure::{Code, DigestBuilder, Kernel, ROW_BYTES, Shards, Technique};
 use std::hint::black_box;
