@@ -23,7 +23,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("store", &["codec", "types", "engine", "stdx"]),
     ("block", &["codec", "types", "engine", "store", "stdx"]),
     ("classes", &["codec", "types"]),
-    ("pg", &["codec", "types", "engine", "store", "maps", "wire", "stdx"]),
+    ("pg", &["codec", "types", "engine", "erasure", "store", "maps", "wire", "stdx"]),
     (
         "osd",
         &["codec", "types", "engine", "store", "maps", "wire", "auth", "pg", "classes", "stdx"],
