@@ -4,8 +4,8 @@ use crate::run::run;
 use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
-/// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), and the store
-/// of a control plane.
+/// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), and the
+/// store of a control plane.
 pub const TEST_PACKAGES: [&str; 14] = [
     "ceph-common",
     "python3-rados",
