@@ -2,6 +2,7 @@
 
 use crate::clients::Clients;
 use crate::cluster::{self, Cluster};
+use crate::erasure_codes;
 use crate::run::{Check, Mode, Run};
 use crate::upstream;
 use anyhow::{Context, Result, bail};
@@ -25,7 +26,8 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             // The recorded answers are of release 18.2.
             Check::CompareCommands if clients.name() != "18.2" => {}
             Check::Guest | Check::ManyGroups if short => {}
-            Check::SourceTree
+            Check::ErasureCodes
+            | Check::SourceTree
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
@@ -49,6 +51,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
 /// Runs one check on a cluster of its own.
 pub fn execute(run: &Run<'_>) -> Result<()> {
     match run.check {
+        Check::ErasureCodes => return erasure_codes::run(run),
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::Faults => return faults(run),

@@ -7,6 +7,7 @@ mod checks;
 mod clients;
 mod cluster;
 mod disks;
+mod erasure_codes;
 mod run;
 mod upstream;
 

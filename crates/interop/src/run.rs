@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 /// One check; most are one script in `checks/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
+    ErasureCodes,
     Commands,
     Rados,
     Librados,
@@ -38,7 +39,8 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 25] = [
+    pub const ALL: [Check; 26] = [
+        Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
         Check::Librados,
@@ -69,6 +71,7 @@ impl Check {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Check::ErasureCodes => "erasure-codes",
             Check::Commands => "commands",
             Check::Rados => "rados",
             Check::Librados => "librados",
@@ -112,7 +115,8 @@ impl Check {
             Check::Clones => ("bash", include_str!("../checks/clones.sh")),
             Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
-            Check::CompareCommands
+            Check::ErasureCodes
+            | Check::CompareCommands
             | Check::BadInput
             | Check::SourceTree
             | Check::KillStore

@@ -4,8 +4,9 @@ use crate::run::run;
 use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
-/// Stock clients of Debian 12, the tools that drive them, and the store of a control plane.
-pub const TEST_PACKAGES: [&str; 13] = [
+/// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), and the
+/// store of a control plane.
+pub const TEST_PACKAGES: [&str; 14] = [
     "ceph-common",
     "python3-rados",
     "python3-rbd",
@@ -14,6 +15,7 @@ pub const TEST_PACKAGES: [&str; 13] = [
     "qemu-block-extra",
     "fio",
     "ceph-base",
+    "ceph-osd",
     "linux-source",
     "etcd-server",
     "etcd-client",

@@ -6,6 +6,8 @@
 //!
 //! Pure functions. An enum instead of a trait object: all kinds are known here, and the calls are inlined.
 
+#[cfg(test)]
+mod erasure;
 mod plans;
 mod replicated;
 #[cfg(test)]

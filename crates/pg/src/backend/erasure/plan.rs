@@ -1,0 +1,368 @@
+//! From the changes of a write to the changes of each shard.
+//!
+//! [`Plan::new`] finds the old rows that are needed, [`Plan::finish`] computes the shards' changes from them.
+//! Pure functions; the caller reads.
+
+use super::cell::zero_row;
+use super::geometry::{Geometry, ROW};
+use super::image::{Image, Row, Run};
+use bytes::{Bytes, BytesMut};
+use erasure::{Code, Shards};
+use std::collections::BTreeMap;
+use store::Change;
+use types::HObject;
+
+/// A row of one shard, before the write.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RowRead {
+    /// The object whose content it is. A rollback makes a clone's content that of the head.
+    pub object: HObject,
+    /// The data shard.
+    pub position: usize,
+    /// The number of the row in the shard.
+    pub row: u64,
+}
+
+/// A change of one shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShardOp {
+    /// A change as the store knows it.
+    Store(Change),
+    /// Adds to rows of a parity shard, in the sense of the code's field.
+    Xor {
+        /// The object.
+        object: HObject,
+        /// The first changed row.
+        row: u64,
+        /// Whole rows.
+        data: Bytes,
+    },
+}
+
+/// The members that a plan may count on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// The primary's own shard.
+    pub own: usize,
+    /// Shards that can be read.
+    pub readable: Shards,
+    /// Shards that take part in the write.
+    pub written: Shards,
+}
+
+/// The way to the new parity of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From the new content of all data shards.
+    Encode,
+    /// From the difference of the changed ones.
+    Delta,
+}
+
+/// One step of a write, in order.
+#[derive(Debug)]
+enum Step {
+    /// The same change for each shard.
+    Same(Change),
+    /// The changes of an object's data.
+    Data { object: HObject, base: HObject, image: Box<Image>, ways: BTreeMap<u64, Way> },
+}
+
+/// The changes of a write, and what is needed to compute them.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    geometry: Geometry,
+    steps: Vec<Step>,
+    needs: Vec<RowRead>,
+    written: Shards,
+}
+
+/// The data of one object while the plan is made.
+#[derive(Debug)]
+struct Open {
+    object: HObject,
+    base: HObject,
+    size: u64,
+    image: Image,
+}
+
+impl Plan {
+    /// Plans these changes of objects, whose sizes before are given by `size_of`.
+    pub fn new(
+        geometry: Geometry,
+        reach: Reach,
+        changes: Vec<Change>,
+        size_of: impl Fn(&HObject) -> u64,
+    ) -> Self {
+        let (steps, needs) = (Vec::new(), Vec::new());
+        let mut plan = Plan { geometry, steps, needs, written: reach.written };
+        let mut open: Option<Open> = None;
+        for change in changes {
+            let Some(object) = change.object().cloned() else {
+                plan.steps.push(Step::Same(change));
+                continue;
+            };
+            match change {
+                Change::Write { offset, data, .. } => {
+                    let data_of = plan.opened(&mut open, reach, &object, &size_of);
+                    data_of.size = data_of.size.max(offset + data.len() as u64);
+                    data_of.image.write(offset, &data);
+                }
+                Change::Zero { offset, length, .. } => {
+                    let data_of = plan.opened(&mut open, reach, &object, &size_of);
+                    data_of.image.zero(offset, length, data_of.size);
+                }
+                Change::Truncate { size, .. } => {
+                    let data_of = plan.opened(&mut open, reach, &object, &size_of);
+                    data_of.size = size;
+                    data_of.image.truncate(size);
+                }
+                Change::Remove { .. } => {
+                    plan.close(&mut open, reach, Some(&object));
+                    plan.steps.push(Step::Same(change));
+                    let image = Image::new(geometry, 0);
+                    open = Some(Open { base: object.clone(), object, size: 0, image });
+                }
+                Change::Clone { object: ref source, .. } => {
+                    let size = match &open {
+                        Some(open) if open.object == *source => {
+                            assert!(open.image.is_unchanged(), "clones come before changes");
+                            open.size
+                        }
+                        _ => size_of(source),
+                    };
+                    plan.close(&mut open, reach, Some(&object));
+                    let (base, image) = (source.clone(), Image::new(geometry, size));
+                    plan.steps.push(Step::Same(change));
+                    open = Some(Open { object, base, size, image });
+                }
+                _ => plan.steps.push(Step::Same(change)),
+            }
+        }
+        plan.close(&mut open, reach, None);
+        plan.needs.sort_unstable();
+        plan.needs.dedup();
+        plan
+    }
+
+    /// The old rows that [`Plan::finish`] needs, ascending.
+    pub fn needs(&self) -> &[RowRead] {
+        &self.needs
+    }
+
+    /// The image of `object`, after closing that of another object.
+    fn opened<'a>(
+        &mut self,
+        open: &'a mut Option<Open>,
+        reach: Reach,
+        object: &HObject,
+        size_of: &impl Fn(&HObject) -> u64,
+    ) -> &'a mut Open {
+        if open.as_ref().is_none_or(|open| open.object != *object) {
+            self.close(open, reach, None);
+            let size = size_of(object);
+            let image = Image::new(self.geometry, size);
+            *open = Some(Open { object: object.clone(), base: object.clone(), size, image });
+        }
+        open.as_mut().expect("it was just opened")
+    }
+
+    /// Ends the changes of the open object's data; they count for nothing if it is `replaced`.
+    fn close(&mut self, open: &mut Option<Open>, reach: Reach, replaced: Option<&HObject>) {
+        let Some(Open { object, base, image, .. }) = open.take() else { return };
+        if image.is_unchanged() || replaced == Some(&object) {
+            return;
+        }
+        let mut ways = BTreeMap::new();
+        for (number, row) in image.rows() {
+            let (way, reads) = self.choose(&image, *number, row, reach);
+            ways.insert(*number, way);
+            self.needs.extend(reads.into_iter().map(|position| RowRead {
+                object: base.clone(),
+                position,
+                row: *number,
+            }));
+        }
+        self.steps.push(Step::Data { object, base, image: Box::new(image), ways });
+    }
+
+    /// The cheaper way to the new parity of a row, and the data shards whose old content it needs.
+    fn choose(&self, image: &Image, number: u64, row: &Row, reach: Reach) -> (Way, Vec<usize>) {
+        let has_parity = (self.geometry.data()..self.geometry.shards())
+            .any(|position| reach.written.contains(position));
+        let old = |position: &usize| image.has_old(*position, number);
+        let data = 0..self.geometry.data();
+        let is_part = |position: &usize| row[*position].as_ref().is_some_and(|cell| cell.is_part());
+        if !has_parity {
+            return (Way::Encode, data.filter(is_part).collect());
+        }
+        let encode: Vec<usize> = data
+            .clone()
+            .filter(|position| old(position) && (row[*position].is_none() || is_part(position)))
+            .collect();
+        let delta: Vec<usize> =
+            data.filter(|position| old(position) && row[*position].is_some()).collect();
+        let cost = |reads: &[usize]| {
+            let remote = |position: &usize| match reach.readable.contains(*position) {
+                true => usize::from(*position != reach.own),
+                false => self.geometry.data(),
+            };
+            (reads.iter().map(remote).sum::<usize>(), reads.len())
+        };
+        match cost(&encode) <= cost(&delta) {
+            true => (Way::Encode, encode),
+            false => (Way::Delta, delta),
+        }
+    }
+
+    /// The changes of each shard that takes part, by position; empty for the others. `old` has the rows of
+    /// [`Plan::needs`].
+    pub fn finish(self, code: &Code, old: &BTreeMap<RowRead, Bytes>) -> Vec<Vec<ShardOp>> {
+        assert_eq!((code.k(), code.shards()), (self.geometry.data(), self.geometry.shards()));
+        let mut ops: Vec<Vec<ShardOp>> = vec![Vec::new(); self.geometry.shards()];
+        for step in &self.steps {
+            match step {
+                Step::Same(change) => self
+                    .written
+                    .iter()
+                    .for_each(|position| ops[position].push(ShardOp::Store(change.clone()))),
+                Step::Data { object, base, image, ways } => {
+                    let shards = Shares { plan: &self, code, object, ops: &mut ops };
+                    shards.data(base, image, ways, old);
+                }
+            }
+        }
+        ops
+    }
+}
+
+/// The changes of the shards while they are computed.
+struct Shares<'a> {
+    plan: &'a Plan,
+    code: &'a Code,
+    object: &'a HObject,
+    ops: &'a mut [Vec<ShardOp>],
+}
+
+impl Shares<'_> {
+    fn data(
+        mut self,
+        base: &HObject,
+        image: &Image,
+        ways: &BTreeMap<u64, Way>,
+        old: &BTreeMap<RowRead, Bytes>,
+    ) {
+        let geometry = self.plan.geometry;
+        if let Some(size) = image.cut_to() {
+            for position in self.plan.written.iter() {
+                let size = geometry.shard_len(size, position);
+                let object = self.object.clone();
+                self.push(position, Change::Truncate { object, size });
+            }
+        }
+        image.runs().iter().for_each(|(first, run)| self.run(*first, run));
+        for (number, row) in image.rows() {
+            let read = |position| {
+                let read = RowRead { object: base.clone(), position, row: *number };
+                old.get(&read).cloned().expect("the rows that were needed are here")
+            };
+            self.row(image, *number, row, ways[number], read);
+        }
+    }
+
+    fn push(&mut self, position: usize, change: Change) {
+        self.ops[position].push(ShardOp::Store(change));
+    }
+
+    fn write(&mut self, position: usize, row: u64, data: Bytes) {
+        if self.plan.written.contains(position) {
+            let object = self.object.clone();
+            self.push(position, Change::Write { object, offset: row * ROW, data });
+        }
+    }
+
+    fn parities(&self) -> std::ops::Range<usize> {
+        self.plan.geometry.data()..self.plan.geometry.shards()
+    }
+
+    fn run(&mut self, first: u64, run: &Run) {
+        let Some(shards) = &run.shards else {
+            let (offset, length) = (first * ROW, run.rows * ROW);
+            for position in self.plan.written.iter() {
+                let object = self.object.clone();
+                self.push(position, Change::Zero { object, offset, length });
+            }
+            return;
+        };
+        for (position, data) in shards.iter().enumerate() {
+            self.write(position, first, data.clone());
+        }
+        self.encode(first, shards);
+    }
+
+    /// Writes the parities of these data shards.
+    fn encode(&mut self, first: u64, data: &[Bytes]) {
+        let length = data[0].len();
+        let mut parities = vec![BytesMut::zeroed(length); self.code.m()];
+        let sources: Vec<&[u8]> = data.iter().map(|shard| &shard[..]).collect();
+        let mut outputs: Vec<&mut [u8]> = parities.iter_mut().map(|out| &mut out[..]).collect();
+        self.code.encode(&sources, &mut outputs);
+        for (position, parity) in self.parities().zip(parities) {
+            self.write(position, first, parity.freeze());
+        }
+    }
+
+    fn row(
+        &mut self,
+        image: &Image,
+        number: u64,
+        row: &Row,
+        way: Way,
+        read: impl Fn(usize) -> Bytes,
+    ) {
+        let old = |position: usize| match image.has_old(position, number) {
+            true => read(position),
+            false => zero_row(),
+        };
+        let new = |position: usize| match &row[position] {
+            Some(cell) if cell.is_part() => Some(cell.resolve(&old(position))),
+            Some(cell) => Some(cell.resolve(&zero_row())),
+            None => None,
+        };
+        let changed: Vec<Option<Bytes>> = (0..row.len()).map(new).collect();
+        match way {
+            _ if !self.parities().any(|position| self.plan.written.contains(position)) => {}
+            Way::Encode => {
+                let whole = |(position, new): (usize, &Option<Bytes>)| {
+                    new.clone().unwrap_or_else(|| old(position))
+                };
+                let data: Vec<Bytes> = changed.iter().enumerate().map(whole).collect();
+                self.encode(number, &data);
+            }
+            Way::Delta => self.delta(number, &changed, old),
+        }
+        for (position, new) in changed.into_iter().enumerate() {
+            let Some(new) = new else { continue };
+            let is_zero = image.is_empty_before(position, number) && new == zero_row();
+            if !is_zero {
+                self.write(position, number, new);
+            }
+        }
+    }
+
+    /// Adds the difference of the changed data shards to the parities.
+    fn delta(&mut self, number: u64, changed: &[Option<Bytes>], old: impl Fn(usize) -> Bytes) {
+        let mut deltas = vec![BytesMut::zeroed(ROW as usize); self.code.m()];
+        for (position, new) in changed.iter().enumerate() {
+            let Some(new) = new else { continue };
+            let mut outputs: Vec<&mut [u8]> = deltas.iter_mut().map(|out| &mut out[..]).collect();
+            self.code.apply_delta(position, &old(position), new, &mut outputs);
+        }
+        for (position, delta) in self.parities().zip(deltas) {
+            if self.plan.written.contains(position) {
+                let (object, data) = (self.object.clone(), delta.freeze());
+                self.ops[position].push(ShardOp::Xor { object, row: number, data });
+            }
+        }
+    }
+}
