@@ -10,6 +10,8 @@ use crate::log::{Batch, Record, Replayed};
 use crate::table::Op;
 use std::fmt::Write;
 
+/// Writes all batches from the point where replay starts, with their records, and the reason why
+/// the log ends there. Damage of the log is output, not an error.
 pub fn log(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let superblock = find_superblock(&source)?;

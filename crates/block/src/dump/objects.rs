@@ -32,6 +32,8 @@ impl ObjectFilter {
     }
 }
 
+/// Writes onode, extents, attributes, omap and shared extents of the objects that the filter
+/// accepts, in key order.
 pub fn objects(
     image: &mut dyn Image,
     filter: &ObjectFilter,

@@ -10,6 +10,8 @@ use crate::keys;
 use crate::space::{BlockMap, CHUNK_BLOCKS};
 use std::fmt::Write;
 
+/// Writes the runs of the metadata space, then all runs of used and of free blocks of the space for
+/// data.
 pub fn space(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let mut scanner = Scanner::open(&source)?;

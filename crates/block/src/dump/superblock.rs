@@ -9,6 +9,8 @@ use crate::log::{Counters, LogPoint};
 use crate::superblock::{MAIN_BLOCKS_MIN, Superblock, all_slots};
 use std::fmt::Write;
 
+/// Writes the version of each of the four copies or the reason why it is unusable, then all fields
+/// of the superblock that counts. Fails if none does.
 pub fn superblock(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let output = Output::new(out);

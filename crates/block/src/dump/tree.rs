@@ -8,6 +8,7 @@ use crate::fsck::{Image, Source, describe_device, describe_extent, describe_key,
 use crate::tree::{Visitor, walk};
 use std::fmt::Write;
 
+/// Writes the pages of the tree in depth-first order, each with its pairs; damaged pages as such.
 pub fn tree(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let superblock = find_superblock(&source)?;

@@ -27,10 +27,15 @@ use thiserror::Error;
 /// Counts of the contents of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
+    /// Collections that exist.
     pub collections: u64,
+    /// Slices of removed collections whose objects are still being removed.
     pub removed_collections: u64,
+    /// Onodes, those in removed collections included.
     pub objects: u64,
+    /// Extent segments, inline ones included.
     pub segments: u64,
+    /// Pairs of omaps, without headers.
     pub omap_pairs: u64,
     /// Shared ids.
     pub shared: u64,
@@ -52,17 +57,21 @@ pub(crate) enum ValueFault {
 }
 
 pub(crate) struct ContentsCheck<'a> {
+    /// Findings of the whole check.
     pub findings: &'a mut Findings,
+    /// References to blocks and shared ids so far.
     pub references: References,
     /// The stored bitmap of the space.
     pub stored: BlockMap,
     /// Collections that own the ids of objects.
     pub owners: Owners,
+    /// Counts so far.
     pub contents: Contents,
     /// Blocks that are claimed more than once.
     pub conflicts: Vec<Extent>,
     /// Operations that remove pairs without an owner.
     pub removals: Vec<Op>,
+    /// Largest id of a collection, an object or a shared extent.
     pub max_id: u64,
     features: Features,
     objects: Objects,

@@ -37,12 +37,15 @@ struct SharedUse {
 /// Corrections of shared ids.
 #[derive(Debug, Default)]
 pub(crate) struct Recounted {
+    /// Changes of pairs.
     pub ops: Vec<Op>,
     /// Blocks that only a wrong count keeps in use.
     pub unused: Vec<Extent>,
 }
 
 impl<'a> CrossReference<'a> {
+    /// `conflicts` are blocks claimed twice, `metadata` the runs of the metadata space, `suspects`
+    /// the shared ids with wrong sums, `lost` the key ranges that cannot be read.
     pub fn new(
         findings: &'a mut Findings,
         space: Extent,
@@ -62,6 +65,7 @@ impl<'a> CrossReference<'a> {
         }
     }
 
+    /// Set if there is anything to examine; otherwise the walk can be saved.
     pub fn is_needed(&self) -> bool {
         !self.conflicts.is_empty() || !self.suspects.is_empty() || !self.lost.is_empty()
     }

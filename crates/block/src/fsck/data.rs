@@ -18,6 +18,7 @@ pub(crate) struct DataCheck<'a> {
     read: &'a ReadData<'a>,
     /// Checksums of deferred writes in the log, by place.
     waiting: &'a BTreeMap<u64, u32>,
+    /// Blocks that were read and compared.
     pub checked_blocks: u64,
 }
 
@@ -29,6 +30,7 @@ struct Faults {
 }
 
 impl<'a> DataCheck<'a> {
+    /// `waiting` has the checksums of deferred writes, by place.
     pub fn new(read: &'a ReadData<'a>, waiting: &'a BTreeMap<u64, u32>) -> Self {
         DataCheck { read, waiting, checked_blocks: 0 }
     }

@@ -19,7 +19,9 @@ pub struct LogSummary {
     pub start: LogPoint,
     /// Log point where it ended.
     pub end: LogPoint,
+    /// Batches that count.
     pub batches: u64,
+    /// Records of these batches.
     pub records: u64,
     /// Batches at the end that do not count, because data of large writes is missing.
     pub left_out: u64,
@@ -37,11 +39,14 @@ enum SpaceChange {
 /// Replayed effects of all batches that count.
 #[derive(Debug)]
 pub(crate) struct Journal {
+    /// Changes of pairs since the checkpoint.
     pub overlay: Table,
     space: Vec<SpaceChange>,
     /// Checksums of deferred writes, by place.
     pub waiting: BTreeMap<u64, u32>,
+    /// Counters of the last record.
     pub counters: Counters,
+    /// Numbers for the report.
     pub summary: LogSummary,
     /// Set if a mount would refuse to decide where the log ends.
     pub kept: Option<Kept>,
@@ -50,6 +55,7 @@ pub(crate) struct Journal {
 /// End of the log if batches with unreadable data count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
+    /// Log point behind the last batch.
     pub end: LogPoint,
     /// Generation of the last batch.
     pub generation: u64,

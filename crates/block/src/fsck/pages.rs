@@ -24,9 +24,13 @@ pub(crate) type Lost = Range<Bytes>;
 /// Result of a walk over the tree, as of the checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
+    /// Pages in use, in the order of the walk.
     pub pages: Vec<Extent>,
+    /// Key ranges of damaged pages.
     pub lost: Vec<Lost>,
+    /// Pairs whose keys begin with `O`.
     pub objects: u64,
+    /// Bytes of keys and values of omaps, headers included.
     pub omap_bytes: u64,
 }
 
@@ -170,7 +174,9 @@ fn take_free(pages: &mut PageSpace) -> ExtentSet {
 /// Expected content of a bitmap of pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PagesInUse {
+    /// Runs of the metadata space.
     pub runs: Vec<Extent>,
+    /// Pages in use.
     pub used: ExtentSet,
 }
 

@@ -19,20 +19,43 @@ use bytes::Bytes;
 use stdx::AlignedBuffer;
 use thiserror::Error;
 
+/// Reason why a repair ended early. The writes before it leave a store that can be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RepairError {
+    /// The check found no superblock that could be used.
     #[error("there is no superblock to go by")]
     NoSuperblock,
+    /// The superblock belongs to a newer version, which this one must not change.
     #[error(transparent)]
     NotWritable(#[from] SuperblockError),
+    /// The metadata space has no place for a new bitmap of pages.
     #[error(
         "the bitmap of pages needs {needed} pages in at most {SCATTERED_EXTENTS_MAX} extents, {free} are free"
     )]
-    NoSpace { needed: u64, free: u64 },
+    NoSpace {
+        /// Pages of the bitmap.
+        needed: u64,
+        /// Pages that are free.
+        free: u64,
+    },
+    /// A write failed.
     #[error("the {device} device failed at block {block}: {reason}")]
-    Write { device: &'static str, block: u64, reason: IoError },
+    Write {
+        /// Which device: `main` or `fast`.
+        device: &'static str,
+        /// First block of the write.
+        block: u64,
+        /// Error of the device.
+        reason: IoError,
+    },
+    /// A flush failed.
     #[error("the {device} device failed: {reason}")]
-    Flush { device: &'static str, reason: IoError },
+    Flush {
+        /// Which device: `main` or `fast`.
+        device: &'static str,
+        /// Error of the device.
+        reason: IoError,
+    },
 }
 
 /// Changes that the engine commits first after opening the store.

@@ -15,9 +15,11 @@ pub(crate) type Rewrite = (Device, u64, Bytes);
 
 /// The superblock to use, and the writes that make all copies valid.
 pub(crate) struct Chosen {
+    /// The newest superblock that can be used.
     pub superblock: Superblock,
     /// Set if the metadata space is valid.
     pub has_sound_runs: bool,
+    /// Writes that make all four copies and the label valid.
     pub rewrites: Vec<Rewrite>,
 }
 

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 const DOCUMENTED_MIN: &[(&str, usize)] = &[
     ("access", 90),
     ("bench", 95),
-    ("block", 66),
     ("mon", 72),
     ("osd", 72),
     ("sepiola", 77),
