@@ -22,6 +22,15 @@ pub enum Device {
     Fast,
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Device::Main => "main",
+            Device::Fast => "fast",
+        })
+    }
+}
+
 /// Identifies an operation until it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);

@@ -1,7 +1,7 @@
 //! Errors that keep a store from being opened or from continuing.
 
 use crate::device::IoError;
-use crate::log::Damage;
+use crate::log::{Damage, LogFault};
 use crate::object::SharedError;
 use crate::space::SpaceError;
 use crate::superblock::{GeometryError, MAIN_BLOCKS_MIN, SuperblockError};
@@ -65,15 +65,6 @@ pub enum StoreFailure {
     /// The store has stopped after it was opened.
     #[error("the device failed: {0}")]
     Stopped(StoreError),
-}
-
-/// Reason why the log cannot be replayed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LogFault {
-    #[error("block {block} cannot be read")]
-    Unreadable { block: u64 },
-    #[error("at block {block}: {damage}")]
-    Damaged { block: u64, damage: Damage },
 }
 
 /// Contradiction in the metadata of a store.

@@ -1,7 +1,6 @@
 //! Findings of a check.
 
-use crate::keys::Key;
-use bytes::Bytes;
+use super::detail::Detail;
 use std::collections::BTreeMap;
 use std::fmt;
 use store::Collection;
@@ -210,8 +209,8 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The object that the finding is about, if any.
     pub subject: Option<Subject>,
-    /// Description for users.
-    pub what: String,
+    /// Circumstances, as a sentence for users.
+    pub detail: Detail,
     /// The repair that `--repair` makes; `None` if there is none.
     pub repair: Option<Repair>,
 }
@@ -241,7 +240,7 @@ impl fmt::Display for Finding {
         if let Some(subject) = &self.subject {
             write!(f, "{subject}: ")?;
         }
-        f.write_str(&self.what)?;
+        self.detail.fmt(f)?;
         match self.repair {
             Some(repair) => write!(f, " (repair: {})", repair.describe()),
             None => Ok(()),
@@ -265,13 +264,13 @@ impl Findings {
     }
 
     /// Adds a finding that no repair mends.
-    pub fn add(&mut self, kind: FindingKind, what: impl Into<String>) {
-        self.push(kind, None, what.into(), None);
+    pub fn add(&mut self, kind: FindingKind, detail: Detail) {
+        self.push(kind, None, detail, None);
     }
 
     /// Adds a finding that `repair` mends.
-    pub fn add_repairable(&mut self, kind: FindingKind, repair: Repair, what: impl Into<String>) {
-        self.push(kind, None, what.into(), Some(repair));
+    pub fn add_repairable(&mut self, kind: FindingKind, repair: Repair, detail: Detail) {
+        self.push(kind, None, detail, Some(repair));
     }
 
     /// Adds a finding that `repair` mends, if there is one.
@@ -279,34 +278,28 @@ impl Findings {
         &mut self,
         kind: FindingKind,
         repair: Option<Repair>,
-        what: impl Into<String>,
+        detail: Detail,
     ) {
-        self.push(kind, None, what.into(), repair);
+        self.push(kind, None, detail, repair);
     }
 
     /// Adds a finding about the object with that id, whose name is looked up in the end.
-    pub fn add_of(
-        &mut self,
-        kind: FindingKind,
-        id: u64,
-        repair: Option<Repair>,
-        what: impl Into<String>,
-    ) {
+    pub fn add_of(&mut self, kind: FindingKind, id: u64, repair: Option<Repair>, detail: Detail) {
         let subject = Subject { id, collection: None, object: None };
-        self.push(kind, Some(subject), what.into(), repair);
+        self.push(kind, Some(subject), detail, repair);
     }
 
     fn push(
         &mut self,
         kind: FindingKind,
         subject: Option<Subject>,
-        what: String,
+        detail: Detail,
         repair: Option<Repair>,
     ) {
         self.has_loss |= kind.is_loss();
         *self.counts.entry(kind).or_default() += 1;
         if self.list.len() < self.limit {
-            self.list.push(Finding { kind, subject, what, repair });
+            self.list.push(Finding { kind, subject, detail, repair });
         }
     }
 
@@ -334,13 +327,5 @@ impl Findings {
     /// The findings kept, and the number of each kind.
     pub fn finish(self) -> (Vec<Finding>, BTreeMap<FindingKind, u64>) {
         (self.list, self.counts)
-    }
-}
-
-/// A key as text; a truncated or damaged one as its bytes.
-pub(crate) fn describe_key(key: &[u8]) -> String {
-    match Key::read(&Bytes::copy_from_slice(key)) {
-        Ok(key) => key.to_string(),
-        Err(_) => format!("key \"{}\"", key.escape_ascii()),
     }
 }

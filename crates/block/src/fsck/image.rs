@@ -55,16 +55,3 @@ impl<'a> Source<'a> {
         }
     }
 }
-
-/// An extent as text.
-pub(crate) fn describe_extent(extent: Extent) -> String {
-    extent.to_string()
-}
-
-/// A device as text.
-pub(crate) fn describe_device(device: Device) -> &'static str {
-    match device {
-        Device::Main => "main",
-        Device::Fast => "fast",
-    }
-}

@@ -7,7 +7,7 @@
 //! allocates anything.
 
 use super::extents::ExtentSet;
-use super::image::{ImageMut, describe_device};
+use super::image::ImageMut;
 use super::pages::{PagesInUse, has_lost_runs};
 use super::repairs::Repairs;
 use super::report::Report;
@@ -41,8 +41,8 @@ pub enum RepairError {
     /// A write failed.
     #[error("the {device} device failed at block {block}: {reason}")]
     Write {
-        /// Which device: `main` or `fast`.
-        device: &'static str,
+        /// The device.
+        device: Device,
         /// First block of the write.
         block: u64,
         /// Error of the device.
@@ -51,8 +51,8 @@ pub enum RepairError {
     /// A flush failed.
     #[error("the {device} device failed: {reason}")]
     Flush {
-        /// Which device: `main` or `fast`.
-        device: &'static str,
+        /// The device.
+        device: Device,
         /// Error of the device.
         reason: IoError,
     },
@@ -71,7 +71,7 @@ pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, 
     let offline = &report.offline;
     for (device, block, data) in &offline.rewrites {
         write(image, *device, *block, data.clone())?;
-        done.push(format!("wrote block {block} of the {} device again", describe_device(*device)));
+        done.push(format!("wrote block {block} of the {} device again", device));
     }
     if !offline.rewrites.is_empty() {
         flush(image)?;
@@ -153,7 +153,6 @@ fn write(
     data: Bytes,
 ) -> Result<(), RepairError> {
     let written = image.write(device, block, data);
-    let device = describe_device(device);
     written.map_err(|reason| RepairError::Write { device, block, reason })
 }
 
@@ -161,7 +160,6 @@ fn flush(image: &mut dyn ImageMut) -> Result<(), RepairError> {
     for device in [Device::Main, Device::Fast] {
         if image.blocks(device) > 0 {
             let flushed = image.flush(device);
-            let device = describe_device(device);
             flushed.map_err(|reason| RepairError::Flush { device, reason })?;
         }
     }

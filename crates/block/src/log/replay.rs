@@ -1,13 +1,13 @@
 //! Replay: finding the batches of a log again.
 
 use super::batch::{FORMAT, HEADER_LEN, Header, Stop, batch_blocks};
+use super::damage::Damage;
 use super::window::{Missing, Window};
 use super::{LogPoint, Record};
 use crate::device::{BLOCK, Extent};
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Reader};
+use codec::{Decode, Reader};
 use std::collections::VecDeque;
-use thiserror::Error;
 use types::Uuid;
 
 /// Reads the log from a point on. The driver calls [`Replay::poll`] until it returns nothing, then
@@ -89,46 +89,6 @@ pub struct Batch {
     pub durable: bool,
     /// The records, each with the data of its deferred writes as slices of the read buffer.
     pub records: Vec<(Record, Vec<Bytes>)>,
-}
-
-/// Reason why the log cannot be the one that was written and flushed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Damage {
-    /// A later batch, or the superblock, says that more batches were durable.
-    #[error("batches up to {durable} are durable, but {missing} is not found: {stop}")]
-    Lost {
-        /// Number of the last durable batch.
-        durable: u64,
-        /// Number of the first batch that is not found.
-        missing: u64,
-        /// Reason why it is not.
-        stop: Stop,
-    },
-    /// The last mount did not continue this log: its superblock or the batches are those of another
-    /// history.
-    #[error("the log was resumed at {expected:?}, but its batches lead to {found:?}")]
-    OtherHistory {
-        /// Log point in the superblock.
-        expected: LogPoint,
-        /// Log point behind the batches before it.
-        found: LogPoint,
-    },
-    /// Written by a newer version.
-    #[error("batch {seq} is intact, but of format {format}")]
-    Format {
-        /// Number of the batch.
-        seq: u64,
-        /// Version of its encoding.
-        format: u32,
-    },
-    /// The checksum is right, and the records are not decodable.
-    #[error("batch {seq} is intact, but not understood: {error}")]
-    Fields {
-        /// Number of the batch.
-        seq: u64,
-        /// The first field that is wrong.
-        error: DecodeError,
-    },
 }
 
 /// Reason why the next batch is not returned.
