@@ -485,3 +485,6 @@ fn check_sizes(transaction: &Transaction) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
