@@ -60,7 +60,7 @@ impl BlockingClient {
             Ok(true)
         });
         bar.finish_and_clear();
-        outcome?.context("nobody gave the task up")
+        outcome?.context("the task was not cancelled")
     }
 
     /// Runs a task to its end, or until `go_on` returns false.

@@ -13,6 +13,7 @@ use types::Errno;
 /// The unit of allocation, of checksums, and of atomic writes, in bytes.
 pub const BLOCK: usize = 4096;
 
+/// One of the at most two devices of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Device {
     /// Data; log and metadata too if there is no other device.
@@ -21,27 +22,73 @@ pub enum Device {
     Fast,
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Device::Main => "main",
+            Device::Fast => "fast",
+        })
+    }
+}
+
 /// Identifies an operation until it completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
+/// An operation, to be submitted to the device as it is. Operations of one device may complete in
+/// any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Io {
     /// Completes with `blocks` × [`BLOCK`] bytes.
-    Read { id: IoId, device: Device, block: u64, blocks: u32 },
+    Read {
+        /// Returned in [`IoDone`].
+        id: IoId,
+        /// Device to read from.
+        device: Device,
+        /// First block.
+        block: u64,
+        /// Number of blocks, at least one.
+        blocks: u32,
+    },
     /// Adjacent pieces; each has a multiple of [`BLOCK`] bytes and the alignment of
     /// `stdx::AlignedBuffer`. If `durable`, completion means that all of it is durable (other
     /// writes need not be).
-    Write { id: IoId, device: Device, block: u64, data: Vec<Bytes>, durable: bool },
+    Write {
+        /// Returned in [`IoDone`].
+        id: IoId,
+        /// Device to write to.
+        device: Device,
+        /// First block.
+        block: u64,
+        /// The content, in order.
+        data: Vec<Bytes>,
+        /// Set if the completion must wait for durability.
+        durable: bool,
+    },
     /// Makes durable the writes that completed before it was submitted.
-    Flush { id: IoId, device: Device },
+    Flush {
+        /// Returned in [`IoDone`].
+        id: IoId,
+        /// Device to flush.
+        device: Device,
+    },
     /// The content of the blocks is no longer needed; reads return undefined bytes.
-    Discard { id: IoId, device: Device, block: u64, blocks: u64 },
+    Discard {
+        /// Returned in [`IoDone`].
+        id: IoId,
+        /// Device that may reclaim the blocks.
+        device: Device,
+        /// First block.
+        block: u64,
+        /// Number of blocks, at least one.
+        blocks: u64,
+    },
 }
 
 /// A completed operation. Reads return their bytes, other operations none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IoDone {
+    /// The id that the operation was submitted with.
     pub id: IoId,
     /// The bytes that were read; empty for other operations.
     pub result: Result<Bytes, IoError>,
@@ -121,6 +168,7 @@ impl fmt::Display for Extent {
 }
 
 impl Extent {
+    /// `count` blocks from `start` on; the sum must not overflow.
     pub fn new(start: u64, count: u64) -> Self {
         Extent { start, count }
     }

@@ -55,6 +55,8 @@ enum Note {
     Covers(u64),
 }
 
+/// One or two simulated devices with their operations in flight, deterministic by seed. A clone
+/// continues independently, with the same random numbers unless it is reseeded.
 #[derive(Debug, Clone)]
 pub struct FaultyDisk {
     prng: Prng,
@@ -74,6 +76,8 @@ pub struct FaultyDisk {
 }
 
 impl FaultyDisk {
+    /// Devices without content. `seed` determines latencies, faults, torn writes and unwritten
+    /// bytes.
     pub fn new(seed: u64, options: DiskOptions) -> Self {
         let mut prng = Prng::new(seed);
         let mut medium = |blocks, cache| {
@@ -330,10 +334,12 @@ impl FaultyDisk {
         self.medium_of(device).written_blocks()
     }
 
+    /// Operations of a device since the disk was made. Panics without that device.
     pub fn counters(&self, device: Device) -> Counters {
         self.medium_of(device).counters
     }
 
+    /// Set for the main device, and for the fast one if its size is not 0.
     pub fn has_device(&self, device: Device) -> bool {
         device == Device::Main || self.fast.is_some()
     }

@@ -11,17 +11,32 @@ use bytes::Bytes;
 use thiserror::Error;
 use types::Uuid;
 
+/// Reason why devices cannot be formatted. Nothing has been written.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
+    /// The sizes of the devices do not suit a store.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// The memory does not suffice for a device of this size. All numbers are bytes.
     #[error(
         "a device of {} needs {} of memory, {} of it for the bitmap of its blocks, and its store is \
          granted {}: grant at least as much as it needs, or better {} (--memory)",
         stdx::format_bytes(*device), stdx::format_bytes(*needed), stdx::format_bytes(*bitmap),
         stdx::format_bytes(*granted), stdx::format_bytes(*advised)
     )]
-    Memory { device: u64, bitmap: u64, needed: u64, advised: u64, granted: u64 },
+    Memory {
+        /// Size of the main device.
+        device: u64,
+        /// Memory of the bitmap of its blocks.
+        bitmap: u64,
+        /// Minimum memory.
+        needed: u64,
+        /// Memory with room for caches.
+        advised: u64,
+        /// Memory in the options.
+        granted: u64,
+    },
+    /// Length of the owner's name in bytes, which is too long.
     #[error("the owner's name has {0} bytes, at most {OWNER_BYTES_MAX} are kept")]
     Owner(usize),
 }

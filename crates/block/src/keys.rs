@@ -39,24 +39,63 @@ const COLLECTION_LEN: usize = 12;
 /// A decoded key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
+    /// A collection; the value is its [`Slices`](crate::slices::Slices).
     Collection(Collection),
-    Object { collection: u64, object: HObject },
-    ExtentSegment { object: u64, index: u32 },
-    OmapHeader { object: u64 },
-    Omap { object: u64, key: Bytes },
-    Shared { id: u64 },
-    Bitmap { chunk: u32 },
-    Garbage { slice: Slice },
+    /// An object; the value is its [`Onode`](crate::object::Onode).
+    Object {
+        /// Id under which the collection keeps the object.
+        collection: u64,
+        /// Full name of the object.
+        object: HObject,
+    },
+    /// An [extent segment](crate::object::ExtentSegment) that is a pair of its own.
+    ExtentSegment {
+        /// Id in the onode.
+        object: u64,
+        /// Number of the segment: first block of the object, divided by the blocks per segment.
+        index: u32,
+    },
+    /// The header of an omap; the value is the client's.
+    OmapHeader {
+        /// Id in the onode.
+        object: u64,
+    },
+    /// A pair of an omap; the value is the client's.
+    Omap {
+        /// Id in the onode.
+        object: u64,
+        /// The client's key.
+        key: Bytes,
+    },
+    /// [Reference counts](crate::object::SharedExtents) of blocks that clones share.
+    Shared {
+        /// Shared id, from the same counter as ids of objects.
+        id: u64,
+    },
+    /// A chunk of the bitmap of the space; the value has
+    /// [`CHUNK_BYTES`](crate::space::CHUNK_BYTES).
+    Bitmap {
+        /// Number of the chunk, from 0 on.
+        chunk: u32,
+    },
+    /// A removed collection or a part of one, whose objects are still stored. The value is empty.
+    Garbage {
+        /// The objects that must be removed.
+        slice: Slice,
+    },
 }
 
+/// Key of [`Key::Collection`].
 pub fn collection(collection: Collection) -> Bytes {
     [[COLLECTION].as_slice(), &collection_key(collection)].concat().into()
 }
 
+/// Keys of all collections, in the order of pool and seed.
 pub fn collections_range() -> Range<Bytes> {
     prefix_range(&[COLLECTION])
 }
 
+/// Key of [`Key::Object`]; orders objects of a collection id by pool, reversed hash, and name.
 pub fn object(collection: u64, object: &HObject) -> Bytes {
     object_bytes(collection, object).into()
 }
@@ -110,6 +149,7 @@ fn object_pool(collection: u64, pool: PoolId) -> Vec<u8> {
     bytes
 }
 
+/// Key of [`Key::ExtentSegment`].
 pub fn segment(object: u64, index: u32) -> Bytes {
     Bytes::copy_from_slice(&with_number(SEGMENT, object, index))
 }
@@ -129,10 +169,12 @@ pub fn segment_end(object: u64, index: u32) -> Bytes {
     prefix_end(&segment(object, index))
 }
 
+/// Key of [`Key::OmapHeader`].
 pub fn omap_header(object: u64) -> Bytes {
     Bytes::copy_from_slice(&id_key(OMAP_HEADER, object))
 }
 
+/// Key of [`Key::Omap`].
 pub fn omap(object: u64, key: &[u8]) -> Bytes {
     let mut bytes = Vec::with_capacity(ID_LEN + key.len());
     push_id(&mut bytes, OMAP, object);
@@ -145,6 +187,7 @@ pub fn omap_point(object: u64, key: &[u8]) -> PointKey {
     PointKey::joined(&id_key(OMAP, object), key)
 }
 
+/// Range of the omap pairs of an object, without its header.
 pub fn omap_range(object: u64) -> Range<Bytes> {
     prefix_range(&id_key(OMAP, object))
 }
@@ -161,20 +204,24 @@ pub fn omap_prefix_end(object: u64, prefix: &[u8]) -> Bytes {
     prefix_end(&omap(object, prefix))
 }
 
+/// Key of [`Key::Shared`].
 pub fn shared(id: u64) -> Bytes {
     Bytes::copy_from_slice(&id_key(SHARED, id))
 }
 
+/// Keys of all shared ids.
 pub fn shared_range() -> Range<Bytes> {
     prefix_range(&[SHARED])
 }
 
+/// Key of [`Key::Bitmap`].
 pub fn bitmap(chunk: u32) -> Bytes {
     let mut bytes = [BITMAP, 0, 0, 0, 0];
     bytes[1..].copy_from_slice(&chunk.to_be_bytes());
     Bytes::copy_from_slice(&bytes)
 }
 
+/// Keys of all chunks, in order.
 pub fn bitmap_range() -> Range<Bytes> {
     prefix_range(&[BITMAP])
 }
@@ -189,6 +236,7 @@ pub fn garbage(slice: Slice) -> Bytes {
     key.into()
 }
 
+/// Keys of all removed slices.
 pub fn garbage_range() -> Range<Bytes> {
     prefix_range(&[GARBAGE])
 }
@@ -207,6 +255,7 @@ pub fn prefix_end(prefix: &[u8]) -> Bytes {
     end.into()
 }
 
+/// Decodes a key of [`collection`].
 pub fn read_collection(key: &[u8]) -> Result<Collection> {
     let mut r = reader(key, COLLECTION)?;
     let name = r.take("collection", COLLECTION_LEN)?;
@@ -214,6 +263,7 @@ pub fn read_collection(key: &[u8]) -> Result<Collection> {
     store::key::read_collection(name)
 }
 
+/// Decodes a key of [`object`]: id of the collection, and name.
 pub fn read_object(key: &[u8]) -> Result<(u64, HObject)> {
     let mut r = reader(key, OBJECT)?;
     let collection = take_u64(&mut r, "collection id")?;
@@ -222,6 +272,7 @@ pub fn read_object(key: &[u8]) -> Result<(u64, HObject)> {
     Ok((collection, object))
 }
 
+/// Decodes a key of [`segment`]: id of the object, and number of the segment.
 pub fn read_segment(key: &[u8]) -> Result<(u64, u32)> {
     let mut r = reader(key, SEGMENT)?;
     let object = take_u64(&mut r, "object id")?;
@@ -230,6 +281,7 @@ pub fn read_segment(key: &[u8]) -> Result<(u64, u32)> {
     Ok((object, index))
 }
 
+/// Decodes a key of [`omap_header`]: id of the object.
 pub fn read_omap_header(key: &[u8]) -> Result<u64> {
     read_id(key, OMAP_HEADER, "object id")
 }
@@ -241,10 +293,12 @@ pub fn read_omap(key: &Bytes) -> Result<(u64, Bytes)> {
     Ok((object, key.slice(OMAP_PREFIX_LEN..)))
 }
 
+/// Decodes a key of [`shared`]: the shared id.
 pub fn read_shared(key: &[u8]) -> Result<u64> {
     read_id(key, SHARED, "shared id")
 }
 
+/// Decodes a key of [`bitmap`]: number of the chunk.
 pub fn read_bitmap(key: &[u8]) -> Result<u32> {
     let mut r = reader(key, BITMAP)?;
     let chunk = take_u32(&mut r, "bitmap chunk")?;
@@ -252,6 +306,7 @@ pub fn read_bitmap(key: &[u8]) -> Result<u32> {
     Ok(chunk)
 }
 
+/// Decodes a key of [`garbage`]. A range of all hashes, or an empty one, is an error.
 pub fn read_garbage(key: &[u8]) -> Result<Slice> {
     let mut r = reader(key, GARBAGE)?;
     let slice = Slice::whole(take_u64(&mut r, "collection id")?);
@@ -296,6 +351,7 @@ impl Key {
         })
     }
 
+    /// Encodes the key; [`Key::read`] decodes it.
     pub fn write(&self) -> Bytes {
         match self {
             Key::Collection(name) => collection(*name),

@@ -28,6 +28,7 @@
 //! * Data is returned only if its checksum is right.
 //! * Memory is bounded by `Options::memory`, whatever the devices hold.
 
+#![warn(missing_docs)]
 // Errors name their object; they are rare and never on a hot path.
 #![allow(clippy::result_large_err)]
 

@@ -9,6 +9,7 @@ const MEMORY_DEFAULT: u64 = 1 << 30;
 /// Default of [`Options::deferred_blocks`]. Measured: see `docs/BENCHMARKS.md`.
 pub const DEFERRED_BLOCKS_DEFAULT: u64 = 8;
 
+/// Devices and limits of a store. Sizes of devices have no default: the host measures them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Size of the main device in blocks.

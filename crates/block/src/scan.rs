@@ -21,6 +21,7 @@ const STEP_ENTRIES: usize = 256;
 /// Minimum number of passed entries for an empty range to be remembered.
 pub const STRETCH_MIN: usize = 64;
 
+/// A part of a scan's result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScanPage {
     /// In key order. At least one if there is one, whatever the limits.
@@ -31,6 +32,7 @@ pub struct ScanPage {
 
 /// The tree, as a scan sees it.
 pub trait TreeScan {
+    /// Reason why the tree has no result; the scan is repeated after it is mended.
     type Fault;
 
     /// Pairs from `from` on and before `end`. `bytes_max` counts keys and values. Returns at least
@@ -72,6 +74,7 @@ pub struct Walk {
 }
 
 impl Walk {
+    /// For scans whose length is bounded otherwise.
     pub fn unlimited() -> Self {
         Walk { left: usize::MAX, ..Walk::default() }
     }

@@ -24,24 +24,30 @@ const PART_LEN: usize = 12;
 /// The objects under an id whose reversed hash is in a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slice {
+    /// Id in the keys of the objects.
     pub id: u64,
+    /// First reversed hash.
     pub first: u32,
+    /// Last reversed hash (inclusive).
     pub last: u32,
 }
 
 /// The slices of one collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slices {
+    /// One slice with all hashes: its id.
     Whole(u64),
     /// At least two, ascending.
     Parts(Arc<[Slice]>),
 }
 
 impl Slice {
+    /// All objects with this id.
     pub fn whole(id: u64) -> Self {
         Slice { id, first: 0, last: u32::MAX }
     }
 
+    /// Set if the slice has all hashes.
     pub fn is_whole(&self) -> bool {
         (self.first, self.last) == (0, u32::MAX)
     }
@@ -105,6 +111,7 @@ impl Slices {
         Slices::new(parts)
     }
 
+    /// Encodes the value of a `C` pair.
     pub fn encode(&self) -> Bytes {
         let mut w = Writer::new();
         match self {
@@ -120,6 +127,7 @@ impl Slices {
         w.into_vec().into()
     }
 
+    /// Decodes the value of a `C` pair. The slices must be adjacent and cover all hashes.
     pub fn decode(value: &[u8]) -> Result<Slices> {
         let mut r = Reader::new(value);
         if value.len() == WHOLE_LEN {

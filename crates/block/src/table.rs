@@ -29,16 +29,23 @@ const ENTRY_OVERHEAD: usize = 180;
 /// A change of metadata. Later ones override earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
+    /// Sets the value of a pair.
     Put {
+        /// Encoded key.
         key: PointKey,
+        /// Encoded value.
         value: Bytes,
     },
+    /// Removes a pair.
     Delete {
+        /// Encoded key.
         key: PointKey,
     },
     /// Removes all keys from `first` (inclusive) to `last` (exclusive).
     DeleteRange {
+        /// First key (inclusive).
         first: Bytes,
+        /// Last key (exclusive).
         last: Bytes,
     },
 }
@@ -56,7 +63,9 @@ impl Op {
 /// State of a key in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
+    /// Memory has a value.
     Value(Bytes),
+    /// Memory says that there is no pair, whatever the tree has.
     Removed,
     /// Memory does not decide; the layer below does.
     Unknown,
@@ -81,9 +90,25 @@ pub struct Table {
 /// An entry of a table, in key order; a range comes before the points within it, which are newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry<'a> {
-    Range { first: &'a Bytes, last: &'a Bytes },
-    Value { key: &'a [u8], value: &'a Bytes },
-    Removed { key: &'a [u8] },
+    /// All keys from `first` to `last` are removed.
+    Range {
+        /// First key (inclusive).
+        first: &'a Bytes,
+        /// Last key (exclusive).
+        last: &'a Bytes,
+    },
+    /// A pair.
+    Value {
+        /// Encoded key.
+        key: &'a [u8],
+        /// Encoded value.
+        value: &'a Bytes,
+    },
+    /// A key without a pair.
+    Removed {
+        /// Encoded key.
+        key: &'a [u8],
+    },
 }
 
 impl Table {
@@ -92,6 +117,7 @@ impl Table {
         Table { fresh_from: Some(next_id), ..Table::default() }
     }
 
+    /// Makes a change, over all before it.
     pub fn apply(&mut self, op: Op) {
         match op {
             Op::Put { key, value } => self.set_value(key, value),
@@ -100,6 +126,7 @@ impl Table {
         }
     }
 
+    /// Sets the value of a pair.
     pub fn put(&mut self, key: &[u8], value: Bytes) {
         self.set_value(key.into(), value);
     }
@@ -110,6 +137,7 @@ impl Table {
         self.set(key, Some(value));
     }
 
+    /// Removes a pair, also if only the tree has it.
     pub fn delete(&mut self, key: &[u8]) {
         self.remove(key.into());
     }
@@ -155,6 +183,7 @@ impl Table {
         }
     }
 
+    /// State of a key, without the layers below.
     pub fn get(&self, key: &PointKey) -> Lookup {
         match self.points.get(key) {
             Some(Some(value)) => Lookup::Value(value.clone()),
@@ -180,10 +209,12 @@ impl Table {
         self.ranges.range::<[u8], _>(behind).next().map(|(first, _)| first)
     }
 
+    /// Set if the table changes nothing.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty() && self.ranges.is_empty()
     }
 
+    /// Removes all changes; the ids of [`Table::above`] remain.
     pub fn clear(&mut self) {
         *self = Table { fresh_from: self.fresh_from, ..Table::default() };
     }
@@ -203,6 +234,8 @@ impl Table {
         })
     }
 
+    /// Panics if ranges touch, a point is removed twice, or the sums are wrong. Examines
+    /// everything.
     pub fn check_invariants(&self) {
         let points = self.points.iter().map(|(key, value)| cost(key.len(), value_len(value)));
         let ranges = self.ranges.iter().map(|(first, last)| cost(first.len(), last.len()));
@@ -310,7 +343,9 @@ where
 /// The active table over the frozen one.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
+    /// Changes that no checkpoint has begun to write.
     pub active: &'a Table,
+    /// Changes that a checkpoint is writing.
     pub frozen: Option<&'a Table>,
 }
 

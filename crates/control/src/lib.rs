@@ -20,6 +20,8 @@
 //!
 //! [`MemControl`] is the implementation for simulations and tests.
 
+#![warn(missing_docs)]
+
 mod mem;
 
 pub use mem::MemControl;
@@ -61,29 +63,74 @@ pub trait Observer: Send {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
     /// Loads all keys that begin with `prefix`, as of one revision. Answered by `Loaded`.
-    Range { token: RequestToken, prefix: String },
+    Range {
+        /// Returned in `Loaded` or `Unread`.
+        token: RequestToken,
+        /// First bytes of the keys; empty for all keys.
+        prefix: String,
+    },
     /// Answered by `Committed`.
-    Commit { token: RequestToken, transaction: Transaction },
+    Commit {
+        /// Returned in `Committed`.
+        token: RequestToken,
+        /// Compared and applied as a whole.
+        transaction: Transaction,
+    },
     /// Grants a new lease that expires after `ttl` unless it is renewed. Answered by `Leased`.
-    Grant { token: RequestToken, ttl: Duration },
+    Grant {
+        /// Returned in `Leased`.
+        token: RequestToken,
+        /// Time to live.
+        ttl: Duration,
+    },
     /// Renews a lease for its TTL. Answered by `Leased`.
-    Renew { token: RequestToken, lease: LeaseId },
+    Renew {
+        /// Returned in `Leased`.
+        token: RequestToken,
+        /// The lease, which this monitor was granted.
+        lease: LeaseId,
+    },
 }
 
 /// Answers and notifications of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completion {
     /// The answer to `Range`.
-    Loaded { token: RequestToken, entries: Vec<Entry>, revision: Revision },
+    Loaded {
+        /// That of the request.
+        token: RequestToken,
+        /// Keys in order, with their values.
+        entries: Vec<Entry>,
+        /// Revision of which the entries are the state; later changes follow as `Changed`.
+        revision: Revision,
+    },
     /// The answer to `Commit`, with the revision of the transaction.
-    Committed { token: RequestToken, outcome: Result<Revision, CommitError> },
+    Committed {
+        /// That of the request.
+        token: RequestToken,
+        /// Revision of the transaction.
+        outcome: Result<Revision, CommitError>,
+    },
     /// A load could not be answered yet, for this reason. It is still in progress and must not be requested
     /// again.
-    Unread { token: RequestToken, reason: String },
+    Unread {
+        /// That of the request.
+        token: RequestToken,
+        /// Error of the store, for the log and health.
+        reason: String,
+    },
     /// A lease was granted or renewed, or the request failed.
-    Leased { token: RequestToken, outcome: Result<LeaseId, LeaseError> },
+    Leased {
+        /// That of the request.
+        token: RequestToken,
+        /// The lease.
+        outcome: Result<LeaseId, LeaseError>,
+    },
     /// A transaction, of this monitor or another writer, changed these keys.
-    Changed { events: Vec<Event> },
+    Changed {
+        /// Changed keys, oldest first.
+        events: Vec<Event>,
+    },
     /// Changes were lost that were never reported: the state must be loaded again.
     Missed,
 }
@@ -96,10 +143,16 @@ pub enum CommitError {
     Conflict,
     /// The store wrote nothing, and will refuse the same transaction every time.
     #[error("the control store does not take this: {reason}")]
-    Refused { reason: String },
+    Refused {
+        /// The store's reason, for users.
+        reason: String,
+    },
     /// It is unknown whether anything was written.
     #[error("the control store failed: {reason}")]
-    Failed { reason: String },
+    Failed {
+        /// Error of the store, for the log and health.
+        reason: String,
+    },
 }
 
 /// Why a lease was not granted or renewed.
@@ -110,7 +163,10 @@ pub enum LeaseError {
     Ended,
     /// The state of the lease is unknown.
     #[error("the control store failed: {reason}")]
-    Failed { reason: String },
+    Failed {
+        /// Error of the store, for the log and health.
+        reason: String,
+    },
 }
 
 /// A key with its value and the revision of the transaction that last wrote it.

@@ -8,6 +8,8 @@
 //!
 //! It does not know clusters, nor what objects mean.
 
+#![warn(missing_docs)]
+
 mod devices;
 mod disk;
 mod format;

@@ -10,6 +10,8 @@
 //! anew. That is done with the next request, and again with each one until it succeeds: what is then there
 //! was read from the disk.
 
+#![warn(missing_docs)]
+
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use control::{

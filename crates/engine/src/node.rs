@@ -1,9 +1,7 @@
 //! The interface between a host and what it runs: a daemon together with its storage.
 
-use crate::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Message,
-    Output, Peer, Time,
-};
+use crate::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Output, Peer, Time};
+use std::convert::Infallible;
 
 /// Storage of a daemon's state.
 ///
@@ -29,43 +27,8 @@ pub trait Storage {
     fn end_turn(&mut self, _now: Time) {}
 }
 
-/// Output of a node: [`Output`] without storage requests.
-#[derive(Debug)]
-pub enum NodeOutput {
-    /// As [`Output::Send`].
-    Send {
-        /// The session.
-        conn: ConnId,
-        /// The message.
-        message: Message,
-    },
-    /// As [`Output::Connect`].
-    Connect {
-        /// The session.
-        conn: ConnId,
-        /// The peer.
-        target: ConnectTarget,
-    },
-    /// As [`Output::Close`].
-    Close {
-        /// The session.
-        conn: ConnId,
-    },
-    /// As [`Output::Auth`].
-    Auth {
-        /// The session.
-        conn: ConnId,
-        /// The answer.
-        verdict: AuthVerdict,
-    },
-    /// As [`Output::Pause`].
-    Pause {
-        /// The session.
-        conn: ConnId,
-        /// False to resume.
-        paused: bool,
-    },
-}
+/// Output of a node: [`Output`] without [`Output::Storage`], whose requests the node has submitted.
+pub type NodeOutput = Output<Infallible>;
 
 impl<R> Output<R> {
     /// Separates what concerns sessions from storage requests.
@@ -75,11 +38,11 @@ impl<R> Output<R> {
     /// The storage request, if it is one.
     pub fn for_sessions(self) -> Result<NodeOutput, R> {
         Ok(match self {
-            Output::Send { conn, message } => NodeOutput::Send { conn, message },
-            Output::Connect { conn, target } => NodeOutput::Connect { conn, target },
-            Output::Close { conn } => NodeOutput::Close { conn },
-            Output::Auth { conn, verdict } => NodeOutput::Auth { conn, verdict },
-            Output::Pause { conn, paused } => NodeOutput::Pause { conn, paused },
+            Output::Send { conn, message } => Output::Send { conn, message },
+            Output::Connect { conn, target } => Output::Connect { conn, target },
+            Output::Close { conn } => Output::Close { conn },
+            Output::Auth { conn, verdict } => Output::Auth { conn, verdict },
+            Output::Pause { conn, paused } => Output::Pause { conn, paused },
             Output::Storage(request) => return Err(request),
         })
     }

@@ -8,6 +8,8 @@
 //!
 //! It does not know what the keys mean.
 
+#![warn(missing_docs)]
+
 mod client;
 mod follow;
 mod marks;

@@ -314,7 +314,7 @@ impl Committer {
     fn write(&mut self, batch: &mut Batch) -> Result<(), FilesError> {
         let Batch { records, encoded, encoded_len, outcomes } = std::mem::take(batch);
         if !records.is_empty() {
-            while !self.log.has_room(encoded_len) {
+            while !self.log.has_space(encoded_len) {
                 self.make_room()?;
             }
             let path = self.log.path().to_owned();
@@ -485,3 +485,6 @@ fn check_sizes(transaction: &Transaction) -> Result<(), StoreError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,7 +205,7 @@ impl Log {
     }
 
     /// True if a batch of such records fits now.
-    pub fn has_room(&self, records_len: usize) -> bool {
+    pub fn has_space(&self, records_len: usize) -> bool {
         let (start, length) = self.place(records_len);
         start + length - self.tail.position <= self.size
     }

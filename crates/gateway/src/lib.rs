@@ -6,6 +6,8 @@
 //!
 //! It does not know arguments, nor where a socket lies.
 
+#![warn(missing_docs)]
+
 mod client;
 mod node;
 mod served;

@@ -78,7 +78,9 @@ pub trait Hosted: Node {
 /// An event of a stream.
 #[derive(Debug)]
 pub enum StreamEvent {
+    /// A peer has connected: the first event of the stream.
     Accepted,
+    /// Received bytes, in order.
     Received(Bytes),
     /// The buffer of [`StreamOutput::ReceiveInto`] with received bytes appended.
     Filled(BytesMut),
@@ -86,6 +88,7 @@ pub enum StreamEvent {
     Idle,
     /// Too many bytes are queued; `Drained` follows.
     Behind,
+    /// The queue is short again after `Behind`.
     Drained,
     /// Last event of the stream.
     Closed,
@@ -94,13 +97,20 @@ pub enum StreamEvent {
 /// Action of a daemon on a stream.
 #[derive(Debug)]
 pub enum StreamOutput {
+    /// Queues bytes; `Flush` sends them.
     Send(Bytes),
     /// Sends the queued bytes.
     Flush,
+    /// Stops receiving if true, and resumes it if false.
     Pause(bool),
     /// Stops receiving; `Idle` follows.
     StopReceiving,
+    /// Receives the next bytes into buffers of the core, after `Idle`.
     Receive,
+    /// Receives as many bytes as the number says, and appends them to the buffer: `Filled` follows.
+    /// For large data, which is not copied then.
     ReceiveInto(BytesMut, usize),
+    /// Closes the connection; no event follows. Queued bytes are sent as far as the kernel takes
+    /// them at once.
     Close,
 }

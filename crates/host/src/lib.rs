@@ -8,6 +8,8 @@
 //!
 //! This crate does not interpret messages.
 
+#![warn(missing_docs)]
+
 mod alone;
 mod contract;
 mod core;

@@ -28,9 +28,27 @@ pub struct LinkEnd {
 /// A message over a local link, with its destination.
 #[derive(Debug)]
 pub enum LocalMessage {
-    Opened { to: LinkEnd, from: LinkEnd, peer: Box<Peer> },
-    Message { to: LinkEnd, message: Message },
-    Closed { to: LinkEnd },
+    /// Opens a session.
+    Opened {
+        /// End of the receiver.
+        to: LinkEnd,
+        /// End of the daemon that connects.
+        from: LinkEnd,
+        /// That daemon, as the receiver sees it; authentication is omitted within a process.
+        peer: Box<Peer>,
+    },
+    /// A message of an open session.
+    Message {
+        /// End of the receiver.
+        to: LinkEnd,
+        /// The message, as it was made: it was never encoded.
+        message: Message,
+    },
+    /// The other end has closed the session.
+    Closed {
+        /// End of the receiver.
+        to: LinkEnd,
+    },
 }
 
 impl LocalMessage {

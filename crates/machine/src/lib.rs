@@ -6,6 +6,8 @@
 //!
 //! It does not know daemons.
 
+#![warn(missing_docs)]
+
 mod entropy;
 mod facts;
 mod private_files;

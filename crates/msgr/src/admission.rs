@@ -72,7 +72,7 @@ impl Newcomer<'_> {
         cookie: u64,
     ) -> Decision {
         let Some(existing) = existing else { return Decision::Open };
-        if let Some(reason) = self.impostor(existing) {
+        if let Some(reason) = self.other_identity(existing) {
             return Decision::Refuse(reason);
         }
         let numbers = existing.numbers;
@@ -101,7 +101,7 @@ impl Newcomer<'_> {
     ) -> Decision {
         let reset = |full| Decision::Answer(Control::SessionReset { full });
         let Some(existing) = existing else { return reset(true) };
-        if let Some(reason) = self.impostor(existing) {
+        if let Some(reason) = self.other_identity(existing) {
             return Decision::Refuse(reason);
         }
         let numbers = existing.numbers;
@@ -131,9 +131,9 @@ impl Newcomer<'_> {
         Decision::Adopt
     }
 
-    /// Fails unless the peer's authenticated identity is that of the existing session; addresses and cookies
-    /// prove nothing.
-    fn impostor(&self, existing: &Existing<'_>) -> Option<CloseReason> {
+    /// Reason to refuse a peer whose authenticated identity is not that of the existing session; addresses
+    /// and cookies prove nothing.
+    fn other_identity(&self, existing: &Existing<'_>) -> Option<CloseReason> {
         let (kind, name) = (self.identity.kind(), &self.identity.credentials().name);
         let is_proved = existing.target.is_none();
         let same_name = !is_proved || *name == existing.identity.credentials().name;

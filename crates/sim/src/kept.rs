@@ -213,7 +213,7 @@ fn scenario() -> Scenario {
         disks: DiskShape {
             stores: vec![store(0), store(16), store(0)],
             is_tight: false,
-            lame: None,
+            slow: None,
             rotten: None,
             rotting: None,
             troubled: None,

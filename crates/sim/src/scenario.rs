@@ -42,7 +42,7 @@ const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 /// Pieces of the largest object of clients, also for a slow device; and the smallest piece of an image's
 /// objects.
 const PIECES_MAX: u64 = 100;
-const PIECES_MAX_LAME: u64 = 10;
+const PIECES_SLOW_MAX: u64 = 10;
 const IMAGE_PIECE_MIN: u64 = 4_096;
 
 /// Everything that a seed decides before the run.
@@ -137,7 +137,7 @@ pub struct DiskShape {
     /// Devices are so small that space runs out.
     pub is_tight: bool,
     /// The OSD whose device is many times slower than the others.
-    pub lame: Option<OsdId>,
+    pub slow: Option<OsdId>,
     /// The OSD whose device loses data in the end.
     pub rotten: Option<OsdId>,
     /// The OSD whose device loses data while faults happen.
@@ -195,14 +195,14 @@ impl Scenario {
         let osds = self.cluster.osds;
         let troubled = if is_tight { None } else { self.faults.add_troubles(self.seed, osds) };
         let commit_us = (20 + p.below(200), commit_max);
-        let (stores, lame) = stores::draw(&mut p.fork(), osds + spares, commit_us, is_tight);
+        let (stores, slow) = stores::draw(&mut p.fork(), osds + spares, commit_us, is_tight);
         let rotten = draw_rotten(p, &stores);
         self.cluster.spares = spares;
         // Groups must serve without the replaced disk.
         let is_redundant = self.cluster.size > self.cluster.min_size;
         let replaced = troubled.filter(|_| self.seed.is_multiple_of(2) && is_redundant);
         self.disks =
-            DiskShape { stores, is_tight, lame, rotten, rotting: None, troubled, replaced };
+            DiskShape { stores, is_tight, slow, rotten, rotting: None, troubled, replaced };
     }
 
     /// Draws the OSDs that leave, and the one whose data rots while faults happen.
@@ -268,12 +268,12 @@ impl Scenario {
             self.load.reach = self.load.reach.in_pieces();
             // A slow device takes two seconds per piece; the seed must not time out.
             let longest = self.load.reach.offset_max + self.load.reach.long_max;
-            let pieces_max = if self.disks.lame.is_some() { PIECES_MAX_LAME } else { PIECES_MAX };
+            let pieces_max = if self.disks.slow.is_some() { PIECES_SLOW_MAX } else { PIECES_MAX };
             let least = if self.load.has_image { IMAGE_PIECE_MIN } else { longest / pieces_max };
             let sizes = &mut self.trials.sizes;
             sizes.groups.piece_data_max = sizes.groups.piece_data_max.max(least);
             sizes.copy_chunk_max = sizes.copy_chunk_max.max(least);
-            if self.disks.lame.is_some() {
+            if self.disks.slow.is_some() {
                 sizes.groups.piece_omap_entries_max = sizes.groups.piece_omap_entries_max.max(5);
             }
         }
@@ -294,7 +294,7 @@ impl Scenario {
             ("6 to 50 OSDs", self.cluster.osds > 5),
             ("sessions of msgr", self.network.is_wired),
             ("clocks differ", self.network.skew_ms_max > 0),
-            ("a lame device", self.disks.lame.is_some()),
+            ("a slow device", self.disks.slow.is_some()),
             ("full devices", self.disks.is_tight),
             ("an image", self.load.has_image && self.load.image_sharers == 0),
             ("a shared image", self.load.has_image && self.load.image_sharers > 0),

@@ -25,8 +25,8 @@ const LOG_BLOCKS_PER_DEFERRED: u64 = 16;
 const MEMORY_SMALL: u64 = 1 << 20;
 const MEMORY_USUAL: u64 = 64 << 20;
 /// One in so many seeds has one device that is up to so many times slower than the others.
-const LAME_ONE_IN: u64 = 8;
-const LAME_FACTOR_MAX: u64 = 60;
+const SLOW_ONE_IN: u64 = 8;
+const SLOW_FACTOR_MAX: u64 = 60;
 const READ_DELAY_MAX: Duration = Duration::from_millis(1);
 
 /// A kind of store with its options.
@@ -70,10 +70,10 @@ pub fn draw(
     let block = if is_tight { 4 } else { *p.choose(&[0, 0, 4, 4, 4, 2]) };
     let low = Duration::from_micros(commit_us.0);
     let commit = low..=Duration::from_micros(commit_us.1).max(low);
-    let lame = p.chance(1, LAME_ONE_IN).then(|| p.below(osds as u64) as usize);
-    let factor = 10 + p.below(LAME_FACTOR_MAX - 9) as u32;
+    let slow = p.chance(1, SLOW_ONE_IN).then(|| p.below(osds as u64) as usize);
+    let factor = 10 + p.below(SLOW_FACTOR_MAX - 9) as u32;
     let one = |number| {
-        let delay = match lame == Some(number) {
+        let delay = match slow == Some(number) {
             true => *commit.start() * factor..=*commit.end() * factor,
             false => commit.clone(),
         };
@@ -84,7 +84,7 @@ pub fn draw(
             }
         }
     };
-    ((0..osds).map(one).collect(), lame.map(|number| OsdId(number as i32)))
+    ((0..osds).map(one).collect(), slow.map(|number| OsdId(number as i32)))
 }
 
 impl BlockShape {

@@ -2,10 +2,10 @@
 //!
 //! A commit waits in a queue until its flush is due; reads see what is durable and nothing else.
 //! [`CrashStore::crash`] loses the queue except for a prefix of random length: a real device may have
-//! flushed transactions whose completion nobody saw, each as a whole, in their order.
+//! flushed transactions without completing them, each as a whole, in their order.
 //!
 //! Reads are delayed too, and show the state at the time at which they are answered, so that callers
-//! that rely on more than the interface promises are found out. With the same seed and the same
+//! that rely on more than the interface guarantees are found out. With the same seed and the same
 //! calls the store does the same.
 //!
 //! The host calls [`CrashStore::advance`] when [`CrashStore::next_event`] is due, then drains

@@ -15,10 +15,12 @@ pub struct Blocks {
 }
 
 impl Blocks {
+    /// Content of a written block; `None` if it was never written.
     pub fn get(&self, block: u64) -> Option<&Bytes> {
         self.chunks.get(&(block / CHUNK))?[(block % CHUNK) as usize].as_ref()
     }
 
+    /// Replaces the content, which must have [`BLOCK`](crate::device::BLOCK) bytes.
     pub fn set(&mut self, block: u64, content: Bytes) {
         let chunk = self.chunks.entry(block / CHUNK);
         let chunk = chunk.or_insert_with(|| Arc::new([const { None }; CHUNK as usize]));

@@ -15,9 +15,13 @@ const STEPS_MAX: u64 = 2_000_000;
 
 /// Calls of a host to a store besides requests and completions.
 pub trait Hosted: ObjectStore {
+    /// Next operation to submit; to be called until `None` after each other call.
     fn poll_io(&mut self) -> Option<Io>;
+    /// Completes an operation that [`Hosted::poll_io`] returned.
     fn handle_io(&mut self, now: Time, done: IoDone);
+    /// Time at which [`Hosted::handle_timeout`] is due; `None` without a timer.
     fn poll_timeout(&self) -> Option<Time>;
+    /// Runs timers that are due at `now`.
     fn handle_timeout(&mut self, now: Time);
     /// Set once the store is open or has failed.
     fn is_ready(&self) -> bool;
@@ -45,6 +49,8 @@ impl Hosted for BlockStore {
     }
 }
 
+/// A store with its devices and their common clock, driven event by event. Panics if a request does
+/// not complete within a fixed number of steps.
 #[derive(Debug)]
 pub struct Driver<S> {
     store: S,
@@ -62,6 +68,7 @@ impl<S: Hosted> Driver<S> {
         driver
     }
 
+    /// For inspection; calls that change the store go through [`Driver::with_store`].
     pub fn store(&self) -> &S {
         &self.store
     }
@@ -73,6 +80,7 @@ impl<S: Hosted> Driver<S> {
         result
     }
 
+    /// For counters and content of the devices.
     pub fn disk(&self) -> &FaultyDisk {
         &self.disk
     }

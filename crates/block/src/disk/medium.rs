@@ -16,6 +16,7 @@ use stdx::{AlignedBuffer, DIRECT_ALIGNMENT, FastHasher, Prng};
 
 static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
+/// A device without time: the caller decides when operations end and which of them fail.
 #[derive(Debug, Clone)]
 pub struct Medium {
     blocks: u64,
@@ -29,8 +30,11 @@ pub struct Medium {
     /// By first block.
     writing: BTreeMap<u64, InFlight>,
     completions: u64,
+    /// Blocks whose reads fail until they are written again.
     pub unreadable: BTreeSet<u64>,
+    /// Set if all operations fail.
     pub dead: bool,
+    /// Operations since the device was made, failed ones included.
     pub counters: Counters,
 }
 
@@ -53,6 +57,7 @@ struct InFlight {
 }
 
 impl Medium {
+    /// A device of `blocks` blocks that were never written. `garbage` is the seed of their content.
     pub fn new(blocks: u64, cache: bool, garbage: Option<u64>) -> Self {
         Medium {
             blocks,
@@ -70,6 +75,7 @@ impl Medium {
 
     // Reads.
 
+    /// Counts a read. Panics unless the range lies on the device.
     pub fn begin_read(&mut self, block: u64, blocks: u32) {
         self.check_range("read", block, blocks.into());
         self.counters.reads += 1;
@@ -85,6 +91,7 @@ impl Medium {
         gather(block, blocks, content)
     }
 
+    /// Content after a crash of that kind, whatever is in flight. Does not count as a read.
     pub fn read_now(&self, block: u64, blocks: u32, view: View) -> Bytes {
         self.check_range("read", block, blocks.into());
         gather(block, blocks, |block| match view {
@@ -93,6 +100,7 @@ impl Medium {
         })
     }
 
+    /// Set if a read of the range must fail.
     pub fn is_unreadable(&self, block: u64, blocks: u32) -> bool {
         self.unreadable.range(block..block + u64::from(blocks)).next().is_some()
     }
@@ -167,6 +175,8 @@ impl Medium {
         self.writing.insert(block, write);
     }
 
+    /// Completes the write or discard that began at `block`; durable at once if `durable` is set or
+    /// the device has no cache.
     pub fn finish_write(&mut self, block: u64, durable: bool) {
         self.complete(block, durable || !self.cache, |_| true);
     }
@@ -200,6 +210,7 @@ impl Medium {
         self.completions
     }
 
+    /// Makes versions durable whose writes completed before `mark` was taken.
     pub fn flush(&mut self, mark: u64) {
         self.settle(|version| version.completion <= mark);
     }
@@ -268,6 +279,7 @@ impl Medium {
         }
     }
 
+    /// Blocks with durable or volatile content, ascending.
     pub fn written_blocks(&self) -> Vec<u64> {
         self.written_within(0, self.blocks)
     }
@@ -278,6 +290,7 @@ impl Medium {
         durable.chain(volatile).collect::<BTreeSet<u64>>().into_iter().collect()
     }
 
+    /// Hash of the written blocks and their numbers, as [`Medium::read_now`] returns them.
     pub fn content_hash(&self, view: View) -> u64 {
         let mut hasher = FastHasher::default();
         let volatile = |block| view == View::Completed && self.volatile.contains_key(&block);

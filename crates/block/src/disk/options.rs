@@ -23,11 +23,14 @@ pub struct DiskOptions {
     pub flush_delay: RangeInclusive<Duration>,
     /// Content of blocks that were never written.
     pub unwritten: Unwritten,
+    /// Rates of random faults; none by default.
     pub faults: Faults,
 }
 
+/// Bytes that reads of unwritten blocks return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwritten {
+    /// All bytes are zero, as on a new sparse file.
     Zeros,
     /// Bytes derived from the seed and the block number.
     Garbage,
@@ -36,6 +39,7 @@ pub enum Unwritten {
 /// Fault rates per million operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
+    /// The read returns an error; the content is intact.
     pub read_errors_per_million: u64,
     /// Each block of a failed write may be written or not.
     pub write_errors_per_million: u64,
@@ -75,6 +79,7 @@ impl Default for DiskOptions {
 pub enum CrashPolicy {
     /// All, including writes in flight.
     KeepAll,
+    /// None: exactly what was flushed or written durably.
     KeepNone,
     /// Each block by chance: writes are torn and reordered.
     Blocks,
@@ -89,6 +94,7 @@ pub enum CrashPolicy {
 }
 
 impl CrashPolicy {
+    /// All policies, the most general first; a campaign takes them in turn.
     pub const ALL: [CrashPolicy; 7] = [
         CrashPolicy::Blocks,
         CrashPolicy::KeepAll,
@@ -112,16 +118,24 @@ pub enum View {
 /// Counters of a device. Failed operations count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
+    /// Reads submitted.
     pub reads: u64,
+    /// Blocks of these reads.
     pub blocks_read: u64,
+    /// Writes submitted; discards are not among them.
     pub writes: u64,
+    /// Blocks of these writes.
     pub blocks_written: u64,
+    /// Flushes submitted.
     pub flushes: u64,
+    /// Discards submitted.
     pub discards: u64,
+    /// Blocks of these discards.
     pub blocks_discarded: u64,
 }
 
 impl Counters {
+    /// The written blocks in bytes, for write amplification.
     pub fn bytes_written(&self) -> u64 {
         self.blocks_written * BLOCK as u64
     }

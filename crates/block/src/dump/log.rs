@@ -5,11 +5,13 @@ use super::output::Output;
 use super::scanner::find_superblock;
 use super::superblock::{counters, extents, point};
 use crate::device::Extent;
-use crate::fsck::{Image, Source, describe_extent, describe_key, replay};
+use crate::fsck::{Image, Source, describe_key, replay};
 use crate::log::{Batch, Record, Replayed};
 use crate::table::Op;
 use std::fmt::Write;
 
+/// Writes all batches from the point where replay starts, with their records, and the reason why
+/// the log ends there. Damage of the log is output, not an error.
 pub fn log(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let superblock = find_superblock(&source)?;
@@ -71,6 +73,6 @@ fn describe_record(number: usize, record: &Record, output: &Output<'_>) {
     }
     for write in &record.large {
         let extent = Extent::new(write.start, write.crcs.len() as u64);
-        output.line(format_args!("    large data in {}", describe_extent(extent)));
+        output.line(format_args!("    large data in {extent}"));
     }
 }

@@ -4,7 +4,7 @@ use super::error::DumpError;
 use super::output::{Output, excerpt};
 use super::scanner::Scanner;
 use crate::device::{BLOCK, Extent};
-use crate::fsck::{Image, Owners, Source, describe_extent};
+use crate::fsck::{Image, Owners, Source};
 use crate::keys::{self, Key};
 use crate::object::{ExtentSegment, Onode, Piece, SEGMENT_BLOCKS};
 use crate::slices::Slices;
@@ -32,6 +32,8 @@ impl ObjectFilter {
     }
 }
 
+/// Writes onode, extents, attributes, omap and shared extents of the objects that the filter
+/// accepts, in key order.
 pub fn objects(
     image: &mut dyn Image,
     filter: &ObjectFilter,
@@ -136,7 +138,7 @@ fn describe_segment(index: u32, segment: &ExtentSegment, output: &Output<'_>) {
     for piece in segment.pieces(0..segment.end()) {
         let Piece::Mapped { start, physical, shared, crcs } = piece else { continue };
         let offset = (base + start) * BLOCK as u64;
-        let extent = describe_extent(Extent::new(physical, crcs.len() as u64));
+        let extent = Extent::new(physical, crcs.len() as u64);
         let shared = if shared == 0 { String::new() } else { format!(", shared id {shared}") };
         let crcs: Vec<String> = crcs.iter().map(|crc| format!("{crc:08x}")).collect();
         output.line(format_args!("    offset {offset}: {extent}{shared}: {}", crcs.join(" ")));

@@ -10,10 +10,12 @@ pub(super) struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
+    /// Output without errors so far.
     pub fn new(out: &'a mut dyn Write) -> Self {
         Output { out: RefCell::new(out), result: Cell::new(Ok(())) }
     }
 
+    /// Writes the text and a line break, unless a former write failed.
     pub fn line(&self, text: Arguments<'_>) {
         if self.result.get().is_ok() {
             let mut out = self.out.borrow_mut();
@@ -21,6 +23,7 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// The first failure of the writer.
     pub fn finish(self) -> fmt::Result {
         self.result.get()
     }

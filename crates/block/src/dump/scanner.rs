@@ -17,12 +17,16 @@ const STEP_BYTES: usize = 1 << 20;
 
 pub(super) struct Scanner<'s, 'a> {
     source: &'s Source<'a>,
+    /// The newest usable superblock.
     pub superblock: Superblock,
+    /// Replayed log, whose changes lie over the tree.
     pub journal: Journal,
     tree: Tree,
 }
 
 impl<'s, 'a> Scanner<'s, 'a> {
+    /// Chooses a superblock and replays the log. Fails without a usable superblock; damage of the
+    /// log only ends the replay.
     pub fn open(source: &'s Source<'a>) -> Result<Self, DumpError> {
         let superblock = find_superblock(source)?;
         let journal = read_journal(source, &superblock);

@@ -5,17 +5,19 @@ use super::output::Output;
 use super::scanner::Scanner;
 use super::superblock::extents;
 use crate::device::Extent;
-use crate::fsck::{Image, Source, describe_device, describe_extent};
+use crate::fsck::{Image, Source};
 use crate::keys;
 use crate::space::{BlockMap, CHUNK_BLOCKS};
 use std::fmt::Write;
 
+/// Writes the runs of the metadata space, then all runs of used and of free blocks of the space for
+/// data.
 pub fn space(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let mut scanner = Scanner::open(&source)?;
     let output = Output::new(out);
     let metadata = scanner.superblock.metadata.clone();
-    let device = describe_device(metadata.device);
+    let device = metadata.device;
     output.line(format_args!("metadata on the {device} device: {}", extents(&metadata.runs)));
     let mut map = BlockMap::new(scanner.superblock.geometry.space);
     scanner.each(keys::bitmap_range(), |key, value| {
@@ -26,7 +28,7 @@ pub fn space(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError
     output.line(format_args!("{total} blocks, {} used, {free} free", total - free));
     for (extent, is_used) in runs(&map) {
         let what = if is_used { "used" } else { "free" };
-        output.line(format_args!("{what} {} ({})", describe_extent(extent), extent.count));
+        output.line(format_args!("{what} {extent} ({})", extent.count));
     }
     Ok(output.finish()?)
 }

@@ -4,11 +4,13 @@ use super::error::DumpError;
 use super::output::Output;
 use super::scanner::find_superblock;
 use crate::device::{Device, Extent};
-use crate::fsck::{Image, Source, describe_device, describe_extent, read_copy};
+use crate::fsck::{Image, Source, read_copy};
 use crate::log::{Counters, LogPoint};
 use crate::superblock::{MAIN_BLOCKS_MIN, Superblock, all_slots};
 use std::fmt::Write;
 
+/// Writes the version of each of the four copies or the reason why it is unusable, then all fields
+/// of the superblock that counts. Fails if none does.
 pub fn superblock(image: &mut dyn Image, out: &mut dyn Write) -> Result<(), DumpError> {
     let source = Source::new(image);
     let output = Output::new(out);
@@ -44,14 +46,14 @@ fn describe(superblock: &Superblock, output: &Output<'_>) {
     );
     line("main device", format!("{} blocks", geometry.main_blocks));
     line("fast device", format!("{} blocks", geometry.fast_blocks));
-    let log_device = describe_device(geometry.log_device);
-    line("log", format!("{} of the {log_device} device", describe_extent(geometry.log)));
-    line("space", describe_extent(geometry.space));
-    line("fast space", describe_extent(geometry.fast_space));
+    let log_device = geometry.log_device;
+    line("log", format!("{} of the {log_device} device", geometry.log));
+    line("space", geometry.space.to_string());
+    line("fast space", geometry.fast_space.to_string());
     line("replay from", point(&superblock.log));
     line("resumed at", point(&superblock.resumed));
     line("counters", self::counters(counters));
-    line("metadata device", describe_device(metadata.device).to_owned());
+    line("metadata device", metadata.device.to_string());
     line(
         "metadata runs",
         match superblock.features.has_scattered_metadata() {
@@ -92,6 +94,6 @@ pub(super) fn extents(extents: &[Extent]) -> String {
     if extents.is_empty() {
         return "none".into();
     }
-    let texts: Vec<String> = extents.iter().map(|extent| describe_extent(*extent)).collect();
+    let texts: Vec<String> = extents.iter().map(Extent::to_string).collect();
     texts.join(", ")
 }

@@ -58,10 +58,12 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
+    /// Admission for a tree with these pages; the bound is computed with the first transaction.
     pub fn new(pages: TreePages) -> Self {
         Admission { pages, headroom: 0, measured: None, is_bound_met: true }
     }
 
+    /// Pages of the tree, for statistics and checks.
     pub fn pages(&self) -> &TreePages {
         &self.pages
     }

@@ -17,7 +17,9 @@ use types::HObject;
 
 /// A view of metadata and of data in memory. An interrupted call is repeated as a whole.
 pub(crate) struct Reader<'a> {
+    /// Metadata: tables in memory and the tree.
     pub meta: &'a mut Meta,
+    /// Data in memory: deferred and large writes, and the block cache.
     pub contents: &'a mut Contents,
 }
 

@@ -29,6 +29,7 @@ pub(crate) struct BlockCache {
 }
 
 impl BlockCache {
+    /// An empty cache of at most `blocks_max` blocks; 0 disables it.
     pub fn new(blocks_max: usize) -> Self {
         BlockCache { slots: Vec::new(), index: FastMap::default(), hand: 0, blocks_max }
     }
@@ -85,6 +86,7 @@ impl BlockCache {
         }
     }
 
+    /// Panics if slots and index disagree.
     pub fn check_invariants(&self) {
         assert_eq!(self.slots.len(), self.index.len());
         assert!(self.slots.len() <= self.blocks_max);

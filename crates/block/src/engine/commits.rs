@@ -101,6 +101,7 @@ impl CommitQueue {
         }
     }
 
+    /// Set if no transaction and no cleanup waits or is being executed.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

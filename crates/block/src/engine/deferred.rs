@@ -34,16 +34,20 @@ pub(crate) struct DeferredWrites {
 /// A run of adjacent blocks to be written.
 #[derive(Debug)]
 pub(crate) struct DeferredRun {
+    /// Place of the blocks on the main device.
     pub extent: Extent,
+    /// One piece for each block.
     pub data: Vec<Bytes>,
 }
 
 impl DeferredWrites {
+    /// Newest content of a block that is not at its place yet.
     pub fn get(&self, block: u64) -> Option<&Bytes> {
         let leaving = || self.leaving.get(&block).map(|write| &write.data);
         self.waiting.get(&block).map(|write| &write.data).or_else(leaving)
     }
 
+    /// Puts the data of a record in batch `seq` over older content of the block.
     pub fn insert(&mut self, block: u64, seq: u64, crc: u32, data: Bytes) {
         self.waiting.insert(block, Deferred { data, crc, seq, is_unwanted: false });
     }

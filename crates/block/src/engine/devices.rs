@@ -78,6 +78,7 @@ impl Devices {
         self.io.next()
     }
 
+    /// Set if no operation was submitted without its completion.
     pub fn is_idle(&self) -> bool {
         self.io.in_flight() == 0
     }
@@ -87,6 +88,7 @@ impl Devices {
         self.io.purposes()
     }
 
+    /// Next operation to submit.
     pub fn poll(&mut self) -> Option<Io> {
         self.io.poll()
     }
@@ -135,6 +137,7 @@ impl Devices {
         self.flush_all(|| Use::Flush { seq })
     }
 
+    /// Writes data that the log already holds to its place; the next flush makes it durable there.
     pub fn write_deferred(&mut self, extent: Extent, data: Vec<Bytes>) {
         self.io.write(Use::Deferred { extent }, Device::Main, extent.start, data, false);
     }
@@ -160,10 +163,12 @@ impl Devices {
         slots.len()
     }
 
+    /// Set if the host allows discards of the main device.
     pub fn can_discard(&self) -> bool {
         self.discards
     }
 
+    /// Discards blocks of the main device, which must not be allocated before it completes.
     pub fn discard(&mut self, extent: Extent) {
         self.io.discard(Use::Discard { extent }, Device::Main, extent.start, extent.count);
     }

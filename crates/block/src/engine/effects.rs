@@ -14,6 +14,7 @@ use store::{DeviceFault, StoreError};
 /// Effects collected while a transaction is executed; none has been applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
+    /// The record for the log.
     pub record: Record,
     /// Data of the deferred writes of the record.
     pub data: Vec<Bytes>,
@@ -28,33 +29,42 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// Sets the value of a pair.
     pub fn put(&mut self, key: impl Into<PointKey>, value: Bytes) {
         self.record.ops.push(Op::Put { key: key.into(), value });
     }
 
+    /// Removes a pair, whether or not it exists.
     pub fn delete(&mut self, key: impl Into<PointKey>) {
         self.record.ops.push(Op::Delete { key: key.into() });
     }
 
+    /// Removes all keys from `first` (inclusive) to `last` (exclusive).
     pub fn delete_range(&mut self, first: Bytes, last: Bytes) {
         self.record.ops.push(Op::DeleteRange { first, last });
     }
 
+    /// Removes header and all pairs of the omap of the object with this id.
     pub fn clear_omap(&mut self, id: u64) {
         self.delete(keys::omap_header(id));
         let range = keys::omap_range(id);
         self.delete_range(range.start, range.end);
     }
 
+    /// Frees blocks; they can be allocated once the record is durable and no write to them is in
+    /// flight.
     pub fn free(&mut self, extent: Extent) {
         self.record.freed.push(extent);
     }
 
+    /// Defers the write of one block, whose data goes to the log.
     pub fn write_small(&mut self, block: u64, crc: u32, data: Bytes) {
         self.record.small.push(SmallWrite { block, crc });
         self.data.push(data);
     }
 
+    /// Writes blocks to their place at the same time as the record. `crcs` has one checksum for
+    /// each.
     pub fn write_large(&mut self, extent: Extent, crcs: &[u32], data: Bytes) {
         self.record.large.push(LargeWrite { start: extent.start, crcs: crcs.to_vec() });
         self.large.push((extent, data));
@@ -97,11 +107,14 @@ pub(crate) enum Interrupt {
 }
 
 impl Interrupt {
+    /// Refuses the request with an error of the device, because stored pairs contradict each other
+    /// or cannot be read.
     pub fn damaged(fault: impl Into<PairFault>) -> Self {
         let fault = MountedFault::Metadata(fault.into());
         Interrupt::Refused(StoreError::Device(DeviceFault::damaged(fault)))
     }
 
+    /// Refuses the request because a stored `what` is not decodable.
     pub fn decoding(what: &'static str) -> impl Fn(DecodeError) -> Self {
         move |error| Interrupt::damaged(PairFault::Encoding { what, error })
     }

@@ -29,6 +29,7 @@ impl EmptyRanges {
         &self.table
     }
 
+    /// Takes the empty ranges of a scan, and forgets older ones beyond the maximum number.
     pub fn learn(&mut self, walk: &mut Walk) {
         for (first, last) in walk.empty_ranges.drain(..) {
             self.table.delete_range(&first, &last);

@@ -44,13 +44,21 @@ pub(crate) struct Loaded {
 }
 
 pub(crate) struct Executor<'a> {
+    /// Metadata, read and not changed.
     pub meta: &'a mut Meta,
+    /// Allocates blocks; an attempt that fails gives them back.
     pub space: &'a mut Space,
+    /// Data in memory, for blocks that are changed in part.
     pub contents: &'a Contents,
+    /// Data that former attempts have read.
     pub loaded: &'a mut Loaded,
+    /// Counters of the store before the transaction, then after the changes so far.
     pub counters: Counters,
+    /// Writes of at most this number of blocks are deferred.
     pub deferred_blocks: u64,
+    /// Objects that the transaction has loaded.
     pub working: Working,
+    /// Effects of the changes so far.
     pub effects: Effects,
     /// Collections that were looked up, created, changed or removed.
     collections: Vec<(Collection, Option<Slices>)>,
@@ -58,6 +66,8 @@ pub(crate) struct Executor<'a> {
 }
 
 impl<'a> Executor<'a> {
+    /// One attempt at a transaction. `deferred_blocks` is
+    /// [`Options::deferred_blocks`](crate::Options).
     pub fn new(
         meta: &'a mut Meta,
         space: &'a mut Space,
@@ -80,6 +90,8 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// Executes all changes in order. An interrupted attempt leaves nothing behind but what
+    /// `loaded` keeps, and is repeated.
     pub fn run(mut self, transaction: &Transaction) -> Result<Effects, Interrupt> {
         let outcome =
             transaction.changes.iter().try_for_each(|(at, change)| self.apply(*at, change));

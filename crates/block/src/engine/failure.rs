@@ -1,7 +1,7 @@
 //! Errors that keep a store from being opened or from continuing.
 
 use crate::device::IoError;
-use crate::log::Damage;
+use crate::log::{Damage, LogFault};
 use crate::object::SharedError;
 use crate::space::SpaceError;
 use crate::superblock::{GeometryError, MAIN_BLOCKS_MIN, SuperblockError};
@@ -13,27 +13,48 @@ use thiserror::Error;
 /// Reason why a store cannot be opened or has stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreFailure {
+    /// No copy of the superblock can be used.
     #[error("{}; {}", .0, .0.advice())]
     Superblock(#[from] SuperblockError),
+    /// The main device is smaller than any store.
     #[error("{found} blocks of 4 KiB hold no store: it has {MAIN_BLOCKS_MIN} at least")]
-    TooSmall { found: u64 },
+    TooSmall {
+        /// Blocks of the main device.
+        found: u64,
+    },
+    /// The devices do not match the superblock: they are exchanged, or were truncated.
     #[error(
         "the store was made for devices of {made} blocks of 4 KiB, they have {found}: {why}; give it the \
          devices that it was made for"
     )]
-    Geometry { made: u64, found: u64, why: GeometryError },
+    Geometry {
+        /// Blocks of the device at formatting.
+        made: u64,
+        /// Blocks of the device now.
+        found: u64,
+        /// The part that does not match.
+        why: GeometryError,
+    },
+    /// Durable batches of the log are unreadable or missing.
     #[error(
         "the log is damaged: {0}; acknowledged changes would be missing. `sepiola store fsck --deep DIR` \
          tells what is left; what is lost is on other OSDs of the cluster, which fill a new store \
          (`sepiola osd replace`)"
     )]
     Log(LogFault),
+    /// Data of a last batch is unreadable, so it is not known whether the batch was acknowledged.
     #[error(
         "block {block} of the main device cannot be read: it holds data of batch {seq}, one of the last of \
          the log, which may have been acknowledged. `sepiola store fsck --deep DIR` shows it; with \
          `--repair` the batch counts, and the object without its data is reported as damaged"
     )]
-    Unsure { block: u64, seq: u64 },
+    Unsure {
+        /// The unreadable block of the main device.
+        block: u64,
+        /// Number of the batch.
+        seq: u64,
+    },
+    /// Pairs of the tree or records of the log contradict each other or cannot be read.
     #[error(
         "the metadata is damaged: {0}; `sepiola store fsck --deep DIR` tells what can be repaired"
     )]
@@ -44,15 +65,6 @@ pub enum StoreFailure {
     /// The store has stopped after it was opened.
     #[error("the device failed: {0}")]
     Stopped(StoreError),
-}
-
-/// Reason why the log cannot be replayed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LogFault {
-    #[error("block {block} cannot be read")]
-    Unreadable { block: u64 },
-    #[error("at block {block}: {damage}")]
-    Damaged { block: u64, damage: Damage },
 }
 
 /// Contradiction in the metadata of a store.

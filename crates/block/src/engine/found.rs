@@ -16,17 +16,26 @@ use stdx::AlignedBuffer;
 
 /// State found so far.
 pub(super) struct Found {
+    /// The newest superblock.
     pub superblock: Superblock,
+    /// Metadata as of the last replayed batch.
     pub meta: Meta,
+    /// Pages of the tree.
     pub pages: PageSpace,
+    /// Blocks in use as of the last replayed batch.
     pub space: Space,
+    /// Deferred writes of all replayed batches.
     pub deferred: DeferredWrites,
+    /// Counters of the last record.
     pub counters: Counters,
+    /// Log point where appending continues.
     pub end: LogPoint,
+    /// Removed slices whose objects are still stored.
     pub garbage: Vec<Slice>,
 }
 
 impl Found {
+    /// Begins normal operation. Ids of operations begin at `next_io`.
     pub fn mount(self, options: &Options, next_io: u64) -> Mounted {
         Mounted::new(
             options,

@@ -11,10 +11,12 @@ pub(crate) struct InflightWrites {
 }
 
 impl InflightWrites {
+    /// Begins a write of `extent`, which no other write in flight overlaps.
     pub fn insert(&mut self, extent: Extent, data: Bytes) {
         self.writes.insert(extent.start, data);
     }
 
+    /// Ends the write that began at block `start`.
     pub fn completed(&mut self, start: u64) {
         self.writes.remove(&start);
     }
@@ -24,6 +26,7 @@ impl InflightWrites {
         self.writes.iter().map(|(start, data)| Extent::new(*start, (data.len() / BLOCK) as u64))
     }
 
+    /// Content of a block that is being written.
     pub fn get(&self, block: u64) -> Option<Bytes> {
         let (start, data) = self.writes.range(..=block).next_back()?;
         let offset = (block - start) as usize * BLOCK;

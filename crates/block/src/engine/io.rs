@@ -45,6 +45,7 @@ impl<U> IoQueue<U> {
         self.next
     }
 
+    /// Queues a read, which is repeated if it fails.
     pub fn read(&mut self, what: U, device: Device, block: u64, blocks: u32) {
         self.begin_read(what, Read { device, block, blocks, failures: 0 });
     }
@@ -55,21 +56,25 @@ impl<U> IoQueue<U> {
         self.outputs.push_back(Io::Read { id, device, block, blocks });
     }
 
+    /// Queues a write; a failure is returned at once.
     pub fn write(&mut self, what: U, device: Device, block: u64, data: Vec<Bytes>, durable: bool) {
         let id = self.begin(what, None);
         self.outputs.push_back(Io::Write { id, device, block, data, durable });
     }
 
+    /// Queues a flush.
     pub fn flush(&mut self, what: U, device: Device) {
         let id = self.begin(what, None);
         self.outputs.push_back(Io::Flush { id, device });
     }
 
+    /// Queues a discard.
     pub fn discard(&mut self, what: U, device: Device, block: u64, blocks: u64) {
         let id = self.begin(what, None);
         self.outputs.push_back(Io::Discard { id, device, block, blocks });
     }
 
+    /// Next operation to submit.
     pub fn poll(&mut self) -> Option<Io> {
         self.outputs.pop_front()
     }
@@ -93,6 +98,7 @@ impl<U> IoQueue<U> {
         self.uses.values().map(|pending| &pending.what)
     }
 
+    /// Operations that were queued or submitted and have not completed.
     pub fn in_flight(&self) -> usize {
         self.uses.len()
     }

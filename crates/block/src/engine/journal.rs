@@ -124,6 +124,7 @@ impl Journal {
         self.durable
     }
 
+    /// Blocks of the ring.
     pub fn capacity(&self) -> u64 {
         self.log.capacity()
     }
@@ -143,6 +144,7 @@ impl Journal {
         self.batches.is_empty() && self.open.acks.is_empty()
     }
 
+    /// Checks whether a record can be appended now; see [`log::Admission`].
     pub fn admit(&self, record: &Record) -> Admission {
         self.log.admit(record)
     }

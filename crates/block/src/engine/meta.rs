@@ -83,10 +83,12 @@ impl Meta {
         self.tree.begin();
     }
 
+    /// Ends an execution. If it will be repeated, its pages stay in the cache.
     pub fn end<T>(&mut self, outcome: &Result<T, Interrupt>) {
         self.tree.end(matches!(outcome, Err(Interrupt::Pages(_) | Interrupt::Turn)));
     }
 
+    /// Value of a pair, from the newest layer that knows the key.
     pub fn get(&mut self, key: &PointKey) -> Result<Option<Bytes>, Fault> {
         let frozen = self.frozen.iter();
         for table in std::iter::once(&self.active).chain(frozen) {
@@ -179,6 +181,7 @@ impl Meta {
         }
     }
 
+    /// Set while a large change is taken into the active table in pieces; no other may begin.
     pub fn is_applying(&self) -> bool {
         !self.applying.is_empty()
     }
@@ -322,6 +325,7 @@ impl Meta {
         self.tree.supply_failed(page, flaw);
     }
 
+    /// Set if a page counts as unreadable.
     pub fn has_failures(&self) -> bool {
         self.tree.has_failures()
     }
@@ -336,6 +340,7 @@ impl Meta {
         self.tree.forget(page);
     }
 
+    /// Panics if the active table contradicts itself.
     pub fn check_invariants(&self) {
         self.active.check_invariants();
     }
@@ -379,6 +384,7 @@ impl Meta {
         }
     }
 
+    /// Slices of a collection; `None` if it does not exist.
     pub fn collection(&mut self, at: Collection) -> Result<Option<Slices>, Interrupt> {
         if let Some(slices) = self.collections.get(&at) {
             return Ok(Some(slices.clone()));

@@ -138,6 +138,7 @@ impl Mounted {
         self.volume.devices.next_io()
     }
 
+    /// Set if nothing is queued, in flight or planned: no event will follow without a new request.
     pub fn is_idle(&self) -> bool {
         self.volume.devices.is_idle()
             && self.has_no_commits()
@@ -166,14 +167,17 @@ impl Mounted {
         self.volume.journal.close(self.volume.now);
     }
 
+    /// Lets a checkpoint begin as soon as possible, if it has anything to write.
     pub fn request_checkpoint(&mut self) {
         self.volume.wants_checkpoint = true;
     }
 
+    /// Next completed request.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.volume.completions.pop_front()
     }
 
+    /// Begins a request; once the store has stopped, it fails at once.
     pub fn submit(&mut self, token: RequestToken, kind: RequestKind) {
         if let Some(error) = &self.failure {
             return self.volume.complete(token, Err(error.clone()));
@@ -212,6 +216,8 @@ impl Mounted {
         devices.poll()
     }
 
+    /// Handles a completed operation. Completions that came too late for a stopped store are
+    /// dropped.
     pub fn handle_io(&mut self, now: Time, done: IoDone) {
         self.set_time(now);
         let Some(what) = self.volume.devices.finish(&done) else { return };
@@ -393,6 +399,7 @@ impl Mounted {
         }
     }
 
+    /// Runs due timers and work that was put off to this turn.
     pub fn handle_timeout(&mut self, now: Time) {
         self.set_time(now);
         if self.failure.is_some() {

@@ -98,10 +98,12 @@ impl Opening {
         Opening { options, io, step, left: slots.len(), found: None, failure, is_for_repair }
     }
 
+    /// Next operation to submit.
     pub fn poll_io(&mut self) -> Option<Io> {
         self.io.poll()
     }
 
+    /// Set once opening has failed; nothing follows then.
     pub fn failure(&self) -> Option<&StoreFailure> {
         self.failure.as_ref()
     }

@@ -58,6 +58,7 @@ impl TreePages {
         TreePages { pages, device, set_aside: Vec::new() }
     }
 
+    /// Device of the metadata space.
     pub fn device(&self) -> Device {
         self.device
     }
@@ -68,10 +69,12 @@ impl TreePages {
         self.pages.free_pages() + self.pages.taken_pages() + self.set_aside_pages()
     }
 
+    /// Pages that can be allocated now.
     pub fn free(&self) -> u64 {
         self.pages.free_pages()
     }
 
+    /// Pages in use, including those that are free after the running checkpoint.
     pub fn used(&self) -> u64 {
         self.pages.used_pages()
     }
@@ -218,6 +221,7 @@ impl TreePages {
         superblock.name_runs(self.pages.run_count(), self.pages.runs());
     }
 
+    /// Panics if the page space contradicts itself or the space of the device.
     pub fn check_invariants(&self) {
         self.pages.check_invariants();
     }

@@ -67,6 +67,7 @@ pub(crate) struct Queries {
 }
 
 impl Queries {
+    /// Set if no query waits or is being executed.
     pub fn is_empty(&self) -> bool {
         self.queries.is_empty()
     }
@@ -76,6 +77,7 @@ impl Queries {
         !self.unfinished.is_empty()
     }
 
+    /// Begins a query; its completion goes to `volume`.
     pub fn submit(&mut self, token: RequestToken, kind: RequestKind, volume: &mut Volume) {
         let doubt = Doubt::default();
         let key = self.queries.insert(Query { token, kind: Some(kind), read: None, doubt });

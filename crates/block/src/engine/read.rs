@@ -43,6 +43,7 @@ pub(crate) struct ReadJob {
 pub(crate) struct DataFlaw {
     /// Range within the object, in bytes.
     pub offset: u64,
+    /// Length of the range within the object, in bytes.
     pub length: u64,
     /// Place of the first block, and the expected checksum.
     pub place: (u64, u32),

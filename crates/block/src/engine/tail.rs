@@ -6,8 +6,11 @@ use crate::log::{Batch, LargeWrite, LogPoint, valid_batches};
 use bytes::Bytes;
 
 pub(super) struct Tail {
+    /// Batches behind the durable ones, oldest first.
     pub batches: Vec<Batch>,
+    /// Log point behind the last of them.
     pub end: LogPoint,
+    /// Generation of the last batch of the log.
     pub generation: u64,
     /// Large writes to check. A run that is unreadable as a whole is added again block by block.
     pub runs: Vec<TailRun>,
@@ -21,12 +24,14 @@ pub(super) struct Tail {
 #[derive(Debug, Clone)]
 pub(super) struct TailRun {
     batch: usize,
+    /// Blocks and their checksums.
     pub write: LargeWrite,
     /// Attempts with a wrong result.
     failures: u32,
 }
 
 impl Tail {
+    /// Collects the large writes of the batches that are not known to be durable.
     pub fn new(batches: Vec<Batch>, end: LogPoint, generation: u64) -> Self {
         let runs = runs_to_check(&batches);
         Tail { batches, end, generation, runs, missing: Vec::new(), unreadable: Vec::new() }

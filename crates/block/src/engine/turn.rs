@@ -75,6 +75,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Begins a turn: its budget is that of all counters anew.
     pub fn begin(&mut self, meta: &Meta) {
         self.count_meta(meta);
         self.most = self.most.or_more(&self.work.since(&self.before));
@@ -102,6 +103,7 @@ impl Turn {
         self.work.commits - self.before.commits < COMMITS_MAX as u64
     }
 
+    /// Counts a commit against the budget.
     pub fn count_commit(&mut self) {
         self.work.commits += 1;
     }
@@ -117,6 +119,7 @@ impl Turn {
         self.work.pages - self.before.pages < PAGES_MAX
     }
 
+    /// Counts the work of a checkpoint: pages written, freed and read, and merged changes as fractions.
     pub fn count_pages(&mut self, pages: u64) {
         self.work.pages += pages;
     }
@@ -126,6 +129,7 @@ impl Turn {
         CHUNKS_MAX.saturating_sub((self.work.chunks - self.before.chunks) as usize)
     }
 
+    /// Counts chunks of the space bitmap that were frozen.
     pub fn count_chunks(&mut self, chunks: usize) {
         self.work.chunks += chunks as u64;
     }

@@ -25,25 +25,36 @@ const DISCARD_BLOCKS_MIN: u64 = 16;
 pub(crate) struct Volume {
     /// Time of the last call of the host.
     pub now: Time,
+    /// Memory for tables, caches and deferred writes.
     pub budget: Budget,
     /// Superblock of the last checkpoint.
     pub superblock: Superblock,
+    /// Metadata: tables in memory and the tree.
     pub meta: Meta,
+    /// Blocks of the main device.
     pub space: Space,
+    /// Data in memory.
     pub contents: Contents,
+    /// Pages that checkpoints will need.
     pub admission: Admission,
+    /// The open batch and those in flight.
     pub journal: Journal,
+    /// Operations in flight.
     pub devices: Devices,
+    /// Executions that wait for pages.
     pub waits: PageWaits,
+    /// Work of the current turn.
     pub turn: Turn,
     /// Set if a checkpoint should begin although there is space.
     pub wants_checkpoint: bool,
     /// Set if the next superblock must have the feature of shards.
     pub wants_shards: bool,
+    /// Completed requests, oldest first.
     pub completions: VecDeque<Completion>,
 }
 
 impl Volume {
+    /// Completes a request.
     pub fn complete(&mut self, token: RequestToken, outcome: Result<Outcome, StoreError>) {
         self.completions.push_back(Completion { token, outcome });
     }
@@ -71,6 +82,7 @@ impl Volume {
         self.has_changes() || self.has_page_surplus() || lacks_feature
     }
 
+    /// Set if a checkpoint should return free pages of the metadata space to data.
     pub fn has_page_surplus(&self) -> bool {
         self.admission.has_page_surplus(&self.meta, &self.space)
     }
@@ -114,6 +126,7 @@ impl Volume {
         may_shrink || self.space.allocatable() < self.space.free()
     }
 
+    /// The error for a request that lacks `missing` blocks: with free and total bytes.
     pub fn no_space(&self, missing: u64) -> StoreError {
         self.admission.no_space(missing, &self.meta, &self.space)
     }
@@ -178,6 +191,7 @@ impl Volume {
         }
     }
 
+    /// Space in use, for clients and monitors.
     pub fn usage(&self) -> Usage {
         let unit = crate::device::BLOCK as u64;
         let total = self.space.total();

@@ -56,6 +56,7 @@ impl PageWaits {
         self.expired = self.reads.keys().copied().collect();
     }
 
+    /// Set if a read is in flight that began before the last change of the tree.
     pub fn has_expired(&self) -> bool {
         !self.expired.is_empty()
     }

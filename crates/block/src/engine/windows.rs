@@ -46,6 +46,7 @@ impl Window {
             || found.deferred.len() * BLOCK > SHARES * budget.deferred_bytes
     }
 
+    /// For reads of the log.
     pub fn replay(&mut self) -> &mut Replay {
         &mut self.replay
     }

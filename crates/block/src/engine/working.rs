@@ -20,7 +20,9 @@ const SEGMENT_DELETES_MAX: usize = 2;
 /// A part of the map from an object's blocks to the device's.
 #[derive(Debug)]
 pub(crate) struct Held {
+    /// Its runs and checksums, with the changes so far.
     pub segment: Box<ExtentSegment>,
+    /// Set if it must be written back.
     pub changed: bool,
     /// Set if the tree has a pair for it.
     is_stored: bool,
@@ -28,15 +30,20 @@ pub(crate) struct Held {
 
 #[derive(Debug)]
 pub(crate) struct WorkingObject {
+    /// Id under which the collection keeps the object.
     pub collection: u64,
+    /// Full name of the object.
     pub name: HObject,
+    /// Key of the onode.
     pub key: PointKey,
     /// The onode with the changes so far.
     pub onode: Option<Onode>,
     existed: bool,
     /// Set if the stored extent segments are pairs of their own.
     has_segment_pairs: bool,
+    /// Set if the onode must be written back.
     pub changed: bool,
+    /// Extent segments loaded so far, by index.
     pub segments: BTreeMap<u32, Held>,
 }
 
@@ -56,6 +63,7 @@ pub(crate) struct Working {
 }
 
 impl WorkingObject {
+    /// Size in bytes; 0 if the object does not exist.
     pub fn size(&self) -> u64 {
         self.onode.as_ref().map_or(0, |onode| onode.size)
     }
@@ -154,6 +162,7 @@ impl Working {
         self.objects.iter().position(is_it)
     }
 
+    /// The object at an index that [`Working::find`] or a load returned.
     pub fn object(&mut self, index: usize) -> &mut WorkingObject {
         &mut self.objects[index]
     }

@@ -6,8 +6,9 @@
 //! until then.
 
 use super::data::DataCheck;
+use super::detail::{Detail, OmapPart};
+use super::fault::ValueFault;
 use super::finding::{FindingKind, Findings, Repair};
-use super::image::describe_extent;
 use super::journal::Journal;
 use super::objects::{ID_MAX, Objects};
 use super::owners::Owners;
@@ -16,21 +17,24 @@ use crate::device::{BLOCK, Device, Extent};
 use crate::keys::{self, Key};
 use crate::object::{ExtentSegment, Onode, Run, SEGMENT_BLOCKS, SharedExtents};
 use crate::slices::{Slice, Slices};
-use crate::space::{BlockMap, SpaceError};
+use crate::space::BlockMap;
 use crate::superblock::{Features, Superblock};
 use crate::table::Op;
 use bytes::Bytes;
-use codec::DecodeError;
 use store::Collection;
-use thiserror::Error;
 
 /// Counts of the contents of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Contents {
+    /// Collections that exist.
     pub collections: u64,
+    /// Slices of removed collections whose objects are still being removed.
     pub removed_collections: u64,
+    /// Onodes, those in removed collections included.
     pub objects: u64,
+    /// Extent segments, inline ones included.
     pub segments: u64,
+    /// Pairs of omaps, without headers.
     pub omap_pairs: u64,
     /// Shared ids.
     pub shared: u64,
@@ -40,29 +44,22 @@ pub struct Contents {
     pub checked_blocks: u64,
 }
 
-/// Reason why a value does not fit its key.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum ValueFault {
-    #[error(transparent)]
-    Encoding(#[from] DecodeError),
-    #[error(transparent)]
-    Bitmap(#[from] SpaceError),
-    #[error("it has a value of {length} bytes")]
-    Unexpected { length: usize },
-}
-
 pub(crate) struct ContentsCheck<'a> {
+    /// Findings of the whole check.
     pub findings: &'a mut Findings,
+    /// References to blocks and shared ids so far.
     pub references: References,
     /// The stored bitmap of the space.
     pub stored: BlockMap,
     /// Collections that own the ids of objects.
     pub owners: Owners,
+    /// Counts so far.
     pub contents: Contents,
     /// Blocks that are claimed more than once.
     pub conflicts: Vec<Extent>,
     /// Operations that remove pairs without an owner.
     pub removals: Vec<Op>,
+    /// Largest id of a collection, an object or a shared extent.
     pub max_id: u64,
     features: Features,
     objects: Objects,
@@ -109,20 +106,22 @@ impl<'a> ContentsCheck<'a> {
         let named = match Key::read(key) {
             Ok(named) => named,
             Err(error) => {
-                let what = format!("key \"{}\": {error}", key.escape_ascii());
-                return self.findings.add(FindingKind::Key, what);
+                let detail = Detail::Key { key: key.clone(), error };
+                return self.findings.add(FindingKind::Key, detail);
             }
         };
         if matches!(named, Key::Shared { .. } | Key::ExtentSegment { .. }) {
             self.know_objects();
         }
         if let Err(fault) = self.check(&named, value) {
-            let what = format!("{named}: {fault}");
-            match named {
-                Key::ExtentSegment { object, .. } => {
-                    self.findings.add_of(FindingKind::Value, object, None, what);
-                }
-                _ => self.findings.add(FindingKind::Value, what),
+            let object = match named {
+                Key::ExtentSegment { object, .. } => Some(object),
+                _ => None,
+            };
+            let detail = Detail::Value { key: named, fault };
+            match object {
+                Some(id) => self.findings.add_of(FindingKind::Value, id, None, detail),
+                None => self.findings.add(FindingKind::Value, detail),
             }
         }
     }
@@ -144,8 +143,8 @@ impl<'a> ContentsCheck<'a> {
             Key::Collection(collection) => {
                 self.contents.collections += 1;
                 if collection.is_shard() && !self.features.has_shards() {
-                    let what = format!("{named}: the superblock lacks the feature of shards");
-                    self.findings.add(FindingKind::Feature, what);
+                    let detail = Detail::ShardFeature(collection);
+                    self.findings.add(FindingKind::Feature, detail);
                 }
                 let slices = Slices::decode(value)?;
                 slices.iter().for_each(|slice| self.add_slice(slice, Some(collection)));
@@ -186,8 +185,7 @@ impl<'a> ContentsCheck<'a> {
     fn add_slice(&mut self, slice: Slice, owner: Option<Collection>) {
         self.see_id(slice.id);
         if !self.owners.insert(slice, owner) {
-            let what = format!("two collections have id {}", slice.id);
-            self.findings.add(FindingKind::CollectionId, what);
+            self.findings.add(FindingKind::CollectionId, Detail::CollectionId(slice.id));
         }
     }
 
@@ -195,19 +193,19 @@ impl<'a> ContentsCheck<'a> {
         self.contents.objects += 1;
         self.see_id(onode.id);
         if onode.id > ID_MAX {
-            return self.findings.add(FindingKind::ObjectId, format!("{named}: id {}", onode.id));
+            let detail = Detail::HugeId { key: named.clone(), id: onode.id };
+            return self.findings.add(FindingKind::ObjectId, detail);
         }
         self.objects.push(onode);
         if !is_owned {
-            let what = format!("there is no collection with id {collection}");
-            self.findings.add_of(FindingKind::NoCollection, onode.id, None, what);
+            let detail = Detail::NoCollection(collection);
+            self.findings.add_of(FindingKind::NoCollection, onode.id, None, detail);
         }
         match &onode.inline {
             Some(segment) => self.add_runs(onode.id, onode.size, 0, segment),
             None if Onode::fits_inline(onode.size) => {
-                let what =
-                    format!("it has {} bytes and no extent segment in its onode", onode.size);
-                self.findings.add_of(FindingKind::SegmentNotInline, onode.id, None, what);
+                let detail = Detail::NotInline { size: onode.size };
+                self.findings.add_of(FindingKind::SegmentNotInline, onode.id, None, detail);
             }
             None => {}
         }
@@ -219,31 +217,26 @@ impl<'a> ContentsCheck<'a> {
             return;
         }
         for id in self.objects.sort() {
-            let what = "several objects have this id";
-            self.findings.add_of(FindingKind::ObjectId, id, None, what);
+            self.findings.add_of(FindingKind::ObjectId, id, None, Detail::SameId);
         }
         let headers = std::mem::take(&mut self.omap_headers);
-        headers.into_iter().for_each(|id| self.check_omap(id, "omap header"));
+        headers.into_iter().for_each(|id| self.check_omap(id, OmapPart::Header));
         let omaps = std::mem::take(&mut self.omaps);
-        omaps.into_iter().for_each(|id| self.check_omap(id, "omap pairs"));
+        omaps.into_iter().for_each(|id| self.check_omap(id, OmapPart::Pairs));
     }
 
-    fn check_omap(&mut self, id: u64, what: &str) {
+    fn check_omap(&mut self, id: u64, part: OmapPart) {
         self.see_id(id);
         match self.objects.get(id) {
             Some(known) if known.has_omap => {}
             Some(_) => {
-                let what = format!("it has {what}, and its onode denies that");
-                self.findings.add_of(FindingKind::OmapUnannounced, id, None, what);
+                let detail = Detail::OmapDenied(part);
+                self.findings.add_of(FindingKind::OmapUnannounced, id, None, detail);
             }
             None => {
                 let repair = self.removal();
-                self.findings.add_of(
-                    FindingKind::OmapOrphan,
-                    id,
-                    repair,
-                    format!("{what} of no object"),
-                );
+                let detail = Detail::OmapOrphan(part);
+                self.findings.add_of(FindingKind::OmapOrphan, id, repair, detail);
                 if repair.is_some() {
                     let range = keys::omap_range(id);
                     self.removals.push(Op::Delete { key: keys::omap_header(id).into() });
@@ -263,16 +256,16 @@ impl<'a> ContentsCheck<'a> {
         self.contents.shared += 1;
         for counted in shared.iter() {
             if !self.references.is_within(counted.extent) {
-                let what = format!("shared id {id}: {}", describe_extent(counted.extent));
-                self.findings.add(FindingKind::OutsideSpace, what);
+                let detail = Detail::SharedOutsideSpace { id, extent: counted.extent };
+                self.findings.add(FindingKind::OutsideSpace, detail);
                 continue;
             }
             self.references.count(id, counted.extent, counted.references);
             self.claim(counted.extent);
         }
         if shared.is_empty() {
-            let what = format!("shared id {id} counts nothing");
-            self.findings.add_repairable(FindingKind::SharedReferences, Repair::Remove, what);
+            let detail = Detail::EmptyShared { id };
+            self.findings.add_repairable(FindingKind::SharedReferences, Repair::Remove, detail);
             self.removals.push(Op::Delete { key: keys::shared(id).into() });
         }
     }
@@ -281,14 +274,13 @@ impl<'a> ContentsCheck<'a> {
         self.see_id(id);
         self.contents.segments += 1;
         let base = u64::from(index) * SEGMENT_BLOCKS;
-        let (kind, what) = match self.objects.get(id) {
-            None => (FindingKind::SegmentOrphan, format!("extent segment {index} of no object")),
+        let (kind, detail) = match self.objects.get(id) {
+            None => (FindingKind::SegmentOrphan, Detail::SegmentOrphan { index }),
             Some(known) if known.is_inline => {
-                let what = format!("it has an extent segment {index} besides the one in its onode");
-                (FindingKind::SegmentUnexpected, what)
+                (FindingKind::SegmentUnexpected, Detail::SecondSegment { index })
             }
             Some(_) if segment.is_empty() => {
-                (FindingKind::SegmentUnexpected, format!("its extent segment {index} maps nothing"))
+                (FindingKind::SegmentUnexpected, Detail::EmptySegment { index })
             }
             Some(_) => {
                 let size = self.objects.size(id).unwrap_or(u64::MAX);
@@ -296,7 +288,7 @@ impl<'a> ContentsCheck<'a> {
             }
         };
         let repair = self.removal();
-        self.findings.add_of(kind, id, repair, what);
+        self.findings.add_of(kind, id, repair, detail);
         match repair {
             Some(_) => self.removals.push(Op::Delete { key: keys::segment_point(id, index) }),
             // The segment and its blocks are kept.
@@ -308,9 +300,8 @@ impl<'a> ContentsCheck<'a> {
     fn add_runs(&mut self, id: u64, size: u64, base: u64, segment: &ExtentSegment) {
         let blocks = size.div_ceil(BLOCK as u64);
         if base + segment.end() > blocks {
-            let what =
-                format!("it has {size} bytes, and block {} is mapped", base + segment.end() - 1);
-            self.findings.add_of(FindingKind::BeyondSize, id, None, what);
+            let detail = Detail::BeyondSize { size, block: base + segment.end() - 1 };
+            self.findings.add_of(FindingKind::BeyondSize, id, None, detail);
         }
         for run in segment.runs() {
             self.add_run(id, base, run);
@@ -325,9 +316,8 @@ impl<'a> ContentsCheck<'a> {
         self.contents.mapped_blocks += run.count;
         self.see_id(run.shared);
         if !self.references.is_within(extent) {
-            let what =
-                format!("its block {} lies at {}", base + run.start, describe_extent(extent));
-            return self.findings.add_of(FindingKind::OutsideSpace, id, None, what);
+            let detail = Detail::OutsideSpace { block: base + run.start, extent };
+            return self.findings.add_of(FindingKind::OutsideSpace, id, None, detail);
         }
         match run.shared {
             0 => self.claim(extent),

@@ -2,9 +2,9 @@
 //! claims of a block that is claimed twice, wrong counts of shared ids, and objects that lost
 //! pairs.
 
+use super::detail::{Conflict, Detail};
 use super::extents::ExtentSet;
 use super::finding::{FindingKind, Findings, Repair};
-use super::image::describe_extent;
 use super::pages::Lost;
 use super::references::Suspects;
 use crate::device::Extent;
@@ -37,12 +37,15 @@ struct SharedUse {
 /// Corrections of shared ids.
 #[derive(Debug, Default)]
 pub(crate) struct Recounted {
+    /// Changes of pairs.
     pub ops: Vec<Op>,
     /// Blocks that only a wrong count keeps in use.
     pub unused: Vec<Extent>,
 }
 
 impl<'a> CrossReference<'a> {
+    /// `conflicts` are blocks claimed twice, `metadata` the runs of the metadata space, `suspects`
+    /// the shared ids with wrong sums, `lost` the key ranges that cannot be read.
     pub fn new(
         findings: &'a mut Findings,
         space: Extent,
@@ -62,6 +65,7 @@ impl<'a> CrossReference<'a> {
         }
     }
 
+    /// Set if there is anything to examine; otherwise the walk can be saved.
     pub fn is_needed(&self) -> bool {
         !self.conflicts.is_empty() || !self.suspects.is_empty() || !self.lost.is_empty()
     }
@@ -103,12 +107,10 @@ impl<'a> CrossReference<'a> {
         for lost in self.lost {
             let touches = |range: &Range<Bytes>| range.start < lost.end && lost.start < range.end;
             if onode.inline.is_none() && touches(&segments) {
-                let what = "parts of its data may be lost with the pages of its extent segments";
-                self.findings.add_of(FindingKind::KeysLost, id, None, what);
+                self.findings.add_of(FindingKind::KeysLost, id, None, Detail::LostSegments);
             }
             if onode.has_omap && (touches(&omap) || lost.contains(&header)) {
-                let what = "parts of its omap may be lost";
-                self.findings.add_of(FindingKind::KeysLost, id, None, what);
+                self.findings.add_of(FindingKind::KeysLost, id, None, Detail::LostOmap);
             }
         }
     }
@@ -117,8 +119,8 @@ impl<'a> CrossReference<'a> {
         for shared in counted.iter() {
             let conflicts: Vec<Extent> = self.conflicts.within(shared.extent).collect();
             for conflict in conflicts {
-                let (kind, what) = self.describe_conflict(conflict);
-                self.findings.add(kind, format!("shared id {id}: {what}"));
+                let (kind, conflict) = self.classify(conflict);
+                self.findings.add(kind, Detail::SharedConflict { id, conflict });
             }
         }
         if self.suspects.contains(id) {
@@ -130,10 +132,9 @@ impl<'a> CrossReference<'a> {
         for run in segment.runs() {
             let conflicts: Vec<Extent> = self.conflicts.within(run.extent()).collect();
             for conflict in conflicts {
-                let (kind, what) = self.describe_conflict(conflict);
                 let block = base + run.start + (conflict.start - run.physical);
-                let what = format!("its blocks from {block} on: {what}");
-                self.findings.add_of(kind, id, None, what);
+                let (kind, conflict) = self.classify(conflict);
+                self.findings.add_of(kind, id, None, Detail::Conflict { block, conflict });
             }
             if run.shared != 0 && self.suspects.contains(run.shared) {
                 let shared = self.shared.entry(run.shared).or_default();
@@ -142,11 +143,10 @@ impl<'a> CrossReference<'a> {
         }
     }
 
-    fn describe_conflict(&self, conflict: Extent) -> (FindingKind, String) {
-        let blocks = describe_extent(conflict);
-        match self.metadata.within(conflict).next() {
-            Some(_) => (FindingKind::BlockInMetadata, format!("{blocks}, which the metadata has")),
-            None => (FindingKind::BlockTwice, format!("{blocks}, which another has as well")),
+    fn classify(&self, blocks: Extent) -> (FindingKind, Conflict) {
+        match self.metadata.within(blocks).next() {
+            Some(_) => (FindingKind::BlockInMetadata, Conflict::Metadata(blocks)),
+            None => (FindingKind::BlockTwice, Conflict::Data(blocks)),
         }
     }
 
@@ -166,19 +166,17 @@ impl<'a> CrossReference<'a> {
         let differences = counted.differences(&found);
         let repair = self.findings.is_complete().then_some(Repair::Recount);
         for (extent, counted, found) in &differences {
-            let what = format!(
-                "shared id {id}: {found} references to {}, and {counted} are counted",
-                describe_extent(*extent)
-            );
+            let (extent, found, counted) = (*extent, *found, *counted);
+            let detail = Detail::Miscounted { id, extent, found, counted };
             let touches =
                 |(own, _): &&(Extent, u64)| own.start < extent.end() && extent.start < own.end();
             match shared.references.iter().find(touches) {
                 Some((_, object)) => {
-                    self.findings.add_of(FindingKind::SharedReferences, *object, repair, what);
+                    self.findings.add_of(FindingKind::SharedReferences, *object, repair, detail);
                 }
                 None => {
                     let kind = FindingKind::SharedReferences;
-                    self.findings.add_maybe_repairable(kind, repair, what);
+                    self.findings.add_maybe_repairable(kind, repair, detail);
                 }
             }
         }

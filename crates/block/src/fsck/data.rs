@@ -1,7 +1,7 @@
 //! Check of data checksums. Deferred writes that are still in the log are compared there.
 
+use super::detail::Detail;
 use super::finding::{FindingKind, Findings};
-use super::image::describe_extent;
 use super::references::push_block;
 use crate::checksum::crc32c;
 use crate::device::{BLOCK, Extent, ReadError};
@@ -18,6 +18,7 @@ pub(crate) struct DataCheck<'a> {
     read: &'a ReadData<'a>,
     /// Checksums of deferred writes in the log, by place.
     waiting: &'a BTreeMap<u64, u32>,
+    /// Blocks that were read and compared.
     pub checked_blocks: u64,
 }
 
@@ -29,6 +30,7 @@ struct Faults {
 }
 
 impl<'a> DataCheck<'a> {
+    /// `waiting` has the checksums of deferred writes, by place.
     pub fn new(read: &'a ReadData<'a>, waiting: &'a BTreeMap<u64, u32>) -> Self {
         DataCheck { read, waiting, checked_blocks: 0 }
     }
@@ -52,13 +54,8 @@ impl<'a> DataCheck<'a> {
         {
             for extent in extents {
                 let (offset, length) = (extent.start * BLOCK_BYTES, extent.count * BLOCK_BYTES);
-                let at = describe_places(base, segment, extent);
-                findings.add_of(
-                    kind,
-                    id,
-                    None,
-                    format!("{length} bytes at offset {offset} ({at})"),
-                );
+                let places = places_of(base, segment, extent);
+                findings.add_of(kind, id, None, Detail::Data { offset, length, places });
             }
         }
         self.check_end(id, size, last, findings);
@@ -105,20 +102,18 @@ impl<'a> DataCheck<'a> {
             return;
         };
         if bytes[kept..].iter().any(|byte| *byte != 0) {
-            let what = format!("it has {size} bytes, and its last block does not end in zeros");
-            findings.add_of(FindingKind::DataBehindEnd, id, None, what);
+            findings.add_of(FindingKind::DataBehindEnd, id, None, Detail::DataBehindEnd { size });
         }
     }
 }
 
 /// Places of mapped blocks of an extent segment.
-fn describe_places(base: u64, segment: &ExtentSegment, blocks: Extent) -> String {
+fn places_of(base: u64, segment: &ExtentSegment, blocks: Extent) -> Vec<Extent> {
     let mut places = Vec::new();
     for block in blocks.start - base..blocks.end() - base {
         if let Some(mapped) = segment.get(block) {
             push_block(&mut places, mapped.physical);
         }
     }
-    let places: Vec<String> = places.into_iter().map(describe_extent).collect();
-    places.join(", ")
+    places
 }

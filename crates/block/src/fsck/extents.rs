@@ -23,14 +23,17 @@ impl FromIterator<Extent> for ExtentSet {
 }
 
 impl ExtentSet {
+    /// The extents, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.0.iter().copied()
     }
 
+    /// Set if there is no extent.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Blocks in either set.
     pub fn union(&self, other: &ExtentSet) -> ExtentSet {
         self.iter().chain(other.iter()).collect()
     }
@@ -45,6 +48,7 @@ impl ExtentSet {
         })
     }
 
+    /// Blocks in both sets.
     pub fn intersection(&self, other: &ExtentSet) -> ExtentSet {
         other.iter().flat_map(|extent| self.within(extent)).collect()
     }

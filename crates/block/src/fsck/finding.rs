@@ -1,7 +1,6 @@
 //! Findings of a check.
 
-use crate::keys::Key;
-use bytes::Bytes;
+use super::detail::Detail;
 use std::collections::BTreeMap;
 use std::fmt;
 use store::Collection;
@@ -18,21 +17,27 @@ pub enum FindingKind {
     SuperblockOutdated,
     /// The devices do not match the superblock.
     Geometry,
+    /// The label of the fast device is damaged, or names another store or size.
     FastLabel,
     /// The metadata space lies where it must not.
     MetadataRuns,
     /// The bitmap of the tree's pages is unusable.
     PageBitmap,
+    /// A page is marked as used, and the tree does not refer to it.
     PageLeaked,
     /// A page in use is free in the bitmap.
     PageFree,
     /// A page in use is outside of the metadata space.
     PageOutside,
+    /// The tree refers to a page more than once.
     PageTwice,
     /// A page is damaged, and its keys are lost.
     KeysLost,
+    /// A value of the tree is damaged; its key is known.
     ValueLost,
+    /// A key lies outside the range of its page, or not in order.
     KeyMisplaced,
+    /// Sums in the root of the tree differ from those of its pages.
     TreeSums,
     /// Durable batches are damaged or missing.
     Log,
@@ -44,32 +49,43 @@ pub enum FindingKind {
     Key,
     /// A value does not fit its key.
     Value,
+    /// Two collections have the same id for a range of hashes.
     CollectionId,
     /// A collection of a kind that the superblock's features do not name.
     Feature,
     /// An object belongs to no collection.
     NoCollection,
+    /// Two objects have the same id, or an id is absurdly large.
     ObjectId,
     /// A small object has no extent segment in its onode.
     SegmentNotInline,
     /// An extent segment of an object that keeps its only segment in the onode.
     SegmentUnexpected,
+    /// An extent segment of an object that does not exist.
     SegmentOrphan,
+    /// Omap pairs or a header of an object that does not exist.
     OmapOrphan,
     /// Omap pairs of an object whose onode says that there are none.
     OmapUnannounced,
+    /// Extents behind the end of their object.
     BeyondSize,
+    /// An extent that does not lie in the space for data.
     OutsideSpace,
     /// Data lies in the metadata space.
     BlockInMetadata,
+    /// A block that is not shared has several references.
     BlockTwice,
+    /// The count of a shared id differs from the references to it.
     SharedReferences,
+    /// A block is marked as used, and nothing refers to it.
     BlockLeaked,
     /// A block in use is free in the bitmap.
     BlockFree,
+    /// A counter of the store differs from what was counted.
     Counter,
     /// Data has a wrong checksum.
     Data,
+    /// The device cannot read data.
     DataUnreadable,
     /// The object ends within a block, and the bytes after its end are not zeros.
     DataBehindEnd,
@@ -150,10 +166,13 @@ impl fmt::Display for FindingKind {
 pub enum Repair {
     /// Writes the block again, from an intact copy.
     Rewrite,
+    /// Marks blocks or pages as free.
     Free,
+    /// Marks blocks or pages as used.
     MarkUsed,
     /// Removes pairs without an owner.
     Remove,
+    /// Sets counters and sums to what was counted.
     Recount,
     /// Keeps the batches in doubt, whatever became of their data.
     Keep,
@@ -175,6 +194,7 @@ impl Repair {
 /// Object of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
+    /// Id of the object in keys of extent segments and omap pairs.
     pub id: u64,
     /// `None` for removed collections.
     pub collection: Option<Collection>,
@@ -185,11 +205,12 @@ pub struct Subject {
 /// One inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
+    /// Class, by which findings are counted.
     pub kind: FindingKind,
     /// The object that the finding is about, if any.
     pub subject: Option<Subject>,
-    /// Description for users.
-    pub what: String,
+    /// Circumstances, as a sentence for users.
+    pub detail: Detail,
     /// The repair that `--repair` makes; `None` if there is none.
     pub repair: Option<Repair>,
 }
@@ -219,7 +240,7 @@ impl fmt::Display for Finding {
         if let Some(subject) = &self.subject {
             write!(f, "{subject}: ")?;
         }
-        f.write_str(&self.what)?;
+        self.detail.fmt(f)?;
         match self.repair {
             Some(repair) => write!(f, " (repair: {})", repair.describe()),
             None => Ok(()),
@@ -237,50 +258,48 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    /// Keeps at most `limit` findings, and counts all.
     pub fn new(limit: usize) -> Self {
         Findings { list: Vec::new(), limit, counts: BTreeMap::new(), has_loss: false }
     }
 
-    pub fn add(&mut self, kind: FindingKind, what: impl Into<String>) {
-        self.push(kind, None, what.into(), None);
+    /// Adds a finding that no repair mends.
+    pub fn add(&mut self, kind: FindingKind, detail: Detail) {
+        self.push(kind, None, detail, None);
     }
 
-    pub fn add_repairable(&mut self, kind: FindingKind, repair: Repair, what: impl Into<String>) {
-        self.push(kind, None, what.into(), Some(repair));
+    /// Adds a finding that `repair` mends.
+    pub fn add_repairable(&mut self, kind: FindingKind, repair: Repair, detail: Detail) {
+        self.push(kind, None, detail, Some(repair));
     }
 
+    /// Adds a finding that `repair` mends, if there is one.
     pub fn add_maybe_repairable(
         &mut self,
         kind: FindingKind,
         repair: Option<Repair>,
-        what: impl Into<String>,
+        detail: Detail,
     ) {
-        self.push(kind, None, what.into(), repair);
+        self.push(kind, None, detail, repair);
     }
 
     /// Adds a finding about the object with that id, whose name is looked up in the end.
-    pub fn add_of(
-        &mut self,
-        kind: FindingKind,
-        id: u64,
-        repair: Option<Repair>,
-        what: impl Into<String>,
-    ) {
+    pub fn add_of(&mut self, kind: FindingKind, id: u64, repair: Option<Repair>, detail: Detail) {
         let subject = Subject { id, collection: None, object: None };
-        self.push(kind, Some(subject), what.into(), repair);
+        self.push(kind, Some(subject), detail, repair);
     }
 
     fn push(
         &mut self,
         kind: FindingKind,
         subject: Option<Subject>,
-        what: String,
+        detail: Detail,
         repair: Option<Repair>,
     ) {
         self.has_loss |= kind.is_loss();
         *self.counts.entry(kind).or_default() += 1;
         if self.list.len() < self.limit {
-            self.list.push(Finding { kind, subject, what, repair });
+            self.list.push(Finding { kind, subject, detail, repair });
         }
     }
 
@@ -290,6 +309,7 @@ impl Findings {
         refused.for_each(|finding| finding.repair = None);
     }
 
+    /// Findings so far, those not kept included.
     pub fn count(&self) -> u64 {
         self.counts.values().sum()
     }
@@ -299,19 +319,13 @@ impl Findings {
         !self.has_loss
     }
 
+    /// Subjects of the findings kept, to fill in names.
     pub fn subjects_mut(&mut self) -> impl Iterator<Item = &mut Subject> {
         self.list.iter_mut().filter_map(|finding| finding.subject.as_mut())
     }
 
+    /// The findings kept, and the number of each kind.
     pub fn finish(self) -> (Vec<Finding>, BTreeMap<FindingKind, u64>) {
         (self.list, self.counts)
-    }
-}
-
-/// A key as text; a truncated or damaged one as its bytes.
-pub(crate) fn describe_key(key: &[u8]) -> String {
-    match Key::read(&Bytes::copy_from_slice(key)) {
-        Ok(key) => key.to_string(),
-        Err(_) => format!("key \"{}\"", key.escape_ascii()),
     }
 }

@@ -29,14 +29,17 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// The devices of `image`, read through shared references.
     pub fn new(image: &'a mut dyn Image) -> Self {
         Source { image: RefCell::new(image) }
     }
 
+    /// Size of a device in blocks, 0 without such a device.
     pub fn blocks(&self, device: Device) -> u64 {
         self.image.borrow().blocks(device)
     }
 
+    /// Reads the blocks of `extent`; fails if they do not lie on the device.
     pub fn read(&self, device: Device, extent: Extent) -> Result<Bytes, ReadError> {
         let Extent { start, count } = extent;
         let limit = self.blocks(device);
@@ -50,18 +53,5 @@ impl<'a> Source<'a> {
             true => Ok(bytes),
             false => Err(ReadError::Length { found: bytes.len(), blocks: count }),
         }
-    }
-}
-
-/// An extent as text.
-pub(crate) fn describe_extent(extent: Extent) -> String {
-    extent.to_string()
-}
-
-/// A device as text.
-pub(crate) fn describe_device(device: Device) -> &'static str {
-    match device {
-        Device::Main => "main",
-        Device::Fast => "fast",
     }
 }

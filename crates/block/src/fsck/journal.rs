@@ -1,10 +1,12 @@
 //! The log behind the last checkpoint.
 
+use super::detail::Detail;
+use super::fault::{Access, RecordFault};
 use super::finding::{FindingKind, Findings, Repair};
-use super::image::{Source, describe_extent};
+use super::image::Source;
 use super::tail;
 use crate::device::Extent;
-use crate::log::{Batch, Counters, LogPoint, Record, Replay, Replayed};
+use crate::log::{Batch, Counters, LogFault, LogPoint, Record, Replay, Replayed, Stop};
 use crate::space::BlockMap;
 use crate::superblock::Superblock;
 use crate::table::{Op, Table};
@@ -19,12 +21,31 @@ pub struct LogSummary {
     pub start: LogPoint,
     /// Log point where it ended.
     pub end: LogPoint,
+    /// Batches that count.
     pub batches: u64,
+    /// Records of these batches.
     pub records: u64,
     /// Batches at the end that do not count, because data of large writes is missing.
     pub left_out: u64,
-    /// Reason why no further batch follows.
-    pub stop: String,
+    /// Reason why no further batch counts.
+    pub stop: LogStop,
+}
+
+/// Reason why no further batch of the log counts.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LogStop {
+    /// There is no other batch.
+    #[error(transparent)]
+    End(#[from] Stop),
+    /// Acknowledged batches may be missing.
+    #[error(transparent)]
+    Damaged(#[from] LogFault),
+    /// A large write of a batch that was not durable is missing.
+    #[error("batch {seq} lacks its large data")]
+    LacksData {
+        /// Number of the batch.
+        seq: u64,
+    },
 }
 
 /// Blocks of the space that a record takes or frees.
@@ -37,11 +58,14 @@ enum SpaceChange {
 /// Replayed effects of all batches that count.
 #[derive(Debug)]
 pub(crate) struct Journal {
+    /// Changes of pairs since the checkpoint.
     pub overlay: Table,
     space: Vec<SpaceChange>,
     /// Checksums of deferred writes, by place.
     pub waiting: BTreeMap<u64, u32>,
+    /// Counters of the last record.
     pub counters: Counters,
+    /// Numbers for the report.
     pub summary: LogSummary,
     /// Set if a mount would refuse to decide where the log ends.
     pub kept: Option<Kept>,
@@ -50,6 +74,7 @@ pub(crate) struct Journal {
 /// End of the log if batches with unreadable data count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kept {
+    /// Log point behind the last batch.
     pub end: LogPoint,
     /// Generation of the last batch.
     pub generation: u64,
@@ -74,16 +99,13 @@ impl Journal {
         if let (Some(generation), Some((block, seq))) = (generation, tail.and_then(|t| t.unsure)) {
             let end = unsure.get(valid).map_or(journal.summary.end, |batch| batch.start);
             journal.kept = Some(Kept { end, generation });
-            let what = format!(
-                "block {block} of the main device cannot be read: it holds data of batch {seq}, one of \
-                 the last, which may have been acknowledged"
-            );
-            findings.add_repairable(FindingKind::LogUnsure, Repair::Keep, what);
+            let detail = Detail::UnsureBatch { block, seq };
+            findings.add_repairable(FindingKind::LogUnsure, Repair::Keep, detail);
         }
         if let Some(left_out) = unsure.get(valid) {
             journal.summary.end = left_out.start;
             journal.summary.left_out = (unsure.len() - valid) as u64;
-            journal.summary.stop = format!("batch {} lacks its large data", left_out.seq);
+            journal.summary.stop = LogStop::LacksData { seq: left_out.seq };
         }
         journal
     }
@@ -101,7 +123,7 @@ impl Journal {
                 batches: 0,
                 records: 0,
                 left_out: 0,
-                stop: String::new(),
+                stop: LogStop::End(Stop::NoBatch),
             },
             kept: None,
         }
@@ -121,18 +143,18 @@ impl Journal {
     /// Handles the end of the log; returns the generation of the last batch unless the log is
     /// damaged.
     fn end_at(&mut self, last: Replayed, findings: &mut Findings) -> Option<u64> {
-        let what = match last {
+        let fault = match last {
             Replayed::End { point, generation, stop } => {
                 self.summary.end = point;
-                self.summary.stop = stop.to_string();
+                self.summary.stop = stop.into();
                 return Some(generation);
             }
-            Replayed::Unreadable { block } => format!("block {block} cannot be read"),
-            Replayed::Damaged { block, damage } => format!("at block {block}: {damage}"),
+            Replayed::Unreadable { block } => LogFault::Unreadable { block },
+            Replayed::Damaged { block, damage } => LogFault::Damaged { block, damage },
             Replayed::Batch(_) => unreachable!("a batch is not the end"),
         };
-        self.summary.stop.clone_from(&what);
-        findings.add(FindingKind::Log, what);
+        self.summary.stop = fault.clone().into();
+        findings.add(FindingKind::Log, fault.into());
         None
     }
 
@@ -142,8 +164,8 @@ impl Journal {
         for (record, _) in &batch.records {
             self.summary.records += 1;
             if let Err(fault) = check_record(record, space) {
-                let what = format!("batch {}: {fault}", batch.seq);
-                findings.add(FindingKind::LogRecord, what);
+                let detail = Detail::Record { seq: batch.seq, fault };
+                findings.add(FindingKind::LogRecord, detail);
             }
             self.replay_record(record);
         }
@@ -202,33 +224,6 @@ fn answer_reads(source: &Source<'_>, superblock: &Superblock, replay: &mut Repla
             Err(_) => replay.supply_failed(block),
         }
     }
-}
-
-/// Effect of a record on blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
-    Takes,
-    Frees,
-    Writes,
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Access::Takes => "takes",
-            Access::Frees => "frees",
-            Access::Writes => "writes",
-        })
-    }
-}
-
-/// Reason why a record violates the format.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-enum RecordFault {
-    #[error("{access} {} outside of the space", describe_extent(*.extent))]
-    OutsideSpace { access: Access, extent: Extent },
-    #[error("changes the bitmap of the space: {0:?}")]
-    Bitmap(Op),
 }
 
 /// Checks that all extents of a record lie within the space, and that it leaves the space bitmap

@@ -23,7 +23,9 @@
 mod contents;
 mod crossref;
 mod data;
+mod detail;
 mod extents;
+mod fault;
 mod finding;
 mod image;
 mod journal;
@@ -44,15 +46,17 @@ mod tail;
 pub(crate) mod tests;
 
 pub use contents::Contents;
+pub use detail::{Conflict, Detail, OmapPart};
+pub use fault::{Access, BitmapError, CopyError, CopyFault, LabelFault, RecordFault, ValueFault};
 pub use finding::{Finding, FindingKind, Repair, Subject};
 pub use image::{Image, ImageMut};
-pub use journal::LogSummary;
+pub use journal::{LogStop, LogSummary};
 pub use repair::{RepairError, repair, repair_ops};
 pub use repairs::Repairs;
 pub use report::{CheckOptions, Report};
 
-pub(crate) use finding::describe_key;
-pub(crate) use image::{Source, describe_device, describe_extent};
+pub(crate) use detail::describe_key;
+pub(crate) use image::Source;
 pub(crate) use journal::{Journal, replay};
 pub(crate) use owners::Owners;
 pub(crate) use pages::root as tree_root;

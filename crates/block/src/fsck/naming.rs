@@ -17,15 +17,18 @@ pub(crate) struct Naming<'a> {
 }
 
 impl<'a> Naming<'a> {
+    /// Collects the ids of the objects that findings are about.
     pub fn new(findings: &mut Findings, owners: &'a Owners) -> Self {
         let wanted = findings.subjects_mut().map(|subject| subject.id).collect();
         Naming { owners, wanted, names: BTreeMap::new() }
     }
 
+    /// Set if there is an id to look up; otherwise the walk can be saved.
     pub fn is_needed(&self) -> bool {
         !self.wanted.is_empty()
     }
 
+    /// Notes the name if the pair is an onode with a wanted id.
     pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
         if !keys::prefix_range(b"O").contains(key) {
             return;
@@ -41,6 +44,7 @@ impl<'a> Naming<'a> {
         }
     }
 
+    /// Writes the names found into the findings.
     pub fn finish(self, findings: &mut Findings) {
         for subject in findings.subjects_mut() {
             if let Some((collection, object)) = self.names.get(&subject.id) {

@@ -22,7 +22,9 @@ pub(crate) struct Objects {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known {
+    /// The onode says that there may be an omap.
     pub has_omap: bool,
+    /// The onode contains the only extent segment.
     pub is_inline: bool,
 }
 
@@ -47,6 +49,7 @@ impl Objects {
         twice
     }
 
+    /// Flags of an object, after [`Objects::sort`].
     pub fn get(&self, id: u64) -> Option<Known> {
         let index = self.all.partition_point(|known| id_of(*known) < id);
         let known = *self.all.get(index).filter(|known| id_of(**known) == id)?;

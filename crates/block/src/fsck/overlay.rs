@@ -14,6 +14,7 @@ pub(crate) struct Overlay<'t> {
 }
 
 impl<'t> Overlay<'t> {
+    /// Merges `table`, which must have no change meanwhile, over a walk from its beginning.
     pub fn new(table: &'t Table) -> Self {
         let entries: Box<dyn Iterator<Item = Entry<'t>> + 't> = Box::new(table.iter());
         Overlay { entries: entries.peekable(), removed_until: None }

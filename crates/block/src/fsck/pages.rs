@@ -1,18 +1,18 @@
 //! The metadata tree as pages, and the bitmap of pages in use.
 
+use super::detail::Detail;
 use super::extents::ExtentSet;
-use super::finding::{FindingKind, Findings, Repair, describe_key};
-use super::image::{Source, describe_extent};
+use super::fault::BitmapError;
+use super::finding::{FindingKind, Findings, Repair};
+use super::image::Source;
 use super::overlay::{Overlay, Visit};
 use crate::checksum::crc32c;
-use crate::device::{Extent, ReadError};
+use crate::device::Extent;
 use crate::superblock::Superblock;
 use crate::table::Table;
 use crate::tree::{self, PageSource, PageSpace, Root, Visitor};
 use bytes::{Bytes, BytesMut};
-use codec::DecodeError;
 use std::ops::Range;
-use thiserror::Error;
 
 const OMAP_HEADER: u8 = b'H';
 const OMAP: u8 = b'M';
@@ -24,9 +24,13 @@ pub(crate) type Lost = Range<Bytes>;
 /// Result of a walk over the tree, as of the checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
+    /// Pages in use, in the order of the walk.
     pub pages: Vec<Extent>,
+    /// Key ranges of damaged pages.
     pub lost: Vec<Lost>,
+    /// Pairs whose keys begin with `O`.
     pub objects: u64,
+    /// Bytes of keys and values of omaps, headers included.
     pub omap_bytes: u64,
 }
 
@@ -44,11 +48,11 @@ pub(crate) fn walk(
     superblock: &Superblock,
     table: &Table,
     visit: &mut Visit<'_>,
-    report: &mut dyn FnMut(FindingKind, String),
+    report: &mut dyn FnMut(FindingKind, Detail),
 ) -> Walked {
     let mut walked = Walked::default();
     let root = root(superblock).unwrap_or_else(|error| {
-        report(FindingKind::KeysLost, format!("all of the tree: {error}"));
+        report(FindingKind::KeysLost, Detail::Root(error));
         None
     });
     let device = superblock.metadata.device;
@@ -67,33 +71,20 @@ pub(crate) fn walk(
         pages: &mut |extent| pages.push(extent),
     };
     for finding in tree::walk(root.as_ref(), visitor) {
-        let (kind, what) = describe(&finding);
-        report(kind, what);
+        report(kind_of(&finding), Detail::Tree(finding.clone()));
         walked.lost.extend(lost_by(finding));
     }
     overlay.finish(visit);
     walked
 }
 
-fn describe(finding: &tree::Finding) -> (FindingKind, String) {
+fn kind_of(finding: &tree::Finding) -> FindingKind {
     match finding {
-        tree::Finding::Lost { page, flaw, first, end } => {
-            let end = end.as_ref().map_or_else(|| "the end".into(), |end| describe_key(end));
-            let keys = format!("all from {} to {end} are lost", describe_key(first));
-            (FindingKind::KeysLost, format!("page {page} is damaged ({flaw}): {keys}"))
-        }
-        tree::Finding::ValueLost { page, flaw, key } => {
-            let what = format!("{} is lost: page {page} is damaged ({flaw})", describe_key(key));
-            (FindingKind::ValueLost, what)
-        }
-        tree::Finding::UsedTwice { page } => {
-            (FindingKind::PageTwice, format!("page {page} is used more than once"))
-        }
-        tree::Finding::Misplaced { page, key } => {
-            let what = format!("{} in page {page} is not where it belongs", describe_key(key));
-            (FindingKind::KeyMisplaced, what)
-        }
-        tree::Finding::Sum { .. } => (FindingKind::TreeSums, finding.to_string()),
+        tree::Finding::Lost { .. } => FindingKind::KeysLost,
+        tree::Finding::ValueLost { .. } => FindingKind::ValueLost,
+        tree::Finding::UsedTwice { .. } => FindingKind::PageTwice,
+        tree::Finding::Misplaced { .. } => FindingKind::KeyMisplaced,
+        tree::Finding::Sum { .. } => FindingKind::TreeSums,
     }
 }
 
@@ -109,21 +100,6 @@ fn lost_by(finding: tree::Finding) -> Option<Lost> {
         _ => return None,
     };
     Some(first.into()..end.into())
-}
-
-/// Reason why the stored bitmap of pages cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum BitmapError {
-    #[error(transparent)]
-    Unreadable(#[from] ReadError),
-    #[error("it has {length} bytes in {found}")]
-    Length { length: u64, found: usize },
-    #[error("its checksum is {found:#010x} instead of {expected:#010x}")]
-    Checksum { found: u32, expected: u32 },
-    #[error(transparent)]
-    Encoding(#[from] DecodeError),
-    #[error("it is of other runs than the superblock names")]
-    Runs,
 }
 
 /// The stored bitmap of pages.
@@ -170,7 +146,9 @@ fn take_free(pages: &mut PageSpace) -> ExtentSet {
 /// Expected content of a bitmap of pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PagesInUse {
+    /// Runs of the metadata space.
     pub runs: Vec<Extent>,
+    /// Pages in use.
     pub used: ExtentSet,
 }
 
@@ -204,8 +182,7 @@ pub(crate) fn check_bitmap(
     };
     let runs: ExtentSet = named.iter().copied().collect();
     for extent in needed.minus(&runs).iter() {
-        let what = format!("no run has {} of the tree", describe_extent(extent));
-        findings.add(FindingKind::PageOutside, what);
+        findings.add(FindingKind::PageOutside, Detail::PagesOutside(extent));
     }
     // A lost page may have had children.
     let is_known = walked.lost.is_empty();
@@ -214,9 +191,8 @@ pub(crate) fn check_bitmap(
     let mut stored = match read_bitmap(source, superblock) {
         Ok(stored) => stored,
         Err(fault) => {
-            let what = format!("the bitmap of pages cannot be used: {fault}");
             let repair = is_rebuildable.then_some(Repair::Recount);
-            findings.add_maybe_repairable(FindingKind::PageBitmap, repair, what);
+            findings.add_maybe_repairable(FindingKind::PageBitmap, repair, fault.into());
             let used = needed.intersection(&runs);
             return is_rebuildable.then_some(PagesInUse { runs: named, used });
         }
@@ -225,12 +201,12 @@ pub(crate) fn check_bitmap(
     let stored_used = runs.minus(&free);
     let (leaked, unmarked) = (stored_used.minus(&needed), needed.intersection(&free));
     for extent in leaked.iter().filter(|_| is_known) {
-        let what = format!("marked and not in use: {}", describe_extent(extent));
-        findings.add_repairable(FindingKind::PageLeaked, Repair::Free, what);
+        let detail = Detail::PagesLeaked(extent);
+        findings.add_repairable(FindingKind::PageLeaked, Repair::Free, detail);
     }
     for extent in unmarked.iter() {
-        let what = format!("in use and marked as free: {}", describe_extent(extent));
-        findings.add_repairable(FindingKind::PageFree, Repair::MarkUsed, what);
+        let detail = Detail::MarkedFree(extent);
+        findings.add_repairable(FindingKind::PageFree, Repair::MarkUsed, detail);
     }
     let used = if is_known { needed } else { needed.union(&stored_used) }.intersection(&runs);
     (used != stored_used).then_some(PagesInUse { runs: named, used })

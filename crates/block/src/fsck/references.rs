@@ -23,6 +23,7 @@ pub(crate) struct References {
 }
 
 impl References {
+    /// No reference yet to any block of `space`.
     pub fn new(space: Extent) -> Self {
         References {
             used: BlockMap::new(space),
@@ -31,6 +32,7 @@ impl References {
         }
     }
 
+    /// Set if the extent lies within the space; the other functions require it.
     pub fn is_within(&self, extent: Extent) -> bool {
         let space = self.used.extent();
         let end = extent.start.checked_add(extent.count);
@@ -86,10 +88,12 @@ impl References {
         Suspects(self.sums.iter().map(|sum| *sum != 0).collect())
     }
 
+    /// Number of blocks with a reference.
     pub fn used_blocks(&self) -> u64 {
         self.used.total() - self.used.free()
     }
 
+    /// Number of chunks of the space bitmap.
     pub fn chunks(&self) -> u32 {
         self.used.chunk_count()
     }
@@ -105,10 +109,12 @@ impl References {
 pub(crate) struct Suspects(Vec<bool>);
 
 impl Suspects {
+    /// Set if the group of this shared id has a wrong sum. Other ids of the group may be right.
     pub fn contains(&self, id: u64) -> bool {
         self.0[group(id)]
     }
 
+    /// Set if all sums are right.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|is_suspect| !is_suspect)
     }

@@ -7,7 +7,7 @@
 //! allocates anything.
 
 use super::extents::ExtentSet;
-use super::image::{ImageMut, describe_device};
+use super::image::ImageMut;
 use super::pages::{PagesInUse, has_lost_runs};
 use super::repairs::Repairs;
 use super::report::Report;
@@ -19,20 +19,43 @@ use bytes::Bytes;
 use stdx::AlignedBuffer;
 use thiserror::Error;
 
+/// Reason why a repair ended early. The writes before it leave a store that can be opened.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RepairError {
+    /// The check found no superblock that could be used.
     #[error("there is no superblock to go by")]
     NoSuperblock,
+    /// The superblock belongs to a newer version, which this one must not change.
     #[error(transparent)]
     NotWritable(#[from] SuperblockError),
+    /// The metadata space has no place for a new bitmap of pages.
     #[error(
         "the bitmap of pages needs {needed} pages in at most {SCATTERED_EXTENTS_MAX} extents, {free} are free"
     )]
-    NoSpace { needed: u64, free: u64 },
+    NoSpace {
+        /// Pages of the bitmap.
+        needed: u64,
+        /// Pages that are free.
+        free: u64,
+    },
+    /// A write failed.
     #[error("the {device} device failed at block {block}: {reason}")]
-    Write { device: &'static str, block: u64, reason: IoError },
+    Write {
+        /// The device.
+        device: Device,
+        /// First block of the write.
+        block: u64,
+        /// Error of the device.
+        reason: IoError,
+    },
+    /// A flush failed.
     #[error("the {device} device failed: {reason}")]
-    Flush { device: &'static str, reason: IoError },
+    Flush {
+        /// The device.
+        device: Device,
+        /// Error of the device.
+        reason: IoError,
+    },
 }
 
 /// Changes that the engine commits first after opening the store.
@@ -48,7 +71,7 @@ pub fn repair(report: &Report, image: &mut dyn ImageMut) -> Result<Vec<String>, 
     let offline = &report.offline;
     for (device, block, data) in &offline.rewrites {
         write(image, *device, *block, data.clone())?;
-        done.push(format!("wrote block {block} of the {} device again", describe_device(*device)));
+        done.push(format!("wrote block {block} of the {} device again", device));
     }
     if !offline.rewrites.is_empty() {
         flush(image)?;
@@ -130,7 +153,6 @@ fn write(
     data: Bytes,
 ) -> Result<(), RepairError> {
     let written = image.write(device, block, data);
-    let device = describe_device(device);
     written.map_err(|reason| RepairError::Write { device, block, reason })
 }
 
@@ -138,7 +160,6 @@ fn flush(image: &mut dyn ImageMut) -> Result<(), RepairError> {
     for device in [Device::Main, Device::Fast] {
         if image.blocks(device) > 0 {
             let flushed = image.flush(device);
-            let device = describe_device(device);
             flushed.map_err(|reason| RepairError::Flush { device, reason })?;
         }
     }

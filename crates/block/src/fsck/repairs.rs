@@ -29,7 +29,9 @@ impl Repairs {
 /// Writes to a store that is not open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Offline {
+    /// Blocks to write again, in this order.
     pub rewrites: Vec<Rewrite>,
+    /// Content of a new bitmap of pages.
     pub pages: Option<PagesInUse>,
     /// Correct counters of the checkpoint.
     pub counters: Option<Counters>,

@@ -11,6 +11,7 @@ use std::fmt;
 /// Findings that are kept unless told otherwise.
 pub(super) const FINDINGS_MAX_DEFAULT: usize = 10_000;
 
+/// Extent of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckOptions {
     /// Reads all data and compares it with its checksums.
@@ -34,6 +35,7 @@ pub struct Report {
     pub superblock: Option<Superblock>,
     /// End of the log; `None` without a usable superblock.
     pub log: Option<LogSummary>,
+    /// Counts of the contents as of the end of the log.
     pub contents: Contents,
     /// Referenced blocks of the space, including the metadata space.
     pub used_blocks: u64,

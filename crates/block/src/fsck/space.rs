@@ -1,7 +1,7 @@
 //! Comparison of the space bitmap with the references to blocks.
 
+use super::detail::Detail;
 use super::finding::{FindingKind, Findings, Repair};
-use super::image::describe_extent;
 use super::references::References;
 use super::repairs::Repairs;
 use crate::device::Extent;
@@ -29,12 +29,12 @@ pub(crate) fn compare(
     // An unreferenced block may belong to lost metadata.
     let repair = findings.is_complete().then_some(Repair::Free);
     for extent in &leaked.0 {
-        let what = format!("nothing refers to {}", describe_extent(*extent));
-        findings.add_maybe_repairable(FindingKind::BlockLeaked, repair, what);
+        let detail = Detail::BlocksLeaked(*extent);
+        findings.add_maybe_repairable(FindingKind::BlockLeaked, repair, detail);
     }
     for extent in &unmarked.0 {
-        let what = format!("in use and marked as free: {}", describe_extent(*extent));
-        findings.add_repairable(FindingKind::BlockFree, Repair::MarkUsed, what);
+        let detail = Detail::MarkedFree(*extent);
+        findings.add_repairable(FindingKind::BlockFree, Repair::MarkUsed, detail);
     }
     repairs.taken = unmarked.0;
     if repair.is_some() {

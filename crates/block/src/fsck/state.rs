@@ -3,6 +3,7 @@
 use super::contents::{Contents, ContentsCheck};
 use super::crossref::{CrossReference, Recounted};
 use super::data::DataCheck;
+use super::detail::Detail;
 use super::finding::{FindingKind, Findings, Repair};
 use super::image::Source;
 use super::journal::{Journal, Kept};
@@ -92,7 +93,7 @@ fn kept_by(superblock: &Superblock, kept: Kept) -> Superblock {
 }
 
 impl State<'_, '_> {
-    fn walk(&self, visit: &mut Visit<'_>, report: &mut dyn FnMut(FindingKind, String)) -> Walked {
+    fn walk(&self, visit: &mut Visit<'_>, report: &mut dyn FnMut(FindingKind, Detail)) -> Walked {
         walk(self.source, &self.superblock, &self.journal.overlay, visit, report)
     }
 
@@ -108,13 +109,13 @@ impl State<'_, '_> {
         let mut check = ContentsCheck::new(&self.superblock, self.has_sound_runs, data, findings);
         // Damage of the tree is reported after that of its pairs.
         let mut of_tree = Vec::new();
-        let mut note = |kind, what| of_tree.push((kind, what));
+        let mut note = |kind, detail| of_tree.push((kind, detail));
         let walked = self.walk(&mut |key, value| check.visit(key, value), &mut note);
         check.finish(&self.journal);
         let ContentsCheck { references, stored, owners, contents, .. } = check;
         let (conflicts, mut removals, max_id) = (check.conflicts, check.removals, check.max_id);
         let is_lost = of_tree.iter().any(|(kind, _): &(FindingKind, _)| kind.is_loss());
-        of_tree.into_iter().for_each(|(kind, what)| findings.add(kind, what));
+        of_tree.into_iter().for_each(|(kind, detail)| findings.add(kind, detail));
         if is_lost {
             // A pair without an owner may belong to a lost one.
             findings.withdraw(Repair::Remove);
@@ -140,8 +141,8 @@ impl State<'_, '_> {
             ("bytes of omaps", counted.omap_bytes, found.omap_bytes),
         ] {
             if counted != found {
-                let what = format!("the superblock counts {counted} {what}, its tree has {found}");
-                findings.add_repairable(FindingKind::Counter, Repair::Recount, what);
+                let detail = Detail::Counter { what, counted, found };
+                findings.add_repairable(FindingKind::Counter, Repair::Recount, detail);
             }
         }
         (found != counted).then_some(found)
@@ -154,13 +155,13 @@ impl State<'_, '_> {
         let (max_id, objects) = (seen.max_id, seen.contents.objects);
         let mut found = counted;
         if counted.next_id <= max_id {
-            let what = format!("the next id is {}, and {max_id} is in use", counted.next_id);
-            findings.add_repairable(FindingKind::Counter, Repair::Recount, what);
+            let detail = Detail::NextId { next: counted.next_id, used: max_id };
+            findings.add_repairable(FindingKind::Counter, Repair::Recount, detail);
             found.next_id = max_id.saturating_add(1);
         }
         if findings.is_complete() && counted.objects != objects {
-            let what = format!("{} objects are counted, there are {objects}", counted.objects);
-            findings.add_repairable(FindingKind::Counter, Repair::Recount, what);
+            let detail = Detail::Objects { counted: counted.objects, found: objects };
+            findings.add_repairable(FindingKind::Counter, Repair::Recount, detail);
             found.objects = objects;
         }
         (found != counted).then_some(found)

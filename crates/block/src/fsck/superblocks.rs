@@ -1,23 +1,26 @@
 //! The four copies of the superblock, the label of the fast device, and their geometry.
 
+use super::detail::Detail;
+use super::fault::{CopyError, CopyFault, LabelFault};
 use super::finding::{FindingKind, Findings, Repair};
-use super::image::{Source, describe_device, describe_extent};
+use super::image::Source;
 use super::pages::{has_lost_runs, read_bitmap};
-use crate::device::{Device, Extent, ReadError};
+use crate::device::{Device, Extent};
 use crate::superblock::{
     self, FastLabel, LABEL_BLOCKS, MAIN_BLOCKS_MIN, SUPERBLOCK_BLOCKS, Superblock, SuperblockError,
 };
 use bytes::Bytes;
-use thiserror::Error;
 
 /// A block that a repair writes again.
 pub(crate) type Rewrite = (Device, u64, Bytes);
 
 /// The superblock to use, and the writes that make all copies valid.
 pub(crate) struct Chosen {
+    /// The newest superblock that can be used.
     pub superblock: Superblock,
     /// Set if the metadata space is valid.
     pub has_sound_runs: bool,
+    /// Writes that make all four copies and the label valid.
     pub rewrites: Vec<Rewrite>,
 }
 
@@ -25,15 +28,6 @@ impl Chosen {
     fn new(superblock: Superblock, rewrites: Vec<Rewrite>) -> Self {
         Chosen { superblock, has_sound_runs: false, rewrites }
     }
-}
-
-/// Reason why a copy of the superblock cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum CopyError {
-    #[error(transparent)]
-    Unreadable(#[from] ReadError),
-    #[error(transparent)]
-    Superblock(#[from] SuperblockError),
 }
 
 /// A place of a copy, and the copy found there.
@@ -56,8 +50,7 @@ pub(crate) fn choose(
 ) -> Option<Chosen> {
     let main_blocks = source.blocks(Device::Main);
     if main_blocks < MAIN_BLOCKS_MIN {
-        let what = format!("the main device has {main_blocks} blocks, at least {MAIN_BLOCKS_MIN}");
-        findings.add(FindingKind::Geometry, format!("{what} are needed"));
+        findings.add(FindingKind::Geometry, Detail::TooSmall { blocks: main_blocks });
         return None;
     }
     let (mut slots, mut result) = look(source, main_blocks);
@@ -76,7 +69,7 @@ pub(crate) fn choose(
             outdated(*superblock, slots, accept_outdated, findings)
         }
         Err(error) => {
-            findings.add(FindingKind::NoSuperblock, error.to_string());
+            findings.add(FindingKind::NoSuperblock, error.into());
             return None;
         }
     };
@@ -113,15 +106,12 @@ fn outdated(
     accept_outdated: bool,
     findings: &mut Findings,
 ) -> Chosen {
-    let what = format!("version {} is intact, but a newer one may be lost", superblock.sequence);
-    let kind = FindingKind::SuperblockOutdated;
+    let (kind, version) = (FindingKind::SuperblockOutdated, superblock.sequence);
     if !accept_outdated {
-        let next = "with --accept-outdated --repair it becomes the newest, and what was acknowledged \
-                    since is lost";
-        findings.add(kind, format!("{what}; {next}"));
+        findings.add(kind, Detail::MaybeOutdated { version });
         return Chosen::new(superblock, Vec::new());
     }
-    findings.add_repairable(kind, Repair::Rewrite, what);
+    findings.add_repairable(kind, Repair::Rewrite, Detail::AcceptedOutdated { version });
     let next = Superblock { sequence: superblock.sequence + 1, ..superblock };
     let blocks = places(slots, next.sequence);
     let rewrites = blocks.map(|block| (Device::Main, block, next.encode())).collect();
@@ -158,12 +148,12 @@ fn check_copies(copies: &[Copy; 4], chosen: &mut Chosen, findings: &mut Findings
             let Some(fault) = fault.filter(|_| !is_replaced && !is_torn) else {
                 continue;
             };
-            let what = format!("copy at block {}: {fault}", copy.block);
+            let detail = Detail::Copy { block: copy.block, fault };
             let Some(sound) = sound else {
-                findings.add(FindingKind::SuperblockCopy, what);
+                findings.add(FindingKind::SuperblockCopy, detail);
                 continue;
             };
-            findings.add_repairable(FindingKind::SuperblockCopy, Repair::Rewrite, what);
+            findings.add_repairable(FindingKind::SuperblockCopy, Repair::Rewrite, detail);
             chosen.rewrites.push((Device::Main, copy.block, sound.encode()));
         }
     }
@@ -179,19 +169,19 @@ fn is_older(copy: &Copy, newest: &Superblock, expected: u64) -> bool {
     copy.intact().is_some_and(is_older)
 }
 
-fn fault_of(copy: &Copy, newest: &Superblock, expected: u64) -> Option<String> {
+fn fault_of(copy: &Copy, newest: &Superblock, expected: u64) -> Option<CopyFault> {
     let found = match &copy.found {
         Ok(found) => found,
-        Err(fault) => return Some(fault.to_string()),
+        Err(fault) => return Some(fault.clone().into()),
     };
     if found.store != newest.store {
-        return Some(format!("it belongs to store {}, not to {}", found.store, newest.store));
+        return Some(CopyFault::OtherStore { found: found.store, expected: newest.store });
     }
     if found.sequence == newest.sequence && found != newest {
-        return Some(format!("version {expected} differs from another copy of it"));
+        return Some(CopyFault::Differs { version: expected });
     }
     (found.sequence != expected)
-        .then(|| format!("it is version {} instead of {expected}", found.sequence))
+        .then_some(CopyFault::OtherVersion { found: found.sequence, expected })
 }
 
 /// False if the devices cannot be checked any further.
@@ -199,7 +189,7 @@ fn check_devices(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findin
     let superblock = &chosen.superblock;
     let (main, fast) = (source.blocks(Device::Main), source.blocks(Device::Fast));
     if let Err(error) = superblock.geometry.check(main, fast) {
-        findings.add(FindingKind::Geometry, error.to_string());
+        findings.add(FindingKind::Geometry, error.into());
         return false;
     }
     if superblock.geometry.fast_blocks > 0 {
@@ -222,16 +212,15 @@ fn check_label(source: &Source<'_>, chosen: &mut Chosen, findings: &mut Findings
     let expected = FastLabel { store, blocks: geometry.fast_blocks };
     let fault = match label {
         Ok(Ok(label)) if label == expected => return,
-        Ok(Ok(label)) => format!("it is of a device of {} blocks", label.blocks),
+        Ok(Ok(label)) => LabelFault::OtherSize { blocks: label.blocks },
         // A device of another store must not be written to.
         Ok(Err(error @ SuperblockError::OtherStore { .. })) => {
-            return findings.add(FindingKind::FastLabel, error.to_string());
+            return findings.add(FindingKind::FastLabel, error.into());
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
+        Ok(Err(error)) => CopyError::from(error).into(),
+        Err(error) => CopyError::from(error).into(),
     };
-    let what = format!("label of the fast device: {fault}");
-    findings.add_repairable(FindingKind::FastLabel, Repair::Rewrite, what);
+    findings.add_repairable(FindingKind::FastLabel, Repair::Rewrite, fault.into());
     chosen.rewrites.push((Device::Fast, 0, expected.encode()));
 }
 
@@ -247,26 +236,19 @@ fn check_metadata_runs(superblock: &Superblock, findings: &mut Findings) -> bool
     runs.sort_unstable();
     for run in &runs {
         if run.start < space.start || run.end() > space.end() || run.count == 0 {
-            let what = format!(
-                "metadata space: {} of the {} device, but its space is {}",
-                describe_extent(*run),
-                describe_device(metadata.device),
-                describe_extent(space)
-            );
-            findings.add(FindingKind::MetadataRuns, what);
+            let detail = Detail::RunOutside { run: *run, device: metadata.device, space };
+            findings.add(FindingKind::MetadataRuns, detail);
         }
     }
     for pair in runs.windows(2).filter(|pair| pair[0].end() > pair[1].start) {
-        let what = format!("metadata runs overlap: {}", describe_extent(pair[1]));
-        findings.add(FindingKind::MetadataRuns, what);
+        findings.add(FindingKind::MetadataRuns, Detail::RunsOverlap(pair[1]));
     }
     let is_within = |extent: &Extent| {
         has_lost_runs(superblock)
             || runs.iter().any(|run| run.start <= extent.start && extent.end() <= run.end())
     };
     for extent in metadata.bitmap.extents.iter().filter(|extent| !is_within(extent)) {
-        let what = format!("no run has {} of the bitmap of pages", describe_extent(*extent));
-        findings.add(FindingKind::MetadataRuns, what);
+        findings.add(FindingKind::MetadataRuns, Detail::BitmapOutside(*extent));
     }
     findings.count() == before
 }

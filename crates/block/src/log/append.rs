@@ -37,6 +37,7 @@ pub struct Log {
 /// Result of checking a record against the open batch and the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
+    /// [`Log::append`] may be called now.
     Fits,
     /// The batch is large enough and must be sealed first.
     BatchFull,
@@ -49,8 +50,11 @@ pub enum Admission {
 /// A batch to be written to the device.
 #[derive(Debug, Clone)]
 pub struct SealedBatch {
+    /// Number of the batch; each is greater by one than that before.
     pub seq: u64,
+    /// Log point of its header.
     pub start: LogPoint,
+    /// Log point of the next batch.
     pub end: LogPoint,
     /// Blocks of the log's device and their content; two entries if the batch wraps around.
     pub writes: SmallVec<[(u64, Vec<Bytes>); 2]>,
@@ -86,10 +90,12 @@ impl Log {
         self.head
     }
 
+    /// Set if a record was appended since the last batch was sealed.
     pub fn is_open(&self) -> bool {
         self.records > 0
     }
 
+    /// Blocks of the ring.
     pub fn capacity(&self) -> u64 {
         self.area.count
     }
@@ -104,6 +110,7 @@ impl Log {
         if self.is_open() { batch_blocks(self.fields_len(), self.data.len()) } else { 0 }
     }
 
+    /// Blocks that neither batches in use nor the open one occupy.
     pub fn free_blocks(&self) -> u64 {
         self.capacity() - self.used_blocks() - self.open_blocks()
     }
@@ -120,6 +127,7 @@ impl Log {
         batch_blocks(self.fields_len() + record.encoded_len(), self.data.len() + record.small.len())
     }
 
+    /// Checks whether a record can be appended now. Changes nothing.
     pub fn admit(&self, record: &Record) -> Admission {
         let full = self.fields_len() >= BATCH_FIELDS_MAX
             || self.data.len() + record.small.len() > BATCH_BLOCKS_MAX;
@@ -194,6 +202,7 @@ impl Log {
         self.tail = self.tail.max(point.position);
     }
 
+    /// Panics if the counts contradict each other.
     pub fn check_invariants(&self) {
         assert!(self.tail <= self.head.position);
         assert!(self.used_blocks() + self.open_blocks() <= self.capacity());

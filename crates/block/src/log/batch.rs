@@ -16,9 +16,13 @@ const CHECKED_FROM: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
+    /// CRC-32C of the rest of header and fields.
     pub checksum: u32,
+    /// Version of the encoding.
     pub format: u32,
+    /// Id of the store, so that remains of former stores are not replayed.
     pub store: Uuid,
+    /// Number of the mount that wrote the batch.
     pub generation: u64,
     /// Log point of the batch; `previous` is the checksum of the batch before.
     pub start: LogPoint,
@@ -26,6 +30,7 @@ pub(super) struct Header {
     pub durable_through: u64,
     /// Bytes of the records' fields after the header.
     pub fields_len: u32,
+    /// Records in the fields.
     pub records: u32,
     /// Blocks of data after the fields.
     pub data_blocks: u32,
@@ -34,24 +39,39 @@ pub(super) struct Header {
 /// Reason why no further batch was found. None is an error: each log ends with one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Stop {
+    /// All blocks of the ring were read; the next batch would be the first again.
     #[error("the batches fill the ring")]
     RingFull,
+    /// No header: the block does not begin with the magic.
     #[error("no batch begins there")]
     NoBatch,
+    /// Left by a store that had the device before.
     #[error("the batch there belongs to store {0}")]
     OtherStore(Uuid),
+    /// Written for another place: misdirected, or of an earlier pass of the ring.
     #[error("the batch there was written for position {0}")]
     OtherPosition(u64),
+    /// Another number than the predecessor's plus one.
     #[error("the batch there has number {0}")]
     OtherNumber(u64),
+    /// The chain of checksums is interrupted: it belongs to a history that a crash discarded.
     #[error("the batch there follows one with checksum {0:#010x}")]
     OtherPredecessor(u32),
+    /// Written by a mount that a later one has replaced.
     #[error("the batch there is of generation {found}, and {least} has begun")]
-    OldGeneration { found: u64, least: u64 },
+    OldGeneration {
+        /// Generation in the header.
+        found: u64,
+        /// Generation of the last mount.
+        least: u64,
+    },
+    /// Longer than what is left of the ring.
     #[error("the batch there has {0} blocks, more than the ring holds")]
     Length(u64),
+    /// Torn: only a part of it was written.
     #[error("the fields of the batch there do not have its checksum")]
     Checksum,
+    /// Torn: index of a block of deferred data with a wrong checksum.
     #[error("block {0} of the data of the batch there does not have its checksum")]
     Data(usize),
 }
@@ -62,6 +82,7 @@ pub(super) fn batch_blocks(fields_len: usize, data_blocks: usize) -> u64 {
 }
 
 impl Header {
+    /// Length of the whole batch in blocks.
     pub fn blocks(&self) -> u64 {
         batch_blocks(self.fields_len as usize, self.data_blocks as usize)
     }

@@ -31,6 +31,7 @@
 
 mod append;
 mod batch;
+mod damage;
 mod record;
 mod replay;
 mod tail;
@@ -40,9 +41,10 @@ mod window;
 
 pub use append::{Admission, Log, SealedBatch};
 pub use batch::Stop;
+pub use damage::{Damage, LogFault};
 pub use record::{Counters, LargeWrite, Record, SmallWrite};
 pub(crate) use record::{decode_extent, encode_extent};
-pub use replay::{Batch, Damage, Replay, Replayed};
+pub use replay::{Batch, Replay, Replayed};
 pub use tail::valid_batches;
 
 use codec::{Decode, Encode, Reader, Writer};

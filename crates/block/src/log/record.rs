@@ -22,8 +22,11 @@ const LARGE_LEN: usize = 12;
 pub struct Record {
     /// Counters after the transaction.
     pub counters: Counters,
+    /// Changes of pairs, in order.
     pub ops: Vec<Op>,
+    /// Blocks allocated.
     pub taken: SmallVec<[Extent; 2]>,
+    /// Blocks freed, which may be reused once the record is durable.
     pub freed: SmallVec<[Extent; 2]>,
     /// Deferred writes, whose data is in the batch in this order.
     pub small: SmallVec<[SmallWrite; 4]>,
@@ -36,6 +39,7 @@ pub struct Record {
 pub struct Counters {
     /// Next id of a collection, an object or a shared extent.
     pub next_id: u64,
+    /// Onodes that exist.
     pub objects: u64,
     /// Bytes of objects' data, as clients see it.
     pub data_bytes: u64,
@@ -48,12 +52,14 @@ pub struct Counters {
 pub struct SmallWrite {
     /// Place of the block.
     pub block: u64,
+    /// CRC-32C of the block.
     pub crc: u32,
 }
 
 /// A large write: a run of blocks beside the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargeWrite {
+    /// First block on the main device.
     pub start: u64,
     /// One per block.
     pub crcs: Vec<u32>,

@@ -1,13 +1,13 @@
 //! Replay: finding the batches of a log again.
 
 use super::batch::{FORMAT, HEADER_LEN, Header, Stop, batch_blocks};
+use super::damage::Damage;
 use super::window::{Missing, Window};
 use super::{LogPoint, Record};
 use crate::device::{BLOCK, Extent};
 use bytes::Bytes;
-use codec::{Decode, DecodeError, Reader};
+use codec::{Decode, Reader};
 use std::collections::VecDeque;
-use thiserror::Error;
 use types::Uuid;
 
 /// Reads the log from a point on. The driver calls [`Replay::poll`] until it returns nothing, then
@@ -44,22 +44,30 @@ enum Last {
     Told,
 }
 
+/// Result of a poll. All but a batch end the replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Replayed {
+    /// The next batch, in order.
     Batch(Batch),
     /// The log continues here. The generation of the next mount must be greater than this one.
     End {
+        /// Log point behind the last batch.
         point: LogPoint,
+        /// Generation of the last batch, or of the last mount if there is none.
         generation: u64,
+        /// Reason why no batch follows.
         stop: Stop,
     },
     /// A block of the log that may contain acknowledged batches is unreadable.
     Unreadable {
+        /// The unreadable block of the log's device.
         block: u64,
     },
     /// Durable batches are missing.
     Damaged {
+        /// Block where the missing batch should begin.
         block: u64,
+        /// Contradiction that no crash causes.
         damage: Damage,
     },
 }
@@ -67,9 +75,13 @@ pub enum Replayed {
 /// A batch as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
+    /// Number of the batch.
     pub seq: u64,
+    /// Log point of its header.
     pub start: LogPoint,
+    /// Log point of the next batch.
     pub end: LogPoint,
+    /// Number of the mount that wrote it.
     pub generation: u64,
     /// Set if the batch was flushed together with its large writes. Otherwise, and only behind all
     /// durable batches, it may be that none of it was acknowledged and that data of its large
@@ -77,19 +89,6 @@ pub struct Batch {
     pub durable: bool,
     /// The records, each with the data of its deferred writes as slices of the read buffer.
     pub records: Vec<(Record, Vec<Bytes>)>,
-}
-
-/// Reason why the log cannot be the one that was written and flushed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Damage {
-    #[error("batches up to {durable} are durable, but {missing} is not found: {stop}")]
-    Lost { durable: u64, missing: u64, stop: Stop },
-    #[error("the log was resumed at {expected:?}, but its batches lead to {found:?}")]
-    OtherHistory { expected: LogPoint, found: LogPoint },
-    #[error("batch {seq} is intact, but of format {format}")]
-    Format { seq: u64, format: u32 },
-    #[error("batch {seq} is intact, but not understood: {error}")]
-    Fields { seq: u64, error: DecodeError },
 }
 
 /// Reason why the next batch is not returned.
@@ -156,6 +155,8 @@ impl Replay {
         self.window.supply(block, bytes);
     }
 
+    /// Completes a failed read of the blocks from `block` on. A long one is repeated block by
+    /// block.
     pub fn supply_failed(&mut self, block: u64) {
         self.window.supply_failed(block);
     }

@@ -47,11 +47,13 @@ pub(super) enum Missing {
 }
 
 impl Window {
+    /// Reads the ring `area` from position `from` on, once around at most.
     pub fn new(area: Extent, from: u64) -> Window {
         let limit = from.saturating_add(area.count);
         Window { area, limit, chunks: VecDeque::new(), end: from, reads: 0 }
     }
 
+    /// Position where the ring would be read for the second time.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -84,6 +86,8 @@ impl Window {
         self.chunks.len() - 1
     }
 
+    /// Completes a read of the blocks from `block` on; panics if the length differs from the
+    /// request.
     pub fn supply(&mut self, block: u64, bytes: Bytes) {
         let Some(index) = self.chunk_in_flight(block) else { return };
         let chunk = &mut self.chunks[index];

@@ -16,12 +16,15 @@ const FLAGS: u8 = HAS_OMAP | IS_INLINE;
 /// Maximum length of version, flags, id, size and number of attributes.
 const HEAD_LEN_MAX: usize = 2 + 3 * VARINT_LEN_MAX;
 
+/// Metadata of one object. Its encoding is the value of an `O` pair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Onode {
     /// Identifies this life of the object in keys of extent segments and omap pairs. Never used
     /// again.
     pub id: u64,
+    /// Size in bytes, holes included.
     pub size: u64,
+    /// Extended attributes by name; names and values are not interpreted.
     pub attrs: BTreeMap<Bytes, Bytes>,
     /// Set if there may be omap keys or a header.
     pub has_omap: bool,
@@ -58,6 +61,7 @@ impl Onode {
         self.inline = Some(Box::new(segment));
     }
 
+    /// Panics if size and inline segment exceed their bounds or contradict each other.
     pub fn check_invariants(&self) {
         assert!(self.size <= OBJECT_SIZE_MAX, "size {}", self.size);
         if let Some(segment) = &self.inline {
@@ -75,6 +79,7 @@ impl Onode {
         }
     }
 
+    /// Encodes the value of an `O` pair.
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(self.encoded_len_max());
         out.push(VERSION);

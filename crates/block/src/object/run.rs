@@ -4,10 +4,12 @@ use super::SEGMENT_BLOCKS;
 use crate::device::Extent;
 use smallvec::SmallVec;
 
+/// A run of blocks of an object and their adjacent places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// First block, counted within the segment.
     pub start: u64,
+    /// Number of blocks, at least one.
     pub count: u64,
     /// Place of the first block.
     pub physical: u64,
@@ -24,6 +26,7 @@ impl Run {
         self.start + self.count
     }
 
+    /// The places, on the main device.
     pub fn extent(&self) -> Extent {
         Extent::new(self.physical, self.count)
     }
@@ -61,6 +64,7 @@ pub fn first_behind(runs: &[Run], block: u64) -> usize {
     runs.partition_point(|run| run.end() <= block)
 }
 
+/// Panics unless the runs are ascending, disjoint, merged, and within a segment.
 pub fn check_invariants(runs: &[Run]) {
     let mut end = 0;
     for run in runs {

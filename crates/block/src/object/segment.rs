@@ -10,6 +10,7 @@ use crate::device::Extent;
 use smallvec::SmallVec;
 use std::ops::Range;
 
+/// The map of one segment. Empty by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtentSegment {
     pub(super) runs: Runs,
@@ -20,7 +21,9 @@ pub struct ExtentSegment {
 /// Place of a mapped block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapped {
+    /// Place on the main device.
     pub physical: u64,
+    /// CRC-32C of the block.
     pub crc: u32,
     /// Shared id; 0 if the object alone refers to the block.
     pub shared: u64,
@@ -30,22 +33,31 @@ pub struct Mapped {
 /// id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
+    /// The blocks on the main device.
     pub physical: Extent,
+    /// Shared id; 0 if the object alone referred to them.
     pub shared: u64,
 }
 
 /// Part of a range that is mapped in one run, or is a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
+    /// Blocks that read as zeros.
     Hole {
+        /// First block of the piece, within the segment.
         start: u64,
+        /// Number of blocks, at least one.
         count: u64,
     },
     /// Mapped blocks; their number is that of the checksums.
     Mapped {
+        /// First block of the piece, within the segment.
         start: u64,
+        /// Place of the first block.
         physical: u64,
+        /// Shared id; 0 if the object alone refers to the blocks.
         shared: u64,
+        /// CRC-32C of each block.
         crcs: &'a [u32],
     },
 }
@@ -57,10 +69,12 @@ impl Default for ExtentSegment {
 }
 
 impl ExtentSegment {
+    /// Set if no block is mapped, so that the pair is not stored.
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
+    /// The runs, ascending.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
@@ -85,6 +99,7 @@ impl ExtentSegment {
         self.runs.last().map_or(0, Run::end)
     }
 
+    /// Place of a block; `None` for a hole.
     pub fn get(&self, block: u64) -> Option<Mapped> {
         let run = self.runs.get(first_behind(&self.runs, block))?;
         let within = block.checked_sub(run.start)?;
@@ -125,6 +140,7 @@ impl ExtentSegment {
         self.crcs[start as usize..][..crcs.len()].copy_from_slice(crcs);
     }
 
+    /// The same for one block.
     pub fn set_crc(&mut self, block: u64, crc: u32) {
         self.set_crcs(block, &[crc]);
     }
@@ -144,6 +160,7 @@ impl ExtentSegment {
         extents
     }
 
+    /// Panics if runs and checksums contradict each other or exceed the segment.
     pub fn check_invariants(&self) {
         run::check_invariants(&self.runs);
         for run in &self.runs {
@@ -217,18 +234,18 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     #[derive(Debug, Clone)]
-    pub enum Step {
+    pub(crate) enum Step {
         Map { start: u64, physical: u64, crcs: Vec<u32> },
         Clear(Range<u64>),
         SetCrc(u64, u32),
         Share(u64),
     }
 
-    pub fn any_range() -> impl Strategy<Value = Range<u64>> {
+    pub(crate) fn any_range() -> impl Strategy<Value = Range<u64>> {
         (0..SEGMENT_BLOCKS + 1, 0..SEGMENT_BLOCKS + 1).prop_map(|(a, b)| a.min(b)..a.max(b))
     }
 
-    pub fn any_steps() -> impl Strategy<Value = Vec<Step>> {
+    pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
         let map = (any_range(), 0u64..300, any::<u32>()).prop_map(|(range, physical, seed)| {
             let crcs = range.clone().map(|block| seed.wrapping_add(block as u32).max(1)).collect();
             Step::Map { start: range.start, physical, crcs }
@@ -258,7 +275,7 @@ pub(super) mod tests {
         old.map(|mapped| (mapped.physical, mapped.shared)).collect()
     }
 
-    pub fn apply(segment: &mut ExtentSegment, step: &Step) {
+    pub(crate) fn apply(segment: &mut ExtentSegment, step: &Step) {
         let mut model = [None; SEGMENT_BLOCKS as usize];
         for block in 0..SEGMENT_BLOCKS {
             model[block as usize] = segment.get(block);
@@ -295,7 +312,7 @@ pub(super) mod tests {
         }
     }
 
-    pub fn segment_of(steps: &[Step]) -> ExtentSegment {
+    pub(crate) fn segment_of(steps: &[Step]) -> ExtentSegment {
         let mut segment = ExtentSegment::default();
         steps.iter().for_each(|step| apply(&mut segment, step));
         segment

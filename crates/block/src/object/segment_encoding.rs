@@ -31,6 +31,7 @@ impl ExtentSegment {
         out.into()
     }
 
+    /// Decodes the value of an `S` pair. Runs must be ascending, merged and within the segment.
     pub fn decode(bytes: &[u8]) -> Result<ExtentSegment> {
         let mut r = Reader::new(bytes);
         let at = r;

@@ -24,19 +24,34 @@ pub struct SharedExtents {
     counted: Vec<Counted>,
 }
 
+/// An extent whose blocks all have the same count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
+    /// The blocks on the main device.
     pub extent: Extent,
+    /// Extent segments that refer to each of them; at least one.
     pub references: u64,
 }
 
 /// Block map and reference counts contradict each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SharedError {
+    /// A reference to blocks that this shared id does not count.
     #[error("blocks {start}..{end} are mapped as shared, but block {missing} has no references")]
-    NotCounted { start: u64, end: u64, missing: u64 },
+    NotCounted {
+        /// First block of the reference.
+        start: u64,
+        /// First block after the reference.
+        end: u64,
+        /// First block of it without a count.
+        missing: u64,
+    },
+    /// Two extents of an object have a common block.
     #[error("block {block} is mapped twice by an object that does not share it")]
-    Overlap { block: u64 },
+    Overlap {
+        /// The first such block.
+        block: u64,
+    },
 }
 
 type Pieces = SmallVec<[Counted; 5]>;
@@ -65,6 +80,7 @@ impl SharedExtents {
         self.counted.is_empty()
     }
 
+    /// The extents, ascending.
     pub fn iter(&self) -> impl Iterator<Item = Counted> {
         self.counted.iter().copied()
     }
@@ -80,6 +96,7 @@ impl SharedExtents {
         self.change(extent, |references| references - 1)
     }
 
+    /// Panics unless the extents are ascending, disjoint, merged and counted.
     pub fn check_invariants(&self) {
         for counted in &self.counted {
             assert!(counted.extent.count > 0 && counted.references > 0, "{counted:?}");
@@ -90,6 +107,7 @@ impl SharedExtents {
         }
     }
 
+    /// Encodes the value of an `R` pair.
     pub fn encode(&self) -> Bytes {
         // Most numbers are small: distances, lengths and few references.
         let mut out = Vec::with_capacity(1 + VARINT_LEN_MAX + self.counted.len() * 8);
@@ -105,6 +123,7 @@ impl SharedExtents {
         out.into()
     }
 
+    /// Decodes the value of an `R` pair. Only the output of [`SharedExtents::encode`] is accepted.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Reader::new(bytes);
         let at = r;

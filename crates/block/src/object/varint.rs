@@ -9,6 +9,7 @@ pub const VARINT_LEN_MAX: usize = 10;
 const MORE: u8 = 0x80;
 const TOP_BITS: u64 = 0x8080_8080_8080_8080;
 
+/// Appends a number in its shortest encoding.
 pub fn push(out: &mut Vec<u8>, mut value: u64) {
     while value >= u64::from(MORE) {
         out.push(value as u8 | MORE);
@@ -82,6 +83,7 @@ fn take_bytes(r: &mut Reader<'_>, field: &'static str) -> Result<u64> {
     Err(r.invalid(field, value))
 }
 
+/// Decodes the output of [`push_signed`].
 pub fn take_signed(r: &mut Reader<'_>, field: &'static str) -> Result<i64> {
     take(r, field).map(|raw| (raw >> 1) as i64 ^ -((raw & 1) as i64))
 }

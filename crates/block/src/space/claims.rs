@@ -22,6 +22,7 @@ impl Space {
         Ok(())
     }
 
+    /// Set if a later record takes the block; false outside of the space.
     pub fn is_claimed(&self, claims: &Claims, block: u64) -> bool {
         let at = self.map.position(Extent::new(block, 1));
         at.is_ok_and(|(start, count)| {

@@ -75,14 +75,17 @@ impl BlockMap {
         map
     }
 
+    /// All blocks of the map.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
+    /// Number of blocks.
     pub fn total(&self) -> u64 {
         self.extent.count
     }
 
+    /// Number of blocks that are free.
     pub fn free(&self) -> u64 {
         self.free
     }
@@ -143,6 +146,7 @@ impl BlockMap {
         Ok(())
     }
 
+    /// Number of chunks of the stored bitmap; the last one may be partly behind the end.
     pub fn chunk_count(&self) -> u32 {
         u32::try_from(self.total().div_ceil(CHUNK_BLOCKS)).expect("a device has below 2^44 blocks")
     }

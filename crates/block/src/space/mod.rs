@@ -89,6 +89,7 @@ impl Space {
         &self.map
     }
 
+    /// Number of blocks.
     pub fn total(&self) -> u64 {
         self.map.total()
     }
@@ -168,6 +169,7 @@ impl Space {
         })
     }
 
+    /// Set if a write to the block is in flight; false outside of the space.
     pub fn is_pinned(&self, block: u64) -> bool {
         self.map
             .position(Extent::new(block, 1))

@@ -9,24 +9,42 @@ use types::Uuid;
 /// Reason why a device holds no superblock that this version can use.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SuperblockError {
+    /// The device fails to read each of the four places.
     #[error("no copy of the superblock can be read")]
     Unreadable,
+    /// Neither place begins with the magic of a superblock.
     #[error("the device holds no store of Sepiola")]
     NotAStore,
+    /// The first block does not begin with the magic of a label.
     #[error("the device is not the fast device of a store of Sepiola")]
     NotAFastDevice,
+    /// All copies with the magic have wrong checksums.
     #[error("no copy of the superblock is intact")]
     Damaged,
+    /// The checksum is right, and a field is not decodable.
     #[error("the superblock is intact, but not understood: {0}")]
     NotUnderstood(DecodeError),
+    /// The version of the format is another one.
     #[error("the store has format {found}, this version knows {FORMAT}")]
-    OtherFormat { found: u32 },
+    OtherFormat {
+        /// Version in the superblock.
+        found: u32,
+    },
+    /// Incompatible features that this version does not know: it must not even read.
     #[error("a newer version wrote the store: it uses unknown features {0}")]
     UnknownFeatures(Bits),
+    /// Features that this version does not know and that forbid it to write.
     #[error("a newer version wrote the store, it may only be read: it uses unknown features {0}")]
     ReadOnly(Bits),
+    /// The device belongs to another store, for example after disks were exchanged.
     #[error("the device belongs to store {found}, not to {expected}")]
-    OtherStore { found: Uuid, expected: Uuid },
+    OtherStore {
+        /// Id of the store on the device.
+        found: Uuid,
+        /// Id of the store to be opened.
+        expected: Uuid,
+    },
+    /// Copies at the beginning and at the end belong to different stores, whose ids these are.
     #[error("the device has superblocks of two stores, {0} and {1}")]
     TwoStores(Uuid, Uuid),
     /// Both places of the other parity are unusable, and may have held a newer version.

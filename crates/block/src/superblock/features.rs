@@ -22,8 +22,11 @@ const KNOWN_INCOMPATIBLE: u64 = SCATTERED_METADATA | SHARDS;
 /// to the store, only read it, or do neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Features {
+    /// Bits that do not concern older versions.
     pub compatible: u64,
+    /// Bits because of which older versions may only read.
     pub read_only: u64,
+    /// Bits because of which older versions may do neither.
     pub incompatible: u64,
 }
 
@@ -43,19 +46,23 @@ impl fmt::Display for Bits {
 }
 
 impl Features {
+    /// Set if only the bitmap of pages names the runs of the metadata space.
     pub fn has_scattered_metadata(&self) -> bool {
         self.incompatible & SCATTERED_METADATA != 0
     }
 
+    /// Sets or clears the feature; see [`SCATTERED_METADATA`].
     pub fn set_scattered_metadata(&mut self, is_scattered: bool) {
         self.incompatible &= !SCATTERED_METADATA;
         self.incompatible |= if is_scattered { SCATTERED_METADATA } else { 0 };
     }
 
+    /// Set if collections of shards may exist.
     pub fn has_shards(&self) -> bool {
         self.incompatible & SHARDS != 0
     }
 
+    /// Sets the feature; see [`SHARDS`].
     pub fn set_shards(&mut self) {
         self.incompatible |= SHARDS;
     }

@@ -29,10 +29,13 @@ const DEVICE_BLOCKS_MAX: u64 = 1 << 52;
 /// Sizes of the devices, and their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
+    /// Blocks of the main device at formatting.
     pub main_blocks: u64,
     /// 0 without a fast device.
     pub fast_blocks: u64,
+    /// The fast device if there is one.
     pub log_device: Device,
+    /// Ring of the log on `log_device`.
     pub log: Extent,
     /// Space for data, on the main device.
     pub space: Extent,
@@ -40,14 +43,36 @@ pub struct Geometry {
     pub fast_space: Extent,
 }
 
+/// Reason why devices have no usable layout. All sizes are in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum GeometryError {
+    /// The main device has fewer blocks than a store needs, or than at formatting.
     #[error("the main device has {found} blocks of 4 KiB, at least {least} are needed")]
-    MainTooSmall { found: u64, least: u64 },
+    MainTooSmall {
+        /// Blocks of the device.
+        found: u64,
+        /// Minimum number of blocks.
+        least: u64,
+    },
+    /// The fast device has fewer blocks than a log needs, or than at formatting.
     #[error("the fast device has {found} blocks of 4 KiB, at least {least} are needed")]
-    FastTooSmall { found: u64, least: u64 },
+    FastTooSmall {
+        /// Blocks of the device.
+        found: u64,
+        /// Minimum number of blocks.
+        least: u64,
+    },
+    /// The requested log is too short or takes too much of its device.
     #[error("a log of {asked} blocks of 4 KiB is not between {least} and {most}")]
-    LogSize { asked: u64, least: u64, most: u64 },
+    LogSize {
+        /// Blocks of the log.
+        asked: u64,
+        /// Minimum for any device.
+        least: u64,
+        /// Maximum for this device.
+        most: u64,
+    },
+    /// A device has more blocks than addresses are safe for.
     #[error("a device has {0} blocks, which is beyond what is supported")]
     TooLarge(u64),
 }

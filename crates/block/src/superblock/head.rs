@@ -14,8 +14,11 @@ const CHECKED_FROM: usize = 12;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Head {
+    /// Feature bits.
     pub features: Features,
+    /// Id of the store.
     pub store: Uuid,
+    /// Version of a superblock; 0 for a label.
     pub sequence: u64,
 }
 

@@ -11,7 +11,9 @@ const MAGIC: [u8; 8] = *b"sepiofst";
 /// Keeps devices from being mixed up. Written once, before the main device's superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastLabel {
+    /// Id of the store that the device belongs to.
     pub store: Uuid,
+    /// Blocks of the fast device at formatting.
     pub blocks: u64,
 }
 

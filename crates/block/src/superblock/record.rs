@@ -9,7 +9,9 @@ use bytes::Bytes;
 use codec::{DecodeErrorKind, Encode, Reader, Writer};
 use types::Uuid;
 
+/// Maximum length of the owner's name; formatting refuses longer ones.
 pub const OWNER_BYTES_MAX: usize = 256;
+/// Maximum length of the encoded root of the tree.
 pub const TREE_ROOT_BYTES_MAX: usize = 64;
 /// Runs of the metadata space that the superblock names. If there are more, only the bitmap of
 /// pages names them ([`SCATTERED_METADATA`]).
@@ -21,14 +23,18 @@ pub const SCATTERED_EXTENTS_MAX: usize = METADATA_RUNS_MAX + BITMAP_EXTENTS_MAX;
 
 const MAGIC: [u8; 8] = *b"sepiosup";
 
+/// One version of the superblock. Four copies exist, and the highest intact sequence counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Superblock {
+    /// Features that the store uses.
     pub features: Features,
+    /// Id of the store, new with each formatting.
     pub store: Uuid,
     /// Number of this version; grows by one with each write.
     pub sequence: u64,
     /// Number of the last mount; grows by one with each.
     pub generation: u64,
+    /// Devices and their parts, as of formatting.
     pub geometry: Geometry,
     /// Owner of the store, not interpreted.
     pub owner: Bytes,
@@ -40,23 +46,29 @@ pub struct Superblock {
     pub counters: Counters,
     /// Root of the metadata tree, encoded by the tree.
     pub tree_root: Bytes,
+    /// Pages of the tree.
     pub metadata: MetadataSpace,
 }
 
 /// The metadata space, and the bitmap of its pages in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetadataSpace {
+    /// Device of the metadata: the fast one if there is one.
     pub device: Device,
     /// Runs that the superblock names; see [`SCATTERED_METADATA`].
     pub runs: Vec<Extent>,
+    /// The pages in use.
     pub bitmap: PageBitmap,
 }
 
 /// Place of the bitmap of the tree's pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PageBitmap {
+    /// Pages that hold it, in order.
     pub extents: Vec<Extent>,
+    /// Length of its encoding in bytes.
     pub bytes: u64,
+    /// CRC-32C of the encoding.
     pub crc: u32,
 }
 

@@ -36,6 +36,7 @@ use layer::{Layer, Outcome};
 use output::Output;
 pub use output::Totals;
 
+/// Result of [`Apply::step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// These pages must be read and supplied first.
@@ -49,11 +50,13 @@ pub enum Step {
 /// The new tree, and its differences from the old one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
+    /// The new tree; `None` if it is empty.
     pub root: Option<Root>,
     /// Pages that only the old tree refers to.
     pub freed: Vec<Extent>,
     /// Pages that only the new tree refers to.
     pub pages_written: u64,
+    /// Differences of pairs and bytes between the trees.
     pub changes: Totals,
 }
 
@@ -69,6 +72,8 @@ pub struct Apply {
 }
 
 impl Apply {
+    /// Begins to merge a table into the tree at `root`. `checkpoint` is its number, which pages
+    /// name.
     pub fn new(root: Option<Root>, checkpoint: u64) -> Self {
         Apply {
             old: root,

@@ -47,6 +47,7 @@ pub struct Load {
 }
 
 impl Load {
+    /// Load of a point with these lengths in bytes; without a value it removes a key.
     pub fn point(key: usize, value: Option<usize>) -> Self {
         let fresh = Load::fresh_point(key, value);
         Load { touches: fresh.touches + 1, fresh: 0, ..fresh }
@@ -76,15 +77,18 @@ impl Load {
         Load { measured: pages, longest: load.longest, ..Load::default() }
     }
 
+    /// Load of a removed range whose ends have these lengths in bytes.
     pub fn range(first: usize, last: usize) -> Self {
         let layers = (first / KEY_LEN_MAX + last / KEY_LEN_MAX) as u64;
         Load { touches: 2 + layers, touches_below: layers, ..Load::default() }
     }
 
+    /// Adds the load of other changes.
     pub fn add(&mut self, other: Load) {
         self.add_times(other, 1);
     }
 
+    /// Adds the load of as many equal changes.
     pub fn add_times(&mut self, other: Load, times: u64) {
         self.touches += other.touches * times;
         self.touches_below += other.touches_below * times;
@@ -122,6 +126,7 @@ pub struct TreeSize {
 }
 
 impl TreeSize {
+    /// The tree at this root, or an empty one.
     pub fn of(root: Option<&Root>) -> Self {
         root.map_or(TreeSize::default(), |root| TreeSize {
             height: root.height.into(),

@@ -37,10 +37,12 @@ impl Tree {
         }
     }
 
+    /// The tree as of the last [`Tree::install`].
     pub fn root(&self) -> Option<Root> {
         self.root
     }
 
+    /// Changes the capacity. A smaller cache shrinks with the next pages that it takes.
     pub fn set_cache_pages(&mut self, pages: usize) {
         self.cache.set_pages_max(pages);
     }

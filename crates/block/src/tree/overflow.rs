@@ -26,6 +26,7 @@ pub(super) struct Overflow {
     pub length: u32,
     /// Set if the runs hold a list of the value's runs.
     pub listed: bool,
+    /// The value, or the list of its runs.
     pub runs: SmallVec<[Run; 2]>,
 }
 

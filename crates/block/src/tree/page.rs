@@ -67,7 +67,9 @@ pub(super) fn entry_head(suffix: usize, kind: CellKind) -> u16 {
 pub(super) struct Entry<'a> {
     /// The key without the page's prefix.
     pub suffix: &'a [u8],
+    /// Meaning of the cell.
     pub kind: CellKind,
+    /// Value, child or reference, by its kind.
     pub cell: &'a [u8],
 }
 

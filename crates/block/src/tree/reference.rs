@@ -6,6 +6,7 @@ use codec::{Decode, Encode, Reader, Writer};
 /// misdirected page is detected, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRef {
+    /// Number of the page: its block on the device of the metadata.
     pub page: u64,
     /// CRC-32C of the whole page.
     pub crc: u32,
@@ -32,6 +33,7 @@ impl PageRef {
 /// The top of a tree: of the whole one, or of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Top {
+    /// The topmost page.
     pub page: PageRef,
     /// Levels of pages; one if the top is a leaf.
     pub height: u8,
@@ -55,11 +57,13 @@ impl Top {
 /// The whole tree, as the superblock names it. An empty tree has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Root {
+    /// The topmost page.
     pub page: PageRef,
     /// Levels of pages; one if the root is a leaf.
     pub height: u8,
     /// Maximum height that any layer below the first ever had.
     pub height_below: u8,
+    /// Number of pairs in all layers.
     pub pairs: u64,
     /// Bytes of all keys and values.
     pub bytes: u64,
@@ -114,7 +118,9 @@ impl Decode for Root {
 /// Place of a value that does not fit beside its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
+    /// First page.
     pub page: u64,
+    /// Number of adjacent pages.
     pub pages: u32,
     /// CRC-32C of all of its pages.
     pub crc: u32,

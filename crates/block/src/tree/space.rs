@@ -31,13 +31,16 @@ const RUN_MAX: u64 = 1 << 32;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{count} pages from {start} on are freed and not all of them are in use")]
 pub struct NotInUse {
+    /// First page.
     pub start: u64,
+    /// Number of pages.
     pub count: u64,
 }
 
 /// Freeing pages in the middle of runs does not create more runs than this.
 const SPLIT_RUNS_MAX: usize = RUNS_MAX / 4;
 
+/// The runs of the metadata space, and the state of each page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageSpace {
     /// Runs by first page; none is adjacent to the next, unless they would be too long as one.
@@ -107,14 +110,17 @@ impl PageSpace {
         run
     }
 
+    /// The runs, ascending.
     pub fn runs(&self) -> impl Iterator<Item = Extent> + '_ {
         self.runs.iter().map(|(start, run)| Extent::new(*start, run.pages))
     }
 
+    /// Number of runs; at most [`RUNS_MAX`].
     pub fn run_count(&self) -> usize {
         self.runs.len()
     }
 
+    /// Pages that can be allocated now.
     pub fn free_pages(&self) -> u64 {
         self.total - self.used
     }
@@ -129,6 +135,7 @@ impl PageSpace {
         self.taken_pages
     }
 
+    /// Pages that are free after [`PageSpace::commit`].
     pub fn leaving_pages(&self) -> u64 {
         self.leaving
     }
@@ -352,6 +359,7 @@ impl PageSpace {
         }
     }
 
+    /// Panics if sums or indexes disagree with the runs. Examines everything.
     pub fn check_invariants(&self) {
         let mut end = 0;
         for (start, run) in &self.runs {

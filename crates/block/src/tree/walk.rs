@@ -25,15 +25,50 @@ pub enum Finding {
         show(first),
         show_end(end)
     )]
-    Lost { page: u64, flaw: PageFlaw, first: Vec<u8>, end: Option<Vec<u8>> },
+    Lost {
+        /// The damaged page.
+        page: u64,
+        /// Damage of the page.
+        flaw: PageFlaw,
+        /// First lost key.
+        first: Vec<u8>,
+        /// First key after the lost ones.
+        end: Option<Vec<u8>>,
+    },
+    /// A value beside its page is damaged.
     #[error("the value of key {} is lost: page {page} is damaged ({flaw})", show(key))]
-    ValueLost { page: u64, flaw: PageFlaw, key: Vec<u8> },
+    ValueLost {
+        /// First page of the damaged run.
+        page: u64,
+        /// Damage of the run.
+        flaw: PageFlaw,
+        /// Key of the value.
+        key: Vec<u8>,
+    },
+    /// Two references lead to a page.
     #[error("page {page} is used more than once")]
-    UsedTwice { page: u64 },
+    UsedTwice {
+        /// The page.
+        page: u64,
+    },
+    /// A key is outside of the range of its page, or not greater than the one before it.
     #[error("key {} in page {page} is not where it belongs", show(key))]
-    Misplaced { page: u64, key: Vec<u8> },
+    Misplaced {
+        /// Page of the key.
+        page: u64,
+        /// The key.
+        key: Vec<u8>,
+    },
+    /// A sum in the root is wrong.
     #[error("the tree has {found} {what} where its root says {expected}")]
-    Sum { what: &'static str, expected: u64, found: u64 },
+    Sum {
+        /// Name of the sum, in plural: pairs, pages, …
+        what: &'static str,
+        /// Number in the root.
+        expected: u64,
+        /// Number that the walk has counted.
+        found: u64,
+    },
 }
 
 /// The beginning of a key as text.

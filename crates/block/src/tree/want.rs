@@ -10,7 +10,9 @@ use thiserror::Error;
 /// Adjacent pages to be read at once and passed to [`Tree::supply`](super::Tree::supply).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRead {
+    /// First page.
     pub page: u64,
+    /// Number of adjacent pages.
     pub pages: u32,
     /// Set if the read is in flight already: wait for it, do not submit it.
     pub is_in_flight: bool,
@@ -19,10 +21,18 @@ pub struct PageRead {
 /// Reason why an operation has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
+    /// Pages to read and supply before the operation is repeated.
     #[error("{} reads are needed first", .0.len())]
     Missing(Vec<PageRead>),
+    /// A page that the operation needs is damaged. Repeating makes no difference until
+    /// [`Tree::forget_failures`](super::Tree::forget_failures).
     #[error("page {page} of the tree is damaged: {flaw}")]
-    Damaged { page: u64, flaw: PageFlaw },
+    Damaged {
+        /// The page, or the first one of a run.
+        page: u64,
+        /// Reason why it is not the expected page.
+        flaw: PageFlaw,
+    },
 }
 
 /// As [`Fault`], before the missing pages are recorded as wanted.
@@ -35,18 +45,23 @@ pub(super) enum Absent {
 /// A page of the tree, or a run of overflow pages, with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Want {
+    /// First page.
     pub page: u64,
+    /// Number of adjacent pages.
     pub pages: u32,
+    /// CRC-32C by the reference.
     pub crc: u32,
     /// `None` for overflow pages.
     pub level: Option<u8>,
 }
 
 impl Want {
+    /// The page that an inner page or the root refers to.
     pub fn page(reference: PageRef, level: u8) -> Self {
         Want { page: reference.page, pages: 1, crc: reference.crc, level: Some(level) }
     }
 
+    /// A run of overflow pages.
     pub fn run(run: &Run) -> Self {
         Want { page: run.page, pages: run.pages, crc: run.crc, level: None }
     }

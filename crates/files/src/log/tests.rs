@@ -34,7 +34,7 @@ fn new_log(scratch: &Scratch, size: u64) -> (PathBuf, Log) {
 
 fn append(log: &mut Log, records: &[Record]) {
     let encoded: Vec<Encoded> = records.iter().map(Record::encode).collect();
-    assert!(log.has_room(encoded.iter().map(Encoded::len).sum()));
+    assert!(log.has_space(encoded.iter().map(Encoded::len).sum()));
     log.append(&encoded).unwrap();
 }
 
@@ -59,7 +59,7 @@ fn the_ring_goes_round_and_stale_batches_are_not_taken_for_new_ones() {
     let mut kept: Vec<Record> = Vec::new();
     for number in 0..400 {
         let next = record(number, 9000 + (number as usize * 7919) % 60_000);
-        if !log.has_room(next.encode().len()) {
+        if !log.has_space(next.encode().len()) {
             start = log.head();
             log.trim(start);
             kept.clear();
@@ -122,7 +122,7 @@ fn damage_before_a_later_batch_is_no_end() {
     // The ring wraps, so that the damaged batch and its successor lie on either side of its end.
     for number in 0..60 {
         let next = record(number, 30_000);
-        if !log.has_room(next.encode().len()) {
+        if !log.has_space(next.encode().len()) {
             log.trim(starts[starts.len() - 10]);
         }
         starts.push(log.head());
@@ -187,12 +187,12 @@ fn a_full_log_says_so() {
     let scratch = Scratch::new("log-full");
     let (_, mut log) = new_log(&scratch, LOG_SIZE_MIN);
     let mut count = 0;
-    while log.has_room(record(0, 50_000).encode().len()) {
+    while log.has_space(record(0, 50_000).encode().len()) {
         append(&mut log, &[record(count, 50_000)]);
         count += 1;
     }
     assert!(log.head().position <= log.size() && count >= 18);
     let middle = log.head().position / 2;
     log.trim(LogPosition { position: middle, ..log.head() });
-    assert!(log.has_room(record(0, 50_000).encode().len()));
+    assert!(log.has_space(record(0, 50_000).encode().len()));
 }

@@ -16,7 +16,7 @@ pub struct NbdArgs {
     /// Listen at this path
     #[arg(long, value_name = "PATH", required_unless_present = "listen")]
     pub socket: Option<PathBuf>,
-    /// Listen at this address; whoever reaches it may read and write the images
+    /// Listen at this address; every client that reaches it may read and write the images
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
     /// Refuse writes
@@ -26,14 +26,14 @@ pub struct NbdArgs {
     /// name them
     #[arg(long, value_name = "DIRECTORY")]
     pub tls_certs: Option<PathBuf>,
-    /// Serve nobody who does not use TLS
+    /// Refuse clients that do not use TLS
     #[arg(long, requires = "tls_certs")]
     pub tls_required: bool,
     /// Serve only clients whose certificate is signed by `ca-cert.pem` of the directory
     #[arg(long, requires = "tls_required")]
     pub tls_verify_peer: bool,
-    /// Take the exclusive lock at once and keep it: nobody else writes as long as this runs. Without
-    /// this, the lock goes to whoever writes
+    /// Take the exclusive lock at once and keep it: no other client writes as long as this runs. Without
+    /// this, the lock goes to the client that writes
     #[arg(long, conflicts_with_all = ["read_only", "shared"])]
     pub exclusive: bool,
     /// Other servers write at the same time, for a file system that is made for that. Only for images

@@ -15,7 +15,7 @@ pub enum OsdCommand {
     Start(OsdStartArgs),
 }
 
-/// How to reach the cluster as somebody who may make OSDs.
+/// Options to reach the cluster as an entity that may make OSDs.
 #[derive(Debug, Clone, Args)]
 pub struct OsdClusterArgs {
     /// ceph.conf of the cluster
@@ -119,7 +119,7 @@ pub struct OsdStartArgs {
     /// Memory for each OSD's store, such as 1G [default: 1G, less if the machine has little]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Stop when standard input ends, as it does with whoever started this
+    /// Stop when standard input ends, as it does when the parent process ends
     #[arg(long, hide = true)]
     pub with_parent: bool,
     /// Threads that run the OSDs [default: half of the cores, at most one per OSD]

@@ -17,7 +17,7 @@ pub enum SnapCommand {
     Rm(SnapArgs),
     /// Make the image what it was at a snapshot; what was written since is lost
     Rollback(SnapArgs),
-    /// Let nobody remove a snapshot (clones of format 1 need that)
+    /// Protect a snapshot from removal (clones of format 1 need that)
     Protect(SnapArgs),
     /// Let it be removed again
     Unprotect(SnapArgs),
@@ -108,7 +108,8 @@ pub struct ChildrenArgs {
 pub struct SnapListArgs {
     #[command(flatten)]
     pub image: ImageArgs,
-    /// Also those that nobody took by name: removed ones that still have clones, and others' own
+    /// Also snapshots outside of the user namespace: removed ones that still have clones, and those of
+    /// groups and mirroring
     #[arg(short, long)]
     pub all: bool,
     /// Print JSON instead of a table

@@ -150,7 +150,7 @@ const FORMER_TERMS: &[(&str, &str)] = &[
 ];
 /// Comment lines of a crate with such terms; a crate that is not named has none. Lower the numbers when
 /// possible.
-const FORMER_TERMS_MAX: &[(&str, usize)] = &[("sepiola", 8), ("store", 2)];
+const FORMER_TERMS_MAX: &[(&str, usize)] = &[];
 /// Documents that quote former terms: the one that gives examples, and plans of what replaces them.
 const QUOTING: [&str; 2] = ["docs/STYLE.md", "docs/design/"];
 
@@ -223,10 +223,8 @@ pub(super) fn former_terms(sources: &[Source]) -> Result<Vec<String>> {
         let name = shown(&document);
         if !QUOTING.iter().any(|start| name.starts_with(start)) {
             let text = fs::read_to_string(&document)?;
-            let found = text.lines().enumerate().filter_map(|(at, line)| {
-                former_term(line).map(|term| format!("{name}:{}: {term}", at + 1))
-            });
-            findings.extend(found);
+            let found = former_terms_of_lines(text.lines().map(Some));
+            findings.extend(found.map(|(line, term)| format!("{name}:{line}: {term}")));
         }
     }
     Ok(findings)
@@ -236,11 +234,9 @@ fn former_terms_of_comments(sources: &[Source], max: &[(&str, usize)]) -> Vec<St
     let mut by_room: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let checked = sources.iter().filter(|source| source.path != Path::new(file!()));
     for source in checked {
-        for (at, line) in source.text.lines().enumerate() {
-            if let Some(term) = comment(line).and_then(former_term) {
-                let place = format!("{}:{}: {term}", source.path.display(), at + 1);
-                by_room.entry(&source.room).or_default().push(place);
-            }
+        for (line, term) in former_terms_of_lines(source.text.lines().map(comment)) {
+            let place = format!("{}:{line}: {term}", source.path.display());
+            by_room.entry(&source.room).or_default().push(place);
         }
     }
     let mut findings = Vec::new();
@@ -255,6 +251,27 @@ fn former_terms_of_comments(sources: &[Source], max: &[(&str, usize)]) -> Vec<St
         }
     }
     findings
+}
+
+/// Lines of prose with a former term, counted from 1, and the terms. A term that is broken across two lines
+/// counts for the first of them. `None` stands for a line without prose.
+fn former_terms_of_lines<'a>(
+    lines: impl Iterator<Item = Option<&'a str>> + Clone,
+) -> impl Iterator<Item = (usize, String)> {
+    let next = lines.clone().skip(1).chain([None]);
+    lines.zip(next).enumerate().filter_map(|(at, (line, next))| {
+        let line = line?;
+        let term = former_term(line).or_else(|| broken_term(line, next?))?;
+        Some((at + 1, term))
+    })
+}
+
+/// The term that begins in one line and ends in the next.
+fn broken_term(line: &str, next: &str) -> Option<String> {
+    match former_term(next) {
+        None => former_term(&format!("{} {}", line.trim_end(), next.trim_start())),
+        Some(_) => None,
+    }
 }
 
 /// The first term in a line that was given up, with its replacement. Text in backquotes is code.
@@ -348,6 +365,9 @@ mod tests {
         assert_eq!(found("//! A round that comes to nothing, and one more\n// of a promise"), 1);
         assert_eq!(found("let judgement = promise(); // the rest: crowded, promised_until"), 0);
         assert_eq!(found("/// `Promise` is a name of code; the rest is not."), 0);
+        assert_eq!(found("/// A round that comes to\n    /// nothing."), 1);
+        assert_eq!(found("/// A round that comes to\nlet nothing = 0;\n// nothing"), 0);
+        assert_eq!(found("/// A round that comes to\n/// nothing, as a promise."), 1);
         let of_osd = |text| former_terms_of_comments(&[source("osd", text)], &[("osd", 1)]).len();
         assert_eq!(of_osd("// Nobody waits."), 0);
         assert_eq!(of_osd("// Nobody waits.\n// Nobody reads."), 1);

@@ -16,6 +16,7 @@ const CACHE_SHARE: usize = 4;
 pub(super) struct Ahead<'a> {
     tree: &'a Tree,
     changes: Changes<'a>,
+    /// The pages to request, needed ones first.
     pub wants: Vec<Want>,
     wants_max: usize,
     looks_left: usize,

@@ -15,6 +15,7 @@ pub(super) const PREFETCH_MAX: usize = 128;
 
 /// Source of new pages.
 pub trait PageSource {
+    /// Allocates one page; `None` if none is free.
     fn allocate(&mut self) -> Option<u64>;
     /// Allocates adjacent pages: `pages` of them, or fewer if there is no place for all.
     fn allocate_run(&mut self, pages: u64) -> Option<Extent>;
@@ -24,12 +25,23 @@ pub trait PageSource {
 /// allocated pages.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ApplyError {
+    /// The source has no free page. Admission excludes it.
     #[error("no page is free for the metadata tree")]
     NoSpace,
+    /// A page of the old tree that the merge needs is damaged.
     #[error("page {page} of the tree is damaged: {flaw}")]
-    Damaged { page: u64, flaw: PageFlaw },
+    Damaged {
+        /// The page, or the first one of a run.
+        page: u64,
+        /// Reason why it is not the expected page.
+        flaw: PageFlaw,
+    },
+    /// A value is longer than [`VALUE_MAX`]. Transactions with longer ones are refused before.
     #[error("a value of {length} bytes exceeds {}", VALUE_MAX)]
-    TooLong { length: usize },
+    TooLong {
+        /// Length of the value.
+        length: usize,
+    },
 }
 
 /// Reason why a step stopped early.
@@ -52,14 +64,20 @@ impl From<ApplyError> for Stop {
 
 /// Shared state of all parts of a step.
 pub(super) struct Context<'a> {
+    /// The old tree and its cache.
     pub tree: &'a mut Tree,
+    /// The changes, the same in every step.
     pub table: &'a Table,
+    /// Source of pages for the new tree.
     pub pages: &'a mut dyn PageSource,
+    /// Pages written and freed, and totals.
     pub output: &'a mut Output,
+    /// Subtrees of the old tree whose pages are still to be freed.
     pub release: &'a mut Release,
 }
 
 impl Context<'_> {
+    /// Set if the budget of the step is used up.
     pub fn is_exhausted(&self) -> bool {
         self.output.is_exhausted()
     }

@@ -34,6 +34,7 @@ pub(super) enum Job {
 }
 
 impl Job {
+    /// Adds the pages that the job must read.
     pub fn wants(&self, wants: &mut Vec<Want>) {
         match self {
             Job::Page { page, level, .. } => wants.push(Want::page(*page, *level)),

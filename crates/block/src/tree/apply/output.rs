@@ -12,6 +12,7 @@ const CHANGES_PER_PAGE: u64 = 32;
 /// Sums over all pairs, or changes of these sums.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
+    /// Number of pairs.
     pub pairs: i64,
     /// Bytes of keys and values.
     pub bytes: i64,
@@ -44,13 +45,19 @@ impl Totals {
 
 #[derive(Debug)]
 pub(super) struct Output {
+    /// Number of the checkpoint, which pages name.
     pub checkpoint: u64,
     /// Set for a dry run: pages are only counted.
     pub is_dry_run: bool,
+    /// Pages to be written, with their content, that [`Apply`](super::Apply) has not returned yet.
     pub writes: VecDeque<(u64, Bytes)>,
+    /// Pages of the old tree that were not taken yet.
     pub freed: Vec<Extent>,
+    /// Pages written so far.
     pub pages_written: u64,
+    /// Pages freed so far.
     pub pages_freed: u64,
+    /// Differences from the old tree so far.
     pub totals: Totals,
     /// Inner pages written less those freed.
     pub inner_pages: i64,

@@ -21,6 +21,7 @@ impl PageSpace {
         self.runs.len() > RUNS_NAMED_MAX
     }
 
+    /// Length of [`PageSpace::encode`] in bytes.
     pub fn encoded_length(&self) -> usize {
         if self.has_many() {
             return FRAME + self.bytes_of_many;

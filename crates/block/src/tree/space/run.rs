@@ -10,8 +10,11 @@ pub(super) type Words = SmallVec<[u64; 1]>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PageRun {
+    /// Number of pages.
     pub pages: u64,
+    /// Pages that are not free.
     pub used: u64,
+    /// The bits.
     pub words: Words,
     /// Pages that are free as of the next commit, and in use until then. Empty if there are none.
     leaving: Words,
