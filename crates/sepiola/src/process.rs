@@ -3,6 +3,9 @@
 use anyhow::Result;
 use host::Notices;
 use std::io::IsTerminal;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
 
 /// To be called by a process that runs daemons, before it starts other threads.
 pub fn begin() -> Result<Notices> {
@@ -12,14 +15,18 @@ pub fn begin() -> Result<Notices> {
     Notices::of_signals()
 }
 
-/// Events go to standard error; `SEPIOLA_LOG=debug` shows more.
+/// Events go to standard error; `SEPIOLA_LOG=debug` shows more, `SEPIOLA_LOG=warn,osd=debug` those of one crate.
 pub fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let filter = std::env::var("SEPIOLA_LOG").map_or(Ok(Targets::default()), |text| text.parse());
+    let filter = filter.unwrap_or_else(|error| {
+        eprintln!("SEPIOLA_LOG: {error}; a list of levels is expected, such as warn,osd=debug");
+        Targets::default()
+    });
+    let filter = match filter.default_level() {
+        None => filter.with_default(LevelFilter::WARN),
+        Some(_) => filter,
+    };
     let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(is_terminal)
-        .init();
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(is_terminal);
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }

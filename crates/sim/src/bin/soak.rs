@@ -6,6 +6,9 @@ use std::hash::Hasher;
 use std::process::ExitCode;
 use std::time::Instant;
 use stdx::FastHasher;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::prelude::*;
 
 const USAGE: &str =
     "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going] [--tally] [--digest]";
@@ -41,10 +44,11 @@ fn main() -> ExitCode {
 
 /// Prints the log lines of engines between the events that caused them.
 fn show_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("SEPIOLA_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    lines.without_time().with_ansi(false).init();
+    let filter: Option<Targets> =
+        std::env::var("SEPIOLA_LOG").ok().and_then(|text| text.parse().ok());
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let lines = fmt::layer().with_writer(std::io::stderr).without_time().with_ansi(false);
+    tracing_subscriber::registry().with(lines).with(filter).init();
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
