@@ -8,7 +8,6 @@ use bytes::Bytes;
 use std::fmt;
 use store::{Cause, DeviceFault};
 use thiserror::Error;
-use types::Errno;
 
 /// The unit of allocation, of checksums, and of atomic writes, in bytes.
 pub const BLOCK: usize = 4096;
@@ -96,23 +95,25 @@ pub struct IoDone {
 
 /// Reason why an operation failed. The host, which knows names of files, gives the text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{cause}")]
-pub struct IoError {
-    /// The system's number, if it gave one.
-    pub errno: Option<Errno>,
-    /// The host's error.
-    pub cause: Cause,
+#[error("{0}")]
+pub struct IoError(Cause);
+
+impl IoError {
+    /// An error with the text of the host's error.
+    pub fn new(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        IoError(Cause::new(cause))
+    }
 }
 
 impl From<std::io::Error> for IoError {
     fn from(error: std::io::Error) -> Self {
-        IoError { errno: error.raw_os_error().map(Errno), cause: Cause::new(error) }
+        IoError::new(error)
     }
 }
 
 impl From<IoError> for DeviceFault {
     fn from(error: IoError) -> Self {
-        DeviceFault::io(error.errno, error.cause)
+        DeviceFault::from(error.0)
     }
 }
 

@@ -32,9 +32,7 @@ use engine::{Duration, Time};
 use medium::Medium;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stdx::{AlignedBuffer, Prng};
-use store::Cause;
 use thiserror::Error;
-use types::Errno;
 
 const MILLION: u64 = 1_000_000;
 
@@ -479,7 +477,7 @@ fn refused(io: &Io) -> IoError {
         Io::Flush { device, .. } => DrawnFault::Flush { device },
         Io::Discard { device, block, blocks, .. } => DrawnFault::Discard { device, block, blocks },
     };
-    IoError { errno: Some(Errno::IO), cause: Cause::new(fault) }
+    IoError::new(fault)
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 use stdx::AlignedBuffer;
-use store::Cause;
-use types::{Errno, Uuid};
+use types::Uuid;
 
 /// How long a killed predecessor's operations may hold its disks.
 const RELEASE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -110,9 +109,8 @@ impl OpenDevice {
     }
 
     fn fault(&self, what: &'static str, block: Option<u64>, error: io::Error) -> IoError {
-        let errno = error.raw_os_error().map(Errno);
         let path = self.file.path().to_owned();
-        IoError { errno, cause: Cause::new(FileFault { what, path, block, error }) }
+        IoError::new(FileFault { what, path, block, error })
     }
 }
 

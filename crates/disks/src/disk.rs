@@ -11,8 +11,7 @@ use host::{AnyCore, DiskStorage, StorageIo};
 use rt::{DiskRequest, DiskResult, FileId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use store::{Cause, ObjectStore};
-use types::Errno;
+use store::ObjectStore;
 
 /// For objects and database pages of each OSD that keeps files; data is cached by the kernel.
 const FILES_MEMORY_DEFAULT: u64 = 32 << 20;
@@ -199,10 +198,7 @@ impl BlockDisk {
     }
 
     fn handle_io(&mut self, now: Time, token: u64, result: DiskResult) {
-        let result = result.map_err(|fault| IoError {
-            errno: fault.error.raw_os_error().map(Errno),
-            cause: Cause::new(fault),
-        });
+        let result = result.map_err(IoError::new);
         self.store.handle_io(now, IoDone { id: IoId(token), result });
         if !self.has_failed
             && let Some(failure) = self.store.failure()

@@ -76,7 +76,7 @@ impl OfflineStore {
                 return completion.outcome;
             }
             if !self.step() {
-                return Err(StoreError::Device(DeviceFault::stopped(NoAnswer)));
+                return Err(StoreError::Device(DeviceFault::new(NoAnswer)));
             }
         }
     }

@@ -192,7 +192,7 @@ impl Store {
 
     /// Stops the store; only the first error counts, and is logged.
     pub fn fail(&self, error: FilesError) {
-        let fault = DeviceFault::stopped(Chain(error));
+        let fault = DeviceFault::new(Chain(error));
         if self.failure.set(fault.clone()).is_ok() {
             tracing::error!("the object store stops: {fault}");
         }

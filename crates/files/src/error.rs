@@ -2,9 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use store::{Cause, DeviceFault};
+use store::DeviceFault;
 use thiserror::Error;
-use types::Errno;
 
 /// Reason why the store cannot be opened, or has stopped.
 #[derive(Debug, Error)]
@@ -96,16 +95,6 @@ impl FilesError {
         }
     }
 
-    /// The number that the system gave, if the error is its answer.
-    fn errno(&self) -> Option<Errno> {
-        match self {
-            FilesError::Path { error, .. }
-            | FilesError::Io { error, .. }
-            | FilesError::LogUnreadable { error, .. } => error.raw_os_error().map(Errno),
-            _ => None,
-        }
-    }
-
     /// The error and its sources, in one line.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
@@ -125,15 +114,6 @@ pub(crate) struct Chain(pub FilesError);
 
 impl From<FilesError> for DeviceFault {
     fn from(error: FilesError) -> Self {
-        match error {
-            FilesError::Decode(_)
-            | FilesError::WrongLog { .. }
-            | FilesError::LogDamaged { .. }
-            | FilesError::CloneWithoutCopy => DeviceFault::damaged(Chain(error)),
-            FilesError::CheckpointFailed | FilesError::Panicked => {
-                DeviceFault::stopped(Chain(error))
-            }
-            _ => DeviceFault::io(error.errno(), Cause::new(Chain(error))),
-        }
+        DeviceFault::new(Chain(error))
     }
 }

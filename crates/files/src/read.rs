@@ -55,7 +55,7 @@ pub fn answer_now(store: &Store, kind: &RequestKind) -> Option<Result<Outcome, S
 fn answer_waiting(store: &Store, kind: &RequestKind) -> Result<Outcome, StoreError> {
     answer(store, kind, true).map_err(|failure| match failure {
         Failure::Store(error) => error,
-        Failure::WouldWait => StoreError::Device(DeviceFault::stopped(WaitsForItself)),
+        Failure::WouldWait => StoreError::Device(DeviceFault::new(WaitsForItself)),
     })
 }
 

@@ -13,7 +13,7 @@
 
 use crate::mem::MemStore;
 use crate::{
-    Cause, Change, Collection, Completion, DeviceFault, ObjectStore, Outcome, Request, RequestKind,
+    Change, Collection, Completion, DeviceFault, ObjectStore, Outcome, Request, RequestKind,
     StoreError, Transaction,
 };
 use engine::{Duration, RequestToken, Time};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use stdx::Prng;
 use thiserror::Error;
-use types::{Errno, HObject};
+use types::HObject;
 
 /// The disk is dead, or one of its reads fails.
 #[derive(Debug, Error)]
@@ -29,7 +29,7 @@ use types::{Errno, HObject};
 struct Dead;
 
 fn dead() -> StoreError {
-    StoreError::Device(DeviceFault::io(Some(Errno::IO), Cause::new(Dead)))
+    StoreError::Device(DeviceFault::new(Dead))
 }
 
 /// Delays and faults of the store.

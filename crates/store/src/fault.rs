@@ -3,54 +3,34 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use types::Errno;
 
-/// Kinds of [`DeviceFault`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FaultKind {
-    /// An operation failed; the number is the system's, if it gave one.
-    Io(Option<Errno>),
-    /// The store's data contradict each other.
-    Damaged,
-    /// The store has not opened, or has stopped: it answers all requests so.
-    Stopped,
-}
-
-/// Reason why a device or the store on it is of no use.
+/// Reason why a device or the store on it is of no use: an operation failed, the store's data contradict each
+/// other, or the store has not opened or has stopped. Callers treat all alike, users read the cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceFault {
-    /// Its kind, for decisions.
-    pub kind: FaultKind,
-    /// Its description, for users.
-    pub cause: Cause,
-}
+pub struct DeviceFault(Cause);
 
 impl DeviceFault {
-    /// An operation failed.
-    pub fn io(errno: Option<Errno>, cause: Cause) -> Self {
-        DeviceFault { kind: FaultKind::Io(errno), cause }
+    /// A fault with the text of this error.
+    pub fn new(cause: impl Error + Send + Sync + 'static) -> Self {
+        DeviceFault(Cause::new(cause))
     }
+}
 
-    /// The store's data contradict each other.
-    pub fn damaged(cause: impl Error + Send + Sync + 'static) -> Self {
-        DeviceFault { kind: FaultKind::Damaged, cause: Cause::new(cause) }
-    }
-
-    /// The store has not opened, or has stopped.
-    pub fn stopped(cause: impl Error + Send + Sync + 'static) -> Self {
-        DeviceFault { kind: FaultKind::Stopped, cause: Cause::new(cause) }
+impl From<Cause> for DeviceFault {
+    fn from(cause: Cause) -> Self {
+        DeviceFault(cause)
     }
 }
 
 impl From<std::io::Error> for DeviceFault {
     fn from(error: std::io::Error) -> Self {
-        DeviceFault::io(error.raw_os_error().map(Errno), Cause::new(error))
+        DeviceFault::new(error)
     }
 }
 
 impl fmt::Display for DeviceFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
+        self.0.fmt(f)
     }
 }
 
@@ -93,12 +73,11 @@ mod tests {
     use std::io;
 
     #[test]
-    fn a_fault_has_the_text_of_its_cause_and_the_number_of_the_system() {
+    fn a_fault_has_the_text_of_its_cause() {
         let fault = DeviceFault::from(io::Error::from_raw_os_error(5));
-        assert_eq!(fault.kind, FaultKind::Io(Some(Errno(5))));
         assert_eq!(fault.to_string(), "Input/output error (os error 5)");
         let other = DeviceFault::from(io::Error::other("no answer"));
-        assert_eq!((other.kind, other.to_string()), (FaultKind::Io(None), "no answer".into()));
+        assert_eq!(other.to_string(), "no answer");
         assert_ne!(fault, other);
     }
 

@@ -29,7 +29,7 @@ pub mod mem;
 mod transaction;
 
 pub use collection::Collection;
-pub use fault::{Cause, DeviceFault, FaultKind};
+pub use fault::{Cause, DeviceFault};
 pub use fence::Fence;
 pub use hashes::Hashes;
 pub use interface::{

@@ -183,7 +183,7 @@ impl Checkpoint {
                     (self.is_reading, self.failures) = (true, self.failures + 1);
                     break;
                 }
-                step => step.map_err(|error| StoreError::Device(DeviceFault::damaged(error)))?,
+                step => step.map_err(|error| StoreError::Device(DeviceFault::new(error)))?,
             };
             volume.turn.count_pages(self.apply.work() - before);
             self.free_replaced(&step, volume)?;
@@ -210,7 +210,7 @@ impl Checkpoint {
         }
         for extent in freed {
             let leaving = volume.admission.pages_mut().free_later(extent);
-            leaving.map_err(|error| StoreError::Device(DeviceFault::damaged(error)))?;
+            leaving.map_err(|error| StoreError::Device(DeviceFault::new(error)))?;
             self.freed.push(extent);
         }
         Ok(())
@@ -264,11 +264,11 @@ impl Checkpoint {
         superblock.tree_root = applied.root.as_ref().map(encode_to_bytes).unwrap_or_default();
         for extent in &volume.superblock.metadata.bitmap.extents {
             let leaving = volume.admission.pages_mut().free_later(*extent);
-            leaving.map_err(|error| StoreError::Device(DeviceFault::damaged(error)))?;
+            leaving.map_err(|error| StoreError::Device(DeviceFault::new(error)))?;
         }
         let bitmap = self.write_page_bitmap(volume);
         superblock.metadata.bitmap =
-            bitmap.map_err(|error| StoreError::Device(DeviceFault::stopped(error)))?;
+            bitmap.map_err(|error| StoreError::Device(DeviceFault::new(error)))?;
         volume.admission.pages().name_runs(&mut superblock);
         Ok(superblock)
     }

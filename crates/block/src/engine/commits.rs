@@ -419,9 +419,7 @@ fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), St
     }
     for extent in &record.freed {
         let freed = volume.free(seq, *extent);
-        freed.map_err(|error| {
-            StoreError::Device(DeviceFault::damaged(MountedFault::Freed(error)))
-        })?;
+        freed.map_err(|error| StoreError::Device(DeviceFault::new(MountedFault::Freed(error))))?;
     }
     for (extent, data) in large {
         volume.journal.begin_large();

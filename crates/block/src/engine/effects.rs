@@ -111,7 +111,7 @@ impl Interrupt {
     /// or cannot be read.
     pub fn damaged(fault: impl Into<PairFault>) -> Self {
         let fault = MountedFault::Metadata(fault.into());
-        Interrupt::Refused(StoreError::Device(DeviceFault::damaged(fault)))
+        Interrupt::Refused(StoreError::Device(DeviceFault::new(fault)))
     }
 
     /// Refuses the request because a stored `what` is not decodable.

@@ -269,7 +269,7 @@ impl BlockStore {
             }
         };
         if let Some(failure) = &self.failure {
-            let error = StoreError::Device(DeviceFault::stopped(failure.clone()));
+            let error = StoreError::Device(DeviceFault::new(failure.clone()));
             let waiting = self.waiting.drain(..);
             let refused =
                 waiting.map(|(token, _)| Completion { token, outcome: Err(error.clone()) });
@@ -288,7 +288,7 @@ impl ObjectStore for BlockStore {
             }
             (Stage::Opening(_) | Stage::Window(_), None) => self.waiting.push((token, kind)),
             (Stage::Opening(_) | Stage::Window(_), Some(failure)) => {
-                let outcome = Err(StoreError::Device(DeviceFault::stopped(failure.clone())));
+                let outcome = Err(StoreError::Device(DeviceFault::new(failure.clone())));
                 self.refused.push_back(Completion { token, outcome });
             }
         }

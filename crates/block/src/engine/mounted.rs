@@ -119,7 +119,7 @@ impl Mounted {
             ..Record::default()
         };
         if let Err(error) = self.volume.repair(record) {
-            self.fail(StoreError::Device(DeviceFault::damaged(MountedFault::Repair(error))));
+            self.fail(StoreError::Device(DeviceFault::new(MountedFault::Repair(error))));
         }
     }
 
