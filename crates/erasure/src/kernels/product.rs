@@ -22,6 +22,7 @@ impl Product<'_, '_> {
     }
 
     /// True if the first output is the XOR of the sources, as in most codes: no kernel multiplies by 1.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn is_first_xor(&self) -> bool {
         self.columns.iter().all(|column| column[0] == 1)
     }
