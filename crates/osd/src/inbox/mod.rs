@@ -1,12 +1,11 @@
-//! Inputs that wait: for the groups to handle a map, or for a map that has not come yet.
+//! Inputs that wait until the groups have handled a map; and, by [`waiting_for_map`], those of groups that
+//! wait for a map which has not come yet.
 
 pub(crate) mod waiting_for_map;
 
-use crate::Budgets;
 use engine::{ConnId, Message, Peer};
 use std::collections::VecDeque;
 use store::Completion;
-use waiting_for_map::WaitingForMap;
 
 /// A held input.
 #[derive(Debug)]
@@ -40,8 +39,6 @@ pub(crate) struct Inbox {
     waiting: VecDeque<Input>,
     /// Message bytes of `waiting`.
     bytes: usize,
-    /// Inputs that wait for a newer map.
-    pub waiting_for_map: WaitingForMap,
 }
 
 impl Inbox {
@@ -74,24 +71,8 @@ impl Inbox {
         self.waiting.iter().filter(is_request).map(Input::bytes)
     }
 
-    /// Whether the map of some inputs has come that waited for it.
-    pub fn has_ready(&self) -> bool {
-        self.waiting_for_map.is_ready()
-    }
-
-    /// Describes a session that exceeds its bound for group messages from ahead of the map.
-    pub fn excess(&self, budgets: &Budgets) -> Option<String> {
-        self.waiting_for_map.excess(budgets, self.largest_of_group())
-    }
-
-    /// Number of inputs that wait for a map.
-    #[cfg(test)]
-    pub fn early_len(&self) -> usize {
-        self.waiting_for_map.len()
-    }
-
     /// Bytes of the largest held group message.
-    fn largest_of_group(&self) -> usize {
+    pub fn largest_of_group(&self) -> usize {
         let is_of_group = |input: &&Input| matches!(input, Input::Group(..));
         self.waiting.iter().filter(is_of_group).map(Input::bytes).max().unwrap_or(0)
     }

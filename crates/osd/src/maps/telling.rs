@@ -42,6 +42,13 @@ pub(crate) enum Task {
     Store,
 }
 
+impl Task {
+    /// Whether groups handle a map.
+    pub fn is_telling(&self) -> bool {
+        matches!(self, Task::Tell(_))
+    }
+}
+
 /// The map that groups handle.
 #[derive(Debug)]
 pub(crate) struct Telling {
