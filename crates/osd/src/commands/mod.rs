@@ -64,7 +64,7 @@ impl View<'_> {
             "dump_osd_network" => self.dump_network(arguments.get("value").and_then(Value::as_i64)),
             "dump_mempools" => self.dump_mempools(),
             "dump_pgstate_history" => {
-                let states = self.groups.iter().map(|(pg, group)| group.states.json(pg));
+                let states = self.groups.iter().map(|(pg, group)| group.states.json(pg.pg));
                 json!({ "pgs": states.collect::<Vec<_>>() })
             }
             "get_mapped_pools" => self.mapped_pools(),

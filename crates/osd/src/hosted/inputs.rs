@@ -13,7 +13,7 @@ use crate::work::Work;
 use engine::{ConnId, Duration, Message};
 use pg::message::{Body, Header};
 use store::{Outcome, StoreError};
-use types::OsdId;
+use types::{OsdId, PgShard};
 use wire::{OsdReply, decode_from_peer};
 
 /// Handles a client's request. Fails if it does not decode, which ends the session.
@@ -82,7 +82,8 @@ fn deliver(
         return Ok(());
     }
     let (header, body) = Body::decode(&message).map_err(undecodable(kind))?;
-    let Some(group) = hosted.groups.get_mut(header.pg) else {
+    let pg = PgShard { pg: header.pg, shard: header.to };
+    let Some(group) = hosted.groups.get_mut(pg) else {
         if body == Body::Query {
             let back = Header { to: header.from, from: header.to, ..header };
             let nothing = Body::Info(None).encode(&back);
@@ -94,7 +95,7 @@ fn deliver(
         group.tell_time(&hosted.leases, shared.env.now);
     }
     group.pg.handle_message(from, &header, body);
-    hosted.settle_group(shared, header.pg);
+    hosted.settle_group(shared, pg);
     Ok(())
 }
 

@@ -34,7 +34,7 @@ use crate::shared::Shared;
 use crate::trim::Trims;
 use crate::watches::Watches;
 use engine::Time;
-use types::PgId;
+use types::PgShard;
 
 /// The groups, and the components that serve them.
 #[derive(Debug, Default)]
@@ -115,7 +115,7 @@ impl HostedGroups {
     }
 
     /// The parts that serve the requests of a group.
-    fn service<'a>(&'a mut self, shared: &'a mut Shared, pg: PgId) -> Option<Service<'a>> {
+    fn service<'a>(&'a mut self, shared: &'a mut Shared, pg: PgShard) -> Option<Service<'a>> {
         let objects_share = limits::objects_cached_max(self.groups.len());
         let group = self.groups.get_mut(pg)?.served();
         Some(Service {
@@ -138,7 +138,7 @@ impl HostedGroups {
     }
 
     /// Calls into the operations on a group, if this OSD has it.
-    fn serve(&mut self, shared: &mut Shared, pg: PgId, call: impl FnOnce(&mut Service<'_>)) {
+    fn serve(&mut self, shared: &mut Shared, pg: PgShard, call: impl FnOnce(&mut Service<'_>)) {
         if let Some(mut service) = self.service(shared, pg) {
             call(&mut service);
         }
@@ -195,7 +195,7 @@ impl HostedGroups {
     }
 
     /// Evicts all objects of a group, as happens to idle ones.
-    pub fn forget_objects(&mut self, shared: &mut Shared, pg: PgId) {
+    pub fn forget_objects(&mut self, shared: &mut Shared, pg: PgShard) {
         let group = self.groups.get_mut(pg).expect("there is one");
         self.watches.discard(crate::cx::cx!(shared), &mut group.watched());
         self.operations.evict_all(&mut group.queues, &group.watches);
@@ -203,7 +203,7 @@ impl HostedGroups {
     }
 
     /// Whether this OSD, as the primary of a group, may answer a read at a time.
-    pub fn may_read(&mut self, shared: &Shared, pg: PgId, at: Time) -> bool {
+    pub fn may_read(&mut self, shared: &Shared, pg: PgShard, at: Time) -> bool {
         let group = self.groups.get_mut(pg).expect("it has the group");
         self.leases.may_read(at, &group.pg, shared.env.whoami(), &mut group.lease)
     }

@@ -9,13 +9,13 @@ use crate::shared::Shared;
 use crate::tokens::Token;
 use crate::work::Work;
 use store::RequestKind;
-use types::{OsdId, PgId};
+use types::{OsdId, PgShard};
 
 impl HostedGroups {
     pub(super) fn perform_output(
         &mut self,
         shared: &mut Shared,
-        pg: PgId,
+        pg: PgShard,
         serial: u64,
         output: pg::Output,
     ) {
@@ -63,7 +63,7 @@ impl HostedGroups {
     }
 
     /// A write is durable on all members.
-    fn committed(&mut self, shared: &mut Shared, pg: PgId, ticket: u64) {
+    fn committed(&mut self, shared: &mut Shared, pg: PgShard, ticket: u64) {
         if self.operations.get(ticket).is_none() {
             return;
         }
@@ -75,7 +75,7 @@ impl HostedGroups {
     }
 
     /// The group has become active: starts the requests that waited.
-    pub(super) fn activated(&mut self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn activated(&mut self, shared: &mut Shared, pg: PgShard) {
         shared.request_report();
         self.scrub.hurry(shared.env.now);
         if let Some(group) = self.groups.get_mut(pg) {
@@ -88,7 +88,13 @@ impl HostedGroups {
     }
 
     /// An interval has ended or was aborted. `tickets` are the writes in flight.
-    fn interrupted(&mut self, shared: &mut Shared, pg: PgId, tickets: &[u64], members_stay: bool) {
+    fn interrupted(
+        &mut self,
+        shared: &mut Shared,
+        pg: PgShard,
+        tickets: &[u64],
+        members_stay: bool,
+    ) {
         shared.request_report();
         let Some(group) = self.groups.get_mut(pg) else { return };
         group.trim.begin_anew();
@@ -102,7 +108,7 @@ impl HostedGroups {
     }
 
     /// Drops all requests of a group whose pool is gone.
-    pub(super) fn drop_requests(&mut self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn drop_requests(&mut self, shared: &mut Shared, pg: PgShard) {
         self.interrupted(shared, pg, &[], false);
         let Some(group) = self.groups.get_mut(pg) else { return };
         self.watches.discard(cx!(shared), &mut group.watched());
@@ -110,7 +116,7 @@ impl HostedGroups {
     }
 
     /// Forgets a group whose collection is removed.
-    pub(super) fn forget_group(&mut self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn forget_group(&mut self, shared: &mut Shared, pg: PgShard) {
         self.drop_requests(shared, pg);
         self.release(shared, pg);
         if let Some(group) = self.groups.remove(pg) {
@@ -119,7 +125,7 @@ impl HostedGroups {
     }
 
     /// The store has split or merged a group, or has failed to.
-    fn split_merge_ended(&mut self, shared: &mut Shared, pg: PgId, is_done: bool) {
+    fn split_merge_ended(&mut self, shared: &mut Shared, pg: PgShard, is_done: bool) {
         let then = split_merge::ended(&mut self.groups, &self.leases, shared.env.now, pg, is_done);
         for pg in then.forgotten {
             self.forget_group(shared, pg);
@@ -143,7 +149,7 @@ impl HostedGroups {
 
     /// Requests a reservation for a group: a local one, or one for a remote `primary`. The group is
     /// informed by [`pg::Pg::reserved`]. A disk that is too full refuses to be a target.
-    fn reserve(&mut self, shared: &mut Shared, pg: PgId, primary: Option<OsdId>) {
+    fn reserve(&mut self, shared: &mut Shared, pg: PgShard, primary: Option<OsdId>) {
         if primary.is_some() && shared.usage.is_backfill_full() {
             let group = self.groups.get_mut(pg).expect("it has just asked");
             return group.pg.reserved(primary, false);
@@ -153,7 +159,7 @@ impl HostedGroups {
     }
 
     /// Releases all reservations of a group, and its requests for any.
-    fn release(&mut self, shared: &mut Shared, pg: PgId) {
+    fn release(&mut self, shared: &mut Shared, pg: PgShard) {
         self.recovery.reservations.release(pg);
         shared.work.push(Work::GrantBackfill);
     }
@@ -170,29 +176,29 @@ impl HostedGroups {
     }
 
     /// A group's own copy of an object was found damaged, and is replaced.
-    pub(super) fn note_repair(&mut self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn note_repair(&mut self, shared: &mut Shared, pg: PgShard) {
         let Some(group) = self.groups.get_mut(pg) else { return };
         group.scrub.count_repair();
         let own = [shared.env.whoami()];
-        shared.report.note_repair(shared.maps.map(), pg, FoundBy::Read, &own);
+        shared.report.note_repair(shared.maps.map(), pg.pg, FoundBy::Read, &own);
     }
 
     /// Queues a group that may have snapshots to trim.
-    pub(super) fn note_trim(&mut self, shared: &Shared, pg: PgId) {
+    pub(super) fn note_trim(&mut self, shared: &Shared, pg: PgShard) {
         if let Some(group) = self.groups.get_mut(pg) {
             self.trim.note(shared.env.now, &mut group.trimmed());
         }
     }
 
     /// Notes that one object of a step of trimming is done or has failed.
-    pub(super) fn trim_ended(&mut self, shared: &mut Shared, pg: PgId, succeeded: bool) {
+    pub(super) fn trim_ended(&mut self, shared: &mut Shared, pg: PgShard, succeeded: bool) {
         let group = self.groups.get_mut(pg);
         if let Some(has_failed) = group.and_then(|group| group.trim.ended(succeeded)) {
             self.end_trim_step(shared, pg, has_failed);
         }
     }
 
-    pub(super) fn end_trim_step(&mut self, shared: &mut Shared, pg: PgId, has_failed: bool) {
+    pub(super) fn end_trim_step(&mut self, shared: &mut Shared, pg: PgShard, has_failed: bool) {
         let has_clients = self.operations.has_clients();
         let Some(group) = self.groups.get_mut(pg) else { return };
         if self.trim.end_step(&shared.env, &mut group.trimmed(), has_failed, has_clients) {
@@ -208,7 +214,7 @@ impl HostedGroups {
     }
 
     /// Ends the watches of blocklisted clients on objects of a group, if it is active.
-    pub(super) fn end_blocklisted_watches(&self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn end_blocklisted_watches(&self, shared: &mut Shared, pg: PgShard) {
         let Some(group) = self.groups.get(pg).filter(|group| group.pg.is_active()) else { return };
         for (object, key) in group.watches.blocklisted(shared.maps.map()) {
             shared.work.push(Work::Unwatch(Box::new((pg, object, key))));

@@ -15,7 +15,7 @@ use pg::{MapChange, Members, Pg};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::{Outcome, StoreError};
-use types::{Epoch, PgId};
+use types::{Epoch, PgId, PgShard};
 
 /// Loads the groups, and the stored map, whose collections the store has named. Returns whether it has.
 pub(crate) fn load(
@@ -36,11 +36,7 @@ pub(crate) fn load(
             shared.maps.load(&mut shared.outbox);
             continue;
         }
-        if collection.is_shard() {
-            tracing::error!(%collection, "erasure coding is not supported: the shard is ignored");
-            continue;
-        }
-        let id = collection.0.pg;
+        let id = collection.0;
         let copy = Pg::load(id, shared.env.whoami());
         hosted.groups.add(copy.with_sizes(shared.env.config.sizes.groups));
         hosted.settle_group(shared, id);
@@ -74,8 +70,10 @@ pub(crate) fn remove_deleted(hosted: &mut HostedGroups, shared: &mut Shared) {
 
 /// The job of telling the newest map to all groups.
 pub(crate) fn begin(hosted: &HostedGroups, shared: &mut Shared, then: Then) -> Job {
+    // Candidates of erasure-coded pools are left out when they are told.
+    let candidates = shared.maps.candidates(shared.env.config.id).map(PgShard::replicated);
     let others = hosted.groups.iter().map(|(pg, _)| pg);
-    let all = shared.maps.groups_to_tell(shared.env.config.id, others);
+    let all: BTreeSet<PgShard> = candidates.chain(others).collect();
     let (map, is_gap) = (shared.maps.map(), shared.maps.is_gap());
     let rest = Vec::from_iter(all).into_iter();
     let task = Task::Tell(Telling { osds: Arc::new(statuses(map)), is_gap });
@@ -83,14 +81,14 @@ pub(crate) fn begin(hosted: &HostedGroups, shared: &mut Shared, then: Then) -> J
 }
 
 /// Has some groups handle the map, or store the intervals that it began; performs their outputs.
-pub(crate) fn go_on(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgId], task: &Task) {
+pub(crate) fn go_on(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgShard], task: &Task) {
     match task {
         Task::Tell(telling) => tell_some(hosted, shared, some, telling),
         Task::Store => store_some(hosted, shared, some),
     }
 }
 
-fn store_some(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgId]) {
+fn store_some(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgShard]) {
     for pg in some {
         if let Some(group) = hosted.groups.get_mut(*pg) {
             group.pg.store_interval();
@@ -99,7 +97,7 @@ fn store_some(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgId]) {
     }
 }
 
-fn tell_some(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgId], telling: &Telling) {
+fn tell_some(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgShard], telling: &Telling) {
     let map = shared.maps.take_map();
     for pg in some {
         tell_map(hosted, shared, *pg, &map, telling);
@@ -112,17 +110,17 @@ fn tell_some(hosted: &mut HostedGroups, shared: &mut Shared, some: &[PgId], tell
 fn tell_map(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    pg: PgId,
+    pg: PgShard,
     map: &OsdMap,
     telling: &Telling,
 ) {
     let is_up = shared.is_up();
     // Erasure-coded pools are not supported yet.
-    let pool = map.pool(pg.pool).filter(|pool| pool.is_replicated());
-    if pool.is_none_or(|pool| pg.seed >= pool.pg_num) {
+    let pool = map.pool(pg.pg.pool).filter(|pool| pool.is_replicated());
+    if pool.is_none_or(|pool| pg.pg.seed >= pool.pg_num) {
         return;
     }
-    let members = members_of(shared, map, pg);
+    let members = members_of(shared, map, pg.pg);
     let is_member = is_up && members.is_member(shared.env.config.id);
     let known = hosted.groups.get(pg).map(|group| &group.pg);
     if !is_member && known.is_none() {
@@ -130,7 +128,7 @@ fn tell_map(
     }
     let before = known.filter(|known| known.interval() > Epoch(0));
     let before = before.map(|known| known.members().hash_bits);
-    let is_new = !telling.is_gap && shared.maps.is_new(pg.pool);
+    let is_new = !telling.is_gap && shared.maps.is_new(pg.pg.pool);
     let (epoch, osds, is_gap) = (map.epoch, telling.osds.clone(), telling.is_gap);
     let change = MapChange { epoch, osds, is_up, is_gap, is_new };
     place(hosted, shared, pg, &change, members);
@@ -156,7 +154,7 @@ fn members_of(shared: &Shared, map: &OsdMap, pg: PgId) -> Members {
 fn place(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    pg: PgId,
+    pg: PgShard,
     change: &MapChange,
     members: Members,
 ) {
@@ -171,16 +169,17 @@ fn place(
 fn place_parts(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    (pg, bits): (PgId, u8),
+    (pg, bits): (PgShard, u8),
     map: &OsdMap,
     change: &MapChange,
 ) {
     let is_absent = hosted.groups.get(pg).expect("it was just placed").pg.is_absent();
-    let pg_num = map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
+    let pg_num = map.pool(pg.pg.pool).map_or(0, |pool| pool.pg_num);
     let own = shared.env.config.id;
     let mut parts = BTreeSet::new();
-    for part in parts_of(pg, bits, pg_num) {
+    for part in parts_of(pg.pg, bits, pg_num) {
         let members = members_of(shared, map, part);
+        let part = PgShard { pg: part, ..pg };
         let is_wanted = !is_absent || change.is_up && members.is_member(own);
         if !is_wanted {
             continue;

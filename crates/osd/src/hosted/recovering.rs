@@ -4,7 +4,7 @@ use super::HostedGroups;
 use crate::commands::answer::Asker;
 use crate::operations::{own, queue};
 use crate::shared::Shared;
-use types::{HObject, PgId};
+use types::{HObject, PgShard};
 
 /// Starts recovery of as many objects as the limit allows.
 pub(crate) fn schedule(hosted: &mut HostedGroups, shared: &mut Shared) {
@@ -41,11 +41,11 @@ pub(crate) fn give_up(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
     asker: Asker,
-    pg: PgId,
+    pg: PgShard,
     objects: &[HObject],
 ) {
     let (epoch, wall) = (shared.epoch(), shared.env.now.wall());
-    let command = hosted.lost.begin(asker, pg, objects.len());
+    let command = hosted.lost.begin(asker, pg.pg, objects.len());
     for object in objects {
         tracing::warn!(%pg, %object, "nobody has the object, and it is given up as asked");
         let removal = own::giving_up(pg, object, command, epoch, wall);

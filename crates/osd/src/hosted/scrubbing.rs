@@ -11,7 +11,7 @@ use engine::Message;
 use pg::scrub;
 use pg::scrub::{Level, Order};
 use store::{Outcome, StoreError};
-use types::{HObject, OsdId, PgId};
+use types::{HObject, OsdId, PgShard};
 use wire::internal::ScrubOrder;
 
 /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
@@ -40,7 +40,7 @@ pub(crate) fn begin_if_due(hosted: &mut HostedGroups, shared: &mut Shared) {
 pub(crate) fn begin(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    pg: PgId,
+    pg: PgShard,
     level: Level,
     order: Option<Order>,
 ) {
@@ -51,20 +51,20 @@ pub(crate) fn begin(
 }
 
 /// Performs the outputs of a round.
-fn advance(hosted: &mut HostedGroups, shared: &mut Shared, pg: PgId) {
+fn advance(hosted: &mut HostedGroups, shared: &mut Shared, pg: PgShard) {
     while let Some(group) = hosted.groups.get_mut(pg) {
         let reports = &mut shared.report.schedule;
         let (cx, peers) = (cx!(shared), &mut shared.peers);
         match hosted.scrub.advance(cx, peers, reports, &mut group.scrubbed()) {
             None => return,
             Some(Found::LargeOmap(object, size)) => {
-                shared.report.note_large_omap(pg, &object, size);
+                shared.report.note_large_omap(pg.pg, &object, size);
                 continue;
             }
             Some(Found::Inconsistent) => {}
             Some(Found::Repaired(object, bad)) => {
                 forget_state(hosted, pg, &object);
-                shared.report.note_repair(shared.maps.map(), pg, FoundBy::Scrub, &bad);
+                shared.report.note_repair(shared.maps.map(), pg.pg, FoundBy::Scrub, &bad);
             }
         }
         hosted.settle_group(shared, pg);
@@ -72,7 +72,7 @@ fn advance(hosted: &mut HostedGroups, shared: &mut Shared, pg: PgId) {
 }
 
 /// Has the state of a repaired object be loaded again when it is needed and has been recovered.
-fn forget_state(hosted: &mut HostedGroups, pg: PgId, object: &HObject) {
+fn forget_state(hosted: &mut HostedGroups, pg: PgShard, object: &HObject) {
     let key = hosted.groups.get(pg).and_then(|group| group.queues.find(object));
     if let Some(context) = key.and_then(|key| hosted.operations.context_mut(key)) {
         context.forget_state();
@@ -82,7 +82,10 @@ fn forget_state(hosted: &mut HostedGroups, pg: PgId, object: &HObject) {
 /// Takes an order for the named groups whose primary this OSD is, or for all if none is named.
 pub(crate) fn handle_order(hosted: &mut HostedGroups, shared: &mut Shared, asked: &ScrubOrder) {
     let order = order_of(shared.env.now, asked);
-    let pgs = if asked.pgs.is_empty() { hosted.groups.ids() } else { asked.pgs.clone() };
+    let pgs = match asked.pgs.is_empty() {
+        true => hosted.groups.ids(),
+        false => asked.pgs.iter().flat_map(|pg| hosted.groups.shards_of(*pg)).collect(),
+    };
     for pg in pgs {
         let Some(group) = hosted.groups.get_mut(pg) else { continue };
         let (cx, peers) = (cx!(shared), &mut shared.peers);
@@ -114,15 +117,15 @@ pub(crate) fn handle_message(
         let groups = &hosted.groups;
         hosted.scrub.end_old_help(|pg| Some(groups.get(pg)?.pg.interval()));
     }
-    let Some(group) = hosted.groups.get_mut(header.pg) else { return };
+    let pg = PgShard { pg: header.pg, shard: header.to };
+    let Some(group) = hosted.groups.get_mut(pg) else { return };
     let is_member = group.pg.members().acting.contains(&from);
-    let is_for_us = header.to == group.pg.whoami().shard;
-    if header.interval != group.pg.interval() || !is_member || !is_for_us {
+    if header.interval != group.pg.interval() || !is_member {
         return;
     }
     let (cx, peers) = (cx!(shared), &mut shared.peers);
     if hosted.scrub.handle_message(cx, peers, &mut group.scrubbed(), from, body) {
-        advance(hosted, shared, header.pg);
+        advance(hosted, shared, pg);
     }
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn handle_message(
 pub(super) fn handle_completion(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    (pg, serial): (PgId, u64),
+    (pg, serial): (PgShard, u64),
     tag: ScrubTag,
     outcome: Result<Outcome, StoreError>,
 ) {

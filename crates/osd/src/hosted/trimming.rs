@@ -5,7 +5,7 @@ use crate::operations::{own, queue};
 use crate::shared::Shared;
 use crate::trim::{LOOKED_AT_MAX, Listed};
 use store::{Outcome, StoreError};
-use types::PgId;
+use types::PgShard;
 
 /// Begins steps of trimming in groups that are due.
 pub(crate) fn begin_if_due(hosted: &mut HostedGroups, shared: &mut Shared) {
@@ -27,7 +27,7 @@ pub(crate) fn begin_if_due(hosted: &mut HostedGroups, shared: &mut Shared) {
 pub(super) fn listed(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    pg: PgId,
+    pg: PgShard,
     generation: u64,
     outcome: Result<Outcome, StoreError>,
 ) {

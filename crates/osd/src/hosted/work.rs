@@ -6,7 +6,7 @@ use crate::groups::Polled;
 use crate::operations::{admission, copying, interruption, listing, own, queue, resume};
 use crate::shared::Shared;
 use crate::work::Work;
-use types::{Epoch, Errno, PgId};
+use types::{Epoch, Errno, PgShard};
 
 impl HostedGroups {
     /// Performs work until none is left. Inputs and timers call it between their parts; work never does.
@@ -22,13 +22,13 @@ impl HostedGroups {
     }
 
     /// Performs the outputs of a group, and all that they make possible.
-    pub(super) fn settle_group(&mut self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn settle_group(&mut self, shared: &mut Shared, pg: PgShard) {
         shared.work.push(Work::Group(pg));
         self.settle(shared);
     }
 
     /// The same for all groups after a map; frees the memory that the outputs used.
-    pub(super) fn settle_and_release(&mut self, shared: &mut Shared, pg: PgId) {
+    pub(super) fn settle_and_release(&mut self, shared: &mut Shared, pg: PgShard) {
         self.settle_group(shared, pg);
         if let Some(group) = self.groups.get_mut(pg) {
             group.pg.release_outputs();
@@ -66,7 +66,7 @@ impl HostedGroups {
 
     /// Performs the outputs of a group until it has none, or until one of them makes other work possible:
     /// that precedes the rest.
-    fn drain_group(&mut self, shared: &mut Shared, pg: PgId) {
+    fn drain_group(&mut self, shared: &mut Shared, pg: PgShard) {
         loop {
             match self.groups.poll(shared.env.now, pg) {
                 Polled::Gone => return,
@@ -92,8 +92,10 @@ impl HostedGroups {
             return self.waiting_for_map.push_request(awaited, key);
         }
         let (groups, facts) = (&self.groups, (shared.maps.map(), shared.env.whoami()));
-        let found = admission::route(&mut self.operations, facts, key, |pg| {
-            groups.get(pg).map(|group| (&group.pg, group.primary_since.unwrap_or_default()))
+        let found = admission::route(&mut self.operations, facts, key, |pg, is_replicated| {
+            groups
+                .serving(pg, is_replicated)
+                .map(|group| (&group.pg, group.primary_since.unwrap_or_default()))
         });
         match found {
             Some(pg) => self.serve(shared, pg, |s| admission::enter(s, key)),

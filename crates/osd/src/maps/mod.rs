@@ -16,7 +16,6 @@ use engine::ConnId;
 use history::MapsHistory;
 use maps::{Mapping, OsdMap};
 use removed_snaps::RemovedSnaps;
-use std::collections::BTreeSet;
 use store::{Outcome, StoreError};
 use stored::StoredMaps;
 use telling::{Distribution, Placed};
@@ -63,15 +62,10 @@ impl Maps {
         self.map = map;
     }
 
-    /// The groups that must handle the newest map: those that it may assign to this OSD, and
-    /// `others`.
-    pub fn groups_to_tell(
-        &mut self,
-        own: OsdId,
-        others: impl Iterator<Item = PgId>,
-    ) -> BTreeSet<PgId> {
+    /// The groups that the newest map may assign to this OSD, some more than once.
+    pub fn candidates(&mut self, own: OsdId) -> impl Iterator<Item = PgId> + '_ {
         self.candidates.update(&self.map, own);
-        self.candidates.with(others)
+        self.candidates.all()
     }
 
     /// The up and acting set of a group under the map that the groups are told; `map` is that map.

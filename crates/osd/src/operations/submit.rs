@@ -100,7 +100,7 @@ fn prepare_write(
     };
     let mut changes = std::mem::take(&mut execution.changes);
     let also = match execution.clones.take() {
-        Some(clones) => index_clones(context.pg, *clones, &mut changes),
+        Some(clones) => index_clones(context.pg.pg, *clones, &mut changes),
         None => Vec::new(),
     };
     if request.origin.is_maintenance() {

@@ -215,7 +215,7 @@ impl Osd {
                 Ok(Some(json!(told).into()))
             }
             GroupCommand::GiveUp(mode) => {
-                let objects = lost::lost_objects(&group.pg, &mode)?;
+                let (pg, objects) = (group.pg.pg_shard(), lost::lost_objects(&group.pg, &mode)?);
                 recovering::give_up(hosted, shared, asker, pg, &objects);
                 Ok(None)
             }

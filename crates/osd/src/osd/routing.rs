@@ -7,7 +7,7 @@ use crate::maps::current::Applied;
 use crate::maps::telling::Then;
 use crate::osd::Osd;
 use engine::{ConnId, Duration};
-use types::PgId;
+use types::PgShard;
 use wire::{OsdFailure, OsdMapMessage};
 
 impl Osd {
@@ -161,7 +161,7 @@ impl Osd {
         let (hosted, shared) = (&mut self.hosted, &mut self.shared);
         let Some(mut job) = shared.maps.distribution.take_job() else { return };
         let count = shared.env.config.sizes.groups_placed;
-        let some: Vec<PgId> = job.rest.by_ref().take(count).collect();
+        let some: Vec<PgShard> = job.rest.by_ref().take(count).collect();
         placement::go_on(hosted, shared, &some, &job.task);
         match (job.rest.as_slice().is_empty(), job.task.is_telling()) {
             (false, _) => shared.maps.distribution.begin(job),

@@ -8,38 +8,38 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::FastMap;
-use types::{OsdId, PgId};
+use types::{OsdId, PgShard};
 
 /// Reservations of one kind, and the groups that wait for one.
 #[derive(Debug, Default)]
 struct Places {
-    taken: BTreeSet<PgId>,
+    taken: BTreeSet<PgShard>,
     /// Groups that wait, in order of their requests, with the remote primary; and the number of each.
-    waiting: BTreeMap<u64, (PgId, Option<OsdId>)>,
-    numbers: FastMap<PgId, u64>,
+    waiting: BTreeMap<u64, (PgShard, Option<OsdId>)>,
+    numbers: FastMap<PgShard, u64>,
     next: u64,
 }
 
 impl Places {
-    fn ask(&mut self, pg: PgId, primary: Option<OsdId>) {
+    fn ask(&mut self, pg: PgShard, primary: Option<OsdId>) {
         self.give_up(pg);
         self.waiting.insert(self.next, (pg, primary));
         self.numbers.insert(pg, self.next);
         self.next += 1;
     }
 
-    fn give_up(&mut self, pg: PgId) {
+    fn give_up(&mut self, pg: PgShard) {
         if let Some(number) = self.numbers.remove(&pg) {
             self.waiting.remove(&number);
         }
     }
 
-    fn release(&mut self, pg: PgId) {
+    fn release(&mut self, pg: PgShard) {
         self.taken.remove(&pg);
         self.give_up(pg);
     }
 
-    fn grant(&mut self, places: usize) -> Option<(PgId, Option<OsdId>)> {
+    fn grant(&mut self, places: usize) -> Option<(PgShard, Option<OsdId>)> {
         if self.taken.len() >= places.max(1) {
             return None;
         }
@@ -50,7 +50,8 @@ impl Places {
     }
 
     fn json(&self, places: usize) -> Value {
-        let item = |pg: &PgId| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
+        let item =
+            |pg: &PgShard| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
         let waiting: Vec<Value> = self.waiting.values().map(|(pg, _)| item(pg)).collect();
         let queues = match waiting.is_empty() {
             true => json!([]),
@@ -82,7 +83,7 @@ impl Reservations {
     }
 
     /// Requests a reservation for a group: a local one, or one for a remote `primary`.
-    pub fn ask(&mut self, pg: PgId, primary: Option<OsdId>) {
+    pub fn ask(&mut self, pg: PgShard, primary: Option<OsdId>) {
         match primary {
             None => self.own.ask(pg, None),
             Some(_) => self.targets.ask(pg, primary),
@@ -90,13 +91,13 @@ impl Reservations {
     }
 
     /// Releases all reservations of a group, and its requests for any.
-    pub fn release(&mut self, pg: PgId) {
+    pub fn release(&mut self, pg: PgShard) {
         self.own.release(pg);
         self.targets.release(pg);
     }
 
     /// Grants one reservation, if one is free: the group that gets it, and the primary it is for.
-    pub fn grant(&mut self, places: usize) -> Option<(PgId, Option<OsdId>)> {
+    pub fn grant(&mut self, places: usize) -> Option<(PgShard, Option<OsdId>)> {
         self.own.grant(places).or_else(|| self.targets.grant(places))
     }
 }

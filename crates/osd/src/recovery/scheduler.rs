@@ -10,7 +10,7 @@ use crate::limits;
 use engine::Time;
 use pg::Pg;
 use std::collections::BTreeSet;
-use types::PgId;
+use types::PgShard;
 
 /// While clients have requests in progress, one in so many of the usual number of objects is recovered.
 const BUSY_SHARE: usize = 4;
@@ -19,9 +19,9 @@ const BUSY_SHARE: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// Groups that have objects to recover.
-    queue: BTreeSet<PgId>,
+    queue: BTreeSet<PgShard>,
     /// The group that was served last.
-    last: Option<PgId>,
+    last: Option<PgShard>,
     /// Objects in recovery.
     active: usize,
     next_start: Option<Time>,
@@ -46,12 +46,12 @@ impl Scheduler {
     }
 
     /// The group after the last one, in round-robin order.
-    fn next(&self) -> Option<PgId> {
+    fn next(&self) -> Option<PgShard> {
         let after = self.last.and_then(|last| self.queue.range(last..).find(|pg| **pg != last));
         after.or(self.queue.first()).copied()
     }
 
-    fn note(&mut self, pg: PgId, wants: bool) {
+    fn note(&mut self, pg: PgShard, wants: bool) {
         match wants {
             true => self.queue.insert(pg),
             false => self.queue.remove(&pg),
@@ -59,7 +59,7 @@ impl Scheduler {
     }
 
     /// Forgets a group that is gone.
-    pub fn forget(&mut self, pg: PgId, known: &GroupRecovery) {
+    pub fn forget(&mut self, pg: PgShard, known: &GroupRecovery) {
         self.queue.remove(&pg);
         self.active -= known.active;
     }
@@ -77,7 +77,7 @@ impl Scheduler {
         let wants = pg.wants_recovery();
         if wants != known.is_wanted {
             known.is_wanted = wants;
-            self.note(pg.id(), wants);
+            self.note(pg.pg_shard(), wants);
         }
     }
 
@@ -90,7 +90,7 @@ impl Scheduler {
 
     /// The next group to recover an object, as far as the limit allows, which is lower while there
     /// are `requests` of clients in progress.
-    pub fn take_next(&mut self, env: &Env, requests: usize) -> Option<PgId> {
+    pub fn take_next(&mut self, env: &Env, requests: usize) -> Option<PgShard> {
         let limit = env.options.recovery_max_active;
         let limit = if requests == 0 { limit } else { limit.div_ceil(BUSY_SHARE) };
         let next = if self.active < limit { self.next() } else { None };

@@ -145,7 +145,8 @@ impl Report {
     fn stats(&self, cx: &Cx<'_>, of: &mut Subject<'_>) -> BTreeMap<PgId, PgStat> {
         let (epoch, sequence) = (cx.map.epoch, self.schedule.sequence());
         let primaries = of.groups.iter_mut().filter(|(_, group)| group.pg.is_primary());
-        let mut primaries: Vec<(PgId, &mut Group)> = primaries.collect();
+        let mut primaries: Vec<(PgId, &mut Group)> =
+            primaries.map(|(id, group)| (id.pg, group)).collect();
         let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
         let looks = limits::UNFOUND_LOOKS_MAX / lacking.max(1);
         for (_, group) in &mut primaries {

@@ -330,7 +330,7 @@ impl Lone {
     /// Evicts all object contexts, as happens to idle ones.
     pub fn forget_objects(&mut self) {
         let (hosted, shared) = self.osd.parts();
-        hosted.forget_objects(shared, PG);
+        hosted.forget_objects(shared, types::PgShard::replicated(PG));
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.

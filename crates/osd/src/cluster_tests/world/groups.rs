@@ -7,7 +7,7 @@ use pg::is_meta_object;
 use std::time::Duration;
 use store::Collection;
 use store::mem::MemObject;
-use types::{Epoch, HObject, OsdId, PgId};
+use types::{Epoch, HObject, OsdId, PgId, PgShard};
 
 impl World {
     /// Splits all groups, with a small probability.
@@ -58,7 +58,7 @@ impl World {
             osd.handle_lease(now, replica, &message);
         }
         let (hosted, shared) = osd.parts();
-        hosted.may_read(shared, pg, later)
+        hosted.may_read(shared, PgShard::replicated(pg), later)
     }
 
     /// Maps an object's group to these OSDs.

@@ -5,7 +5,7 @@ use crate::hosted::scrubbing;
 use pg::scrub::STAMPS_KEY;
 use std::collections::BTreeMap;
 use store::Collection;
-use types::OsdId;
+use types::{OsdId, PgShard};
 use wire::internal::ScrubOrder;
 
 impl World {
@@ -38,7 +38,7 @@ impl World {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machine(primary).osd.as_mut().expect("it runs");
         let (hosted, shared) = osd.parts();
-        scrubbing::begin(hosted, shared, pg, level, None);
+        scrubbing::begin(hosted, shared, PgShard::replicated(pg), level, None);
         self.drain();
     }
 
@@ -46,7 +46,13 @@ impl World {
     pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
-        osd.hosted().groups().get(pg).expect("it has the group").scrub.stamps().unwrap_or_default()
+        osd.hosted()
+            .groups()
+            .serving(pg, true)
+            .expect("it has the group")
+            .scrub
+            .stamps()
+            .unwrap_or_default()
     }
 
     /// The durable scrub stamps on the disk of an OSD.
