@@ -471,6 +471,38 @@ fn an_osd_whose_disk_fails_leaves_says_why_and_answers_nobody() {
     assert!(health.contains("input/output error") && health.contains("replace --id 0"), "{health}");
 }
 
+/// The store, with a feature that no version has yet.
+fn with_feature(mut store: MemStore, bit: u32) -> MemStore {
+    let store::RequestKind::OmapList { collection, object, .. } = crate::stored_map_request()
+    else {
+        unreachable!("the map is a list of pairs")
+    };
+    let mut value = codec::Writer::new();
+    value.u8(1);
+    value.u64(1 << bit);
+    value.string("sepiola version 9");
+    let key = Bytes::from_static(b"features");
+    let pairs = BTreeMap::from([(key, value.into_bytes())]);
+    let changes = vec![(collection, store::Change::OmapSet { object, pairs })];
+    let commit = store::RequestKind::Commit(store::Transaction { changes });
+    store.execute(commit).expect("the map is stored");
+    store
+}
+
+#[test]
+fn an_osd_does_not_start_with_a_store_whose_feature_it_does_not_know() {
+    let mut lone = Lone::new();
+    assert!(lone.is_active());
+    let store = with_feature(std::mem::take(&mut lone.store), 40);
+    let mut lone = Lone::with(store, true);
+    lone.wait(20);
+    assert!(lone.osd.has_failed() && !lone.osd.is_up());
+    assert_eq!(lone.commits, 0, "the store is left as it is");
+    let health = &lone.health["OSD_STORE_FAILED"];
+    assert!(health.contains("feature bit 40"), "{health}");
+    assert!(health.contains("sepiola version 9"), "{health}");
+}
+
 #[test]
 fn a_disk_that_does_not_even_say_what_it_has_takes_its_osd_out_of_service() {
     let mut lone = Lone::new();

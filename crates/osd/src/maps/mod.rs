@@ -3,6 +3,7 @@
 
 mod candidates;
 pub(crate) mod current;
+mod features;
 mod history;
 mod removed_snaps;
 mod sharing;
@@ -137,10 +138,16 @@ impl Maps {
         self.stored.is_loading()
     }
 
-    /// Handles the loaded map. If it is damaged, the OSD starts without a map.
-    pub fn loaded(&mut self, whoami: OsdId, outcome: Result<Outcome, StoreError>) {
-        if let Some((map, removed)) = self.stored.loaded(whoami, outcome) {
+    /// Handles the loaded map. If it is damaged, the OSD starts without a map. Fails with the reason for
+    /// which this version must not use the store.
+    pub fn loaded(
+        &mut self,
+        whoami: OsdId,
+        outcome: Result<Outcome, StoreError>,
+    ) -> Result<(), String> {
+        if let Some((map, removed)) = self.stored.loaded(whoami, outcome)? {
             (self.map, self.removed_snaps) = (map, removed);
         }
+        Ok(())
     }
 }

@@ -14,7 +14,7 @@ use crate::tokens::Token;
 use engine::{ConnId, Message, Output};
 use serde_json::json;
 use store::{Completion, StoreError};
-use types::{Epoch, Errno};
+use types::{Epoch, Errno, OsdId};
 use wire::internal::RotatingSecrets as RotatingSecretsMessage;
 use wire::{AuthReply, Command, MessageBody, decode_from_peer};
 
@@ -26,7 +26,7 @@ impl Osd {
         if let Err(error @ StoreError::Device(_)) = &outcome
             && token.is_vital()
         {
-            self.disk_failed(error);
+            self.leave_service(failed_disk(self.id(), error));
         }
         if self.has_failed() && !matches!(token, Token::Usage) {
             return;
@@ -39,10 +39,13 @@ impl Osd {
                 }
             }
             Token::Usage => usage::usage_known(hosted, shared, &self.heartbeats, outcome),
-            Token::MapLoaded => {
-                shared.maps.loaded(shared.env.whoami(), outcome);
-                self.finish_loading();
-            }
+            Token::MapLoaded => match shared.maps.loaded(shared.env.whoami(), outcome) {
+                Ok(()) => self.finish_loading(),
+                Err(reason) => {
+                    let refusal = format!("osd.{} does not start: {reason}", self.id());
+                    self.leave_service(refusal);
+                }
+            },
             Token::MapStored if outcome.is_err() => shared.maps.store_failed(),
             Token::MapStored => {}
             Token::Bench { bytes } => {
@@ -86,21 +89,23 @@ impl Osd {
 
     /// Takes the OSD out of service: ends its sessions, and asks the monitor to mark it down.
     ///
+    /// A store with features that this version does not know must not be touched.
+    ///
     /// A store that failed to write can guarantee no durability any more (`store::StoreError::Device`).
     /// So the OSD serves no requests from then on, asks the monitor to mark it down and dead, and
     /// reports the cause until an administrator restarts it or replaces the disk. A failed read of data
     /// is no such case: the object is recovered from another copy. A failed read of metadata is:
     /// without the version that the object should have, it cannot be recovered, and clients would get
     /// errors although there are other copies.
-    fn disk_failed(&mut self, error: &StoreError) {
+    fn leave_service(&mut self, reason: String) {
         if self.has_failed() {
             return;
         }
         let env = &mut self.shared.env;
-        tracing::error!(osd = %env.config.id, %error, "out of service");
+        tracing::error!(osd = %env.config.id, reason, "out of service");
         let was_loading = env.stage == Stage::Loading;
         env.stage = Stage::Failed;
-        env.failure = Some(error.to_string());
+        env.failure = Some(reason);
         sessions::leave_peers(&mut self.hosted, &mut self.shared);
         self.heartbeat_if_due();
         let shared = &mut self.shared;
@@ -143,6 +148,14 @@ impl Osd {
             self.boot_if_booting();
         }
     }
+}
+
+/// The reason of a failed disk, for administrators.
+fn failed_disk(id: OsdId, error: &StoreError) -> String {
+    format!(
+        "the store of osd.{id} failed, and the OSD is out of service ({error}); look at its disk, \
+         then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
+    )
 }
 
 /// Commands.

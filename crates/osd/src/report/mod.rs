@@ -181,13 +181,7 @@ fn stat_sequence(env: &Env, map: &OsdMap, sequence: u64) -> u64 {
 
 /// Code and text of the health check of a failed OSD.
 fn failure(env: &Env) -> Option<(String, String)> {
-    let failure = env.failure.as_ref()?;
-    let id = env.whoami();
-    let text = format!(
-        "the store of osd.{id} failed, and the OSD is out of service ({failure}); look at its disk, \
-         then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
-    );
-    Some((FAILURE_CHECK.to_owned(), text))
+    Some((FAILURE_CHECK.to_owned(), env.failure.clone()?))
 }
 
 fn usage_report(usage: &Usage) -> OsdUsage {

@@ -132,7 +132,7 @@ impl Lone {
             increment.mark_up(OSD, addrs.clone(), addrs.clone(), addrs.clone(), addrs);
             increment.new_weight.insert(OSD, maps::WEIGHT_IN);
         });
-        assert!(lone.osd.is_up());
+        assert!(lone.osd.is_up() || lone.osd.has_failed());
         lone
     }
 
