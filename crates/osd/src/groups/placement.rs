@@ -26,7 +26,7 @@ impl Groups {
         &mut self,
         env: &Env,
         leases: &Leases,
-        has_room: bool,
+        has_space: bool,
         pg: PgShard,
         change: &MapChange,
         members: Members,
@@ -36,7 +36,7 @@ impl Groups {
             self.add(Pg::new(pg, whoami).with_sizes(env.config.sizes.groups));
         }
         let group = self.get_mut(pg).expect("it was there, or was just added");
-        group.pg.set_has_space(has_room);
+        group.pg.set_has_space(has_space);
         group.tell_time(leases, env.now);
         let was_primary = group.pg.is_primary();
         let was_due = group.pg.is_store_due();
@@ -89,7 +89,7 @@ pub(crate) fn members(
     }
 }
 
-/// The state of all OSDs, as groups judge it.
+/// The state of all OSDs, as groups see it.
 pub(crate) fn statuses(map: &OsdMap) -> Osds {
     let status = |osd: &maps::Osd| OsdStatus {
         exists: true,

@@ -24,7 +24,7 @@ impl Groups {
 
     /// Checks after a pause which requests were not fulfilled.
     pub fn retry_later(&mut self, now: Time) {
-        self.retry_due.get_or_insert(now + limits::STALL_RETRY);
+        self.retry_due.get_or_insert(now + limits::RETRY_PAUSE);
     }
 
     /// Whether requests must be checked that were not fulfilled in time; if so, it begins now.

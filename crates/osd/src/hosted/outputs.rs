@@ -208,8 +208,8 @@ impl HostedGroups {
 
     /// One object of a command that gave it up is gone on all members, or could not be removed.
     pub(super) fn lost_ended(&mut self, shared: &mut Shared, command: u64, result: i32) {
-        if let Some((asker, answer)) = self.lost.ended(command, result) {
-            asker.tell(&shared.clients, &mut shared.outbox, answer);
+        if let Some((requester, answer)) = self.lost.ended(command, result) {
+            requester.tell(&shared.clients, &mut shared.outbox, answer);
         }
     }
 

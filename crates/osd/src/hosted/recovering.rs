@@ -1,7 +1,7 @@
 //! Recovery of the groups, and objects that are given up.
 
 use super::HostedGroups;
-use crate::commands::answer::Asker;
+use crate::commands::answer::Requester;
 use crate::operations::{own, queue};
 use crate::shared::Shared;
 use types::{HObject, PgShard};
@@ -40,12 +40,12 @@ pub(super) fn retry(hosted: &mut HostedGroups, shared: &mut Shared) {
 pub(crate) fn give_up(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
-    asker: Asker,
+    requester: Requester,
     pg: PgShard,
     objects: &[HObject],
 ) {
     let (epoch, wall) = (shared.epoch(), shared.env.now.wall());
-    let command = hosted.lost.begin(asker, pg.pg, objects.len());
+    let command = hosted.lost.begin(requester, pg.pg, objects.len());
     for object in objects {
         tracing::warn!(%pg, %object, "nobody has the object, and it is given up as asked");
         let removal = own::giving_up(pg, object, command, epoch, wall);

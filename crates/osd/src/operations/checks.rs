@@ -167,8 +167,8 @@ impl Checks<'_> {
 
 /// Refuses a request with `ENOSPC` while a member's disk is nearly full, unless it only frees space or has
 /// `FULL_FORCE`. `adds` says that it makes a clone, so that even a deletion does not free space.
-pub(super) fn check_space(request: &Request, adds: bool, has_room: bool) -> Result<(), Errno> {
-    if has_room {
+pub(super) fn check_space(request: &Request, adds: bool, has_space: bool) -> Result<(), Errno> {
+    if has_space {
         return Ok(());
     }
     let frees = |code: OpCode| {

@@ -15,7 +15,7 @@ impl Daemon for Osd {
 
     fn handle_auth(&mut self, now: Time, conn: ConnId, request: AuthRequest) {
         self.shared.env.now = now;
-        let verdict = self.authentication.judge(now, conn, request);
+        let verdict = self.authentication.verify(now, conn, request);
         self.shared.outbox.push(Output::Auth { conn, verdict });
     }
 

@@ -1,6 +1,6 @@
 //! Completions of the store, the start and the failure of the OSD, and commands.
 
-use crate::commands::answer::{self, Arguments, Asker, CommandOutput, Sentence, integer, text};
+use crate::commands::answer::{self, Arguments, CommandOutput, Requester, Sentence, integer, text};
 use crate::commands::dumps::View;
 use crate::commands::groups::{self as group_commands, GroupCommand};
 use crate::commands::{cluster_log, fullness, lost};
@@ -50,8 +50,10 @@ impl Osd {
             Token::MapStored => {}
             Token::Bench { bytes } => {
                 let (now, usage, out) = (shared.env.now, &mut shared.usage, &mut shared.outbox);
-                if let Some((asker, answer)) = self.bench.stored(now, usage, out, bytes, outcome) {
-                    asker.tell(&shared.clients, &mut shared.outbox, answer);
+                if let Some((requester, answer)) =
+                    self.bench.stored(now, usage, out, bytes, outcome)
+                {
+                    requester.tell(&shared.clients, &mut shared.outbox, answer);
                 }
             }
             Token::Group { .. } => {
@@ -178,20 +180,20 @@ impl Osd {
     /// Runs a command. Only peers with all capabilities may run any.
     pub(super) fn handle_command(&mut self, conn: ConnId, tid: u64, command: &Command) {
         let Some(session) = self.shared.clients.get(conn) else { return };
-        let asker = Asker { conn, tid };
+        let requester = Requester { conn, tid };
         let answer = match session.caps.allows_all() {
-            true => self.run_command(asker, command),
+            true => self.run_command(requester, command),
             false => Err(Sentence::new(Errno::ACCES, "access denied")),
         };
         if let Some(answer) = answer.transpose() {
-            asker.tell(&self.shared.clients, &mut self.shared.outbox, answer);
+            requester.tell(&self.shared.clients, &mut self.shared.outbox, answer);
         }
     }
 
     /// `None` if the reply follows later.
     fn run_command(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         command: &Command,
     ) -> Result<Option<CommandOutput>, Sentence> {
         let (prefix, arguments) = answer::parse(command)?;
@@ -202,11 +204,11 @@ impl Osd {
             return answer.map(|(value, text)| Some(CommandOutput::Both(value, text)));
         }
         if group_commands::is_group_command(&prefix) {
-            return self.run_group_command(asker, &prefix, &arguments);
+            return self.run_group_command(requester, &prefix, &arguments);
         }
         if prefix == "bench" {
             let (env, usage) = (&shared.env, &mut shared.usage);
-            self.bench.begin(env, usage, &mut shared.outbox, asker, &arguments)?;
+            self.bench.begin(env, usage, &mut shared.outbox, requester, &arguments)?;
             return Ok(None);
         }
         let told = self.view().show(&prefix, &arguments).map(CommandOutput::Json);
@@ -215,7 +217,7 @@ impl Osd {
 
     fn run_group_command(
         &mut self,
-        asker: Asker,
+        requester: Requester,
         prefix: &str,
         arguments: &Arguments,
     ) -> Result<Option<CommandOutput>, Sentence> {
@@ -229,7 +231,7 @@ impl Osd {
             }
             GroupCommand::GiveUp(mode) => {
                 let (pg, objects) = (group.pg.pg_shard(), lost::lost_objects(&group.pg, &mode)?);
-                recovering::give_up(hosted, shared, asker, pg, &objects);
+                recovering::give_up(hosted, shared, requester, pg, &objects);
                 Ok(None)
             }
             GroupCommand::Show(name) => {
