@@ -120,7 +120,9 @@ impl Osd {
     /// Panics if the state contradicts itself. Call it between inputs.
     pub fn check_invariants(&self) {
         assert!(self.shared.work.is_empty(), "an input ends when no work is left");
-        self.hosted.check_invariants(&self.shared);
+        self.hosted.check_invariants(&self.shared, self.inbox.of_groups());
+        self.inbox.check_invariants();
+        self.shared.check_invariants();
         self.check_throttle();
     }
 

@@ -62,6 +62,14 @@ impl Shared {
         self.env.stage == Stage::Up
     }
 
+    /// Panics unless each request to the store can be completed, and commits are counted.
+    pub fn check_invariants(&self) {
+        self.outbox.check_invariants();
+        if self.env.stage != Stage::Failed {
+            self.usage.check_invariants(self.outbox.commit_bytes());
+        }
+    }
+
     /// Has the monitor get a report immediately.
     pub fn request_report(&mut self) {
         self.report.schedule.request(self.env.now);

@@ -68,6 +68,14 @@ pub(crate) enum ScrubTag {
 }
 
 impl Token {
+    /// Bytes that the request adds to the store.
+    pub fn commit_bytes(&self) -> u64 {
+        match self {
+            Token::Group { bytes, .. } | Token::Bench { bytes } => *bytes,
+            _ => 0,
+        }
+    }
+
     /// Whether a failure of the device takes the OSD out of service: a failed write, or a failed
     /// read of metadata.
     pub fn is_vital(&self) -> bool {

@@ -27,13 +27,15 @@ use crate::leases::Leases;
 use crate::limits;
 use crate::operations::Operations;
 use crate::operations::keys::ObjectKey;
+use crate::operations::request::Origin;
 use crate::operations::service::Service;
 use crate::recovery::Recovery;
 use crate::scrub::Scrubs;
 use crate::shared::Shared;
 use crate::trim::Trims;
 use crate::watches::Watches;
-use engine::Time;
+use engine::{ConnId, Time};
+use std::collections::BTreeMap;
 use types::PgShard;
 
 /// The groups, and the components that serve them.
@@ -163,8 +165,29 @@ impl HostedGroups {
         }
     }
 
+    /// Panics unless recovery, scrubs and trimming know what their groups do.
+    fn check_background(&self) {
+        let groups = || self.groups.iter();
+        let recovery = groups().map(|(_, group)| (&group.pg, &group.recovery));
+        self.recovery.check_invariants(recovery, |pg| self.groups.get(pg).is_some());
+        self.scrub.check_invariants(self.groups.scrubs());
+        let mut trimming: BTreeMap<PgShard, usize> = BTreeMap::new();
+        for (_, request) in self.operations.checked() {
+            if let Origin::SnapTrim { .. } = request.origin {
+                *trimming.entry(request.pg).or_default() += 1;
+            }
+        }
+        for (pg, group) in groups() {
+            let requests = trimming.get(&pg).copied().unwrap_or(0);
+            self.trim.check_invariants(pg, &group.trim, requests);
+        }
+    }
+
     /// Panics if the state contradicts itself. Call it between inputs.
-    pub fn check_invariants(&self, shared: &Shared) {
+    /// `held` are session and length of each message of a group that waits for the groups.
+    pub fn check_invariants(&self, shared: &Shared, held: impl Iterator<Item = (ConnId, usize)>) {
+        self.waiting_for_map.check_invariants(held);
+        self.check_background();
         self.groups.check_invariants();
         let groups = || self.groups.iter().map(|(_, group)| group);
         self.operations.check_invariants(groups().map(|group| &group.queues));

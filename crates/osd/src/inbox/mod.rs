@@ -71,9 +71,39 @@ impl Inbox {
         self.waiting.iter().filter(is_request).map(Input::bytes)
     }
 
+    /// Session and length of each held message of a group.
+    pub fn of_groups(&self) -> impl Iterator<Item = (ConnId, usize)> {
+        self.waiting.iter().filter_map(|input| match input {
+            Input::Group(conn, message) => Some((*conn, message.len())),
+            _ => None,
+        })
+    }
+
+    /// Panics unless the bytes of held messages are those counted.
+    pub fn check_invariants(&self) {
+        let bytes: usize = self.waiting.iter().map(Input::bytes).sum();
+        assert_eq!(bytes, self.bytes, "each held message is counted");
+    }
+
     /// Bytes of the largest held group message.
     pub fn largest_of_group(&self) -> usize {
         let is_of_group = |input: &&Input| matches!(input, Input::Group(..));
         self.waiting.iter().filter(is_of_group).map(Input::bytes).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "each held message is counted")]
+    fn a_message_that_is_not_counted_is_seen() {
+        let mut inbox = Inbox::default();
+        inbox.push(Input::Closed(ConnId(1)));
+        inbox.push(Input::Message(ConnId(1), Message::new(1, 1, 1, vec![0; 9].into())));
+        inbox.check_invariants();
+        inbox.bytes -= 1;
+        inbox.check_invariants();
     }
 }

@@ -49,6 +49,17 @@ impl Places {
         Some((pg, primary))
     }
 
+    fn check_invariants(&self, exists: impl Fn(PgShard) -> bool) {
+        assert_eq!(self.numbers.len(), self.waiting.len(), "a group waits once");
+        for (number, (pg, _)) in &self.waiting {
+            assert_eq!(self.numbers.get(pg), Some(number), "{pg}: its request is found");
+            assert!(*number < self.next && exists(*pg), "{pg}: only groups that exist wait");
+        }
+        for pg in &self.taken {
+            assert!(exists(*pg), "{pg}: a group that is gone has no reservation");
+        }
+    }
+
     fn json(&self, places: usize) -> Value {
         let item =
             |pg: &PgShard| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
@@ -96,8 +107,31 @@ impl Reservations {
         self.targets.release(pg);
     }
 
+    /// Panics unless groups that exist have all reservations and requests for them, of a kind once each.
+    pub fn check_invariants(&self, exists: impl Fn(PgShard) -> bool) {
+        self.own.check_invariants(&exists);
+        self.targets.check_invariants(&exists);
+    }
+
     /// Grants one reservation, if one is free: the group that gets it, and the primary it is for.
     pub fn grant(&mut self, places: usize) -> Option<(PgShard, Option<OsdId>)> {
         self.own.grant(places).or_else(|| self.targets.grant(places))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a group that is gone has no reservation")]
+    fn a_reservation_of_a_group_that_is_gone_is_seen() {
+        let (mut reservations, pg) = (Reservations::default(), PgShard::default());
+        reservations.ask(pg, None);
+        reservations.ask(pg, None);
+        reservations.check_invariants(|_| true);
+        assert_eq!(reservations.grant(1), Some((pg, None)));
+        reservations.check_invariants(|_| true);
+        reservations.check_invariants(|_| false);
     }
 }

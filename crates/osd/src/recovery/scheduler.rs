@@ -81,6 +81,19 @@ impl Scheduler {
         }
     }
 
+    /// Panics unless it knows the values of these groups, all that there are.
+    pub fn check_invariants<'a>(&self, groups: impl Iterator<Item = (&'a Pg, &'a GroupRecovery)>) {
+        let (mut active, mut wanted) = (0, 0);
+        for (pg, known) in groups {
+            assert_eq!(known.active, pg.recovering(), "{}: objects in recovery", pg.id());
+            assert_eq!(known.is_wanted, pg.wants_recovery(), "{}: wants recovery", pg.id());
+            assert_eq!(self.queue.contains(&pg.pg_shard()), known.is_wanted, "it is queued");
+            (active, wanted) = (active + known.active, wanted + usize::from(known.is_wanted));
+        }
+        assert_eq!(active, self.active, "each object in recovery is counted once");
+        assert_eq!(wanted, self.queue.len(), "groups that are gone are not queued");
+    }
+
     /// Whether objects may be recovered now; ends a pause that is over.
     pub fn begin_turn(&mut self, now: Time) -> bool {
         let may_start = self.next_start.is_none_or(|next| next <= now);
@@ -113,5 +126,30 @@ impl Scheduler {
             return false;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::OsdId;
+
+    #[test]
+    #[should_panic(expected = "groups that are gone are not queued")]
+    fn a_group_that_is_gone_and_still_queued_is_seen() {
+        let (mut scheduler, known) = (Scheduler::default(), GroupRecovery::default());
+        let pg = Pg::new(PgShard::default(), OsdId(0));
+        scheduler.check_invariants([(&pg, &known)].into_iter());
+        scheduler.note(PgShard::default(), true);
+        scheduler.check_invariants(std::iter::empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "objects in recovery")]
+    fn a_count_that_is_not_the_groups_is_seen() {
+        let known = GroupRecovery { active: 1, is_wanted: false };
+        let pg = Pg::new(PgShard::default(), OsdId(0));
+        Scheduler { active: 1, ..Scheduler::default() }
+            .check_invariants([(&pg, &known)].into_iter());
     }
 }

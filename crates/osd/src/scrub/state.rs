@@ -120,6 +120,20 @@ impl Scrubs {
         self.own.len() < env.options.max_scrubs.max(1)
     }
 
+    /// Panics unless the groups with a round, among these, are known, each round with its own number.
+    pub fn check_invariants<'a>(&self, groups: impl Iterator<Item = (&'a Pg, &'a GroupScrub)>) {
+        let mut serials = BTreeSet::new();
+        for (pg, scrub) in groups {
+            let Some(running) = &scrub.running else { continue };
+            assert!(self.own.contains(&pg.pg_shard()), "{}: its round is known", pg.id());
+            assert!(running.serial <= self.rounds && serials.insert(running.serial));
+            assert!(
+                running.interval <= pg.interval(),
+                "a round begins in an interval of its group"
+            );
+        }
+    }
+
     /// Ends a look: the next one is due when a pause of one of the groups is over, at the latest.
     pub fn end_look<'a>(
         &mut self,

@@ -261,6 +261,13 @@ impl Trims {
         out.ask(Token::Trim { pg, generation: group.generation }, kind);
     }
 
+    /// Panics unless a group with a step is known, and its step waits for so many `requests`.
+    pub fn check_invariants(&self, pg: PgShard, trim: &GroupTrim, requests: usize) {
+        let left = trim.step.as_ref().map(|step| step.left.unwrap_or(0));
+        assert!(left.is_none() || self.busy.contains(&pg), "{pg}: its step is known");
+        assert_eq!(left.unwrap_or(0), requests, "{pg}: a step waits for its requests");
+    }
+
     /// Ends a look: notes when the next one is due.
     pub fn end_look(&mut self, now: Time) {
         if let Some((until, _)) = self.resting.first() {
@@ -315,6 +322,17 @@ mod tests {
         let page = OmapPage { pairs, more: false };
         let listed = trim.listed(PgShard::default(), Ok(Outcome::OmapPage(page)));
         (trim, listed)
+    }
+
+    #[test]
+    #[should_panic(expected = "a step waits for its requests")]
+    fn a_step_that_waits_for_a_request_that_is_gone_is_seen() {
+        let clone = HObject::default().at(SNAP);
+        let (trim, _) = listed(&[index_key(SNAP, &clone)]);
+        let busy = BTreeSet::from([PgShard::default()]);
+        let trims = Trims { busy, ..Trims::default() };
+        trims.check_invariants(PgShard::default(), &trim, 1);
+        trims.check_invariants(PgShard::default(), &trim, 0);
     }
 
     #[test]
