@@ -33,15 +33,16 @@ impl Cx<'_> {
     }
 }
 
-/// The surroundings of a call into a component of an [`Osd`](crate::Osd), whose other fields stay free.
+/// The surroundings of a call into a component, taken from a [`Shared`](crate::shared::Shared) whose other
+/// fields stay free.
 macro_rules! cx {
-    ($osd:expr) => {
+    ($shared:expr) => {
         &mut $crate::cx::Cx {
-            env: &$osd.env,
-            map: $osd.maps.map(),
-            clients: &mut $osd.clients,
-            out: &mut $osd.outbox,
-            work: &mut $osd.work,
+            env: &$shared.env,
+            map: $shared.maps.map(),
+            clients: &mut $shared.clients,
+            out: &mut $shared.outbox,
+            work: &mut $shared.work,
         }
     };
 }

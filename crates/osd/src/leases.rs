@@ -21,7 +21,7 @@ use engine::{Duration, Message, Time};
 use maps::OsdMap;
 use pg::Pg;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgShard};
 
 /// Message types of requests for leases, and of grants.
 pub(crate) const REQUEST: u16 = 0x7100;
@@ -49,7 +49,7 @@ pub(crate) struct Leases {
     is_used: bool,
     due: Option<Time>,
     /// Groups with reads that wait for a lease.
-    waiting: BTreeSet<PgId>,
+    waiting: BTreeSet<PgShard>,
 }
 
 /// The lease of one group, if this OSD is its primary.
@@ -116,7 +116,7 @@ impl Leases {
     }
 
     /// Whether leases must be renewed now; if so, the groups of which `waits` is false wait no more.
-    pub fn begin_renewal(&mut self, now: Time, waits: impl Fn(PgId) -> bool) -> bool {
+    pub fn begin_renewal(&mut self, now: Time, waits: impl Fn(PgShard) -> bool) -> bool {
         if self.due.is_none_or(|due| now < due) {
             return false;
         }
@@ -149,19 +149,19 @@ impl Leases {
 
     /// A read of a group waits until all members have renewed their leases. Returns whether no other group
     /// waits: then leases must be requested.
-    pub fn wait(&mut self, pg: PgId) -> bool {
+    pub fn wait(&mut self, pg: PgShard) -> bool {
         let is_first = self.waiting.is_empty();
         self.waiting.insert(pg);
         is_first
     }
 
     /// The groups with reads that wait for a lease, ascending.
-    pub fn waiting(&self) -> Vec<PgId> {
+    pub fn waiting(&self) -> Vec<PgShard> {
         self.waiting.iter().copied().collect()
     }
 
     /// The reads of a group wait no more.
-    pub fn end_wait(&mut self, pg: PgId) {
+    pub fn end_wait(&mut self, pg: PgShard) {
         self.waiting.remove(&pg);
     }
 
@@ -254,7 +254,7 @@ impl Leases {
     }
 
     /// Panics unless all groups with reads that wait for a lease are noted.
-    pub fn check_invariants(&self, waiting: impl Iterator<Item = PgId>) {
+    pub fn check_invariants(&self, waiting: impl Iterator<Item = PgShard>) {
         for pg in waiting {
             assert!(self.waiting.contains(&pg), "{pg}: its reads wait, and nothing resumes them");
         }

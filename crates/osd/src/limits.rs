@@ -102,7 +102,7 @@ pub const BOOT_RETRY: Duration = Duration::from_secs(5);
 /// Retries of a boot after which the OSD turns to another monitor, if there is one.
 pub const BOOT_RETRIES_MAX: u32 = 4;
 /// Pause before a group retries recovery that a full disk has stopped.
-pub const STALL_RETRY: Duration = Duration::from_secs(2);
+pub const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Duration of a read lease (`osd_read_lease`), and how often it is renewed. A new primary waits so
 /// long after the previous one fell silent.
 pub const READ_LEASE: Duration = Duration::from_millis(800);

@@ -2,7 +2,7 @@
 
 use crate::tokens::Token;
 use engine::{ConnId, Message, Output};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use stdx::Slab;
 use store::{Request, RequestKind};
 
@@ -36,8 +36,43 @@ impl Outbox {
         self.storage.remove(token)
     }
 
+    /// Panics unless each request that the host has not polled has a token of its own.
+    pub fn check_invariants(&self) {
+        let mut tokens = BTreeSet::new();
+        for output in &self.outputs {
+            if let Output::Storage(request) = output {
+                assert!(
+                    self.storage.get(request.token).is_some(),
+                    "its completion finds its context"
+                );
+                assert!(tokens.insert(request.token), "no two requests have the same token");
+            }
+        }
+    }
+
+    /// Bytes of the commits in progress.
+    pub fn commit_bytes(&self) -> u64 {
+        self.storage.iter().map(|(_, token)| token.commit_bytes()).sum()
+    }
+
     /// The next output.
     pub fn poll(&mut self) -> Option<Output<Request>> {
         self.outputs.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "its completion finds its context")]
+    fn a_request_without_its_context_is_seen() {
+        let mut outbox = Outbox::default();
+        outbox.ask(Token::Usage, RequestKind::Usage);
+        outbox.check_invariants();
+        let token = outbox.storage.iter().map(|(token, _)| token).next().unwrap();
+        outbox.complete(token);
+        outbox.check_invariants();
     }
 }

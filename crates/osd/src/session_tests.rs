@@ -129,7 +129,7 @@ fn an_osd_reports_for_duty_when_it_can_tell_whom_to_let_in() {
 fn an_osd_whose_boot_is_not_granted_turns_to_another_monitor_if_there_is_one() {
     for (monitors, left) in [(1, 0), (2, 1)] {
         let mut lone = Lone::with(MemStore::new(), true);
-        lone.osd.env.config.monitors = vec![Default::default(); monitors];
+        lone.osd.shared().env.config.monitors = vec![Default::default(); monitors];
         lone.publish(|increment| {
             increment.new_state.insert(OsdId(0), maps::OsdState::UP);
         });
@@ -471,6 +471,38 @@ fn an_osd_whose_disk_fails_leaves_says_why_and_answers_nobody() {
     assert!(health.contains("input/output error") && health.contains("replace --id 0"), "{health}");
 }
 
+/// The store, with a feature that no version has yet.
+fn with_feature(mut store: MemStore, bit: u32) -> MemStore {
+    let store::RequestKind::OmapList { collection, object, .. } = crate::stored_map_request()
+    else {
+        unreachable!("the map is a list of pairs")
+    };
+    let mut value = codec::Writer::new();
+    value.u8(1);
+    value.u64(1 << bit);
+    value.string("sepiola version 9");
+    let key = Bytes::from_static(b"features");
+    let pairs = BTreeMap::from([(key, value.into_bytes())]);
+    let changes = vec![(collection, store::Change::OmapSet { object, pairs })];
+    let commit = store::RequestKind::Commit(store::Transaction { changes });
+    store.execute(commit).expect("the map is stored");
+    store
+}
+
+#[test]
+fn an_osd_does_not_start_with_a_store_whose_feature_it_does_not_know() {
+    let mut lone = Lone::new();
+    assert!(lone.is_active());
+    let store = with_feature(std::mem::take(&mut lone.store), 40);
+    let mut lone = Lone::with(store, true);
+    lone.wait(20);
+    assert!(lone.osd.has_failed() && !lone.osd.is_up());
+    assert_eq!(lone.commits, 0, "the store is left as it is");
+    let health = &lone.health["OSD_STORE_FAILED"];
+    assert!(health.contains("feature bit 40"), "{health}");
+    assert!(health.contains("sepiola version 9"), "{health}");
+}
+
 #[test]
 fn a_disk_that_does_not_even_say_what_it_has_takes_its_osd_out_of_service() {
     let mut lone = Lone::new();
@@ -608,10 +640,11 @@ fn requests_that_have_not_got_all_that_they_wait_for_do_not_go_on() {
     let first = lone.send(conn, "a", read(), 0);
     lone.send(conn, "a", append(1), 0);
     lone.send(conn, "a", read(), 0);
-    let keys: Vec<u64> = lone.osd.operations.iter().map(|(key, _)| key).collect();
+    let keys: Vec<u64> = lone.osd.hosted().operations().iter().map(|(key, _)| key).collect();
     for key in keys {
-        lone.osd.work.push(Work::Continue(key));
-        lone.osd.settle();
+        let (hosted, shared) = lone.osd.parts();
+        shared.work.push(Work::Continue(key));
+        hosted.settle(shared);
     }
     assert!(lone.answer_held());
     assert_eq!(lone.held.as_ref().map(VecDeque::len), Some(1), "nothing is loaded twice");
@@ -655,14 +688,14 @@ fn groups_that_begin_anew_all_at_once_look_only_at_their_own_requests() {
     for number in 0..4 * GROUPS {
         lone.send(conn, &format!("object{number}"), append(1), 0);
     }
-    assert_eq!(lone.osd.operations.len(), 4 * GROUPS as usize);
-    let before = lone.osd.operations.looked_at();
+    assert_eq!(lone.osd.hosted().operations().len(), 4 * GROUPS as usize);
+    let before = lone.osd.hosted().operations().looked_at();
     // All groups begin an interval, because their pool has changed.
     pool.min_size = 1;
     pool.size = 3;
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     assert_eq!(lone.replies.len(), 4 * GROUPS as usize);
-    let looked_at = lone.osd.operations.looked_at() - before;
+    let looked_at = lone.osd.hosted().operations().looked_at() - before;
     assert!(looked_at <= 16 * GROUPS as usize, "{looked_at} requests");
 }
 
@@ -684,9 +717,13 @@ fn each_step_of_trimming_looks_at_few_groups_however_many_have_something_to_trim
     lone.publish(|increment| drop(increment.new_removed_snaps.insert(POOL, snaps)));
     lone.wait(10);
     assert!(
-        lone.osd.groups.iter().all(|(_, group)| group.trim.left(&group.snapshots.removed) == 0)
+        lone.osd
+            .hosted()
+            .groups()
+            .iter()
+            .all(|(_, group)| group.trim.left(&group.snapshots.removed) == 0)
     );
-    let looked_at = lone.osd.trim.looked_at();
+    let looked_at = lone.osd.hosted().trim().looked_at();
     assert!(looked_at <= 4 * GROUPS as usize, "{looked_at} looks");
 }
 
@@ -708,10 +745,10 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     assert!(lone.is_active() && !lone.osd.is_behind());
     // All groups begin an interval. Inputs are held meanwhile, and handled then.
     pool.size = 2;
-    let before = lone.osd.maps.distribution.turns();
+    let before = lone.osd.shared().maps.distribution.turns();
     lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
     let tid = lone.send(conn, "object", append(1), 0);
-    assert!(lone.osd.maps.is_telling() && lone.replies.is_empty());
+    assert!(lone.osd.shared().maps.is_telling() && lone.replies.is_empty());
     let beat = wire::internal::Heartbeat { is_answer: false, stamp: 7, epoch: lone.map.epoch };
     lone.deliver(conn, beat.encode(SUPPORTED));
     assert_eq!(lone.beats, 1, "a heartbeat is answered");
@@ -721,9 +758,9 @@ fn a_map_is_told_to_few_groups_in_one_turn_and_heartbeats_are_answered_meanwhile
     lone.tell_secrets(secrets.service(EntityType::OSD).unwrap());
     let verdict = lone.authenticate(start(METHOD_CEPHX, authorizer.payload().to_vec()));
     assert!(matches!(verdict, AuthVerdict::More { .. }), "others are let in");
-    assert!(lone.osd.maps.is_telling());
+    assert!(lone.osd.shared().maps.is_telling());
     lone.wait(2);
-    assert!(lone.osd.maps.distribution.turns() - before >= 4);
+    assert!(lone.osd.shared().maps.distribution.turns() - before >= 4);
     assert_eq!(lone.replies.pop_front().map(|(known, _)| known), Some(tid));
 }
 

@@ -4,14 +4,14 @@ use crate::execute::Need;
 use crate::operations::keys::ObjectKey;
 use pg::Tag;
 use pg::scrub::{MemberTag, RoundTag};
-use types::{HObject, PgId};
+use types::{HObject, PgShard};
 
 /// A request to the store that is not complete, with the context that its completion needs.
 #[derive(Debug)]
 pub(crate) enum Token {
     Collections,
     Group {
-        pg: PgId,
+        pg: PgShard,
         serial: u64,
         tag: Tag,
         /// Bytes that it adds, if it is a commit.
@@ -40,7 +40,7 @@ pub(crate) enum Token {
     },
     /// A page of the index of clones, for a removed snapshot.
     Trim {
-        pg: PgId,
+        pg: PgShard,
         generation: u64,
     },
     Usage,
@@ -51,7 +51,7 @@ pub(crate) enum Token {
         bytes: u64,
     },
     Scrub {
-        pg: PgId,
+        pg: PgShard,
         serial: u64,
         tag: ScrubTag,
     },
@@ -68,6 +68,14 @@ pub(crate) enum ScrubTag {
 }
 
 impl Token {
+    /// Bytes that the request adds to the store.
+    pub fn commit_bytes(&self) -> u64 {
+        match self {
+            Token::Group { bytes, .. } | Token::Bench { bytes } => *bytes,
+            _ => 0,
+        }
+    }
+
     /// Whether a failure of the device takes the OSD out of service: a failed write, or a failed
     /// read of metadata.
     pub fn is_vital(&self) -> bool {
@@ -92,11 +100,10 @@ impl Token {
 mod tests {
     use super::*;
     use pg::Tag;
-    use types::PoolId;
 
     #[test]
     fn a_failed_listing_takes_the_osd_out_of_service_and_damaged_data_does_not() {
-        let pg = PgId { pool: PoolId(1), seed: 0 };
+        let pg = PgShard::default();
         for (tag, is_vital) in [
             (Tag::ScanPage(1), true),
             (Tag::ScanObject(1, 0), true),

@@ -11,14 +11,14 @@ use crate::operations::keys::ObjectKey;
 use crate::operations::request::Origin;
 use pg::WatcherKey;
 use std::collections::VecDeque;
-use types::{HObject, PgId};
+use types::{HObject, PgShard};
 use wire::OsdReply;
 
 /// Something that may be possible now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Work {
     /// The group may have outputs.
-    Group(PgId),
+    Group(PgShard),
     /// The queue of the object may have a request that can run.
     Object(ObjectKey),
     /// This request, which has begun, has got all that it waited for.
@@ -30,15 +30,15 @@ pub(crate) enum Work {
     /// A piece of the copy with this number was read here.
     Piece(u64, Box<OsdReply>),
     /// The removal of a snapshot from an object has ended, with success or not.
-    Trimmed(PgId, bool),
+    Trimmed(PgShard, bool),
     /// The removal of a lost object has ended with this result, for the command with this number.
     GivenUp(u64, i32),
     /// The watch of an object must end: its client is silent or blocklisted.
-    Unwatch(Box<(PgId, HObject, WatcherKey)>),
+    Unwatch(Box<(PgShard, HObject, WatcherKey)>),
     /// So many of the requests that waited for the group can be started.
-    Wake(PgId, usize),
+    Wake(PgShard, usize),
     /// A group's own copy of an object that a read or write found damaged is replaced.
-    Repaired(PgId),
+    Repaired(PgShard),
     /// Reads wait for leases, which must be requested.
     AskForLeases,
     /// A reservation for backfill may be free.

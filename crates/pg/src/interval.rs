@@ -21,7 +21,7 @@ use crate::role::{Loading, Role};
 use crate::split_merge::{MergedVersions, SplitMerge};
 use crate::{MapChange, Member, Members, PgInfo, PgLog, State, Tag};
 use store::{Change, Outcome, RequestKind, StoreError, Transaction};
-use types::{EVersion, Epoch, PgId};
+use types::{EVersion, Epoch, PgId, PgShard};
 
 impl Pg {
     /// Handles a new map, with the group's members. Maps come one by one in the order of epochs, including
@@ -406,8 +406,9 @@ impl Pg {
     /// A part of this copy that becomes a group of its own. The caller passes it the map that this copy was
     /// passed just now.
     pub fn new_part(&self, id: PgId) -> Pg {
-        let whole = &self.core.copy;
-        let mut part = Pg::new(id, self.core.own.whoami.osd).with_sizes(self.core.own.sizes);
+        let (own, whole) = (&self.core.own, &self.core.copy);
+        let mut part = Pg::new(PgShard { pg: id, shard: own.whoami.shard }, own.whoami.osd)
+            .with_sizes(own.sizes);
         part.core.copy = LocalCopy {
             created: whole.created,
             past: whole.past.clone(),

@@ -13,7 +13,7 @@ use crate::transfers::{self, Ended, Receiver};
 use crate::{Member, Sizes, State};
 use engine::Time;
 use store::{Outcome, StoreError};
-use types::{EVersion, Epoch, HObject, OsdId, PgId, UTime};
+use types::{EVersion, Epoch, HObject, OsdId, PgShard, UTime};
 
 /// The copy of one group on this OSD. An engine: call `handle_*` and others, then drain
 /// [`Pg::poll_output`].
@@ -25,12 +25,13 @@ pub struct Pg {
 
 impl Pg {
     /// A group of which this OSD has no copy.
-    pub fn new(id: PgId, whoami: OsdId) -> Self {
-        Pg { core: Core::new(id, Member::replicated(whoami)), role: Role::default() }
+    pub fn new(id: PgShard, whoami: OsdId) -> Self {
+        let whoami = Member { osd: whoami, shard: id.shard };
+        Pg { core: Core::new(id.pg, whoami), role: Role::default() }
     }
 
     /// The copy in an existing collection. Ready when [`Pg::is_loaded`]; maps may be passed before.
-    pub fn load(id: PgId, whoami: OsdId) -> Self {
+    pub fn load(id: PgShard, whoami: OsdId) -> Self {
         let mut pg = Pg::new(id, whoami);
         pg.core.copy.created = true;
         pg.role = Role::Loading(Loading::default());

@@ -12,7 +12,7 @@ use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, ReadPlan, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use store::{Collection, RequestKind};
-use types::{EVersion, Epoch, HObject, OsdId, PgId};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PgShard};
 
 /// The knowledge of a copy that is not the primary's.
 static KNOWN_OF_OTHERS: LazyLock<Known> = LazyLock::new(Known::default);
@@ -23,6 +23,11 @@ impl Pg {
     /// The group.
     pub fn id(&self) -> PgId {
         self.core.own.id
+    }
+
+    /// The group with the shard of this copy: by that, the OSD finds it.
+    pub fn pg_shard(&self) -> PgShard {
+        self.core.own.collection.0
     }
 
     /// The collection of this copy in the store of this OSD.

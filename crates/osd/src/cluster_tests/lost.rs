@@ -246,12 +246,12 @@ fn clones_of_a_lost_head_stay_readable_and_a_new_snapshot_of_it_cannot_be_taken(
         world.finish();
         world.order_scrub(pg::scrub::Level::Deep, false);
         world.wait(40);
-        assert_eq!(world.scrub_errors(), 0, "what is left of the family fits");
+        assert_eq!(world.scrub_errors(), 0, "what is left of the clone set fits");
     }
 }
 
 #[test]
-fn a_clone_that_is_given_up_is_taken_out_of_its_family() {
+fn a_clone_that_is_given_up_is_taken_out_of_its_clone_set() {
     let mut world = world_with_clone(250);
     for osd in all_copies(&world, "object") {
         world.damage_clone(osd, "object", SnapId(1));

@@ -211,7 +211,7 @@ fn what_a_deep_scrub_finds_is_repaired_and_looked_at_again() {
         world.tamper("absent", replica, |object| Change::Touch { object });
         world.order_scrub(Level::Deep, false);
         world.wait(40);
-        assert_eq!(world.scrub_errors(), 1, "an object that nobody knows stays to be judged");
+        assert_eq!(world.scrub_errors(), 1, "an object that no member knows stays an error");
         assert!(!world.is_damaged());
         world.tamper("absent", replica, |object| Change::Remove { object });
         world.finish();

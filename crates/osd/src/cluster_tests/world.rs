@@ -180,13 +180,13 @@ impl World {
     pub fn lose_heartbeat(&mut self, watcher: OsdId, watched: OsdId) {
         let now = self.now;
         let osd = self.machine(watcher).osd.as_mut().expect("it runs");
-        osd.heartbeats.lose_question(now, watched);
+        osd.heartbeats_mut().lose_question(now, watched);
     }
 
     /// Age of the oldest ping of `watcher` that `watched` has not answered.
     pub fn silence(&self, watcher: OsdId, watched: OsdId) -> Duration {
         let osd = self.machines[watcher.0 as usize].osd.as_ref().expect("it runs");
-        osd.heartbeats.silence(self.now, watched)
+        osd.heartbeats().silence(self.now, watched)
     }
 
     /// Breaks a link; the other end is notified.

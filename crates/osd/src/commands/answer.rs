@@ -21,7 +21,7 @@ pub(crate) struct Sentence {
 
 /// The session and the tid of a command, for its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asker {
+pub(crate) struct Requester {
     pub conn: ConnId,
     pub tid: u64,
 }
@@ -58,7 +58,7 @@ impl CommandOutput {
     }
 }
 
-impl Asker {
+impl Requester {
     /// Replies to the command, unless its session has ended.
     pub fn tell(
         self,

@@ -4,7 +4,7 @@
 //! with a bounded number of bytes in flight; then the objects are removed. Objects left by a crash
 //! are removed by the next benchmark.
 
-use crate::commands::answer::{Arguments, Asker, CommandOutput, Sentence, integer};
+use crate::commands::answer::{Arguments, CommandOutput, Requester, Sentence, integer};
 use crate::env::{BenchLimits, Env, Stage};
 use crate::maps::stored::{self, OWN_POOL};
 use crate::outbox::Outbox;
@@ -35,7 +35,7 @@ pub(crate) struct Bench {
 
 #[derive(Debug)]
 struct Running {
-    asker: Asker,
+    requester: Requester,
     block: Bytes,
     count: u64,
     objects: u64,
@@ -49,7 +49,7 @@ struct Running {
 }
 
 /// Count and block size in bytes, unless they exceed [`BenchLimits`].
-fn judge(count: i64, block: i64, limits: &BenchLimits) -> Result<(u64, u64), Sentence> {
+fn check_size(count: i64, block: i64, limits: &BenchLimits) -> Result<(u64, u64), Sentence> {
     let refuse = |text: String| Err(Sentence::new(Errno::INVAL, text));
     let (Ok(count @ 1..), Ok(block @ 1..)) = (u64::try_from(count), u64::try_from(block)) else {
         return refuse("count and size must be greater than zero".to_owned());
@@ -87,12 +87,12 @@ impl Bench {
         env: &Env,
         usage: &mut DiskUsage,
         out: &mut Outbox,
-        asker: Asker,
+        requester: Requester,
         arguments: &Arguments,
     ) -> Result<(), Sentence> {
         let (count, block) = (integer(arguments, "count")?, integer(arguments, "size")?);
         let (count, block) = (count.unwrap_or(COUNT_DEFAULT), block.unwrap_or(BLOCK_DEFAULT));
-        let (count, block) = judge(count, block, &env.options.bench)?;
+        let (count, block) = check_size(count, block, &env.options.bench)?;
         if env.stage != Stage::Up {
             return Err(Sentence::new(Errno::AGAIN, "the OSD is not up"));
         }
@@ -107,7 +107,7 @@ impl Bench {
         }
         let pattern = (0..block).map(|index| (index ^ index >> 8) as u8).collect::<Vec<u8>>();
         let mut running = Box::new(Running {
-            asker,
+            requester,
             block: pattern.into(),
             count,
             objects,
@@ -131,14 +131,14 @@ impl Bench {
         out: &mut Outbox,
         bytes: u64,
         outcome: Result<Outcome, StoreError>,
-    ) -> Option<(Asker, Result<CommandOutput, Sentence>)> {
+    ) -> Option<(Requester, Result<CommandOutput, Sentence>)> {
         usage.end_commit(bytes);
         let running = self.running.as_mut()?;
         running.in_flight -= 1;
         if bytes == 0 {
-            let (asker, answer) = (running.asker, running.answer());
+            let (requester, answer) = (running.requester, running.answer());
             self.running = None;
-            return Some((asker, answer));
+            return Some((requester, answer));
         }
         match outcome {
             Ok(_) => running.written += bytes,
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn what_would_take_too_long_is_refused() {
         let limits = Options::default().bench;
-        let is_fine = |count, block| judge(count, block, &limits).is_ok();
+        let is_fine = |count, block| check_size(count, block, &limits).is_ok();
         assert!(is_fine(COUNT_DEFAULT, BLOCK_DEFAULT) && is_fine(1 << 20, 64 << 10));
         assert!(is_fine(12_288_000, 4096) && !is_fine(12_288_001, 4096));
         assert!(!is_fine(1 << 20, 1) && !is_fine(1 << 30, (64 << 20) + 1));

@@ -258,7 +258,7 @@ impl View<'_> {
 
     /// The output of `get_mapped_pools`.
     pub fn mapped_pools(&self) -> Value {
-        let pools: BTreeSet<_> = self.groups.iter().map(|(pg, _)| pg.pool.0).collect();
+        let pools: BTreeSet<_> = self.groups.iter().map(|(pg, _)| pg.pg.pool.0).collect();
         json!(pools)
     }
 }

@@ -75,12 +75,13 @@ pub(crate) fn parse(
 
 /// The group, if this OSD is its primary.
 pub(crate) fn primary(groups: &Groups, pg: PgId) -> Result<&Group, Sentence> {
-    let Some(group) = groups.get(pg) else {
-        return Err(Sentence::new(Errno::NOENT, format!("i don't have pgid {pg}")));
-    };
-    match group.pg.is_primary() {
-        true => Ok(group),
-        false => Err(Sentence::new(Errno::AGAIN, format!("not primary for pgid {pg}"))),
+    let copies = || groups.shards_of(pg).filter_map(|id| groups.get(id));
+    match copies().find(|group| group.pg.is_primary()) {
+        Some(group) => Ok(group),
+        None if copies().next().is_some() => {
+            Err(Sentence::new(Errno::AGAIN, format!("not primary for pgid {pg}")))
+        }
+        None => Err(Sentence::new(Errno::NOENT, format!("i don't have pgid {pg}"))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `mark_unfound_lost`: gives up objects of which no copy is left.
 
-use crate::commands::answer::{Asker, CommandOutput, Sentence};
+use crate::commands::answer::{CommandOutput, Requester, Sentence};
 use pg::Pg;
 use std::collections::BTreeMap;
 use types::{Errno, HObject, PgId, SnapId};
@@ -14,7 +14,7 @@ pub(crate) struct LostCommands {
 
 #[derive(Debug)]
 struct LostCommand {
-    asker: Asker,
+    requester: Requester,
     pg: PgId,
     /// Objects in total, still in progress, and failed.
     count: usize,
@@ -24,9 +24,9 @@ struct LostCommand {
 
 impl LostCommands {
     /// Begins to give up so many objects; returns the number of the command.
-    pub fn begin(&mut self, asker: Asker, pg: PgId, count: usize) -> u64 {
+    pub fn begin(&mut self, requester: Requester, pg: PgId, count: usize) -> u64 {
         self.last += 1;
-        let state = LostCommand { asker, pg, count, left: count, failed: 0 };
+        let state = LostCommand { requester, pg, count, left: count, failed: 0 };
         self.commands.insert(self.last, state);
         self.last
     }
@@ -37,7 +37,7 @@ impl LostCommands {
         &mut self,
         command: u64,
         result: i32,
-    ) -> Option<(Asker, Result<CommandOutput, Sentence>)> {
+    ) -> Option<(Requester, Result<CommandOutput, Sentence>)> {
         let state = self.commands.get_mut(&command)?;
         state.left -= 1;
         // A client may have removed it before.
@@ -45,7 +45,7 @@ impl LostCommands {
         if state.left > 0 {
             return None;
         }
-        let LostCommand { asker, pg, count, failed, .. } = self.commands.remove(&command)?;
+        let LostCommand { requester, pg, count, failed, .. } = self.commands.remove(&command)?;
         let answer = match failed {
             0 => Ok(CommandOutput::Status(format!(
                 "pg has {count} objects unfound and apparently lost marking"
@@ -58,7 +58,7 @@ impl LostCommands {
                 Err(Sentence::new(Errno::AGAIN, text))
             }
         };
-        Some((asker, answer))
+        Some((requester, answer))
     }
 }
 

@@ -11,9 +11,7 @@ pub(crate) mod lost;
 pub(crate) mod table;
 
 use self::answer::{Arguments, CommandOutput, Sentence, words};
-use self::bench::Bench;
 use self::dumps::View;
-use self::lost::LostCommands;
 use self::table::{descriptions, help};
 use crate::VERSION;
 use crate::report::op_history::in_flight;
@@ -21,13 +19,6 @@ use crate::scrub::schedule;
 use engine::Duration;
 use serde_json::{Value, json};
 use types::Errno;
-
-/// Commands that are answered later.
-#[derive(Debug, Default)]
-pub(crate) struct Commands {
-    pub bench: Bench,
-    pub lost: LostCommands,
-}
 
 impl View<'_> {
     /// Commands that only show state.
@@ -73,7 +64,7 @@ impl View<'_> {
             "dump_osd_network" => self.dump_network(arguments.get("value").and_then(Value::as_i64)),
             "dump_mempools" => self.dump_mempools(),
             "dump_pgstate_history" => {
-                let states = self.groups.iter().map(|(pg, group)| group.states.json(pg));
+                let states = self.groups.iter().map(|(pg, group)| group.states.json(pg.pg));
                 json!({ "pgs": states.collect::<Vec<_>>() })
             }
             "get_mapped_pools" => self.mapped_pools(),

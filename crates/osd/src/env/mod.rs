@@ -34,7 +34,7 @@ pub(crate) struct Env {
     /// The options that follow from `running`.
     pub options: Options,
     pub stage: Stage,
-    /// The error that stopped the disk.
+    /// The reason for which the OSD is out of service, and what an administrator can do.
     pub failure: Option<String>,
     /// Time of the present input.
     pub now: Time,

@@ -1,7 +1,7 @@
 //! Execution of a request's operations as a pure function over a view of the object.
 //!
 //! [`execute`] reads the object's state, which is in memory, and the parts loaded from the store. It
-//! either reports its further needs ([`Verdict::Missing`]; the caller loads that and calls again)
+//! either reports its further needs ([`ExecuteOutcome::Missing`]; the caller loads that and calls again)
 //! or the outcome: a result and output per operation, the changes for the store, and the object's
 //! new state. Nothing takes effect before the caller submits the changes, so operations are atomic
 //! by construction.
@@ -45,7 +45,7 @@ const OLD_SNAP_CONTEXT: Errno = Errno(85);
 
 /// Outcome of [`execute`].
 #[derive(Debug)]
-pub enum Verdict {
+pub enum ExecuteOutcome {
     Done(Box<Execution>),
     /// The caller must load `needs` and execute again with an allowance of `cost` bytes. If there
     /// are none, an output was not built for lack of memory.
@@ -56,15 +56,15 @@ pub enum Verdict {
 }
 
 /// Executes the operations in order, up to the first that fails.
-pub fn execute(input: &Input<'_>) -> Verdict {
+pub fn execute(input: &Input<'_>) -> ExecuteOutcome {
     let mut context = Context::new(*input);
     if let Err(errno) = check_snapshot(input) {
-        return Verdict::Done(Box::new(context.finish(errno.negative())));
+        return ExecuteOutcome::Done(Box::new(context.finish(errno.negative())));
     }
     let has_clones = || input.state.snaps.as_ref().is_some_and(|set| !set.clones.is_empty());
     let is_there = input.state.exists || input.object.snap == SnapId::DIR && has_clones();
     if !input.may_write && !is_there {
-        return Verdict::Done(Box::new(context.finish(Errno::NOENT.negative())));
+        return ExecuteOutcome::Done(Box::new(context.finish(Errno::NOENT.negative())));
     }
     let mut result = 0;
     for op in input.ops {
@@ -75,13 +75,13 @@ pub fn execute(input: &Input<'_>) -> Verdict {
     }
     let cost = context.cost;
     if !context.needs.is_empty() || cost > input.allowance {
-        return Verdict::Missing { needs: std::mem::take(&mut context.needs), cost };
+        return ExecuteOutcome::Missing { needs: std::mem::take(&mut context.needs), cost };
     }
     let has_snapshots = input.state.snaps.is_some() || input.snapshots.seq > SnapId(0);
     if result >= 0 && context.has_changed() && has_snapshots {
         snaps::preserve(&mut context);
     }
-    Verdict::Done(Box::new(context.finish(result)))
+    ExecuteOutcome::Done(Box::new(context.finish(result)))
 }
 
 /// The snapshot directory accepts only `LIST_SNAPS`, and clones accept no writes. `EOLDSNAPC` for

@@ -1,4 +1,4 @@
-//! Operations on one object in memory, compared with Ceph's results, by family.
+//! Operations on one object in memory, compared with Ceph's results, by kind of operation.
 
 mod snapshots;
 mod tmap;
@@ -65,7 +65,7 @@ impl Subject {
         let mut loaded = Loaded::default();
         let may_write = ops.iter().any(|op| op.code.writes() || op.code.is_call());
         loop {
-            let verdict = execute(&Input {
+            let executed = execute(&Input {
                 object: &self.object,
                 ops,
                 may_write,
@@ -86,15 +86,15 @@ impl Subject {
                 allowance: u64::MAX,
                 is_connected: &|key| key.cookie == 1,
             });
-            match verdict {
-                Verdict::Missing { needs, .. } => {
+            match executed {
+                ExecuteOutcome::Missing { needs, .. } => {
                     assert!(!needs.is_empty());
                     for need in needs {
                         let answer = self.load(&need);
                         loaded.insert(need, answer);
                     }
                 }
-                Verdict::Done(execution) => {
+                ExecuteOutcome::Done(execution) => {
                     self.apply(&execution);
                     return *execution;
                 }

@@ -58,6 +58,13 @@ impl Group {
         }
     }
 
+    /// Whether this OSD is at the position of the copy's shard in the acting set.
+    pub fn is_in_place(&self) -> bool {
+        let own = self.pg.whoami();
+        let at = |position: usize| self.pg.members().acting.get(position).copied();
+        own.shard.position().and_then(at) == Some(own.osd)
+    }
+
     /// Whether the group takes no more requests: it is about to be merged, and was clean since the
     /// map said so.
     pub fn check_premerge(&mut self) -> bool {
@@ -72,7 +79,7 @@ impl Group {
     /// The parts that the service of requests touches.
     pub fn served(&mut self) -> Served<'_> {
         Served {
-            id: self.pg.id(),
+            id: self.pg.pg_shard(),
             pg: &mut self.pg,
             queues: &mut self.queues,
             snapshots: &self.snapshots,
@@ -86,7 +93,7 @@ impl Group {
 
     /// The watches of the group, with its name.
     pub fn watched(&mut self) -> Watched<'_> {
-        Watched { pg: self.pg.id(), watches: &mut self.watches }
+        Watched { pg: self.pg.pg_shard(), watches: &mut self.watches }
     }
 
     /// The parts that trimming touches.

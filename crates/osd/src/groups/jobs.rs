@@ -2,13 +2,13 @@
 
 use pg::{MergedVersions, Pg};
 use std::collections::{BTreeMap, BTreeSet};
-use types::PgId;
+use types::PgShard;
 
 /// The splits and merges in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     /// By the group that is split, or that others are merged into.
-    jobs: BTreeMap<PgId, Job>,
+    jobs: BTreeMap<PgShard, Job>,
     /// Whether a map was ignored.
     missed_maps: bool,
 }
@@ -16,21 +16,21 @@ pub(crate) struct Jobs {
 #[derive(Debug)]
 enum Job {
     /// A split into the group itself and these.
-    Split(BTreeSet<PgId>),
+    Split(BTreeSet<PgShard>),
     Merge {
-        sources: BTreeSet<PgId>,
+        sources: BTreeSet<PgShard>,
         versions: Option<MergedVersions>,
         /// The groups, of the sources and the target, that have requests to the store in flight.
-        busy: BTreeSet<PgId>,
+        busy: BTreeSet<PgShard>,
     },
 }
 
 /// The other groups of a job that has ended.
 pub(super) enum Ended {
     /// The parts of a split.
-    Parts(BTreeSet<PgId>),
+    Parts(BTreeSet<PgShard>),
     /// The sources of a merge.
-    Sources(BTreeSet<PgId>),
+    Sources(BTreeSet<PgShard>),
 }
 
 impl Jobs {
@@ -51,7 +51,7 @@ impl Jobs {
     }
 
     /// Adds a split of a group into itself and these parts.
-    pub fn add_split(&mut self, pg: PgId, parts: BTreeSet<PgId>) {
+    pub fn add_split(&mut self, pg: PgShard, parts: BTreeSet<PgShard>) {
         let earlier = self.jobs.insert(pg, Job::Split(parts));
         assert!(earlier.is_none(), "{pg}: a group takes part in one split or merge at a time");
     }
@@ -59,8 +59,8 @@ impl Jobs {
     /// Adds a merge of these sources into a group.
     pub fn add_merge(
         &mut self,
-        pg: PgId,
-        sources: BTreeSet<PgId>,
+        pg: PgShard,
+        sources: BTreeSet<PgShard>,
         versions: Option<MergedVersions>,
     ) {
         let busy = sources.iter().copied().chain([pg]).collect();
@@ -69,7 +69,7 @@ impl Jobs {
     }
 
     /// The group whose split or merge this group takes part in; a part does not before it has ended.
-    pub fn of(&self, pg: PgId) -> Option<PgId> {
+    pub fn of(&self, pg: PgShard) -> Option<PgShard> {
         let takes_part = |job: &Job| match job {
             Job::Split(_) => false,
             Job::Merge { sources, .. } => sources.contains(&pg),
@@ -79,14 +79,14 @@ impl Jobs {
     }
 
     /// The store has confirmed all requests of a group that takes part in the job of `id`.
-    pub fn note_quiet(&mut self, id: PgId, pg: PgId) {
+    pub fn note_quiet(&mut self, id: PgShard, pg: PgShard) {
         if let Some(Job::Merge { busy, .. }) = self.jobs.get_mut(&id) {
             busy.remove(&pg);
         }
     }
 
     /// Merges without a source that cannot be read: the merged group is incomplete.
-    pub fn leave_out(&mut self, id: PgId, pg: PgId) {
+    pub fn leave_out(&mut self, id: PgShard, pg: PgShard) {
         if let Some(Job::Merge { sources, versions, busy }) = self.jobs.get_mut(&id) {
             sources.remove(&pg);
             busy.remove(&pg);
@@ -95,7 +95,7 @@ impl Jobs {
     }
 
     /// Splits a group, or merges others into it if it waits for none of them. `copies` are all groups.
-    pub fn begin<'a>(&self, id: PgId, copies: impl Iterator<Item = (PgId, &'a mut Pg)>) {
+    pub fn begin<'a>(&self, id: PgShard, copies: impl Iterator<Item = (PgShard, &'a mut Pg)>) {
         let Some(job) = self.jobs.get(&id) else { return };
         let (Job::Split(others) | Job::Merge { sources: others, .. }) = job;
         let (mut whole, mut parts): (Option<&mut Pg>, Vec<&mut Pg>) = (None, Vec::new());
@@ -121,7 +121,7 @@ impl Jobs {
     }
 
     /// Takes out the job of a group, which has ended.
-    pub fn end(&mut self, id: PgId) -> Option<Ended> {
+    pub fn end(&mut self, id: PgShard) -> Option<Ended> {
         Some(match self.jobs.remove(&id)? {
             Job::Split(parts) => Ended::Parts(parts),
             Job::Merge { sources, .. } => Ended::Sources(sources),
@@ -129,7 +129,7 @@ impl Jobs {
     }
 
     /// Panics if a job names a group that does not exist, or waits for one that takes no part.
-    pub fn check_invariants(&self, exists: impl Fn(PgId) -> bool) {
+    pub fn check_invariants(&self, exists: impl Fn(PgShard) -> bool) {
         for (id, job) in &self.jobs {
             let (Job::Split(others) | Job::Merge { sources: others, .. }) = job;
             assert!(exists(*id) && others.iter().all(|pg| exists(*pg)), "{id}: {job:?}");

@@ -6,13 +6,14 @@ use crate::groups::split_merge::is_merged_here;
 use crate::leases::Leases;
 use maps::{OsdMap, stable_bits};
 use pg::{Layout, MapChange, Members, OsdStatus, Osds, Pg};
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgId, PgShard};
 
 impl Groups {
     /// The groups that the map no longer has, unless they are merged into others. The stored state of a group
     /// may be ahead of the stored map.
-    pub fn deleted(&self, map: &OsdMap) -> Vec<PgId> {
-        let is_deleted = |pg: PgId| map.pool(pg.pool).is_none_or(|pool| pg.seed >= pool.pg_num);
+    pub fn deleted(&self, map: &OsdMap) -> Vec<PgShard> {
+        let is_deleted =
+            |pg: PgShard| map.pool(pg.pg.pool).is_none_or(|pool| pg.pg.seed >= pool.pg_num);
         let deleted = self.iter().filter(|(pg, group)| {
             is_deleted(*pg) && group.pg.interval() <= map.epoch && !is_merged_here(self, map, *pg)
         });
@@ -25,8 +26,8 @@ impl Groups {
         &mut self,
         env: &Env,
         leases: &Leases,
-        has_room: bool,
-        pg: PgId,
+        has_space: bool,
+        pg: PgShard,
         change: &MapChange,
         members: Members,
     ) -> bool {
@@ -35,7 +36,7 @@ impl Groups {
             self.add(Pg::new(pg, whoami).with_sizes(env.config.sizes.groups));
         }
         let group = self.get_mut(pg).expect("it was there, or was just added");
-        group.pg.set_has_space(has_room);
+        group.pg.set_has_space(has_space);
         group.tell_time(leases, env.now);
         let was_primary = group.pg.is_primary();
         let was_due = group.pg.is_store_due();
@@ -56,10 +57,10 @@ impl Groups {
 
     /// Tells groups whether they are about to be merged. Returns those that resume service because they are
     /// not any more.
-    pub fn announce_merges(&mut self, map: &OsdMap) -> Vec<PgId> {
+    pub fn announce_merges(&mut self, map: &OsdMap) -> Vec<PgShard> {
         let mut resumed = Vec::new();
         for (pg, group) in self.iter_mut() {
-            let is_merging = map.pool(pg.pool).is_some_and(|pool| pool.is_merging(pg.seed));
+            let is_merging = map.pool(pg.pg.pool).is_some_and(|pool| pool.is_merging(pg.pg.seed));
             if group.premerge.announce(is_merging, &mut group.pg) {
                 resumed.push(pg);
             }
@@ -88,7 +89,7 @@ pub(crate) fn members(
     }
 }
 
-/// The state of all OSDs, as groups judge it.
+/// The state of all OSDs, as groups see it.
 pub(crate) fn statuses(map: &OsdMap) -> Osds {
     let status = |osd: &maps::Osd| OsdStatus {
         exists: true,

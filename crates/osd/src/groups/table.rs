@@ -11,25 +11,25 @@ use crate::work::{Work, WorkQueue};
 use engine::Time;
 use pg::{Output, Pg};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{OsdId, PgId, PoolId};
+use types::{OsdId, PgId, PgShard, PoolId};
 
 /// All groups, and the work that is noted for several of them.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     /// Boxed: a node of the tree has room for eleven, and a group takes 3 kB.
-    pub(super) by_id: BTreeMap<PgId, Box<Group>>,
+    pub(super) by_id: BTreeMap<PgShard, Box<Group>>,
     /// Serial number of the latest group, so that completions for a removed one are recognised.
     last_serial: u64,
     /// All groups below this one have been read from the store.
-    loaded_below: PgId,
+    loaded_below: PgShard,
     /// Splits and merges.
     pub(super) jobs: Jobs,
     state_times: StateTimes,
     /// When to check again whether read leases of prior intervals have expired, by group.
-    waits: BTreeSet<(Time, PgId)>,
+    waits: BTreeSet<(Time, PgShard)>,
     /// Groups that need something of the monitor (`up_thru`, `pg_temp`), noted during the present
     /// input.
-    pub(super) asking: BTreeSet<PgId>,
+    pub(super) asking: BTreeSet<PgShard>,
     /// When to retry work that waits for space or for a map that the monitor has not made yet.
     pub(super) retry_due: Option<Time>,
 }
@@ -45,25 +45,40 @@ pub(crate) enum Polled<'a> {
 }
 
 impl Groups {
-    pub fn get(&self, pg: PgId) -> Option<&Group> {
+    pub fn get(&self, pg: PgShard) -> Option<&Group> {
         self.by_id.get(&pg).map(|group| &**group)
     }
 
-    pub fn get_mut(&mut self, pg: PgId) -> Option<&mut Group> {
+    /// The copy that serves requests for a group here: of a replicated pool the only one, otherwise the shard
+    /// of this OSD's position in the acting set.
+    pub fn serving(&self, pg: PgId, is_replicated: bool) -> Option<&Group> {
+        if is_replicated {
+            return self.get(PgShard::replicated(pg));
+        }
+        self.shards_of(pg).filter_map(|id| self.get(id)).find(|group| group.is_in_place())
+    }
+
+    /// The copies of a group that are here, ascending by shard: several only in erasure-coded pools.
+    pub fn shards_of(&self, pg: PgId) -> impl Iterator<Item = PgShard> + '_ {
+        let shards = self.by_id.range(PgShard::replicated(pg)..);
+        shards.map(|(id, _)| *id).take_while(move |id| id.pg == pg)
+    }
+
+    pub fn get_mut(&mut self, pg: PgShard) -> Option<&mut Group> {
         self.by_id.get_mut(&pg).map(|group| &mut **group)
     }
 
     /// The group with this serial number: not one that has taken its place.
-    pub fn get_same(&mut self, pg: PgId, serial: u64) -> Option<&mut Group> {
+    pub fn get_same(&mut self, pg: PgShard, serial: u64) -> Option<&mut Group> {
         self.get_mut(pg).filter(|group| group.serial == serial)
     }
 
     /// All groups, ascending by id.
-    pub fn iter(&self) -> impl Iterator<Item = (PgId, &Group)> {
+    pub fn iter(&self) -> impl Iterator<Item = (PgShard, &Group)> {
         self.by_id.iter().map(|(pg, group)| (*pg, &**group))
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (PgId, &mut Group)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (PgShard, &mut Group)> {
         self.by_id.iter_mut().map(|(pg, group)| (*pg, &mut **group))
     }
 
@@ -72,20 +87,20 @@ impl Groups {
     }
 
     /// The ids of all groups, ascending.
-    pub fn ids(&self) -> Vec<PgId> {
+    pub fn ids(&self) -> Vec<PgShard> {
         self.by_id.keys().copied().collect()
     }
 
     /// Adds the group of a copy, in place of an earlier one.
     pub fn add(&mut self, copy: Pg) -> &mut Group {
         self.last_serial += 1;
-        let (pg, group) = (copy.id(), Box::new(Group::new(copy, self.last_serial)));
+        let (pg, group) = (copy.pg_shard(), Box::new(Group::new(copy, self.last_serial)));
         self.by_id.insert(pg, group);
         self.by_id.get_mut(&pg).expect("it was just added")
     }
 
     /// Takes out a group whose collection is removed. It must have no requests.
-    pub fn remove(&mut self, pg: PgId) -> Option<Box<Group>> {
+    pub fn remove(&mut self, pg: PgShard) -> Option<Box<Group>> {
         self.by_id.remove(&pg)
     }
 
@@ -103,7 +118,7 @@ impl Groups {
     }
 
     /// The next output of a group. When there is none left, notes the state that it has reached.
-    pub fn poll(&mut self, now: Time, pg: PgId) -> Polled<'_> {
+    pub fn poll(&mut self, now: Time, pg: PgShard) -> Polled<'_> {
         let Some(group) = self.by_id.get_mut(&pg) else { return Polled::Gone };
         if let Some(output) = group.pg.poll_output() {
             return Polled::Output(group.serial, output);
@@ -125,7 +140,7 @@ impl Groups {
     }
 
     /// A group waits until this time for the end of leases of prior intervals.
-    pub fn wait_until(&mut self, until: Time, pg: PgId) {
+    pub fn wait_until(&mut self, until: Time, pg: PgShard) {
         self.waits.insert((until, pg));
     }
 
@@ -135,7 +150,7 @@ impl Groups {
     }
 
     /// Ends the wait of one group whose time has come, and informs it.
-    pub fn end_wait(&mut self, leases: &Leases, now: Time) -> Option<PgId> {
+    pub fn end_wait(&mut self, leases: &Leases, now: Time) -> Option<PgShard> {
         self.waits.first().filter(|(until, _)| *until <= now)?;
         let (_, pg) = self.waits.pop_first()?;
         if let Some(group) = self.by_id.get_mut(&pg) {
@@ -151,10 +166,10 @@ impl Groups {
     }
 
     /// Replaces the snapshots of all groups' pools. Returns the groups with snapshots to trim.
-    pub fn take_snapshots(&mut self, known: &BTreeMap<PoolId, PoolSnapshots>) -> Vec<PgId> {
+    pub fn take_snapshots(&mut self, known: &BTreeMap<PoolId, PoolSnapshots>) -> Vec<PgShard> {
         let (mut wanting, none) = (Vec::new(), PoolSnapshots::default());
         for (pg, group) in self.iter_mut() {
-            group.snapshots = known.get(&pg.pool).unwrap_or(&none).clone();
+            group.snapshots = known.get(&pg.pg.pool).unwrap_or(&none).clone();
             group.trim.forget_purged(&group.snapshots.removed);
             if !group.snapshots.removed.is_empty() {
                 wanting.push(pg);
@@ -173,7 +188,7 @@ impl Groups {
     }
 
     /// The groups whose recovery lacked space or a reservation, ascending.
-    pub fn waiting_for_retry(&self) -> Vec<PgId> {
+    pub fn waiting_for_retry(&self) -> Vec<PgShard> {
         let waiting = self.iter().filter(|(_, group)| group.pg.wants_retry());
         waiting.map(|(pg, _)| pg).collect()
     }
@@ -204,11 +219,64 @@ impl Groups {
     pub fn check_invariants(&self) {
         let mut serials = BTreeSet::new();
         for (pg, group) in &self.by_id {
-            assert_eq!(*pg, group.pg.id(), "a group is found by its id");
+            assert_eq!(*pg, group.pg.pg_shard(), "a group is found by its id");
             assert!(serials.insert(group.serial), "serial numbers are unique");
             assert!(group.serial <= self.last_serial);
             group.pg.check_invariants();
         }
         self.jobs.check_invariants(|pg| self.by_id.contains_key(&pg));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pg::{MapChange, Members};
+    use types::{Epoch, ShardId};
+
+    const PG: PgId = PgId { pool: PoolId(1), seed: 3 };
+    const OWN: OsdId = OsdId(7);
+
+    fn shard(position: usize) -> PgShard {
+        PgShard { pg: PG, shard: ShardId::at(position).unwrap() }
+    }
+
+    /// The copies of shards 0 and 2, and those of other groups; this OSD is at a position of the acting set.
+    fn groups(position: usize) -> Groups {
+        let mut groups = Groups::default();
+        let (before, behind) = (PgId { seed: 2, ..PG }, PgId { seed: 4, ..PG });
+        for other in [before, behind] {
+            groups.add(Pg::new(PgShard::replicated(other), OWN));
+        }
+        let acting: Vec<OsdId> =
+            (0..3).map(|place| if place == position { OWN } else { OsdId(place as i32) }).collect();
+        for id in [shard(0), shard(2)] {
+            let members =
+                Members { up: acting.clone(), acting: acting.clone(), ..Members::default() };
+            let members = Members { up_from: vec![Epoch(1); 3], ..members };
+            let change = MapChange {
+                epoch: Epoch(1),
+                osds: Default::default(),
+                is_up: true,
+                is_gap: false,
+                is_new: true,
+            };
+            groups.add(Pg::new(id, OWN)).pg.handle_map(&change, members);
+        }
+        groups
+    }
+
+    #[test]
+    fn requests_find_the_shard_of_this_osds_position_and_messages_the_one_that_they_name() {
+        for (position, serving) in [(0, Some(shard(0))), (1, None), (2, Some(shard(2)))] {
+            let groups = groups(position);
+            let found = groups.serving(PG, false).map(|group| group.pg.pg_shard());
+            assert_eq!(found, serving, "position {position}");
+            assert!(groups.serving(PG, true).is_none(), "the pool is not replicated");
+            assert_eq!(groups.shards_of(PG).collect::<Vec<_>>(), [shard(0), shard(2)]);
+            for id in [shard(0), shard(2)] {
+                assert_eq!(groups.get(id).map(|group| group.pg.whoami().shard), Some(id.shard));
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::limits;
 use engine::Time;
 use pg::{Pg, State};
 use std::collections::BTreeMap;
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgId, PgShard};
 
 /// The requests of all groups.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Groups {
 
     /// Checks after a pause which requests were not fulfilled.
     pub fn retry_later(&mut self, now: Time) {
-        self.retry_due.get_or_insert(now + limits::STALL_RETRY);
+        self.retry_due.get_or_insert(now + limits::RETRY_PAUSE);
     }
 
     /// Whether requests must be checked that were not fulfilled in time; if so, it begins now.
@@ -33,7 +33,7 @@ impl Groups {
     }
 
     /// Checks one group. Returns whether it may have outputs.
-    pub fn retry(&mut self, now: Time, pg: PgId) -> bool {
+    pub fn retry(&mut self, now: Time, pg: PgShard) -> bool {
         let Some(group) = self.by_id.get_mut(&pg) else { return false };
         if group.pg.state() == State::SplitMerge {
             group.pg.retry_split_merge();
@@ -47,7 +47,7 @@ impl Groups {
     }
 
     /// Notes that a group needs something of the monitor.
-    pub fn note_asking(&mut self, pg: PgId) {
+    pub fn note_asking(&mut self, pg: PgShard) {
         self.asking.insert(pg);
     }
 
@@ -71,7 +71,7 @@ impl Groups {
             let wanted = wanted.or(group.pg.wants_interval().then_some(newest));
             wants.up_thru = wants.up_thru.max(wanted);
             if let Some(osds) = group.pg.wanted_acting() {
-                wants.acting.insert(pg, osds.to_vec());
+                wants.acting.insert(pg.pg, osds.to_vec());
             }
         }
         if wants.up_thru.is_none() && wants.acting.is_empty() {

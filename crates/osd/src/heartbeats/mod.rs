@@ -24,7 +24,7 @@ use crate::limits;
 use crate::sessions::monitor::MonitorLink;
 use clock::AwakeClock;
 use engine::{ConnId, ConnectTarget, Duration, Output, Policy, Time};
-use partner::{Judgement, Partner};
+use partner::{Liveness, Partner};
 use std::collections::BTreeMap;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityType, Epoch, OsdId, ParticipantName};
@@ -103,7 +103,7 @@ impl Heartbeats {
         }
         let osds: Vec<OsdId> = self.partners.keys().copied().collect();
         for osd in osds {
-            self.judge(cx, monitor, osd);
+            self.report_if_silent(cx, monitor, osd);
             self.ask(cx, osd);
         }
         self.due = Some(now + cx.env.options.heartbeat_interval.max(limits::HEARTBEAT_MIN));
@@ -148,13 +148,13 @@ impl Heartbeats {
     }
 
     /// Reports a partner that is silent for longer than the grace.
-    fn judge(&mut self, cx: &mut Cx<'_>, monitor: &MonitorLink, osd: OsdId) {
+    fn report_if_silent(&mut self, cx: &mut Cx<'_>, monitor: &MonitorLink, osd: OsdId) {
         let awake = self.clock.at(cx.env.now);
         let grace = cx.env.options.heartbeat_grace;
         let Some(partner) = self.partners.get_mut(&osd) else { return };
-        let judgement = partner.judge(awake, grace);
+        let liveness = partner.check(awake, grace);
         let addrs = partner.addrs().clone();
-        let Judgement::Silent { since, session_is_old } = judgement else { return };
+        let Liveness::Silent { since, session_is_old } = liveness else { return };
         tracing::debug!(own = %cx.env.whoami(), peer = %osd, ?since, "no answer to heartbeats");
         monitor.report_failure(cx, osd, addrs, OsdFailure::FAILED, since);
         // When the network heals, the old connection would notice late.
@@ -239,7 +239,7 @@ impl Heartbeats {
         let partners = self.partners.iter_mut();
         let silent = partners.filter_map(|(osd, partner)| partner.report_again().then_some(*osd));
         let silent: Vec<OsdId> = silent.collect();
-        silent.into_iter().for_each(|osd| self.judge(cx, monitor, osd));
+        silent.into_iter().for_each(|osd| self.report_if_silent(cx, monitor, osd));
     }
 
     /// Health check of slow heartbeats from the OSD `own`, by check name.

@@ -39,15 +39,15 @@ struct Question {
 
 /// Whether a partner answers.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Judgement {
-    Well,
+pub enum Liveness {
+    Answering,
     /// It must be reported. `since` is the age of the oldest unanswered ping.
     Silent {
         since: Duration,
         session_is_old: bool,
     },
     /// It was reported recently.
-    StillSilent,
+    KnownSilent,
 }
 
 impl Partner {
@@ -127,17 +127,17 @@ impl Partner {
         self.unanswered.front().map_or(Duration::ZERO, |oldest| awake.since(oldest.asked))
     }
 
-    /// Judges the partner at the time `awake`; a report is noted as sent.
-    pub fn judge(&mut self, awake: Time, grace: Duration) -> Judgement {
+    /// Checks the partner at the time `awake`; a report is noted as sent.
+    pub fn check(&mut self, awake: Time, grace: Duration) -> Liveness {
         let since = self.silence(awake);
         if self.unanswered.is_empty() || since < grace {
-            return Judgement::Well;
+            return Liveness::Answering;
         }
         if self.reported.is_some_and(|reported| awake.since(reported) < REPORT_AGAIN) {
-            return Judgement::StillSilent;
+            return Liveness::KnownSilent;
         }
         self.reported = Some(awake);
-        Judgement::Silent { since, session_is_old: awake.since(self.connected) >= grace }
+        Liveness::Silent { since, session_is_old: awake.since(self.connected) >= grace }
     }
 
     /// Makes the next check report the partner again; true if it was reported before.

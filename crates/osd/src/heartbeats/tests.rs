@@ -1,7 +1,7 @@
 //! Detection of silent partners.
 
 use super::clock::AwakeClock;
-use super::partner::{Judgement, Partner};
+use super::partner::{Liveness, Partner};
 use engine::{ConnId, Duration, Time};
 use types::{EntityAddrVec, Epoch};
 
@@ -30,10 +30,10 @@ impl Watcher {
         self.clock.woke(self.due, self.now);
         self.due = self.now + INTERVAL;
         let awake = self.clock.at(self.now);
-        let judgement = self.partner.judge(awake, GRACE);
+        let liveness = self.partner.check(awake, GRACE);
         self.partner.ask(self.now, awake);
-        match judgement {
-            Judgement::Silent { since, .. } => Some(since.as_millis() as u64),
+        match liveness {
+            Liveness::Silent { since, .. } => Some(since.as_millis() as u64),
             _ => None,
         }
     }
@@ -88,15 +88,15 @@ fn a_pause_of_the_watcher_counts_against_nobody() {
 #[test]
 fn a_new_monitor_is_told_at_once_and_an_old_session_given_up() {
     let mut watcher = Watcher::new();
-    let mut judgements = Vec::new();
+    let mut states = Vec::new();
     for _ in 0..5 {
         watcher.tick(Duration::ZERO);
         watcher.partner.report_again();
-        judgements.push(watcher.partner.judge(watcher.clock.at(watcher.now), GRACE));
+        states.push(watcher.partner.check(watcher.clock.at(watcher.now), GRACE));
     }
-    let silent = Judgement::Silent { since: GRACE, session_is_old: true };
-    assert_eq!(judgements.pop(), Some(silent));
-    assert!(judgements.iter().all(|judgement| *judgement == Judgement::Well));
+    let silent = Liveness::Silent { since: GRACE, session_is_old: true };
+    assert_eq!(states.pop(), Some(silent));
+    assert!(states.iter().all(|liveness| *liveness == Liveness::Answering));
 }
 
 #[test]

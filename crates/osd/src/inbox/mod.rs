@@ -1,12 +1,11 @@
-//! Inputs that wait: for the groups to handle a map, or for a map that has not come yet.
+//! Inputs that wait until the groups have handled a map; and, by [`waiting_for_map`], those of groups that
+//! wait for a map which has not come yet.
 
 pub(crate) mod waiting_for_map;
 
-use crate::Budgets;
 use engine::{ConnId, Message, Peer};
 use std::collections::VecDeque;
 use store::Completion;
-use waiting_for_map::WaitingForMap;
 
 /// A held input.
 #[derive(Debug)]
@@ -40,8 +39,6 @@ pub(crate) struct Inbox {
     waiting: VecDeque<Input>,
     /// Message bytes of `waiting`.
     bytes: usize,
-    /// Inputs that wait for a newer map.
-    pub waiting_for_map: WaitingForMap,
 }
 
 impl Inbox {
@@ -74,25 +71,39 @@ impl Inbox {
         self.waiting.iter().filter(is_request).map(Input::bytes)
     }
 
-    /// Whether the map of some inputs has come that waited for it.
-    pub fn has_ready(&self) -> bool {
-        self.waiting_for_map.is_ready()
+    /// Session and length of each held message of a group.
+    pub fn of_groups(&self) -> impl Iterator<Item = (ConnId, usize)> {
+        self.waiting.iter().filter_map(|input| match input {
+            Input::Group(conn, message) => Some((*conn, message.len())),
+            _ => None,
+        })
     }
 
-    /// Describes a session that exceeds its bound for group messages from ahead of the map.
-    pub fn excess(&self, budgets: &Budgets) -> Option<String> {
-        self.waiting_for_map.excess(budgets, self.largest_of_group())
-    }
-
-    /// Number of inputs that wait for a map.
-    #[cfg(test)]
-    pub fn early_len(&self) -> usize {
-        self.waiting_for_map.len()
+    /// Panics unless the bytes of held messages are those counted.
+    pub fn check_invariants(&self) {
+        let bytes: usize = self.waiting.iter().map(Input::bytes).sum();
+        assert_eq!(bytes, self.bytes, "each held message is counted");
     }
 
     /// Bytes of the largest held group message.
-    fn largest_of_group(&self) -> usize {
+    pub fn largest_of_group(&self) -> usize {
         let is_of_group = |input: &&Input| matches!(input, Input::Group(..));
         self.waiting.iter().filter(is_of_group).map(Input::bytes).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "each held message is counted")]
+    fn a_message_that_is_not_counted_is_seen() {
+        let mut inbox = Inbox::default();
+        inbox.push(Input::Closed(ConnId(1)));
+        inbox.push(Input::Message(ConnId(1), Message::new(1, 1, 1, vec![0; 9].into())));
+        inbox.check_invariants();
+        inbox.bytes -= 1;
+        inbox.check_invariants();
     }
 }

@@ -136,8 +136,67 @@ impl WaitingForMap {
         gone
     }
 
+    /// Panics unless each session with waiting messages is charged for these, and for those of `held`, which
+    /// wait for the groups.
+    pub fn check_invariants(&self, held: impl Iterator<Item = (ConnId, usize)>) {
+        let waiting = self.all.iter().map(|(_, input)| input).chain(&self.ready);
+        let waiting = waiting.filter_map(|input| match input {
+            WaitingInput::Group { conn, message, .. } => Some((*conn, message.len())),
+            WaitingInput::Request(_) => None,
+        });
+        let mut sums: BTreeMap<ConnId, (usize, usize)> = BTreeMap::new();
+        let mut add = |(conn, bytes)| {
+            let sum = sums.entry(conn).or_default();
+            *sum = (sum.0 + 1, sum.1 + bytes);
+        };
+        for (conn, bytes) in waiting {
+            assert!(self.sessions.contains_key(&conn), "messages end with their session");
+            add((conn, bytes));
+        }
+        held.for_each(add);
+        for (conn, held) in &self.sessions {
+            let sum = sums.get(conn).copied().unwrap_or_default();
+            assert_eq!(sum, (held.messages, held.bytes), "{conn:?} is charged for what waits");
+        }
+    }
+
     /// Whether the map of some inputs has come.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONN: ConnId = ConnId(1);
+
+    fn message() -> Message {
+        Message::new(1, 1, 1, vec![0; 9].into())
+    }
+
+    /// Waiting inputs with one message of a session, charged for so many bytes.
+    fn waiting(bytes: usize) -> WaitingForMap {
+        let (mut waiting, mut out) = (WaitingForMap::default(), Outbox::default());
+        waiting.charge(CONN, bytes, &Budgets::default(), &mut out);
+        waiting.push_message(Epoch(2), CONN, OsdId(1), message());
+        waiting
+    }
+
+    #[test]
+    #[should_panic(expected = "is charged for what waits")]
+    fn a_wrong_charge_is_seen() {
+        let bytes = message().len();
+        waiting(bytes).check_invariants(std::iter::empty());
+        waiting(2 * bytes).check_invariants(std::iter::empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "messages end with their session")]
+    fn a_message_of_a_forgotten_session_is_seen() {
+        let mut waiting = waiting(message().len());
+        waiting.sessions.clear();
+        waiting.check_invariants(std::iter::empty());
     }
 }

@@ -8,7 +8,6 @@
 //! Invariant: a group whose `up` or `acting` set has this OSD is among the candidates.
 
 use maps::{Mapping, OsdMap, RawTable};
-use std::collections::BTreeSet;
 use types::{OsdId, PgId};
 
 /// The groups that a map may assign to this OSD.
@@ -30,9 +29,9 @@ impl Candidates {
         self.named = named(map, own);
     }
 
-    /// All candidates and `others`.
-    pub fn with(&self, others: impl Iterator<Item = PgId>) -> BTreeSet<PgId> {
-        self.chosen.iter().chain(&self.named).copied().chain(others).collect()
+    /// All candidates, some more than once.
+    pub fn all(&self) -> impl Iterator<Item = PgId> + '_ {
+        self.chosen.iter().chain(&self.named).copied()
     }
 
     /// The up and acting set of a group under the map of the last update.

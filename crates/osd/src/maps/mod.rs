@@ -3,6 +3,7 @@
 
 mod candidates;
 pub(crate) mod current;
+mod features;
 mod history;
 mod removed_snaps;
 mod sharing;
@@ -16,7 +17,6 @@ use engine::ConnId;
 use history::MapsHistory;
 use maps::{Mapping, OsdMap};
 use removed_snaps::RemovedSnaps;
-use std::collections::BTreeSet;
 use store::{Outcome, StoreError};
 use stored::StoredMaps;
 use telling::{Distribution, Placed};
@@ -63,15 +63,10 @@ impl Maps {
         self.map = map;
     }
 
-    /// The groups that must handle the newest map: those that it may assign to this OSD, and
-    /// `others`.
-    pub fn groups_to_tell(
-        &mut self,
-        own: OsdId,
-        others: impl Iterator<Item = PgId>,
-    ) -> BTreeSet<PgId> {
+    /// The groups that the newest map may assign to this OSD, some more than once.
+    pub fn candidates(&mut self, own: OsdId) -> impl Iterator<Item = PgId> + '_ {
         self.candidates.update(&self.map, own);
-        self.candidates.with(others)
+        self.candidates.all()
     }
 
     /// The up and acting set of a group under the map that the groups are told; `map` is that map.
@@ -143,10 +138,16 @@ impl Maps {
         self.stored.is_loading()
     }
 
-    /// Handles the loaded map. If it is damaged, the OSD starts without a map.
-    pub fn loaded(&mut self, whoami: OsdId, outcome: Result<Outcome, StoreError>) {
-        if let Some((map, removed)) = self.stored.loaded(whoami, outcome) {
+    /// Handles the loaded map. If it is damaged, the OSD starts without a map. Fails with the reason for
+    /// which this version must not use the store.
+    pub fn loaded(
+        &mut self,
+        whoami: OsdId,
+        outcome: Result<Outcome, StoreError>,
+    ) -> Result<(), String> {
+        if let Some((map, removed)) = self.stored.loaded(whoami, outcome)? {
             (self.map, self.removed_snaps) = (map, removed);
         }
+        Ok(())
     }
 }

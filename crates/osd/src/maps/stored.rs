@@ -8,6 +8,7 @@
 //! A map is stored after the changes that groups store because of it. So the stored state of groups
 //! is never older than the stored map.
 
+use super::features::{self, FEATURES_KEY};
 use super::removed_snaps::RemovedSnaps;
 use crate::outbox::Outbox;
 use crate::tokens::Token;
@@ -27,6 +28,7 @@ const INCREMENT_PREFIX: u8 = b'i';
 const INCREMENT_PREFIX_END: u8 = INCREMENT_PREFIX + 1;
 /// Increments beside one full map, beyond which a new full map is stored.
 const INCREMENTS_MAX: usize = 64;
+/// Beside the increments there are three other keys.
 const PAGE_ENTRIES_MAX: usize = 2 * INCREMENTS_MAX;
 const PAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -74,7 +76,11 @@ impl StoredMaps {
                 transaction.push(collection, Change::Touch { object: object.clone() });
                 transaction.push(collection, Change::OmapRemoveRange { object, first, last });
                 let full = map.to_bytes(SUPPORTED);
-                BTreeMap::from([(FULL_KEY, full), (REMOVED_KEY, removed.to_bytes())])
+                BTreeMap::from([
+                    (FULL_KEY, full),
+                    (REMOVED_KEY, removed.to_bytes()),
+                    (FEATURES_KEY, features::to_bytes()),
+                ])
             }
         };
         transaction.push(collection, Change::OmapSet { object, pairs });
@@ -89,28 +95,30 @@ impl StoredMaps {
     }
 
     /// Handles the loaded map, with the snapshots that were removed before. `None` if none is
-    /// stored, or it is damaged: then the OSD starts without a map.
+    /// stored, or it is damaged: then the OSD starts without a map. Fails with the reason for which this
+    /// version must not use the store.
     pub fn loaded(
         &mut self,
         whoami: OsdId,
         outcome: Result<Outcome, StoreError>,
-    ) -> Option<(OsdMap, RemovedSnaps)> {
+    ) -> Result<Option<(OsdMap, RemovedSnaps)>, String> {
         self.is_loading = false;
         let page = match outcome {
             Ok(Outcome::OmapPage(page)) => page,
-            Err(StoreError::NoObject { .. }) => return None,
+            Err(StoreError::NoObject { .. }) => return Ok(None),
             other => {
                 tracing::error!(osd = %whoami, ?other, "the map cannot be read");
-                return None;
+                return Ok(None);
             }
         };
+        features::check(page.pairs.get(&FEATURES_KEY))?;
         let removed = page.pairs.get(&REMOVED_KEY);
         let mut removed = removed.map(RemovedSnaps::from_bytes).unwrap_or_default();
         match walk_stored_map(&page, |map| removed.note(map)) {
-            Ok(map) => Some((map?, removed)),
+            Ok(map) => Ok(map.map(|map| (map, removed))),
             Err(error) => {
                 tracing::error!(osd = %whoami, %error, "the stored map is damaged");
-                None
+                Ok(None)
             }
         }
     }

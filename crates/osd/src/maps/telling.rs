@@ -14,7 +14,7 @@ use maps::{Incremental, OsdMap};
 use pg::Osds;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use types::{Epoch, PgId, PoolId};
+use types::{Epoch, PgShard, PoolId};
 use wire::OsdMapMessage;
 
 /// The continuation when all groups have handled the map.
@@ -29,7 +29,7 @@ pub(crate) enum Then {
 /// Work that remains for a list of groups.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub rest: std::vec::IntoIter<PgId>,
+    pub rest: std::vec::IntoIter<PgShard>,
     pub task: Task,
     pub then: Then,
 }
@@ -40,6 +40,13 @@ pub(crate) enum Task {
     Tell(Telling),
     /// Groups store the intervals that began.
     Store,
+}
+
+impl Task {
+    /// Whether groups handle a map.
+    pub fn is_telling(&self) -> bool {
+        matches!(self, Task::Tell(_))
+    }
 }
 
 /// The map that groups handle.
@@ -79,7 +86,7 @@ pub(crate) struct Distribution {
     /// The continuation when the intervals are stored that began with the maps handled so far.
     told: Option<Then>,
     /// Groups with such intervals, and the number of these maps.
-    unstored: Vec<PgId>,
+    unstored: Vec<PgShard>,
     maps_told: usize,
     /// Maps that follow, with the bytes of their messages that are counted in `bytes`.
     maps: VecDeque<(OsdMapMessage, usize)>,
@@ -138,7 +145,7 @@ impl Distribution {
     }
 
     /// Notes a group that has begun an interval and must store it.
-    pub fn must_store(&mut self, pg: PgId) {
+    pub fn must_store(&mut self, pg: PgShard) {
         self.unstored.push(pg);
     }
 

@@ -11,7 +11,7 @@ use classes::Caller;
 use engine::{ConnId, Message};
 use maps::OsdMap;
 use pg::Pg;
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgId, PgShard};
 use wire::{OsdRequest, PeerFault, decode_from_peer};
 
 /// Adds a client's request, and charges it to its session, if that is still open. Returns its key, and the
@@ -44,13 +44,14 @@ pub(crate) fn may_anything(map: &OsdMap, clients: &Clients, request: &Request) -
 }
 
 /// The group of this OSD that should serve the request; `None` if its client has to resend it. `find` looks
-/// up a group, with the epoch since which this OSD is its primary.
+/// up the copy of a group that serves requests, in a replicated pool or not, with the epoch since which this
+/// OSD is its primary.
 pub(crate) fn route<'a>(
     ops: &mut Operations,
     (map, own): (&OsdMap, OsdId),
     key: u64,
-    find: impl FnOnce(PgId) -> Option<(&'a Pg, Epoch)>,
-) -> Option<PgId> {
+    find: impl FnOnce(PgId, bool) -> Option<(&'a Pg, Epoch)>,
+) -> Option<PgShard> {
     let request = ops.requests.get(key)?;
     let pool = map.pool(request.message.pg.pg.pool)?;
     // Requests sent before groups were merged are resent by their clients, and in order.
@@ -58,19 +59,21 @@ pub(crate) fn route<'a>(
         return None;
     }
     let pg = pool.raw_pg_to_pg(request.message.pg.pg);
-    ops.requests.assign(key, pg);
+    let is_replicated = pool.is_replicated();
     let request = ops.requests.get_mut(key).expect("it was just there");
     request.message.object.pool = pg.pool;
     let is_listing = request.message.ops.iter().any(|op| op.code.is_pg());
     if !is_listing && pool.pg_of_hash(pg.pool, request.message.object.hash) != pg {
         return None;
     }
-    let (copy, since) = find(pg)?;
-    if copy.is_primary() {
+    let (copy, since) = find(pg, is_replicated)?;
+    let is_here = match copy.is_primary() {
         // Requests sent to an earlier primary are resent to this one.
-        return (request.message.map_epoch >= since).then_some(pg);
-    }
-    is_member(own, &copy.members().acting).then_some(pg)
+        true => request.message.map_epoch >= since,
+        false => is_member(own, &copy.members().acting),
+    };
+    ops.requests.assign(key, copy.pg_shard());
+    is_here.then(|| copy.pg_shard())
 }
 
 /// Refuses an invalid or forbidden request, drops one that the map tells clients to hold, and

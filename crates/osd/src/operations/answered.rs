@@ -24,7 +24,7 @@ impl Answered {
             writes: request.may_write(),
             message: request.message,
             id: request.id,
-            pg: request.pg,
+            pg: request.pg.pg,
             addr: request.caller.addr,
             times: request.times,
             output_bytes,

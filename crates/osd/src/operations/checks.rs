@@ -77,7 +77,7 @@ impl Checks<'_> {
         }
         let calls: Vec<_> = calls.iter().map(Call::as_access).collect();
         let op_flags = request.op_flags;
-        let target = HObject { pool: request.pg.pool, ..request.object().clone() };
+        let target = HObject { pool: request.pg.pg.pool, ..request.object().clone() };
         // It lists objects in all namespaces, whatever namespace it names.
         let is_of_pool = request.message.ops.iter().any(|op| op.code == OpCode::SCRUBLS);
         let target = match is_of_pool {
@@ -136,7 +136,7 @@ impl Checks<'_> {
     /// Whether a write may add to its pool. An error if the pool is full and the client asked to
     /// hear of it; `Ok(false)` if the request is dropped, since its client should have held it.
     pub fn may_grow(&self, request: &Request) -> Result<bool, Errno> {
-        let Some(pool) = self.map.pool(request.pg.pool) else { return Ok(false) };
+        let Some(pool) = self.map.pool(request.pg.pg.pool) else { return Ok(false) };
         let full = pool.flags.contains(PoolFlags::FULL);
         match request.message.flags {
             _ if !full => Ok(true),
@@ -167,8 +167,8 @@ impl Checks<'_> {
 
 /// Refuses a request with `ENOSPC` while a member's disk is nearly full, unless it only frees space or has
 /// `FULL_FORCE`. `adds` says that it makes a clone, so that even a deletion does not free space.
-pub(super) fn check_space(request: &Request, adds: bool, has_room: bool) -> Result<(), Errno> {
-    if has_room {
+pub(super) fn check_space(request: &Request, adds: bool, has_space: bool) -> Result<(), Errno> {
+    if has_space {
         return Ok(());
     }
     let frees = |code: OpCode| {

@@ -118,7 +118,7 @@ impl Copy {
 
     fn interrupt(&mut self, now: Time) {
         self.asked = None;
-        self.retry_at = self.retry_at.min(now + limits::STALL_RETRY);
+        self.retry_at = self.retry_at.min(now + limits::RETRY_PAUSE);
     }
 
     /// Bytes that it needs: for what it has, and a next piece of so many bytes; the source has `size`.

@@ -130,12 +130,12 @@ fn make_room(
     };
     copy.reserved = needed;
     let all = request.memory.reserved + more;
-    let has_room = ops.reserve(&sizes.budgets, key, all)?;
-    if !has_room {
+    let has_memory = ops.reserve(&sizes.budgets, key, all)?;
+    if !has_memory {
         ops.requests.get_mut(key).expect("it waits").memory.expected = all;
         ops.copies.active.retain(|_, copy| copy.request != key);
     }
-    Ok(has_room)
+    Ok(has_memory)
 }
 
 fn end(ops: &mut Operations, cx: &mut Cx<'_>, id: u64, outcome: Result<(), i32>) {

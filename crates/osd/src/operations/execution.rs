@@ -1,6 +1,6 @@
 //! The execution of a request on the state of its object.
 
-use crate::execute::{Input, ObjectState, Trim, Verdict, execute, trim};
+use crate::execute::{ExecuteOutcome, Input, ObjectState, Trim, execute, trim};
 use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::{remove_clone, replaced};
 use crate::operations::request::Origin;
@@ -15,7 +15,7 @@ pub(super) fn execute_request(
     object: ObjectKey,
     key: u64,
     is_lost: bool,
-) -> Verdict {
+) -> ExecuteOutcome {
     let (group, now) = (&s.group, s.cx.env.now.wall());
     let request = s.ops.requests.get(key).expect("the caller has it");
     let context = s.ops.contexts.get(object).expect("the caller has it");
@@ -25,12 +25,12 @@ pub(super) fn execute_request(
     if let Origin::SnapTrim { snap, clone } = request.origin {
         let removed = &*group.snapshots.removed;
         let input = Trim { head: object, state: head, clone, snap, removed, version };
-        return Verdict::Done(Box::new(trim(&input)));
+        return ExecuteOutcome::Done(Box::new(trim(&input)));
     }
     if let Origin::Lost { clone, .. } = request.origin
         && clone != SnapId::HEAD
     {
-        return Verdict::Done(Box::new(remove_clone(object, head, clone, group.pg)));
+        return ExecuteOutcome::Done(Box::new(remove_clone(object, head, clone, group.pg)));
     }
     let (absent, target);
     let (name, state) = match request.at {
@@ -51,7 +51,7 @@ pub(super) fn execute_request(
         watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.is_connected())
     };
     let replacing = (is_lost && request.replaces_object()).then(|| request.as_replacement());
-    let verdict = execute(&Input {
+    let executed = execute(&Input {
         object: name,
         ops: replacing.as_ref().map_or(&request.message.ops, |(ops, _)| ops),
         may_write: request.may_write(),
@@ -67,10 +67,10 @@ pub(super) fn execute_request(
         allowance: request.memory.reserved,
         is_connected: &is_connected,
     });
-    match (verdict, replacing) {
-        (Verdict::Done(execution), Some((_, is_removed_before))) => {
-            Verdict::Done(replaced(execution, name, is_removed_before))
+    match (executed, replacing) {
+        (ExecuteOutcome::Done(execution), Some((_, is_removed_before))) => {
+            ExecuteOutcome::Done(replaced(execution, name, is_removed_before))
         }
-        (verdict, _) => verdict,
+        (executed, _) => executed,
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn interrupted(s: &mut Service<'_>, tickets: &[u64]) {
 
 fn requeue(s: &mut Service<'_>, keys: Vec<u64>) {
     let mut requests: Vec<(u64, u64)> = Vec::new();
-    let (pg, stays) = (s.group.id, s.group.pg.is_primary());
+    let (pg, stays) = (s.group.id.pg, s.group.pg.is_primary());
     let pg_num = s.cx.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
     for key in keys {
         s.ops.start_over(key);

@@ -46,8 +46,8 @@ fn try_list(s: &mut Service<'_>, key: u64) -> Result<(), Errno> {
     if request.message.object.snap != SnapId::HEAD {
         return Err(Errno::INVAL);
     }
-    let pool = s.cx.map.pool(request.pg.pool).ok_or(Errno::NOENT)?;
-    let (start, end) = range_of(request.pg, pool.pg_num);
+    let pool = s.cx.map.pool(request.pg.pg.pool).ok_or(Errno::NOENT)?;
+    let (start, end) = range_of(request.pg.pg, pool.pg_num);
     let cursor: HObject = Reader::new(&op.input).value().map_err(|_| Errno::INVAL)?;
     let is_beginning = cursor.name.is_empty() && cursor.hash == 0 && !cursor.max;
     let from = match is_beginning {
@@ -83,7 +83,7 @@ pub(crate) fn listed(
     let objects = with_missing(s, request, objects, next.as_ref());
     // After a split, the count of clones of a part is an estimate.
     let has_clones = s.group.pg.info().clones > 0
-        || s.cx.map.pool(request.pg.pool).is_some_and(Pool::may_have_clones);
+        || s.cx.map.pool(request.pg.pg.pool).is_some_and(Pool::may_have_clones);
     let doubtful = if has_clones { doubtful(&objects) } else { Vec::new() };
     if doubtful.is_empty() {
         return finish_listing(s, key, objects, next);
@@ -137,8 +137,8 @@ fn finish_listing(s: &mut Service<'_>, key: u64, objects: Vec<HObject>, next: Op
     };
     let objects: Vec<&HObject> = objects.iter().filter(wanted).collect();
     let is_last = next.is_none();
-    let pg_num = s.cx.map.pool(request.pg.pool).map_or(1, |pool| pool.pg_num);
-    let handle = next.unwrap_or_else(|| range_of(request.pg, pg_num).1);
+    let pg_num = s.cx.map.pool(request.pg.pg.pool).map_or(1, |pool| pool.pg_num);
+    let handle = next.unwrap_or_else(|| range_of(request.pg.pg, pg_num).1);
     let is_new = request.message.ops[0].code == OpCode::PGNLS;
     let output = match is_new {
         true => encode_listing(&objects, handle),
@@ -158,8 +158,8 @@ fn with_missing(
     if missing.is_empty() {
         return objects;
     }
-    let Some(pool) = s.cx.map.pool(request.pg.pool) else { return objects };
-    let start = range_of(request.pg, pool.pg_num).0;
+    let Some(pool) = s.cx.map.pool(request.pg.pg.pool) else { return objects };
+    let start = range_of(request.pg.pg, pool.pg_num).0;
     let cursor = Reader::new(&request.message.ops[0].input).value::<HObject>();
     let from = cursor.map_or(start.clone(), |cursor| cursor.max(start));
     let until = |object: &&HObject| next.is_none_or(|next| *object < next);

@@ -9,7 +9,7 @@ use crate::watches::GroupWatches;
 use pg::Pg;
 use std::collections::VecDeque;
 use stdx::Slab;
-use types::{EVersion, HObject, PgId, SnapId};
+use types::{EVersion, HObject, PgShard, SnapId};
 
 /// The contexts of all groups.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Contexts {
 /// An object with requests in progress or recent ones.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectContext {
-    pub pg: PgId,
+    pub pg: PgShard,
     pub name: HObject,
     /// The state that the writes in flight will leave; `None` until loaded.
     pub state: Option<ObjectState>,
@@ -87,7 +87,7 @@ pub(crate) enum Progress {
 
 impl ObjectContext {
     /// The context of an object that is not loaded.
-    pub fn new(pg: PgId, name: HObject) -> Self {
+    pub fn new(pg: PgShard, name: HObject) -> Self {
         ObjectContext { pg, name, ..ObjectContext::default() }
     }
 

@@ -9,9 +9,9 @@ use wire::osd_op::WatchArguments;
 use wire::{OsdOp, OsdRequest};
 
 /// The request that takes a removed snapshot off a clone.
-pub(crate) fn trimming(pg: PgId, snap: SnapId, clone: &HObject, epoch: Epoch) -> Request {
+pub(crate) fn trimming(pg: PgShard, snap: SnapId, clone: &HObject, epoch: Epoch) -> Request {
     let message = OsdRequest {
-        pg: PgShard::replicated(pg),
+        pg,
         map_epoch: epoch,
         flags: 0,
         request_id: Default::default(),
@@ -31,7 +31,7 @@ pub(crate) fn trimming(pg: PgId, snap: SnapId, clone: &HObject, epoch: Epoch) ->
 
 /// The request that removes a lost object, of the command with this number.
 pub(crate) fn giving_up(
-    pg: PgId,
+    pg: PgShard,
     object: &HObject,
     command: u64,
     epoch: Epoch,
@@ -39,7 +39,7 @@ pub(crate) fn giving_up(
 ) -> Request {
     let is_head = object.snap == SnapId::HEAD;
     let message = OsdRequest {
-        pg: PgShard::replicated(pg),
+        pg,
         map_epoch: epoch,
         flags: 0,
         request_id: Default::default(),
@@ -58,13 +58,13 @@ pub(crate) fn giving_up(
 }
 
 /// The request that removes a watcher from its object.
-pub(crate) fn unwatching(pg: PgId, object: HObject, key: WatcherKey, epoch: Epoch) -> Request {
+pub(crate) fn unwatching(pg: PgShard, object: HObject, key: WatcherKey, epoch: Epoch) -> Request {
     let op =
         WatchArguments { cookie: key.cookie, op: watch_op::UNWATCH, ..WatchArguments::default() };
     let request = RequestId { name: key.name, ..RequestId::default() };
     let caller = Caller { request, ..Caller::default() };
     let message = OsdRequest {
-        pg: PgShard::replicated(PgId { pool: pg.pool, seed: object.hash }),
+        pg: PgShard { pg: PgId { pool: pg.pg.pool, seed: object.hash }, ..pg },
         map_epoch: epoch,
         flags: 0,
         request_id: request,

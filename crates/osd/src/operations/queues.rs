@@ -7,7 +7,7 @@ use crate::watches::GroupWatches;
 use maps::{OsdMap, OsdMapFlags};
 use std::collections::{BTreeMap, VecDeque};
 use stdx::FastMap;
-use types::{EVersion, Epoch, HObject, PgId};
+use types::{EVersion, Epoch, HObject, PgShard};
 use wire::op::request_flags::{FULL_FORCE, FULL_TRY};
 
 /// Operations and their bytes since the OSD was started.
@@ -90,7 +90,7 @@ impl GroupQueues {
     }
 
     /// The context of an object of this group; makes one if there is none.
-    pub fn enter(&mut self, contexts: &mut Contexts, pg: PgId, object: HObject) -> ObjectKey {
+    pub fn enter(&mut self, contexts: &mut Contexts, pg: PgShard, object: HObject) -> ObjectKey {
         if let Some(known) = self.find(&object) {
             return known;
         }

@@ -8,7 +8,7 @@ use engine::{ConnId, Time};
 use pg::snaps::At;
 use std::collections::BTreeSet;
 use store::StoreError;
-use types::{EVersion, Errno, HObject, OsdId, PgId, RequestId, SnapId};
+use types::{EVersion, Errno, HObject, OsdId, PgShard, RequestId, SnapId};
 use wire::op::op_flags::EXCL;
 use wire::op::{OpCode, request_flags, watch_op};
 use wire::{OsdOp, OsdRequest};
@@ -182,7 +182,8 @@ pub(crate) struct Request {
     pub bytes: usize,
     pub memory: Reservation,
     pub times: Times,
-    pub pg: PgId,
+    /// The group that serves it, once it is admitted; before, as its client names it.
+    pub pg: PgShard,
     pub op_flags: OpFlags,
     pub caller: Caller,
     /// Increases with each attempt, so that completions of loads of an earlier one are recognised.
@@ -219,7 +220,7 @@ impl Request {
         let class = if is_piece { Class::Piece } else { Class::Request };
         Request {
             origin,
-            pg: message.pg.pg,
+            pg: message.pg,
             message,
             tid,
             id: caller.request,
@@ -414,7 +415,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use store::Collection;
-    use types::{PgShard, PoolId};
+    use types::{PgId, PoolId};
     use wire::{OsdOp, SnapContext};
 
     fn request(op: OsdOp, snaps: &[u64]) -> OsdRequest {
@@ -451,7 +452,7 @@ mod tests {
             offset: 0,
             length: 1
         }));
-        assert!(!is_damage(StoreError::NoCollection(Collection::replicated(PgId::default()))));
+        assert!(!is_damage(StoreError::NoCollection(Collection(PgShard::default()))));
         assert!(!is_damage(StoreError::NoSpace { needed: 1, available: 0 }));
     }
 

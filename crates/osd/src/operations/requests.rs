@@ -5,7 +5,7 @@
 
 use crate::operations::request::Request;
 use stdx::{FastMap, Slab};
-use types::PgId;
+use types::PgShard;
 
 /// A request, with its neighbours in the list of its group.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Requests {
     all: Slab<Entry>,
     /// The first request of each group, by [`Request::pg`]. The others follow in a list, so that no
     /// request allocates for its place.
-    first: FastMap<PgId, u64>,
+    first: FastMap<PgShard, u64>,
     /// Number of requests visited by iteration.
     #[cfg(test)]
     looked_at: std::cell::Cell<usize>,
@@ -64,7 +64,7 @@ impl Requests {
     }
 
     /// Moves a request to another group.
-    pub fn assign(&mut self, key: u64, pg: PgId) {
+    pub fn assign(&mut self, key: u64, pg: PgShard) {
         if self.get(key).is_none_or(|request| request.pg == pg) {
             return;
         }
@@ -74,7 +74,7 @@ impl Requests {
     }
 
     /// The requests of a group, in no particular order.
-    pub fn of_group(&self, pg: PgId) -> impl Iterator<Item = (u64, &Request)> {
+    pub fn of_group(&self, pg: PgShard) -> impl Iterator<Item = (u64, &Request)> {
         let first = self.first.get(&pg).copied();
         let behind = |key: &u64| self.all.get(*key)?.behind;
         let keys = std::iter::successors(first, behind);
@@ -82,7 +82,7 @@ impl Requests {
     }
 
     /// The requests of a group that are in no queue, in no particular order.
-    pub fn begun_of_group(&self, pg: PgId) -> impl Iterator<Item = u64> {
+    pub fn begun_of_group(&self, pg: PgShard) -> impl Iterator<Item = u64> {
         self.of_group(pg).filter(|(_, request)| request.has_begun()).map(|(key, _)| key)
     }
 

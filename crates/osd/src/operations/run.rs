@@ -1,6 +1,6 @@
-//! One attempt to run a request: checks, execution, and what follows from the verdict.
+//! One attempt to run a request: checks, execution, and what follows from its outcome.
 
-use crate::execute::{Execution, Need, Verdict};
+use crate::execute::{ExecuteOutcome, Execution, Need};
 use crate::operations::execution::execute_request;
 use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::{is_given_up, needs_lost_head};
@@ -63,20 +63,20 @@ fn try_run(s: &mut Service<'_>, object: ObjectKey, key: u64) -> Option<Progress>
     if is_lost && needs_lost_head(request, s.group.pg) {
         return Some(s.reject(object, key, Errno::IO));
     }
-    let verdict = execute_request(s, object, key, is_lost);
+    let executed = execute_request(s, object, key, is_lost);
     let request = s.ops.requests.get_mut(key).expect("the caller has it");
     request.times.started.get_or_insert(s.cx.env.now);
     let writes = request.may_write();
     // Reads do not begin while writes are in flight.
     let is_busy = writes && s.ops.contexts.get(object).is_some_and(|c| c.writes_in_flight > 0);
-    match verdict {
-        Verdict::Missing { .. } if is_busy => Some(Progress::Blocked),
-        Verdict::Missing { needs, cost } => provide(s, object, key, needs, cost),
+    match executed {
+        ExecuteOutcome::Missing { .. } if is_busy => Some(Progress::Blocked),
+        ExecuteOutcome::Missing { needs, cost } => provide(s, object, key, needs, cost),
         // A lost object cannot be preserved in a clone.
-        Verdict::Done(execution) if is_lost && execution.makes_clone() => {
+        ExecuteOutcome::Done(execution) if is_lost && execution.makes_clone() => {
             Some(s.reject(object, key, Errno::IO))
         }
-        Verdict::Done(execution) => {
+        ExecuteOutcome::Done(execution) => {
             s.watches.reserve(&execution.effects);
             let is_logged = execution.modifies() || writes && is_memorable(&execution);
             if !is_logged && is_busy {

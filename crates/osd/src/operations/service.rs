@@ -16,11 +16,11 @@ use crate::scrub::GroupScrub;
 use crate::sessions::peers::Peers;
 use crate::watches::{GroupWatches, Watches};
 use pg::Pg;
-use types::{Errno, HObject, PgId};
+use types::{Errno, HObject, PgShard};
 
 /// The parts of a group that the service of its requests touches.
 pub(crate) struct Served<'a> {
-    pub id: PgId,
+    pub id: PgShard,
     pub pg: &'a mut Pg,
     pub queues: &'a mut GroupQueues,
     pub snapshots: &'a PoolSnapshots,

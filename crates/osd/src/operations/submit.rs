@@ -61,8 +61,8 @@ fn check_outcome(
     request: &Request,
     execution: &mut Execution,
 ) -> Result<(), Errno> {
-    let has_room = s.group.pg.has_space() && !s.usage.is_disk_full();
-    check_space(request, execution.makes_clone(), has_room)?;
+    let has_space = s.group.pg.has_space() && !s.usage.is_disk_full();
+    check_space(request, execution.makes_clone(), has_space)?;
     if !request.wants_returns() {
         execution.result = 0;
         execution.outputs.iter_mut().for_each(|(_, output)| *output = Bytes::new());
@@ -100,7 +100,7 @@ fn prepare_write(
     };
     let mut changes = std::mem::take(&mut execution.changes);
     let also = match execution.clones.take() {
-        Some(clones) => index_clones(context.pg, *clones, &mut changes),
+        Some(clones) => index_clones(context.pg.pg, *clones, &mut changes),
         None => Vec::new(),
     };
     if request.origin.is_maintenance() {

@@ -8,38 +8,38 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use stdx::FastMap;
-use types::{OsdId, PgId};
+use types::{OsdId, PgShard};
 
 /// Reservations of one kind, and the groups that wait for one.
 #[derive(Debug, Default)]
 struct Places {
-    taken: BTreeSet<PgId>,
+    taken: BTreeSet<PgShard>,
     /// Groups that wait, in order of their requests, with the remote primary; and the number of each.
-    waiting: BTreeMap<u64, (PgId, Option<OsdId>)>,
-    numbers: FastMap<PgId, u64>,
+    waiting: BTreeMap<u64, (PgShard, Option<OsdId>)>,
+    numbers: FastMap<PgShard, u64>,
     next: u64,
 }
 
 impl Places {
-    fn ask(&mut self, pg: PgId, primary: Option<OsdId>) {
+    fn ask(&mut self, pg: PgShard, primary: Option<OsdId>) {
         self.give_up(pg);
         self.waiting.insert(self.next, (pg, primary));
         self.numbers.insert(pg, self.next);
         self.next += 1;
     }
 
-    fn give_up(&mut self, pg: PgId) {
+    fn give_up(&mut self, pg: PgShard) {
         if let Some(number) = self.numbers.remove(&pg) {
             self.waiting.remove(&number);
         }
     }
 
-    fn release(&mut self, pg: PgId) {
+    fn release(&mut self, pg: PgShard) {
         self.taken.remove(&pg);
         self.give_up(pg);
     }
 
-    fn grant(&mut self, places: usize) -> Option<(PgId, Option<OsdId>)> {
+    fn grant(&mut self, places: usize) -> Option<(PgShard, Option<OsdId>)> {
         if self.taken.len() >= places.max(1) {
             return None;
         }
@@ -49,8 +49,20 @@ impl Places {
         Some((pg, primary))
     }
 
+    fn check_invariants(&self, exists: impl Fn(PgShard) -> bool) {
+        assert_eq!(self.numbers.len(), self.waiting.len(), "a group waits once");
+        for (number, (pg, _)) in &self.waiting {
+            assert_eq!(self.numbers.get(pg), Some(number), "{pg}: its request is found");
+            assert!(*number < self.next && exists(*pg), "{pg}: only groups that exist wait");
+        }
+        for pg in &self.taken {
+            assert!(exists(*pg), "{pg}: a group that is gone has no reservation");
+        }
+    }
+
     fn json(&self, places: usize) -> Value {
-        let item = |pg: &PgId| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
+        let item =
+            |pg: &PgShard| json!({ "item": pg.to_string(), "prio": 0, "can_preempt": false });
         let waiting: Vec<Value> = self.waiting.values().map(|(pg, _)| item(pg)).collect();
         let queues = match waiting.is_empty() {
             true => json!([]),
@@ -82,7 +94,7 @@ impl Reservations {
     }
 
     /// Requests a reservation for a group: a local one, or one for a remote `primary`.
-    pub fn ask(&mut self, pg: PgId, primary: Option<OsdId>) {
+    pub fn ask(&mut self, pg: PgShard, primary: Option<OsdId>) {
         match primary {
             None => self.own.ask(pg, None),
             Some(_) => self.targets.ask(pg, primary),
@@ -90,13 +102,36 @@ impl Reservations {
     }
 
     /// Releases all reservations of a group, and its requests for any.
-    pub fn release(&mut self, pg: PgId) {
+    pub fn release(&mut self, pg: PgShard) {
         self.own.release(pg);
         self.targets.release(pg);
     }
 
+    /// Panics unless groups that exist have all reservations and requests for them, of a kind once each.
+    pub fn check_invariants(&self, exists: impl Fn(PgShard) -> bool) {
+        self.own.check_invariants(&exists);
+        self.targets.check_invariants(&exists);
+    }
+
     /// Grants one reservation, if one is free: the group that gets it, and the primary it is for.
-    pub fn grant(&mut self, places: usize) -> Option<(PgId, Option<OsdId>)> {
+    pub fn grant(&mut self, places: usize) -> Option<(PgShard, Option<OsdId>)> {
         self.own.grant(places).or_else(|| self.targets.grant(places))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a group that is gone has no reservation")]
+    fn a_reservation_of_a_group_that_is_gone_is_seen() {
+        let (mut reservations, pg) = (Reservations::default(), PgShard::default());
+        reservations.ask(pg, None);
+        reservations.ask(pg, None);
+        reservations.check_invariants(|_| true);
+        assert_eq!(reservations.grant(1), Some((pg, None)));
+        reservations.check_invariants(|_| true);
+        reservations.check_invariants(|_| false);
     }
 }

@@ -10,7 +10,7 @@ use crate::limits;
 use engine::Time;
 use pg::Pg;
 use std::collections::BTreeSet;
-use types::PgId;
+use types::PgShard;
 
 /// While clients have requests in progress, one in so many of the usual number of objects is recovered.
 const BUSY_SHARE: usize = 4;
@@ -19,9 +19,9 @@ const BUSY_SHARE: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// Groups that have objects to recover.
-    queue: BTreeSet<PgId>,
+    queue: BTreeSet<PgShard>,
     /// The group that was served last.
-    last: Option<PgId>,
+    last: Option<PgShard>,
     /// Objects in recovery.
     active: usize,
     next_start: Option<Time>,
@@ -46,12 +46,12 @@ impl Scheduler {
     }
 
     /// The group after the last one, in round-robin order.
-    fn next(&self) -> Option<PgId> {
+    fn next(&self) -> Option<PgShard> {
         let after = self.last.and_then(|last| self.queue.range(last..).find(|pg| **pg != last));
         after.or(self.queue.first()).copied()
     }
 
-    fn note(&mut self, pg: PgId, wants: bool) {
+    fn note(&mut self, pg: PgShard, wants: bool) {
         match wants {
             true => self.queue.insert(pg),
             false => self.queue.remove(&pg),
@@ -59,7 +59,7 @@ impl Scheduler {
     }
 
     /// Forgets a group that is gone.
-    pub fn forget(&mut self, pg: PgId, known: &GroupRecovery) {
+    pub fn forget(&mut self, pg: PgShard, known: &GroupRecovery) {
         self.queue.remove(&pg);
         self.active -= known.active;
     }
@@ -77,8 +77,21 @@ impl Scheduler {
         let wants = pg.wants_recovery();
         if wants != known.is_wanted {
             known.is_wanted = wants;
-            self.note(pg.id(), wants);
+            self.note(pg.pg_shard(), wants);
         }
+    }
+
+    /// Panics unless it knows the values of these groups, all that there are.
+    pub fn check_invariants<'a>(&self, groups: impl Iterator<Item = (&'a Pg, &'a GroupRecovery)>) {
+        let (mut active, mut wanted) = (0, 0);
+        for (pg, known) in groups {
+            assert_eq!(known.active, pg.recovering(), "{}: objects in recovery", pg.id());
+            assert_eq!(known.is_wanted, pg.wants_recovery(), "{}: wants recovery", pg.id());
+            assert_eq!(self.queue.contains(&pg.pg_shard()), known.is_wanted, "it is queued");
+            (active, wanted) = (active + known.active, wanted + usize::from(known.is_wanted));
+        }
+        assert_eq!(active, self.active, "each object in recovery is counted once");
+        assert_eq!(wanted, self.queue.len(), "groups that are gone are not queued");
     }
 
     /// Whether objects may be recovered now; ends a pause that is over.
@@ -90,7 +103,7 @@ impl Scheduler {
 
     /// The next group to recover an object, as far as the limit allows, which is lower while there
     /// are `requests` of clients in progress.
-    pub fn take_next(&mut self, env: &Env, requests: usize) -> Option<PgId> {
+    pub fn take_next(&mut self, env: &Env, requests: usize) -> Option<PgShard> {
         let limit = env.options.recovery_max_active;
         let limit = if requests == 0 { limit } else { limit.div_ceil(BUSY_SHARE) };
         let next = if self.active < limit { self.next() } else { None };
@@ -113,5 +126,30 @@ impl Scheduler {
             return false;
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::OsdId;
+
+    #[test]
+    #[should_panic(expected = "groups that are gone are not queued")]
+    fn a_group_that_is_gone_and_still_queued_is_seen() {
+        let (mut scheduler, known) = (Scheduler::default(), GroupRecovery::default());
+        let pg = Pg::new(PgShard::default(), OsdId(0));
+        scheduler.check_invariants([(&pg, &known)].into_iter());
+        scheduler.note(PgShard::default(), true);
+        scheduler.check_invariants(std::iter::empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "objects in recovery")]
+    fn a_count_that_is_not_the_groups_is_seen() {
+        let known = GroupRecovery { active: 1, is_wanted: false };
+        let pg = Pg::new(PgShard::default(), OsdId(0));
+        Scheduler { active: 1, ..Scheduler::default() }
+            .check_invariants([(&pg, &known)].into_iter());
     }
 }

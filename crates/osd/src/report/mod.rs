@@ -145,7 +145,8 @@ impl Report {
     fn stats(&self, cx: &Cx<'_>, of: &mut Subject<'_>) -> BTreeMap<PgId, PgStat> {
         let (epoch, sequence) = (cx.map.epoch, self.schedule.sequence());
         let primaries = of.groups.iter_mut().filter(|(_, group)| group.pg.is_primary());
-        let mut primaries: Vec<(PgId, &mut Group)> = primaries.collect();
+        let mut primaries: Vec<(PgId, &mut Group)> =
+            primaries.map(|(id, group)| (id.pg, group)).collect();
         let lacking = primaries.iter().filter(|(_, group)| !group.pg.is_whole()).count();
         let looks = limits::UNFOUND_LOOKS_MAX / lacking.max(1);
         for (_, group) in &mut primaries {
@@ -180,13 +181,7 @@ fn stat_sequence(env: &Env, map: &OsdMap, sequence: u64) -> u64 {
 
 /// Code and text of the health check of a failed OSD.
 fn failure(env: &Env) -> Option<(String, String)> {
-    let failure = env.failure.as_ref()?;
-    let id = env.whoami();
-    let text = format!(
-        "the store of osd.{id} failed, and the OSD is out of service ({failure}); look at its disk, \
-         then restart it, or give it another disk with 'sepiola osd replace --id {id}'"
-    );
-    Some((FAILURE_CHECK.to_owned(), text))
+    Some((FAILURE_CHECK.to_owned(), env.failure.clone()?))
 }
 
 fn usage_report(usage: &Usage) -> OsdUsage {

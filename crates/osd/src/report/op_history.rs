@@ -185,7 +185,7 @@ pub(crate) fn in_flight<'a>(
             now,
             message: &request.message,
             id: request.id,
-            pg: request.pg,
+            pg: request.pg.pg,
             addr: request.caller.addr,
             times: request.times,
             ended: None,

@@ -34,7 +34,7 @@ impl Waits<'_> {
             slow.count += 1;
             let age = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
             if age >= slow.oldest_ms {
-                (slow.oldest_ms, slow.oldest_in) = (age, request.pg);
+                (slow.oldest_ms, slow.oldest_in) = (age, request.pg.pg);
                 oldest = Some((key, request));
             }
         }

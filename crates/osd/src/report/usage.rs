@@ -95,6 +95,11 @@ impl DiskUsage {
         self.in_flight += bytes;
     }
 
+    /// Panics unless exactly the commits in progress, of so many bytes, are counted as such.
+    pub fn check_invariants(&self, commit_bytes: u64) {
+        assert_eq!(self.in_flight, commit_bytes, "each commit in progress is counted");
+    }
+
     /// Counts a commit as completed, whatever its outcome.
     pub fn end_commit(&mut self, bytes: u64) {
         self.in_flight -= bytes;

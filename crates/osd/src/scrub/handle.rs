@@ -23,7 +23,7 @@ impl Scrubs {
         from: OsdId,
         body: Body,
     ) -> bool {
-        let (pg, interval) = (group.pg.id(), group.pg.interval());
+        let (pg, interval) = (group.pg.pg_shard(), group.pg.interval());
         match body {
             Body::Reserve => {
                 let is_free = self.helped.len() < cx.env.options.max_scrubs.max(1);

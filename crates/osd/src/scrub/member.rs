@@ -39,7 +39,7 @@ impl Scrubbed<'_> {
 
     /// Sends a request to the store.
     pub(super) fn ask(&self, out: &mut Outbox, tag: ScrubTag, kind: RequestKind) {
-        out.ask(Token::Scrub { pg: self.pg.id(), serial: self.serial, tag }, kind);
+        out.ask(Token::Scrub { pg: self.pg.pg_shard(), serial: self.serial, tag }, kind);
     }
 
     /// Restores pairs of the index of clones that stored heads imply; outdated ones do no harm.

@@ -12,7 +12,7 @@ use pg::scrub::{
     Count, End, Finding, Level, OmapSize, OmapTotals, Order, Round, RoundOutput, SnapFinding, View,
 };
 use std::collections::BTreeSet;
-use types::{HObject, OsdId, PgId, UTime};
+use types::{HObject, OsdId, PgShard, UTime};
 
 /// A round without an answer for so long is aborted.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ impl Scrubs {
         level: Level,
         order: Option<Order>,
     ) {
-        let (pg, whoami) = (group.pg.id(), group.pg.whoami());
+        let (pg, whoami) = (group.pg.pg_shard(), group.pg.whoami());
         self.rounds += 1;
         let serial = self.rounds;
         let first = serial.wrapping_mul(ROUND_NUMBERS);
@@ -56,9 +56,9 @@ impl Scrubs {
             true => {
                 let level = repaired.values().copied().max().unwrap_or_default();
                 let names = repaired.keys().cloned().collect();
-                Round::of_names(pg, whoami, members, level, names, first)
+                Round::of_names(pg.pg, whoami, members, level, names, first)
             }
-            false => Round::new(pg, whoami, members, level, first),
+            false => Round::new(pg.pg, whoami, members, level, first),
         };
         if !is_recheck {
             group.scrub.findings.clear();
@@ -128,7 +128,7 @@ impl Scrubs {
         group: &mut Scrubbed<'_>,
         running: &Running,
     ) {
-        let (pg, now) = (group.pg.id(), cx.env.now);
+        let (pg, now) = (group.pg.pg_shard(), cx.env.now);
         self.own.remove(&pg);
         self.due = Some(now);
         let (objects, busy) = running.round.progress();
@@ -155,7 +155,7 @@ impl Scrubs {
     }
 
     /// Takes out the groups that are scrubbed here, for [`Scrubs::keep_or_abort`] of each.
-    pub fn take_own(&mut self) -> BTreeSet<PgId> {
+    pub fn take_own(&mut self) -> BTreeSet<PgShard> {
         std::mem::take(&mut self.own)
     }
 
@@ -167,7 +167,7 @@ impl Scrubs {
             running.interval == interval && is_clean && cx.env.now < running.heard + PATIENCE
         };
         if group.scrub.running.as_ref().is_some_and(|running| is_kept(running)) {
-            self.own.insert(group.pg.id());
+            self.own.insert(group.pg.pg_shard());
             return;
         }
         let Some(mut running) = group.scrub.running.take() else { return };

@@ -7,14 +7,14 @@ use maps::{OsdMap, OsdMapFlags, PoolFlags, PoolOption, PoolOptionValue};
 use pg::Pg;
 use pg::scrub::{Forbidden, Intervals, Level, Order};
 use serde_json::{Value, json};
-use types::{PgId, PoolId, UTime};
+use types::{PgShard, PoolId, UTime};
 
 /// A group that may be scrubbed, the most urgent first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     /// Zero for orders and for objects to check again.
     due: UTime,
-    pg: PgId,
+    pg: PgShard,
     level: Level,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn next<'a>(
     env: &Env,
     map: &OsdMap,
     groups: impl Iterator<Item = (&'a Pg, &'a GroupScrub)>,
-) -> Option<(PgId, Level, Option<Order>)> {
+) -> Option<(PgShard, Level, Option<Order>)> {
     let is_ready = |scrub: &GroupScrub| {
         scrub.running.is_none() && scrub.not_before.is_none_or(|time| time <= env.now)
     };
@@ -33,11 +33,11 @@ pub(crate) fn next<'a>(
             let order = scrub.wanted(pg);
             if order.is_some() || !scrub.repaired.is_empty() {
                 let level = Level::Light;
-                return Some((Candidate { due: UTime::ZERO, pg: pg.id(), level }, order));
+                return Some((Candidate { due: UTime::ZERO, pg: pg.pg_shard(), level }, order));
             }
             let (intervals, forbidden) = rules(env, map, pg.id().pool);
             let (due, level) = scrub.stamps?.due(pg.id(), scrub.since?, &intervals, forbidden)?;
-            (due <= env.now.wall()).then_some((Candidate { due, pg: pg.id(), level }, None))
+            (due <= env.now.wall()).then_some((Candidate { due, pg: pg.pg_shard(), level }, None))
         });
     let (Candidate { pg, level, .. }, order) = candidates.min_by(|a, b| a.0.cmp(&b.0))?;
     Some((pg, order.map_or(level, |order| order.level), order))

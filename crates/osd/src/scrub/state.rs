@@ -8,7 +8,7 @@ use pg::scrub::{
     Count, Finding, Level, OmapTotals, Order, ReplicaScan, Round, SnapFinding, Stamps,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, HObject, OsdId, PgId, UTime};
+use types::{Epoch, HObject, OsdId, PgShard, UTime};
 
 /// How often the schedule is checked, if no event causes it earlier.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -22,9 +22,9 @@ pub(crate) struct Scrubs {
     /// When to look for a group that is due.
     pub(super) due: Option<Time>,
     /// Groups that are scrubbed here as primary.
-    pub(super) own: BTreeSet<PgId>,
+    pub(super) own: BTreeSet<PgShard>,
     /// Groups with a reservation by their primary, and the interval of each.
-    pub(super) helped: BTreeMap<PgId, Epoch>,
+    pub(super) helped: BTreeMap<PgShard, Epoch>,
     pub(super) rounds: u64,
     pub(super) findings: u64,
 }
@@ -97,7 +97,7 @@ impl Scrubs {
     }
 
     /// Ends the reservations of intervals that are over. `interval_of` says which one a group is in.
-    pub fn end_old_help(&mut self, interval_of: impl Fn(PgId) -> Option<Epoch>) {
+    pub fn end_old_help(&mut self, interval_of: impl Fn(PgShard) -> Option<Epoch>) {
         self.helped.retain(|pg, interval| interval_of(*pg) == Some(*interval));
     }
 
@@ -118,6 +118,20 @@ impl Scrubs {
     /// Whether `osd_max_scrubs` allows one more scrub of this OSD as primary.
     pub fn has_place(&self, env: &Env) -> bool {
         self.own.len() < env.options.max_scrubs.max(1)
+    }
+
+    /// Panics unless the groups with a round, among these, are known, each round with its own number.
+    pub fn check_invariants<'a>(&self, groups: impl Iterator<Item = (&'a Pg, &'a GroupScrub)>) {
+        let mut serials = BTreeSet::new();
+        for (pg, scrub) in groups {
+            let Some(running) = &scrub.running else { continue };
+            assert!(self.own.contains(&pg.pg_shard()), "{}: its round is known", pg.id());
+            assert!(running.serial <= self.rounds && serials.insert(running.serial));
+            assert!(
+                running.interval <= pg.interval(),
+                "a round begins in an interval of its group"
+            );
+        }
     }
 
     /// Ends a look: the next one is due when a pause of one of the groups is over, at the latest.

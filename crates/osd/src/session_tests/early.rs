@@ -36,7 +36,7 @@ fn a_client_without_capabilities_is_refused_at_once() {
     let mut lone = ahead();
     let client = lone.client("");
     assert_eq!(lone.call(client, "a", append(1)), failed(Errno::PERM));
-    assert_eq!(lone.osd.inbox.early_len(), 0);
+    assert_eq!(lone.osd.hosted().waiting_len(), 0);
 }
 
 #[test]
@@ -46,9 +46,12 @@ fn requests_from_ahead_of_the_map_go_with_their_session() {
     assert_eq!(lone.call(client, "a", append(1)), None);
     assert_eq!(lone.call(other, "a", append(1)), None);
     lone.close(client);
-    assert_eq!((lone.osd.inbox.early_len(), lone.in_flight().0), (1, 1));
+    assert_eq!((lone.osd.hosted().waiting_len(), lone.in_flight().0), (1, 1));
     catch_up(&mut lone);
-    assert_eq!((lone.osd.inbox.early_len(), lone.in_flight().0, lone.replies.len()), (0, 0, 1));
+    assert_eq!(
+        (lone.osd.hosted().waiting_len(), lone.in_flight().0, lone.replies.len()),
+        (0, 0, 1)
+    );
 }
 
 #[test]
@@ -63,9 +66,9 @@ fn an_osd_that_is_far_ahead_waits_and_nothing_that_it_said_is_dropped() {
     assert!(lone.paused.contains(&first) && !lone.paused.contains(&second));
     // Messages already in flight are handled nevertheless.
     say(&mut lone, first);
-    assert_eq!(lone.osd.inbox.early_len(), limits::EARLY_MESSAGES_MAX + 2);
+    assert_eq!(lone.osd.hosted().waiting_len(), limits::EARLY_MESSAGES_MAX + 2);
     catch_up(&mut lone);
-    assert_eq!((lone.osd.inbox.early_len(), lone.paused.len()), (0, 0));
+    assert_eq!((lone.osd.hosted().waiting_len(), lone.paused.len()), (0, 0));
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn what_an_osd_said_from_ahead_of_the_map_goes_with_its_session() {
     say(&mut lone, first);
     say(&mut lone, second);
     lone.close(first);
-    assert_eq!(lone.osd.inbox.early_len(), 1);
+    assert_eq!(lone.osd.hosted().waiting_len(), 1);
 }
 
 /// Its sender never resends it, and later messages must not be handled as if it had been.

@@ -1,6 +1,5 @@
 //! One OSD with one group, whose store and monitor answer immediately.
 
-use crate::cx::cx;
 use crate::{Config, Osd};
 use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnId, Daemon, Message, Output, Peer, Policy, Time};
@@ -133,7 +132,7 @@ impl Lone {
             increment.mark_up(OSD, addrs.clone(), addrs.clone(), addrs.clone(), addrs);
             increment.new_weight.insert(OSD, maps::WEIGHT_IN);
         });
-        assert!(lone.osd.is_up());
+        assert!(lone.osd.is_up() || lone.osd.has_failed());
         lone
     }
 
@@ -325,20 +324,18 @@ impl Lone {
 
     /// The tids of requests for pieces of copies that are in flight.
     pub fn copy_questions(&self) -> Vec<u64> {
-        self.osd.operations.copies_asked()
+        self.osd.hosted().operations().copies_asked()
     }
 
     /// Evicts all object contexts, as happens to idle ones.
     pub fn forget_objects(&mut self) {
-        let group = self.osd.groups.get_mut(PG).expect("there is one");
-        self.osd.watches.discard(cx!(self.osd), &mut group.watched());
-        self.osd.operations.evict_all(&mut group.queues, &group.watches);
-        assert_eq!(self.osd.operations.objects_len(), 0, "all are idle");
+        let (hosted, shared) = self.osd.parts();
+        hosted.forget_objects(shared, types::PgShard::replicated(PG));
     }
 
     /// Number of clients' requests in progress, and the bytes of their messages.
-    pub fn in_flight(&self) -> (usize, usize) {
-        self.osd.clients.in_flight()
+    pub fn in_flight(&mut self) -> (usize, usize) {
+        self.osd.shared().clients.in_flight()
     }
 
     /// Bytes of reads that the store has not answered.

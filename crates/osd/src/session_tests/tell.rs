@@ -150,19 +150,19 @@ fn as_many_operations_are_kept_as_options_say() {
     let mut lone = Lone::new();
     let admin = lone.client("allow *");
     (0..30).for_each(|_| assert_eq!(lone.call(admin, "a", append(1)), Some(0)));
-    assert_eq!(lone.osd.report.kept(), (20, 20, 0));
+    assert_eq!(lone.osd.shared().report.kept(), (20, 20, 0));
     lone.configure(&[("osd_op_history_size", "3"), ("osd_op_history_slow_op_threshold", "0")]);
     (0..30).for_each(|_| assert_eq!(lone.call(admin, "a", append(1)), Some(0)));
-    assert_eq!(lone.osd.report.kept(), (3, 3, 20));
+    assert_eq!(lone.osd.shared().report.kept(), (3, 3, 20));
     lone.configure(&[("osd_op_history_size", "0"), ("osd_op_history_slow_op_size", "99999999")]);
     (0..1200).for_each(|_| assert_eq!(lone.call(admin, "a", append(1)), Some(0)));
-    assert_eq!(lone.osd.report.kept().0, 0);
+    assert_eq!(lone.osd.shared().report.kept().0, 0);
     lone.configure(&[
         ("osd_op_history_slow_op_threshold", "0"),
         ("osd_op_history_slow_op_size", "99999999"),
     ]);
     (0..1200).for_each(|_| assert_eq!(lone.call(admin, "a", append(1)), Some(0)));
-    assert_eq!(lone.osd.report.kept().2, 1000);
+    assert_eq!(lone.osd.shared().report.kept().2, 1000);
 }
 
 #[test]

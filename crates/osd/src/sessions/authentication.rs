@@ -100,7 +100,7 @@ impl Authentication {
     }
 
     /// Performs one step of the authentication of a connecting peer.
-    pub fn judge(&mut self, now: Time, conn: ConnId, request: AuthRequest) -> AuthVerdict {
+    pub fn verify(&mut self, now: Time, conn: ConnId, request: AuthRequest) -> AuthVerdict {
         let outcome = match request {
             AuthRequest::Start { method, preferred_modes, payload, .. } => {
                 self.begin(now, method, &preferred_modes, &payload)

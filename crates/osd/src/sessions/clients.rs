@@ -7,7 +7,7 @@ use auth::{AuthCaps, OsdCaps};
 use engine::{ConnId, Output, Peer};
 use pg::WatcherKey;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgId};
+use types::{EntityAddr, EntityName, EntityType, Epoch, HObject, OsdId, PgShard};
 
 /// All sessions with clients and other OSDs.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub(crate) struct Session {
     /// The newest map epoch of a group message from this peer, if it is an OSD.
     pub(super) groups_epoch: Option<Epoch>,
     /// Watches that are connected by this session.
-    watches: BTreeSet<(PgId, HObject, WatcherKey)>,
+    watches: BTreeSet<(PgShard, HObject, WatcherKey)>,
 }
 
 impl Session {
@@ -184,22 +184,22 @@ impl Session {
     }
 
     /// Notes a watch that is connected by this session.
-    pub fn connect(&mut self, pg: PgId, object: HObject, key: WatcherKey) {
+    pub fn connect(&mut self, pg: PgShard, object: HObject, key: WatcherKey) {
         self.watches.insert((pg, object, key));
     }
 
     /// Forgets a watch that has ended, or is connected by another session.
-    pub fn disconnect(&mut self, pg: PgId, object: HObject, key: WatcherKey) {
+    pub fn disconnect(&mut self, pg: PgShard, object: HObject, key: WatcherKey) {
         self.watches.remove(&(pg, object, key));
     }
 
     /// Whether a watch is connected by this session.
-    pub fn has_watch(&self, watch: &(PgId, HObject, WatcherKey)) -> bool {
+    pub fn has_watch(&self, watch: &(PgShard, HObject, WatcherKey)) -> bool {
         self.watches.contains(watch)
     }
 
     /// The watches that lose their session.
-    pub fn into_watches(self) -> BTreeSet<(PgId, HObject, WatcherKey)> {
+    pub fn into_watches(self) -> BTreeSet<(PgShard, HObject, WatcherKey)> {
         self.watches
     }
 

@@ -19,7 +19,7 @@ use pg::Pg;
 use pg::snaps::{decode_index_key, index_keys_of};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Outcome, RequestKind, StoreError};
-use types::{EVersion, HObject, PgId, SnapId};
+use types::{EVersion, HObject, PgShard, SnapId};
 use wire::internal::pg_state::{SNAPTRIM, SNAPTRIM_WAIT};
 
 /// Objects of one step.
@@ -84,7 +84,7 @@ impl GroupTrim {
     }
 
     /// Handles a page of the index.
-    pub fn listed(&mut self, pg: PgId, outcome: Result<Outcome, StoreError>) -> Listed {
+    pub fn listed(&mut self, pg: PgShard, outcome: Result<Outcome, StoreError>) -> Listed {
         let Some(step) = &mut self.step else { return Listed::Nothing };
         let pairs = match outcome {
             Ok(Outcome::OmapPage(page)) => page.pairs,
@@ -156,9 +156,9 @@ pub(crate) struct Trimmed<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Trims {
     /// Groups that may start a step, those that pause until a time, and those with a step in progress.
-    queue: BTreeSet<PgId>,
-    resting: BTreeSet<(Time, PgId)>,
-    busy: BTreeSet<PgId>,
+    queue: BTreeSet<PgShard>,
+    resting: BTreeSet<(Time, PgShard)>,
+    busy: BTreeSet<PgShard>,
     due: Option<Time>,
     /// Number of groups examined.
     #[cfg(test)]
@@ -192,7 +192,7 @@ impl Trims {
     }
 
     /// The next group to start a step, unless the limit is reached.
-    pub fn next(&mut self) -> Option<PgId> {
+    pub fn next(&mut self) -> Option<PgShard> {
         if self.busy.len() >= GROUPS_MAX {
             return None;
         }
@@ -207,14 +207,19 @@ impl Trims {
     pub fn note(&mut self, now: Time, group: &mut Trimmed<'_>) {
         group.trim.since = group.pg.info().last_update;
         if group.pg.is_primary() && group.trim.next(group.queue).is_some() {
-            self.queue.insert(group.pg.id());
+            self.queue.insert(group.pg.pg_shard());
             self.look_at(now);
         }
     }
 
     /// Whether to begin steps of groups that are due; if so, [`Trims::begin_step`] begins each.
     /// `is_busy` says whether a step of a group is in progress.
-    pub fn begin_look(&mut self, now: Time, map: &OsdMap, is_busy: impl Fn(PgId) -> bool) -> bool {
+    pub fn begin_look(
+        &mut self,
+        now: Time,
+        map: &OsdMap,
+        is_busy: impl Fn(PgShard) -> bool,
+    ) -> bool {
         if self.due.is_none_or(|due| now < due) {
             return false;
         }
@@ -236,7 +241,7 @@ impl Trims {
             return;
         }
         let Some(snap) = group.trim.next(group.queue) else { return };
-        let pg = group.pg.id();
+        let pg = group.pg.pg_shard();
         let is_ready = group.pg.is_clean() && group.pg.committed() >= group.trim.since;
         let again = if is_ready { group.trim.not_before } else { now + RETRY };
         if again > now {
@@ -247,13 +252,20 @@ impl Trims {
         group.trim.step = Some(Step { snap, left: None, has_failed: false });
         let kind = RequestKind::OmapList {
             collection: group.pg.collection(),
-            object: pg::meta_object(pg),
+            object: pg::meta_object(pg.pg),
             after: None,
             prefix: index_keys_of(snap),
             entries_max: STEP_OBJECTS,
             bytes_max: STEP_BYTES_MAX,
         };
         out.ask(Token::Trim { pg, generation: group.generation }, kind);
+    }
+
+    /// Panics unless a group with a step is known, and its step waits for so many `requests`.
+    pub fn check_invariants(&self, pg: PgShard, trim: &GroupTrim, requests: usize) {
+        let left = trim.step.as_ref().map(|step| step.left.unwrap_or(0));
+        assert!(left.is_none() || self.busy.contains(&pg), "{pg}: its step is known");
+        assert_eq!(left.unwrap_or(0), requests, "{pg}: a step waits for its requests");
     }
 
     /// Ends a look: notes when the next one is due.
@@ -284,7 +296,7 @@ impl Trims {
             false if has_clients => env.options.snap_trim_sleep,
             false => Duration::ZERO,
         };
-        let pg = group.pg.id();
+        let pg = group.pg.pg_shard();
         group.trim.step = None;
         group.trim.not_before = env.now + pause;
         self.busy.remove(&pg);
@@ -308,8 +320,19 @@ mod tests {
         let mut trim = GroupTrim { step: Some(step), ..GroupTrim::default() };
         let pairs = keys.iter().map(|key| (key.clone(), Bytes::new())).collect();
         let page = OmapPage { pairs, more: false };
-        let listed = trim.listed(PgId::default(), Ok(Outcome::OmapPage(page)));
+        let listed = trim.listed(PgShard::default(), Ok(Outcome::OmapPage(page)));
         (trim, listed)
+    }
+
+    #[test]
+    #[should_panic(expected = "a step waits for its requests")]
+    fn a_step_that_waits_for_a_request_that_is_gone_is_seen() {
+        let clone = HObject::default().at(SNAP);
+        let (trim, _) = listed(&[index_key(SNAP, &clone)]);
+        let busy = BTreeSet::from([PgShard::default()]);
+        let trims = Trims { busy, ..Trims::default() };
+        trims.check_invariants(PgShard::default(), &trim, 1);
+        trims.check_invariants(PgShard::default(), &trim, 0);
     }
 
     #[test]

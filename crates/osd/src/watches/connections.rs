@@ -226,9 +226,10 @@ impl Watches {
         let pg = group.pg;
         // Before watches end, or a notification that was sent to no watcher would count as complete.
         self.active.retain(|_, notification| notification.pg != pg);
-        let pg_num = cx.map.pool(pg.pool).map_or(0, |pool| pool.pg_num);
+        let pg_num = cx.map.pool(pg.pg.pool).map_or(0, |pool| pool.pg_num);
         // After a split, the object may belong to another group.
-        let is_here = |object: &HObject| pg_num > 0 && stable_mod(object.hash, pg_num) == pg.seed;
+        let is_here =
+            |object: &HObject| pg_num > 0 && stable_mod(object.hash, pg_num) == pg.pg.seed;
         let elsewhere = group.watches.iter().filter(|(object, ..)| !is_here(object));
         let elsewhere = elsewhere.map(|(object, key, _)| (object.clone(), *key));
         for (object, key) in elsewhere.collect::<Vec<_>>() {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use engine::{ConnId, Duration, Time};
 use pg::{WatcherInfo, WatcherKey};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EntityAddr, Epoch, HObject, PgId};
+use types::{EntityAddr, Epoch, HObject, PgShard};
 
 /// One watch of an object.
 #[derive(Debug)]
@@ -86,14 +86,14 @@ impl GroupWatches {
 
 /// The watches of one group, with its name.
 pub(crate) struct Watched<'a> {
-    pub pg: PgId,
+    pub pg: PgShard,
     pub watches: &'a mut GroupWatches,
 }
 
 /// One notification in progress.
 #[derive(Debug)]
 pub(super) struct Notification {
-    pub pg: PgId,
+    pub pg: PgShard,
     pub object: HObject,
     pub notifier: ConnId,
     pub notifier_id: u64,
@@ -156,7 +156,7 @@ impl Watches {
     }
 
     /// The notifications whose time is up, with the groups of their objects.
-    pub fn late(&self, now: Time) -> Vec<(u64, PgId)> {
+    pub fn late(&self, now: Time) -> Vec<(u64, PgShard)> {
         let late = self.active.iter().filter(|(_, notification)| notification.deadline <= now);
         late.map(|(notify_id, notification)| (*notify_id, notification.pg)).collect()
     }
@@ -169,8 +169,8 @@ impl Watches {
     /// Panics unless these are all watches, and each notification waits for watches of them that know it.
     pub fn check_invariants<'a>(
         &self,
-        groups: impl Iterator<Item = (PgId, &'a GroupWatches)>,
-        has_session: impl Fn(ConnId, &(PgId, HObject, WatcherKey)) -> bool,
+        groups: impl Iterator<Item = (PgShard, &'a GroupWatches)>,
+        has_session: impl Fn(ConnId, &(PgShard, HObject, WatcherKey)) -> bool,
     ) {
         let (mut count, mut awaited) = (0, 0);
         for (pg, group) in groups {

@@ -19,8 +19,9 @@ fn sizes() -> Sizes {
 fn begin_backfill() -> (World, &'static str) {
     let mut world = World::new(3);
     for node in &mut world.nodes {
-        let pg = std::mem::replace(&mut node.pg, Pg::new(PG, OsdId(0)));
-        node.pg = Pg::new(PG, pg.core.own.whoami.osd).with_sizes(sizes());
+        let pg = std::mem::replace(&mut node.pg, Pg::new(types::PgShard::replicated(PG), OsdId(0)));
+        node.pg =
+            Pg::new(types::PgShard::replicated(PG), pg.core.own.whoami.osd).with_sizes(sizes());
     }
     let first = NAMES.into_iter().min_by_key(|name| object(name)).unwrap();
     let last = NAMES.into_iter().max_by_key(|name| object(name)).unwrap();

@@ -20,7 +20,7 @@ fn small() -> Sizes {
 fn little_data_is_many_pieces_and_a_short_log_needs_backfill() {
     let mut world = World::new(3);
     for node in &mut world.nodes {
-        let pg = std::mem::replace(&mut node.pg, Pg::new(PG, OsdId(0)));
+        let pg = std::mem::replace(&mut node.pg, Pg::new(types::PgShard::replicated(PG), OsdId(0)));
         node.pg = pg.with_sizes(small());
     }
     world.run_script("map 20 0 1 2\n run");

@@ -57,7 +57,7 @@ impl Node {
 
     /// The copy as a restart would load it.
     pub fn stored(&mut self, pg: PgId) -> Pg {
-        let mut copy = Pg::load(pg, OsdId(0));
+        let mut copy = Pg::load(types::PgShard::replicated(pg), OsdId(0));
         while let Some(crate::Output::Storage { tag, kind }) = copy.poll_output() {
             let outcome = self.ask_store(kind);
             copy.handle_completion(tag, outcome);

@@ -31,7 +31,7 @@ fn world() -> World {
     let code = ErasureCode::IsaVandermonde;
     world.layout = Layout::Erasure(ErasureLayout { data: 2, parity: 1, unit: 4096, code });
     for (position, node) in world.nodes.iter_mut().enumerate() {
-        let mut pg = Pg::new(PG, OsdId(position as i32));
+        let mut pg = Pg::new(types::PgShard::replicated(PG), OsdId(position as i32));
         pg.core.own.whoami = member(position);
         node.pg = pg;
     }

@@ -142,7 +142,7 @@ impl Node {
         let status =
             OsdStatus { exists: true, is_up: true, up_from: Epoch(1), ..OsdStatus::default() };
         Node {
-            pg: Pg::new(PG, OsdId(id)),
+            pg: Pg::new(types::PgShard::replicated(PG), OsdId(id)),
             store: MemStore::new(),
             largest: 0,
             fates: VecDeque::new(),
@@ -585,7 +585,9 @@ impl World {
             }
             Output::Committed { .. } => self.confirmed += 1,
             Output::WaitUntil(until) => node.waits_until = Some(until),
-            Output::Removed => node.pg = Pg::new(PG, OsdId(index as i32)),
+            Output::Removed => {
+                node.pg = Pg::new(types::PgShard::replicated(PG), OsdId(index as i32))
+            }
             Output::Reserve(primary) if !node.may_fill => node.pg.reserved(primary, false),
             Output::Reserve(_) if node.has_place => {} // waits for ever
             Output::Reserve(primary) => {
@@ -672,7 +674,11 @@ impl World {
             node.seen = 1;
         }
         let whoami = node.pg.whoami();
-        node.pg = if exists { Pg::load(PG, osd) } else { Pg::new(PG, osd) };
+        node.pg = if exists {
+            Pg::load(types::PgShard::replicated(PG), osd)
+        } else {
+            Pg::new(types::PgShard::replicated(PG), osd)
+        };
         node.pg.core.own.whoami = whoami;
         self.messages.retain(|(from, to, _)| *from != osd && *to != osd);
         while self.step(true) {}

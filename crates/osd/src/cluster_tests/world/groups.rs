@@ -7,7 +7,7 @@ use pg::is_meta_object;
 use std::time::Duration;
 use store::Collection;
 use store::mem::MemObject;
-use types::{Epoch, HObject, OsdId, PgId};
+use types::{Epoch, HObject, OsdId, PgId, PgShard};
 
 impl World {
     /// Splits all groups, with a small probability.
@@ -41,8 +41,7 @@ impl World {
         w.u64(Duration::from_millis(500).as_nanos() as u64);
         let message = Message::new(crate::leases::REQUEST, 1, 1, w.into_bytes());
         let osd = self.machine(to).osd.as_mut().expect("it runs");
-        osd.env.now = now;
-        osd.handle_lease_message(from, &message).unwrap();
+        osd.handle_lease(now, from, &message);
         self.drain();
     }
 
@@ -56,11 +55,10 @@ impl World {
         for replica in replicas {
             let front = codec::encode_to_bytes(&(epoch, asked_at.0, now.0));
             let message = Message::new(crate::leases::GRANT, 1, 1, front);
-            osd.env.now = now;
-            osd.handle_lease_message(replica, &message).unwrap();
+            osd.handle_lease(now, replica, &message);
         }
-        let (own, group) = (osd.id(), osd.groups.get_mut(pg).expect("it has the group"));
-        osd.leases.may_read(later, &group.pg, own, &mut group.lease)
+        let (hosted, shared) = osd.parts();
+        hosted.may_read(shared, PgShard::replicated(pg), later)
     }
 
     /// Maps an object's group to these OSDs.

@@ -40,7 +40,7 @@ impl World {
     pub fn objects_in_memory(&self, osd: OsdId, name: &str) -> usize {
         let (pg, _) = self.object(name);
         let osd = self.machines[osd.0 as usize].osd.as_ref().expect("it runs");
-        osd.groups.get(pg).expect("it has the group").queues.objects_len()
+        osd.hosted().groups().serving(pg, true).expect("it has the group").queues.objects_len()
     }
 
     /// Another object of the same group.

@@ -1,10 +1,11 @@
 //! Scrub orders, and the stamps that copies keep.
 
 use super::World;
+use crate::hosted::scrubbing;
 use pg::scrub::STAMPS_KEY;
 use std::collections::BTreeMap;
 use store::Collection;
-use types::OsdId;
+use types::{OsdId, PgShard};
 use wire::internal::ScrubOrder;
 
 impl World {
@@ -13,7 +14,7 @@ impl World {
         let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
         for machine in &mut self.machines {
             if let Some(osd) = &mut machine.osd {
-                osd.env.handle_config(&wire::Config { options: options.clone() });
+                osd.shared().env.handle_config(&wire::Config { options: options.clone() });
             }
         }
     }
@@ -24,7 +25,9 @@ impl World {
         let order = ScrubOrder { fsid: self.monitor.map.fsid, pgs: Vec::new(), deep, repair };
         for machine in &mut self.machines {
             if let Some(osd) = &mut machine.osd {
-                osd.handle_scrub_order(now, &order);
+                let (hosted, shared) = osd.parts();
+                shared.env.now = now;
+                scrubbing::handle_order(hosted, shared, &order);
             }
         }
         self.drain();
@@ -34,7 +37,8 @@ impl World {
     pub fn begin_scrub(&mut self, name: &str, level: pg::scrub::Level) {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machine(primary).osd.as_mut().expect("it runs");
-        osd.begin_scrub(pg, level, None);
+        let (hosted, shared) = osd.parts();
+        scrubbing::begin(hosted, shared, PgShard::replicated(pg), level, None);
         self.drain();
     }
 
@@ -42,7 +46,13 @@ impl World {
     pub fn stamps_of(&self, name: &str) -> pg::scrub::Stamps {
         let ((pg, _), primary) = (self.object(name), self.primary_of(name));
         let osd = self.machines[primary.0 as usize].osd.as_ref().expect("it runs");
-        osd.groups.get(pg).expect("it has the group").scrub.stamps().unwrap_or_default()
+        osd.hosted()
+            .groups()
+            .serving(pg, true)
+            .expect("it has the group")
+            .scrub
+            .stamps()
+            .unwrap_or_default()
     }
 
     /// The durable scrub stamps on the disk of an OSD.
@@ -65,15 +75,21 @@ impl World {
     /// Scrub stamps of each copy.
     pub fn scrub_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
-        osds.flat_map(|osd| osd.groups.iter().filter_map(|(_, group)| group.scrub.stamps()))
-            .collect()
+        osds.flat_map(|osd| {
+            osd.hosted().groups().iter().filter_map(|(_, group)| group.scrub.stamps())
+        })
+        .collect()
     }
 
     /// Scrub stamps of the primaries.
     pub fn primary_stamps(&self) -> Vec<pg::scrub::Stamps> {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups = osds.flat_map(|osd| {
-            osd.groups.iter().map(|(_, group)| group).filter(|group| group.pg.is_primary())
+            osd.hosted()
+                .groups()
+                .iter()
+                .map(|(_, group)| group)
+                .filter(|group| group.pg.is_primary())
         });
         groups.map(|group| group.scrub.stamps().unwrap_or_default()).collect()
     }
@@ -89,7 +105,11 @@ impl World {
     pub fn scrub_errors(&self) -> u64 {
         let osds = self.machines.iter().filter_map(|machine| machine.osd.as_ref());
         let groups = osds.flat_map(|osd| {
-            osd.groups.iter().map(|(_, group)| group).filter(|group| group.pg.is_primary())
+            osd.hosted()
+                .groups()
+                .iter()
+                .map(|(_, group)| group)
+                .filter(|group| group.pg.is_primary())
         });
         groups.map(|group| group.scrub.stamps().map_or(0, |stamps| stamps.errors.total())).sum()
     }

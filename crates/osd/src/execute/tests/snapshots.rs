@@ -191,7 +191,7 @@ fn a_writer_that_asks_for_order_must_know_the_newest_snapshot() {
     state.snaps = Some(Box::new(SnapSet { seq: SnapId(7), clones: Vec::new() }));
     let result = |seq| {
         let snapshots = Snapshots { seq: SnapId(seq), is_ordered: true, ..Snapshots::default() };
-        let verdict = execute(&Input {
+        let executed = execute(&Input {
             object: &object.object,
             ops: &[write(0, "y")],
             may_write: true,
@@ -207,7 +207,7 @@ fn a_writer_that_asks_for_order_must_know_the_newest_snapshot() {
             allowance: u64::MAX,
             is_connected: &|_| false,
         });
-        let Verdict::Done(execution) = verdict else { panic!("nothing is to be loaded") };
+        let ExecuteOutcome::Done(execution) = executed else { panic!("nothing is to be loaded") };
         execution.result
     };
     assert_eq!((result(6), result(7)), (-85, 0));

@@ -8,7 +8,7 @@ fn a_query_that_comes_meanwhile_is_answered_afterwards() {
     let mut world = World::new(3);
     world.run_script("map 20 0 1 2\n run\n write a one\n run");
     let node = &mut world.nodes[1];
-    node.pg = crate::Pg::load(super::PG, types::OsdId(1));
+    node.pg = crate::Pg::load(types::PgShard::replicated(super::PG), types::OsdId(1));
     world.run_script(
         "map 30 0 1 2
          state 1 => Loading

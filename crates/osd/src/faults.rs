@@ -4,10 +4,10 @@ use codec::DecodeError;
 use wire::PeerFault;
 
 /// The outcome of a message; its session ends if its peer is at fault.
-pub(super) type Handled = Result<(), PeerFault>;
+pub(crate) type Handled = Result<(), PeerFault>;
 
 /// The fault of a peer whose message of this kind does not decode.
-pub(super) fn undecodable(kind: u16) -> impl FnOnce(DecodeError) -> PeerFault {
+pub(crate) fn undecodable(kind: u16) -> impl FnOnce(DecodeError) -> PeerFault {
     move |error| PeerFault::Undecodable { kind, error }
 }
 
