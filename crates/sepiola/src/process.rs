@@ -15,7 +15,7 @@ pub fn begin() -> Result<Notices> {
     Notices::of_signals()
 }
 
-/// Events go to standard error; `SEPIOLA_LOG=debug` shows more, `SEPIOLA_LOG=warn,osd=debug` those of one crate.
+/// Events go to standard error; `SEPIOLA_LOG=debug` shows more, `SEPIOLA_LOG=warn,osd=debug` of one crate.
 pub fn start_log() {
     let filter = std::env::var("SEPIOLA_LOG").map_or(Ok(Targets::default()), |text| text.parse());
     let filter = filter.unwrap_or_else(|error| {
