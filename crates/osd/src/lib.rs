@@ -8,6 +8,11 @@
 //! groups, boots at the monitor and follows the maps; from then on every action follows from a
 //! message, a timeout or a completion of the store.
 //!
+//! It has two large parts. `hosted` owns the groups and the components that serve them: operations,
+//! watches, leases, recovery, scrubs, trimming. `shared` owns what these and the rest of the OSD use: the
+//! map, sessions, reports, and the ways out. `Osd` itself receives inputs, holds them while groups handle a
+//! map, follows the maps, and runs commands.
+//!
 //! Invariants:
 //! * Per object, requests take effect in the order in which they arrived on a session. Writes are
 //!   pipelined: each sees the state that the ones before it will leave. A reply reports only
