@@ -6,6 +6,8 @@ mod common;
 use common::encode;
 
 const UNIT: usize = 32;
+/// Chunks are repeated, so that they are longer than a step of any kernel.
+const TIMES: usize = 9;
 
 fn object(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * i * 31 + i * 17 + (i >> 3)) as u8).collect()
@@ -25,10 +27,11 @@ fn parities_are_those_of_ceph() {
         let mut next = || words.next().unwrap();
         let (plugin, technique) = (next(), next());
         let (k, m) = (next().parse().unwrap(), next().parse().unwrap());
-        let parities: Vec<Vec<u8>> = words.map(bytes).collect();
+        let parities: Vec<Vec<u8>> = words.map(|word| bytes(word).repeat(TIMES)).collect();
         assert_eq!(parities.len(), m);
         let code = Code::from_names(plugin, technique, k, m).unwrap();
-        let data: Vec<Vec<u8>> = object(k * UNIT).chunks(UNIT).map(<[u8]>::to_vec).collect();
+        let data: Vec<Vec<u8>> =
+            object(k * UNIT).chunks(UNIT).map(|chunk| chunk.repeat(TIMES)).collect();
         for kernel in Kernel::available() {
             let encoded = encode(&code.clone().with_kernel(*kernel), &data);
             assert_eq!(encoded, parities, "{plugin} {technique} {k}+{m}");
