@@ -15,7 +15,7 @@ use pg::{MapChange, Members, Pg};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::{Outcome, StoreError};
-use types::{Epoch, PgId, PgShard};
+use types::{Epoch, PgId, PgShard, ShardId};
 
 /// Loads the groups, and the stored map, whose collections the store has named. Returns whether it has.
 pub(crate) fn load(
@@ -37,6 +37,11 @@ pub(crate) fn load(
             continue;
         }
         let id = collection.0;
+        if id.shard != ShardId::NONE {
+            // Nothing tells it maps, so it would take part in nothing with the members that it last knew.
+            tracing::warn!(osd = %shared.env.config.id, pg = %id, "shards are not served; the copy is left alone");
+            continue;
+        }
         let copy = Pg::load(id, shared.env.whoami());
         hosted.groups.add(copy.with_sizes(shared.env.config.sizes.groups));
         hosted.settle_group(shared, id);

@@ -138,7 +138,7 @@ impl Maps {
         self.stored.is_loading()
     }
 
-    /// Handles the loaded map. If it is damaged, the OSD starts without a map. Fails with the reason for
+    /// Handles the loaded map. If it does not decode, the OSD starts without a map. Fails with the reason for
     /// which this version must not use the store.
     pub fn loaded(
         &mut self,

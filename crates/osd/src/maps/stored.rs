@@ -95,8 +95,8 @@ impl StoredMaps {
     }
 
     /// Handles the loaded map, with the snapshots that were removed before. `None` if none is
-    /// stored, or it is damaged: then the OSD starts without a map. Fails with the reason for which this
-    /// version must not use the store.
+    /// stored, or it does not decode: then the OSD starts without a map. Fails with the reason for which this
+    /// version must not use the store, or cannot know whether it may.
     pub fn loaded(
         &mut self,
         whoami: OsdId,
@@ -106,10 +106,10 @@ impl StoredMaps {
         let page = match outcome {
             Ok(Outcome::OmapPage(page)) => page,
             Err(StoreError::NoObject { .. }) => return Ok(None),
-            other => {
-                tracing::error!(osd = %whoami, ?other, "the map cannot be read");
-                return Ok(None);
+            Err(error) => {
+                return Err(format!("the features that the store needs cannot be read: {error}"));
             }
+            Ok(other) => unreachable!("a page was requested, and {other:?} came"),
         };
         features::check(page.pairs.get(&FEATURES_KEY))?;
         let removed = page.pairs.get(&REMOVED_KEY);
@@ -186,4 +186,21 @@ fn walk_stored_map(
         look(&map);
     }
     Ok(Some(map))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A failed read is no proof that there are no features.
+    #[test]
+    fn a_store_whose_features_cannot_be_read_is_refused_and_one_without_a_map_is_not() {
+        let object = HObject::default();
+        let damage = StoreError::Corrupt { object: object.clone(), offset: 0, length: 0 };
+        let reason = StoredMaps::default().loaded(OsdId(0), Err(damage)).unwrap_err();
+        assert!(reason.contains("features"), "{reason}");
+        let absent = StoreError::NoObject { collection: collection(), object };
+        let absent = StoredMaps::default().loaded(OsdId(0), Err(absent));
+        assert!(absent.is_ok_and(|stored| stored.is_none()));
+    }
 }

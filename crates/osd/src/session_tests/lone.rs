@@ -35,6 +35,8 @@ pub struct Lone {
     pub store: MemStore,
     /// Commits of groups.
     pub commits: usize,
+    /// Number of transactions besides those of groups.
+    pub other_commits: usize,
     /// Number of next commits that are refused.
     pub refusals: usize,
     /// The disk has failed.
@@ -94,6 +96,7 @@ impl Lone {
             map: OsdMap::new(fsid),
             store,
             commits: 0,
+            other_commits: 0,
             refusals: 0,
             is_broken: false,
             fails_omap_reads: false,
@@ -408,6 +411,7 @@ impl Lone {
             return Err(StoreError::Device(std::io::Error::other("input/output error").into()));
         }
         self.commits += usize::from(matches!(kind, RequestKind::Append(_)));
+        self.other_commits += usize::from(matches!(kind, RequestKind::Commit(_)));
         if let RequestKind::Append(refused) = &kind
             && self.refusals > 0
         {

@@ -153,7 +153,6 @@ impl MonitorLink {
             ("splits_groups", "1".to_owned()),
             ("merges_groups", "1".to_owned()),
             ("merges_clones", "1".to_owned()),
-            ("holds_shards", "1".to_owned()),
             ("ceph_release", "reef".to_owned()),
             ("hb_front_addr", config.addrs.to_string()),
             ("hb_back_addr", config.addrs.to_string()),
