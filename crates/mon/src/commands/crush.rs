@@ -5,7 +5,7 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump;
 use crate::state::State;
 use codec::decode_all;
-use crush::{Algorithm, CrushMap, DEFAULT_CHOOSE_ARGS, Profile, RenameError};
+use crush::{AddRuleError, Algorithm, CrushMap, DEFAULT_CHOOSE_ARGS, Profile, RenameError};
 use maps::PoolType;
 use serde_json::json;
 use std::sync::Arc;
@@ -127,6 +127,20 @@ pub(super) fn rename_refused(error: &RenameError) -> Refusal {
         RenameError::NameTaken { .. } => Errno::EXIST,
         RenameError::InvalidName { .. } => Errno::INVAL,
         RenameError::NotABucket { .. } => Errno::NOTDIR,
+    };
+    Refusal::new(errno, error.to_string())
+}
+
+/// The refusal for a rule that cannot be added.
+pub(super) fn rule_refused(error: &AddRuleError) -> Refusal {
+    let errno = match error {
+        AddRuleError::NameTaken { .. } => Errno::EXIST,
+        AddRuleError::NoSuchRoot { .. } => Errno::NOENT,
+        AddRuleError::Full => Errno::NOSPC,
+        AddRuleError::InvalidName { .. }
+        | AddRuleError::NoSuchType { .. }
+        | AddRuleError::NoSuchClass { .. }
+        | AddRuleError::EmptyClass { .. } => Errno::INVAL,
     };
     Refusal::new(errno, error.to_string())
 }

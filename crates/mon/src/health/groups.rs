@@ -3,6 +3,7 @@
 use super::check::{Health, Severity, View, next_step, plural, share};
 use crate::dump::pgs::set_text;
 use crate::statistics::{Statistics, Totals};
+use crate::usage::{room_found, room_wanted};
 use engine::Time;
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +57,7 @@ fn lines<'a>(stats: &'a Statistics, groups: &'a Found) -> impl Iterator<Item = S
 }
 
 /// Pools whose groups are undersized although nothing is down: their rules find fewer failure domains than
-/// the pools have copies.
+/// the pools have copies or shards.
 fn narrow_pools(map: &OsdMap, groups: &Found) -> Vec<String> {
     let undersized = with_any(groups, pg_state::UNDERSIZED);
     let pools: BTreeSet<PoolId> = undersized.iter().map(|(pg, _)| pg.pool).collect();
@@ -65,14 +66,10 @@ fn narrow_pools(map: &OsdMap, groups: &Found) -> Vec<String> {
         let (pool, name) = (map.pool(id)?, map.pool_name(id)?);
         let rule = map.crush.rule_name(pool.crush_rule.into())?;
         let exists = |osd| map.osd(osd).is_some_and(|known| known.is_in());
-        let (count, kind) = domains.available(pool, exists);
-        (count < usize::from(pool.size)).then(|| {
-            format!(
-                "pool '{name}' wants {} copies, each on another {kind}, and its rule '{rule}' finds {count} {kind}{}",
-                pool.size,
-                plural(count),
-            )
-        })
+        let room = domains.room(pool, exists);
+        let text =
+            format!("pool '{name}' wants {}, and its rule '{rule}' ", room_wanted(pool, &room));
+        (room.places < usize::from(pool.size)).then(|| text + &room_found(&room))
     };
     pools.into_iter().filter_map(&mut line).collect()
 }
