@@ -1,12 +1,12 @@
 //! The CRUSH rule of an erasure code profile: where the shards of a group may lie.
 
-use super::crush::{edited, rule_refused};
+use super::crush::{check_clients, edited, rule_refused};
 use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::Refusal;
 use crate::state::State;
-use crush::{CrushMap, ErasureRule};
-use maps::{ErasureCode, ErasureCodeProfile, Release};
+use crush::ErasureRule;
+use maps::{ErasureCode, ErasureCodeProfile};
 
 /// Properties of placement that a stored profile has in any case, with their defaults.
 pub(super) const DEFAULTS: [(&str, &str); 5] = [
@@ -93,22 +93,10 @@ pub(super) fn add(
     profile: &ErasureCodeProfile,
 ) -> Result<u32, Refusal> {
     let placement = Placement::of(profile)?;
-    if placement.osds_per_domain > 1 {
-        check_clients(state)?;
-    }
-    let add = |crush: &mut CrushMap| crush.add_erasure_rule(&placement.rule(name));
-    edited(state, change, |crush| add(crush).map_err(|error| rule_refused(&error)))
-}
-
-/// Refuses rules that older clients would execute to nothing: they would wait for ever.
-fn check_clients(state: &State) -> Result<(), Refusal> {
-    let (needed, allowed) = (Release::SQUID, state.osdmap.require_min_compat_client);
-    if allowed >= needed {
-        return Ok(());
-    }
-    Err(Refusal::invalid(format!(
-        "new crush map requires client version {needed} but require_min_compat_client is {allowed}: \
-         several OSDs per failure domain need a rule that older clients do not know; if there are none, \
-         'ceph osd set-require-min-compat-client {needed}' first"
-    )))
+    edited(state, change, |crush| {
+        let added = crush.add_erasure_rule(&placement.rule(name));
+        let id = added.map_err(|error| rule_refused(&error))?;
+        check_clients(state, crush)?;
+        Ok(id)
+    })
 }
