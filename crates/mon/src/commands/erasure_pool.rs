@@ -21,6 +21,8 @@ pub(super) struct Plan {
     pub profile: String,
     pub code: ErasureCode,
     pub rule: u8,
+    /// The implicit rule existed, and is not as the profile says.
+    pub has_foreign_rule: bool,
 }
 
 /// Plans a pool with a profile, the default one if `profile` is `None`, and a rule, an implicit one if `rule`
@@ -38,6 +40,7 @@ pub(super) fn plan(
     let name = profile.unwrap_or(DEFAULT_PROFILE);
     let profile = known_profile(state, change, name)?;
     let code = ErasureCode::parse(&profile).map_err(|error| profile_refused(&error))?;
+    let is_implicit = rule.is_none();
     let rule = match rule {
         Some(rule) => {
             let id = change.crush_after(state).rule_id(rule);
@@ -47,11 +50,14 @@ pub(super) fn plan(
         None => implicit_rule(state, change, pool, name, &profile, &code)?,
     };
     let rule = u8::try_from(rule).map_err(|_| Refusal::invalid(format!("no such rule: {rule}")))?;
-    super::new_pool::check_rule(change.crush_after(state), rule, PoolType::Erasure)?;
+    let crush = change.crush_after(state);
+    super::new_pool::check_rule(crush, rule, PoolType::Erasure)?;
+    let has_foreign_rule = is_implicit && !erasure_rule::is_of(crush, rule, &profile);
+    let plan = Plan { profile: name.to_owned(), code, rule, has_foreign_rule };
     if !is_sure {
-        check_room(state, change, pool, name, &code, rule)?;
+        check_room(state, change, pool, &plan)?;
     }
-    Ok(Plan { profile: name.to_owned(), code, rule })
+    Ok(plan)
 }
 
 /// Refuses pools whose shards some OSD could not keep.
@@ -104,17 +110,11 @@ fn implicit_rule(
 }
 
 /// Refuses a pool of which no group could have all its shards, with what is missing.
-fn check_room(
-    state: &State,
-    change: &Change,
-    name: &str,
-    profile: &str,
-    code: &ErasureCode,
-    rule: u8,
-) -> Result<(), Refusal> {
+fn check_room(state: &State, change: &Change, name: &str, plan: &Plan) -> Result<(), Refusal> {
+    let Plan { profile, code, rule, has_foreign_rule } = plan;
     let mut map: OsdMap = state.osdmap.clone();
     map.crush = Arc::new(change.crush_after(state).clone());
-    let pool = Pool::new(PoolType::Erasure, code.shards(), 1, rule);
+    let pool = Pool::new(PoolType::Erasure, code.shards(), 1, *rule);
     let is_in = |osd: OsdId| map.is_in(osd);
     let mut domains = map.domains();
     let osds = domains.devices(&pool).into_iter().filter(|osd| is_in(*osd)).count();
@@ -122,9 +122,13 @@ fn check_room(
     if room.places >= usize::from(pool.size) {
         return Ok(());
     }
-    let rule = map.crush.rule_name(rule.into()).unwrap_or_default();
+    let rule = map.crush.rule_name((*rule).into()).unwrap_or_default();
     let (wanted, found, kind) = (room_wanted(&pool, &room), room_found(&room), room.kind);
     let spread = match kind != "osd" && osds >= usize::from(pool.size) {
+        _ if *has_foreign_rule => format!(
+            "rule '{rule}' existed and is not as the profile says: 'ceph osd crush rule rm {rule}', or name \
+             another rule; "
+        ),
         true => format!(
             "to be content with different OSDs, 'ceph osd erasure-code-profile set NAME k={} m={} \
              crush-failure-domain=osd'; ",

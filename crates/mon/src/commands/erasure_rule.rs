@@ -5,7 +5,7 @@ use crate::bootstrap::DEFAULT_ROOT;
 use crate::change::Change;
 use crate::command::Refusal;
 use crate::state::State;
-use crush::ErasureRule;
+use crush::{CrushMap, ErasureRule};
 use maps::{ErasureCode, ErasureCodeProfile};
 
 /// Properties of placement that a stored profile has in any case, with their defaults.
@@ -83,6 +83,15 @@ impl<'a> Placement<'a> {
             devices_per_domain: self.osds_per_domain,
         }
     }
+}
+
+/// Whether a rule chooses as the profile says.
+pub(super) fn is_of(crush: &CrushMap, rule: u8, profile: &ErasureCodeProfile) -> bool {
+    const DRAFT: &str = "draft.of.a.profile";
+    let Ok(placement) = Placement::of(profile) else { return false };
+    let mut draft = crush.clone();
+    let made = draft.add_erasure_rule(&placement.rule(DRAFT)).ok().and_then(|id| draft.rule(id));
+    made.is_some() && made == crush.rule(rule.into())
 }
 
 /// Adds a rule for the pools of a profile, and returns its id.

@@ -38,23 +38,26 @@ fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         }
         return Ok(Answer::said(format!("pool '{name}' already exists")));
     }
-    let (id, expected_objects) = match kind {
+    let (id, expected_objects, note) = match kind {
         PoolType::Replicated => create_replicated(context, &name)?,
         PoolType::Erasure => create_erasure(context, &name)?,
     };
     apply_options(context, id, expected_objects);
-    Ok(Answer::said(format!("pool '{name}' created")))
+    Ok(Answer::said(format!("pool '{name}' created{note}")))
 }
 
-fn create_replicated(context: &mut Context<'_>, name: &str) -> Result<(PoolId, u64), Refusal> {
+/// The id of a new pool, the objects that it is expected to have, and a note for its user.
+type Created = (PoolId, u64, &'static str);
+
+fn create_replicated(context: &mut Context<'_>, name: &str) -> Result<Created, Refusal> {
     let (rule, expected_objects) = rule_and_expectation(context)?;
     let new = NewPool { rule, size: count(context, "size"), ..numbers(context, name) };
     let id = new_pool::create(context.state, context.live.running, &mut context.change, &new)?;
-    Ok((id, expected_objects))
+    Ok((id, expected_objects, ""))
 }
 
 /// The profile decides the size, so that an argument for it is ignored, as in Ceph.
-fn create_erasure(context: &mut Context<'_>, name: &str) -> Result<(PoolId, u64), Refusal> {
+fn create_erasure(context: &mut Context<'_>, name: &str) -> Result<Created, Refusal> {
     let arguments = &context.arguments;
     let text = |name: &str| arguments.optional(name).filter(|text| !text.is_empty());
     let (profile, rule) = (text("erasure_code_profile"), text("rule"));
@@ -67,7 +70,11 @@ fn create_erasure(context: &mut Context<'_>, name: &str) -> Result<(PoolId, u64)
         ..numbers(context, name)
     };
     let id = new_pool::create(context.state, context.live.running, &mut context.change, &new)?;
-    Ok((id, count(context, "expected_num_objects").unwrap_or(0)))
+    let note = match plan.has_foreign_rule {
+        true => " with a crush rule that existed and is not as its profile says",
+        false => "",
+    };
+    Ok((id, count(context, "expected_num_objects").unwrap_or(0), note))
 }
 
 fn count(context: &Context<'_>, name: &str) -> Option<u64> {

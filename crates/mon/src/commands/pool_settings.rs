@@ -160,7 +160,8 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let mut found: Vec<(&str, Value)> = Vec::new();
     if variable == "all" {
         let options = PoolOption::all().filter_map(PoolOption::name);
-        let variables = ALWAYS.into_iter().chain(["eio", "bulk"]).chain(options);
+        let variables =
+            ALWAYS.into_iter().chain(["eio", "bulk", "allow_ec_optimizations"]).chain(options);
         found.extend(variables.filter_map(|name| Some((name, value(context, pool, name)?))));
     } else {
         let value = value(context, pool, variable).ok_or_else(|| {

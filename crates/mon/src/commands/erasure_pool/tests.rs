@@ -1,6 +1,6 @@
 //! Creation and settings of erasure-coded pools, on three OSDs of one host.
 
-use super::super::testing::{run, state, text};
+use super::super::testing::{run, set_option, state, text};
 use super::*;
 use crate::command::Answer;
 use maps::{OsdState, PoolFlags};
@@ -188,6 +188,11 @@ fn settings_of_an_erasure_coded_pool_keep_its_data_readable() {
     set("fast_read", "1").unwrap();
     let refusal = set("crush_rule", "replicated_rule").unwrap_err();
     assert_eq!(refusal.text, "crush rule 0 type does not match pool");
+    let all = run(&mut state, "osd pool get", json!({ "pool": "e", "var": "all" })).unwrap();
+    let all = text(&all);
+    let shown = "erasure_code_profile: p\nfast_read: 1\n";
+    assert!(all.contains("allow_ec_overwrites: true\n") && all.contains(shown), "{all}");
+    assert!(all.ends_with("bulk: false\nallow_ec_optimizations: true\n"), "{all}");
     let one = pool(&state, "e");
     assert!(one.flags.contains(PoolFlags::EC_OPTIMIZATIONS));
     assert_eq!(one.nonprimary_shards, [0; 2], "sets are stored as they are");
@@ -195,4 +200,32 @@ fn settings_of_an_erasure_coded_pool_keep_its_data_readable() {
     let refusal = run(&mut state, "osd tier add", tier).unwrap_err();
     assert_eq!(refusal.text, "tier pool 'e' is an ec pool, which cannot be a tier");
     assert_eq!(crate::usage::raw_bytes_per_byte(&state.osdmap, PoolId(1)), 1.5);
+}
+
+#[test]
+fn a_rule_of_the_pools_name_is_used_though_it_is_not_as_the_profile_says() {
+    let mut state = serving();
+    set_profile(&mut state, "hosts", &["k=2", "m=1"]);
+    let rule = json!({ "name": "e", "profile": "hosts" });
+    run(&mut state, "osd crush rule create-erasure", rule).unwrap();
+    let given = json!({ "erasure_code_profile": "p" });
+    let refusal = create(&mut state, "e", given).unwrap_err();
+    assert!(refusal.text.contains("rule 'e' finds 1 host"), "{refusal}");
+    assert!(refusal.text.contains("'ceph osd crush rule rm e'"), "{refusal}");
+    let sure = json!({ "erasure_code_profile": "p", "yes_i_really_mean_it": true });
+    let said = create(&mut state, "e", sure).unwrap().text;
+    assert_eq!(
+        said,
+        "pool 'e' created with a crush rule that existed and is not as its profile says"
+    );
+}
+
+#[test]
+fn groups_per_osd_are_counted_by_the_rule_that_comes_with_the_pool() {
+    let mut state = serving();
+    set_option(&mut state, "mon_max_pg_per_osd", "7");
+    let refusal = create(&mut state, "e", json!({ "erasure_code_profile": "p" })).unwrap_err();
+    let says = "8 size 3 for this pool would result in 8 cumulative PGs per OSD (24 total PG replicas \
+                on 3 'in' root OSDs by crush rule)";
+    assert!(refusal.errno == Errno::RANGE && refusal.text.contains(says), "{refusal}");
 }
