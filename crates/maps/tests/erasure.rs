@@ -177,6 +177,14 @@ fn a_rule_says_how_many_shards_find_a_place() {
     assert_eq!([room(3, 12), room(4, 12)], [(6, 12, 2), (11, 12, 3)]);
     assert_eq!([room(1, 2), room(3, 2), room(4, 2)], [(2, 2, 1), (4, 2, 2), (6, 2, 3)]);
     assert_eq!([room(2, 10), room(4, 3)], [(10, 10, 1), (9, 3, 3)]);
+    let mut weightless = map.clone();
+    let mut crush = (*weightless.crush).clone();
+    for osd in [0, 12, 24] {
+        crush.set_item_weight(osd, 0).unwrap();
+    }
+    weightless.crush = Arc::new(crush);
+    let room = weightless.domains().room(&map.pools[&PoolId(1)], |osd| osd.0 % HOSTS < 3).places;
+    assert_eq!(room, 2, "CRUSH chooses no device without weight");
 }
 
 #[test]

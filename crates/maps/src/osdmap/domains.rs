@@ -90,10 +90,13 @@ impl<'a> Domains<'a> {
     pub fn room(&mut self, pool: &Pool, serves: impl Fn(OsdId) -> bool) -> Room<'_> {
         let map = self.map;
         let mut room = Room { places: 0, domains: 0, kind: "osd", per_domain: 1 };
+        // CRUSH chooses no device without weight.
+        let weights = map.crush.device_weights();
+        let is_weighted = |osd: OsdId| weights.get(&osd.0).is_some_and(|weight| *weight > 0);
         let branches = self.branches(pool);
         for branch in branches {
-            let serving: Vec<OsdId> =
-                branch.devices.iter().copied().filter(|osd| serves(*osd)).collect();
+            let may = |osd: &OsdId| is_weighted(*osd) && serves(*osd);
+            let serving: Vec<OsdId> = branch.devices.iter().copied().filter(may).collect();
             room.places += places(&branch.levels, pool.size, &serving);
             let domains = |level: &Level| level.buckets.is_some();
             let Some(depth) = branch.levels.iter().rposition(domains) else {
