@@ -18,7 +18,7 @@ pub use insert::InsertError;
 use insert::Item;
 pub use remove::RemoveError;
 pub use rename::RenameError;
-pub use rules::{AddRuleError, RuleKind, SimpleRule};
+pub use rules::{AddRuleError, ErasureRule, RuleKind, SimpleRule};
 pub use swap::SwapError;
 pub use weights::WeightError;
 
@@ -170,6 +170,11 @@ impl CrushMap {
     /// Adds a rule under the first free id, which it returns.
     pub fn add_simple_rule(&mut self, simple: &SimpleRule<'_>) -> Result<u32, AddRuleError> {
         rules::add_simple_rule(self, simple)
+    }
+
+    /// Adds a rule for an erasure code profile under the first free id, which it returns.
+    pub fn add_erasure_rule(&mut self, wanted: &ErasureRule<'_>) -> Result<u32, AddRuleError> {
+        rules::add_erasure_rule(self, wanted)
     }
 
     /// Adds a rule under the first free id, which it returns.

@@ -39,8 +39,8 @@ pub mod weight;
 pub use bucket::{Algorithm, Bucket, BucketError};
 pub use choose_args::{ChooseArg, ChooseArgMap, DEFAULT_CHOOSE_ARGS};
 pub use edit::{
-    AddRuleError, ClassError, InsertError, RemoveError, RenameError, RuleKind, SimpleRule,
-    SwapError, WeightError,
+    AddRuleError, ClassError, ErasureRule, InsertError, RemoveError, RenameError, RuleKind,
+    SimpleRule, SwapError, WeightError,
 };
 pub use location::{Location, ParseLocationError};
 pub use logarithm::crush_ln;

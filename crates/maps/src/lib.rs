@@ -17,6 +17,7 @@
 
 mod bits;
 mod checksum;
+mod erasure_code;
 mod mgrmap;
 mod monmap;
 pub mod name_hash;
@@ -26,11 +27,15 @@ mod release;
 mod snaps;
 mod stable_mod;
 
+pub use erasure_code::{
+    ErasureCode, ErasureCodeError, ErasureMatrix, STRIPE_UNIT_ALIGNMENT, STRIPE_UNIT_DEFAULT,
+    STRIPE_UNIT_MAX,
+};
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};
 pub use osdmap::{
     ApplyError, Blocklist, Domains, ErasureCodeProfile, Incremental, Mapping, Osd, OsdInfo, OsdMap,
-    OsdMapFlags, OsdState, OsdXinfo, Placement, RawTable, StretchMode, WEIGHT_IN, exchange,
+    OsdMapFlags, OsdState, OsdXinfo, Placement, RawTable, Room, StretchMode, WEIGHT_IN, exchange,
     reencode_full, reencode_incremental,
 };
 pub use pool::{

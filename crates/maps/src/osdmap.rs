@@ -19,7 +19,7 @@ mod raw_table;
 mod reencode;
 
 pub use apply::ApplyError;
-pub use domains::Domains;
+pub use domains::{Domains, Room};
 pub use incremental::Incremental;
 pub use map::{Blocklist, ErasureCodeProfile, OsdMap, OsdMapFlags, StretchMode};
 pub use osd::{Osd, OsdInfo, OsdState, OsdXinfo, WEIGHT_IN};

@@ -305,7 +305,7 @@ impl<'a> PoolState<'a> {
             if !domains.allow(self.pool, &group.set, from, to) {
                 continue;
             }
-            let Some(items) = group.with(map, from, to) else { continue };
+            let Some(items) = group.with(map, self.pool, from, to) else { continue };
             let was_held = self.held.changed_of(from).remove(&seed);
             assert!(was_held, "{pg} moves from an OSD that holds it");
             self.held.changed_of(to).insert(seed);
@@ -356,8 +356,8 @@ impl Ranking {
 
 impl Placement {
     /// The items with the exchange `from` -> `to` added, if the resulting set is the current one with `to` in
-    /// place of `from`.
-    fn with(&self, map: &OsdMap, from: OsdId, to: OsdId) -> Option<Items> {
+    /// place of `from`. Shards keep their positions.
+    fn with(&self, map: &OsdMap, pool: &Pool, from: OsdId, to: OsdId) -> Option<Items> {
         let mut items = self.items.clone();
         match items.iter().position(|(_, known)| *known == from) {
             // CRUSH had chosen `to`: the exchange is undone.
@@ -371,6 +371,9 @@ impl Placement {
             self.set.iter().map(|osd| if *osd == from { to } else { *osd }).collect();
         let mut set = self.chosen.clone();
         exchange(map, &items, &mut set);
+        if pool.is_erasure() {
+            return (set == wanted).then_some(items);
+        }
         // Primary affinity may change the order.
         let is_same =
             |a: &[OsdId], b: &[OsdId]| a.len() == b.len() && a.iter().all(|osd| b.contains(osd));

@@ -5,7 +5,10 @@ use auth::{CryptoKey, EntityAuth, Entropy, KeyType, Keyring, ServiceSecrets};
 use control::Transaction;
 use crush::{CrushMap, InsertError, Location, RuleKind, SimpleRule};
 use maps::Release;
-use maps::{Incremental, MgrMap, MonFeatures, MonInfo, MonMap, OsdMap, OsdMapFlags, OsdState};
+use maps::{
+    ErasureCodeProfile, Incremental, MgrMap, MonFeatures, MonInfo, MonMap, OsdMap, OsdMapFlags,
+    OsdState,
+};
 use std::sync::Arc;
 use types::{EntityAddrVec, EntityName, Epoch, OsdId, UTime, Uuid};
 
@@ -13,6 +16,12 @@ use types::{EntityAddrVec, EntityName, Epoch, OsdId, UTime, Uuid};
 pub const DEFAULT_RULE: &str = "replicated_rule";
 /// The root bucket of the first CRUSH map.
 pub const DEFAULT_ROOT: &str = "default";
+/// The erasure code profile of pools and rules for which none is given.
+pub const DEFAULT_PROFILE: &str = "default";
+/// Its properties, and those of other profiles that do not give them, as in Ceph 20.2
+/// (`osd_pool_default_erasure_code_profile`).
+pub const DEFAULT_CODE: [(&str, &str); 4] =
+    [("plugin", "isa"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
 /// Smaller global ids are never given to clients.
 const GLOBAL_ID_FIRST: u64 = 4100;
 /// The global id of the built-in manager in the mgr map.
@@ -195,13 +204,17 @@ fn write_first_osdmap(
         inc.new_state.insert(osd, OsdState::EXISTS | OsdState::NEW);
         inc.new_uuid.insert(osd, Uuid::from_entropy(entropy.array()));
     }
-    let profile = [("k", "2"), ("m", "2"), ("plugin", "jerasure"), ("technique", "reed_sol_van")];
-    let profile = profile.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    inc.new_erasure_code_profiles.insert("default".to_owned(), profile.into());
+    inc.new_erasure_code_profiles
+        .insert(DEFAULT_PROFILE.to_owned(), default_erasure_code_profile());
     let map = inc.seal(&base)?;
     transaction.put(keys::osdmap_incremental(Epoch(1)), codec::encode_to_bytes(&inc));
     transaction.put(keys::osdmap_full(Epoch(1)), codec::encode_to_bytes(&map));
     Ok(())
+}
+
+/// The erasure code profile that a new cluster has.
+pub fn default_erasure_code_profile() -> ErasureCodeProfile {
+    DEFAULT_CODE.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 /// A root, one host, its OSDs, and the default rule.

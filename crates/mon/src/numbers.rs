@@ -25,6 +25,8 @@ pub const SPLITS: &str = "splits_groups";
 pub const MERGES: &str = "merges_groups";
 /// Metadata key of OSDs that can merge groups with clones.
 pub const MERGES_CLONES: &str = "merges_clones";
+/// Metadata key of OSDs that keep shards of erasure-coded pools.
+pub const HOLDS_SHARDS: &str = "holds_shards";
 
 /// Whether every OSD that is up has this key in its metadata.
 pub fn all_osds_can(state: &State, what: &str) -> bool {

@@ -1,7 +1,7 @@
-//! Shares and free space of pools on the OSDs of their rules.
+//! Shares, places and free space of pools on the OSDs of their rules.
 
 use crate::statistics::Statistics;
-use maps::{OsdMap, Pool};
+use maps::{OsdMap, Pool, Room};
 use std::collections::BTreeMap;
 use types::{OsdId, PoolId};
 
@@ -52,4 +52,24 @@ pub fn raw_available(map: &OsdMap, stats: &Statistics, id: PoolId) -> f64 {
     });
     let least = projected.fold(f64::INFINITY, f64::min);
     if least.is_finite() { least } else { 0.0 }
+}
+
+/// The members of a pool's groups: `6 shards, at most 2 on each host`
+pub fn room_wanted(pool: &Pool, room: &Room<'_>) -> String {
+    let (size, kind) = (pool.size, room.kind);
+    let what = if pool.is_erasure() { "shards" } else { "copies" };
+    match room.per_domain {
+        1 => format!("{size} {what}, each on another {kind}"),
+        several => format!("{size} {what}, at most {several} on each {kind}"),
+    }
+}
+
+/// Where its rule can place them: `finds 3 hosts`, or `finds places for 4 on 2 hosts`
+pub fn room_found(room: &Room<'_>) -> String {
+    let (domains, kind) = (room.domains, room.kind);
+    let found = format!("{domains} {kind}{}", if domains == 1 { "" } else { "s" });
+    match room.places == domains {
+        true => format!("finds {found}"),
+        false => format!("finds places for {} on {found}", room.places),
+    }
 }

@@ -425,6 +425,36 @@ ID  CLASS  WEIGHT   TYPE NAME           STATUS  REWEIGHT  PRI-AFF
 }
 
 #[test]
+fn a_crush_map_that_clients_do_not_know_is_refused_until_they_must() {
+    let mut cluster = Cluster::healthy();
+    let rule = crush::ErasureRule {
+        name: "dense",
+        root: "default",
+        failure_domain: "host",
+        class: None,
+        domains: 1,
+        devices_per_domain: 3,
+    };
+    let mut map = crush::CrushMap::clone(&cluster.monitor.state().osdmap.crush);
+    map.add_erasure_rule(&rule).unwrap();
+    let mut writer = codec::Writer::new();
+    codec::EncodeFor::encode_for(&map, &mut writer, types::features::SUPPORTED);
+    let raw = writer.into_vec();
+    let set = json!({ "prefix": "osd setcrushmap" });
+    let reply = cluster.command_on(ADMIN, &set, &raw);
+    assert_eq!(reply.result, -22);
+    assert!(
+        reply.text.starts_with("new crush map requires client version squid"),
+        "{}",
+        reply.text
+    );
+    let raise = json!({ "prefix": "osd set-require-min-compat-client", "version": "squid" });
+    assert_eq!(cluster.command(raise).result, 0);
+    let reply = cluster.command_on(ADMIN, &set, &raw);
+    assert_eq!(reply.result, 0, "{}", reply.text);
+}
+
+#[test]
 fn keys_and_capabilities_are_managed() {
     let mut cluster = Cluster::healthy();
     let entity = |prefix: &str, entity: &str, caps: &[&str]| json!({ "prefix": prefix, "entity": entity, "caps": caps });

@@ -30,6 +30,25 @@ pub struct SimpleRule<'a> {
     pub kind: RuleKind,
 }
 
+/// A rule for the pools of an erasure code profile that bounds the failure domains, or places several
+/// shards in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErasureRule<'a> {
+    /// Name of the new rule.
+    pub name: &'a str,
+    /// Name of the bucket from which the rule starts.
+    pub root: &'a str,
+    /// The type of buckets over which shards are spread.
+    pub failure_domain: &'a str,
+    /// Only devices of this class.
+    pub class: Option<&'a str>,
+    /// Failure domains of a group (`crush-num-failure-domains`); zero for as many as the pool's size.
+    pub domains: u16,
+    /// Devices in each of them (`crush-osds-per-failure-domain`); more than one makes a multi-step retry
+    /// rule, which clients before Squid do not understand.
+    pub devices_per_domain: u16,
+}
+
 /// Reason why a rule cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AddRuleError {
@@ -88,19 +107,40 @@ pub(super) fn add_simple_rule(
     check_rule_name(crush, simple.name)?;
     let root = crush.item_id(simple.root);
     let root = root.ok_or_else(|| AddRuleError::NoSuchRoot { root: simple.root.into() })?;
-    let type_id = match simple.failure_domain {
-        "" => Some(crate::TYPE_DEVICE),
-        name => crush.type_id(name),
-    };
-    let failure_domain = || simple.failure_domain.to_string();
-    let type_id =
-        type_id.ok_or_else(|| AddRuleError::NoSuchType { failure_domain: failure_domain() })?;
+    let type_id = domain_type(crush, simple.failure_domain)?;
     let root = match simple.class {
         None => root,
         Some(class) => root_of_class(crush, root, simple.root, class)?,
     };
-    let rule = simple_rule(simple.kind, root, type_id);
+    let rule = simple_rule(simple.kind, root, type_id, CHOOSE_ALL);
     add_rule(crush, simple.name, rule)
+}
+
+pub(super) fn add_erasure_rule(
+    crush: &mut CrushMap,
+    wanted: &ErasureRule<'_>,
+) -> Result<u32, AddRuleError> {
+    check_rule_name(crush, wanted.name)?;
+    let root = crush.item_id(wanted.root);
+    let root = root.ok_or_else(|| AddRuleError::NoSuchRoot { root: wanted.root.into() })?;
+    let type_id = domain_type(crush, wanted.failure_domain)?;
+    let root = match wanted.class {
+        None => root,
+        Some(class) => root_of_class(crush, root, wanted.root, class)?,
+    };
+    let rule = match wanted.devices_per_domain {
+        ..=1 => simple_rule(RuleKind::Erasure, root, type_id, wanted.domains.into()),
+        devices => retrying_rule(root, type_id, wanted.domains, devices),
+    };
+    add_rule(crush, wanted.name, rule)
+}
+
+fn domain_type(crush: &CrushMap, name: &str) -> Result<u16, AddRuleError> {
+    let type_id = match name {
+        "" => Some(crate::TYPE_DEVICE),
+        name => crush.type_id(name),
+    };
+    type_id.ok_or_else(|| AddRuleError::NoSuchType { failure_domain: name.to_string() })
 }
 
 pub(super) fn add_rule(crush: &mut CrushMap, name: &str, rule: Rule) -> Result<u32, AddRuleError> {
@@ -150,7 +190,19 @@ fn root_of_class(
     crush.shadow(root, class_id).ok_or_else(empty)
 }
 
-fn simple_rule(kind: RuleKind, root: i32, type_id: u16) -> Rule {
+/// A multi-step retry rule: if a device is out, its failure domain is chosen again, too.
+fn retrying_rule(root: i32, type_id: u16, domains: u16, devices: u16) -> Rule {
+    assert!(devices > 1, "one device in each domain needs no such rule");
+    let steps = vec![
+        Step::new(Op::TAKE, root, 0),
+        Step::new(Op::CHOOSE_MSR, domains.into(), type_id.into()),
+        Step::new(Op::CHOOSE_MSR, devices.into(), crate::TYPE_DEVICE.into()),
+        Step::new(Op::EMIT, 0, 0),
+    ];
+    Rule::new(RuleType::MSR_INDEP, steps)
+}
+
+fn simple_rule(kind: RuleKind, root: i32, type_id: u16, count: i32) -> Rule {
     let is_device = type_id == crate::TYPE_DEVICE;
     let (rule_type, op) = match (kind, is_device) {
         (RuleKind::Replicated, false) => (RuleType::REPLICATED, Op::CHOOSELEAF_FIRSTN),
@@ -164,7 +216,7 @@ fn simple_rule(kind: RuleKind, root: i32, type_id: u16) -> Rule {
         steps.push(Step::new(Op::SET_CHOOSE_TRIES, ERASURE_TRIES, 0));
     }
     steps.push(Step::new(Op::TAKE, root, 0));
-    steps.push(Step::new(op, CHOOSE_ALL, type_id.into()));
+    steps.push(Step::new(op, count, type_id.into()));
     steps.push(Step::new(Op::EMIT, 0, 0));
     Rule::new(rule_type, steps)
 }

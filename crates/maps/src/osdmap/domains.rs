@@ -13,6 +13,19 @@ pub struct Domains<'a> {
     rules: BTreeMap<u8, Vec<Branch>>,
 }
 
+/// Where a rule can place the members of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room<'a> {
+    /// Members that find a place, at most the pool's size.
+    pub places: usize,
+    /// Failure domains that have a serving OSD.
+    pub domains: usize,
+    /// The type of failure domains: `host`, or `osd` if the rule chooses among OSDs alone.
+    pub kind: &'a str,
+    /// Members of a group in one failure domain.
+    pub per_domain: usize,
+}
+
 /// One `take` of a rule with the choices below it.
 #[derive(Debug)]
 struct Branch {
@@ -73,35 +86,48 @@ impl<'a> Domains<'a> {
         self.branches(pool).iter().flat_map(|branch| branch.devices.iter().copied()).collect()
     }
 
-    /// Number and type ("host", "osd") of the failure domains that have a device which `serves`; the
-    /// members of a group must lie in different ones.
-    pub fn available(&mut self, pool: &Pool, serves: impl Fn(OsdId) -> bool) -> (usize, &str) {
+    /// The places that the pool's rule finds for the members of a group on OSDs that `serves` names.
+    pub fn room(&mut self, pool: &Pool, serves: impl Fn(OsdId) -> bool) -> Room<'_> {
         let map = self.map;
-        let mut kind = None;
-        let mut count = 0;
-        for branch in self.branches(pool) {
-            let serving = || branch.devices.iter().filter(|osd| serves(**osd));
-            match branch.levels.iter().rev().find_map(|level| level.buckets.as_ref()) {
-                None => count += serving().count(),
-                Some(level) => {
-                    let buckets: BTreeSet<i32> =
-                        serving().filter_map(|osd| level.get(osd).copied()).collect();
-                    count += buckets.len();
-                    let first = level.values().next();
-                    kind = kind.or(first.and_then(|bucket| map.crush.item_type(*bucket)));
-                }
+        let mut room = Room { places: 0, domains: 0, kind: "osd", per_domain: 1 };
+        // CRUSH chooses no device without weight.
+        let weights = map.crush.device_weights();
+        let is_weighted = |osd: OsdId| weights.get(&osd.0).is_some_and(|weight| *weight > 0);
+        let branches = self.branches(pool);
+        for branch in branches {
+            let may = |osd: &OsdId| is_weighted(*osd) && serves(*osd);
+            let serving: Vec<OsdId> = branch.devices.iter().copied().filter(may).collect();
+            room.places += places(&branch.levels, pool.size, &serving);
+            let domains = |level: &Level| level.buckets.is_some();
+            let Some(depth) = branch.levels.iter().rposition(domains) else {
+                room.domains += serving.len();
+                continue;
+            };
+            let (level, below) = (&branch.levels[depth], &branch.levels[depth + 1..]);
+            let buckets = level.buckets.iter().flatten();
+            let found: BTreeSet<i32> = buckets
+                .clone()
+                .filter(|(osd, _)| serving.binary_search(osd).is_ok())
+                .map(|(_, bucket)| *bucket)
+                .collect();
+            room.domains += found.len();
+            if !level.is_leaf && !below.is_empty() {
+                room.per_domain = chosen_below(below, pool.size);
             }
+            let kind = buckets.clone().next().and_then(|(_, id)| map.crush.item_type(*id));
+            room.kind = kind.and_then(|kind| map.crush.type_name(kind)).unwrap_or(room.kind);
         }
-        (count, kind.and_then(|kind| map.crush.type_name(kind)).unwrap_or("osd"))
+        // Nothing can be said of a rule without choices.
+        let size = usize::from(pool.size);
+        room.places = if branches.is_empty() { size } else { room.places.min(size) };
+        room
     }
 
     fn branches(&mut self, pool: &Pool) -> &[Branch] {
         let map = self.map;
         self.rules.entry(pool.crush_rule).or_insert_with(|| {
             let rule = map.crush.rule(pool.crush_rule.into());
-            rule.filter(|rule| !rule.rule_type.is_msr())
-                .map(|rule| branches(map, rule))
-                .unwrap_or_default()
+            rule.map(|rule| branches(map, rule)).unwrap_or_default()
         })
     }
 }
@@ -114,7 +140,11 @@ fn branches(map: &OsdMap, rule: &Rule) -> Vec<Branch> {
                 let devices = map.crush.devices_below(step.arg1).into_iter().map(OsdId).collect();
                 branches.push(Branch { devices, levels: Vec::new() });
             }
-            Op::CHOOSE_FIRSTN | Op::CHOOSE_INDEP | Op::CHOOSELEAF_FIRSTN | Op::CHOOSELEAF_INDEP => {
+            Op::CHOOSE_FIRSTN
+            | Op::CHOOSE_INDEP
+            | Op::CHOOSELEAF_FIRSTN
+            | Op::CHOOSELEAF_INDEP
+            | Op::CHOOSE_MSR => {
                 let Some(branch) = branches.last_mut() else { continue };
                 let type_id = u16::try_from(step.arg2).ok().filter(|type_id| *type_id > 0);
                 let buckets = type_id.map(|type_id| buckets(map, type_id));
@@ -139,13 +169,44 @@ fn buckets(map: &OsdMap, type_id: u16) -> BTreeMap<OsdId, i32> {
     of_device
 }
 
+/// Members of a group that choices can place on these devices, in as many places as possible.
+fn places(levels: &[Level], size: u8, devices: &[OsdId]) -> usize {
+    let Some((level, below)) = levels.split_first() else { return devices.len().min(1) };
+    let Some(buckets) = &level.buckets else { return devices.len().min(level.chosen(size)) };
+    let mut held = BTreeMap::<i32, Vec<OsdId>>::new();
+    for osd in devices {
+        if let Some(bucket) = buckets.get(osd) {
+            held.entry(*bucket).or_default().push(*osd);
+        }
+    }
+    let of_bucket = |devices: &Vec<OsdId>| match level.is_leaf {
+        true => 1,
+        false => places(below, size, devices),
+    };
+    let mut each: Vec<usize> = held.values().map(of_bucket).collect();
+    each.sort_unstable_by(|a, b| b.cmp(a));
+    each.into_iter().take(level.chosen(size)).sum()
+}
+
+/// Members of a group below one choice.
+fn chosen_below(levels: &[Level], size: u8) -> usize {
+    levels.iter().fold(1, |all, level| all.saturating_mul(level.chosen(size)))
+}
+
+impl Level {
+    /// How many are chosen for a pool of this size.
+    fn chosen(&self, size: u8) -> usize {
+        match self.count {
+            count if count > 0 => count.unsigned_abs() as usize,
+            less => usize::from(size).saturating_sub(less.unsigned_abs() as usize),
+        }
+    }
+}
+
 impl Branch {
     /// Whether a rule could choose these of its devices together.
     fn fits(&self, size: u8, set: &BTreeSet<OsdId>) -> bool {
-        let chosen = |level: &Level| match level.count {
-            count if count > 0 => count.unsigned_abs() as usize,
-            less => usize::from(size).saturating_sub(less.unsigned_abs() as usize),
-        };
+        let chosen = |level: &Level| level.chosen(size);
         for (depth, level) in self.levels.iter().enumerate() {
             let Some(buckets) = &level.buckets else { continue };
             let mut members = BTreeMap::<i32, usize>::new();
@@ -155,7 +216,7 @@ impl Branch {
             }
             let below: usize = match level.is_leaf {
                 true => 1,
-                false => self.levels[depth + 1..].iter().map(chosen).product(),
+                false => chosen_below(&self.levels[depth + 1..], size),
             };
             if members.len() > chosen(level) || members.values().any(|count| *count > below) {
                 return false;

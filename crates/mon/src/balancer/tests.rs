@@ -91,6 +91,24 @@ fn check_sets(map: &OsdMap) {
     }
 }
 
+fn sets_of_shards(map: &OsdMap) -> Vec<(PgId, Vec<OsdId>)> {
+    let mut placement = map.placement();
+    let erasure = map.pools.iter().filter(|(_, pool)| pool.is_erasure());
+    let pgs = erasure.flat_map(|(id, _)| map.pgs(*id));
+    pgs.map(|pg| (pg, placement.pg_to_raw(pg))).collect()
+}
+
+/// An OSD that keeps a shard before and after a step keeps the same one.
+fn check_positions(map: &OsdMap, before: &[(PgId, Vec<OsdId>)]) {
+    let mut placement = map.placement();
+    for (pg, old) in before {
+        let new = placement.pg_to_raw(*pg);
+        assert_eq!(new.len(), old.len(), "{pg}");
+        let moved = old.iter().zip(&new).filter(|(old, new)| old != new);
+        moved.for_each(|(osd, _)| assert!(!new.contains(osd), "{pg} {old:?} {new:?}"));
+    }
+}
+
 const LIMITS: Limits = Limits { max_deviation: 1.0, max_changes: 10 };
 
 /// Takes steps until none helps, and checks each; returns their number.
@@ -103,9 +121,11 @@ fn balance(map: &mut OsdMap) -> usize {
         if plan.is_empty() {
             return steps;
         }
+        let sets = sets_of_shards(map);
         apply(map, &plan);
         assert!(squares(map) < before, "a step makes it better");
         check_sets(map);
+        check_positions(map, &sets);
         steps += 1;
         assert!(steps < 1000, "it ends");
     }

@@ -5,8 +5,10 @@ use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump;
 use crate::state::State;
 use codec::decode_all;
-use crush::{Algorithm, CrushMap, DEFAULT_CHOOSE_ARGS, Profile, RenameError};
-use maps::PoolType;
+use crush::{
+    AddRuleError, Algorithm, CrushMap, DEFAULT_CHOOSE_ARGS, Profile, RenameError, requirements,
+};
+use maps::{PoolType, Release};
 use serde_json::json;
 use std::sync::Arc;
 use types::{Errno, PoolId};
@@ -131,6 +133,35 @@ pub(super) fn rename_refused(error: &RenameError) -> Refusal {
     Refusal::new(errno, error.to_string())
 }
 
+/// Refuses a new map with multi-step retry rules if clients are allowed that do not know them: such a client
+/// would find no OSD, and wait for ever.
+pub(super) fn check_clients(state: &State, new: &CrushMap) -> Result<(), Refusal> {
+    let needs_squid = |crush| requirements::minimum_required_version(crush) == "squid";
+    let (needed, allowed) = (Release::SQUID, state.osdmap.require_min_compat_client);
+    if allowed >= needed || !needs_squid(new) || needs_squid(&state.osdmap.crush) {
+        return Ok(());
+    }
+    Err(Refusal::invalid(format!(
+        "new crush map requires client version {needed} but require_min_compat_client is {allowed}: older \
+         clients do not know multi-step retry rules (several OSDs per failure domain); if there are no \
+         such clients, 'ceph osd set-require-min-compat-client {needed}' first"
+    )))
+}
+
+/// The refusal for a rule that cannot be added.
+pub(super) fn rule_refused(error: &AddRuleError) -> Refusal {
+    let errno = match error {
+        AddRuleError::NameTaken { .. } => Errno::EXIST,
+        AddRuleError::NoSuchRoot { .. } => Errno::NOENT,
+        AddRuleError::Full => Errno::NOSPC,
+        AddRuleError::InvalidName { .. }
+        | AddRuleError::NoSuchType { .. }
+        | AddRuleError::NoSuchClass { .. }
+        | AddRuleError::EmptyClass { .. } => Errno::INVAL,
+    };
+    Refusal::new(errno, error.to_string())
+}
+
 fn show(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.json(&dump::crush::json(&context.state.osdmap.crush)))
 }
@@ -158,6 +189,7 @@ fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 /// Replaces the CRUSH map by the input; the answer is its new version.
 pub(super) fn set_map(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let crush = given_map(context.state, &context.input)?;
+    check_clients(context.state, &crush)?;
     let current = context.state.osdmap.crush_version;
     if let Some(prior) = context.arguments.int("prior_version") {
         let is_repeated = prior == i64::from(current) - 1;

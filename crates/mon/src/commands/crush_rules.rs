@@ -1,18 +1,13 @@
 //! `osd crush rule`: the rules by which pools choose their OSDs.
 
-use super::crush::{edited, rename_refused};
-use crate::bootstrap::DEFAULT_ROOT;
-use crate::change::Change;
+use super::crush::{edited, rename_refused, rule_refused};
+use super::erasure_rule;
+use crate::bootstrap::DEFAULT_PROFILE;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump;
-use crate::state::State;
-use crush::{AddRuleError, CrushMap, RenameError, Rule, RuleKind, RuleType, SimpleRule};
-use maps::ErasureCodeProfile;
+use crush::{CrushMap, RenameError, Rule, RuleKind, RuleType, SimpleRule};
 use serde_json::json;
 use types::Errno;
-
-/// The profile of erasure-coded rules for which none is given.
-const DEFAULT_PROFILE: &str = "default";
 
 const DUMP: &str =
     "osd crush rule dump name=name,type=CephString,goodchars=[A-Za-z0-9-_.],req=false";
@@ -146,7 +141,7 @@ fn add_indep_for_replicas(crush: &mut CrushMap, simple: &SimpleRule<'_>) -> Resu
     let id = add(&mut draft, simple)?;
     let steps = draft.rule(id).map(|rule| rule.steps.clone()).unwrap_or_default();
     let rule = Rule::new(RuleType::REPLICATED, steps);
-    crush.add_rule(simple.name, rule).map_err(|error| refused(&error))?;
+    crush.add_rule(simple.name, rule).map_err(|error| rule_refused(&error))?;
     Ok(())
 }
 
@@ -176,44 +171,12 @@ fn create_erasure(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let known = context.state.osdmap.erasure_code_profiles.get(profile);
     let unknown = || Refusal::missing(format!("unknown erasure code profile '{profile}'"));
     let profile = known.ok_or_else(unknown)?;
-    let id = add_erasure_rule(context.state, &mut context.change, name, profile)?;
+    let id = erasure_rule::add(context.state, &mut context.change, name, profile)?;
     Ok(Answer::said(format!("created rule {name} at {id}")))
 }
 
-/// Adds a rule for the pools of an erasure code profile, and returns its id.
-pub(super) fn add_erasure_rule(
-    state: &State,
-    change: &mut Change,
-    name: &str,
-    profile: &ErasureCodeProfile,
-) -> Result<u32, Refusal> {
-    let property =
-        |key: &str| profile.get(key).map(String::as_str).filter(|value| !value.is_empty());
-    let simple = SimpleRule {
-        name,
-        root: property("crush-root").unwrap_or(DEFAULT_ROOT),
-        failure_domain: property("crush-failure-domain").unwrap_or("host"),
-        class: property("crush-device-class"),
-        kind: RuleKind::Erasure,
-    };
-    edited(state, change, |crush| add(crush, &simple))
-}
-
 fn add(crush: &mut CrushMap, simple: &SimpleRule<'_>) -> Result<u32, Refusal> {
-    crush.add_simple_rule(simple).map_err(|error| refused(&error))
-}
-
-fn refused(error: &AddRuleError) -> Refusal {
-    let errno = match error {
-        AddRuleError::NameTaken { .. } => Errno::EXIST,
-        AddRuleError::NoSuchRoot { .. } => Errno::NOENT,
-        AddRuleError::Full => Errno::NOSPC,
-        AddRuleError::InvalidName { .. }
-        | AddRuleError::NoSuchType { .. }
-        | AddRuleError::NoSuchClass { .. }
-        | AddRuleError::EmptyClass { .. } => Errno::INVAL,
-    };
-    Refusal::new(errno, error.to_string())
+    crush.add_simple_rule(simple).map_err(|error| rule_refused(&error))
 }
 
 fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {

@@ -2,20 +2,22 @@
 //!
 //! A profile is stored with all defaults, so that equal profiles compare equal.
 
+use super::erasure_rule::{self, Placement};
+use crate::bootstrap::DEFAULT_CODE;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::State;
-use maps::ErasureCodeProfile;
+use maps::{ErasureCode, ErasureCodeError, ErasureCodeProfile, OsdMap};
 use serde_json::json;
 use types::Errno;
 
-/// Bound of data and coding shards; a shard's id must fit in a signed byte.
-const SHARDS_MAX: u16 = 127;
-const PLUGIN_DEFAULT: &str = "jerasure";
-/// Properties that clients assume if the user gives none (`osd_pool_default_erasure_code_profile`).
-const DEFAULTS: [(&str, &str); 4] =
-    [("plugin", PLUGIN_DEFAULT), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
-/// Stripe units must be a multiple of this, or they are slow on every disk.
-const STRIPE_UNIT_ALIGNMENT: u64 = 4096;
+/// Defaults of profiles that name this plugin.
+const DEFAULTS_JERASURE: [(&str, &str); 5] = [
+    ("technique", "reed_sol_van"),
+    ("k", "7"),
+    ("m", "3"),
+    ("w", "8"),
+    ("jerasure-per-chunk-alignment", "false"),
+];
 
 const SET: &str = "osd erasure-code-profile set \
     name=name,type=CephString,goodchars=[A-Za-z0-9-_.] \
@@ -48,35 +50,6 @@ pub const COMMANDS: &[Command] = &[
     command("osd erasure-code-profile ls", "list all erasure code profiles", "osd", "r", list),
 ];
 
-/// An erasure code plugin and the defaults of its profiles.
-struct Plugin {
-    name: &'static str,
-    techniques: &'static [&'static str],
-    defaults: &'static [(&'static str, &'static str)],
-}
-
-const PLUGINS: [Plugin; 2] = [
-    Plugin {
-        name: PLUGIN_DEFAULT,
-        techniques: &["reed_sol_van", "reed_sol_r6_op", "cauchy_orig", "cauchy_good"],
-        defaults: &[
-            ("technique", "reed_sol_van"),
-            ("k", "2"),
-            ("m", "1"),
-            ("w", "8"),
-            ("jerasure-per-chunk-alignment", "false"),
-        ],
-    },
-    Plugin {
-        name: "isa",
-        techniques: &["reed_sol_van", "cauchy"],
-        defaults: &[("technique", "reed_sol_van"), ("k", "7"), ("m", "3")],
-    },
-];
-
-const PLACEMENT_DEFAULTS: [(&str, &str); 3] =
-    [("crush-root", "default"), ("crush-failure-domain", "host"), ("crush-device-class", "")];
-
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let names = context.state.osdmap.erasure_code_profiles.keys();
     let plain = || names.clone().map(|name| format!("{name}\n")).collect();
@@ -95,8 +68,7 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let name = context.arguments.text("name").to_owned();
     let map = &context.state.osdmap;
-    let users = map.pools.iter().filter(|(_, pool)| pool.erasure_code_profile == name);
-    let users: Vec<&str> = users.filter_map(|(id, _)| map.pool_name(*id)).collect();
+    let users = users(map, &name);
     if !users.is_empty() {
         let users = users.join(" ");
         let text = format!("{users} pool(s) are using the erasure code profile '{name}'");
@@ -113,21 +85,55 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let state = context.state;
     let name = context.arguments.text("name").to_owned();
     let force = context.arguments.flag("force");
-    let mut profile = with_defaults(context.arguments.list("profile"))?;
-    complete(&mut profile)?;
-    check(state, &profile, force)?;
+    let mut profile = properties(context.arguments.list("profile"))?;
+    complete(&mut profile);
+    let code = check(state, &profile)?;
     if let Some(existing) = state.osdmap.erasure_code_profiles.get(&name) {
         let mut existing = existing.clone();
-        // A profile that cannot be completed differs in any case.
-        complete(&mut existing).ok();
+        complete(&mut existing);
         if existing == profile {
             return Ok(Answer::default());
         }
+        keeps_code(&state.osdmap, &name, &existing, &code)?;
         let is_sure = context.arguments.flag("yes_i_really_mean_it");
         may_replace(&name, &existing, &profile, force, is_sure)?;
     }
     context.change.osdmap(state).new_erasure_code_profiles.insert(name, profile);
     Ok(Answer::default())
+}
+
+/// The pools with a profile.
+fn users<'a>(map: &'a OsdMap, profile: &str) -> Vec<&'a str> {
+    let users = map.pools.iter().filter(|(_, pool)| pool.erasure_code_profile == profile);
+    users.filter_map(|(id, _)| map.pool_name(*id)).collect()
+}
+
+/// Refuses another code for a profile that pools have: OSDs would decode with a matrix by which the objects
+/// were not encoded.
+fn keeps_code(
+    map: &OsdMap,
+    name: &str,
+    existing: &ErasureCodeProfile,
+    code: &ErasureCode,
+) -> Result<(), Refusal> {
+    let is_same = ErasureCode::parse(existing)
+        .is_ok_and(|known| ErasureCode { stripe_unit: code.stripe_unit, ..known } == *code);
+    let users = users(map, name);
+    if is_same || users.is_empty() {
+        return Ok(());
+    }
+    let property = |key: &str| existing.get(key).map_or("", String::as_str);
+    let text = format!(
+        "erasure code profile '{name}' keeps plugin={} technique={} k={} m={} while pool(s) {} use it: \
+         their objects are encoded that way and could not be read any more. Set a profile of another \
+         name, create a pool with it, and copy the data there",
+        property("plugin"),
+        property("technique"),
+        property("k"),
+        property("m"),
+        users.join(" ")
+    );
+    Err(Refusal::new(Errno::BUSY, text))
 }
 
 fn may_replace(
@@ -162,8 +168,8 @@ fn written(profile: &ErasureCodeProfile) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-/// The given properties, with the defaults added unless they are for another plugin.
-fn with_defaults(given: &[String]) -> Result<ErasureCodeProfile, Refusal> {
+/// The given properties.
+fn properties(given: &[String]) -> Result<ErasureCodeProfile, Refusal> {
     let mut given_map = ErasureCodeProfile::new();
     for pair in given {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -174,9 +180,6 @@ fn with_defaults(given: &[String]) -> Result<ErasureCodeProfile, Refusal> {
         }
         given_map.insert(key.to_owned(), value.to_owned());
     }
-    if given_map.get("plugin").is_none_or(|plugin| plugin == PLUGIN_DEFAULT) {
-        fill(&mut given_map, &DEFAULTS);
-    }
     Ok(given_map)
 }
 
@@ -186,35 +189,19 @@ fn fill(profile: &mut ErasureCodeProfile, defaults: &[(&str, &str)]) {
     }
 }
 
-/// Adds the plugin's defaults.
-fn complete(profile: &mut ErasureCodeProfile) -> Result<(), Refusal> {
-    let name = profile.get("plugin").map_or("", String::as_str);
-    let plugin = PLUGINS.iter().find(|plugin| plugin.name == name).ok_or_else(|| {
-        let known = PLUGINS.map(|plugin| plugin.name).join(", ");
-        let text = format!("erasure code plugin '{name}' is not known, known are {known}");
-        Refusal::new(Errno::IO, text)
-    })?;
-    let name = plugin.name;
-    fill(profile, plugin.defaults);
-    fill(profile, &PLACEMENT_DEFAULTS);
-    let technique = profile.get("technique").map_or("", String::as_str);
-    if !plugin.techniques.contains(&technique) {
-        let known = plugin.techniques.join(", ");
-        let text = format!(
-            "technique '{technique}' of erasure code plugin {name} is not known, known are {known}"
-        );
-        return Err(Refusal::invalid(text));
+/// Adds the defaults of the plugin and of placement.
+fn complete(profile: &mut ErasureCodeProfile) {
+    match profile.get("plugin").map(String::as_str) {
+        None | Some("isa") => fill(profile, &DEFAULT_CODE),
+        Some("jerasure") => fill(profile, &DEFAULTS_JERASURE),
+        _ => {}
     }
-    Ok(())
+    fill(profile, &erasure_rule::DEFAULTS);
 }
 
-/// Refuses a complete profile that no pool could use.
-fn check(state: &State, profile: &ErasureCodeProfile, force: bool) -> Result<(), Refusal> {
-    check_shape(profile)?;
-    if profile.contains_key("w") && ![8, 16, 32].contains(&number(profile, "w")?) {
-        let width = &profile["w"];
-        return Err(Refusal::invalid(format!("w={width} must be one of {{8, 16, 32}}")));
-    }
+/// The code of a complete profile; refuses one that no pool could use.
+fn check(state: &State, profile: &ErasureCodeProfile) -> Result<ErasureCode, Refusal> {
+    let code = ErasureCode::parse(profile).map_err(|error| profile_refused(&error))?;
     if let Some(domain) = profile.get("crush-failure-domain")
         && state.osdmap.crush.type_id(domain).is_none()
     {
@@ -223,54 +210,23 @@ fn check(state: &State, profile: &ErasureCodeProfile, force: bool) -> Result<(),
             written(profile)
         )));
     }
-    profile.get("stripe_unit").map_or(Ok(()), |unit| check_stripe_unit(unit, force))
+    Placement::of(profile)?.check(&code)?;
+    Ok(code)
 }
 
-/// An object needs at least two data shards and one coding shard.
-fn check_shape(profile: &ErasureCodeProfile) -> Result<(), Refusal> {
-    let (data, coding) = (number(profile, "k")?, number(profile, "m")?);
-    if data < 2 {
-        return Err(Refusal::invalid(format!("k={data} must be >= 2")));
-    }
-    if coding < 1 {
-        return Err(Refusal::invalid(format!("m={coding} must be >= 1")));
-    }
-    let shards = u16::from(data) + u16::from(coding);
-    if shards > SHARDS_MAX {
-        return Err(Refusal::invalid(format!("(k+m)={shards} must be <= {SHARDS_MAX}")));
-    }
-    Ok(())
-}
-
-fn number(profile: &ErasureCodeProfile, key: &str) -> Result<u8, Refusal> {
-    let value = profile.get(key).map_or("", String::as_str);
-    value.parse().map_err(|_| Refusal::invalid(format!("could not convert {key}={value} to int")))
-}
-
-fn check_stripe_unit(text: &str, force: bool) -> Result<(), Refusal> {
-    let unit = binary_size(text).filter(|unit| (1..=u64::from(u32::MAX)).contains(unit));
-    let unit =
-        unit.ok_or_else(|| Refusal::invalid(format!("could not parse stripe_unit '{text}'")))?;
-    if unit % STRIPE_UNIT_ALIGNMENT != 0 && !force {
-        return Err(Refusal::invalid(format!(
-            "stripe_unit {unit} should be a multiple of {STRIPE_UNIT_ALIGNMENT} bytes for best \
-             performance; use --force to override this check"
-        )));
-    }
-    Ok(())
-}
-
-/// `4096`, `4K`, `4Ki`, `1M`: suffixes are powers of 1024.
-fn binary_size(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let shift = match &text[digits..] {
-        "" | "B" => 0,
-        "K" | "Ki" => 10,
-        "M" | "Mi" => 20,
-        "G" | "Gi" => 30,
-        _ => return None,
+/// The refusal of a profile, with Ceph's error numbers.
+pub(super) fn profile_refused(error: &ErasureCodeError) -> Refusal {
+    let errno = match error {
+        ErasureCodeError::UnknownPlugin(_) => Errno::IO,
+        ErasureCodeError::UnknownTechnique { .. } | ErasureCodeError::UnknownProfile(_) => {
+            Errno::NOENT
+        }
+        ErasureCodeError::UnservedPlugin(_)
+        | ErasureCodeError::UnservedTechnique { .. }
+        | ErasureCodeError::UnservedProperty { .. } => Errno::NOTSUPP,
+        ErasureCodeError::NotANumber { .. } | ErasureCodeError::OutOfBounds(_) => Errno::INVAL,
     };
-    text[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
+    Refusal::new(errno, error.to_string())
 }
 
 #[cfg(test)]
@@ -283,15 +239,19 @@ mod tests {
     #[test]
     fn a_profile_is_stored_complete() {
         let mut state = state();
-        let profile = json!({ "name": "p1", "profile": ["k=2", "m=1"] });
-        assert_eq!(run(&mut state, SET, profile).unwrap(), Answer::default());
-        let get = run(&mut state, "osd erasure-code-profile get", json!({ "name": "p1" }));
-        assert_eq!(
-            text(&get.unwrap()),
-            "crush-device-class=\ncrush-failure-domain=host\ncrush-root=default\n\
-             jerasure-per-chunk-alignment=false\nk=2\nm=1\nplugin=jerasure\n\
-             technique=reed_sol_van\nw=8\n"
-        );
+        let mut stored = |name: &str, given: &[&str]| {
+            let profile = json!({ "name": name, "profile": given });
+            assert_eq!(run(&mut state, SET, profile).unwrap(), Answer::default());
+            let get = run(&mut state, "osd erasure-code-profile get", json!({ "name": name }));
+            text(&get.unwrap())
+        };
+        let placement = "crush-device-class=\ncrush-failure-domain=host\n\
+             crush-num-failure-domains=0\ncrush-osds-per-failure-domain=0\ncrush-root=default\n";
+        let isa = "k=4\nm=2\nplugin=isa\ntechnique=reed_sol_van\n";
+        assert_eq!(stored("p1", &["k=4", "m=2"]), format!("{placement}{isa}"));
+        let jerasure = "jerasure-per-chunk-alignment=false\nk=7\nm=3\nplugin=jerasure\n\
+             technique=reed_sol_van\nw=8\n";
+        assert_eq!(stored("p2", &["plugin=jerasure"]), format!("{placement}{jerasure}"));
     }
 
     #[test]
@@ -315,20 +275,67 @@ mod tests {
     }
 
     #[test]
-    fn what_no_pool_could_use_is_refused_with_the_reason() {
+    fn the_code_of_a_profile_in_use_stays_even_by_force() {
+        let mut state = state();
+        let mut other = maps::Pool::new(maps::PoolType::Erasure, 3, 8, 0);
+        other.erasure_code_profile = "p".to_owned();
+        state.osdmap.pools.insert(types::PoolId(1), other);
+        state.osdmap.pool_names.insert(types::PoolId(1), "x".to_owned());
+        let mut set = |profile: &[&str]| {
+            let given = json!({
+                "name": "p", "profile": profile, "force": true, "yes_i_really_mean_it": true,
+            });
+            run(&mut state, SET, given)
+        };
+        for changed in [
+            ["plugin=jerasure", "k=3", "m=1"],
+            ["plugin=jerasure", "k=2", "m=2"],
+            ["plugin=isa", "k=2", "m=1"],
+        ] {
+            let refusal = set(&changed).unwrap_err();
+            assert_eq!(refusal.errno, Errno::BUSY);
+            let says =
+                "keeps plugin=jerasure technique=reed_sol_van k=2 m=1 while pool(s) x use it";
+            assert!(refusal.text.contains(says), "{refusal}");
+        }
+        set(&["plugin=jerasure", "k=2", "m=1", "stripe_unit=16K", "crush-root=other"]).unwrap();
+        assert_eq!(state.osdmap.erasure_code_profiles["p"]["stripe_unit"], "16K");
+    }
+
+    #[test]
+    fn a_profile_that_no_pool_could_use_is_refused_with_the_reason() {
         let mut state = state();
         let mut refused = |profile: &[&str]| {
-            run(&mut state, SET, json!({ "name": "p1", "profile": profile })).unwrap_err().text
+            run(&mut state, SET, json!({ "name": "p1", "profile": profile })).unwrap_err()
         };
-        assert_eq!(refused(&["k=1"]), "k=1 must be >= 2");
-        assert_eq!(refused(&["m=0"]), "m=0 must be >= 1");
-        assert_eq!(refused(&["k=120", "m=8"]), "(k+m)=128 must be <= 127");
-        assert_eq!(refused(&["k=many"]), "could not convert k=many to int");
-        assert!(refused(&["plugin=lrc"]).ends_with("known are jerasure, isa"));
-        assert!(refused(&["technique=xor"]).starts_with("technique 'xor'"));
-        assert!(refused(&["crush-failure-domain=shelf"]).ends_with("failure-domain \"shelf\""));
-        assert!(refused(&["ruleset-root=ssd"]).contains("try 'crush-root'"));
-        assert!(refused(&["stripe_unit=5000"]).contains("multiple of 4096"));
+        assert_eq!(refused(&["k=1"]), Refusal::invalid("k=1 must be >= 2"));
+        assert_eq!(refused(&["plugin=lrc"]).errno, Errno::NOTSUPP);
+        assert_eq!(refused(&["plugin=nonsense"]).errno, Errno::IO);
+        assert_eq!(refused(&["technique=xor"]).errno, Errno::NOENT);
+        let domain = refused(&["crush-failure-domain=shelf"]).text;
+        assert!(domain.ends_with("failure-domain \"shelf\""));
+        assert!(refused(&["ruleset-root=ssd"]).text.contains("try 'crush-root'"));
+        assert!(refused(&["stripe_unit=5000"]).text.contains("multiple of 4096"));
+    }
+
+    #[test]
+    fn bounded_failure_domains_have_a_place_for_each_shard() {
+        let mut state = state();
+        let mut set =
+            |profile: &[&str]| run(&mut state, SET, json!({ "name": "p1", "profile": profile }));
+        let (domains, each) = ("crush-num-failure-domains=3", "crush-osds-per-failure-domain=2");
+        let refusal = set(&["k=4", "m=2", each]).unwrap_err();
+        let expected = "crush-num-failure-domains 0 must be >= 1 if crush-osds-per-failure-domain \
+             specified";
+        assert_eq!(refusal, Refusal::invalid(expected));
+        let refusal = set(&["k=4", "m=2", domains]).unwrap_err().text;
+        assert!(refusal.contains("places for 3 of k+m=6 shards"), "{refusal}");
+        assert!(refusal.contains("set crush-osds-per-failure-domain=2"), "{refusal}");
+        let osds = set(&["k=4", "m=2", domains, each, "crush-failure-domain=osd"]).unwrap_err();
+        assert!(osds.text.contains("an OSD holds one shard"), "{osds}");
+        let text = set(&["k=4", "m=2", "crush-num-failure-domains=x"]).unwrap_err().text;
+        assert_eq!(text, "could not convert crush-num-failure-domains=x to int");
+        set(&["k=4", "m=2", domains, each]).unwrap();
     }
 
     #[test]

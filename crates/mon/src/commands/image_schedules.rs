@@ -6,6 +6,7 @@ use crate::image_schedules::{Interval, Item, Schedule, parse_time};
 use crate::image_tasks::MODULE;
 use crate::keys;
 use crate::state::State;
+use maps::Pool;
 use serde_json::{Map, Value, json};
 use types::{PoolId, UTime};
 
@@ -236,10 +237,13 @@ impl Part {
     }
 }
 
-/// All parts known to the monitor, which does not know all namespaces.
+/// All parts known to the monitor, which does not know all namespaces. Erasure-coded pools have data of
+/// images, but neither images nor their trash.
 fn parts(state: &State) -> Vec<Part> {
     let map = &state.osdmap;
-    let pools = map.pools.iter().filter(|(_, pool)| pool.application_metadata.contains_key("rbd"));
+    let holds_images =
+        |pool: &Pool| pool.is_replicated() && pool.application_metadata.contains_key("rbd");
+    let pools = map.pools.iter().filter(|(_, pool)| holds_images(pool));
     let mut parts = Vec::new();
     for (id, _) in pools {
         let own = known(state, TRASH).filter_map(|(key, _)| {

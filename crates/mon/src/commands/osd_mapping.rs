@@ -3,7 +3,7 @@
 use super::named::osds_listed;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::pgs::set_text;
-use maps::Release;
+use maps::{Pool, Release};
 use serde_json::json;
 use types::{Errno, OsdId, PgId};
 
@@ -183,7 +183,13 @@ fn members(context: &Context<'_>, pg: PgId) -> Result<Vec<OsdId>, Refusal> {
     if let Some((_, osd)) = twice {
         return Err(Refusal::invalid(format!("osd.{osd} is named more than once")));
     }
-    let size = context.state.osdmap.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
+    let pool = context.state.osdmap.pool(pg.pool);
+    let size = pool.map_or(0, |pool| usize::from(pool.size));
+    if pool.is_some_and(Pool::is_erasure) && !osds.is_empty() && osds.len() < size {
+        let text =
+            format!("num of osds ({}) < pool size ({size}): name one for each shard", osds.len());
+        return Err(Refusal::invalid(text));
+    }
     if osds.len() > size {
         let text = format!("num of osds ({}) > pool size ({size})", osds.len());
         return Err(Refusal::invalid(text));
@@ -274,6 +280,10 @@ fn rm_upmap_items(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 fn upmap_primary(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     check_clients(context, Release::REEF, "pg-upmap-primary")?;
     let (pg, osd) = (group(context)?, super::osd::existing(context, "id")?);
+    if context.state.osdmap.pool(pg.pool).is_some_and(Pool::is_erasure) {
+        // It would exchange the shards of two positions.
+        return Err(Refusal::invalid("pg-upmap-primary is only supported for replicated pools"));
+    }
     if !context.state.osdmap.pg_to_osds(pg).up.contains(&osd) {
         return Err(Refusal::invalid(format!("osd.{osd} is not in acting set for pg {pg}")));
     }

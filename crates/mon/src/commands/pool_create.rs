@@ -1,10 +1,11 @@
 //! `osd pool create`, with the options of autoscaling.
 
+use super::erasure_pool;
+use super::new_pool::{self, NewPool, check_dot};
 use super::pool_options::integer;
-use super::pools::{self, NewPool, check_dot};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use maps::{PoolFlags, PoolOption, PoolOptionValue, PoolType};
-use types::{Errno, PoolId};
+use types::PoolId;
 
 pub const COMMANDS: &[Command] = &[command(
     "osd pool create name=pool,type=CephPoolname name=pg_num,type=CephInt,range=0,req=false \
@@ -37,24 +38,52 @@ fn create(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         }
         return Ok(Answer::said(format!("pool '{name}' already exists")));
     }
-    if kind == PoolType::Erasure {
-        let text = format!(
-            "pool '{name}' was not created: erasure-coded pools are not served yet, only replicated ones"
-        );
-        return Err(Refusal::new(Errno::NOTSUPP, text));
-    }
-    let (rule, expected_objects) = rule_and_expectation(context)?;
-    let count = |name: &str| context.arguments.int(name).and_then(|count| count.try_into().ok());
-    let new = NewPool {
-        name: &name,
-        rule,
-        pg_num: count("pg_num"),
-        pgp_num: count("pgp_num"),
-        size: count("size"),
+    let (id, expected_objects, note) = match kind {
+        PoolType::Replicated => create_replicated(context, &name)?,
+        PoolType::Erasure => create_erasure(context, &name)?,
     };
-    let id = pools::create(context.state, context.live.running, &mut context.change, &new)?;
     apply_options(context, id, expected_objects);
-    Ok(Answer::said(format!("pool '{name}' created")))
+    Ok(Answer::said(format!("pool '{name}' created{note}")))
+}
+
+/// The id of a new pool, the objects that it is expected to have, and a note for its user.
+type Created = (PoolId, u64, &'static str);
+
+fn create_replicated(context: &mut Context<'_>, name: &str) -> Result<Created, Refusal> {
+    let (rule, expected_objects) = rule_and_expectation(context)?;
+    let new = NewPool { rule, size: count(context, "size"), ..numbers(context, name) };
+    let id = new_pool::create(context.state, context.live.running, &mut context.change, &new)?;
+    Ok((id, expected_objects, ""))
+}
+
+/// The profile decides the size, so that an argument for it is ignored, as in Ceph.
+fn create_erasure(context: &mut Context<'_>, name: &str) -> Result<Created, Refusal> {
+    let arguments = &context.arguments;
+    let text = |name: &str| arguments.optional(name).filter(|text| !text.is_empty());
+    let (profile, rule) = (text("erasure_code_profile"), text("rule"));
+    let is_sure = arguments.flag("yes_i_really_mean_it");
+    let (state, change) = (context.state, &mut context.change);
+    let plan = erasure_pool::plan(state, change, name, profile, rule, is_sure)?;
+    let new = NewPool {
+        rule: Some(plan.rule),
+        profile: Some((&plan.profile, plan.code)),
+        ..numbers(context, name)
+    };
+    let id = new_pool::create(context.state, context.live.running, &mut context.change, &new)?;
+    let note = match plan.has_foreign_rule {
+        true => " with a crush rule that existed and is not as its profile says",
+        false => "",
+    };
+    Ok((id, count(context, "expected_num_objects").unwrap_or(0), note))
+}
+
+fn count(context: &Context<'_>, name: &str) -> Option<u64> {
+    context.arguments.int(name).and_then(|count| count.try_into().ok())
+}
+
+fn numbers<'a>(context: &Context<'_>, name: &'a str) -> NewPool<'a> {
+    let (pg_num, pgp_num) = (count(context, "pg_num"), count(context, "pgp_num"));
+    NewPool { name, pg_num, pgp_num, ..NewPool::default() }
 }
 
 /// The rule, and the expected number of objects. Clients that fill in parameters by position send the rule as
@@ -108,6 +137,7 @@ mod tests {
     use crate::command::Refusal;
     use crate::state::State;
     use serde_json::{Value, json};
+    use types::Errno;
 
     fn create(state: &mut State, given: Value) -> Result<Answer, Refusal> {
         run(state, "osd pool create", given)

@@ -1,9 +1,9 @@
 //! Changes of a pool's number of copies, and of its number of placement groups.
 
-use super::pools::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
+use super::new_pool::{check_pg_num, check_pgs_per_osd, check_rule, check_size, default_min_size};
 use crate::command::{Context, Refusal};
 use crate::numbers::{SPLITS, all_osds_can, needed_to_merge, set_target};
-use maps::{Pool, PoolFlags};
+use maps::{ErasureCode, OsdMap, Pool, PoolFlags};
 use types::{Errno, PoolId};
 
 /// Sets the number of copies, and the default `min_size` for it.
@@ -32,11 +32,12 @@ pub(super) fn set_size(
                     *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it.";
         return refused(Errno::PERM, text);
     }
-    check_rule(&context.state.osdmap, pool.crush_rule, pool.kind)?;
+    check_rule(&context.state.osdmap.crush, pool.crush_rule, pool.kind)?;
     if size > pool.size {
         check_pgs_per_osd(
             context.state,
             context.live.running,
+            &context.state.osdmap.crush,
             Some(id),
             pool.pg_num,
             size,
@@ -48,17 +49,22 @@ pub(super) fn set_size(
     Ok(())
 }
 
-/// Sets the number of copies without which a group does not serve.
-pub(super) fn set_min_size(pool: &mut Pool, min_size: i64) -> Result<(), Refusal> {
+/// Sets the number of copies or shards without which a group does not serve: fewer shards than hold the data
+/// could not.
+pub(super) fn set_min_size(map: &OsdMap, pool: &mut Pool, min_size: i64) -> Result<(), Refusal> {
     if pool.flags.contains(PoolFlags::NOSIZECHANGE) {
         let text =
             "pool min size change is disabled; you must unset nosizechange flag for the pool first";
         return Err(Refusal::new(Errno::PERM, text));
     }
     let size = i64::from(pool.size);
-    if !(1..=size).contains(&min_size) {
+    let least = match pool.is_erasure() {
+        true => ErasureCode::of_pool(map, pool).map_or(1, |code| i64::from(code.data)),
+        false => 1,
+    };
+    if !(least..=size).contains(&min_size) {
         return Err(Refusal::invalid(format!(
-            "pool min_size must be between 1 and size, which is set to {size}"
+            "pool min_size must be between {least} and size, which is set to {size}"
         )));
     }
     pool.min_size = min_size as u8;
@@ -92,6 +98,7 @@ pub(super) fn set_pg_num(
         check_pgs_per_osd(
             context.state,
             context.live.running,
+            &context.state.osdmap.crush,
             Some(id),
             pg_num,
             pool.size,
@@ -132,6 +139,7 @@ pub(super) fn set_pg_num_at_once(
     check_pgs_per_osd(
         context.state,
         context.live.running,
+        &context.state.osdmap.crush,
         Some(id),
         pg_num,
         pool.size,

@@ -1,9 +1,9 @@
 //! `osd pool get` and `osd pool set`.
 
 use super::named::pool_named;
+use super::new_pool::check_rule;
 use super::pool_numbers::{set_min_size, set_pg_num, set_pg_num_at_once, set_pgp_num, set_size};
 use super::pool_options::{self, UNSET, integer};
-use super::pools::check_rule;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::parse_switch;
 use maps::{Pool, PoolFlags, PoolOption};
@@ -160,7 +160,8 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let mut found: Vec<(&str, Value)> = Vec::new();
     if variable == "all" {
         let options = PoolOption::all().filter_map(PoolOption::name);
-        let variables = ALWAYS.into_iter().chain(["eio", "bulk"]).chain(options);
+        let variables =
+            ALWAYS.into_iter().chain(["eio", "bulk", "allow_ec_optimizations"]).chain(options);
         found.extend(variables.filter_map(|name| Some((name, value(context, pool, name)?))));
     } else {
         let value = value(context, pool, variable).ok_or_else(|| {
@@ -213,7 +214,7 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let before = pool.clone();
     match variable.as_str() {
         "size" => set_size(context, id, &mut pool, integer(&text)?)?,
-        "min_size" => set_min_size(&mut pool, integer(&text)?)?,
+        "min_size" => set_min_size(&context.state.osdmap, &mut pool, integer(&text)?)?,
         "pg_num" => set_pg_num(context, id, &mut pool, integer(&text)?)?,
         "pg_num_actual" => set_pg_num_at_once(context, id, &mut pool, integer(&text)?)?,
         "pgp_num" => set_pgp_num(&mut pool, integer(&text)?, false)?,
@@ -246,7 +247,7 @@ fn set_rule(context: &Context<'_>, pool: &mut Pool, name: &str) -> Result<(), Re
     let id = map.crush.rule_id(name).and_then(|id| u8::try_from(id).ok());
     let missing = || Refusal::missing(format!("crush rule {name} does not exist"));
     let id = id.ok_or_else(missing)?;
-    check_rule(map, id, pool.kind)?;
+    check_rule(&map.crush, id, pool.kind)?;
     pool.crush_rule = id;
     Ok(())
 }
@@ -275,13 +276,28 @@ fn set_other(
                         large data movement, pass --yes-i-really-mean-it if you really do.";
             return Err(Refusal::new(Errno::PERM, text));
         }
-        pool.flags.set(flag, boolean(text)?);
+        let is_on = boolean(text)?;
+        check_one_way(pool, variable, flag, is_on)?;
+        pool.flags.set(flag, is_on);
         return Ok(());
     }
     match PoolOption::from_name(variable) {
         Some(option) => pool_options::set(pool, option, variable, text),
         // All others are for tiers (`use_gmt_hitset` among them, although every pool shows it).
         None => Err(not_applicable(context.arguments.text("pool"), "tier")),
+    }
+}
+
+/// Refuses to take back a permission by which objects may have been written already.
+fn check_one_way(pool: &Pool, variable: &str, flag: PoolFlags, is_on: bool) -> Result<(), Refusal> {
+    let what = match flag {
+        PoolFlags::EC_OVERWRITES => "ec overwrites",
+        PoolFlags::EC_OPTIMIZATIONS => variable,
+        _ => return Ok(()),
+    };
+    match pool.flags.contains(flag) && !is_on {
+        true => Err(Refusal::invalid(format!("{what} cannot be disabled once enabled"))),
+        false => Ok(()),
     }
 }
 

@@ -81,7 +81,13 @@ pub(super) fn state() -> State {
     map.crush = Arc::new(crush);
     let osd = Osd { state: OsdState::EXISTS, weight: WEIGHT_IN, ..Osd::default() };
     map.osds = vec![osd; 3];
-    let profile = [("k", "2"), ("m", "1"), ("crush-failure-domain", "osd")];
+    let profile = [
+        ("plugin", "jerasure"),
+        ("technique", "reed_sol_van"),
+        ("k", "2"),
+        ("m", "1"),
+        ("crush-failure-domain", "osd"),
+    ];
     let profile = profile.map(|(key, value)| (key.to_owned(), value.to_owned()));
     map.erasure_code_profiles.insert("p".to_owned(), profile.into());
     let mut state = State::default();

@@ -76,6 +76,10 @@ fn names<'a>(context: &'a Context<'_>, other: &str) -> Result<(&'a str, &'a str)
 fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let (pool, tier) = names(context, "tierpool")?;
     let id = pool_named(context, "tierpool")?;
+    if context.state.osdmap.pool(id).is_some_and(maps::Pool::is_erasure) {
+        let text = format!("tier pool '{tier}' is an ec pool, which cannot be a tier");
+        return Err(Refusal::new(Errno::NOTSUPP, text));
+    }
     if context.live.stats.pool_totals(id).objects > 0 && !context.arguments.flag("force_nonempty") {
         let text = format!("tier pool '{tier}' is not empty; --force-nonempty to force");
         return Err(Refusal::new(Errno::NOTEMPTY, text));

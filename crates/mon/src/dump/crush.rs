@@ -70,7 +70,11 @@ fn step_json(crush: &CrushMap, step: &Step) -> Value {
             "item_name": crush.item_name(step.arg1).unwrap_or_default(),
         }),
         Op::NOOP | Op::EMIT => json!({ "op": op }),
-        Op::CHOOSE_FIRSTN | Op::CHOOSE_INDEP | Op::CHOOSELEAF_FIRSTN | Op::CHOOSELEAF_INDEP => {
+        Op::CHOOSE_FIRSTN
+        | Op::CHOOSE_INDEP
+        | Op::CHOOSELEAF_FIRSTN
+        | Op::CHOOSELEAF_INDEP
+        | Op::CHOOSE_MSR => {
             let kind = u16::try_from(step.arg2).ok().and_then(|kind| crush.type_name(kind));
             json!({ "op": op, "num": step.arg1, "type": kind.unwrap_or_default() })
         }
@@ -99,7 +103,10 @@ pub fn tunables(crush: &CrushMap) -> Value {
         "profile": profile.map_or("unknown", crush::Profile::name),
         "optimal_tunables": is(*tunables == Tunables::optimal()),
         "legacy_tunables": is(*tunables == Tunables::legacy()),
-        "minimum_required_version": profile.map_or("jewel", crush::Profile::name),
+        "minimum_required_version": match crush::requirements::minimum_required_version(crush) {
+            "squid" => "squid",
+            _ => profile.map_or("jewel", crush::Profile::name),
+        },
         "require_feature_tunables": is(tunables.choose_local_tries != 2),
         "require_feature_tunables2": is(tunables.chooseleaf_descend_once != 0),
         "has_v2_rules": is(crush.rules().any(|(_, rule)| indep(rule))),

@@ -69,6 +69,7 @@ fn ratios(map: &OsdMap) -> Value {
 pub fn min_compat_client(map: &OsdMap) -> &'static str {
     let upmapped = !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty();
     match () {
+        () if crush::requirements::minimum_required_version(&map.crush) == "squid" => "squid",
         () if !map.pg_upmap_primaries.is_empty() => "reef",
         () if upmapped || map.crush.choose_args().next().is_some() => "luminous",
         () => "jewel",

@@ -3,11 +3,13 @@
 use super::check::{Health, Severity, View, next_step, plural, share};
 use crate::dump::pgs::set_text;
 use crate::statistics::{Statistics, Totals};
+use crate::usage::{room_found, room_wanted};
 use engine::Time;
-use maps::OsdMap;
+use maps::{ErasureCode, OsdMap};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{PgId, PoolId};
+use types::{OsdId, PgId, PoolId};
 use wire::internal::pg_state;
 
 /// Age below which a pool's groups need not have been reported yet.
@@ -20,10 +22,10 @@ pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     let (map, stats) = (&view.state.osdmap, view.live.stats);
     let groups = settled(map, stats, view.now);
     let narrow = narrow_pools(map, &groups);
-    check_availability(health, stats, &groups, &narrow);
-    check_redundancy(health, stats, &groups, &narrow);
-    check_room(health, stats, &groups);
-    check_damage(health, stats, &groups);
+    check_availability(health, map, stats, &groups, &narrow);
+    check_redundancy(health, map, stats, &groups, &narrow);
+    check_room(health, map, stats, &groups);
+    check_damage(health, map, stats, &groups);
     check_objects(health, view, &stats.totals());
 }
 
@@ -40,8 +42,12 @@ fn with_any(groups: &Found, states: u64) -> Found {
 }
 
 /// `pg 1.3 is active+undersized, acting [2,0]`
-fn lines<'a>(stats: &'a Statistics, groups: &'a Found) -> impl Iterator<Item = String> + 'a {
-    groups.iter().map(|(pg, state)| {
+fn lines<'a>(
+    map: &'a OsdMap,
+    stats: &'a Statistics,
+    groups: &'a Found,
+) -> impl Iterator<Item = String> + 'a {
+    groups.iter().map(move |(pg, state)| {
         let acting = stats.pg(*pg).map_or_else(|| "[]".to_owned(), |stat| set_text(&stat.acting));
         let blockers = stats.pg(*pg).map(|stat| stat.blocked_by.as_slice()).unwrap_or_default();
         let blocked = match blockers {
@@ -51,44 +57,103 @@ fn lines<'a>(stats: &'a Statistics, groups: &'a Found) -> impl Iterator<Item = S
                 format!(", blocked by {}", osds.join(","))
             }
         };
-        format!("pg {pg} is {}, acting {acting}{blocked}", pg_state::to_text(*state))
+        let missing = missing_shards(map, stats, *pg, *state).unwrap_or_default();
+        format!("pg {pg} is {}, acting {acting}{blocked}{missing}", pg_state::to_text(*state))
     })
 }
 
-/// Pools whose groups are undersized although nothing is down: their rules find fewer failure domains than
-/// the pools have copies.
-fn narrow_pools(map: &OsdMap, groups: &Found) -> Vec<String> {
+/// `; of 6 shards 4 are up, needed are 5 (min_size), 4 hold the data (k)`
+fn missing_shards(map: &OsdMap, stats: &Statistics, pg: PgId, state: u64) -> Option<String> {
+    const SHORT: u64 = pg_state::UNDERSIZED | pg_state::DOWN | pg_state::INCOMPLETE;
+    let pool = map.pool(pg.pool).filter(|pool| pool.is_erasure())?;
+    let (size, min_size) = (pool.size, usize::from(pool.min_size));
+    let up = shards_up(stats, pg)?;
+    let data = ErasureCode::of_pool(map, pool).ok()?.data;
+    (state & SHORT != 0 && up < min_size).then(|| {
+        format!(
+            "; of {size} shards {up} are up, needed are {min_size} (min_size), {data} hold the data (k)"
+        )
+    })
+}
+
+fn shards_up(stats: &Statistics, pg: PgId) -> Option<usize> {
+    Some(stats.pg(pg)?.acting.iter().filter(|osd| **osd != OsdId::NONE).count())
+}
+
+/// Whether some group has all its data, though fewer shards than its pool wants for service.
+fn waits_for_min_size(map: &OsdMap, stats: &Statistics, groups: &Found) -> bool {
+    groups.iter().any(|(pg, _)| {
+        let Some(pool) = map.pool(pg.pool).filter(|pool| pool.is_erasure()) else { return false };
+        let (Some(up), Ok(code)) = (shards_up(stats, *pg), ErasureCode::of_pool(map, pool)) else {
+            return false;
+        };
+        (usize::from(code.data)..usize::from(pool.min_size)).contains(&up)
+    })
+}
+
+/// Pools whose rules find fewer failure domains than the pools have copies or shards.
+#[derive(Default)]
+struct Narrow {
+    lines: Vec<String>,
+    has_replicated: bool,
+    has_erasure: bool,
+}
+
+/// Such pools with groups that are undersized although nothing is down.
+fn narrow_pools(map: &OsdMap, groups: &Found) -> Narrow {
     let undersized = with_any(groups, pg_state::UNDERSIZED);
     let pools: BTreeSet<PoolId> = undersized.iter().map(|(pg, _)| pg.pool).collect();
     let mut domains = map.domains();
-    let mut line = |id: PoolId| {
-        let (pool, name) = (map.pool(id)?, map.pool_name(id)?);
-        let rule = map.crush.rule_name(pool.crush_rule.into())?;
-        let exists = |osd| map.osd(osd).is_some_and(|known| known.is_in());
-        let (count, kind) = domains.available(pool, exists);
-        (count < usize::from(pool.size)).then(|| {
-            format!(
-                "pool '{name}' wants {} copies, each on another {kind}, and its rule '{rule}' finds {count} {kind}{}",
-                pool.size,
-                plural(count),
-            )
-        })
-    };
-    pools.into_iter().filter_map(&mut line).collect()
+    let mut narrow = Narrow::default();
+    for id in pools {
+        let (Some(pool), Some(name)) = (map.pool(id), map.pool_name(id)) else { continue };
+        let Some(rule) = map.crush.rule_name(pool.crush_rule.into()) else { continue };
+        let room = domains.room(pool, |osd| map.is_in(osd));
+        if room.places < usize::from(pool.size) {
+            let (wanted, found) = (room_wanted(pool, &room), room_found(&room));
+            narrow
+                .lines
+                .push(format!("pool '{name}' wants {wanted}, and its rule '{rule}' {found}"));
+            narrow.has_erasure |= pool.is_erasure();
+            narrow.has_replicated |= pool.is_replicated();
+        }
+    }
+    narrow
 }
 
-/// The next step for `narrow` pools, if there are any, or else for groups that lack members.
-fn widen<'a>(narrow: &[String], otherwise: &'a str) -> &'a str {
-    match narrow {
-        [] => otherwise,
-        _ => {
-            "add OSDs in other failure domains; to be content with different OSDs: 'ceph osd crush \
-             rule create-replicated osds default osd' and 'ceph osd pool set POOL crush_rule osds'"
+impl Narrow {
+    /// The next step, which is `otherwise` if there are none.
+    fn widen<'a>(&self, otherwise: &'a str) -> Cow<'a, str> {
+        let mut ways = Vec::new();
+        if self.has_replicated {
+            ways.push(
+                "'ceph osd crush rule create-replicated osds default osd' and 'ceph osd pool set POOL \
+                 crush_rule osds'",
+            );
         }
+        if self.has_erasure {
+            ways.push(
+                "of an erasure-coded pool 'ceph osd erasure-code-profile set shards \
+                 crush-failure-domain=osd', 'ceph osd crush rule create-erasure shards shards' and \
+                 'ceph osd pool set POOL crush_rule shards'",
+            );
+        }
+        if ways.is_empty() {
+            return otherwise.into();
+        }
+        let ways = ways.join("; ");
+        format!("add OSDs in other failure domains; to be content with different OSDs: {ways}")
+            .into()
     }
 }
 
-fn check_availability(health: &mut Health, stats: &Statistics, groups: &Found, narrow: &[String]) {
+fn check_availability(
+    health: &mut Health,
+    map: &OsdMap,
+    stats: &Statistics,
+    groups: &Found,
+    narrow: &Narrow,
+) {
     let serves = |state: u64| {
         state & (pg_state::ACTIVE | pg_state::PEERED | pg_state::STALE) == pg_state::ACTIVE
     };
@@ -107,16 +172,29 @@ fn check_availability(health: &mut Health, stats: &Statistics, groups: &Found, n
     }
     let mut parts = vec![format!("{} pg{} inactive", inactive.len(), plural(inactive.len()))];
     parts.extend(by_state.iter().map(|(name, n)| format!("{n} pg{} {name}", plural(*n))));
-    let step = "start OSDs that are down ('ceph osd tree down'); 'ceph pg PGID query' says what a \
-                group waits for";
-    let narrow = if with_any(&inactive, pg_state::UNDERSIZED).is_empty() { &[] } else { narrow };
-    let found = narrow.iter().cloned().chain(lines(stats, &inactive));
-    let details = next_step(found, widen(narrow, step));
+    let mut step =
+        "start OSDs that are down ('ceph osd tree down'); 'ceph pg PGID query' says what a \
+                    group waits for"
+            .to_owned();
+    if waits_for_min_size(map, stats, &inactive) {
+        step += "; 'ceph osd pool set POOL min_size' to as many as hold the data lets a group serve \
+                 without any redundancy: raise it again once shards are back";
+    }
+    let none = Narrow::default();
+    let narrow = if with_any(&inactive, pg_state::UNDERSIZED).is_empty() { &none } else { narrow };
+    let found = narrow.lines.iter().cloned().chain(lines(map, stats, &inactive));
+    let details = next_step(found, &narrow.widen(&step));
     let summary = format!("Reduced data availability: {}", parts.join(", "));
     health.warn("PG_AVAILABILITY", inactive.len(), summary, details);
 }
 
-fn check_redundancy(health: &mut Health, stats: &Statistics, groups: &Found, narrow: &[String]) {
+fn check_redundancy(
+    health: &mut Health,
+    map: &OsdMap,
+    stats: &Statistics,
+    groups: &Found,
+    narrow: &Narrow,
+) {
     let degraded = with_any(groups, pg_state::DEGRADED | pg_state::UNDERSIZED);
     let totals = stats.totals();
     let mut parts = Vec::new();
@@ -131,13 +209,13 @@ fn check_redundancy(health: &mut Health, stats: &Statistics, groups: &Found, nar
     }
     let step = "wait while they recover ('ceph -s' shows how fast); groups that stay undersized need \
                 more OSDs that are up and in, in enough failure domains";
-    let found = narrow.iter().cloned().chain(lines(stats, &degraded));
-    let details = next_step(found, widen(narrow, step));
+    let found = narrow.lines.iter().cloned().chain(lines(map, stats, &degraded));
+    let details = next_step(found, &narrow.widen(step));
     let summary = format!("Degraded data redundancy: {}", parts.join(", "));
     health.warn("PG_DEGRADED", degraded.len(), summary, details);
 }
 
-fn check_room(health: &mut Health, stats: &Statistics, groups: &Found) {
+fn check_room(health: &mut Health, map: &OsdMap, stats: &Statistics, groups: &Found) {
     const NEXT: &str = "add OSDs or delete data: copies cannot be made on OSDs that are full";
     let waiting = with_any(groups, pg_state::BACKFILL_TOOFULL);
     let count = waiting.len();
@@ -146,17 +224,17 @@ fn check_room(health: &mut Health, stats: &Statistics, groups: &Found) {
          backfill_toofull",
         plural(count)
     );
-    let details = next_step(lines(stats, &waiting), NEXT);
+    let details = next_step(lines(map, stats, &waiting), NEXT);
     health.warn("PG_BACKFILL_FULL", count, summary, details);
     let stuck = with_any(groups, pg_state::RECOVERY_TOOFULL);
     let count = stuck.len();
     let summary =
         format!("Full OSDs blocking recovery: {count} pg{} recovery_toofull", plural(count));
-    let details = next_step(lines(stats, &stuck), NEXT);
+    let details = next_step(lines(map, stats, &stuck), NEXT);
     health.add("PG_RECOVERY_FULL", Severity::Error, count, summary, details);
 }
 
-fn check_damage(health: &mut Health, stats: &Statistics, groups: &Found) {
+fn check_damage(health: &mut Health, map: &OsdMap, stats: &Statistics, groups: &Found) {
     let kinds = [
         (pg_state::INCONSISTENT, "inconsistent"),
         (pg_state::RECOVERY_UNFOUND, "recovery_unfound"),
@@ -175,7 +253,7 @@ fn check_damage(health: &mut Health, stats: &Statistics, groups: &Found) {
                 it from the copies whose checksums hold; 'rados list-inconsistent-snapset PGID' shows \
                 clones that do not fit their object: what is missing goes with its snapshot, what is \
                 superfluous by 'ceph pg repair PGID'; of recovery_unfound see OBJECT_UNFOUND";
-    let details = next_step(lines(stats, &damaged), step);
+    let details = next_step(lines(map, stats, &damaged), step);
     let summary = format!("Possible data damage: {}", parts.join(", "));
     health.add("PG_DAMAGED", Severity::Error, damaged.len(), summary, details);
 }

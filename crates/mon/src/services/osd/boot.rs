@@ -6,9 +6,10 @@ use crate::commands::crush_create_or_move;
 use crate::failures::judge_past;
 use crate::job::{Boot, Effects};
 use crate::keys;
+use crate::numbers::HOLDS_SHARDS;
 use crate::service::DecideCx;
 use crate::state::OSD_ID_MAX;
-use maps::{Osd, OsdState, WEIGHT_IN};
+use maps::{Osd, OsdState, Pool, WEIGHT_IN};
 use types::{EntityAddrVec, OsdId, Uuid};
 use wire::OsdBoot;
 
@@ -69,6 +70,12 @@ fn refusal(
     }
     if boot.superblock.newest_map > map.epoch {
         return Some("it has a newer map than the control store; see CONTROL_STORE_WENT_BACK");
+    }
+    let has_shards = map.pools.values().any(Pool::is_erasure);
+    if has_shards && !boot.metadata.contains_key(HOLDS_SHARDS) {
+        return Some(
+            "it keeps no shards, and there are erasure-coded pools; it needs a newer release",
+        );
     }
     if map.is_up(osd) {
         return None;

@@ -1,7 +1,8 @@
 //! Operations on pools that librados requests by message instead of command (`MPoolOp`).
 
 use crate::change::Change;
-use crate::commands::pools::{self, NewPool};
+use crate::commands::new_pool::{self, NewPool};
+use crate::commands::pools;
 use crate::service::DecideCx;
 use crate::sessions::{Caps, Session, Sessions};
 use crate::state::{Overrides, State};
@@ -143,7 +144,7 @@ fn create(state: &State, running: &Overrides, op: &PoolOp, change: &mut Change) 
     }
     let rule = u8::try_from(op.crush_rule).ok();
     let new = NewPool { name: &op.name, rule, ..NewPool::default() };
-    pools::create(state, running, change, &new).map_err(|refusal| refusal.errno)?;
+    new_pool::create(state, running, change, &new).map_err(|refusal| refusal.errno)?;
     Ok(None)
 }
 

@@ -10,6 +10,7 @@ use crate::service::{Act, Cx, DecideCx};
 use crate::state::State;
 use auth::Rwx;
 use engine::{ConnId, Message};
+use maps::Pool;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PgId};
 use wire::{
@@ -123,14 +124,23 @@ fn extend_life(state: &State, osd: OsdId, want: Epoch, current: Epoch, change: &
 fn set_pg_temp(state: &State, asked: &BTreeMap<PgId, Vec<OsdId>>, change: &mut Change) {
     let map = &state.osdmap;
     for (pg, osds) in asked {
-        let exists = map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num);
+        let Some(pool) = map.pool(pg.pool).filter(|pool| pg.seed < pool.pg_num) else { continue };
         let known = map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice);
         let is_member = |osd: &OsdId| *osd == OsdId::NONE || map.exists(*osd);
-        let are_distinct = osds.iter().collect::<BTreeSet<_>>().len() == osds.len();
-        let valid = osds.iter().all(is_member) && are_distinct;
-        let valid = valid && osds.len() as u64 <= POOL_SIZE_MAX;
-        if exists && valid && known != osds {
+        if osds.iter().all(is_member) && may_act(pool, osds) && known != osds {
             change.osdmap(state).new_pg_temp.insert(*pg, osds.clone());
+        }
+    }
+}
+
+/// Whether the members of a group may be these. Shards have positions: some may be absent, and one OSD may
+/// keep several while they move.
+fn may_act(pool: &Pool, osds: &[OsdId]) -> bool {
+    match pool.is_erasure() {
+        true => osds.is_empty() || osds.len() == usize::from(pool.size),
+        false => {
+            let are_distinct = osds.iter().collect::<BTreeSet<_>>().len() == osds.len();
+            are_distinct && osds.len() as u64 <= POOL_SIZE_MAX
         }
     }
 }
