@@ -82,7 +82,7 @@ impl Part {
     }
 
     fn simplified(self) -> Cell {
-        match self.known == [0..ROW_LEN] {
+        match self.known.first() == Some(&(0..ROW_LEN)) {
             true => Cell::Whole(self.content.freeze()),
             false => Cell::Part(self),
         }

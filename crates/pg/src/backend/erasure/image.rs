@@ -47,11 +47,6 @@ impl Image {
         self.low == self.before && self.runs.is_empty() && self.rows.is_empty()
     }
 
-    /// The size before the write.
-    pub fn before(&self) -> u64 {
-        self.before
-    }
-
     /// The size to which the shards are cut before rows are written; `None` if nothing is cut.
     pub fn cut_to(&self) -> Option<u64> {
         (self.low < self.before).then_some(self.low)
