@@ -17,6 +17,9 @@ pub enum Clients {
 const SHARED_PACKAGES: &str =
     "ceph-common python3-rados python3-rbd fio qemu-utils qemu-block-extra libnbd-bin openssl";
 
+/// Signatures are checked, but a mirror of a moving suite may be older than the suite's releases are valid.
+const MIRROR_OPTIONS: &str = "-o Acquire::Check-Valid-Until=false";
+
 impl Clients {
     /// Parses the argument of `--clients`.
     pub fn parse(name: &str) -> Result<Vec<Clients>> {
@@ -64,7 +67,7 @@ impl Clients {
                 printf '#!/bin/sh\\nexit 101\\n' >{root_path}/usr/sbin/policy-rc.d
                 chmod +x {root_path}/usr/sbin/policy-rc.d
                 chroot {root_path} env DEBIAN_FRONTEND=noninteractive sh -c \
-                  'apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}'
+                  'apt-get update -qq {MIRROR_OPTIONS} && apt-get install -y -qq --no-install-recommends {packages}'
                 touch {root_path}/.complete"
             ))?;
         }

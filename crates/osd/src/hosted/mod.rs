@@ -1,9 +1,9 @@
 //! The groups that this OSD hosts, with the components that serve their requests and keep their copies.
 //!
 //! An event that concerns several of these components is passed from one to the next here. The files are
-//! floors:
+//! layers:
 //!
-//! * `outputs`: what an output of a group means for the other components. It performs no work, but pushes it.
+//! * `outputs`: the effects of a group's outputs on the other components. It performs no work, but pushes it.
 //! * `work`: the queue of work, performed until it is empty.
 //! * all others: inputs and timers. Each ends with the work that it made possible.
 
