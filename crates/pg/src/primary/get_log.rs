@@ -87,8 +87,8 @@ impl Primary {
         };
         let history = core.copy.info.history;
         // With the log comes all that the other copy knew by taking part in its last activation.
-        let activations = [core.copy.info.last_epoch_started, part.info.last_epoch_started];
-        let last_epoch_started = activations.into_iter().max().expect("there are two");
+        let last_epoch_started =
+            core.copy.info.last_epoch_started.max(part.info.last_epoch_started);
         let last_backfill = core.copy.info.last_backfill.clone();
         let info =
             crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
