@@ -5,6 +5,7 @@
 //! and says of every other one why it is not served. All are over GF(2⁸).
 
 use crate::{ErasureCodeProfile, OsdMap, Pool};
+use erasure::Technique;
 use thiserror::Error;
 use types::ShardId;
 
@@ -14,10 +15,6 @@ pub const STRIPE_UNIT_DEFAULT: u32 = 4096;
 pub const STRIPE_UNIT_ALIGNMENT: u32 = 4096;
 /// Largest stripe unit: a default object of an image would be within one shard.
 pub const STRIPE_UNIT_MAX: u32 = 4 << 20;
-/// Parity shards up to which a Vandermonde matrix of ISA-L can restore any loss, and with that many, data
-/// shards.
-const ISA_VANDERMONDE_PARITY_MAX: u8 = 4;
-const ISA_VANDERMONDE_DATA_MAX: u8 = 21;
 /// The plugins and techniques that are served, for messages.
 const SERVED: &str = "plugin=isa (technique=reed_sol_van or cauchy) and plugin=jerasure (technique=reed_sol_van or reed_sol_r6_op)";
 
@@ -29,22 +26,9 @@ pub struct ErasureCode {
     /// Shards of parity, at least one (`m`); all shards together are at most [`ShardId::MAX_COUNT`].
     pub parity: u8,
     /// The matrix that computes parity from data.
-    pub matrix: ErasureMatrix,
+    pub technique: Technique,
     /// Bytes of a stripe in one shard, a multiple of [`STRIPE_UNIT_ALIGNMENT`].
     pub stripe_unit: u32,
-}
-
-/// Matrices by plugin and technique of the profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErasureMatrix {
-    /// `plugin=isa technique=reed_sol_van`
-    IsaVandermonde,
-    /// `plugin=isa technique=cauchy`
-    IsaCauchy,
-    /// `plugin=jerasure technique=reed_sol_van`
-    JerasureVandermonde,
-    /// `plugin=jerasure technique=reed_sol_r6_op`, with two parity shards
-    JerasureRaid6,
 }
 
 /// Why no pool can be made with a profile.
@@ -103,16 +87,16 @@ pub enum ErasureCodeError {
 impl ErasureCode {
     /// The code of a profile that has all its properties.
     pub fn parse(profile: &ErasureCodeProfile) -> Result<Self, ErasureCodeError> {
-        let matrix = ErasureMatrix::parse(profile)?;
+        let technique = parse_technique(profile)?;
         let (data, parity) = (number(profile, "k")?, number(profile, "m")?);
         check_shards(data, parity)?;
-        matrix.check(data, parity)?;
+        check_shape(technique, data, parity)?;
         check_properties(profile)?;
         let stripe_unit = match profile.get("stripe_unit") {
             Some(text) => parse_stripe_unit(text)?,
             None => STRIPE_UNIT_DEFAULT,
         };
-        Ok(ErasureCode { data, parity, matrix, stripe_unit })
+        Ok(ErasureCode { data, parity, technique, stripe_unit })
     }
 
     /// The code of an erasure-coded pool. Its stripes are those with which it was created, whatever its
@@ -156,52 +140,42 @@ impl ErasureCode {
     }
 }
 
-impl ErasureMatrix {
-    fn parse(profile: &ErasureCodeProfile) -> Result<Self, ErasureCodeError> {
-        const JERASURES: [&str; 5] =
-            ["cauchy_orig", "cauchy_good", "liberation", "blaum_roth", "liber8tion"];
-        let value = |key: &str| profile.get(key).cloned().unwrap_or_default();
-        let (plugin, technique) = (value("plugin"), value("technique"));
-        match (plugin.as_str(), technique.as_str()) {
-            ("isa", "reed_sol_van") => Ok(ErasureMatrix::IsaVandermonde),
-            ("isa", "cauchy") => Ok(ErasureMatrix::IsaCauchy),
-            ("jerasure", "reed_sol_van") => Ok(ErasureMatrix::JerasureVandermonde),
-            ("jerasure", "reed_sol_r6_op") => Ok(ErasureMatrix::JerasureRaid6),
-            ("jerasure", name) if JERASURES.contains(&name) => {
-                Err(ErasureCodeError::UnservedTechnique { plugin, technique })
-            }
-            ("isa" | "jerasure", _) => {
-                Err(ErasureCodeError::UnknownTechnique { plugin, technique })
-            }
-            ("clay" | "lrc" | "shec", _) => Err(ErasureCodeError::UnservedPlugin(plugin)),
-            _ => Err(ErasureCodeError::UnknownPlugin(plugin)),
-        }
+/// The matrix that the profile names.
+fn parse_technique(profile: &ErasureCodeProfile) -> Result<Technique, ErasureCodeError> {
+    const JERASURES: [&str; 5] =
+        ["cauchy_orig", "cauchy_good", "liberation", "blaum_roth", "liber8tion"];
+    let value = |key: &str| profile.get(key).cloned().unwrap_or_default();
+    let (plugin, technique) = (value("plugin"), value("technique"));
+    if let Some(served) = Technique::from_names(&plugin, &technique) {
+        return Ok(served);
     }
-
-    /// Refuses shapes of which not every loss could be restored.
-    fn check(self, data: u8, parity: u8) -> Result<(), ErasureCodeError> {
-        match self {
-            ErasureMatrix::IsaVandermonde if parity > ISA_VANDERMONDE_PARITY_MAX => {
-                out_of_bounds(format!(
-                    "m={parity} must be <= {ISA_VANDERMONDE_PARITY_MAX} with plugin=isa \
-                     technique=reed_sol_van, or some losses could not be restored; technique=cauchy \
-                     has no such limit"
-                ))
-            }
-            ErasureMatrix::IsaVandermonde
-                if parity == ISA_VANDERMONDE_PARITY_MAX && data > ISA_VANDERMONDE_DATA_MAX =>
-            {
-                out_of_bounds(format!(
-                    "k={data} must be <= {ISA_VANDERMONDE_DATA_MAX} with plugin=isa \
-                     technique=reed_sol_van m={parity}, or some losses could not be restored; \
-                     technique=cauchy has no such limit"
-                ))
-            }
-            ErasureMatrix::JerasureRaid6 if parity != 2 => {
-                out_of_bounds(format!("m={parity} must be 2 with technique=reed_sol_r6_op"))
-            }
-            _ => Ok(()),
+    Err(match (plugin.as_str(), technique.as_str()) {
+        ("jerasure", name) if JERASURES.contains(&name) => {
+            ErasureCodeError::UnservedTechnique { plugin, technique }
         }
+        ("isa" | "jerasure", _) => ErasureCodeError::UnknownTechnique { plugin, technique },
+        ("clay" | "lrc" | "shec", _) => ErasureCodeError::UnservedPlugin(plugin),
+        _ => ErasureCodeError::UnknownPlugin(plugin),
+    })
+}
+
+/// Refuses shapes of which not every loss could be restored. All shards together are within bounds already.
+fn check_shape(technique: Technique, data: u8, parity: u8) -> Result<(), ErasureCodeError> {
+    const RESTORE: &str =
+        "or some losses could not be restored; technique=cauchy has no such limit";
+    let [least, most] = [technique.parities_min(), technique.parities_max()];
+    let data_max = technique.data_max(parity.into());
+    match technique {
+        _ if least == most && usize::from(parity) != least => {
+            out_of_bounds(format!("m={parity} must be {least} with technique={}", technique.name()))
+        }
+        Technique::IsaVandermonde if usize::from(parity) > most => out_of_bounds(format!(
+            "m={parity} must be <= {most} with plugin=isa technique=reed_sol_van, {RESTORE}"
+        )),
+        Technique::IsaVandermonde if usize::from(data) > data_max => out_of_bounds(format!(
+            "k={data} must be <= {data_max} with plugin=isa technique=reed_sol_van m={parity}, {RESTORE}"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -288,31 +262,27 @@ mod tests {
 
     #[test]
     fn every_served_code_is_recognised_with_its_sizes() {
-        for (text, matrix, sizes) in [
-            (
-                "plugin=isa technique=reed_sol_van k=2 m=2",
-                ErasureMatrix::IsaVandermonde,
-                (4, 3, 8192),
-            ),
+        for (text, technique, sizes) in [
+            ("plugin=isa technique=reed_sol_van k=2 m=2", Technique::IsaVandermonde, (4, 3, 8192)),
             (
                 "plugin=isa technique=reed_sol_van k=21 m=4",
-                ErasureMatrix::IsaVandermonde,
+                Technique::IsaVandermonde,
                 (25, 22, 86016),
             ),
-            ("plugin=isa technique=cauchy k=4 m=5 w=8", ErasureMatrix::IsaCauchy, (9, 5, 16384)),
+            ("plugin=isa technique=cauchy k=4 m=5 w=8", Technique::IsaCauchy, (9, 5, 16384)),
             (
                 "plugin=jerasure technique=reed_sol_van k=2 m=1 stripe_unit=12K",
-                ErasureMatrix::JerasureVandermonde,
+                Technique::JerasureVandermonde,
                 (3, 2, 24576),
             ),
             (
                 "plugin=jerasure technique=reed_sol_r6_op k=30 m=2",
-                ErasureMatrix::JerasureRaid6,
+                Technique::JerasureRaid6,
                 (32, 31, 122_880),
             ),
         ] {
             let code = ErasureCode::parse(&profile(text)).unwrap_or_else(|e| panic!("{text}: {e}"));
-            assert_eq!(code.matrix, matrix, "{text}");
+            assert_eq!(code.technique, technique, "{text}");
             assert_eq!((code.shards(), code.min_size(), code.stripe_width()), sizes, "{text}");
         }
     }

@@ -28,8 +28,7 @@ mod snaps;
 mod stable_mod;
 
 pub use erasure_code::{
-    ErasureCode, ErasureCodeError, ErasureMatrix, STRIPE_UNIT_ALIGNMENT, STRIPE_UNIT_DEFAULT,
-    STRIPE_UNIT_MAX,
+    ErasureCode, ErasureCodeError, STRIPE_UNIT_ALIGNMENT, STRIPE_UNIT_DEFAULT, STRIPE_UNIT_MAX,
 };
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};

@@ -16,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("engine", &["types"]),
     ("control", &["engine"]),
     ("crush", &["codec", "types"]),
-    ("maps", &["codec", "types", "crush"]),
+    ("maps", &["codec", "erasure", "types", "crush"]),
     ("wire", &["codec", "types", "engine", "stdx"]),
     ("auth", &["codec", "types", "engine"]),
     ("msgr", &["codec", "types", "engine", "wire", "auth", "stdx"]),
