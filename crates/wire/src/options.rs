@@ -116,6 +116,7 @@ pub const TABLE: &[Known] = known! {
     "osd_pool_default_pgp_num", Number, "0", "placement groups of new pools for placement";
     "osd_pool_default_pg_autoscale_mode", Text, "off", "autoscaling of new pools";
     "osd_pool_default_flag_nodelete", Switch, "false", "whether new pools are protected";
+    "osd_pool_default_flag_ec_overwrites", Switch, "true", "whether objects of new erasure-coded pools can be overwritten in part";
     "osd_heartbeat_interval", Seconds, "0.5", "time between heartbeats to a peer";
     "osd_heartbeat_grace", Seconds, "2", "time without an answer after which a peer counts as failed";
     "osd_max_markdown_count", Number, "5", "wrong markdowns within osd_max_markdown_period after which the boot of an OSD is refused until the period is over";

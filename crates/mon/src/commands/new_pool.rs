@@ -55,7 +55,8 @@ impl NewPool<'_> {
         pool.min_size = code.min_size();
         pool.stripe_width = code.stripe_width();
         pool.erasure_code_profile = (*name).to_owned();
-        pool.flags.insert(PoolFlags::EC_OVERWRITES);
+        let overwrites = state.mon_switch(running, "osd_pool_default_flag_ec_overwrites", true);
+        pool.flags.set(PoolFlags::EC_OVERWRITES, overwrites);
         assert!(pool.min_size >= code.data && pool.min_size <= size, "a pool can serve");
         pool
     }

@@ -70,6 +70,14 @@ fn the_profile_decides_sizes_and_the_pool_has_a_rule_of_its_name() {
 }
 
 #[test]
+fn an_option_makes_pools_to_which_objects_can_only_be_appended() {
+    let mut state = serving();
+    set_option(&mut state, "osd_pool_default_flag_ec_overwrites", "false");
+    create(&mut state, "e", json!({ "erasure_code_profile": "p" })).unwrap();
+    assert!(!pool(&state, "e").flags.contains(PoolFlags::EC_OVERWRITES));
+}
+
+#[test]
 fn the_default_profile_has_a_rule_of_another_name_and_is_made_anew() {
     let mut state = serving();
     let refusal = create(&mut state, "e", json!({})).unwrap_err();
