@@ -1,4 +1,6 @@
-//! Measures one copy of a replicated 4 KiB write: `cargo run --release -p block --example commit`.
+//! Measures one copy of a replicated 4 KiB write: `cargo run --release -p block --example commit`. With the
+//! argument `hold`, one shard of an erasure-coded write of which 4 KiB belong to this store: each transaction
+//! holds its change and settles the one before of its group.
 //!
 //! The device is simulated, and its cost is part of the result. A profiler that counts calls, such
 //! as callgrind, shows instructions and allocations of the store alone.
@@ -10,7 +12,7 @@ use engine::Time;
 use std::time::Instant;
 use stdx::Prng;
 use store::{Change, Collection, RequestKind, Transaction};
-use types::{HObject, PgId, PoolId};
+use types::{EVersion, HObject, PgId, PoolId};
 
 const POOL: PoolId = PoolId(1);
 const BLOCK: u64 = 4096;
@@ -25,12 +27,14 @@ const LOG_ENTRY_LEN: usize = 170;
 const GROUP_INFO_LEN: usize = 120;
 
 fn main() {
+    let holds = std::env::args().nth(1).is_some_and(|argument| argument == "hold");
     let mut driver = store();
     (0..GROUPS).for_each(|group| commit(&mut driver, vec![(at(group), Change::CreateCollection)]));
     let mut version = 0;
     let mut write = |driver: &mut Driver<BlockStore>, object: u64, block: u64| {
         version += 1;
-        commit(driver, changes(object, block, version));
+        let changes = changes(object, block, version);
+        commit(driver, if holds { held(changes, version) } else { changes });
     };
     for number in 0..OBJECTS * OBJECT_BLOCKS {
         write(&mut driver, number / OBJECT_BLOCKS, number % OBJECT_BLOCKS);
@@ -60,6 +64,14 @@ fn commit(driver: &mut Driver<BlockStore>, changes: Vec<(Collection, Change)>) {
 
 fn at(group: u32) -> Collection {
     Collection::replicated(PgId { pool: POOL, seed: group })
+}
+
+/// Holds the changes of the object, and settles those before.
+fn held(changes: Vec<(Collection, Change)>, version: u64) -> Vec<(Collection, Change)> {
+    let [(at, data), (_, info), log] = changes.try_into().expect("three changes");
+    let settle = Change::Settle { through: EVersion::new(1, version - 1) };
+    let hold = Change::Hold { version: EVersion::new(1, version), changes: vec![data, info] };
+    vec![(at, settle), (at, hold), log]
 }
 
 /// Data, object info, and the log entry and info of the group.

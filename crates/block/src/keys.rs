@@ -11,9 +11,9 @@ use bytes::Bytes;
 use codec::{Reader, Result};
 use std::fmt;
 use std::ops::Range;
-use store::Collection;
 use store::key::{collection_key, push_object, push_pool, take_object};
-use types::{HObject, PoolId};
+use store::{Collection, HeldChange};
+use types::{EVersion, Epoch, HObject, PoolId};
 
 pub(crate) const COLLECTION: u8 = b'C';
 const OBJECT: u8 = b'O';
@@ -22,7 +22,9 @@ const OMAP_HEADER: u8 = b'H';
 const OMAP: u8 = b'M';
 const SHARED: u8 = b'R';
 const BITMAP: u8 = b'B';
-const GARBAGE: u8 = b'G';
+pub(crate) const GARBAGE: u8 = b'G';
+/// Of held changes, which are pending; `H` is taken.
+pub(crate) const HELD: u8 = b'P';
 
 /// Length of kind and id.
 const ID_LEN: usize = 9;
@@ -32,6 +34,9 @@ pub const OMAP_PREFIX_LEN: usize = ID_LEN;
 
 /// Length of a key of the space bitmap.
 pub const BITMAP_LEN: usize = 5;
+
+/// Length of the key of a held change: kind, id of the collection, reversed hash, epoch, version, id.
+const HELD_LEN: usize = ID_LEN + 4 + 4 + 8 + 8;
 
 /// Length of pool and seed.
 const COLLECTION_LEN: usize = 12;
@@ -82,6 +87,16 @@ pub enum Key {
     Garbage {
         /// The objects that must be removed.
         slice: Slice,
+    },
+    /// A held change of one object; the value is an [`Onode`](crate::object::Onode) with a list of
+    /// [`HeldFields`](crate::object::HeldFields).
+    Held {
+        /// Id under which the collection keeps its objects.
+        collection: u64,
+        /// Version and object.
+        held: HeldChange,
+        /// Id of the held change, from the same counter as ids of objects.
+        id: u64,
     },
 }
 
@@ -192,8 +207,13 @@ pub fn omap_range(object: u64) -> Range<Bytes> {
     prefix_range(&id_key(OMAP, object))
 }
 
-/// Id at the beginning of a key of an extent segment, omap pair or shared id.
+/// Id at the beginning of a key of an extent segment, omap pair or shared id, or at the end of one of a held
+/// change.
 pub fn counted_id(key: &[u8]) -> Option<u64> {
+    if key.len() == HELD_LEN && key[0] == HELD {
+        let id = key[HELD_LEN - 8..].try_into().expect("eight bytes");
+        return Some(u64::from_be_bytes(id));
+    }
     let id = key.get(1..ID_LEN)?;
     let is_counted = matches!(key[0], SEGMENT | OMAP_HEADER | OMAP | SHARED);
     is_counted.then(|| u64::from_be_bytes(id.try_into().expect("eight bytes")))
@@ -239,6 +259,23 @@ pub fn garbage(slice: Slice) -> Bytes {
 /// Keys of all removed slices.
 pub fn garbage_range() -> Range<Bytes> {
     prefix_range(&[GARBAGE])
+}
+
+/// Key of a held change under an id of its collection, whose data has an id of its own.
+pub fn held(collection: u64, held: HeldChange, id: u64) -> PointKey {
+    let EVersion { epoch, version } = held.version;
+    let mut key = [0; HELD_LEN];
+    key[..ID_LEN].copy_from_slice(&id_key(HELD, collection));
+    key[9..13].copy_from_slice(&held.reversed_hash().to_be_bytes());
+    key[13..17].copy_from_slice(&epoch.0.to_be_bytes());
+    key[17..25].copy_from_slice(&version.to_be_bytes());
+    key[25..].copy_from_slice(&id.to_be_bytes());
+    PointKey::from(&key[..])
+}
+
+/// Range of the held changes under a collection id.
+pub fn held_range(collection: u64) -> Range<Bytes> {
+    prefix_range(&id_key(HELD, collection))
 }
 
 /// Range of all keys that start with `prefix`, which starts with a kind.
@@ -324,6 +361,18 @@ pub fn read_garbage(key: &[u8]) -> Result<Slice> {
     }
 }
 
+/// Id of the collection, name, and id of the data.
+pub fn read_held(key: &[u8]) -> Result<(u64, HeldChange, u64)> {
+    let mut r = reader(key, HELD)?;
+    let collection = take_u64(&mut r, "collection id")?;
+    let hash = take_u32(&mut r, "reversed hash")?;
+    let epoch = Epoch(take_u32(&mut r, "epoch")?);
+    let version = EVersion { epoch, version: take_u64(&mut r, "version")? };
+    let id = take_u64(&mut r, "id of held data")?;
+    r.finish("held change key")?;
+    Ok((collection, HeldChange::of_reversed(version, hash), id))
+}
+
 impl Key {
     /// Decodes a key of any kind.
     pub fn read(key: &Bytes) -> Result<Key> {
@@ -347,6 +396,10 @@ impl Key {
             SHARED => Key::Shared { id: read_shared(key)? },
             BITMAP => Key::Bitmap { chunk: read_bitmap(key)? },
             GARBAGE => Key::Garbage { slice: read_garbage(key)? },
+            HELD => {
+                let (collection, held, id) = read_held(key)?;
+                Key::Held { collection, held, id }
+            }
             kind => return Err(at.invalid("key kind", kind.into())),
         })
     }
@@ -362,6 +415,9 @@ impl Key {
             Key::Shared { id } => shared(*id),
             Key::Bitmap { chunk } => bitmap(*chunk),
             Key::Garbage { slice } => garbage(*slice),
+            Key::Held { collection, held: name, id } => {
+                Bytes::copy_from_slice(&held(*collection, *name, *id))
+            }
         }
     }
 }
@@ -382,6 +438,9 @@ impl fmt::Display for Key {
             }
             Key::Shared { id } => write!(f, "shared id {id}"),
             Key::Bitmap { chunk } => write!(f, "bitmap chunk {chunk}"),
+            Key::Held { collection, held: HeldChange { version, hash }, .. } => {
+                write!(f, "held change {version} of hash {hash:08x} in collection id {collection}")
+            }
             Key::Garbage { slice } if slice.is_whole() => {
                 write!(f, "removed collection id {}", slice.id)
             }

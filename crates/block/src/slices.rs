@@ -52,6 +52,11 @@ impl Slice {
         (self.first, self.last) == (0, u32::MAX)
     }
 
+    /// Whether the reversed hash lies in it.
+    pub fn contains(&self, reversed_hash: u32) -> bool {
+        (self.first..=self.last).contains(&reversed_hash)
+    }
+
     /// Part of the slice from `first` to `last` (inclusive).
     fn within(&self, first: u32, last: u32) -> Option<Slice> {
         let (first, last) = (self.first.max(first), self.last.min(last));

@@ -143,7 +143,7 @@ impl Table {
     }
 
     fn remove(&mut self, key: PointKey) {
-        if self.is_in_range(&key) {
+        if self.is_in_range(&key) || self.is_own(&key) {
             self.forget(&key);
         } else {
             self.set(key, None);
@@ -255,12 +255,12 @@ impl Table {
     }
 
     fn set(&mut self, key: PointKey, value: Option<Bytes>) {
-        let (length, is_fresh) = (key.len(), self.is_fresh(&key));
+        let (length, is_behind) = (key.len(), self.is_behind_all(&key));
         self.bytes += cost(length, value_len(&value));
-        self.load.add(load(length, is_fresh, &value));
+        self.load.add(load(length, is_behind, &value));
         if let Some(old) = self.points.insert(key, value) {
             self.bytes -= cost(length, value_len(&old));
-            self.load.subtract(load(length, is_fresh, &old));
+            self.load.subtract(load(length, is_behind, &old));
         }
     }
 
@@ -272,7 +272,12 @@ impl Table {
     }
 
     pub(crate) fn point_load(&self, key: &[u8], value: &Option<Bytes>) -> Load {
-        load(key.len(), self.is_fresh(key), value)
+        load(key.len(), self.is_behind_all(key), value)
+    }
+
+    /// Set if the key was put since then for the first time, so that its removal leaves nothing.
+    fn is_own(&self, key: &PointKey) -> bool {
+        self.is_fresh(key) && matches!(self.points.get(key), Some(Some(_)))
     }
 
     /// Set if the tree below cannot contain the key.
@@ -280,11 +285,19 @@ impl Table {
         self.fresh_from.is_some_and(|from| keys::counted_id(key).is_some_and(|id| id >= from))
     }
 
+    /// Set if the key lies behind all keys of its kind that the tree below can contain, because keys of its
+    /// kind begin with a counted id. Those of held changes end with one, and lie among old ones.
+    fn is_behind_all(&self, key: &[u8]) -> bool {
+        self.is_fresh(key) && key[0] != keys::HELD
+    }
+
     /// Upper bound of the load that a change adds.
     pub fn load_of_op(&self, op: &Op) -> Load {
         match op {
-            Op::Put { key, value } => load_of(key.len(), self.is_fresh(key), Some(value.len())),
-            Op::Delete { key } => load_of(key.len(), self.is_fresh(key), None),
+            Op::Put { key, value } => {
+                load_of(key.len(), self.is_behind_all(key), Some(value.len()))
+            }
+            Op::Delete { key } => load_of(key.len(), self.is_behind_all(key), None),
             Op::DeleteRange { first, last } => Load::range(first.len(), last.len()),
         }
     }
@@ -309,12 +322,12 @@ impl Table {
     }
 }
 
-fn load(key_len: usize, is_fresh: bool, value: &Option<Bytes>) -> Load {
-    load_of(key_len, is_fresh, value.as_ref().map(Bytes::len))
+fn load(key_len: usize, is_behind: bool, value: &Option<Bytes>) -> Load {
+    load_of(key_len, is_behind, value.as_ref().map(Bytes::len))
 }
 
-fn load_of(key_len: usize, is_fresh: bool, value: Option<usize>) -> Load {
-    match is_fresh {
+fn load_of(key_len: usize, is_behind: bool, value: Option<usize>) -> Load {
+    match is_behind {
         true => Load::fresh_point(key_len, value),
         false => Load::point(key_len, value),
     }

@@ -5,8 +5,8 @@ use block::{BlockStore, Options, Work, format};
 use bytes::Bytes;
 use engine::Time;
 use std::collections::BTreeMap;
-use store::{Change, Collection, Outcome, RequestKind, Transaction};
-use types::{HObject, PgId, PoolId};
+use store::{Change, Collection, Outcome, RequestKind, Transaction, VERSION_MAX};
+use types::{EVersion, HObject, PgId, PoolId};
 
 const POOL: PoolId = PoolId(1);
 /// Entries that a turn passes at most: the budget of one execution, and some that it did not
@@ -281,4 +281,49 @@ fn a_device_whose_bitmap_exceeds_memory_is_refused_with_the_needed_size() {
     let memory = options.memory_needed();
     assert!((2 << 30..3 << 30).contains(&memory), "{memory}");
     assert!(format(&Options { memory, ..options }, [1; 16], b"osd.0", None).is_ok());
+}
+
+/// As many pages as possible are read at once, whatever the changes need.
+#[test]
+fn settled_changes_of_many_objects_wait_for_few_reads() {
+    let count = 1000;
+    let options = Options { main_blocks: 1 << 20, ..Options::default() };
+    let mut store = Store::new(options.clone());
+    store.commit(vec![(at(1), Change::CreateCollection)]);
+    let write = |number, block: u64, blocks: usize| {
+        let data = Bytes::from(vec![1u8; blocks * 4096]);
+        Change::Write { object: object(number), offset: block * 4096, data }
+    };
+    for number in 0..count {
+        // Several extent segments, none of which is in the onode.
+        store.commit(vec![(at(1), write(number, number % 200, 1)), (at(1), write(number, 256, 1))]);
+        let changes = vec![write(number, 130, 20), write(number, number % 64, 1)];
+        let version = EVersion::new(1, number + 1);
+        store.commit(vec![(at(1), Change::Hold { version, changes })]);
+    }
+    store.checkpoint();
+    let mut disk = store.driver.into_disk();
+    disk.restart();
+    let mut driver = Driver::new(BlockStore::open(options), disk, Time::ZERO);
+    driver.run_until_ready();
+    let mut store = Store { driver };
+    let before = store.work().commits;
+    store.commit(vec![(at(1), Change::Settle { through: VERSION_MAX })]);
+    let attempts = store.work().commits - before;
+    assert!(attempts < 12, "{attempts} attempts");
+    store.settle();
+}
+
+#[test]
+fn held_changes_that_end_before_a_checkpoint_leave_nothing_in_memory() {
+    let mut store = Store::with_much_memory();
+    store.checkpoint();
+    for (number, blocks) in (1..).zip([1, 100, 1000]) {
+        let data = Bytes::from(vec![1u8; blocks * 4096]);
+        let changes = vec![Change::Write { object: object(1), offset: 0, data }];
+        store.commit(vec![(at(1), Change::Hold { version: EVersion::new(1, number), changes })]);
+    }
+    store.commit(vec![(at(1), Change::Drop { from: EVersion::ZERO, through: VERSION_MAX })]);
+    assert_eq!(store.driver.store().buffered().0, 0);
+    store.settle();
 }

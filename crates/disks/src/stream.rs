@@ -14,6 +14,7 @@
 //! | 5 omap pairs | pairs, in key order from frame to frame |
 //! | 6 end | number of objects (u64); a stream without it is cut off |
 //! | 7 shard | as 1, of a shard: versions that do not know shards refuse it, and would misread 1 |
+//! | 8 held change | version, blob with the list of changes, data of its writes one after another |
 //!
 //! Numbers are little-endian; names, maps and blobs are encoded as on the wire.
 
@@ -23,8 +24,8 @@ use codec::{Decode, Encode, Reader, Writer};
 use crc_fast::crc32_iscsi;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use store::Collection;
-use types::HObject;
+use store::{Change, Collection, join_held, split_held};
+use types::{EVersion, HObject};
 
 const MAGIC: &[u8; 18] = b"sepiola objects 1\n";
 /// Kind and length.
@@ -41,6 +42,7 @@ pub(crate) enum Frame {
     OmapHeader(Bytes),
     OmapPairs(BTreeMap<Bytes, Bytes>),
     End { objects: u64 },
+    Held { version: EVersion, changes: Vec<Change> },
 }
 
 impl Encode for Frame {
@@ -59,6 +61,13 @@ impl Encode for Frame {
             Frame::OmapHeader(header) => w.raw(header),
             Frame::OmapPairs(pairs) => w.value(pairs),
             Frame::End { objects } => w.u64(*objects),
+            Frame::Held { version, changes } => {
+                w.value(version);
+                let mut fields = Writer::new();
+                let data = split_held(changes, &mut fields);
+                w.blob(fields.as_slice());
+                data.iter().for_each(|data| w.raw(data));
+            }
         }
     }
 }
@@ -73,6 +82,7 @@ impl Frame {
             Frame::OmapHeader(_) => 4,
             Frame::OmapPairs(_) => 5,
             Frame::End { .. } => 6,
+            Frame::Held { .. } => 8,
         }
     }
 
@@ -96,6 +106,16 @@ impl Frame {
             }
             5 => Frame::OmapPairs(BTreeMap::decode(&mut r)?),
             6 => Frame::End { objects: r.u64("objects")? },
+            8 => {
+                let version = r.value()?;
+                let mut fields = Reader::new(r.blob("held changes")?);
+                let data = payload.slice(r.offset()..);
+                let changes = join_held(&mut fields, &data)?;
+                fields.finish("held changes")?;
+                let used: u64 = changes.iter().map(Change::data_len).sum();
+                r.skip("held data", used as usize)?;
+                Frame::Held { version, changes }
+            }
             other => return Err(r.invalid("frame", other.into())),
         };
         r.finish("frame")?;
@@ -227,6 +247,28 @@ mod tests {
             assert_eq!(&Frame::decode(frame.kind(), &payload).unwrap(), frame);
             assert!(Frame::decode(wrong, &payload).is_err());
         }
+    }
+
+    /// Streams of earlier versions have these frames.
+    #[test]
+    fn the_frame_of_a_held_change_stays_what_it_is() {
+        let object = HObject { name: "rows".into(), hash: 0x1234_5678, ..HObject::default() };
+        let write = Change::Write { object: object.clone(), offset: 8192, data: "data".into() };
+        let changes = vec![write, Change::Truncate { object, size: 4096 }];
+        let frame = Frame::Held { version: EVersion::new(3, 9), changes };
+        let payload = codec::encode_to_bytes(&frame);
+        let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            concat!(
+                "0900000000000000030000007000000002000000030403250000000000000004000000726f7773000000",
+                "000000000078563412000000000000000000000000000020000000000000040000000504032500000000",
+                "00000004000000726f777300000000000000007856341200000000000000000000000000001000000000",
+                "000064617461"
+            )
+        );
+        assert_eq!(Frame::decode(8, &payload).unwrap(), frame);
+        assert!(Frame::decode(8, &[&payload[..], &[0]].concat().into()).is_err(), "more data");
     }
 
     #[test]

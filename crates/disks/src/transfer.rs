@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use store::{
     Change, Collection, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError,
-    Transaction, Usage,
+    Transaction, Usage, VERSION_MAX,
 };
-use types::{HObject, PoolId};
+use types::{EVersion, HObject, PoolId};
 
 /// Bytes of data, and of omap pairs, that are read at once.
 const PAGE_LEN: u64 = 1 << 20;
@@ -58,13 +58,15 @@ pub fn export<S: BlockingStore>(
             export_object(store, collection, name, meta, &mut writer)
                 .with_context(|| format!("exporting {name} of {collection}"))
         })?;
+        export_held(store, collection, &mut writer)
+            .with_context(|| format!("exporting held changes of {collection}"))?;
     }
     writer.finish(objects)?;
     Ok(objects)
 }
 
-/// Takes over what a stream has. Objects of the same name are replaced, others stay. Tells how many.
-/// Takes the objects of an exported stream into a store. Tells how many.
+/// Takes over what a stream has. Objects of the same name are replaced, others stay. Held changes of the
+/// collections in the stream are replaced by those of the stream. Tells how many objects.
 pub fn import<S: BlockingStore>(store: &mut S, input: impl Read) -> Result<u64> {
     let mut reader = StreamReader::new(input)?;
     let mut import = Import { store, pending: Transaction::new(), at: None, objects: 0 };
@@ -168,6 +170,23 @@ fn data_frames(offset: u64, read: &ReadData) -> impl Iterator<Item = Frame> {
     })
 }
 
+/// Held changes follow the objects of their collection, in order.
+fn export_held<S: BlockingStore>(
+    store: &mut S,
+    collection: Collection,
+    writer: &mut StreamWriter<impl Write>,
+) -> Result<()> {
+    let list = RequestKind::Held { collection, after: None, entries_max: usize::MAX };
+    let Outcome::Held(all, _) = store.request(list)? else { unreachable!() };
+    for held in all {
+        let read = RequestKind::ReadHeld { collection, held };
+        let Outcome::HeldRead(changes) = store.request(read)? else { unreachable!() };
+        let changes = changes.with_context(|| format!("{} is listed but absent", held.version))?;
+        writer.write(&Frame::Held { version: held.version, changes })?;
+    }
+    Ok(())
+}
+
 fn export_omap<S: BlockingStore>(
     store: &mut S,
     collection: Collection,
@@ -215,6 +234,9 @@ impl<S: BlockingStore> Import<'_, S> {
             Frame::Collection(collection) => {
                 self.at = Some((collection, None));
                 self.pending.push(collection, Change::CreateCollection);
+                // They would be settled over objects that are replaced now.
+                let (from, through) = (EVersion::ZERO, VERSION_MAX);
+                self.pending.push(collection, Change::Drop { from, through });
             }
             Frame::Object { name, size, attrs } => self.begin_object(name, size, attrs)?,
             Frame::Data { offset, data } => {
@@ -224,6 +246,11 @@ impl<S: BlockingStore> Import<'_, S> {
                 self.change(|object| Change::OmapSetHeader { object, header })?;
             }
             Frame::OmapPairs(pairs) => self.change(|object| Change::OmapSet { object, pairs })?,
+            Frame::Held { version, changes } => {
+                let (collection, _) =
+                    self.at.as_ref().context("a held change before its collection")?;
+                self.pending.push(*collection, Change::Hold { version, changes });
+            }
             Frame::End { .. } => unreachable!("handled by the caller"),
         }
         if self.pending.changes.len() >= COMMIT_CHANGES || self.pending.bytes_added() >= COMMIT_LEN

@@ -8,6 +8,7 @@ use crate::cache::{Changed, Store};
 use crate::clones::{Origin, clone_origins};
 use crate::data::{Data, Hand};
 use crate::error::FilesError;
+use crate::held::{Expanded, clones, concerns_held, has_holds};
 use crate::lock::lock;
 use crate::log::LogPosition;
 use crate::media::{DirtyFiles, Location};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use store::key::{id_key, object_key};
-use store::{Change, Collection, Hashes, Transaction};
+use store::{Change, Collection, Hashes, SettledSizes, Transaction, check_held};
 use types::HObject;
 
 /// Number of objects per step when a collection is removed or moved.
@@ -101,17 +102,17 @@ impl Applier {
         self.next_id
     }
 
-    /// Prepares the record of a transaction for the log. If the transaction contains clones, all earlier
-    /// transactions must have been applied.
-    pub fn prepare(&mut self, transaction: Transaction) -> Result<Record> {
+    /// Prepares the record of a transaction for the log: ids, and copies for clones. The transaction contains
+    /// the changes that it settles. If it contains clones, all earlier transactions must have been applied.
+    pub fn prepare(&mut self, transaction: &Transaction) -> Result<(u64, Vec<CloneBase>)> {
         let first_id = self.next_id;
-        let origins = clone_origins(&transaction);
+        let origins = clone_origins(transaction);
         let clones = origins.iter().map(|origin| self.copy_base(origin)).collect::<Result<_>>();
         match clones {
             Ok(clones) => {
                 let reserved_id = self.next_id;
-                self.next_id += ids_needed(&transaction);
-                Ok(Record { reserved_id, clones, transaction })
+                self.next_id += ids_needed(transaction);
+                Ok((reserved_id, clones))
             }
             Err(error) => {
                 self.dead_files.extend(first_id..self.next_id);
@@ -125,6 +126,58 @@ impl Applier {
         let mut bytes = 0;
         for (collection, name) in clone_origins(transaction).iter().filter_map(|o| o.base) {
             bytes += self.load(collection, name)?.lock().data.blocks() * crate::data::BLOCK;
+        }
+        Ok(bytes)
+    }
+
+    /// Bytes that settling allocates, at most, for each `Hold` of a transaction. If these contain clones, all
+    /// earlier transactions must have been applied.
+    pub fn settled_bytes(&self, transaction: &Transaction) -> Result<Vec<u64>> {
+        let changes = &transaction.changes;
+        let holds = changes.iter().enumerate().filter_map(|(place, (at, change))| match change {
+            Change::Hold { changes, .. } => Some((place, *at, changes)),
+            _ => None,
+        });
+        let bytes = holds.map(|(place, at, held)| {
+            let data: u64 = held.iter().map(Change::data_len).sum();
+            let copies = match clones(held) {
+                true => self.copied_bytes(at, held, &changes[..place])?,
+                false => 0,
+            };
+            Ok(data + copies)
+        });
+        bytes.collect()
+    }
+
+    /// Bytes that held clones will copy, at most. `before` are the changes of their transaction before them.
+    fn copied_bytes(
+        &self,
+        at: Collection,
+        held: &[Change],
+        before: &[(Collection, Change)],
+    ) -> Result<u64> {
+        let hash = check_held(held).expect("checked before");
+        let mut earlier: Vec<Change> = {
+            let held = lock(&self.store.held);
+            let same = held.changes().of(at).filter(|(name, _)| name.hash == hash);
+            same.flat_map(|(_, value)| value.changes.iter().cloned()).collect()
+        };
+        for (other, change) in before {
+            if let Change::Hold { changes, .. } = change
+                && *other == at
+            {
+                earlier.extend(changes.iter().cloned());
+            }
+        }
+        let size = |object: &HObject| Ok::<_, FilesError>(self.load(at, object)?.lock().data.size);
+        let mut sizes = SettledSizes::new(size);
+        for change in &earlier {
+            sizes.follow(change, change.data_len())?;
+        }
+        let mut bytes = 0;
+        for change in held {
+            let source = sizes.follow(change, change.data_len())?;
+            bytes += source.unwrap_or(0).next_multiple_of(crate::data::BLOCK);
         }
         Ok(bytes)
     }
@@ -153,18 +206,23 @@ impl Applier {
     pub fn apply(&mut self, record: &Record) -> Result<()> {
         let transaction = &record.transaction;
         debug_assert!(
-            self.has_shards || !creates_shard(transaction),
+            self.has_shards || !needs_shards(transaction),
             "announced before it is logged"
         );
+        let expanded = self.follow_held(transaction)?;
+        let transaction = &*expanded.transaction;
         self.reserved_id = record.reserved_id;
         self.next_id = self.next_id.max(record.reserved_id + ids_needed(transaction));
         let origins =
             if record.clones.is_empty() { Vec::new() } else { clone_origins(transaction) };
         let mut clones = record.clones.iter().zip(&origins);
         let mut touched = Touched::default();
-        for (collection, change) in &transaction.changes {
+        // Places of settled changes of absent objects.
+        let mut ineffective = Vec::new();
+        for (place, (collection, change)) in transaction.changes.iter().enumerate() {
             match change {
                 Change::CreateCollection => self.set_collection(*collection, true),
+                Change::Hold { .. } | Change::Settle { .. } | Change::Drop { .. } => {}
                 Change::RemoveCollection => {
                     touched.mark_in(&self.store);
                     self.remove_collection(*collection)?;
@@ -178,18 +236,32 @@ impl Applier {
                     let source = touched.object(&self.store, *collection, object)?;
                     let target = touched.object(&self.store, *collection, target)?;
                     self.clone_object(&source, &target, base)?;
-                    self.repeat(transaction, origin, &target)?;
+                    self.repeat(transaction, origin, &ineffective, &target)?;
                 }
                 change => {
                     let name = change.object().expect("changes of collections are done above");
                     let object = touched.object(&self.store, *collection, name)?;
-                    self.change_object(&mut object.lock(), change)?;
+                    let mut body = object.lock();
+                    let creates = change.settles_absent() || !expanded.is_settled(place);
+                    match body.exists || creates {
+                        true => self.change_object(&mut body, change)?,
+                        false => ineffective.push(place),
+                    }
                 }
             }
         }
         touched.mark_in(&self.store);
         self.publish_counts();
         Ok(())
+    }
+
+    /// Held changes follow a transaction, to which the changes are added that it settles.
+    fn follow_held<'a>(&self, transaction: &'a Transaction) -> Result<Expanded<'a>> {
+        if !concerns_held(transaction) {
+            return Ok(Expanded::plain(transaction));
+        }
+        let settled_bytes = self.settled_bytes(transaction)?;
+        Ok(lock(&self.store.held).follow(transaction, &settled_bytes))
     }
 
     fn change_object(&mut self, body: &mut Body, change: &Change) -> Result<()> {
@@ -318,13 +390,14 @@ impl Applier {
         &mut self,
         transaction: &Transaction,
         origin: &Origin<'_>,
+        ineffective: &[usize],
         target: &Object,
     ) -> Result<()> {
         let mut body = target.lock();
         if !body.exists {
             return Ok(());
         }
-        for place in &origin.changes {
+        for place in origin.changes.iter().filter(|place| !ineffective.contains(place)) {
             self.change_data(&mut body, &transaction.changes[*place].1)?;
         }
         Ok(())
@@ -428,6 +501,7 @@ impl Applier {
             dead: std::mem::take(&mut self.dead),
             dead_files: std::mem::take(&mut self.dead_files),
             slots: self.slots.freeze(),
+            held: lock(&self.store.held).freeze(),
             ..Update::default()
         };
         freeze_objects(&changed, &mut update);
@@ -463,12 +537,12 @@ fn freeze_objects(changed: &Changed, update: &mut Update) {
     }
 }
 
-/// Whether it creates the collection of a shard. An invalid one is refused.
-pub fn creates_shard(transaction: &Transaction) -> bool {
+/// Whether it creates the collection of a shard, or holds changes. An invalid one is refused.
+pub fn needs_shards(transaction: &Transaction) -> bool {
     let creates = |(at, change): &(Collection, Change)| {
         at.is_shard() && at.is_valid() && matches!(change, Change::CreateCollection)
     };
-    transaction.changes.iter().any(creates)
+    transaction.changes.iter().any(creates) || has_holds(transaction)
 }
 
 /// Upper bound of the objects that a transaction creates, without clones.

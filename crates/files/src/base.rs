@@ -11,11 +11,13 @@
 //! | `omap`        | id, key                   | value                                   |
 //! | `slots`       | class (u8), chunk (u32)   | bitmap of 4096 slots                    |
 //! | `dead`        | id                        | nothing: a file that may be left over   |
+//! | `held`        | collection, held change   | the changes with their data             |
 //!
 //! Readers share one snapshot, which is renewed after each checkpoint.
 
 use crate::data::SUMS_PER_CHUNK;
 use crate::error::FilesError;
+use crate::held::HeldValue;
 use crate::lock::lock;
 use crate::log::LogPosition;
 use crate::media::FILE_MODE;
@@ -33,10 +35,10 @@ use std::ops::Bound;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use store::Collection;
 use store::key::{
     collection_end, collection_key, id_key, object_key, read_collection, read_object,
 };
+use store::{Collection, HeldChange};
 use types::HObject;
 
 type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -51,6 +53,7 @@ const CHECKSUMS: Definition = TableDefinition::new("checksums");
 const OMAP: Definition = TableDefinition::new("omap");
 const SLOTS: Definition = TableDefinition::new("slots");
 const DEAD: Definition = TableDefinition::new("dead");
+const HELD: Definition = TableDefinition::new("held");
 
 const STATE: &[u8] = b"state";
 /// Format of a state without shards,
@@ -71,8 +74,9 @@ pub struct State {
     pub blocks: u64,
     /// Position of the log behind the last transaction in the database.
     pub log: LogPosition,
-    /// Whether collections of shards were created, or were about to be, also in the log. Versions that do
-    /// not know shards would take them for replicated groups; the format keeps them from opening the store.
+    /// Whether collections of shards were created or changes held, or were about to be, also in the log.
+    /// Versions that do not know shards would take them for replicated groups; the format keeps them from
+    /// opening the store.
     pub has_shards: bool,
 }
 
@@ -122,6 +126,8 @@ pub struct Update {
     pub dead_files: Vec<u64>,
     /// Changed chunks of the bitmaps.
     pub slots: Vec<Chunk>,
+    /// Held changes by key, ascending; `None` removes one.
+    pub held: Vec<(Vec<u8>, Option<HeldValue>)>,
 }
 
 /// The database, and the snapshot of its last checkpoint.
@@ -138,6 +144,7 @@ pub struct Snapshot {
     omap: ReadTable,
     slots: ReadTable,
     dead: ReadTable,
+    held: ReadTable,
 }
 
 impl Base {
@@ -149,7 +156,7 @@ impl Base {
         let file = options.open(path).map_err(FilesError::at(path))?;
         let database = builder.set_cache_size(cache_size).create_file(file).map_err(redb)?;
         let transaction = begin(&database)?;
-        for table in [META, COLLECTIONS, OBJECTS, CHECKSUMS, OMAP, SLOTS, DEAD] {
+        for table in [META, COLLECTIONS, OBJECTS, CHECKSUMS, OMAP, SLOTS, DEAD, HELD] {
             transaction.open_table(table).map_err(redb)?;
         }
         transaction.commit().map_err(redb)?;
@@ -192,6 +199,7 @@ impl Snapshot {
             omap: open(OMAP)?,
             slots: open(SLOTS)?,
             dead: open(DEAD)?,
+            held: open(HELD)?,
         })
     }
 
@@ -290,6 +298,16 @@ impl Snapshot {
         Ok(chunks)
     }
 
+    /// All held changes.
+    pub fn held(&self) -> Result<Vec<(Collection, HeldChange, HeldValue)>> {
+        let pairs = self.held.range::<&[u8]>(..).map_err(redb)?;
+        let decoded = pairs.map(|pair| {
+            let (key, value) = pair.map_err(redb)?;
+            crate::held::decode(key.value(), value.value())
+        });
+        decoded.collect()
+    }
+
     /// Ids whose files a crash may have left behind.
     pub fn dead_files(&self) -> Result<Vec<u64>> {
         let keys = keys_in(&self.dead, Bound::Unbounded, Bound::Unbounded)?;
@@ -313,6 +331,10 @@ impl Update {
         write_pairs(&mut checksums, &self.checksums)?;
         for (id, overlay) in &self.omaps {
             write_omap(&mut omap, *id, overlay)?;
+        }
+        let mut held = open(HELD)?;
+        for (key, value) in &self.held {
+            write_pair(&mut held, key, value.as_ref().map(HeldValue::encode).as_deref())?;
         }
         self.write_slots(&mut open(SLOTS)?)?;
         self.write_dead(&mut open(DEAD)?)

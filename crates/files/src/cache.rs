@@ -3,10 +3,11 @@
 //! Invariants:
 //! * There is at most one [`Object`] per name. An object that is dirty, frozen or in use is not evicted.
 //! * Under the lock, the database snapshot, overlaid with `frozen`, overlaid with `dirty`, is the state.
-//! * Locks are taken in the order body, cache, snapshot.
+//! * Locks are taken in the order body, cache, snapshot; nothing else is locked under the held changes.
 
 use crate::base::{Base, Snapshot};
 use crate::error::{Chain, FilesError};
+use crate::held::Held;
 use crate::lock::lock;
 use crate::media::Media;
 use crate::object::{Body, Object};
@@ -32,6 +33,8 @@ pub struct Store {
     pub media: Media,
     /// Objects in memory.
     pub cache: Mutex<Cache>,
+    /// Held changes of all collections.
+    pub held: Mutex<Held>,
     /// For reports of usage.
     pub counts: Counts,
     /// Bound in bytes for the store's use of the file system.
@@ -102,12 +105,13 @@ impl Store {
         base: Base,
         media: Media,
         cache: Cache,
+        held: Held,
         capacity: Option<u64>,
         reserve: u64,
     ) -> Self {
         let cache = Mutex::new(cache);
-        let counts = Counts::default();
-        Store { base, media, cache, counts, capacity, reserve, failure: OnceLock::new() }
+        let (held, counts) = (Mutex::new(held), Counts::default());
+        Store { base, media, cache, held, counts, capacity, reserve, failure: OnceLock::new() }
     }
 
     /// The object of that name, which may be absent; `None` if it is not in memory and `may_wait`
@@ -178,14 +182,18 @@ impl Store {
         }
     }
 
-    /// Bytes of all blocks in use, without metadata.
+    /// Bytes of all blocks in use, without metadata, and of those that held changes will use.
     pub fn bytes_used(&self) -> u64 {
-        self.counts.blocks.load(Ordering::Relaxed) * crate::data::BLOCK
+        let (held, _) = lock(&self.held).settled_bytes();
+        self.counts.blocks.load(Ordering::Relaxed) * crate::data::BLOCK + held
     }
 
     /// Bytes that can still be written, within the capacity and without the reserve.
     pub fn bytes_available(&self) -> std::io::Result<u64> {
-        let device = self.media.bytes_available()?.saturating_sub(self.reserve);
+        let (held, undurable) = lock(&self.held).settled_bytes();
+        // Settling takes space once; before it, the next checkpoint takes some for those in the log alone.
+        let taken = self.reserve + held + undurable;
+        let device = self.media.bytes_available()?.saturating_sub(taken);
         let share = self.capacity.map(|capacity| capacity.saturating_sub(self.bytes_used()));
         Ok(share.map_or(device, |share| share.min(device)))
     }

@@ -4,13 +4,14 @@
 //! before it is logged, and a logged one must succeed. If a device then fails, the store stops: this and all
 //! later requests complete with the device's error.
 
-use crate::apply::{Applier, creates_shard};
+use crate::apply::{Applier, needs_shards};
 use crate::cache::Store;
 use crate::checkpoint::Checkpointer;
 use crate::clones::has_clones;
 use crate::completions::Completions;
 use crate::data::{BLOCK, OBJECT_SIZE_MAX};
 use crate::error::FilesError;
+use crate::held::{Expanded, SharedHeld, concerns_held, concerns_held_clones};
 use crate::lock::lock;
 use crate::log::{Log, LogPosition};
 use crate::record::{Encoded, Record};
@@ -19,7 +20,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use store::{Change, Collection, Completion, Fence, Outcome, StoreError, Transaction};
+use store::{
+    Change, Collection, Completion, Fence, Outcome, StoreError, Transaction, check_changes,
+};
 
 /// A batch is written when its records reach this size.
 const BATCH_LEN_MAX: usize = 4 << 20;
@@ -132,6 +135,8 @@ pub struct Committer {
     pub checkpoint_interval: Duration,
     /// Collections that will exist once all admitted transactions are applied.
     pub collections: BTreeSet<Collection>,
+    /// Held changes once all admitted transactions are applied.
+    pub held: SharedHeld,
     /// Collections whose commits are refused after a failed one.
     pub fence: Fence,
     /// Free space, counted down by commits.
@@ -207,11 +212,11 @@ impl Committer {
         for item in work {
             match item {
                 Work::Commit { token, transaction, is_append } => {
-                    if has_clones(&transaction) {
-                        // Copies need all earlier transactions to be applied.
+                    if has_clones(&transaction) || concerns_held_clones(&self.held, &transaction) {
+                        // Copies, and sizes of their sources, need all earlier transactions to be applied.
                         self.write(&mut batch)?;
                     }
-                    if !self.applier.has_shards() && creates_shard(&transaction) {
+                    if !self.applier.has_shards() && needs_shards(&transaction) {
                         self.write(&mut batch)?;
                         self.announce_shards()?;
                     }
@@ -284,28 +289,47 @@ impl Committer {
     ) -> Result<Result<(Record, Encoded), StoreError>, FilesError> {
         let checked = self.fence.check(&transaction);
         let checked = checked
-            .and_then(|()| check_collections(&self.collections, &transaction))
+            .and_then(|()| {
+                check_changes(&transaction, |at| self.collections.contains(&at), &self.held)
+            })
             .and_then(|()| check_sizes(&transaction));
         if let Err(refused) = checked {
             return Ok(Err(refused));
         }
-        let clone_bytes = self.applier.clone_bytes(&transaction)?;
-        let needed = bytes_needed(&transaction) + clone_bytes;
+        let settled_bytes = self.applier.settled_bytes(&transaction)?;
+        // Settled changes were counted when they were held.
+        let needed = bytes_needed(&transaction)
+            + self.applier.clone_bytes(&transaction)?
+            + settled_bytes.iter().sum::<u64>();
         if let Err(refused) = self.space.take(&self.store, needed)? {
             return Ok(Err(refused));
         }
-        let record = match self.applier.prepare(transaction) {
-            Ok(record) => record,
+        let named: Vec<Collection> = match concerns_held(&transaction) {
+            true => transaction.collections().collect(),
+            false => Vec::new(),
+        };
+        let mut held = self.held.part(&named);
+        let expanded = match named.is_empty() {
+            true => Expanded::plain(&transaction),
+            false => Expanded::of(&mut held, &transaction, &settled_bytes),
+        };
+        let (reserved_id, clones) = match self.applier.prepare(&expanded.transaction) {
+            Ok(prepared) => prepared,
             Err(error) if error.is_no_space() => {
                 return Ok(Err(StoreError::NoSpace { needed, available: 0 }));
             }
             Err(error) => return Err(error),
         };
+        drop(expanded);
+        let record = Record { reserved_id, clones, transaction };
         let encoded = record.encode();
         let (length, limit) = (encoded.len() as u64, self.log.record_len_max());
         if length > limit {
             self.applier.discard(record);
             return Ok(Err(too_large("a transaction", length, limit)));
+        }
+        if !named.is_empty() {
+            self.held.replace(&named, held);
         }
         Ok(Ok((record, encoded)))
     }
@@ -413,7 +437,7 @@ impl Space {
     }
 }
 
-/// Bytes that a transaction allocates, in whole blocks.
+/// Bytes that a transaction allocates, in whole blocks, without those that its held changes will.
 fn bytes_needed(transaction: &Transaction) -> u64 {
     let padding = |change: &Change| match change {
         Change::Write { offset, data, .. } => {
@@ -426,38 +450,6 @@ fn bytes_needed(transaction: &Transaction) -> u64 {
     transaction.bytes_added() + padding
 }
 
-fn check_collections(
-    existing: &BTreeSet<Collection>,
-    transaction: &Transaction,
-) -> Result<(), StoreError> {
-    let mut made = BTreeSet::new();
-    let mut removed = BTreeSet::new();
-    for (collection, change) in &transaction.changes {
-        match change {
-            Change::CreateCollection if !collection.is_valid() => {
-                return Err(StoreError::InvalidCollection(*collection));
-            }
-            Change::CreateCollection => {
-                made.insert(*collection);
-            }
-            Change::RemoveCollection => {
-                made.remove(collection);
-                removed.insert(*collection);
-            }
-            change => {
-                let named = std::iter::once(*collection).chain(change.target_collection());
-                let is_there = |at: &Collection| {
-                    made.contains(at) || existing.contains(at) && !removed.contains(at)
-                };
-                if let Some(absent) = named.into_iter().find(|at| !is_there(at)) {
-                    return Err(StoreError::NoCollection(absent));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 fn project(collections: &mut BTreeSet<Collection>, transaction: &Transaction) {
     for (collection, change) in &transaction.changes {
         match change {
@@ -468,12 +460,21 @@ fn project(collections: &mut BTreeSet<Collection>, transaction: &Transaction) {
     }
 }
 
+/// The change, or those that it holds.
+fn parts(change: &Change) -> &[Change] {
+    match change {
+        Change::Hold { changes, .. } => changes,
+        change => std::slice::from_ref(change),
+    }
+}
+
 fn too_large(what: &'static str, size: u64, limit: u64) -> StoreError {
     StoreError::TooLarge { what, size, limit }
 }
 
 fn check_sizes(transaction: &Transaction) -> Result<(), StoreError> {
-    for (_, change) in &transaction.changes {
+    let all = transaction.changes.iter().map(|(_, change)| change);
+    for change in all.flat_map(parts) {
         let end = match change {
             Change::Write { offset, data, .. } => offset.saturating_add(data.len() as u64),
             Change::Truncate { size, .. } => *size,

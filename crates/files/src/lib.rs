@@ -29,6 +29,7 @@ mod commit;
 mod completions;
 mod data;
 mod error;
+mod held;
 mod lock;
 mod log;
 mod media;
@@ -55,6 +56,7 @@ use checkpoint::Checkpointer;
 use commit::{Committer, Queue, Space, Stop, Work};
 use completions::Completions;
 use engine::Time;
+use held::Held;
 use lock::lock;
 use log::Log;
 use media::Media;
@@ -243,7 +245,11 @@ fn new_store(base: Base, media: Media, options: &Options) -> Result<Store, Files
         media.remove(id).map_err(io)?;
     }
     let cache = Cache::new(snapshot.collections()?, options.cache_size / 4 * 3);
-    Ok(Store::new(base, media, cache, options.capacity, options.reserve))
+    let mut held = Held::default();
+    for (at, name, value) in snapshot.held()? {
+        held.load(at, name, value);
+    }
+    Ok(Store::new(base, media, cache, held, options.capacity, options.reserve))
 }
 
 /// Replays the log to its end.
@@ -287,6 +293,7 @@ fn start(
         checkpointer: Checkpointer::start(store.clone()).map_err(io)?,
         checkpoint_interval: options.checkpoint_interval,
         collections: lock(&store.cache).collections.clone(),
+        held: lock(&store.held).changes().clone(),
         fence: store::Fence::default(),
         space: Space::new(),
         pending: VecDeque::new(),

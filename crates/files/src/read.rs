@@ -106,6 +106,19 @@ fn answer(store: &Store, kind: &RequestKind, may_wait: bool) -> Answer<Outcome> 
             let (names, next) = store.names(*collection, from, *entries_max)?;
             Ok(Outcome::List(names, next))
         }
+        RequestKind::Held { collection, after, entries_max } => {
+            check_collection(store, *collection)?;
+            let held = lock(&store.held);
+            let (page, more) = held.changes().page(*collection, *after, *entries_max);
+            Ok(Outcome::Held(page, more))
+        }
+        RequestKind::ReadHeld { collection, held: name } => {
+            check_collection(store, *collection)?;
+            let held = lock(&store.held);
+            let changes =
+                held.changes().get(*collection, *name).map(|value| value.changes.to_vec());
+            Ok(Outcome::HeldRead(changes))
+        }
         RequestKind::Collections => {
             Ok(Outcome::Collections(lock(&store.cache).collections.iter().copied().collect()))
         }

@@ -6,7 +6,7 @@ use crate::media::Location;
 use crate::slots::{Slot, Slots};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use store::Collection;
+use store::{Collection, HeldChange};
 use types::HObject;
 
 /// A violated invariant.
@@ -31,6 +31,8 @@ pub enum Fault {
     },
     /// An object in a collection that does not exist.
     NoCollection(Collection, HObject),
+    /// A held change of a collection that does not exist.
+    HeldWithoutCollection(Collection, HeldChange),
     /// Two objects have the same id.
     IdUsedTwice(u64),
     /// Two objects have the same slot.
@@ -83,6 +85,11 @@ pub fn verify(store: &Store) -> Result<Vec<Fault>, FilesError> {
         for (offset, length) in body.data.verify(&store.media) {
             let object = name.clone();
             faults.push(Fault::Corrupt { collection, object, offset, length });
+        }
+    }
+    for (collection, name, _) in snapshot.held()? {
+        if !collections.contains(&collection) {
+            faults.push(Fault::HeldWithoutCollection(collection, name));
         }
     }
     let count = |what, counted, recorded| Fault::Count { what, counted, recorded };

@@ -6,8 +6,10 @@ use common::scratch::Scratch;
 use common::{Driver, Generator, assert_sound, compare, compare_read, object, one, options};
 use files::Options;
 use store::mem::MemStore;
-use store::{Change, Collection, RequestKind, StoreError};
-use types::{PgId, PgShard, PoolId, ShardId};
+use store::{Change, Collection, Outcome, RequestKind, StoreError, Transaction};
+use types::{EVersion, PgId, PgShard, PoolId, ShardId};
+
+const PG: Collection = Collection::replicated(PgId { pool: PoolId(1), seed: 0 });
 
 fn run(seed: u64, steps: usize, options: &Options) {
     let scratch = Scratch::new("model");
@@ -66,6 +68,26 @@ fn a_collection_that_no_store_can_have_is_refused() {
         assert_eq!(store.commit(touch), Err(StoreError::NoCollection(at)));
     }
     compare(&mut store, &mut model);
+}
+
+#[test]
+fn changes_that_cannot_be_held_are_refused_as_by_the_reference() {
+    let scratch = Scratch::new("hold");
+    let mut store = Driver::open(scratch.path(), &options());
+    let mut model = MemStore::new();
+    let hold = |version, offset| {
+        let write = Change::Write { object: object(1), offset, data: vec![7; 4096].into() };
+        let touch = Change::Touch { object: object(2) };
+        let hold = Change::Hold { version: EVersion::new(2, version), changes: vec![write] };
+        Transaction { changes: vec![(PG, Change::CreateCollection), (PG, touch), (PG, hold)] }
+    };
+    let settle = |version| one(PG, Change::Settle { through: EVersion::new(2, version) });
+    let all = [hold(1, 100), hold(3, 0), hold(3, 0), hold(2, 0), settle(9), hold(2, 4096)];
+    for transaction in all {
+        let expected = model.apply(&transaction).map(|()| Outcome::Committed);
+        assert_eq!(store.commit(transaction), expected);
+        compare(&mut store, &mut model);
+    }
 }
 
 #[test]

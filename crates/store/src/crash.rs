@@ -276,6 +276,8 @@ impl CrashStore {
         let Some(pending) = self.commits.pop_front() else { return };
         let Pending { token, transaction, is_append, .. } = pending;
         let refusals = self.options.refusals_per_million;
+        let removed =
+            if self.damaged.is_empty() { Vec::new() } else { self.removed_by(&transaction) };
         let outcome = match refusals > 0 && self.prng.chance(refusals, 1_000_000) {
             _ if self.is_dead => Err(dead()),
             true => Err(StoreError::NoSpace { needed: transaction.bytes_added(), available: 0 }),
@@ -288,7 +290,7 @@ impl CrashStore {
             self.durable.close_behind(&transaction);
         }
         if outcome.is_ok() && !self.damaged.is_empty() {
-            self.mend(&transaction);
+            self.mend(&transaction, &removed);
         }
         self.completions.push_back(Completion { token, outcome });
     }
@@ -311,14 +313,39 @@ impl CrashStore {
     }
 
     /// Removed objects lose their damage.
-    fn mend(&mut self, transaction: &Transaction) {
+    fn mend(&mut self, transaction: &Transaction, removed: &[(Collection, HObject)]) {
+        self.damaged.retain(|object| !removed.contains(object));
         for (at, change) in &transaction.changes {
-            match change {
-                Change::Remove { object } => drop(self.damaged.remove(&(*at, object.clone()))),
-                Change::RemoveCollection => self.damaged.retain(|(collection, _)| collection != at),
-                _ => {}
+            if let Change::RemoveCollection = change {
+                self.damaged.retain(|(collection, _)| collection != at);
             }
         }
+    }
+
+    /// Objects that the transaction will remove, by itself or by settling what was held before.
+    fn removed_by(&self, transaction: &Transaction) -> Vec<(Collection, HObject)> {
+        let mut removed = Vec::new();
+        for (place, (at, change)) in transaction.changes.iter().enumerate() {
+            let through = match change {
+                Change::Settle { through } => Some(*through),
+                _ => None,
+            };
+            let before = self.durable.held().of(*at);
+            let before = before.filter(|(name, _)| Some(name.version) <= through);
+            let own = transaction.changes[..place].iter().filter_map(|change| match change {
+                (other, Change::Hold { version, changes }) if other == at => {
+                    (Some(*version) <= through).then_some(changes)
+                }
+                _ => None,
+            });
+            let settled = before.map(|(_, changes)| changes).chain(own).flatten();
+            let all = settled.chain([change]);
+            removed.extend(all.filter_map(|change| match change {
+                Change::Remove { object } => Some((*at, object.clone())),
+                _ => None,
+            }));
+        }
+        removed
     }
 
     fn read_error(&mut self, kind: &RequestKind) -> Option<StoreError> {

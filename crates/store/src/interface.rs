@@ -1,12 +1,12 @@
 //! Requests, completions, and the trait that stores implement.
 
 use crate::fault::DeviceFault;
-use crate::{Collection, Transaction};
+use crate::{Change, Collection, HeldChange, HoldFault, Transaction};
 use bytes::Bytes;
 use engine::{RequestToken, Time};
 use std::collections::BTreeMap;
 use thiserror::Error;
-use types::HObject;
+use types::{EVersion, HObject};
 
 /// A request to a store.
 #[derive(Debug, Clone)]
@@ -86,6 +86,22 @@ pub enum RequestKind {
         /// Bound of the objects.
         entries_max: usize,
     },
+    /// Held changes of the collection in order, behind `after` or from the first one on.
+    Held {
+        /// The collection, which must exist.
+        collection: Collection,
+        /// The last one that the caller has.
+        after: Option<HeldChange>,
+        /// Bound of their number.
+        entries_max: usize,
+    },
+    /// All of a held change with its data, or `None` if there is no such one. For copying a store.
+    ReadHeld {
+        /// The collection, which must exist.
+        collection: Collection,
+        /// The held change.
+        held: HeldChange,
+    },
     /// All collections, in order.
     Collections,
     /// Use of the space.
@@ -127,6 +143,10 @@ pub enum Outcome {
     OmapPage(OmapPage),
     /// The objects, and the position of the next page (`None` at the end).
     List(Vec<HObject>, Option<HObject>),
+    /// Of [`RequestKind::Held`], and whether more follow.
+    Held(Vec<HeldChange>, bool),
+    /// Of [`RequestKind::ReadHeld`].
+    HeldRead(Option<Vec<Change>>),
     /// Of [`RequestKind::Collections`].
     Collections(Vec<Collection>),
     /// Of [`RequestKind::Usage`].
@@ -197,6 +217,16 @@ pub enum StoreError {
     /// Refused always: see [`Collection::is_valid`].
     #[error("this store can have no collection {0}")]
     InvalidCollection(Collection),
+    /// Changes that cannot be held, or not under this version.
+    #[error("changes cannot be held in {collection} as version {version}: {fault}")]
+    CannotHold {
+        /// The collection, which exists.
+        collection: Collection,
+        /// The version under which they were to be held.
+        version: EVersion,
+        /// The reason.
+        fault: HoldFault,
+    },
     /// A media fault: the caller repairs the range from another copy.
     #[error("checksum mismatch in {object} at {offset}, {length} bytes")]
     Corrupt {

@@ -10,6 +10,9 @@
 //! * The clone of an absent object is absence: the target is removed.
 //! * Objects that move replace all that their target has with such hashes, also if there are none
 //!   to move. A move within one collection is no change. Objects move whatever their pool is.
+//! * Changes that cannot be held fail with `CannotHold` and change nothing. Versions ascend among the
+//!   changes that are held: one that was dropped or settled may come again. Held changes move like objects.
+//! * Settled changes of an absent object have no effect, except `Touch`, and `Clone` to it.
 //! * A page of omap pairs has at least one pair (if one is left and any were asked for), even if
 //!   that pair alone exceeds `bytes_max`.
 //! * A commit that adds bytes fails with `NoSpace`, changing nothing, when they would not fit;
@@ -18,15 +21,15 @@
 mod data;
 
 use crate::{
-    Change, Collection, Completion, Fence, Hashes, ObjectMeta, ObjectStore, OmapPage, Outcome,
-    ReadData, Request, RequestKind, StoreError, Transaction, Usage,
+    Change, Collection, Completion, Fence, Hashes, HeldChanges, ObjectMeta, ObjectStore, OmapPage,
+    Outcome, ReadData, Request, RequestKind, StoreError, Transaction, Usage, check_changes,
 };
 use bytes::Bytes;
 use data::SparseData;
 use engine::Time;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use types::HObject;
+use types::{EVersion, HObject};
 
 /// Capacity in bytes; far more than any test writes.
 const CAPACITY_DEFAULT: u64 = 1 << 40;
@@ -49,6 +52,7 @@ pub struct MemObject {
 pub struct MemStore {
     capacity: u64,
     collections: BTreeMap<Collection, BTreeMap<HObject, MemObject>>,
+    held: HeldChanges,
     fence: Fence,
     completions: VecDeque<Completion>,
 }
@@ -56,7 +60,7 @@ pub struct MemStore {
 /// Two stores are equal if their content is equal.
 impl PartialEq for MemStore {
     fn eq(&self, other: &Self) -> bool {
-        self.collections == other.collections
+        self.collections == other.collections && self.held.iter().eq(other.held.iter())
     }
 }
 
@@ -88,6 +92,7 @@ impl MemStore {
         MemStore {
             capacity,
             collections: BTreeMap::new(),
+            held: HeldChanges::default(),
             fence: Fence::default(),
             completions: VecDeque::new(),
         }
@@ -155,13 +160,20 @@ impl MemStore {
         self.collections.get(&collection)?.get(object)
     }
 
+    /// Held changes of all collections.
+    pub fn held(&self) -> &HeldChanges {
+        &self.held
+    }
+
     /// Use of the space.
     pub fn usage(&self) -> Usage {
         let objects = || self.collections.values().flat_map(BTreeMap::values);
         let data: u64 = objects().map(|object| object.data.allocated()).sum();
         let bytes_omap = objects().map(MemObject::omap_bytes).sum();
         let bytes_meta = objects().map(|object| pairs_len(&object.attrs)).sum();
-        let bytes_used = data + bytes_omap + bytes_meta;
+        let held = self.held.iter().flat_map(|(_, _, changes)| changes);
+        let bytes_used =
+            data + bytes_omap + bytes_meta + held.map(Change::bytes_added).sum::<u64>();
         Usage {
             bytes_total: self.capacity,
             bytes_available: self.capacity.saturating_sub(bytes_used),
@@ -180,32 +192,7 @@ impl MemStore {
     }
 
     fn check(&self, transaction: &Transaction) -> Result<(), StoreError> {
-        let mut made = BTreeSet::new();
-        let mut removed = BTreeSet::new();
-        for (collection, change) in &transaction.changes {
-            match change {
-                Change::CreateCollection if !collection.is_valid() => {
-                    return Err(StoreError::InvalidCollection(*collection));
-                }
-                Change::CreateCollection => {
-                    made.insert(*collection);
-                }
-                Change::RemoveCollection => {
-                    made.remove(collection);
-                    removed.insert(*collection);
-                }
-                change => {
-                    let named = std::iter::once(*collection).chain(change.target_collection());
-                    let is_there = |at: &Collection| {
-                        made.contains(at)
-                            || !removed.contains(at) && self.collections.contains_key(at)
-                    };
-                    if let Some(absent) = named.into_iter().find(|at| !is_there(at)) {
-                        return Err(StoreError::NoCollection(absent));
-                    }
-                }
-            }
-        }
+        check_changes(transaction, |at| self.collections.contains_key(&at), &self.held)?;
         self.check_space(transaction)
     }
 
@@ -227,10 +214,19 @@ impl MemStore {
             }
             Change::RemoveCollection => {
                 self.collections.remove(&collection);
-                return;
+                return self.held.remove_collection(collection);
             }
             Change::MoveObjects { target, hashes } => {
                 return self.move_objects(collection, *target, *hashes);
+            }
+            Change::Hold { version, changes } => {
+                let held = self.held.hold(collection, *version, changes, changes.clone());
+                return held.expect("checked before");
+            }
+            Change::Settle { through } => return self.settle(collection, *through),
+            Change::Drop { from, through } => {
+                self.held.take(collection, *from, *through);
+                return;
             }
             _ => {}
         }
@@ -254,6 +250,17 @@ impl MemStore {
         }
     }
 
+    fn settle(&mut self, collection: Collection, through: EVersion) {
+        for (_, changes) in self.held.take(collection, EVersion::ZERO, through) {
+            for change in &changes {
+                let object = change.object().expect("changes of collections cannot be held");
+                if change.settles_absent() || self.object(collection, object).is_some() {
+                    self.apply_change(collection, change);
+                }
+            }
+        }
+    }
+
     fn move_objects(&mut self, source: Collection, target: Collection, hashes: Hashes) {
         if source == target {
             return;
@@ -265,6 +272,7 @@ impl MemStore {
         let objects = self.collections.get_mut(&target).expect("checked before");
         objects.retain(|name, _| !hashes.holds(name));
         objects.extend(moved);
+        self.held.move_objects(source, target, hashes);
     }
 
     fn answer(&self, kind: &RequestKind) -> Result<Outcome, StoreError> {
@@ -297,6 +305,15 @@ impl MemStore {
                 let mut names = self.members(*collection)?.range(from..).map(|(name, _)| name);
                 let page = names.by_ref().take(*entries_max).cloned().collect();
                 Ok(Outcome::List(page, names.next().cloned()))
+            }
+            RequestKind::Held { collection, after, entries_max } => {
+                self.members(*collection)?;
+                let (page, more) = self.held.page(*collection, *after, *entries_max);
+                Ok(Outcome::Held(page, more))
+            }
+            RequestKind::ReadHeld { collection, held } => {
+                self.members(*collection)?;
+                Ok(Outcome::HeldRead(self.held.get(*collection, *held).cloned()))
             }
             RequestKind::Collections => Ok(Outcome::Collections(self.collections().collect())),
             RequestKind::Usage => Ok(Outcome::Usage(self.usage())),
@@ -383,6 +400,9 @@ impl MemObject {
             | Change::RemoveCollection
             | Change::MoveObjects { .. }
             | Change::Remove { .. }
+            | Change::Hold { .. }
+            | Change::Settle { .. }
+            | Change::Drop { .. }
             | Change::Clone { .. } => unreachable!("not a change within one object"),
         }
     }

@@ -4,7 +4,7 @@ use crate::{Collection, Hashes};
 use bytes::Bytes;
 use codec::{DecodeErrorKind, Reader, Result, Writer};
 use std::collections::BTreeMap;
-use types::HObject;
+use types::{EVersion, HObject};
 
 /// Changes that become durable atomically, applied in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -120,18 +120,55 @@ pub enum Change {
         /// The object that becomes the copy.
         target: HObject,
     },
+    /// Stores changes durably without applying them: no read sees them. Its name ([`crate::HeldChange`])
+    /// must be above those of all held changes of the collection. They are changes of named objects of one
+    /// hash, no additions to omaps, and their offsets and sizes are multiples of [`crate::HELD_UNIT`];
+    /// [`crate::check_held`] tells. Removing the collection removes them, and moving objects moves those with
+    /// the same hashes.
+    Hold {
+        /// The version under which they are held.
+        version: EVersion,
+        /// The changes, in the order in which they will be applied.
+        changes: Vec<Change>,
+    },
+    /// Applies all held changes of the collection up to this version, in order, and forgets them. If there
+    /// are none, it has no effect. On an object that is absent by then only `Touch`, and `Clone` as its
+    /// target, have an effect ([`Change::settles_absent`]): an object that a copy lacks comes back by
+    /// recovery, whole, and not in part by later changes. Many may be too much at once (`TooLarge`, or
+    /// `NoSpace` on a full store): then older versions are to be settled first, in smaller steps. The
+    /// attributes that an object gets from several held changes count together; their sum must stay below
+    /// the store's bound.
+    Settle {
+        /// The last version.
+        through: EVersion,
+    },
+    /// Forgets the held changes of these versions without applying them.
+    Drop {
+        /// The first version.
+        from: EVersion,
+        /// The last version.
+        through: EVersion,
+    },
 }
 
 /// Bound of the bytes that a transaction of [`Purpose::Bookkeeping`] adds.
 pub const BOOKKEEPING_BYTES_MAX: u64 = 64 << 10;
 
+/// Bytes of a held change without names.
+const HELD_CHANGE_LEN: u64 = 64;
+
+/// Bound of the bytes that a transaction adds to record what it settles or drops, and is a
+/// [`Purpose::Removal`] still.
+pub const SETTLING_BYTES_MAX: u64 = 4 << 10;
+
 /// Purpose of a transaction, which decides about it when a store is nearly full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// Adds no bytes.
+    /// Adds no bytes. Settling and dropping are such, with the few bytes that record it in the metadata of
+    /// the placement group: settled changes were added when they were held, and may be those that free space.
     Removal,
-    /// Adds few bytes to the metadata of a placement group, and otherwise only removes. Groups keep metadata
-    /// in objects without a name, which clients cannot address.
+    /// Adds few bytes to the metadata of a placement group, and otherwise only removes, or holds removals.
+    /// Groups keep metadata in objects without a name, which clients cannot address.
     Bookkeeping,
     /// Adds client data.
     Addition,
@@ -161,11 +198,7 @@ impl Transaction {
 
     /// Bytes of object data in the transaction.
     pub fn data_len(&self) -> u64 {
-        let data = |change: &Change| match change {
-            Change::Write { data, .. } => data.len() as u64,
-            _ => 0,
-        };
-        self.changes.iter().map(|(_, change)| data(change)).sum()
+        self.changes.iter().map(|(_, change)| change.data_len()).sum()
     }
 
     /// Upper bound of the bytes that the transaction adds: data, omap and attributes. Clones are not counted,
@@ -176,16 +209,18 @@ impl Transaction {
 
     /// Purpose by the changes.
     pub fn purpose(&self) -> Purpose {
-        let mut bytes = 0;
+        let (mut bytes, mut held_bytes, mut ends_held) = (0, 0, false);
         for (_, change) in &self.changes {
+            ends_held |= matches!(change, Change::Settle { .. } | Change::Drop { .. });
             match change.addition() {
-                None => {}
+                None => held_bytes += change.held_len(),
                 Some((object, added)) if object.name.is_empty() => bytes += added,
                 Some(_) => return Purpose::Addition,
             }
         }
-        match bytes {
+        match bytes + held_bytes {
             0 => Purpose::Removal,
+            1..=SETTLING_BYTES_MAX if ends_held && held_bytes == 0 => Purpose::Removal,
             1..=BOOKKEEPING_BYTES_MAX => Purpose::Bookkeeping,
             _ => Purpose::Addition,
         }
@@ -214,12 +249,36 @@ impl Transaction {
     }
 }
 
+/// As [`Transaction::split`], of changes of one collection that are held.
+pub fn split_held(changes: &[Change], w: &mut Writer) -> Vec<Bytes> {
+    let mut payloads = Vec::new();
+    w.list(changes, |w, change| change.encode_fields(w, &mut payloads));
+    payloads
+}
+
+/// The inverse of [`split_held`]. Changes that cannot be held are refused.
+pub fn join_held(r: &mut Reader<'_>, data: &Bytes) -> Result<Vec<Change>> {
+    decode_held(r, data, &mut 0)
+}
+
+/// Refuses nested changes, so the depth is bounded.
+fn decode_held(r: &mut Reader<'_>, data: &Bytes, taken: &mut usize) -> Result<Vec<Change>> {
+    r.list("held changes", |r| {
+        let at = *r;
+        match at.clone().u8("held change")? {
+            tag @ (HOLD..) => Err(at.invalid("held change", tag.into())),
+            _ => Change::decode_fields(r, data, taken),
+        }
+    })
+}
+
 impl Change {
     /// The changed object, if the change concerns a single one.
     pub fn object(&self) -> Option<&HObject> {
         use Change::*;
         match self {
             CreateCollection | RemoveCollection | MoveObjects { .. } => None,
+            Hold { .. } | Settle { .. } | Drop { .. } => None,
             Clone { target, .. } => Some(target),
             Touch { object }
             | Write { object, .. }
@@ -244,10 +303,33 @@ impl Change {
         }
     }
 
+    /// Bytes of object data, held data included.
+    pub fn data_len(&self) -> u64 {
+        match self {
+            Change::Write { data, .. } => data.len() as u64,
+            Change::Hold { changes, .. } => changes.iter().map(Change::data_len).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Whether it has an effect on an absent object when it is settled; see [`Change::Settle`].
+    pub fn settles_absent(&self) -> bool {
+        matches!(self, Change::Touch { .. } | Change::Clone { .. })
+    }
+
+    /// Bytes that a list of held changes takes even if they add nothing: the names of the objects, mostly.
+    fn held_len(&self) -> u64 {
+        let Change::Hold { changes, .. } = self else { return 0 };
+        let name = |object: &HObject| object.name.len() + object.key.len() + object.namespace.len();
+        let objects = changes.iter().filter_map(Change::object);
+        objects.map(|object| HELD_CHANGE_LEN + name(object) as u64).sum()
+    }
+
     /// The object that grows, and by how many bytes at most, as far as the change tells. Copying or creating
     /// an object counts as well.
     fn addition(&self) -> Option<(&HObject, u64)> {
         match (self, self.bytes_added()) {
+            (Change::Hold { changes, .. }, _) => changes.iter().find_map(Change::addition),
             (Change::Touch { object } | Change::Clone { target: object, .. }, _) => {
                 Some((object, 0))
             }
@@ -256,7 +338,7 @@ impl Change {
         }
     }
 
-    fn bytes_added(&self) -> u64 {
+    pub(crate) fn bytes_added(&self) -> u64 {
         let pairs = |pairs: &BTreeMap<Bytes, Bytes>| -> u64 {
             pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum()
         };
@@ -265,6 +347,7 @@ impl Change {
             Change::SetAttrs { attrs, .. } => pairs(attrs),
             Change::OmapSetHeader { header, .. } => header.len() as u64,
             Change::OmapSet { pairs: added, .. } => pairs(added),
+            Change::Hold { changes, .. } => changes.iter().map(Change::bytes_added).sum(),
             _ => 0,
         }
     }
@@ -325,6 +408,29 @@ impl Change {
                 w.value(target);
                 w.value(hashes);
             }
+            Change::Hold { .. } | Change::Settle { .. } | Change::Drop { .. } => {
+                self.encode_held(w, payloads);
+            }
+        }
+    }
+
+    fn encode_held(&self, w: &mut Writer, payloads: &mut Vec<Bytes>) {
+        match self {
+            Change::Hold { version, changes } => {
+                w.u8(HOLD);
+                w.value(version);
+                w.list(changes, |w, change| change.encode_fields(w, payloads));
+            }
+            Change::Settle { through } => {
+                w.u8(SETTLE);
+                w.value(through);
+            }
+            Change::Drop { from, through } => {
+                w.u8(DROP);
+                w.value(from);
+                w.value(through);
+            }
+            _ => unreachable!("not about held changes"),
         }
     }
 
@@ -335,6 +441,12 @@ impl Change {
             0 => return Ok(Change::CreateCollection),
             1 => return Ok(Change::RemoveCollection),
             15 => return Ok(Change::MoveObjects { target: r.value()?, hashes: r.value()? }),
+            HOLD => {
+                let version = r.value()?;
+                return Ok(Change::Hold { version, changes: decode_held(r, data, taken)? });
+            }
+            SETTLE => return Ok(Change::Settle { through: r.value()? }),
+            DROP => return Ok(Change::Drop { from: r.value()?, through: r.value()? }),
             _ => {}
         }
         let object = r.value()?;
@@ -360,6 +472,11 @@ impl Change {
         })
     }
 }
+
+/// Tags of changes that cannot be held themselves; all later ones are reserved for such.
+const HOLD: u8 = 16;
+const SETTLE: u8 = 17;
+const DROP: u8 = 18;
 
 fn tagged(w: &mut Writer, tag: u8, object: &HObject) {
     w.u8(tag);
@@ -400,8 +517,25 @@ mod tests {
         assert_eq!(purpose(&[&set(&meta, BOOKKEEPING_BYTES_MAX as usize)]), Purpose::Addition);
         assert_eq!(purpose(&[&remove, &log, &set(&named, 1)]), Purpose::Addition);
         assert_eq!(purpose(&[&Change::Touch { object: named.clone() }]), Purpose::Addition);
-        let clone = Change::Clone { object: meta, target: named };
+        let clone = Change::Clone { object: meta.clone(), target: named };
         assert_eq!(purpose(&[&clone, &log]), Purpose::Addition);
+        let version = EVersion::ZERO;
+        let hold = |change: &Change| Change::Hold { version, changes: vec![change.clone()] };
+        assert_eq!(purpose(&[&hold(&remove), &log]), Purpose::Bookkeeping);
+        assert_eq!(purpose(&[&hold(&clone)]), Purpose::Addition);
+        let settle = Change::Settle { through: version };
+        assert_eq!(purpose(&[&settle]), Purpose::Removal);
+        let drop = Change::Drop { from: version, through: version };
+        let much = set(&meta, SETTLING_BYTES_MAX as usize);
+        for ends in [settle, drop] {
+            assert_eq!(purpose(&[&ends]), Purpose::Removal);
+            assert_eq!(purpose(&[&ends, &log]), Purpose::Removal, "it records itself");
+            assert_eq!(purpose(&[&ends, &much]), Purpose::Bookkeeping);
+            assert_eq!(purpose(&[&ends, &hold(&remove), &log]), Purpose::Bookkeeping);
+        }
+        let long = HObject { name: vec![b'n'; 2048].into(), ..HObject::default() };
+        let removes = vec![Change::Remove { object: long }; 32];
+        assert_eq!(purpose(&[&Change::Hold { version, changes: removes }]), Purpose::Addition);
     }
 
     #[test]
@@ -418,14 +552,37 @@ mod tests {
         transaction.push(collection, Change::Clone { object: object.clone(), target: object });
         let hashes = Hashes::new(3, 5);
         transaction.push(collection, Change::MoveObjects { target: collection, hashes });
+        let (from, through) = (EVersion::new(1, 2), EVersion::new(3, 4));
+        let remove = Change::Remove { object: HObject::default() };
+        let write = Change::Write { object: HObject::default(), offset: 0, data: payload.clone() };
+        transaction.push(collection, Change::Hold { version: from, changes: vec![remove, write] });
+        transaction.push(collection, Change::Settle { through });
+        transaction.push(collection, Change::Drop { from, through });
         let mut w = Writer::new();
         let payloads = transaction.split(&mut w);
         assert_eq!(payloads[0].as_ptr(), payload.as_ptr());
-        let joined = Transaction::join(&mut Reader::new(w.as_slice()), &payloads[0]).unwrap();
+        assert_eq!((payloads.len(), transaction.data_len()), (2, 8192));
+        let data: Bytes = payloads.concat().into();
+        let joined = Transaction::join(&mut Reader::new(w.as_slice()), &data).unwrap();
         assert_eq!(joined, transaction);
         for end in 0..w.len() {
             let mut r = Reader::new(&w.as_slice()[..end]);
-            assert!(Transaction::join(&mut r, &payloads[0]).is_err());
+            assert!(Transaction::join(&mut r, &data).is_err());
+        }
+    }
+
+    #[test]
+    fn nested_held_changes_do_not_decode() {
+        let through = EVersion::ZERO;
+        let mut nested = Change::Settle { through };
+        for _ in 0..2 {
+            let mut transaction = Transaction::new();
+            transaction.push(Collection::default(), nested.clone());
+            let mut w = Writer::new();
+            transaction.split(&mut w);
+            let decoded = Transaction::join(&mut Reader::new(w.as_slice()), &Bytes::new());
+            assert_eq!(decoded.is_ok(), matches!(nested, Change::Settle { .. }));
+            nested = Change::Hold { version: through, changes: vec![nested] };
         }
     }
 }

@@ -18,6 +18,9 @@ impl EVersion {
     /// The version before all updates.
     pub const ZERO: EVersion = EVersion { epoch: Epoch(0), version: 0 };
 
+    /// A version behind all updates.
+    pub const MAX: EVersion = EVersion { epoch: Epoch(u32::MAX), version: u64::MAX };
+
     /// The version with these parts.
     pub fn new(epoch: u32, version: u64) -> Self {
         EVersion { epoch: Epoch(epoch), version }

@@ -5,6 +5,7 @@
 //! [`crate::fsck`] explains it.
 
 mod error;
+mod held;
 mod log;
 mod objects;
 mod output;

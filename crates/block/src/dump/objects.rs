@@ -1,6 +1,7 @@
-//! Objects: one line each, or all metadata of the objects with a given name.
+//! Objects: one line each, or all metadata of the objects with a given name. Held changes follow.
 
 use super::error::DumpError;
+use super::held::held;
 use super::output::{Output, excerpt};
 use super::scanner::Scanner;
 use crate::device::{BLOCK, Extent};
@@ -72,6 +73,7 @@ pub fn objects(
         output.line(format_args!("details of {object}:"));
         describe_details(&mut scanner, &onode, &output)?;
     }
+    held(&mut scanner, &owners, |at, object| filter.accepts(at, object), &output)?;
     Ok(output.finish()?)
 }
 

@@ -4,6 +4,7 @@ use super::{DumpError, ObjectFilter, log, objects, space, superblock, tree};
 use crate::device::Device;
 use crate::fsck::Image;
 use crate::fsck::tests::builder::{Builder, Memory, collection};
+use crate::fsck::tests::held::sound_with_held;
 use std::fmt::Write;
 
 type Dump = fn(&mut dyn Image, &mut dyn Write) -> Result<(), DumpError>;
@@ -106,6 +107,22 @@ fn objects_are_listed_and_shown_in_detail_by_name() {
     let text = details("large", None);
     assert_contains(&text, &["extent segment 1, 9 blocks\n", &format!("offset {}: ", 69 << 12)]);
     assert_eq!(details("large", Some(store::Collection::default())), "");
+}
+
+#[test]
+fn held_changes_are_listed_behind_the_objects() {
+    let memory = sound_with_held();
+    let all = text(&memory, list);
+    assert_eq!(all.lines().count(), 8, "{all}");
+    assert_contains(&all, &["\n1.3 held 4'7: id 9, 8192 bytes\n  write 1:"]);
+    assert_contains(&all, &["small:head, offset 8192, 8192 bytes\n  touch 1:"]);
+    let with = |object: &str| {
+        let filter = ObjectFilter { collection: None, object: Some(object.into()) };
+        let mut text = String::new();
+        objects(&mut memory.clone(), &filter, &mut text).unwrap();
+        text.contains("held")
+    };
+    assert!(with("other") && with("small") && !with("large"));
 }
 
 #[test]

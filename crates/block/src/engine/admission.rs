@@ -13,6 +13,11 @@
 //! allow to rewrite at once: never with a quarter as many keys as one reserve has pages, which is
 //! 1,024 if the device of the metadata has 1 GiB or more.
 //!
+//! **Held changes** are admitted like the changes that they hold. Settling them takes no blocks, and of the
+//! tree about as many pages as it gives back, so it counts as a removal: even if held removals used up the
+//! first reserve, the second one is left. Only a settled clone needs pages that its hold did not take, for
+//! the map of the copy.
+//!
 //! **When space is short**, the bound for the changes in memory is too pessimistic, and removed
 //! data is not free yet. So a checkpoint begins at once and the transaction waits for it; it is
 //! refused if space is still lacking afterwards. The fuller the device, the smaller the

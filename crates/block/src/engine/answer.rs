@@ -3,16 +3,19 @@
 use super::contents::Contents;
 use super::data::blocks_of;
 use super::effects::Interrupt;
+use super::failure::PairFault;
 use super::meta::Meta;
 use super::read::{Plan, ReadJob};
-use crate::device::Extent;
+use crate::device::{BLOCK, Extent};
 use crate::keys;
-use crate::object::{ExtentSegment, Onode, SEGMENT_BLOCKS};
+use crate::object::{ExtentSegment, HeldFields, Onode, SEGMENT_BLOCKS};
 use crate::slices::Slices;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use store::{Collection, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError};
+use store::{
+    Collection, HeldChange, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError,
+};
 use types::HObject;
 
 /// A view of metadata and of data in memory. An interrupted call is repeated as a whole.
@@ -46,7 +49,9 @@ impl Reader<'_> {
             RequestKind::Commit(_) | RequestKind::Append(_) | RequestKind::Resume(_) => {
                 unreachable!("commits are queued")
             }
-            RequestKind::Read { .. } => unreachable!("reads are planned"),
+            RequestKind::Read { .. } | RequestKind::ReadHeld { .. } => {
+                unreachable!("reads are planned")
+            }
             RequestKind::Usage => unreachable!("the volume knows its usage"),
             RequestKind::Meta { collection, object } => {
                 Ok(Outcome::Meta(self.object_meta(*collection, object)?))
@@ -70,6 +75,9 @@ impl Reader<'_> {
             }
             RequestKind::List { collection, from, entries_max } => {
                 self.list(*collection, from, *entries_max)
+            }
+            RequestKind::Held { collection, after, entries_max } => {
+                self.held(*collection, *after, *entries_max)
             }
             RequestKind::Collections => self.collections().map(Outcome::Collections),
         }
@@ -151,6 +159,42 @@ impl Reader<'_> {
         Ok(Outcome::List(names, next))
     }
 
+    fn held(
+        &mut self,
+        at: Collection,
+        after: Option<HeldChange>,
+        entries_max: usize,
+    ) -> Result<Outcome, Interrupt> {
+        let slices = self.slices(at)?;
+        let all = self.meta.held_of(&slices)?;
+        let names = all.iter().map(|held| held.name);
+        let mut names = names.filter(|name| after.is_none_or(|after| *name > after));
+        let page = names.by_ref().take(entries_max).collect();
+        Ok(Outcome::Held(page, names.next().is_some()))
+    }
+
+    /// The list of a held change, and from which places its data comes. `None` if there is no such one.
+    pub fn plan_held(
+        &mut self,
+        at: Collection,
+        name: HeldChange,
+    ) -> Result<Option<(HeldFields, Plan)>, Interrupt> {
+        let slices = self.slices(at)?;
+        let slice = slices.slice_of(name.reversed_hash()).id;
+        let Some(id) = self.meta.held(slice)?.get(&name).copied() else { return Ok(None) };
+        let value = self.meta.get(&keys::held(slice, name, id))?;
+        let damaged = || Interrupt::damaged(PairFault::Held { id });
+        let value = value.ok_or_else(damaged)?;
+        let onode = Onode::decode(&value).map_err(Interrupt::decoding("held change"))?;
+        let fields = onode.attrs.get(&Bytes::new()).ok_or_else(damaged)?;
+        let fields = HeldFields::decode(fields).map_err(Interrupt::decoding("held changes"))?;
+        if fields.blocks() * BLOCK as u64 != onode.size {
+            return Err(damaged());
+        }
+        let plan = self.plan_data(&onode, 0, onode.size)?;
+        Ok(Some((fields, plan)))
+    }
+
     fn collections(&mut self) -> Result<Vec<Collection>, Interrupt> {
         let range = keys::collections_range();
         let from = Bound::Included(&range.start[..]);
@@ -169,12 +213,16 @@ impl Reader<'_> {
         length: u64,
     ) -> Result<Plan, Interrupt> {
         let onode = self.existing(at, object)?;
+        self.plan_data(&onode, offset, length)
+    }
+
+    fn plan_data(&mut self, onode: &Onode, offset: u64, length: u64) -> Result<Plan, Interrupt> {
         let end = offset.saturating_add(length).min(onode.size);
         if offset >= end {
             return Ok(Plan::Done(ReadData::default()));
         }
         let blocks = blocks_of(offset, end - offset);
-        let segments = self.segments_of(&onode, blocks)?;
+        let segments = self.segments_of(onode, blocks)?;
         Ok(ReadJob::plan(&segments, offset, end - offset, |mapped| {
             self.contents.get(mapped.physical, mapped.crc)
         }))

@@ -198,7 +198,7 @@ impl CommitQueue {
             return queued.continue_dry_run(*dry_run, volume);
         }
         let effects = self.compute(queued, volume)?;
-        if effects.creates_shard && !volume.superblock.features.has_shards() {
+        if effects.needs_shards && !volume.superblock.features.has_shards() {
             volume.undo(&effects);
             return Err(Interrupt::Feature);
         }
@@ -333,16 +333,20 @@ impl CommitQueue {
         };
         let mut wanted = Vec::new();
         for (at, change) in &transaction.changes {
-            let Some(name) = change.object() else { continue };
-            if matches!(change, Change::OmapSet { .. }) {
-                continue;
-            }
+            // Objects of held changes are needed soon, when these are settled.
+            let parts = match change {
+                Change::OmapSet { .. } => continue,
+                Change::Hold { changes, .. } => changes,
+                change => std::slice::from_ref(change),
+            };
             let Ok(Some(slices)) = volume.meta.collection(*at) else {
                 continue;
             };
-            let key = keys::object_point(slices.id_of(name), name);
-            if let Err(crate::tree::Fault::Missing(pages)) = volume.meta.get(&key) {
-                wanted.extend(pages);
+            for name in parts.iter().filter_map(Change::object) {
+                let key = keys::object_point(slices.id_of(name), name);
+                if let Err(crate::tree::Fault::Missing(pages)) = volume.meta.get(&key) {
+                    wanted.extend(pages);
+                }
             }
         }
         volume.read_pages(Waiter::Prefetch, wanted);
@@ -401,14 +405,13 @@ impl Queued {
 
 /// Puts the effects of a job into the log and into memory.
 fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), StoreError> {
-    let Effects { record, data, large, objects, garbage, creates_shard } = effects;
-    assert!(!creates_shard || volume.superblock.features.has_shards(), "a reader must be warned");
+    let Effects { record, data, large, garbage, needs_shards, ends_cleanup, .. } = effects;
+    assert!(!needs_shards || volume.superblock.features.has_shards(), "a reader must be warned");
     let seq = volume.journal.append(&record, &data);
     // The batch owns the answer before a free can fail: a store that stops answers its batches.
-    let is_last = matches!(job, Job::Cleanup { .. }) && record.freed.is_empty() && objects == 0;
     match job {
         Job::Transaction { token, .. } => volume.journal.when_durable(PendingAck::Complete(token)),
-        Job::Cleanup { .. } if is_last => {}
+        Job::Cleanup { .. } if ends_cleanup => {}
         Job::Cleanup { slice } => volume.journal.when_durable(PendingAck::CleanUp(slice)),
     }
     for slice in garbage {

@@ -109,7 +109,12 @@ impl Executor<'_> {
         Ok(())
     }
 
-    fn load_for_change(&mut self, index: usize, first: u64, last: u64) -> Result<(), Interrupt> {
+    pub(super) fn load_for_change(
+        &mut self,
+        index: usize,
+        first: u64,
+        last: u64,
+    ) -> Result<(), Interrupt> {
         self.working.load_segments(self.meta, index, first, last)?;
         self.working.load_shared(self.meta, index)
     }
@@ -283,7 +288,13 @@ impl Executor<'_> {
     }
 
     /// Maps blocks of the object from `block` on to `place` and its successors.
-    fn map(&mut self, index: usize, block: u64, place: u64, crcs: &[u32]) -> Result<(), Interrupt> {
+    pub(super) fn map(
+        &mut self,
+        index: usize,
+        block: u64,
+        place: u64,
+        crcs: &[u32],
+    ) -> Result<(), Interrupt> {
         if self.working.object(index).onode.is_none() {
             self.onode_mut(index);
         }

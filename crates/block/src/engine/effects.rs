@@ -24,8 +24,10 @@ pub(crate) struct Effects {
     pub objects: i64,
     /// Slices whose objects must be removed.
     pub garbage: Vec<Slice>,
-    /// Set if it creates the collection of a shard.
-    pub creates_shard: bool,
+    /// Set if it creates the collection of a shard, or holds changes.
+    pub needs_shards: bool,
+    /// Set by the last step of a cleanup.
+    pub ends_cleanup: bool,
 }
 
 impl Effects {

@@ -3,6 +3,7 @@
 
 use super::contents::Contents;
 use super::effects::{Effects, Interrupt};
+use super::held_index::HeldEdit;
 use super::meta::Meta;
 use super::working::{Working, WorkingObject, take_id};
 use crate::device::Extent;
@@ -62,6 +63,8 @@ pub(crate) struct Executor<'a> {
     pub effects: Effects,
     /// Collections that were looked up, created, changed or removed.
     collections: Vec<(Collection, Option<Slices>)>,
+    /// Held changes that the transaction has added or removed so far.
+    pub(super) held: Vec<HeldEdit>,
     clones: usize,
 }
 
@@ -76,6 +79,7 @@ impl<'a> Executor<'a> {
         counters: Counters,
         deferred_blocks: u64,
     ) -> Self {
+        let working = Working::new(meta.fresh_from());
         Executor {
             meta,
             space,
@@ -83,9 +87,10 @@ impl<'a> Executor<'a> {
             loaded,
             counters,
             deferred_blocks,
-            working: Working::default(),
+            working,
             effects: Effects::default(),
             collections: Vec::new(),
+            held: Vec::new(),
             clones: 0,
         }
     }
@@ -135,15 +140,18 @@ impl<'a> Executor<'a> {
     }
 
     fn clean_up(&mut self, slice: Slice, objects_max: usize) -> Result<(), Interrupt> {
+        if self.clean_up_held(slice, objects_max)? {
+            return Ok(());
+        }
         let names = self.meta.objects_within(slice, objects_max)?;
         if names.is_empty() {
             self.effects.delete(keys::garbage(slice));
+            self.effects.ends_cleanup = true;
         }
         self.working.removes_ranges = true;
         for (index, name) in names.iter().enumerate() {
             self.remove(slice.id, name)?;
-            let record = &self.effects.record;
-            let is_enough = record.ops.len() + record.freed.len() >= CLEANUP_CHANGES_MAX;
+            let is_enough = self.is_enough_cleaned();
             let next = names.get(index + 1).filter(|next| !is_enough && next.pool == name.pool);
             if next.is_none() {
                 self.remove_names(slice, name);
@@ -155,6 +163,12 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
+    /// Set if this step of a cleanup takes no further object.
+    pub(super) fn is_enough_cleaned(&self) -> bool {
+        let record = &self.effects.record;
+        record.ops.len() + record.freed.len() >= CLEANUP_CHANGES_MAX
+    }
+
     /// Removes the keys of all objects of a slice and pool up to `last`, as one range that includes
     /// those removed before. So the next step does not pass them again.
     fn remove_names(&mut self, slice: Slice, last: &HObject) {
@@ -163,13 +177,16 @@ impl<'a> Executor<'a> {
         self.effects.delete_range(first, behind.into());
     }
 
-    fn apply(&mut self, at: Collection, change: &Change) -> Result<(), Interrupt> {
+    pub(super) fn apply(&mut self, at: Collection, change: &Change) -> Result<(), Interrupt> {
         match change {
             Change::CreateCollection => return self.create_collection(at),
             Change::RemoveCollection => return self.remove_collection(at),
             Change::MoveObjects { target, hashes } => {
                 return self.move_objects(at, *target, *hashes);
             }
+            Change::Hold { version, changes } => return self.hold(at, *version, changes),
+            Change::Settle { through } => return self.settle(at, *through),
+            Change::Drop { from, through } => return self.drop_held(at, *from, *through),
             _ => {}
         }
         let name = change.object().expect("changes of collections are done above");
@@ -227,6 +244,9 @@ impl<'a> Executor<'a> {
             | Change::RemoveCollection
             | Change::MoveObjects { .. }
             | Change::Remove { .. }
+            | Change::Hold { .. }
+            | Change::Settle { .. }
+            | Change::Drop { .. }
             | Change::Clone { .. } => unreachable!("not a change within one object"),
         }
         if size_before.is_none() {
@@ -248,7 +268,7 @@ impl<'a> Executor<'a> {
         Ok(slices)
     }
 
-    fn existing(&mut self, at: Collection) -> Result<Slices, Interrupt> {
+    pub(super) fn existing(&mut self, at: Collection) -> Result<Slices, Interrupt> {
         Ok(self.collection(at)?.ok_or(StoreError::NoCollection(at))?)
     }
 
@@ -267,7 +287,7 @@ impl<'a> Executor<'a> {
         }
         if self.collection(at)?.is_none() {
             let id = take_id(&mut self.counters.next_id);
-            self.effects.creates_shard |= at.is_shard();
+            self.effects.needs_shards |= at.is_shard();
             self.set_collection(at, Some(Slices::Whole(id)));
         }
         Ok(())

@@ -98,6 +98,8 @@ pub(crate) enum PairFault {
     Encoding { what: &'static str, error: DecodeError },
     #[error("no shared extents {id}")]
     NoSharedExtents { id: u64 },
+    #[error("held changes {id} do not have the data of their writes")]
+    Held { id: u64 },
     #[error(transparent)]
     Shared(#[from] SharedError),
     #[error(transparent)]

@@ -2,6 +2,7 @@
 
 use super::effects::Interrupt;
 use super::empty_ranges::EmptyRanges;
+use super::held_index::HeldIndex;
 use crate::keys;
 use crate::scan::{self, ScanPage, Walk};
 use crate::slices::Slices;
@@ -33,6 +34,8 @@ pub(crate) struct Meta {
     /// For each collection id, the object whose omap was changed last. A group keeps its log in one
     /// object: with this entry, a write need not look it up.
     omaps: FastMap<u64, KnownOmap>,
+    /// Held changes by collection id, once they were looked up.
+    held: FastMap<u64, HeldIndex>,
     /// Key ranges that scans found empty.
     empty_ranges: EmptyRanges,
     /// Entries that the execution in progress may still pass.
@@ -68,6 +71,7 @@ impl Meta {
             tree,
             collections: FastMap::default(),
             omaps: FastMap::default(),
+            held: FastMap::default(),
             empty_ranges: EmptyRanges::default(),
             walk_left: WALK_MAX,
             passed: 0,
@@ -86,6 +90,11 @@ impl Meta {
     /// Ends an execution. If it will be repeated, its pages stay in the cache.
     pub fn end<T>(&mut self, outcome: &Result<T, Interrupt>) {
         self.tree.end(matches!(outcome, Err(Interrupt::Pages(_) | Interrupt::Turn)));
+    }
+
+    /// First id that neither the tree nor a running checkpoint has.
+    pub fn fresh_from(&self) -> Option<u64> {
+        self.active.fresh_from
     }
 
     /// Value of a pair, from the newest layer that knows the key.
@@ -166,6 +175,7 @@ impl Meta {
             self.collections.clear();
         }
         self.forget_omap(&op);
+        self.follow_held(&op);
         match op {
             Op::DeleteRange { first, last } => {
                 let done = self.active.delete_range_within(&first, &last, left);
@@ -381,6 +391,40 @@ impl Meta {
         };
         if self.omaps.get(&collection).is_some_and(is_meant) {
             self.omaps.remove(&collection);
+        }
+    }
+
+    /// Held changes under a collection id, of all hashes.
+    pub fn held(&mut self, collection: u64) -> Result<&HeldIndex, Interrupt> {
+        if !self.held.contains_key(&collection) {
+            let range = keys::held_range(collection);
+            let from = Bound::Included(&range.start[..]);
+            let page = self.search(from, &range.end, usize::MAX, usize::MAX)?;
+            let names = page.pairs.iter().map(|(key, _)| {
+                let (_, name, id) = keys::read_held(key)?;
+                Ok((name, id))
+            });
+            let index = names.collect::<codec::Result<HeldIndex>>();
+            self.held.insert(collection, index.map_err(Interrupt::decoding("held change key"))?);
+        }
+        Ok(&self.held[&collection])
+    }
+
+    /// Keeps the held changes that were looked up.
+    fn follow_held(&mut self, op: &Op) {
+        match op.key().first() {
+            Some(&keys::HELD) => {}
+            Some(&keys::GARBAGE) if matches!(op, Op::Delete { .. }) => return self.held.clear(),
+            _ => return,
+        }
+        let Ok((collection, name, id)) = keys::read_held(op.key()) else {
+            return self.held.clear();
+        };
+        let Some(index) = self.held.get_mut(&collection) else { return };
+        match op {
+            Op::Put { .. } => drop(index.insert(name, id)),
+            Op::Delete { .. } => drop(index.remove(&name)),
+            Op::DeleteRange { .. } => self.held.clear(),
         }
     }
 

@@ -26,7 +26,8 @@
 //! execute    transactions                   turn  work per turn          listing  of objects
 //! working    objects of a transaction       tail  batches in doubt
 //! meta       changed metadata and tree      contents  data in memory     devices  operations
-//! effects    of a transaction               pages  metadata space        waits  reads of pages
+//! held       changes that wait              pages  metadata space        waits  reads of pages
+//! effects    of a transaction
 //! deferred, inflight  writes to come        block_cache, empty_ranges    io, failure
 //! ```
 
@@ -45,6 +46,8 @@ mod empty_ranges;
 mod execute;
 mod failure;
 mod found;
+mod held;
+mod held_index;
 mod inflight;
 mod io;
 mod journal;

@@ -3,16 +3,19 @@
 
 use super::answer::Reader;
 use super::effects::Interrupt;
+use super::failure::{MountedFault, PairFault};
 use super::io::READ_ATTEMPTS_MAX;
 use super::read::{DataFlaw, Plan, ReadJob};
 use super::volume::Volume;
 use super::waits::Waiter;
 use crate::device::Extent;
+use crate::object::HeldFields;
 use bytes::Bytes;
 use engine::RequestToken;
 use std::collections::VecDeque;
 use stdx::Slab;
-use store::{Outcome, ReadData, RequestKind, StoreError};
+use store::{DeviceFault, Outcome, ReadData, RequestKind, StoreError};
+use types::HObject;
 
 #[derive(Debug)]
 struct Query {
@@ -20,6 +23,8 @@ struct Query {
     /// `None` while the query is executed.
     kind: Option<RequestKind>,
     read: Option<ReadJob>,
+    /// Changes whose data is being read.
+    held: Option<HeldFields>,
     doubt: Doubt,
 }
 
@@ -57,6 +62,7 @@ pub(crate) struct Verified {
 enum Answer {
     Outcome(Outcome),
     Reads(ReadJob),
+    HeldReads(HeldFields, ReadJob),
 }
 
 #[derive(Default)]
@@ -80,7 +86,8 @@ impl Queries {
     /// Begins a query; its completion goes to `volume`.
     pub fn submit(&mut self, token: RequestToken, kind: RequestKind, volume: &mut Volume) {
         let doubt = Doubt::default();
-        let key = self.queries.insert(Query { token, kind: Some(kind), read: None, doubt });
+        let key =
+            self.queries.insert(Query { token, kind: Some(kind), read: None, held: None, doubt });
         self.run(key, volume);
     }
 
@@ -99,6 +106,10 @@ impl Queries {
         match outcome {
             Ok(Answer::Outcome(outcome)) => self.finish(key, Ok(outcome), volume),
             Ok(Answer::Reads(job)) => query.begin_reads(key, job, volume),
+            Ok(Answer::HeldReads(fields, job)) => {
+                query.held = Some(fields);
+                query.begin_reads(key, job, volume);
+            }
             Err(Interrupt::Pages(pages)) => volume.read_pages(Waiter::Query(key), pages),
             Err(Interrupt::Turn) => self.unfinished.push_back(key),
             Err(Interrupt::Refused(error)) => self.finish(key, Err(error), volume),
@@ -157,13 +168,16 @@ impl Queries {
         let Verified { key, outcome, .. } = verified;
         let Some(query) = self.queries.get_mut(key) else { return };
         match outcome {
-            Ok(data) => self.finish(key, Ok(Outcome::Read(data)), volume),
+            Ok(data) => {
+                let outcome = match query.held.take() {
+                    Some(fields) => with_data(fields, &data),
+                    None => Ok(Outcome::Read(data)),
+                };
+                self.finish(key, outcome, volume);
+            }
             Err(flaw) if !query.doubt.is_certain(&flaw) => self.run(key, volume),
             Err(DataFlaw { offset, length, .. }) => {
-                let Some(RequestKind::Read { object, .. }) = &query.kind else {
-                    unreachable!("only reads have data")
-                };
-                let object = object.clone();
+                let (object, offset) = query.origin(offset);
                 tracing::error!(%object, offset, length, "media fault: the data does not have its checksum");
                 self.finish(key, Err(StoreError::Corrupt { object, offset, length }), volume);
             }
@@ -181,6 +195,18 @@ impl Queries {
 }
 
 impl Query {
+    /// Object to which a byte of the data belongs, and the byte's offset in it.
+    fn origin(&self, offset: u64) -> (HObject, u64) {
+        match (&self.kind, &self.held) {
+            (Some(RequestKind::Read { object, .. }), _) => (object.clone(), offset),
+            (_, Some(fields)) => {
+                let origin = fields.origin(offset).expect("all data belongs to writes");
+                (origin.0.clone(), origin.1)
+            }
+            _ => unreachable!("only reads have data"),
+        }
+    }
+
     fn begin_reads(&mut self, key: u64, job: ReadJob, volume: &mut Volume) {
         for (part, (block, blocks)) in job.device_reads() {
             volume.devices.read_data(key, part, block, blocks);
@@ -206,6 +232,21 @@ fn execute(kind: &RequestKind, volume: &mut Volume) -> Result<Answer, Interrupt>
                 Plan::Reads(job) => Answer::Reads(job),
             })
         }
+        RequestKind::ReadHeld { collection, held } => {
+            Ok(match reader.plan_held(*collection, *held)? {
+                None => Answer::Outcome(Outcome::HeldRead(None)),
+                Some((fields, Plan::Done(data))) => Answer::Outcome(with_data(fields, &data)?),
+                Some((fields, Plan::Reads(job))) => Answer::HeldReads(fields, job),
+            })
+        }
         kind => reader.answer(kind).map(Answer::Outcome),
     }
+}
+
+fn with_data(fields: HeldFields, read: &ReadData) -> Result<Outcome, StoreError> {
+    let changes = fields.with_data(&read.data).map_err(|error| {
+        let fault = PairFault::Encoding { what: "held changes", error };
+        StoreError::Device(DeviceFault::new(MountedFault::Metadata(fault)))
+    })?;
+    Ok(Outcome::HeldRead(Some(changes)))
 }

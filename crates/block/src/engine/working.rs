@@ -16,10 +16,18 @@ use types::HObject;
 /// Extent segments beyond this number are removed as a range, whose cost does not depend on their
 /// number.
 const SEGMENT_DELETES_MAX: usize = 2;
+/// The same for objects that the tree does not have: their pairs leave nothing in memory, a range does.
+const FRESH_DELETES_MAX: usize = 64;
+
+/// Objects that are found by looking at each.
+const LINEAR_MAX: usize = 16;
+
+/// Stands for the collection in the place of a held change, which is no object.
+const HELD: u64 = u64::MAX;
 
 /// A part of the map from an object's blocks to the device's.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct WorkingSegment {
     /// Its runs and checksums, with the changes so far.
     pub segment: Box<ExtentSegment>,
     /// Set if it must be written back.
@@ -44,7 +52,7 @@ pub(crate) struct WorkingObject {
     /// Set if the onode must be written back.
     pub changed: bool,
     /// Extent segments loaded so far, by index.
-    pub segments: BTreeMap<u32, Held>,
+    pub segments: BTreeMap<u32, WorkingSegment>,
 }
 
 /// Reference counts of shared blocks that the transaction changes.
@@ -58,11 +66,32 @@ struct WorkingShared {
 pub(crate) struct Working {
     /// Set if the caller removes the keys of removed objects as ranges, not one by one.
     pub removes_ranges: bool,
+    /// The tree has no object with this id or a later one.
+    fresh_from: Option<u64>,
     objects: Vec<WorkingObject>,
+    /// Indices of objects by key, once they are too many to look at each.
+    by_key: BTreeMap<PointKey, usize>,
     shared: BTreeMap<u64, WorkingShared>,
 }
 
 impl WorkingObject {
+    fn new(collection: u64, name: HObject, key: PointKey, onode: Option<Onode>) -> Self {
+        WorkingObject {
+            collection,
+            name,
+            key,
+            existed: onode.is_some(),
+            has_segment_pairs: onode.as_ref().is_some_and(|onode| onode.inline.is_none()),
+            onode,
+            changed: false,
+            segments: BTreeMap::new(),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.collection == HELD
+    }
+
     /// Size in bytes; 0 if the object does not exist.
     pub fn size(&self) -> u64 {
         self.onode.as_ref().map_or(0, |onode| onode.size)
@@ -85,7 +114,7 @@ impl WorkingObject {
 
     /// A loaded extent segment, to be changed.
     pub fn segment_mut(&mut self, index: u32) -> &mut ExtentSegment {
-        let fresh = || Held { segment: Box::default(), changed: true, is_stored: false };
+        let fresh = || WorkingSegment { segment: Box::default(), changed: true, is_stored: false };
         let held = self.segments.entry(index).or_insert_with(fresh);
         held.changed = true;
         &mut held.segment
@@ -122,6 +151,11 @@ pub(crate) fn segment_of(block: u64) -> (u32, u64) {
 }
 
 impl Working {
+    /// No objects. `fresh_from` is [`Meta::fresh_from`].
+    pub fn new(fresh_from: Option<u64>) -> Self {
+        Working { fresh_from, ..Working::default() }
+    }
+
     /// Loads an object and returns its index in the working set.
     pub fn load(
         &mut self,
@@ -132,31 +166,67 @@ impl Working {
         if let Some(index) = self.find(collection, name) {
             return Ok(index);
         }
-        let key = keys::object_point(collection, name);
+        self.load_pair(meta, collection, name.clone(), keys::object_point(collection, name))
+    }
+
+    /// Loads a held change by its key and returns its index in the working set.
+    pub fn load_held(&mut self, meta: &mut Meta, key: PointKey) -> Result<usize, Interrupt> {
+        match self.find_key(&key) {
+            Some(index) => Ok(index),
+            None => self.load_pair(meta, HELD, HObject::default(), key),
+        }
+    }
+
+    fn find_key(&self, key: &PointKey) -> Option<usize> {
+        match self.objects.len() > LINEAR_MAX {
+            true => self.by_key.get(key).copied(),
+            false => self.objects.iter().position(|object| object.key == *key),
+        }
+    }
+
+    fn push(&mut self, object: WorkingObject) -> usize {
+        self.objects.push(object);
+        let count = self.objects.len();
+        if count > LINEAR_MAX {
+            let first = if count == LINEAR_MAX + 1 { 0 } else { count - 1 };
+            let keys = self.objects.iter().enumerate().skip(first);
+            self.by_key.extend(keys.map(|(index, object)| (object.key.clone(), index)));
+        }
+        count - 1
+    }
+
+    /// Adds a new held change, whose data has this id.
+    pub fn create_held(&mut self, key: PointKey, id: u64) -> usize {
+        let mut object = WorkingObject::new(HELD, HObject::default(), key, None);
+        object.onode = Some(Onode::new(id));
+        object.changed = true;
+        self.push(object)
+    }
+
+    fn load_pair(
+        &mut self,
+        meta: &mut Meta,
+        collection: u64,
+        name: HObject,
+        key: PointKey,
+    ) -> Result<usize, Interrupt> {
         let onode = match meta.get(&key)? {
             Some(value) => Some(Onode::decode(&value).map_err(Interrupt::decoding("onode"))?),
             None => None,
         };
-        let mut object = WorkingObject {
-            collection,
-            name: name.clone(),
-            key,
-            existed: onode.is_some(),
-            has_segment_pairs: onode.as_ref().is_some_and(|onode| onode.inline.is_none()),
-            onode,
-            changed: false,
-            segments: BTreeMap::new(),
-        };
+        let mut object = WorkingObject::new(collection, name, key, onode);
         if let Some(segment) = object.onode.as_mut().and_then(|onode| onode.inline.take()) {
-            let held = Held { segment, changed: false, is_stored: false };
+            let held = WorkingSegment { segment, changed: false, is_stored: false };
             object.segments.insert(0, held);
         }
-        self.objects.push(object);
-        Ok(self.objects.len() - 1)
+        Ok(self.push(object))
     }
 
     /// Index of the object, if it was loaded.
     pub fn find(&self, collection: u64, name: &HObject) -> Option<usize> {
+        if self.objects.len() > LINEAR_MAX {
+            return self.by_key.get(&keys::object_point(collection, name)).copied();
+        }
         let is_it =
             |object: &WorkingObject| object.collection == collection && object.name == *name;
         self.objects.iter().position(is_it)
@@ -194,7 +264,7 @@ impl Working {
                 let segment = ExtentSegment::decode(&value)
                     .map_err(Interrupt::decoding("extent segment"))?
                     .into();
-                vacant.insert(Held { segment, changed: false, is_stored: true });
+                vacant.insert(WorkingSegment { segment, changed: false, is_stored: true });
             }
         }
         Ok(())
@@ -264,28 +334,35 @@ impl Working {
 
     /// Drops the object's data and removes its pairs from the tree; it may be created again.
     pub fn remove(&mut self, effects: &mut Effects, index: usize) -> Result<(), Interrupt> {
+        for working in self.detach(effects, index).into_values() {
+            for replaced in working.segment.extents() {
+                self.release(effects, replaced)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, but keeps the data, whose map it returns.
+    pub fn detach(&mut self, effects: &mut Effects, index: usize) -> BTreeMap<u32, WorkingSegment> {
         let object = &mut self.objects[index];
-        let Some(onode) = object.onode.take() else { return Ok(()) };
+        let Some(onode) = object.onode.take() else { return BTreeMap::new() };
         object.changed = true;
         object.has_segment_pairs = false;
         let segments = std::mem::take(&mut object.segments);
         let stored =
             || segments.iter().filter(|(_, held)| held.is_stored).map(|(number, _)| *number);
-        if stored().count() > SEGMENT_DELETES_MAX {
+        let is_fresh = self.fresh_from.is_some_and(|from| onode.id >= from);
+        let deletes_max = if is_fresh { FRESH_DELETES_MAX } else { SEGMENT_DELETES_MAX };
+        if stored().count() > deletes_max {
             let range = keys::segment_range(onode.id, 0);
             effects.delete_range(range.start, range.end);
         } else {
             stored().for_each(|number| effects.delete(keys::segment_point(onode.id, number)));
         }
-        for held in segments.into_values() {
-            for replaced in held.segment.extents() {
-                self.release(effects, replaced)?;
-            }
-        }
         if onode.has_omap {
             effects.clear_omap(onode.id);
         }
-        Ok(())
+        segments
     }
 
     /// Writes all changes to `effects`.
@@ -308,8 +385,8 @@ impl WorkingObject {
         let is_inline = self.is_inline();
         let Some(mut onode) = self.onode.take() else {
             if self.existed {
-                effects.objects -= 1;
-                if !is_in_range {
+                effects.objects -= i64::from(!self.is_held());
+                if !is_in_range || self.is_held() {
                     effects.delete(self.key);
                 }
             }
@@ -330,7 +407,7 @@ impl WorkingObject {
                 effects.put(keys::segment_point(onode.id, number), held.segment.encode());
             }
         }
-        if !self.existed {
+        if !self.existed && !self.is_held() {
             effects.objects += 1;
         }
         if self.changed {

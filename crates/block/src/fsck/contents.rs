@@ -1,13 +1,13 @@
 //! Check of all pairs in one walk in key order: each pair is well-formed, refers to existing pairs,
 //! and agrees with the pairs that refer to it.
 //!
-//! The walk depends on the order of kinds (`B C G H M O R S`): collections come before onodes, and
+//! The walk depends on the order of kinds (`B C G H M O P R S`): collections come before onodes, and
 //! objects before extent segments; omap pairs come before their objects, so their ids are kept
 //! until then.
 
 use super::data::DataCheck;
 use super::detail::{Detail, OmapPart};
-use super::fault::ValueFault;
+use super::fault::{HeldFault, ValueFault};
 use super::finding::{FindingKind, Findings, Repair};
 use super::journal::Journal;
 use super::objects::{ID_MAX, Objects};
@@ -15,13 +15,14 @@ use super::owners::Owners;
 use super::references::References;
 use crate::device::{BLOCK, Device, Extent};
 use crate::keys::{self, Key};
-use crate::object::{ExtentSegment, Onode, Run, SEGMENT_BLOCKS, SharedExtents};
+use crate::object::{ExtentSegment, HeldFields, Onode, Run, SEGMENT_BLOCKS, SharedExtents};
 use crate::slices::{Slice, Slices};
 use crate::space::BlockMap;
 use crate::superblock::{Features, Superblock};
 use crate::table::Op;
 use bytes::Bytes;
-use store::Collection;
+use std::collections::BTreeMap;
+use store::{Collection, HeldChange, check_held};
 
 /// Counts of the contents of a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Contents {
     pub segments: u64,
     /// Pairs of omaps, without headers.
     pub omap_pairs: u64,
+    /// Held changes.
+    pub held: u64,
     /// Shared ids.
     pub shared: u64,
     /// References to blocks; a shared block counts once per reference.
@@ -61,6 +64,10 @@ pub(crate) struct ContentsCheck<'a> {
     pub removals: Vec<Op>,
     /// Largest id of a collection, an object or a shared extent.
     pub max_id: u64,
+    /// The held change before.
+    last_held: Option<(u64, HeldChange)>,
+    /// Blocks of held data by id: those that it must have, and those that were seen.
+    held_blocks: BTreeMap<u64, (u64, u64)>,
     features: Features,
     objects: Objects,
     /// Ids of objects with omap headers, and with omap pairs, ascending.
@@ -92,6 +99,8 @@ impl<'a> ContentsCheck<'a> {
             conflicts: Vec::new(),
             removals: Vec::new(),
             max_id: 0,
+            last_held: None,
+            held_blocks: BTreeMap::new(),
             features: superblock.features,
             objects: Objects::default(),
             omap_headers: Vec::new(),
@@ -129,6 +138,7 @@ impl<'a> ContentsCheck<'a> {
     /// Ends the walk.
     pub fn finish(&mut self, journal: &Journal) {
         self.know_objects();
+        self.check_held_blocks();
         if let Some(data) = self.data.take() {
             self.contents.checked_blocks = data.checked_blocks;
         }
@@ -166,6 +176,13 @@ impl<'a> ContentsCheck<'a> {
                 let is_owned = self.owners.get(collection, object.reversed_hash()).is_some();
                 self.add_object(named, collection, is_owned, &onode);
             }
+            Key::Held { collection, held, id } => {
+                self.contents.held += 1;
+                let onode = Onode::decode(value)?;
+                self.add_held(named, (collection, held, id), &onode);
+                let fields = onode.attrs.get(&Bytes::new()).map(|list| HeldFields::decode(list));
+                self.check_held(id, held, &onode, &fields.transpose()?.unwrap_or_default())?;
+            }
             Key::Shared { id } => {
                 let shared = SharedExtents::decode(value)?;
                 self.add_shared(id, &shared);
@@ -191,6 +208,10 @@ impl<'a> ContentsCheck<'a> {
 
     fn add_object(&mut self, named: &Key, collection: u64, is_owned: bool, onode: &Onode) {
         self.contents.objects += 1;
+        self.add_onode(named, collection, is_owned, onode);
+    }
+
+    fn add_onode(&mut self, named: &Key, collection: u64, is_owned: bool, onode: &Onode) {
         self.see_id(onode.id);
         if onode.id > ID_MAX {
             let detail = Detail::HugeId { key: named.clone(), id: onode.id };
@@ -209,6 +230,71 @@ impl<'a> ContentsCheck<'a> {
             }
             None => {}
         }
+    }
+
+    /// Held changes are like objects, with data of their own.
+    fn add_held(&mut self, named: &Key, key: (u64, HeldChange, u64), onode: &Onode) {
+        let (collection, held, id) = key;
+        let detail = |fault| Detail::HeldKey { key: named.clone(), fault };
+        if !self.features.has_shards() {
+            self.findings.add(FindingKind::Feature, detail(HeldFault::Feature));
+        }
+        if onode.id != id {
+            let fault = HeldFault::OtherId { found: onode.id, expected: id };
+            self.findings.add(FindingKind::Held, detail(fault));
+        }
+        if self.last_held.replace((collection, held)) == Some((collection, held)) {
+            self.findings.add(FindingKind::Held, detail(HeldFault::Twice));
+        }
+        let is_owned = self.owners.get(collection, held.reversed_hash()).is_some();
+        self.held_blocks.insert(onode.id, (onode.size / BLOCK as u64, 0));
+        self.add_onode(named, collection, is_owned, onode);
+    }
+
+    fn add_held_runs(&mut self, id: u64, segment: &ExtentSegment) {
+        let Some((_, found)) = self.held_blocks.get_mut(&id) else { return };
+        *found += segment.mapped_blocks();
+        if segment.shared_ids().next().is_some() {
+            let detail = Detail::Held(HeldFault::Shared);
+            self.findings.add_of(FindingKind::Held, id, None, detail);
+        }
+    }
+
+    fn check_held_blocks(&mut self) {
+        for (id, (expected, found)) in std::mem::take(&mut self.held_blocks) {
+            if found != expected {
+                let detail = Detail::Held(HeldFault::Hole { found, expected });
+                self.findings.add_of(FindingKind::Held, id, None, detail);
+            }
+        }
+    }
+
+    /// Checks the list of held changes, and that its writes have their data.
+    fn check_held(
+        &mut self,
+        id: u64,
+        held: HeldChange,
+        onode: &Onode,
+        fields: &HeldFields,
+    ) -> Result<(), ValueFault> {
+        let hash = check_held(&fields.changes)?;
+        let mut add = |fault| {
+            self.findings.add_of(FindingKind::Held, id, None, Detail::Held(fault));
+        };
+        if hash != held.hash {
+            add(HeldFault::Hash(hash));
+        }
+        let size = fields.blocks() * BLOCK as u64;
+        if size != onode.size {
+            add(HeldFault::Size { writes: size, data: onode.size });
+        }
+        if onode.has_omap {
+            add(HeldFault::Omap);
+        }
+        if onode.attrs.len() > 1 {
+            add(HeldFault::Attributes(onode.attrs.len()));
+        }
+        Ok(())
     }
 
     /// All onodes were seen: checks ids, and that omap pairs have objects.
@@ -303,6 +389,7 @@ impl<'a> ContentsCheck<'a> {
             let detail = Detail::BeyondSize { size, block: base + segment.end() - 1 };
             self.findings.add_of(FindingKind::BeyondSize, id, None, detail);
         }
+        self.add_held_runs(id, segment);
         for run in segment.runs() {
             self.add_run(id, base, run);
         }

@@ -73,7 +73,7 @@ impl<'a> CrossReference<'a> {
     /// Handles the next pair. Unreadable pairs were reported in the first walk.
     pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
         match Key::read(key) {
-            Ok(Key::Object { .. }) => {
+            Ok(Key::Object { .. } | Key::Held { .. }) => {
                 if let Ok(onode) = Onode::decode(value) {
                     self.look_at_object(&onode);
                 }

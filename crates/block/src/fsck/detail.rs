@@ -1,6 +1,6 @@
 //! Details of findings, as values with one sentence each.
 
-use super::fault::{BitmapError, CopyFault, LabelFault, RecordFault, ValueFault};
+use super::fault::{BitmapError, CopyFault, HeldFault, LabelFault, RecordFault, ValueFault};
 use crate::device::{Device, Extent};
 use crate::keys::Key;
 use crate::log::LogFault;
@@ -146,6 +146,17 @@ pub enum Detail {
         /// Id in its onode.
         id: u64,
     },
+    /// A held change contradicts its key or the store.
+    #[error("{key}: {fault}")]
+    HeldKey {
+        /// The key.
+        key: Key,
+        /// The contradiction.
+        fault: HeldFault,
+    },
+    /// A held change contradicts itself.
+    #[error(transparent)]
+    Held(HeldFault),
     /// Several onodes have the id.
     #[error("several objects have this id")]
     SameId,

@@ -6,6 +6,7 @@ use crate::superblock::SuperblockError;
 use crate::table::Op;
 use codec::DecodeError;
 use std::fmt;
+use store::HoldFault;
 use thiserror::Error;
 use types::Uuid;
 
@@ -103,11 +104,61 @@ pub enum ValueFault {
     /// A chunk of the bitmap of the space does not fit the device.
     #[error(transparent)]
     Bitmap(#[from] SpaceError),
+    /// The changes of a list cannot be held.
+    #[error(transparent)]
+    Hold(#[from] HoldFault),
     /// A removed slice has a value.
     #[error("it has a value of {length} bytes")]
     Unexpected {
         /// Length of the value.
         length: usize,
+    },
+}
+
+/// Reason why a held change contradicts itself or the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum HeldFault {
+    /// The superblock does not say that the store may have held changes.
+    #[error("the superblock lacks the feature of shards")]
+    Feature,
+    /// Value and key have different ids.
+    #[error("its data has id {found}, its key {expected}")]
+    OtherId {
+        /// Id in the value.
+        found: u64,
+        /// Id in the key.
+        expected: u64,
+    },
+    /// Another one of the collection has the same name.
+    #[error("it is there twice")]
+    Twice,
+    /// The objects have another hash than the key.
+    #[error("its objects have hash {0:08x}")]
+    Hash(u32),
+    /// List and data have different lengths.
+    #[error("its writes have {writes} bytes, its data has {data}")]
+    Size {
+        /// Bytes of all writes in the list.
+        writes: u64,
+        /// Size of the data in bytes.
+        data: u64,
+    },
+    /// The value says that there is an omap.
+    #[error("it has an omap")]
+    Omap,
+    /// The value has attributes besides the list.
+    #[error("it has {0} attributes instead of one")]
+    Attributes(usize),
+    /// Other objects refer to its blocks, too, so that it cannot be settled.
+    #[error("its data is shared")]
+    Shared,
+    /// Its data has a hole, so that it cannot be settled.
+    #[error("its data has {found} of {expected} blocks")]
+    Hole {
+        /// Mapped blocks.
+        found: u64,
+        /// Blocks by its size.
+        expected: u64,
     },
 }
 

@@ -3,7 +3,7 @@
 use super::detail::Detail;
 use std::collections::BTreeMap;
 use std::fmt;
-use store::Collection;
+use store::{Collection, HeldChange};
 use types::HObject;
 
 /// Class of a finding.
@@ -63,6 +63,8 @@ pub enum FindingKind {
     SegmentUnexpected,
     /// An extent segment of an object that does not exist.
     SegmentOrphan,
+    /// A held change contradicts itself, or is there twice.
+    Held,
     /// Omap pairs or a header of an object that does not exist.
     OmapOrphan,
     /// Omap pairs of an object whose onode says that there are none.
@@ -122,6 +124,7 @@ impl FindingKind {
             FindingKind::SegmentNotInline => "segment-not-inline",
             FindingKind::SegmentUnexpected => "segment-unexpected",
             FindingKind::SegmentOrphan => "segment-orphan",
+            FindingKind::Held => "held",
             FindingKind::OmapOrphan => "omap-orphan",
             FindingKind::OmapUnannounced => "omap-unannounced",
             FindingKind::BeyondSize => "beyond-size",
@@ -200,6 +203,8 @@ pub struct Subject {
     pub collection: Option<Collection>,
     /// `None` if there is no readable onode with that id.
     pub object: Option<HObject>,
+    /// Set instead of `object` if it is a held change.
+    pub held: Option<HeldChange>,
 }
 
 /// One inconsistency.
@@ -224,6 +229,9 @@ impl Finding {
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let (Some(held), Some(collection)) = (&self.held, &self.collection) {
+            return write!(f, "held change {} of collection {collection}", held.version);
+        }
         match (&self.object, &self.collection) {
             (Some(object), Some(collection)) => {
                 write!(f, "object {} of collection {collection}", object.to_string().escape_debug())
@@ -285,7 +293,7 @@ impl Findings {
 
     /// Adds a finding about the object with that id, whose name is looked up in the end.
     pub fn add_of(&mut self, kind: FindingKind, id: u64, repair: Option<Repair>, detail: Detail) {
-        let subject = Subject { id, collection: None, object: None };
+        let subject = Subject { id, collection: None, object: None, held: None };
         self.push(kind, Some(subject), detail, repair);
     }
 

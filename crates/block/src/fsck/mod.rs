@@ -47,7 +47,9 @@ pub(crate) mod tests;
 
 pub use contents::Contents;
 pub use detail::{Conflict, Detail, OmapPart};
-pub use fault::{Access, BitmapError, CopyError, CopyFault, LabelFault, RecordFault, ValueFault};
+pub use fault::{
+    Access, BitmapError, CopyError, CopyFault, HeldFault, LabelFault, RecordFault, ValueFault,
+};
 pub use finding::{Finding, FindingKind, Repair, Subject};
 pub use image::{Image, ImageMut};
 pub use journal::{LogStop, LogSummary};

@@ -6,7 +6,7 @@ use crate::keys::{self, Key};
 use crate::object::Onode;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use store::Collection;
+use store::{Collection, HeldChange};
 use types::HObject;
 
 pub(crate) struct Naming<'a> {
@@ -14,13 +14,14 @@ pub(crate) struct Naming<'a> {
     /// Ids to be named; bounded by the number of findings kept.
     wanted: BTreeSet<u64>,
     names: BTreeMap<u64, (Option<Collection>, HObject)>,
+    held: BTreeMap<u64, (Option<Collection>, HeldChange)>,
 }
 
 impl<'a> Naming<'a> {
     /// Collects the ids of the objects that findings are about.
     pub fn new(findings: &mut Findings, owners: &'a Owners) -> Self {
         let wanted = findings.subjects_mut().map(|subject| subject.id).collect();
-        Naming { owners, wanted, names: BTreeMap::new() }
+        Naming { owners, wanted, names: BTreeMap::new(), held: BTreeMap::new() }
     }
 
     /// Set if there is an id to look up; otherwise the walk can be saved.
@@ -30,6 +31,12 @@ impl<'a> Naming<'a> {
 
     /// Notes the name if the pair is an onode with a wanted id.
     pub fn visit(&mut self, key: &Bytes, value: &Bytes) {
+        if let Ok((collection, held, id)) = keys::read_held(key)
+            && self.wanted.contains(&id)
+        {
+            let collection = self.owners.get(collection, held.reversed_hash()).flatten();
+            self.held.insert(id, (collection, held));
+        }
         if !keys::prefix_range(b"O").contains(key) {
             return;
         }
@@ -49,6 +56,8 @@ impl<'a> Naming<'a> {
         for subject in findings.subjects_mut() {
             if let Some((collection, object)) = self.names.get(&subject.id) {
                 (subject.collection, subject.object) = (*collection, Some(object.clone()));
+            } else if let Some((collection, held)) = self.held.get(&subject.id) {
+                (subject.collection, subject.held) = (*collection, Some(*held));
             }
         }
     }

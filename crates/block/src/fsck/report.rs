@@ -67,12 +67,14 @@ impl fmt::Display for Report {
         for finding in &self.findings {
             writeln!(f, "{finding}")?;
         }
-        let Contents { collections, objects, segments, omap_pairs, shared, .. } = self.contents;
+        let Contents { collections, objects, segments, omap_pairs, held, shared, .. } =
+            self.contents;
         let counts = [
             (collections, "collections"),
             (objects, "objects"),
             (segments, "extent segments"),
             (omap_pairs, "omap pairs"),
+            (held, "held changes"),
             (shared, "shared ids"),
             (self.used_blocks, "used blocks"),
             (self.contents.checked_blocks, "checked blocks"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod builder;
 mod devices;
+pub(crate) mod held;
 mod metadata;
 mod objects;
 mod repairs;

@@ -33,6 +33,12 @@ fn any_key() -> impl Strategy<Value = Key> {
         (id(), number(), number()).prop_map(|(id, a, b)| {
             Key::Garbage { slice: Slice { id, first: a.min(b), last: a.max(b) } }
         }),
+        (id(), number(), number(), id(), id()).prop_map(
+            |(collection, hash, epoch, version, id)| {
+                let held = HeldChange { version: EVersion::new(epoch, version), hash };
+                Key::Held { collection, held, id }
+            }
+        ),
     ]
 }
 
@@ -50,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_reading_panic(raw: Vec<u8>, kind in prop::sample::select(&b"COSHMRBGX"[..])) {
+    fn no_bytes_make_reading_panic(raw: Vec<u8>, kind in prop::sample::select(&b"COSHMRBGPX"[..])) {
         let key = Bytes::from([&[kind][..], &raw].concat());
         if let Ok(read) = Key::read(&key) {
             prop_assert_eq!(read.write(), key);
@@ -114,4 +120,13 @@ fn the_bytes_are_those_of_the_format() {
     for (key, bytes) in golden {
         assert_eq!(&key[..], bytes);
     }
+}
+
+/// Stores of earlier versions have these keys.
+#[test]
+fn the_key_of_a_held_change_stays_what_it_is() {
+    let name = HeldChange { version: EVersion::new(3, 9), hash: 0x1234_5678 };
+    let key = held(0x0102, name, 0x0304);
+    let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "5000000000000001021e6a2c480000000300000000000000090000000000000304");
 }

@@ -11,6 +11,7 @@
 //!
 //! Decoding is strict: each value has one encoding, and everything else is an error.
 
+mod held;
 mod onode;
 mod run;
 mod segment;
@@ -18,6 +19,7 @@ mod segment_encoding;
 mod shared;
 pub(crate) mod varint;
 
+pub use held::HeldFields;
 pub use onode::Onode;
 pub use run::Run;
 pub use segment::{ExtentSegment, Mapped, Piece, Pieces, Replaced};

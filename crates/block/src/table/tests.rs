@@ -117,3 +117,22 @@ fn stored_values_do_not_keep_their_message_alive() {
     let Lookup::Value(stored) = get(&table, b"long") else { panic!("it was put") };
     assert_eq!(stored.as_ptr(), long.as_ptr());
 }
+
+#[test]
+fn a_pair_that_the_tree_cannot_have_leaves_nothing_when_it_is_removed() {
+    let mut table = Table::above(7);
+    let held = |id| {
+        let version = types::EVersion::new(1, id);
+        crate::keys::held(3, store::HeldChange { version, hash: 5 }, id)
+    };
+    for id in [6, 7] {
+        table.put(&held(id), Bytes::from_static(b"value"));
+        table.delete(&held(id));
+        table.check_invariants();
+    }
+    assert_eq!(table.get(&held(6)), Lookup::Removed, "it may be in the tree");
+    assert_eq!(table.get(&held(7)), Lookup::Unknown);
+    // A repair removes pairs whose ids no counter knows.
+    table.delete(&held(8));
+    assert_eq!(table.get(&held(8)), Lookup::Removed);
+}

@@ -8,7 +8,8 @@
 //! pages below. Where many entries go to one page, their size gives a better bound: pages are at
 //! least two thirds full, except for the few where the common prefix of keys changes.
 //!
-//! Pairs of new objects need no page each: ids grow, so they all lie after those in the tree.
+//! Pairs of new objects need no page each: ids grow, so they all lie after those in the tree. That is not
+//! true of held changes, which are sorted by hash.
 
 use super::overflow::pages_for;
 use super::page::{ENTRY_MAX, HEAD, KEY_LEN_MAX, SLOT, is_inline};

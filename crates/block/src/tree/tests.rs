@@ -10,7 +10,7 @@ use crate::table::Table;
 use bytes::Bytes;
 use proptest::prelude::*;
 use stdx::Prng;
-use world::{Keys, World, change_randomly, key};
+use world::{Keys, World, change_randomly, held_key, key};
 
 fn strategy() -> impl Strategy<Value = (u64, usize, Vec<(Keys, u64)>)> {
     let keys = prop_oneof![
@@ -19,6 +19,7 @@ fn strategy() -> impl Strategy<Value = (u64, usize, Vec<(Keys, u64)>)> {
         2 => Just(Keys::Long),
         2 => Just(Keys::Ascending),
         2 => Just(Keys::Fresh),
+        2 => Just(Keys::Held),
     ];
     let checkpoints = proptest::collection::vec((keys, 1u64..250), 1..9);
     (any::<u64>(), prop_oneof![Just(4usize), Just(64), Just(10_000)], checkpoints)
@@ -85,6 +86,22 @@ fn one_change_writes_one_path() {
     let applied = world.checkpoint(&table, &mut prng);
     assert_eq!(applied.pages_written, u64::from(world.tree.root().unwrap().height));
     assert_eq!(applied.freed.iter().map(|e| e.count).sum::<u64>(), applied.pages_written);
+}
+
+/// New ones lie in as many old leaves, whatever their ids are.
+#[test]
+fn held_changes_of_all_hashes_stay_within_the_bound() {
+    let mut prng = Prng::new(15);
+    let mut world = World::new(10_000);
+    for round in 0..3u64 {
+        let count = if round == 0 { 3000 } else { 1000 };
+        let ids = round * 10_000..round * 10_000 + count;
+        let points = ids.map(|id| (held_key(&mut prng, id).into(), Some(vec![1; 1200].into())));
+        let points = points.collect();
+        let applied = world.checkpoint(&Table { points, ..Table::default() }, &mut prng);
+        assert!(applied.pages_written > 600, "nearly all leaves are rewritten");
+    }
+    world.check();
 }
 
 #[test]

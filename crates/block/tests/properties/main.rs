@@ -2,6 +2,7 @@
 //! scenarios.
 
 mod harness;
+mod held;
 
 use block::{BlockStore, Options};
 use bytes::Bytes;

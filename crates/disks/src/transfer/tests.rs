@@ -4,7 +4,7 @@ use super::*;
 use engine::Time;
 use store::mem::MemStore;
 use store::{ObjectStore, Request};
-use types::{PgId, PgShard, ShardId};
+use types::{EVersion, PgId, PgShard, ShardId};
 
 impl BlockingStore for MemStore {
     fn request(&mut self, kind: RequestKind) -> Result<Outcome, StoreError> {
@@ -48,6 +48,12 @@ fn filled() -> MemStore {
     transaction.push(second, Change::OmapSetHeader { object: index, header });
     let attrs = BTreeMap::from([(Bytes::from("_"), Bytes::from("attribute"))]);
     transaction.push(second, Change::SetAttrs { object: object("plain"), attrs });
+    for number in 1..4 {
+        let data = Bytes::from(vec![number as u8; 2 << 20]);
+        let write = Change::Write { object: object("sparse"), offset: number << 20, data };
+        let changes = vec![Change::Touch { object: object("held") }, write];
+        transaction.push(second, Change::Hold { version: EVersion::new(1, number), changes });
+    }
     store.request(RequestKind::Commit(transaction)).unwrap();
     store
 }
@@ -66,6 +72,7 @@ fn an_imported_store_is_what_was_exported() {
     assert_eq!(import(&mut target, &stream[..]).unwrap(), 3);
     assert_eq!(exported(&mut target, None), stream);
     assert_eq!(contents(&mut target).unwrap(), contents(&mut source).unwrap());
+    assert!(target.held().iter().eq(source.held().iter()) && target.held().iter().count() == 3);
     let content = contents(&mut target).unwrap()[&collection(0)];
     assert_eq!(content, Content { objects: 1, bytes: 7 << 20, with_omap: 0 });
 }
@@ -80,10 +87,35 @@ fn an_import_replaces_objects_of_the_same_name_and_keeps_others() {
     change.push(at, Change::Write { object: object("new"), offset: 0, data });
     source.request(RequestKind::Commit(change)).unwrap();
     import(&mut source, &stream[..]).unwrap();
+    assert_eq!(source.held().iter().count(), 3, "the same ones as before");
     assert_eq!(contents(&mut source).unwrap()[&at].objects, 2);
     let read = RequestKind::Read { collection: at, object: object("sparse"), offset: 0, length: 5 };
     let Outcome::Read(read) = source.request(read).unwrap() else { panic!() };
     assert_eq!(&read.data[..], [0; 5]);
+}
+
+/// Collections that were merged may hold two changes of one version.
+#[test]
+fn held_changes_of_equal_versions_are_imported() {
+    let mut source = MemStore::new();
+    let (at, other) = (collection(0), collection(1));
+    let mut transaction = Transaction::new();
+    for (at, hash) in [(at, 2), (other, 3)] {
+        transaction.push(at, Change::CreateCollection);
+        let object = HObject { hash, ..object("held") };
+        let changes = vec![Change::Touch { object }];
+        transaction.push(at, Change::Hold { version: EVersion::new(1, 1), changes });
+    }
+    let odd = store::Hashes::new(1, 1);
+    transaction.push(other, Change::MoveObjects { target: at, hashes: odd });
+    source.request(RequestKind::Commit(transaction)).unwrap();
+    assert_eq!(source.held().of(at).count(), 2);
+    let stream = exported(&mut source, None);
+    let mut target = MemStore::new();
+    for _ in 0..2 {
+        import(&mut target, &stream[..]).unwrap();
+        assert_eq!(target, source);
+    }
 }
 
 #[test]

@@ -14,10 +14,10 @@ use std::time::Duration;
 use stdx::Prng;
 use store::mem::MemStore;
 use store::{
-    Change, Collection, Completion, Hashes, ObjectStore, Outcome, Request, RequestKind, StoreError,
-    Transaction,
+    Change, Collection, Completion, Hashes, HeldChange, ObjectStore, Outcome, Request, RequestKind,
+    StoreError, Transaction,
 };
-use types::{HObject, PgId, PgShard, PoolId, ShardId};
+use types::{EVersion, HObject, PgId, PgShard, PoolId, ShardId, SnapId};
 
 /// Collections of the generator.
 pub const COLLECTIONS: u64 = 3;
@@ -100,11 +100,13 @@ pub struct Generator {
     pub objects: u64,
     /// Never removes collections, for use with concurrent requests.
     pub keep_collections: bool,
+    /// Number of the newest version under which changes were held.
+    pub version: u64,
 }
 
 impl Generator {
     pub fn new(seed: u64) -> Self {
-        Generator { prng: Prng::new(seed), objects: 6, keep_collections: false }
+        Generator { prng: Prng::new(seed), objects: 6, keep_collections: false, version: 0 }
     }
 
     pub fn transaction(&mut self) -> Transaction {
@@ -120,8 +122,61 @@ impl Generator {
         if !self.keep_collections && self.prng.chance(1, 20) {
             self.push_move(&mut transaction, collection);
         }
+        if !self.keep_collections && self.prng.chance(1, 3) {
+            self.push_held(&mut transaction, collection);
+        }
         (0..changes).for_each(|_| transaction.push(collection, self.change()));
         transaction
+    }
+
+    /// Held changes, and the end of some before them.
+    fn push_held(&mut self, transaction: &mut Transaction, collection: Collection) {
+        for _ in 0..self.prng.below(3) {
+            self.version += self.prng.range(1..3);
+            let object = self.object();
+            let count = self.prng.range(1..4);
+            // Without it, an absent object stays absent.
+            let touch = Change::Touch { object: object.clone() };
+            let touch = self.prng.chance(1, 2).then_some(touch);
+            let changes = touch.into_iter();
+            let changes = changes.chain((0..count).map(|_| self.held_change(object.clone())));
+            let changes = changes.collect();
+            transaction.push(collection, Change::Hold { version: self.version(0), changes });
+        }
+        let back = *self.prng.choose(&[0, 1, 2, 9]);
+        let (from, through) = (self.version(back + 2), self.version(back));
+        match self.prng.below(4) {
+            0..=1 => transaction.push(collection, Change::Settle { through }),
+            2 => transaction.push(collection, Change::Drop { from, through }),
+            _ => {}
+        }
+    }
+
+    fn version(&self, back: u64) -> EVersion {
+        let number = self.version.saturating_sub(back);
+        EVersion::new(1 + number as u32 / 20, number)
+    }
+
+    fn held_change(&mut self, object: HObject) -> Change {
+        let copy = HObject { snap: SnapId(4), ..object.clone() };
+        let aligned = |bytes: u64| bytes / 4096 * 4096;
+        match self.prng.below(12) {
+            0..=4 => {
+                let data = self.data();
+                let data = data.slice(..aligned(data.len() as u64) as usize);
+                Change::Write { object, offset: aligned(self.offset()), data }
+            }
+            5 => {
+                let (offset, length) = (aligned(self.offset()), aligned(self.offset()));
+                Change::Zero { object, offset, length }
+            }
+            6 => Change::Truncate { object, size: aligned(self.offset()) },
+            7 => Change::Remove { object },
+            8 => Change::SetAttrs { object, attrs: self.pairs() },
+            9 => Change::Clone { object: copy, target: object },
+            10 => Change::OmapClear { object },
+            _ => Change::Clone { object, target: copy },
+        }
     }
 
     /// The moves of objects in a split or merge of a placement group.
@@ -241,6 +296,11 @@ pub fn compare(store: &mut Driver, model: &mut MemStore) {
     compare_read(store, model, RequestKind::Collections);
     for collection in model.collections().collect::<Vec<_>>() {
         let (from, entries_max) = (HObject::default(), usize::MAX);
+        compare_read(store, model, RequestKind::Held { collection, after: None, entries_max });
+        let held: Vec<HeldChange> = model.held().of(collection).map(|(name, _)| name).collect();
+        for held in held {
+            compare_read(store, model, RequestKind::ReadHeld { collection, held });
+        }
         compare_read(store, model, RequestKind::List { collection, from, entries_max });
         let names: Vec<HObject> = model.objects(collection).map(|(name, _)| name.clone()).collect();
         for object in names {

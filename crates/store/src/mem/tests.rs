@@ -1,7 +1,9 @@
 //! Properties of the reference itself.
 
 use super::*;
+use crate::{HeldChange, HoldFault};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use types::{PgId, PoolId};
 
 const PG: Collection = Collection::replicated(PgId { pool: PoolId(1), seed: 0 });
@@ -205,6 +207,105 @@ fn what_is_absent_is_an_error_except_for_meta() {
         entries_max: 1,
     };
     assert_eq!(store.execute(list), Err(StoreError::NoCollection(Collection::default())));
+}
+
+fn version(number: u64) -> EVersion {
+    EVersion::new(1, number)
+}
+
+fn hold(number: u64, changes: Vec<Change>) -> Change {
+    Change::Hold { version: version(number), changes }
+}
+
+/// A clone of the object.
+fn twin(number: u8) -> HObject {
+    HObject { snap: types::SnapId(4), ..object(number) }
+}
+
+fn blocks(number: u8, offset: u64, length: usize) -> Change {
+    Change::Write { object: object(number), offset, data: Bytes::from(vec![number; length]) }
+}
+
+#[test]
+fn held_changes_are_not_read_before_they_are_settled_and_then_in_order() {
+    let mut store = store_with(vec![blocks(1, 0, 8192)]);
+    let before = store.object(PG, &object(1)).cloned();
+    let copy = Change::Clone {
+        object: object(1),
+        target: HObject { snap: types::SnapId(4), ..object(1) },
+    };
+    let first = hold(2, vec![copy, blocks(1, 4096, 8192)]);
+    let second = hold(5, vec![Change::Truncate { object: object(1), size: 4096 }]);
+    store.apply(&transaction(vec![first])).unwrap();
+    store.apply(&transaction(vec![second])).unwrap();
+    assert_eq!(store.object(PG, &object(1)), before.as_ref());
+    assert_eq!(store.usage().bytes_used, 8192 + 8192);
+    let listed = store.execute(RequestKind::Held { collection: PG, after: None, entries_max: 1 });
+    let held = HeldChange { version: version(2), hash: 1 };
+    assert_eq!(listed, Ok(Outcome::Held(vec![held], true)));
+    let read = RequestKind::ReadHeld { collection: PG, held };
+    let Ok(Outcome::HeldRead(Some(changes))) = store.execute(read) else { panic!("it is held") };
+    assert_eq!(changes[1], blocks(1, 4096, 8192));
+    store.apply(&transaction(vec![Change::Settle { through: version(4) }])).unwrap();
+    let size = |store: &MemStore| store.object(PG, &object(1)).unwrap().data.size();
+    assert_eq!((size(&store), store.objects(PG).count()), (12288, 2));
+    store.apply(&transaction(vec![Change::Settle { through: version(5) }])).unwrap();
+    assert_eq!((size(&store), store.held().iter().count()), (4096, 0));
+}
+
+#[test]
+fn a_refused_hold_changes_nothing_and_dropped_changes_leave_nothing() {
+    let mut store = store_with(vec![hold(3, vec![blocks(1, 0, 4096)])]);
+    let before = store.clone();
+    let again =
+        transaction(vec![Change::Touch { object: object(2) }, hold(3, vec![blocks(1, 0, 0)])]);
+    let fault = HoldFault::Order { newest: version(3) };
+    let refused = StoreError::CannotHold { collection: PG, version: version(3), fault };
+    assert_eq!(store.apply(&again), Err(refused));
+    assert_eq!(store, before);
+    let (from, through) = (version(3), version(9));
+    let touch = Change::Touch { object: object(1) };
+    store.apply(&transaction(vec![Change::Drop { from, through }, hold(3, vec![touch])])).unwrap();
+    store.apply(&transaction(vec![Change::Settle { through }])).unwrap();
+    assert_eq!(store.object(PG, &object(1)).unwrap().data.size(), 0);
+}
+
+/// Otherwise an object that a copy lacks would come back with a part of its content, under the attributes of
+/// the whole.
+#[test]
+fn of_settled_changes_only_touch_and_clone_make_an_absent_object() {
+    let clone = |from, to| Change::Clone { object: object(from), target: twin(to) };
+    let attrs = pairs(&["key"]);
+    let changes = vec![
+        hold(1, vec![blocks(1, 0, 4096), Change::Truncate { object: object(1), size: 8192 }]),
+        hold(2, vec![Change::SetAttrs { object: object(1), attrs: attrs.clone() }]),
+        hold(3, vec![Change::OmapClear { object: object(1) }, clone(1, 1)]),
+        hold(4, vec![Change::Touch { object: object(2) }, blocks(2, 0, 4096), clone(2, 2)]),
+        hold(5, vec![Change::Remove { object: object(2) }]),
+        hold(6, vec![Change::SetAttrs { object: object(2), attrs }]),
+        hold(7, vec![blocks(3, 0, 4096), Change::Touch { object: object(3) }]),
+    ];
+    let mut store = store_with(changes);
+    store.apply(&transaction(vec![Change::Settle { through: version(9) }])).unwrap();
+    let sizes: Vec<(&HObject, u64)> =
+        store.objects(PG).map(|(name, object)| (name, object.data.size())).collect();
+    assert_eq!(sizes, [(&twin(2), 4096), (&object(3), 0)]);
+    assert_eq!(store.held().iter().count(), 0, "all are forgotten");
+}
+
+#[test]
+fn held_changes_go_with_their_collection_and_move_with_their_objects() {
+    let child = Collection::replicated(PgId { pool: PoolId(1), seed: 1 });
+    let touch = |number| vec![Change::Touch { object: object(number) }, blocks(number, 0, 4096)];
+    let mut store = store_with(vec![hold(1, touch(1)), hold(2, touch(2))]);
+    let mut split = Transaction::new();
+    split.push(child, Change::CreateCollection);
+    split.push(PG, Change::MoveObjects { target: child, hashes: Hashes::new(1, 1) });
+    split.push(child, Change::Settle { through: version(9) });
+    store.apply(&split).unwrap();
+    assert_eq!((store.objects(PG).count(), store.objects(child).count()), (0, 1));
+    store.apply(&transaction(vec![Change::RemoveCollection, Change::CreateCollection])).unwrap();
+    assert_eq!(store.held().iter().count(), 0);
 }
 
 #[test]

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use stdx::Prng;
+use store::HeldChange;
+use types::EVersion;
 
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -24,6 +26,8 @@ pub enum Keys {
     Ascending,
     /// Keys of objects with ascending ids.
     Fresh,
+    /// Held changes with ascending ids, and hashes among all others.
+    Held,
 }
 
 pub fn key(number: u64) -> Bytes {
@@ -33,7 +37,7 @@ pub fn key(number: u64) -> Bytes {
 }
 
 fn random_key(prng: &mut Prng, keys: Keys) -> Vec<u8> {
-    let first = *prng.choose(b"OMHSa");
+    let first = *prng.choose(b"OMHPSa");
     let small = |prng: &mut Prng| prng.below(4) as u8;
     match keys {
         Keys::Random => {
@@ -53,6 +57,7 @@ fn random_key(prng: &mut Prng, keys: Keys) -> Vec<u8> {
             [&[first | small(prng)], middle.as_slice(), &tail, &[prng.below(30) as u8]].concat()
         }
         Keys::Ascending | Keys::Fresh => key(prng.below(1 << 20)).to_vec(),
+        Keys::Held => held_key(prng, 0).to_vec(),
     }
 }
 
@@ -63,6 +68,13 @@ fn fresh_key(prng: &mut Prng, number: u64) -> Bytes {
     let length = *prng.choose(&[0, 4, 40, 700]);
     key.extend((0..length).map(|_| prng.below(3) as u8));
     key.into()
+}
+
+/// Of one of a few collections.
+pub fn held_key(prng: &mut Prng, id: u64) -> Bytes {
+    let version = EVersion::new(1, prng.below(1000));
+    let name = HeldChange { version, hash: prng.next_u64() as u32 };
+    Bytes::copy_from_slice(&keys::held(prng.below(3), name, id))
 }
 
 fn random_value(prng: &mut Prng) -> Vec<u8> {
@@ -95,6 +107,7 @@ pub fn change_randomly(prng: &mut Prng, keys: Keys, operations: u64) -> Table {
             let key = match keys {
                 Keys::Ascending => self::key(number),
                 Keys::Fresh => fresh_key(prng, number),
+                Keys::Held => held_key(prng, number),
                 _ => key.into(),
             };
             table.points.insert(key.into(), Some(random_value(prng).into()));

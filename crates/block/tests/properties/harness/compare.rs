@@ -7,7 +7,10 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use stdx::Prng;
 use store::mem::{MemObject, MemStore};
-use store::{Collection, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind, StoreError};
+use store::{
+    Change, Collection, HeldChange, ObjectMeta, OmapPage, Outcome, ReadData, RequestKind,
+    StoreError,
+};
 use types::HObject;
 
 /// Characters of a response that are shown.
@@ -17,6 +20,7 @@ const SHOWN_MAX: usize = 600;
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     collections: BTreeMap<Collection, BTreeMap<HObject, Object>>,
+    held: Vec<(Collection, HeldChange, Vec<Change>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -78,8 +82,9 @@ pub fn observe(driver: &mut Driver<BlockStore>, prng: &mut Prng) -> Observed {
     let Outcome::Collections(collections) = observer.execute(RequestKind::Collections) else {
         panic!("not collections")
     };
+    let held = collections.iter().flat_map(|at| observer.held(*at)).collect();
     let all = collections.into_iter().map(|collection| (collection, observer.objects(collection)));
-    Observed { collections: all.collect() }
+    Observed { collections: all.collect(), held }
 }
 
 struct Observer<'a> {
@@ -91,6 +96,26 @@ impl Observer<'_> {
     fn execute(&mut self, kind: RequestKind) -> Outcome {
         let answer = self.driver.execute(kind.clone());
         answer.unwrap_or_else(|error| panic!("{}: {error}", brief(&kind)))
+    }
+
+    fn held(&mut self, collection: Collection) -> Vec<(Collection, HeldChange, Vec<Change>)> {
+        let (mut all, mut after, mut more) = (Vec::new(), None, true);
+        while more {
+            let entries_max = self.prng.range(1..9) as usize;
+            let Outcome::Held(page, has_more) =
+                self.execute(RequestKind::Held { collection, after, entries_max })
+            else {
+                panic!("not held changes")
+            };
+            assert!(page.len() <= entries_max && !(has_more && page.is_empty()));
+            (after, more) = (page.last().copied(), has_more);
+            for held in page {
+                let read = self.execute(RequestKind::ReadHeld { collection, held });
+                let Outcome::HeldRead(Some(changes)) = read else { panic!("{held:?} is listed") };
+                all.push((collection, held, changes));
+            }
+        }
+        all
     }
 
     fn objects(&mut self, collection: Collection) -> BTreeMap<HObject, Object> {
@@ -186,6 +211,13 @@ impl Observed {
             let found: Vec<String> = self.collections.keys().map(Collection::to_string).collect();
             return Some(format!("collections {found:?} instead of {}", brief(&names)));
         }
+        let held = self.held.iter().map(|(at, name, changes)| (*at, *name, changes));
+        if !held.eq(model.held().iter()) {
+            let names: Vec<_> = self.held.iter().map(|(at, name, _)| (*at, name.version)).collect();
+            let expected: Vec<_> =
+                model.held().iter().map(|(at, name, _)| (at, name.version)).collect();
+            return Some(format!("held {} instead of {}", brief(&names), brief(&expected)));
+        }
         self.collections.iter().find_map(|(collection, objects)| {
             let found: Vec<&HObject> = objects.keys().collect();
             let expected: Vec<&HObject> =
@@ -235,6 +267,7 @@ pub fn all_requests(model: &MemStore) -> Vec<RequestKind> {
     let absent = collection(u64::from(u32::MAX));
     requests.push(RequestKind::Meta { collection: absent, object: HObject::default() });
     for collection in model.collections() {
+        requests.push(RequestKind::Held { collection, after: None, entries_max: usize::MAX });
         let (from, entries_max) = (HObject::default(), usize::MAX);
         requests.push(RequestKind::List { collection, from, entries_max });
         for (object, _) in model.objects(collection) {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use stdx::Prng;
-use store::{Change, Collection, Hashes, RequestKind, Transaction};
-use types::{HObject, PgId, PgShard, PoolId, ShardId, SnapId};
+use store::{Change, Collection, Hashes, HeldChange, RequestKind, Transaction};
+use types::{EVersion, HObject, PgId, PgShard, PoolId, ShardId, SnapId};
 
 const COLLECTIONS: u64 = 3;
 const SHARD: u64 = 2;
@@ -59,11 +59,13 @@ pub struct Generator {
     prng: Prng,
     /// Approximate size of objects in bytes.
     object_size: u64,
+    /// The newest version under which changes were held.
+    version: EVersion,
 }
 
 impl Generator {
     pub fn new(seed: u64, object_size: u64) -> Self {
-        Generator { prng: Prng::new(seed), object_size }
+        Generator { prng: Prng::new(seed), object_size, version: EVersion::new(1, 0) }
     }
 
     pub fn transaction(&mut self) -> Transaction {
@@ -88,8 +90,81 @@ impl Generator {
             8 if self.prng.chance(1, 4) => transaction.push(invalid(), Change::CreateCollection),
             _ => transaction.push(collection, Change::CreateCollection),
         }
+        if self.prng.chance(1, 3) {
+            self.push_held(transaction, collection);
+        }
         let changes = if self.prng.chance(1, 2) { 1 } else { self.prng.range(1..8) };
         (0..changes).for_each(|_| transaction.push(collection, self.change()));
+    }
+
+    /// Mostly as an OSD does: a held change, and the end of those before it.
+    fn push_held(&mut self, transaction: &mut Transaction, collection: Collection) {
+        let last = self.version;
+        for _ in 0..self.prng.below(3) {
+            let hold = Change::Hold { version: self.next_version(), changes: self.held() };
+            transaction.push(collection, hold);
+        }
+        let before = |generator: &mut Self| {
+            let back = *generator.prng.choose(&[0, 0, 1, 4, 20]);
+            EVersion { version: last.version.saturating_sub(back), ..last }
+        };
+        match self.prng.below(6) {
+            0..=1 => transaction.push(collection, Change::Settle { through: before(self) }),
+            2 => transaction.push(collection, Change::Settle { through: self.version }),
+            3 => {
+                let (from, through) = (before(self), before(self));
+                transaction.push(collection, Change::Drop { from, through });
+            }
+            _ => {}
+        }
+    }
+
+    /// Rarely one that comes again, perhaps in a new epoch, and is refused.
+    fn next_version(&mut self) -> EVersion {
+        let EVersion { epoch, version } = self.version;
+        let epoch = epoch.0 + u32::from(self.prng.chance(1, 10));
+        let step = if self.prng.chance(1, 30) { 0 } else { self.prng.range(1..3) };
+        self.version = EVersion::new(epoch, version + step);
+        self.version
+    }
+
+    /// Changes of objects with one hash.
+    fn held(&mut self) -> Vec<Change> {
+        let number = self.prng.below(OBJECTS);
+        let count = *self.prng.choose(&[1, 1, 1, 2, 5]);
+        // Without it, an absent object stays absent.
+        let touch = Change::Touch { object: object(number) };
+        let touch = self.prng.chance(1, 2).then_some(touch);
+        let mut changes: Vec<Change> = touch.into_iter().collect();
+        changes.extend((0..count).map(|_| self.held_change(number)));
+        if self.prng.chance(1, 40) {
+            changes.push(self.change());
+        }
+        changes
+    }
+
+    fn held_change(&mut self, number: u64) -> Change {
+        let twin = |generator: &mut Self| object(number ^ u64::from(generator.prng.chance(1, 3)));
+        let (object, target) = (twin(self), twin(self));
+        let aligned = |bytes: u64| bytes / BLOCK * BLOCK;
+        match self.prng.below(20) {
+            0..=9 => {
+                let data = self.data();
+                let data = data.slice(..aligned(data.len() as u64) as usize);
+                Change::Write { object, offset: aligned(self.offset()), data }
+            }
+            10..=11 => {
+                let (offset, length) = (aligned(self.offset()), aligned(self.offset()));
+                Change::Zero { object, offset, length }
+            }
+            12 => Change::Truncate { object, size: aligned(self.offset()) },
+            13 => Change::Remove { object },
+            14 => Change::Touch { object },
+            15 => Change::SetAttrs { object, attrs: self.attrs() },
+            16 => Change::RemoveAttr { object, name: self.key() },
+            17 => Change::OmapClear { object },
+            _ => Change::Clone { object, target },
+        }
     }
 
     /// A split or merge of placement groups; sometimes the other half comes later.
@@ -202,6 +277,19 @@ impl Generator {
                 entries_max: self.prng.range(1..40) as usize,
                 bytes_max: self.prng.range(1..2000) as usize,
             },
+            9 if self.prng.chance(1, 2) => {
+                let back = self.prng.below(8);
+                let version = self.version.version.saturating_sub(back);
+                let version = EVersion { version, ..self.version };
+                let held = HeldChange { version, hash: object.hash };
+                match self.prng.chance(1, 2) {
+                    true => RequestKind::ReadHeld { collection, held },
+                    false => {
+                        let entries_max = self.prng.below(5) as usize;
+                        RequestKind::Held { collection, after: Some(held), entries_max }
+                    }
+                }
+            }
             _ => {
                 let entries_max = self.prng.range(1..5) as usize;
                 RequestKind::List { collection, from: object, entries_max }

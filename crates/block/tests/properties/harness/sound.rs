@@ -3,7 +3,7 @@
 use super::shape::Shape;
 use block::device::{Device, IoError};
 use block::disk::{FaultyDisk, View};
-use block::fsck::{CheckOptions, Image, check};
+use block::fsck::{CheckOptions, Contents, Image, check};
 use bytes::Bytes;
 
 /// Read-only devices.
@@ -34,8 +34,9 @@ impl Image for DiskImage<'_> {
 }
 
 /// Asserts that nothing is found and all data has its checksum.
-pub fn assert_sound(shape: &Shape, disk: &FaultyDisk, when: &str) {
+pub fn assert_sound(shape: &Shape, disk: &FaultyDisk, when: &str) -> Contents {
     let mut image = DiskImage::new(shape, disk);
     let report = check(&mut image, &CheckOptions { deep: true, ..CheckOptions::default() });
     assert!(report.is_clean(), "{when}:\n{report}{}", report.log.as_ref().expect("a log"));
+    report.contents
 }
