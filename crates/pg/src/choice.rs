@@ -5,7 +5,7 @@
 use crate::Member;
 use crate::{Members, PgInfo};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, OsdId};
 
 /// The reported infos by OSD.
@@ -36,6 +36,12 @@ pub struct Choice {
     pub acting: Vec<OsdId>,
     /// Members outside of the acting set that are backfilled meanwhile.
     pub backfill: Vec<Member>,
+}
+
+/// Whether both have the same OSDs.
+pub(crate) fn is_same_set(one: &[OsdId], other: &[OsdId]) -> bool {
+    let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
+    set(one) == set(other)
 }
 
 /// A copy can act if it is complete and the authoritative log overlaps its own.

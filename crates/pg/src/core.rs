@@ -1,16 +1,25 @@
 //! The parts of a copy that do not depend on its role in the group.
 
 pub(crate) mod persist;
+mod settles;
+pub(crate) mod settling;
 pub(crate) mod steps;
 
+use self::settles::Settling;
 use crate::backend::Backend;
+use crate::backend::erasure::geometry::Geometry;
+use crate::holding::Holding;
 use crate::intervals::{Interval, PastIntervals};
 use crate::leases::ReadLeases;
+use crate::merge::Side;
 use crate::message::{Body, Header};
+use crate::rows::{ReadError, RowReads};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
-use crate::{Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{EntryKind, Layout, Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use bytes::Bytes;
 use engine::{Message, Time};
+use erasure::Code;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use store::{Collection, RequestKind, StoreError};
@@ -41,6 +50,12 @@ pub enum Tag {
     Index,
     /// A read for another member, by job.
     Source(u64),
+    /// Old rows of our parity, by number.
+    OldRows(u64),
+    /// The version of an object of which changed rows arrived, by job.
+    Base(u64),
+    /// A read of rows of our own shard, by number, and the part of it.
+    Rows(u64, usize),
     /// The names of a listing, by job.
     ScanPage(u64),
     /// The version of one object of a listing, by job and index.
@@ -54,7 +69,8 @@ impl Tag {
         match self {
             Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
             Removed | SplitMerged => true,
-            Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
+            Load | Resumed | Index | OldRows(_) | Source(_) | ScanPage(_) | ScanObject(..) => false,
+            Base(_) | Rows(..) => false,
         }
     }
 }
@@ -106,6 +122,15 @@ pub enum Output {
         /// The object.
         object: HObject,
     },
+    /// The store shows more committed changes than before: see [`crate::Pg::shows_committed`].
+    Settled,
+    /// The end of a read ([`crate::Pg::read_shards`]). A read that the end of an interval drops has none.
+    Read {
+        /// See [`crate::Read::ticket`].
+        ticket: u64,
+        /// The data, which ends where the object does.
+        outcome: Result<Bytes, ReadError>,
+    },
     /// Ask the monitor for [`crate::Pg::wanted_acting`] and [`crate::Pg::wanted_up_thru`].
     WantsMap,
     /// The group needs a newer map although no OSD went up or down. See [`crate::Pg::wants_interval`].
@@ -140,10 +165,16 @@ pub(crate) struct Core {
     pub leases: ReadLeases,
     /// Transactions in flight.
     pub store_queue: StoreQueue,
+    /// Held changes on their way into their objects.
+    pub settling: Settling,
+    /// Writes of a member's shard on their way to its store.
+    pub holding: Holding,
     /// Whether disks are nearly full, and aborted intervals.
     pub space: Space,
     /// Objects being sent and received.
     pub transfers: Transfers,
+    /// Rows of shards that are being read.
+    pub rows: RowReads,
     /// Set in premerge: no writes and no repairs, so that the versions of all members stay the same.
     pub is_premerge: bool,
     /// Effects for the host, oldest first.
@@ -197,6 +228,8 @@ pub(crate) struct Placement {
     pub members: Members,
     /// The kind of the group.
     pub backend: Backend,
+    /// The code of a group with shards; `None` if there is none for its layout.
+    pub code: Option<Arc<Code>>,
     /// The OSDs of the newest map; `None` before the first map.
     pub osds: Option<Arc<Osds>>,
     /// Whether this OSD is up in its present incarnation.
@@ -226,15 +259,30 @@ impl Core {
     pub fn new(id: PgId, whoami: Member) -> Self {
         Core {
             own: Own::new(id, whoami),
-            copy: LocalCopy::default(),
+            copy: LocalCopy { info: PgInfo::of_new_copy(whoami.shard), ..LocalCopy::default() },
             placement: Placement::default(),
             leases: ReadLeases::default(),
             store_queue: StoreQueue::default(),
+            settling: Settling::default(),
+            holding: Holding::default(),
             space: Space::default(),
             transfers: Transfers::default(),
+            rows: RowReads::default(),
             is_premerge: false,
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Whether the map makes this copy the primary: of several shards of an OSD, the first that acts.
+    pub fn is_primary(&self) -> bool {
+        let (members, whoami) = (&self.placement.members, self.own.whoami);
+        members.primary == Some(whoami.osd) && members.primary_member() == Some(whoami)
+    }
+
+    /// This copy as one side of a merge.
+    pub fn side(&self) -> Side<'_> {
+        let LocalCopy { info, log, missing, .. } = &self.copy;
+        Side { log, missing, last_backfill: &info.last_backfill, settled: info.settled() }
     }
 
     /// The header of a message that is sent to a member now.
@@ -269,13 +317,17 @@ impl Core {
         // After a gap, the last map of the interval is not known either.
         let seen = osds.filter(|_| gap_from.is_none());
         let end = gap_from.map_or(last, |first| Epoch(first.0.saturating_sub(1)));
-        self.copy.past.push(Interval::of(
+        let interval = Interval::of(
             &self.placement.members,
             self.placement.interval,
             end.max(self.placement.interval),
             seen,
             self.placement.can_serve(),
-        ));
+        );
+        match self.placement.members.layout {
+            Layout::Replicated => self.copy.past.push(interval),
+            Layout::Erasure(_) => self.copy.past.push_of_shards(interval),
+        }
         if let Some(first) = gap_from {
             self.copy.past.push(Interval::gap(first, last));
         }
@@ -297,6 +349,13 @@ impl LocalCopy {
         let mut entries = self.log.entries().rev();
         let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
         last.map_or(EVersion::ZERO, |entry| entry.version)
+    }
+
+    /// Whether the newest change of the object in the log is its removal.
+    pub fn is_removed(&self, object: &HObject) -> bool {
+        let mut entries = self.log.entries().rev();
+        let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
+        last.is_some_and(|entry| entry.kind == EntryKind::Delete)
     }
 
     /// Whether the log proves that no write of the object came after this version.
@@ -321,7 +380,32 @@ impl Placement {
     /// Takes the members of a new interval. A group whose layout this build does not know is never served.
     pub fn set_members(&mut self, members: Members) {
         self.backend = Backend::of(members.layout).unwrap_or_default();
+        match members.layout {
+            Layout::Replicated => self.code = None,
+            Layout::Erasure(layout)
+                if self.code.is_none() || members.layout != self.members.layout =>
+            {
+                self.code = layout.new_code().map(Arc::new);
+            }
+            Layout::Erasure(_) => {}
+        }
         self.members = members;
+    }
+
+    /// Whether this build can serve groups of this layout.
+    pub fn is_layout_known(&self) -> bool {
+        match self.members.layout {
+            Layout::Replicated => true,
+            layout @ Layout::Erasure(_) => Backend::of(layout).is_some() && self.code.is_some(),
+        }
+    }
+
+    /// The places of an object's bytes in its shards; `None` in a replicated group.
+    pub fn geometry(&self) -> Option<Geometry> {
+        match &self.members.layout {
+            Layout::Replicated => None,
+            Layout::Erasure(layout) => Geometry::new(layout),
+        }
     }
 
     /// Whether the acting members are enough to serve requests.

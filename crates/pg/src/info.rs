@@ -7,7 +7,7 @@ use crate::ShardState;
 use crate::shards::unknown_flags;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use types::{EVersion, Epoch, HObject};
+use types::{EVersion, Epoch, HObject, ShardId};
 
 const FORMAT: u8 = 2;
 /// Format of the info of a shard, with its [`ShardState`]. Replicated groups never write it.
@@ -167,6 +167,17 @@ impl Default for PgInfo {
 }
 
 impl PgInfo {
+    /// The info of a copy that has nothing, of this shard.
+    pub(crate) fn of_new_copy(shard: ShardId) -> Self {
+        let state = ShardState { shard, settled: EVersion::ZERO };
+        PgInfo { shard: shard.position().map(|_| state), ..PgInfo::default() }
+    }
+
+    /// The version up to which changes are in the objects. In a replicated group, all are.
+    pub(crate) fn settled(&self) -> EVersion {
+        self.shard.map_or(self.last_update, |shard| shard.settled)
+    }
+
     /// Whether the copy needs no backfill. Objects may still be in its missing set.
     pub fn is_complete(&self) -> bool {
         self.last_backfill.max

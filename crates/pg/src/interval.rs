@@ -13,11 +13,13 @@
 
 use crate::core::{Core, LocalCopy, Output};
 use crate::follower::{Follower, FollowerStage, send_info};
+use crate::holding::Unconverted;
 use crate::loading::{self, Loaded};
-use crate::message::{Body, Header};
+use crate::message::{Body, Header, RefusedWrite};
 use crate::pg::Pg;
 use crate::primary::Primary;
 use crate::role::{Loading, Role};
+use crate::rows;
 use crate::split_merge::{MergedVersions, SplitMerge};
 use crate::{MapChange, Member, Members, PgInfo, PgLog, State, Tag};
 use store::{Change, Outcome, RequestKind, StoreError, Transaction};
@@ -104,7 +106,8 @@ impl Pg {
             let members = &core.placement.members;
             let helpers = primary.known.peers.keys().filter(|peer| !members.has_member(**peer));
             let gone: Vec<Member> = helpers.copied().filter(is_over).collect();
-            gone.into_iter().for_each(|helper| primary.forget_helper(helper));
+            gone.iter().for_each(|helper| primary.forget_helper(*helper));
+            gone.into_iter().for_each(|helper| rows::forget_source(core, helper));
         });
     }
 
@@ -137,6 +140,8 @@ impl Pg {
     pub(crate) fn forget_peers(&mut self) {
         self.end_backfill();
         self.core.transfers.clear();
+        self.core.holding.clear();
+        self.core.rows.clear();
         if let Role::Primary(_) = self.role {
             self.role = Role::default();
         }
@@ -180,6 +185,10 @@ impl Pg {
             return;
         }
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
+        let refused = match tag {
+            Tag::Write(version, _) => RefusedWrite::of(version, &error),
+            _ => None,
+        };
         if let Some(ticket) = self.ticket_of(tag) {
             self.core.outputs.push_back(Output::Refused { ticket, error });
         }
@@ -193,7 +202,20 @@ impl Pg {
         if let Some(primary) = self.core.placement.members.primary_member()
             && primary != self.core.own.whoami
         {
-            self.core.send(primary, &Body::Stalled);
+            self.core.send(primary, &Body::Stalled(refused));
+        }
+    }
+
+    /// Our parity cannot hold a write, because it cannot read an old row. Its object becomes missing here
+    /// first: it is rebuilt before the write is executed again.
+    pub(crate) fn refuse_write(&mut self, refused: Unconverted) {
+        let Unconverted { version, object, prior_version, error } = refused;
+        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %object, %error, "an old row of a parity cannot be read");
+        self.core.miss(&object, prior_version);
+        self.stop_serving();
+        self.role = Role::follower(FollowerStage::Stalled);
+        if let Some(primary) = self.core.placement.members.primary_member() {
+            self.core.send(primary, &Body::Stalled(RefusedWrite::of(version, &error)));
         }
     }
 
@@ -211,20 +233,48 @@ impl Pg {
         self.stop_serving();
         self.role = Role::follower(FollowerStage::Stalled);
         if let Some(primary) = self.core.placement.members.primary_member() {
-            self.core.send(primary, &Body::Stalled);
+            self.core.send(primary, &Body::Stalled(None));
         }
     }
 
     /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
-    pub(crate) fn handle_stalled(&mut self, from: Member) {
+    pub(crate) fn handle_stalled(&mut self, from: Member, refused: Option<RefusedWrite>) {
         if !self.is_primary() {
             return;
         }
         if self.core.placement.members.has_member(from) {
+            self.report_refused(refused);
             self.stop_serving();
             self.role = Role::Primary(Box::new(Primary::stalled()));
         } else {
-            self.with_primary(|primary, _| primary.forget_helper(from));
+            self.with_primary(|primary, core| {
+                primary.forget_helper(from);
+                rows::forget_source(core, from);
+            });
+        }
+    }
+
+    /// Old rows that a write needs cannot be read. The write and those behind it never happened.
+    pub(crate) fn give_up_write(&mut self) {
+        let unreadable = self.serving().and_then(|serving| serving.pipeline.unreadable().cloned());
+        let Some((version, object)) = unreadable else { return };
+        tracing::error!(pg = %self.core.own.id, %object, "the content that a write depends on cannot be read");
+        let error = StoreError::Corrupt { object, offset: 0, length: 0 };
+        if let Some(ticket) = self.ticket_of(Tag::Write(version, self.core.placement.interval)) {
+            self.core.outputs.push_back(Output::Refused { ticket, error });
+        }
+        self.stop_serving();
+        self.role = Role::Primary(Box::new(Primary::stalled()));
+    }
+
+    /// A member refused a write: its request is answered with the reason if the next log does not have it.
+    fn report_refused(&mut self, refused: Option<RefusedWrite>) {
+        let Some(refused) = refused else { return };
+        let tag = Tag::Write(refused.version, self.core.placement.interval);
+        let Some(entry) = self.core.copy.log.entry(refused.version) else { return };
+        let error = refused.error(&entry.object);
+        if let Some(ticket) = self.ticket_of(tag) {
+            self.core.outputs.push_back(Output::Refused { ticket, error });
         }
     }
 
@@ -254,7 +304,11 @@ impl Pg {
     pub(crate) fn take_writes(&mut self) -> Vec<u64> {
         let Role::Primary(primary) = &mut self.role else { return Vec::new() };
         let Some(serving) = primary.stage.serving_mut() else { return Vec::new() };
-        serving.in_flight.drain(..).map(|write| write.ticket).collect()
+        let tickets = serving.in_flight.drain(..).map(|write| write.ticket).collect();
+        serving.pipeline.clear();
+        // Writes that were not sent never happened.
+        self.core.copy.log.rewind(self.core.copy.info.last_update);
+        tickets
     }
 
     /// Ends all writes in flight, with an unknown outcome.
@@ -280,9 +334,11 @@ impl Pg {
         if let Role::Refused(loading) = std::mem::take(&mut self.role) {
             self.role = Role::Loading(loading);
         }
-        self.core.copy.info = PgInfo::default();
+        self.core.copy.info = PgInfo::of_new_copy(self.core.own.whoami.shard);
         self.core.copy.log = PgLog::default();
         self.core.copy.missing.clear();
+        // The writes that it is about may not have been stored.
+        self.core.settling.forget_above(EVersion::ZERO);
         loading::load_page(&mut self.core, None);
     }
 
@@ -395,11 +451,12 @@ impl Pg {
         }
         self.core.copy.knows_past = false;
         self.core.copy.scrub_order = None;
-        self.core.copy.info = PgInfo::default();
+        self.core.copy.info = PgInfo::of_new_copy(self.core.own.whoami.shard);
         self.core.copy.log = PgLog::default();
         self.core.copy.missing.clear();
         self.core.copy.past.clear();
         self.core.copy.committed = EVersion::ZERO;
+        self.core.settling.forget_above(EVersion::ZERO);
         self.core.commit(Tag::Removed, transaction);
     }
 
@@ -414,6 +471,7 @@ impl Pg {
             past: whole.past.clone(),
             knows_past: whole.knows_past,
             scrub_order: whole.scrub_order,
+            info: PgInfo::of_new_copy(own.whoami.shard),
             ..LocalCopy::default()
         };
         part.core.leases.prior = self.core.leases.prior.clone();

@@ -49,7 +49,7 @@ impl Members {
     }
 
     /// Whether this copy or shard is in the up or the acting set.
-    pub(crate) fn has_member(&self, member: Member) -> bool {
+    pub fn has_member(&self, member: Member) -> bool {
         self.is_acting(member) || self.layout.has(&self.up, member)
     }
 
@@ -172,6 +172,19 @@ impl PastIntervals {
                 || known.maybe_went_rw != interval.maybe_went_rw
         });
         self.0.push(interval);
+    }
+
+    /// Adds an interval of a group with shards. Like [`PastIntervals::push`], but it begins where the first
+    /// of those that it replaces did: a member that has not stored the activation of the last of these may
+    /// have stored that of another one.
+    pub(crate) fn push_of_shards(&mut self, interval: Interval) {
+        let is_same = |known: &&Interval| {
+            !known.is_gap && known.up == interval.up && known.acting == interval.acting
+        };
+        let same = self.0.iter().filter(is_same);
+        let mut same = same.filter(|known| known.maybe_went_rw == interval.maybe_went_rw);
+        let first = same.next().map_or(interval.first, |known| known.first);
+        self.push(Interval { first: first.min(interval.first), ..interval });
     }
 
     /// Drops intervals that ended before the group was clean.

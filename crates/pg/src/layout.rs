@@ -2,6 +2,7 @@
 
 use crate::Member;
 use codec::{Decode, Encode, Reader, Result, Writer};
+use erasure::{Code, Technique};
 use types::{OsdId, ShardId};
 
 /// The spread of an object over the members of its group.
@@ -36,6 +37,39 @@ pub enum ErasureCode {
     IsaCauchy = 2,
     /// `plugin=jerasure technique=reed_sol_van`
     JerasureVandermonde = 3,
+}
+
+impl ErasureLayout {
+    /// The code that computes its parities; `None` beyond the limits of the matrix.
+    pub fn new_code(&self) -> Option<Code> {
+        let technique = match self.code {
+            ErasureCode::IsaVandermonde => Technique::IsaVandermonde,
+            ErasureCode::IsaCauchy => Technique::IsaCauchy,
+            ErasureCode::JerasureVandermonde => Technique::JerasureVandermonde,
+        };
+        Code::new(technique, self.data.into(), self.parity.into()).ok()
+    }
+
+    /// Shards of an object that determine the others.
+    pub(crate) fn enough(&self) -> usize {
+        self.data.into()
+    }
+
+    /// All shards of an object.
+    pub(crate) fn shards(&self) -> usize {
+        usize::from(self.data) + usize::from(self.parity)
+    }
+}
+
+impl ErasureCode {
+    /// The code of a technique. With two parities, RAID 6 has the rows of ones and of powers of two, as well.
+    pub fn of(technique: Technique) -> Self {
+        match technique {
+            Technique::IsaVandermonde | Technique::JerasureRaid6 => ErasureCode::IsaVandermonde,
+            Technique::IsaCauchy => ErasureCode::IsaCauchy,
+            Technique::JerasureVandermonde => ErasureCode::JerasureVandermonde,
+        }
+    }
 }
 
 impl Encode for Layout {
@@ -112,9 +146,7 @@ impl Layout {
     pub(crate) fn members_on(self, osd: OsdId) -> impl Iterator<Item = Member> {
         let (whole, shards) = match self {
             Layout::Replicated => (Some(Member::replicated(osd)), 0),
-            Layout::Erasure(layout) => {
-                (None, usize::from(layout.data) + usize::from(layout.parity))
-            }
+            Layout::Erasure(layout) => (None, layout.shards()),
         };
         let shards = (0..shards).filter_map(ShardId::at);
         whole.into_iter().chain(shards.map(move |shard| Member { osd, shard }))

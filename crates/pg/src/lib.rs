@@ -17,7 +17,8 @@
 //!  pg  interval  view                  dispatch; the beginning and end of roles; queries
 //!  primary  follower  split_merge      the roles (role), with a stage that carries its data
 //!  serving                             the work of an activated primary: writes, recovery, backfill, repair
-//!  transfers  peers                    objects on their way; knowledge of the other copies
+//!  holding                             writes of shards on their way to the store
+//!  transfers  rows  peers              objects on their way; rows of shards; knowledge of the other copies
 //!  core                                what is stored, the group's place in the map, leases, outputs
 //!  backend                             the rules that depend on how objects are kept: pure functions
 //!  choice  merge  split  message  scrub   pure functions, and what goes over the wire
@@ -45,6 +46,7 @@ mod clients;
 mod core;
 mod dups;
 mod follower;
+mod holding;
 mod info;
 mod interval;
 mod intervals;
@@ -64,8 +66,10 @@ mod peers;
 mod pg;
 mod primary;
 mod role;
+mod rows;
 pub mod scrub;
 mod serving;
+mod shard_merge;
 mod shards;
 mod sizes;
 pub mod snaps;
@@ -91,9 +95,10 @@ pub use object_info::{
 };
 pub use osds::{OsdStatus, Osds};
 pub use pg::Pg;
+pub use rows::{Read, ReadError};
 pub use serving::{AlsoWritten, BackfillState, Probe, Write};
 pub use shards::{ShardChange, ShardSet, ShardState, ShardVersions};
-pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, Sizes};
+pub use sizes::{DUPS_KEPT, LOG_ENTRIES_KEPT, LOG_ENTRIES_MAX, SETTLE_IDLE, Sizes};
 pub use split_merge::MergedVersions;
 pub use state::{MapChange, State};
 

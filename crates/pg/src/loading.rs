@@ -1,7 +1,7 @@
 //! Loading of info, log and missing set from the store.
 
 use crate::core::persist::StoredIntervals;
-use crate::core::{Core, Tag};
+use crate::core::{Core, LocalCopy, Tag};
 use crate::missing::Item;
 use crate::scrub::{STAMPS_KEY, Stamps};
 use crate::snaps::is_index_key;
@@ -63,6 +63,10 @@ pub(crate) fn take_page(core: &mut Core, outcome: Result<Outcome, StoreError>) -
     if page.more && !is_index {
         load_page(core, last);
         return Loaded::InPart;
+    }
+    let LocalCopy { info, log, missing, .. } = &mut core.copy;
+    if let Some(shard) = info.shard {
+        missing.find_superseded(log, shard.settled);
     }
     core.update_last_complete();
     core.copy.committed = core.copy.info.log_tail;

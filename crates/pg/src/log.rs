@@ -45,6 +45,13 @@ impl PgLog {
         PgLog { dups, ..self }
     }
 
+    /// The same log without the entries above this version, which is not below its tail.
+    pub(crate) fn through(&self, head: EVersion) -> Self {
+        assert!(head >= self.tail, "the log reaches back to its new head");
+        let kept = self.entries.iter().take_while(|entry| entry.version <= head);
+        PgLog::new(self.tail, kept.cloned()).with_dups(self.dups.clone())
+    }
+
     /// The requests that were trimmed.
     pub fn dups(&self) -> &Dups {
         &self.dups
@@ -100,6 +107,13 @@ impl PgLog {
             && (LOG_ENTRIES_MAX / 4..LOG_ENTRIES_MAX).contains(&length)
         {
             self.entries.reserve_exact(LOG_ENTRIES_MAX + 1 - length);
+        }
+    }
+
+    /// Drops the entries above `version`, which were never stored.
+    pub(crate) fn rewind(&mut self, version: EVersion) {
+        while self.entries.back().is_some_and(|entry| entry.version > version) {
+            self.entries.pop_back();
         }
     }
 

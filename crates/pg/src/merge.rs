@@ -7,9 +7,9 @@
 //! A pure function of logs: the primary computes with it what a member will miss, and the member
 //! computes the same when it is activated.
 
-use crate::backend::{Backend, Undo};
+use crate::backend::{self, Backend, Undo};
 use crate::missing::Item;
-use crate::{EntryKind, LogEntry, Missing, PgLog};
+use crate::{EntryKind, LogEntry, Missing, PgLog, shard_merge};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject};
 
@@ -28,30 +28,44 @@ pub struct Merged {
     pub divergent: usize,
 }
 
-/// Merges the history `theirs` into a copy that has `log` and misses `missing`. Objects from
-/// `last_backfill` on are left to backfill. `None` if the logs do not overlap.
-pub(crate) fn merge(
-    backend: Backend,
-    log: &PgLog,
-    missing: &Missing,
-    last_backfill: &HObject,
-    theirs: &PgLog,
-) -> Option<Merged> {
-    let common = log.common_with(theirs)?;
-    let mut merged = Merged { missing: missing.clone(), common, ..Merged::default() };
-    let mut touched = BTreeSet::new();
-    for entry in theirs.above(common).filter(|entry| entry.changes_object()) {
-        touched.insert(&entry.object);
-        if entry.object < *last_backfill {
-            merged.follow(entry);
+/// A copy before the merge.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Side<'a> {
+    /// Its log.
+    pub log: &'a PgLog,
+    /// Objects that it misses.
+    pub missing: &'a Missing,
+    /// Objects from here on are left to backfill.
+    pub last_backfill: &'a HObject,
+    /// Changes up to this version are in its objects.
+    pub settled: EVersion,
+}
+
+impl Side<'_> {
+    /// The missing set of a shard without its entries above a version. Their changes are held, and its
+    /// objects are as they were before.
+    pub fn missing_at(&self, version: EVersion) -> Missing {
+        let mut missing = self.missing.clone();
+        missing.find_superseded(self.log, self.settled);
+        let is_here = |entry: &&LogEntry| entry.object < *self.last_backfill;
+        for entry in self.log.above(version).rev().filter(is_here) {
+            shard_merge::undo(&mut missing, self.log, entry);
         }
+        missing
     }
-    for entry in log.above(common) {
-        merged.divergent += 1;
-        let is_first = entry.changes_object() && touched.insert(&entry.object);
-        if is_first && entry.object < *last_backfill {
-            merged.undo(entry, backend.undo(entry));
-        }
+}
+
+/// Merges the history `theirs` into a copy. `None` if the logs do not overlap, or if the copy has settled
+/// what the other log does not have: its objects are as old or as strange as its log.
+pub(crate) fn merge(backend: Backend, own: Side<'_>, theirs: &PgLog) -> Option<Merged> {
+    let Side { log, missing, settled, .. } = own;
+    let common = log.common_with(theirs)?;
+    let divergent = log.above(common).count();
+    let mut merged = Merged { missing: missing.clone(), common, divergent, ..Merged::default() };
+    match backend {
+        Backend::Replicated => merged.take_copy(own, theirs),
+        Backend::Erasure(_) if settled > common => return None,
+        Backend::Erasure(_) => merged.take_shard(own, theirs),
     }
     merged.log = joined(log, theirs, common);
     assert_eq!(merged.log.head(), theirs.head(), "the copy follows the other log");
@@ -59,6 +73,32 @@ pub(crate) fn merge(
 }
 
 impl Merged {
+    /// The divergent entries above the common version have changed the objects.
+    fn take_copy(&mut self, own: Side<'_>, theirs: &PgLog) {
+        let mut touched = BTreeSet::new();
+        for entry in theirs.above(self.common).filter(|entry| entry.changes_object()) {
+            touched.insert(&entry.object);
+            if entry.object < *own.last_backfill {
+                self.follow(entry);
+            }
+        }
+        for entry in own.log.above(self.common) {
+            let is_first = entry.changes_object() && touched.insert(&entry.object);
+            if is_first && entry.object < *own.last_backfill {
+                self.undo(entry, backend::undo(entry));
+            }
+        }
+    }
+
+    /// The divergent entries are held, or were only followed.
+    fn take_shard(&mut self, own: Side<'_>, theirs: &PgLog) {
+        let is_here = |entry: &&LogEntry| entry.object < *own.last_backfill;
+        self.missing = own.missing_at(self.common);
+        for entry in theirs.above(self.common).filter(is_here) {
+            shard_merge::follow(&mut self.missing, entry, EVersion::ZERO);
+        }
+    }
+
     /// Applies an entry of the other log.
     fn follow(&mut self, entry: &LogEntry) {
         match entry.kind {
@@ -79,7 +119,7 @@ impl Merged {
     /// Rolls back the first divergent change of an object.
     fn undo(&mut self, entry: &LogEntry, undo: Undo) {
         match undo {
-            Undo::Nothing | Undo::Drop => {}
+            Undo::Nothing => {}
             Undo::Remove => {
                 self.missing.remove(&entry.object);
                 self.removed.insert(entry.object.clone());
@@ -146,7 +186,9 @@ mod tests {
 
     fn told(own: &str, theirs: &str, last_backfill: &HObject) -> String {
         let (own, theirs, none) = (log(own), log(theirs), Missing::default());
-        let Some(merged) = merge(Backend::Replicated, &own, &none, last_backfill, &theirs) else {
+        let settled = own.head();
+        let own = Side { log: &own, missing: &none, last_backfill, settled };
+        let Some(merged) = merge(Backend::Replicated, own, &theirs) else {
             return "no overlap".to_owned();
         };
         let name = |object: &HObject| String::from_utf8_lossy(&object.name).into_owned();

@@ -6,8 +6,13 @@
 
 mod bodies;
 mod frame;
+mod rows;
 
-pub use bodies::{Activation, Cursor, Listing, LogPart, Notice, Push, Replicate};
+pub use bodies::{
+    Activation, Cursor, Listing, LogPart, Notice, Push, Refusal, RefusedWrite, Replicate,
+};
+
+pub use rows::{NoRows, PushRows, ROWS_BYTES_MAX, ROWS_RANGES_MAX, ReadRows, Rows, ShardRows};
 
 pub(crate) use bodies::ReadLease;
 pub use frame::{Header, KIND_FIRST, KIND_LAST, check_compat, is_pg_message, sender_epoch};
@@ -40,6 +45,9 @@ pub enum Body {
     Replicate(Box<Replicate>),
     /// A member has stored all writes up to this one.
     Replicated(EVersion),
+    /// Primary to a member: writes up to this one are committed, and none follows soon. Only in groups with
+    /// shards.
+    Settle(EVersion),
     /// Primary to an OSD: send the piece of an object that begins at the cursor.
     Pull(HObject, Cursor),
     /// A piece, to the primary that pulls it, or to a member that lacks the object.
@@ -70,8 +78,14 @@ pub enum Body {
     /// Whether a member's disk has space (true), or is nearly full.
     HasSpace(bool),
     /// A member's store refused a transaction, or a write was lost on the way to it: the interval is
-    /// aborted.
-    Stalled,
+    /// aborted. Members with shards name the write that was refused.
+    Stalled(Option<RefusedWrite>),
+    /// Primary to a member: send rows of your shard of an object.
+    ReadRows(Box<ReadRows>),
+    /// The answer.
+    Rows(Box<Rows>),
+    /// Primary to a member that misses an object: changed rows of its shard. The answer is [`Body::Pushed`].
+    PushRows(Box<PushRows>),
 }
 
 impl Body {
@@ -88,6 +102,7 @@ impl Body {
             Body::History(history) => message(header, HISTORY, |w| w.value(history)),
             Body::Replicate(write) => write.encode(header),
             Body::Replicated(version) => message(header, REPLICATED, |w| w.value(version)),
+            Body::Settle(version) => message(header, SETTLE, |w| w.value(version)),
             Body::Pull(object, cursor) => message(header, PULL, |w| {
                 w.value(object);
                 w.value(cursor);
@@ -115,7 +130,14 @@ impl Body {
             Body::Unreadable(object) => message(header, UNREADABLE, |w| w.value(object)),
             Body::Remove => plain(REMOVE),
             Body::HasSpace(has_space) => message(header, HAS_SPACE, |w| w.bool(*has_space)),
-            Body::Stalled => plain(STALLED),
+            Body::Stalled(refused) => message(header, STALLED, |w| {
+                if header.has_shards() {
+                    encode_option(w, refused.as_ref());
+                }
+            }),
+            Body::ReadRows(rows) => rows.encode(header),
+            Body::Rows(rows) => rows.encode(header),
+            Body::PushRows(rows) => rows.encode(header),
         }
     }
 
@@ -132,8 +154,9 @@ impl Body {
             ACTIVATE => Body::Activate(Box::new(r.value()?)),
             ACTIVATED => Body::Activated,
             HISTORY => Body::History(r.value()?),
-            REPLICATE => Body::Replicate(Box::new(Replicate::decode(r, message)?)),
+            REPLICATE => Body::Replicate(Box::new(Replicate::decode(r, message, &header)?)),
             REPLICATED => Body::Replicated(r.value()?),
+            SETTLE => Body::Settle(r.value()?),
             PULL => Body::Pull(r.value()?, r.value()?),
             PUSH => Body::Push(Box::new(Push::decode(r, &message.data)?)),
             PUSHED => Body::Pushed(r.value()?, decode_option(r)?, r.bool("has space")?),
@@ -148,7 +171,11 @@ impl Body {
             UNREADABLE => Body::Unreadable(r.value()?),
             REMOVE => Body::Remove,
             HAS_SPACE => Body::HasSpace(r.bool("has space")?),
-            STALLED => Body::Stalled,
+            STALLED if header.has_shards() => Body::Stalled(decode_option(r)?),
+            STALLED => Body::Stalled(None),
+            READ_ROWS => Body::ReadRows(Box::new(ReadRows::decode(r)?)),
+            PUSH_ROWS => Body::PushRows(Box::new(PushRows::decode(r, &message.data)?)),
+            ROWS => Body::Rows(Box::new(Rows::decode(r, &message.data)?)),
             other => return Err(r.invalid("kind", other.into())),
         };
         finish(reader, message)?;
@@ -179,6 +206,7 @@ mod tests {
             committed: EVersion::new(1, 2),
             trim: EVersion::ZERO,
             transaction,
+            deltas: Vec::new(),
         };
         let push = Push {
             object: object.clone(),
@@ -202,6 +230,7 @@ mod tests {
             Body::Activate(Box::new(activation)),
             Body::Replicate(Box::new(write)),
             Body::Replicated(EVersion::new(1, 2)),
+            Body::Settle(EVersion::new(1, 2)),
             Body::Pull(object.clone(), Cursor::default()),
             Body::Push(Box::new(push)),
             Body::Pushed(object.clone(), None, true),
@@ -212,6 +241,7 @@ mod tests {
             Body::Unreadable(name),
             Body::Remove,
             Body::HasSpace(true),
+            Body::Stalled(None),
         ]
     }
 
@@ -232,6 +262,28 @@ mod tests {
             for end in 0..message.front.len() {
                 let mut cut = message.clone();
                 cut.front.truncate(end);
+                assert!(Body::decode(&cut).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_of_a_shard_and_its_refusal_round_trip() {
+        let pg = PgId { pool: types::PoolId(3), seed: 7 };
+        let [to, from] = [0, 2].map(|position| ShardId::at(position).unwrap());
+        let header = Header { to, from, ..Header::replicated(pg, Epoch(9), Epoch(8)) };
+        let Some(Body::Replicate(mut write)) =
+            bodies(pg).into_iter().find(|body| matches!(body, Body::Replicate(_)))
+        else {
+            panic!("there is a write")
+        };
+        write.deltas = vec![0];
+        let refused = RefusedWrite { version: EVersion::new(3, 4), reason: Refusal::Damage };
+        for body in [Body::Replicate(write), Body::Stalled(Some(refused))] {
+            let message = body.encode(&header);
+            assert_eq!(Body::decode(&message), Ok((header, body)));
+            for end in 0..message.front.len() {
+                let cut = Message { front: message.front.slice(..end), ..message.clone() };
                 assert!(Body::decode(&cut).is_err());
             }
         }

@@ -4,7 +4,7 @@
 //! the object. While an object is missing, its content in the store is not valid: it may be older, or
 //! partly recovered.
 
-use crate::info;
+use crate::{PgLog, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +26,9 @@ pub struct Missing {
     items: BTreeMap<HObject, Item>,
     /// Oldest first: the order in which objects are recovered.
     by_need: BTreeSet<(EVersion, HObject)>,
+    /// Items of objects that a held change replaces or removes, and its version. They count as not missing.
+    /// Their stored items go when the change is settled; if it is dropped, they are missing again.
+    superseded: BTreeMap<HObject, (EVersion, Item)>,
 }
 
 impl Missing {
@@ -57,6 +60,7 @@ impl Missing {
     /// Adds an object, or replaces its item.
     pub fn add(&mut self, object: HObject, item: Item) {
         self.remove(&object);
+        self.superseded.remove(&object);
         self.by_need.insert((item.need, object.clone()));
         self.items.insert(object, item);
         assert_eq!(self.items.len(), self.by_need.len(), "each item has one need");
@@ -73,10 +77,80 @@ impl Missing {
         true
     }
 
+    /// Forgets an object, also if it is superseded.
+    pub(crate) fn forget(&mut self, object: &HObject) {
+        self.remove(object);
+        self.superseded.remove(object);
+    }
+
     /// Forgets all objects.
     pub fn clear(&mut self) {
         self.items.clear();
         self.by_need.clear();
+        self.superseded.clear();
+    }
+
+    /// A held change of this version replaces or removes the object; whether it was missing.
+    pub(crate) fn supersede(&mut self, object: &HObject, by: EVersion) -> bool {
+        let Some(item) = self.get(object) else { return false };
+        self.remove(object);
+        self.superseded.insert(object.clone(), (by, item));
+        true
+    }
+
+    /// Finds the superseded items of a shard with this log. An entry above the needed version is one that
+    /// this copy had not followed, but stored as a write, so it holds the change.
+    pub(crate) fn find_superseded(&mut self, log: &PgLog, settled: EVersion) {
+        let Some(oldest) = self.oldest_need() else { return };
+        for entry in log.above(oldest.max(settled)).filter(|entry| entry.changes_object()) {
+            if self.need(&entry.object).is_some_and(|need| need < entry.version) {
+                self.supersede(&entry.object, entry.version);
+            }
+        }
+    }
+
+    /// The item of an object that the change of this version superseded is missing again.
+    pub(crate) fn take_superseded(&mut self, object: &HObject, by: EVersion) -> Option<Item> {
+        let (_, item) = *self.superseded.get(object).filter(|(version, _)| *version == by)?;
+        self.superseded.remove(object);
+        Some(item)
+    }
+
+    /// Changes up to this version are settled. Returns the objects whose stored items go.
+    pub(crate) fn settle(&mut self, through: EVersion) -> Vec<HObject> {
+        if self.superseded.is_empty() {
+            return Vec::new();
+        }
+        let gone = self.superseded.iter().filter(|(_, (by, _))| *by <= through);
+        let gone: Vec<HObject> = gone.map(|(object, _)| object.clone()).collect();
+        self.superseded.retain(|_, (by, _)| *by > through);
+        gone
+    }
+
+    /// The stored item of an object, also if it is superseded.
+    pub(crate) fn stored(&self, object: &HObject) -> Option<Item> {
+        self.get(object).or_else(|| self.superseded.get(object).map(|(_, item)| *item))
+    }
+
+    /// All stored items.
+    pub(crate) fn all_stored(&self) -> impl Iterator<Item = (&HObject, &Item)> {
+        let superseded = self.superseded.iter().map(|(object, (_, item))| (object, item));
+        self.items.iter().chain(superseded)
+    }
+
+    /// The number of stored items.
+    pub(crate) fn stored_len(&self) -> usize {
+        self.items.len() + self.superseded.len()
+    }
+
+    /// The same of some objects.
+    pub(crate) fn part(&self, holds: impl Fn(&HObject) -> bool) -> Missing {
+        let mut part = Missing::default();
+        let own = self.items.iter().filter(|(object, _)| holds(object));
+        own.for_each(|(object, item)| part.add(object.clone(), *item));
+        let superseded = self.superseded.iter().filter(|(object, _)| holds(object));
+        part.superseded = superseded.map(|(object, by)| (object.clone(), *by)).collect();
+        part
     }
 
     /// All items in object order.
@@ -117,8 +191,8 @@ impl Missing {
 
     /// The stored key and value of a missing object's item.
     pub(crate) fn pair(&self, object: &HObject) -> Option<(Bytes, Bytes)> {
-        let item = self.items.get(object)?;
-        Some((info::missing_key(object), codec::encode_to_bytes(item)))
+        let item = self.stored(object)?;
+        Some((info::missing_key(object), codec::encode_to_bytes(&item)))
     }
 }
 
@@ -137,8 +211,8 @@ impl Decode for Item {
 
 impl Encode for Missing {
     fn encode(&self, w: &mut Writer) {
-        w.count(self.items.len());
-        for (object, item) in &self.items {
+        w.count(self.stored_len());
+        for (object, item) in self.all_stored() {
             w.value(object);
             w.value(item);
         }

@@ -61,6 +61,15 @@ impl Osds {
         !status.exists || !status.is_up && is_given_up
     }
 
+    /// The OSDs that went down since then, are down, and were not marked lost.
+    pub(crate) fn gone_since(&self, since: Epoch) -> impl Iterator<Item = OsdId> {
+        let gone = self.iter().filter(move |(osd, status)| {
+            let is_down = status.exists && !status.is_up && status.down_at >= since;
+            is_down && !self.is_lost(*osd, since)
+        });
+        gone.map(|(osd, _)| osd)
+    }
+
     /// All OSDs up to the greatest id, those that do not exist too.
     pub fn iter(&self) -> impl Iterator<Item = (OsdId, &OsdStatus)> {
         (0..).map(OsdId).zip(&self.0)

@@ -1,12 +1,13 @@
 //! The primary's knowledge of the other copies in this interval.
 
 use crate::Member;
+use crate::backend::{Authority, TookPart};
 use crate::choice::{Choice, Infos};
 use crate::core::{Core, Output};
 use crate::serving::UnfoundCount;
-use crate::{Missing, PgInfo};
+use crate::{Missing, Osds, PgInfo, PgLog};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, Epoch, HObject, OsdId};
 
 /// The copy of another OSD.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +61,8 @@ pub(crate) struct Known {
     pub wanted: Option<Vec<OsdId>>,
     /// Unfound objects.
     pub unfound: UnfoundCount,
+    /// Logs of complete copies, while the authoritative one is chosen from them.
+    pub logs: BTreeMap<Member, PgLog>,
 }
 
 impl Known {
@@ -75,6 +78,25 @@ impl Known {
             }
         }
         infos
+    }
+
+    /// A member's part, as far as it is known, in the activation of an interval that began in `first`.
+    pub fn part_in(&self, core: &Core, osds: &Osds, member: Member, first: Epoch) -> TookPart {
+        let info = match member == core.own.whoami {
+            true => Some(&core.copy.info).filter(|_| core.copy.created),
+            false => self.info(member),
+        };
+        // Since before the interval, the OSD has lost nothing that it stored.
+        let is_same_life = osds.is_up(member.osd) && osds.status(member.osd).up_from <= first;
+        let has_answered = member == core.own.whoami || self.peers.contains_key(&member);
+        match info.map(|info| (info.is_complete(), info.last_epoch_started)) {
+            Some((true, started)) if started >= first => TookPart::MayHave,
+            // A new copy knows of no activation until it has stored all of its first one: it may be in the
+            // place of a lost one.
+            Some((true, started)) if started > Epoch(0) || is_same_life => TookPart::No,
+            None if has_answered && is_same_life => TookPart::No,
+            _ => TookPart::IsGone,
+        }
     }
 
     /// The info of another OSD's copy; `None` if it has none, or has not answered.
@@ -93,23 +115,34 @@ impl Known {
         self.peers.entry(osd).or_default()
     }
 
-    /// The OSD with the authoritative log and the wanted members; `None` if the group is incomplete.
-    pub fn choose(&self, core: &Core) -> Option<(Member, Choice)> {
+    /// The authoritative log; `None` if the group is incomplete.
+    pub fn find_authority(&self, core: &Core) -> Option<Authority> {
         let empty = PgInfo::default();
         let infos = self.infos(core, &empty);
-        let backend = core.placement.backend;
-        let best = backend.choose_authority(&infos, core.own.whoami)?;
-        Some((best, backend.choose_acting(best, &infos, &core.placement.members)))
+        let whoami = core.own.whoami;
+        let log_of = |member: Member| match member == whoami {
+            true => Some(&core.copy.log),
+            false => self.logs.get(&member),
+        };
+        core.placement.backend.choose_authority(&infos, whoami, log_of)
+    }
+
+    /// The wanted members of a group with this authority.
+    pub fn choose_acting(&self, core: &Core, authority: Member) -> Choice {
+        let empty = PgInfo::default();
+        let infos = self.infos(core, &empty);
+        core.placement.backend.choose_acting(authority, &infos, &core.placement.members)
     }
 
     /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
     pub fn wants_other_members(&mut self, core: &mut Core, choice: &Choice) -> bool {
         let Choice { acting, .. } = choice;
         let (members, is_up_set) = (&core.placement.members, *acting == core.placement.members.up);
-        let set = |osds: &[OsdId]| osds.iter().copied().collect::<BTreeSet<_>>();
+        let backend = core.placement.backend;
         let serves =
             core.placement.members.primary.is_some_and(|primary| acting.contains(&primary));
-        if members.acting == *acting || !is_up_set && serves && set(&members.acting) == set(acting)
+        if members.acting == *acting
+            || !is_up_set && serves && backend.is_same_acting(&members.acting, acting)
         {
             self.wanted = None;
             return false;

@@ -1,12 +1,14 @@
 //! The copy of a group on this OSD: its state, and the dispatch of messages and completions.
 
-use crate::core::{Core, Output, Tag};
+use crate::core::{Core, Output, Tag, settling};
 use crate::follower::{Follower, send_log};
+use crate::holding;
 use crate::invariants;
 use crate::loading;
 use crate::message::{Body, Header, Push, Replicate};
 use crate::primary::Primary;
 use crate::role::{Loading, Role};
+use crate::rows::{self, Read};
 use crate::scrub::{Finding, Order};
 use crate::serving::{self, Service, UnfoundCount, Write};
 use crate::transfers::{self, Ended, Receiver};
@@ -47,6 +49,9 @@ impl Pg {
 
     /// The next effect to carry out. Drain after every other call.
     pub fn poll_output(&mut self) -> Option<Output> {
+        while let Some(done) = self.core.rows.take_done() {
+            self.with(|service| serving::rows_read(service, done));
+        }
         self.core.outputs.pop_front()
     }
 
@@ -65,19 +70,24 @@ impl Pg {
         }
     }
 
-    /// Handles a message of another member.
-    pub(crate) fn dispatch(&mut self, from: Member, header: &Header, body: Body) {
+    /// Keeps a message for later, or drops it, if the copy has no role; returns it otherwise.
+    fn defer(&mut self, from: Member, header: &Header, body: Body) -> Option<Body> {
         match &mut self.role {
-            Role::Failed { .. } => return,
-            Role::SplitMerge(stopped) => return stopped.hold(from, header, body),
+            Role::Follower(_) | Role::Primary(_) => return Some(body),
+            Role::Failed { .. } => {}
+            Role::SplitMerge(stopped) => stopped.hold(from, header, body),
             Role::Loading(loading) | Role::Refused(loading) => {
                 if body == Body::Query {
                     loading.asked_by = Some((from, *header));
                 }
-                return;
             }
-            Role::Follower(_) | Role::Primary(_) => {}
         }
+        None
+    }
+
+    /// Handles a message of another member.
+    pub(crate) fn dispatch(&mut self, from: Member, header: &Header, body: Body) {
+        let Some(body) = self.defer(from, header, body) else { return };
         match body {
             Body::Query => self.handle_query(from, header),
             // Maps are applied one by one, so a sender at this epoch has seen the present interval begin.
@@ -92,7 +102,8 @@ impl Pg {
                 self.with_primary(|primary, core| primary.handle_activated(core, from))
             }
             Body::Replicated(version) => {
-                self.with(|service| serving::handle_replicated(service, from, version))
+                self.with(|service| serving::handle_replicated(service, from, version));
+                self.replace_suspects();
             }
             Body::Push(push) => self.handle_push(from, *push),
             Body::Pushed(object, next, has_space) => {
@@ -106,10 +117,11 @@ impl Pg {
             Body::HasSpace(has_space) => {
                 self.with_primary(|primary, core| primary.handle_has_space(core, from, has_space))
             }
-            Body::Stalled => self.handle_stalled(from),
+            Body::Stalled(refused) => self.handle_stalled(from, refused),
             Body::Unreadable(object) => {
                 self.with(|service| service.handle_unreadable(from, &object))
             }
+            Body::ReadRows(_) | Body::Rows(_) | Body::PushRows(_) => self.handle_shard(from, body),
             _ if self.core.placement.members.primary_member() != Some(from) => {}
             Body::LogRequest => send_log(&mut self.core, from),
             Body::Activate(activation) => {
@@ -119,10 +131,14 @@ impl Pg {
                 self.with_follower(|follower, core| follower.handle_history(core, &history))
             }
             Body::Replicate(write) => self.handle_replicate(*write),
+            Body::Settle(committed) => self.handle_settle(committed),
             Body::Pull(object, cursor) => {
                 transfers::push_piece(&mut self.core, from, object, cursor)
             }
-            Body::List(start) => transfers::handle_list(&mut self.core, from, start),
+            Body::List(start) => {
+                let committed = self.may_settle_through();
+                transfers::handle_list(&mut self.core, from, start, committed)
+            }
             Body::Damaged(object, version) => {
                 self.with_follower(|follower, core| follower.handle_damaged(core, &object, version))
             }
@@ -142,6 +158,7 @@ impl Pg {
             assert!(self.core.store_queue.commits_pending > 0, "each transaction completes once");
             self.core.store_queue.commits_pending -= 1;
         }
+        let has_settled = tag.is_commit() && self.core.settling.note_completed();
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
             (Tag::Received(job), Err(StoreError::NoSpace { .. } | StoreError::TooLarge { .. })) => {
@@ -163,6 +180,9 @@ impl Pg {
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
         }
+        if has_settled {
+            self.settled();
+        }
         if self.core.store_queue.commits_pending == 0 {
             self.drained();
         }
@@ -180,12 +200,43 @@ impl Pg {
             Tag::Activated(interval) => self.stored_activated(interval),
             Tag::SplitMerged => self.with_stopped(|stopped, core| stopped.take_step(core)),
             Tag::Index => self.index_read(outcome),
+            Tag::OldRows(number) => self.old_rows_read(number, outcome),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
-            Tag::Received(_) | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..) => {
+            Tag::Rows(number, part) => {
+                rows::handle_local(&mut self.core, (number, part), outcome);
+            }
+            Tag::Received(_)
+            | Tag::Base(_)
+            | Tag::Source(_)
+            | Tag::ScanPage(_)
+            | Tag::ScanObject(..) => {
                 let ended = self.advance_transfer(tag, outcome);
                 self.transfer_ended(ended);
             }
         }
+    }
+
+    /// Reads of the store see more changes than before.
+    fn settled(&mut self) {
+        holding::advance(&mut self.core);
+        rows::settled(&mut self.core);
+        transfers::settled(&mut self.core);
+        self.with(serving::advance::settled);
+        if self.is_serving() {
+            self.core.outputs.push_back(Output::Settled);
+        }
+    }
+
+    /// Takes old rows of our parity.
+    fn old_rows_read(&mut self, number: u64, outcome: Result<Outcome, StoreError>) {
+        if let Err(refusal) = holding::old_rows_read(&mut self.core, number, outcome) {
+            self.refuse_write(*refusal);
+        }
+    }
+
+    /// The primary says that changes up to this version are committed, while nothing else is to be sent.
+    fn handle_settle(&mut self, committed: EVersion) {
+        self.with_follower(|follower, core| follower.handle_settle(core, committed));
     }
 
     /// Continues a transfer after its request to the store.
@@ -199,6 +250,7 @@ impl Pg {
                 let receiver = self.receiver();
                 transfers::stored_piece(&mut self.core, job, receiver)
             }
+            Tag::Base(job) => transfers::base_read(&mut self.core, job, outcome),
             Tag::Source(job) => {
                 let known = match &self.role {
                     Role::Primary(primary) => Some(&primary.known),
@@ -224,6 +276,10 @@ impl Pg {
             Some(Ended::Fetched { object, was_missing }) => {
                 self.with(|service| service.fetched(&object, was_missing))
             }
+            Some(Ended::Rebuilt { object, next, has_space }) => {
+                let whoami = self.core.own.whoami;
+                self.with(|service| service.handle_pushed(whoami, &object, next, has_space))
+            }
             Some(Ended::NotFetched { object, from }) => {
                 self.with(|service| service.not_fetched(&object, from, false))
             }
@@ -243,6 +299,15 @@ impl Pg {
             }
             Some(Ended::NotListed { to: None }) => self.with(|service| service.stop_comparing()),
         }
+    }
+
+    /// A write was stored: shards that could not be read may be replaced now.
+    fn replace_suspects(&mut self) {
+        self.with(|service| {
+            if service.serving.recovery.has_suspects() {
+                serving::replace_suspects(service);
+            }
+        });
     }
 
     /// The role in which this copy receives objects.
@@ -275,6 +340,34 @@ impl Pg {
         transfers::receive(&mut self.core, from, push, receiver);
     }
 
+    /// The version up to which this replica may settle changes that its reads need; zero if it may settle
+    /// none: the log of a stray may have left the group's, and a group that does not serve settles nothing.
+    fn may_settle_through(&self) -> EVersion {
+        let is_led = self.state() == State::ReplicaActive && self.core.placement.can_serve();
+        let keeps_shards = self.core.copy.info.shard.is_some();
+        if is_led && keeps_shards { self.core.copy.committed } else { EVersion::ZERO }
+    }
+
+    /// Handles a message about rows of shards.
+    fn handle_shard(&mut self, from: Member, body: Body) {
+        let is_led = self.core.placement.members.primary_member() == Some(from);
+        match body {
+            Body::Rows(rows) => rows::handle_rows(&mut self.core, from, *rows),
+            Body::ReadRows(mut asked) if is_led => {
+                // The log of another copy may have left the group's: it settles no more than it was told.
+                if self.state() != State::ReplicaActive {
+                    asked.committed = asked.committed.min(self.core.copy.info.settled());
+                }
+                rows::handle_read_rows(&mut self.core, from, *asked);
+            }
+            Body::PushRows(push) if is_led && self.state() == State::ReplicaActive => {
+                let committed = self.may_settle_through();
+                transfers::receive_rows(&mut self.core, from, *push, committed);
+            }
+            _ => {}
+        }
+    }
+
     /// Appends a write of the primary.
     fn handle_replicate(&mut self, write: Replicate) {
         if let Role::Follower(follower) = &mut self.role
@@ -300,6 +393,7 @@ impl Pg {
         match &mut self.role {
             Role::Primary(_) => {
                 self.with(|service| serving::handle_replicated(service, whoami, version));
+                self.replace_suspects();
             }
             Role::Follower(follower) => follower.stored_write(&mut self.core, version),
             _ => {}
@@ -352,6 +446,9 @@ impl Pg {
     pub(crate) fn with(&mut self, handle: impl FnOnce(&mut Service<'_>)) {
         if let Some(mut service) = self.service() {
             handle(&mut service);
+            if service.serving.pipeline.unreadable().is_some() {
+                self.give_up_write();
+            }
         }
     }
 
@@ -372,6 +469,7 @@ impl Pg {
     /// The time of [`Output::WaitUntil`] has come. Harmless at any other time.
     pub fn time_passed(&mut self) {
         self.with_primary(|primary, core| primary.time_passed(core));
+        self.with(serving::advance::time_passed);
     }
 
     /// Sets the present time, and until when the read lease holds that this OSD granted to the present
@@ -390,7 +488,47 @@ impl Pg {
     /// Orders a write after all others, stores and replicates it, and returns its version. Panics unless
     /// the group is active.
     pub fn submit(&mut self, write: Write) -> EVersion {
-        serving::submit(&mut self.active().expect("writes come to active groups"), write)
+        let mut service = self.active().expect("writes come to active groups");
+        let version = serving::submit(&mut service, write);
+        if service.serving.pipeline.unreadable().is_some() {
+            self.give_up_write();
+        }
+        version
+    }
+
+    /// Whether reads of the store see all committed changes of an object. If not, they see more after the
+    /// next [`Output::Settled`]. Always true in a replicated group. Call on a copy that serves.
+    pub fn shows_committed(&mut self, object: &HObject) -> bool {
+        let committed = self.core.copy.committed;
+        self.core.copy.info.shard.is_none()
+            || settling::has_settled(&mut self.core, object, committed)
+    }
+
+    /// Begins to settle all that is committed, here and, on the primary, on all members. Returns the version
+    /// up to which reads should see changes: see [`Pg::shows`].
+    pub fn settle_committed(&mut self) -> EVersion {
+        let committed = self.core.copy.committed;
+        if self.core.copy.info.shard.is_none() {
+            return EVersion::ZERO;
+        }
+        match self.state() {
+            State::Active => self.with(serving::advance::tell),
+            State::ReplicaActive => settling::settle(&mut self.core, committed),
+            _ => {}
+        }
+        committed
+    }
+
+    /// Whether reads of the store see all changes up to a version. If not, they see more after the next
+    /// [`Output::Settled`].
+    pub fn shows(&self, through: EVersion) -> bool {
+        through == EVersion::ZERO || settling::settled(&self.core) >= through
+    }
+
+    /// Reads data of an object in a group whose members keep shards; the result is an [`Output::Read`].
+    /// Panics unless the group is active.
+    pub fn read_shards(&mut self, read: Read) {
+        serving::read_shards(&mut self.active().expect("reads come to active groups"), read);
     }
 
     /// A client waits for this object: starts its recovery if that is possible now.
@@ -429,7 +567,12 @@ impl Pg {
     /// version. False if that is not possible now.
     pub fn mark_corrupt(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
         let members = &self.core.placement.members;
-        let bad: Vec<Member> = members.all().filter(|member| bad.contains(&member.osd)).collect();
+        // Of an OSD with several shards, its copy that asks is meant.
+        let whoami = self.core.own.whoami;
+        let is_bad = |member: &Member| {
+            bad.contains(&member.osd) && (member.osd != whoami.osd || *member == whoami)
+        };
+        let bad: Vec<Member> = members.all().filter(is_bad).collect();
         self.active()
             .is_some_and(|mut service| serving::mark_corrupt(&mut service, object, version, &bad))
     }

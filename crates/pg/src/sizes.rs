@@ -1,4 +1,6 @@
-//! Bounds of a group's log, and of the pieces and pages in which objects are copied.
+//! Bounds of a group's log, of the pieces and pages in which objects are copied, and of idle time.
+
+use std::time::Duration;
 
 /// A log longer than this is trimmed…
 pub const LOG_ENTRIES_MAX: usize = 1100;
@@ -7,6 +9,9 @@ pub const LOG_ENTRIES_KEPT: usize = 1000;
 /// Number of requests that are kept when the log is trimmed, and up to a batch more
 /// (`osd_pg_log_dups_tracked`).
 pub const DUPS_KEPT: usize = 3000;
+
+/// See [`Sizes::settle_idle`].
+pub const SETTLE_IDLE: Duration = Duration::from_millis(500);
 
 /// Members of a group may have different bounds, because messages say where a piece or a page ends.
 /// Tests set small ones to reach with little data the cases that need much.
@@ -22,6 +27,9 @@ pub struct Sizes {
     pub piece_omap_entries_max: usize,
     /// Objects in one page of a listing.
     pub page_objects_max: usize,
+    /// In a group with shards, the time after a commit after which members are told of it, if nothing else is
+    /// sent to them.
+    pub settle_idle: Duration,
 }
 
 impl Default for Sizes {
@@ -32,6 +40,7 @@ impl Default for Sizes {
             piece_data_max: 1 << 20,
             piece_omap_entries_max: 1024,
             page_objects_max: 128,
+            settle_idle: SETTLE_IDLE,
         }
     }
 }

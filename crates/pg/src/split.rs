@@ -10,7 +10,7 @@
 //! Every member splits its copy by itself, with the same result if it had the same log. A part misses
 //! those of its objects that the whole copy missed.
 
-use crate::{DUPS_KEPT, Dups, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog};
+use crate::{DUPS_KEPT, Dups, LOG_ENTRIES_KEPT, LogEntry, Missing, PgInfo, PgLog, ShardState};
 use maps::stable_bits;
 use store::Hashes;
 use types::{EVersion, Epoch, HObject, PgId};
@@ -66,9 +66,7 @@ fn part_of_backfill(last_backfill: &HObject, hashes: Hashes) -> HObject {
 
 /// The missing set of the part with these hashes.
 pub fn part_of_missing(missing: &Missing, hashes: Hashes) -> Missing {
-    let mut part = Missing::default();
-    let own = missing.iter().filter(|(object, _)| hashes.holds(object));
-    own.for_each(|(object, item)| part.add(object.clone(), *item));
+    let part = missing.part(|object| hashes.holds(object));
     assert!(part.len() <= missing.len(), "a part misses what the group missed");
     part
 }
@@ -99,6 +97,7 @@ pub fn merged_info(target: &PgInfo, source: &PgInfo, log: &PgLog) -> PgInfo {
         clones: target.clones + source.clones,
         bytes: target.bytes + source.bytes,
         history,
+        shard: target.shard.map(|shard| ShardState { settled: log.head(), ..shard }),
         ..target.clone()
     }
 }

@@ -75,10 +75,9 @@ impl Pg {
         self.core.copy.committed
     }
 
-    /// Whether this OSD is the group's primary, and up.
+    /// Whether this copy is the group's primary, and its OSD up.
     pub fn is_primary(&self) -> bool {
-        self.core.placement.members.primary == Some(self.core.own.whoami.osd)
-            && self.core.placement.is_up
+        self.core.is_primary() && self.core.placement.is_up
     }
 
     /// Whether this OSD is the group's primary, and serves requests.
@@ -185,6 +184,7 @@ impl Pg {
             committed: self.core.copy.committed,
             recoveries: self.recoveries_begun(),
             backend: self.core.placement.backend,
+            shards: self.core.placement.geometry().zip(self.core.placement.code.as_deref()),
         }
     }
 
@@ -325,8 +325,7 @@ impl Pg {
 
     /// Whether this primary needs another interval, and so a new map, to proceed.
     pub fn wants_interval(&self) -> bool {
-        self.core.placement.members.primary == Some(self.core.own.whoami.osd)
-            && self.core.space.stalled_in == Some(self.core.placement.interval)
+        self.core.is_primary() && self.core.space.stalled_in == Some(self.core.placement.interval)
     }
 
     /// Whether the map has split or merged this group, and its store has not.

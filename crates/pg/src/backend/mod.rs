@@ -6,21 +6,19 @@
 //!
 //! Pure functions. An enum instead of a trait object: all kinds are known here, and the calls are inlined.
 
-#[cfg(test)]
-mod erasure;
+pub(crate) mod erasure;
 mod plans;
 mod replicated;
-#[cfg(test)]
-pub(crate) mod striped;
 
+pub(crate) use erasure::TookPart;
 pub use plans::ReadPlan;
-pub(crate) use plans::{Fetch, Undo, WritePlan};
+pub(crate) use plans::{Authority, Fetch, Undo, WritePlan};
 
 use crate::Member;
 use crate::choice::{self, Choice, Infos};
 use crate::members::{MemberSet, Participants};
 use crate::scrub::{self, Expected, Finding, ScrubMap};
-use crate::{Interval, Layout, LogEntry, Members, Osds};
+use crate::{ErasureLayout, Interval, Layout, LogEntry, Members, Osds, PgLog};
 use std::collections::BTreeMap;
 use store::{Change, Collection, RequestKind};
 use types::{HObject, OsdId};
@@ -31,20 +29,18 @@ pub(crate) enum Backend {
     /// Each member keeps whole objects.
     #[default]
     Replicated,
-    /// Each member keeps a part of each object.
-    #[cfg(test)]
-    Striped,
+    /// Each member keeps a shard of each object.
+    Erasure(ErasureLayout),
 }
 
 impl Backend {
-    /// The backend of groups with this layout; `None` if this build has none.
+    /// The backend of groups with this layout; `None` if no shards can have it.
     pub fn of(layout: Layout) -> Option<Self> {
         match layout {
             Layout::Replicated => Some(Backend::Replicated),
-            #[cfg(test)]
-            Layout::Erasure(_) => Some(Backend::Striped),
-            #[cfg(not(test))]
-            Layout::Erasure(_) => None,
+            Layout::Erasure(layout) => {
+                erasure::Geometry::new(&layout).map(|_| Backend::Erasure(layout))
+            }
         }
     }
 
@@ -52,8 +48,7 @@ impl Backend {
     pub fn can_serve(self, members: &Members) -> bool {
         match self {
             Backend::Replicated => replicated::can_serve(members),
-            #[cfg(test)]
-            Backend::Striped => striped::can_serve(members),
+            Backend::Erasure(layout) => erasure::can_serve(layout, members),
         }
     }
 
@@ -61,17 +56,24 @@ impl Backend {
     pub fn can_restore(self, mut holders: impl Iterator<Item = Member>) -> bool {
         match self {
             Backend::Replicated => holders.next().is_some(),
-            #[cfg(test)]
-            Backend::Striped => striped::choose(holders).is_some(),
+            Backend::Erasure(layout) => erasure::choose_holders(layout, holders).is_some(),
         }
     }
 
     /// The down OSDs without which an interval's writes may be lost; none if enough members survive.
-    pub fn blocked_by(self, interval: &Interval, osds: &Osds, min_size: usize) -> Vec<OsdId> {
+    /// `took_part` tells what is known of a member's part in the interval.
+    pub fn blocked_by(
+        self,
+        interval: &Interval,
+        osds: &Osds,
+        min_size: usize,
+        took_part: impl Fn(Member) -> TookPart,
+    ) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::blocked_by(interval, osds, min_size),
-            #[cfg(test)]
-            Backend::Striped => striped::blocked_by(interval, osds),
+            Backend::Erasure(layout) => {
+                erasure::blocked_by(layout, interval, osds, min_size, took_part)
+            }
         }
     }
 
@@ -80,17 +82,46 @@ impl Backend {
     pub fn may_have_unknown(self, osds: &Osds, members: &Members) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::may_have_unknown(osds, members),
-            #[cfg(test)]
-            Backend::Striped => replicated::may_have_unknown(osds, members),
+            Backend::Erasure(layout) => erasure::may_have_unknown(layout, osds, members),
         }
     }
 
-    /// The member with the authoritative log; `None` if no known copy is complete and new enough.
-    pub fn choose_authority(self, infos: &Infos<'_>, own: Member) -> Option<Member> {
+    /// The authoritative log, as far as the known infos and logs tell; `None` if no known copy is complete
+    /// and new enough.
+    pub fn choose_authority<'a>(
+        self,
+        infos: &Infos<'_>,
+        own: Member,
+        log_of: impl Fn(Member) -> Option<&'a PgLog>,
+    ) -> Option<Authority> {
         match self {
-            Backend::Replicated => choice::find_best_info(infos, own),
-            #[cfg(test)]
-            Backend::Striped => striped::choose_authority(infos),
+            Backend::Replicated => {
+                let member = choice::find_best_info(infos, own)?;
+                Some(Authority::Log { member, head: infos[&member].last_update })
+            }
+            Backend::Erasure(layout) => erasure::choose_authority(layout, infos, own, log_of),
+        }
+    }
+
+    /// Whether acting sets are the same: in a replicated group, positions besides the primary's are alike.
+    pub fn is_same_acting(self, acting: &[OsdId], other: &[OsdId]) -> bool {
+        match self {
+            Backend::Replicated => choice::is_same_set(acting, other),
+            Backend::Erasure(_) => acting == other,
+        }
+    }
+
+    /// Whether the group is whole once nothing is missing: the OSDs of the up set act, and are enough.
+    pub fn is_full(self, members: &Members) -> bool {
+        match self {
+            Backend::Replicated => {
+                let acts = |osd| members.acting.contains(osd);
+                members.acting.len() >= members.size && members.up.iter().all(acts)
+            }
+            Backend::Erasure(layout) => {
+                let acting = members.acting_members().count();
+                acting >= layout.shards() && members.acting == members.up
+            }
         }
     }
 
@@ -99,17 +130,14 @@ impl Backend {
         assert!(infos.contains_key(&best), "the authority has an info");
         match self {
             Backend::Replicated => choice::choose_acting(best, infos, members),
-            #[cfg(test)]
-            Backend::Striped => striped::choose_acting(best, infos, members),
+            Backend::Erasure(layout) => erasure::choose_acting(layout, best, infos, members),
         }
     }
 
     /// The participants that must have stored a write before it is acknowledged.
     pub fn must_confirm(self, participants: &Participants) -> MemberSet {
         match self {
-            Backend::Replicated => MemberSet::all(participants),
-            #[cfg(test)]
-            Backend::Striped => MemberSet::all(participants),
+            Backend::Replicated | Backend::Erasure(_) => MemberSet::all(participants),
         }
     }
 
@@ -123,8 +151,7 @@ impl Backend {
         assert!(!participants.is_empty(), "a write has participants");
         match self {
             Backend::Replicated => WritePlan::Same(replicated::transaction(collection, changes)),
-            #[cfg(test)]
-            Backend::Striped => striped::plan_write(collection, &changes, participants),
+            Backend::Erasure(_) => unreachable!("nothing writes to shards yet"),
         }
     }
 
@@ -141,8 +168,7 @@ impl Backend {
                 drop((own, holders));
                 ReadPlan::Local(read)
             }
-            #[cfg(test)]
-            Backend::Striped => striped::plan_read(own, read, holders),
+            Backend::Erasure(_) => ReadPlan::Lost,
         }
     }
 
@@ -156,8 +182,7 @@ impl Backend {
         match self {
             Backend::Replicated if is_own_missing => holders.next().map(Fetch::Whole),
             Backend::Replicated => Some(Fetch::Nothing),
-            #[cfg(test)]
-            Backend::Striped => striped::choose(holders).map(Fetch::Shards),
+            Backend::Erasure(layout) => erasure::choose_holders(layout, holders).map(Fetch::Shards),
         }
     }
 
@@ -170,18 +195,15 @@ impl Backend {
     ) -> Vec<Finding> {
         match self {
             Backend::Replicated => scrub::compare(maps, primary, expected),
-            #[cfg(test)]
-            Backend::Striped => striped::compare(maps, expected),
+            Backend::Erasure(_) => erasure::compare(maps, expected),
         }
     }
+}
 
-    /// The way in which a member rolls back an own entry that is divergent.
-    pub fn undo(self, entry: &LogEntry) -> Undo {
-        match self {
-            _ if !entry.changes_object() => Undo::Nothing,
-            Backend::Replicated => replicated::undo(entry),
-            #[cfg(test)]
-            Backend::Striped => Undo::Drop,
-        }
+/// The way in which a member with whole objects rolls back an own entry that is divergent.
+pub(crate) fn undo(entry: &LogEntry) -> Undo {
+    match entry.changes_object() {
+        true => replicated::undo(entry),
+        false => Undo::Nothing,
     }
 }

@@ -4,13 +4,27 @@ use crate::Member;
 use store::{RequestKind, Transaction};
 use types::EVersion;
 
+/// The authoritative log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Authority {
+    /// The log of this member, up to this version.
+    Log {
+        /// The member.
+        member: Member,
+        /// The newest entry that counts.
+        head: EVersion,
+    },
+    /// The infos prove too little: the logs of these members decide.
+    LogsOf(Vec<Member>),
+}
+
 /// The transactions of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WritePlan {
     /// All participants store the same.
     Same(Transaction),
     /// Each participant stores its own transaction; they are in the order of the participants.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for groups whose members keep shards"))]
+    #[allow(dead_code, reason = "nothing writes to shards yet")]
     PerShard(Vec<Transaction>),
 }
 
@@ -33,7 +47,6 @@ pub(crate) enum Fetch {
     /// It pulls the whole object from this member.
     Whole(Member),
     /// It reads the shards of these members, which make up the object.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for groups whose members keep shards"))]
     Shards(Vec<Member>),
 }
 
@@ -46,7 +59,4 @@ pub(crate) enum Undo {
     Remove,
     /// The object is missing in the version that it had before.
     Miss(EVersion),
-    /// The change was kept beside the object, and is dropped: the object is as it was before.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for groups whose members keep shards"))]
-    Drop,
 }

@@ -34,11 +34,7 @@ pub(super) fn may_have_unknown(osds: &Osds, members: &Members) -> Vec<OsdId> {
 /// The OSDs that went down in a time without known history, if they are enough to have served the group
 /// alone.
 fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
-    let down = osds.iter().filter(|(osd, status)| {
-        let is_down = status.exists && !status.is_up && status.down_at >= since;
-        is_down && !osds.is_lost(*osd, since)
-    });
-    let down: Vec<OsdId> = down.map(|(osd, _)| osd).collect();
+    let down: Vec<OsdId> = osds.gone_since(since).collect();
     if down.len() >= min_size.max(1) { down } else { Vec::new() }
 }
 

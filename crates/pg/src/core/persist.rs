@@ -83,6 +83,7 @@ impl Core {
     pub fn commit(&mut self, tag: Tag, transaction: Transaction) {
         assert!(tag.is_commit(), "{tag:?} is no transaction");
         self.store_queue.commits_pending += 1;
+        self.settling.note_commit();
         let kind = match tag {
             // No other transaction depends on a received piece, and none is submitted before a split
             // or merge completes.
@@ -203,14 +204,25 @@ impl Core {
             self.copy.log.push(also);
         }
         self.copy.log.push(entry);
-        if replicate.trim != EVersion::ZERO {
-            let trimmed = self.copy.log.trim(replicate.trim);
-            self.store_trimmed(&mut replicate.transaction, &mut pairs, trimmed);
-            let (first, _) = info::log_keys();
-            let beyond = EVersion { version: replicate.trim.version + 1, ..replicate.trim };
-            self.remove_meta(&mut replicate.transaction, (first, info::log_key(beyond)));
-        }
+        self.trim_log(&mut replicate.transaction, &mut pairs, replicate.trim);
         self.set_meta(&mut replicate.transaction, pairs);
+    }
+
+    /// Trims the log up to a version, unless it is zero, in a transaction that stores these pairs.
+    pub fn trim_log(
+        &mut self,
+        transaction: &mut Transaction,
+        pairs: &mut BTreeMap<Bytes, Bytes>,
+        trim: EVersion,
+    ) {
+        if trim == EVersion::ZERO {
+            return;
+        }
+        let trimmed = self.copy.log.trim(trim);
+        self.store_trimmed(transaction, pairs, trimmed);
+        let (first, _) = info::log_keys();
+        let beyond = EVersion { version: trim.version + 1, ..trim };
+        self.remove_meta(transaction, (first, info::log_key(beyond)));
     }
 }
 

@@ -6,11 +6,12 @@
 //! then the entries of the other log follow, oldest first, with the resulting missing objects and removals.
 //! Only the last step records that the copy takes part in the interval.
 
-use super::{Core, Tag};
-use crate::backend::Undo;
+use super::{Core, Tag, settling};
+use crate::backend::{self, Backend, Undo};
 use crate::merge::Merged;
 use crate::missing::Item;
-use crate::{EntryKind, LogEntry, Missing, PgInfo, info};
+use crate::shard_merge::{self, Effect};
+use crate::{EntryKind, LogEntry, Missing, PgInfo, PgLog, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -52,16 +53,29 @@ struct Step {
     pairs: BTreeMap<Bytes, Bytes>,
     /// Items of the missing set after this step; `None` removes the item.
     items: BTreeMap<HObject, Option<Item>>,
+    backend: Backend,
+    /// Entries of the other log up to this version are certain.
+    committed: EVersion,
 }
 
 impl Step {
-    fn new(collection: Collection, transaction: Transaction) -> Self {
+    fn new(core: &Core, committed: EVersion, transaction: Transaction) -> Self {
         let (pairs, items) = (BTreeMap::new(), BTreeMap::new());
-        Step { collection, transaction, removed: 0, bytes: 0, pairs, items }
+        let (collection, backend) = (core.own.collection, core.placement.backend);
+        Step { collection, transaction, removed: 0, bytes: 0, pairs, items, backend, committed }
     }
 
     fn is_full(&self) -> bool {
         self.bytes >= STEP_BYTES_MAX || self.removed >= REMOVED_AT_ONCE
+    }
+
+    /// Whether the log may end with this entry. The entries of one write are held as one change, so the log
+    /// of a shard does not end between them; the one with the request is the last.
+    fn may_end_with(&self, entry: &LogEntry) -> bool {
+        match self.backend {
+            Backend::Replicated => true,
+            Backend::Erasure(_) => entry.has_request() || self.bytes >= 2 * STEP_BYTES_MAX,
+        }
     }
 
     fn remove(&mut self, object: &HObject) {
@@ -93,6 +107,10 @@ impl Step {
 
     /// Applies an entry of the other log.
     fn follow(&mut self, missing: &mut Missing, entry: &LogEntry) {
+        if let Backend::Erasure(_) = self.backend {
+            let effect = shard_merge::follow(missing, entry, self.committed);
+            return self.take_effect(missing, entry, effect);
+        }
         match entry.kind {
             EntryKind::Unchanged => {}
             EntryKind::Delete => self.drop_object(missing, &entry.object),
@@ -103,36 +121,70 @@ impl Step {
         }
     }
 
-    /// Rolls back an own entry that is divergent.
-    fn undo(&mut self, missing: &mut Missing, entry: &LogEntry, undo: Undo) {
-        match undo {
+    /// Rolls back the newest entry of the own log, which is divergent.
+    fn undo(&mut self, missing: &mut Missing, log: &PgLog, entry: &LogEntry) {
+        if let Backend::Erasure(_) = self.backend {
+            let effect = shard_merge::undo(missing, log, entry);
+            return self.take_effect(missing, entry, effect);
+        }
+        match backend::undo(entry) {
             Undo::Nothing => {}
             Undo::Remove => self.drop_object(missing, &entry.object),
             Undo::Miss(need) => {
                 self.miss(missing, &entry.object, Item { need, have: EVersion::ZERO });
             }
-            Undo::Drop => unreachable!("a replica applies changes at once"),
+        }
+    }
+
+    fn take_effect(&mut self, missing: &Missing, entry: &LogEntry, effect: Effect) {
+        let object = &entry.object;
+        match effect {
+            Effect::Nothing => {}
+            Effect::HoldRemoval => {
+                let changes = vec![Change::Remove { object: object.clone() }];
+                let hold = Change::Hold { version: entry.version, changes };
+                self.transaction.push(self.collection, hold);
+                self.removed += 1;
+            }
+            Effect::Item | Effect::Remove => {
+                self.bytes +=
+                    missing.pair(object).map_or(0, |(key, value)| key.len() + value.len());
+                self.items.insert(object.clone(), missing.stored(object));
+                if effect == Effect::Remove {
+                    self.remove(object);
+                }
+            }
         }
     }
 }
 
 impl Core {
-    /// Brings this copy to the result of a merge, with this info.
-    pub fn take_merged(&mut self, merged: Merged, info: PgInfo, tag: Tag) {
+    /// Brings this copy to the result of a merge, with this info. `settled` is what the other copy has
+    /// settled.
+    pub fn take_merged(&mut self, merged: Merged, info: PgInfo, settled: EVersion, tag: Tag) {
         assert!(merged.common <= merged.log.head(), "both logs have the common version");
         assert!(tag.is_commit(), "{tag:?} is stored");
+        // Changes that the other copy has settled were committed. Older held changes must not be applied over
+        // what follows from it.
+        settling::settle(self, settled.min(merged.common));
+        let info = PgInfo { shard: self.copy.info.shard, ..info };
+        if let Some(shard) = self.copy.info.shard {
+            self.copy.missing.find_superseded(&self.copy.log, shard.settled);
+        }
         let before = std::mem::replace(&mut self.copy.info, info);
         let own = std::mem::replace(&mut self.copy.log, merged.log);
         let at = |version| PgInfo { last_update: version, ..before.clone() };
         let is_here = |entry: &LogEntry| entry.object < before.last_backfill;
-        let (common, backend) = (merged.common, self.placement.backend);
-        let mut step = Step::new(self.own.collection, self.transaction(8));
+        let common = merged.common;
+        let transaction = self.transaction(8);
+        let mut step = Step::new(self, settled, transaction);
         let mut undone = own.above(common).rev().peekable();
         while let Some(entry) = undone.next() {
             if is_here(entry) {
-                step.undo(&mut self.copy.missing, entry, backend.undo(entry));
+                step.undo(&mut self.copy.missing, &own, entry);
             }
-            if let (true, Some(previous)) = (step.is_full(), undone.peek()) {
+            let previous = undone.peek().filter(|previous| step.may_end_with(previous));
+            if let (true, Some(previous)) = (step.is_full(), previous) {
                 self.forget_entries(&mut step, previous.version);
                 self.store_step(&mut step, &at(previous.version));
             }
@@ -158,7 +210,7 @@ impl Core {
             if is_here(entry) {
                 step.follow(&mut self.copy.missing, entry);
             }
-            if step.is_full() {
+            if step.is_full() && step.may_end_with(entry) {
                 self.store_step(&mut step, &at(entry.version));
             }
         }
@@ -174,15 +226,20 @@ impl Core {
         );
     }
 
-    /// Removes own entries above `version`.
-    fn forget_entries(&self, step: &mut Step, version: EVersion) {
+    /// Removes own entries above `version`, and their held changes.
+    fn forget_entries(&mut self, step: &mut Step, version: EVersion) {
         let beyond = EVersion { version: version.version + 1, ..version };
+        if let Backend::Erasure(_) = step.backend {
+            self.settling.forget_above(version);
+            let drop = Change::Drop { from: beyond, through: EVersion::MAX };
+            step.transaction.push(step.collection, drop);
+        }
         self.remove_meta(&mut step.transaction, (info::log_key(beyond), info::log_keys().1));
     }
 
     fn take_step_of(&self, step: &mut Step) -> Transaction {
-        let Step { mut transaction, mut pairs, items, .. } =
-            std::mem::replace(step, Step::new(self.own.collection, Transaction::new()));
+        let next = Step::new(self, step.committed, Transaction::new());
+        let Step { mut transaction, mut pairs, items, .. } = std::mem::replace(step, next);
         let gone = items.iter().filter(|(_, item)| item.is_none());
         let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
         if !keys.is_empty() {
@@ -208,7 +265,7 @@ impl Core {
 
     /// Transactions that remove the content of missing objects, which is not valid.
     pub fn remove_missing(&self, missing: &Missing) -> Vec<Transaction> {
-        let objects: Vec<&HObject> = missing.iter().map(|(object, _)| object).collect();
+        let objects: Vec<&HObject> = missing.all_stored().map(|(object, _)| object).collect();
         let remove =
             |object: &&HObject| (self.own.collection, Change::Remove { object: (*object).clone() });
         let steps = objects.chunks(REMOVED_AT_ONCE);

@@ -8,14 +8,14 @@ use crate::core::steps::{log_pair, next_step};
 use crate::merge;
 use crate::message::{Activation, Body, LogPart, Notice};
 use crate::primary::log_of;
-use crate::{Dups, PgHistory, PgInfo, PgLog, Tag, info};
-use store::Transaction;
-use types::HObject;
+use crate::{Dups, PgHistory, PgInfo, PgLog, ShardState, Tag, info};
+use store::{Change, Transaction};
+use types::{EVersion, HObject};
 
 /// Answers a query.
 pub(crate) fn send_info(core: &mut Core, primary: Member) {
     let notice = core.copy.created.then(|| {
-        let missing = core.copy.missing.len() as u64;
+        let missing = core.copy.missing.stored_len() as u64;
         let (info, intervals) = (core.copy.info.clone(), core.copy.past.clone());
         let (leases, scrub_order) = (core.leases.tell(), core.copy.scrub_order);
         Box::new(Notice { info, missing, intervals, leases, scrub_order })
@@ -45,34 +45,35 @@ impl Follower {
         };
         let merged = match is_reset {
             true => None,
-            false => merge::merge(
-                core.placement.backend,
-                &core.copy.log,
-                &core.copy.missing,
-                &core.copy.info.last_backfill,
-                &theirs,
-            ),
+            false => merge::merge(core.placement.backend, core.side(), &theirs),
         };
         if !is_reset && merged.is_none() {
             tracing::error!(pg = %core.own.id, "the log to follow does not overlap with ours");
             return;
         }
         self.stage = FollowerStage::Active { backfilled_by: None };
-        core.copy.committed = info.last_update;
+        core.copy.committed = match core.copy.info.shard {
+            None => info.last_update,
+            // Nothing more is, until the group serves: the primary tells.
+            Some(own) => own.settled,
+        };
         core.copy.past = intervals;
         core.copy.knows_past = true;
         let tag = Tag::Activated(core.placement.interval);
+        let own = &core.copy.info;
+        // An activation with too few members is not recorded: the primary's own may be older.
+        let last_epoch_started = info.last_epoch_started.max(own.last_epoch_started);
         match merged {
             Some(merged) => {
-                let last_backfill = core.copy.info.last_backfill.clone();
-                // An activation with too few members is not recorded: the primary's own may be older.
-                let last_epoch_started =
-                    info.last_epoch_started.max(core.copy.info.last_epoch_started);
+                let (last_backfill, settled) = (own.last_backfill.clone(), info.settled());
                 let info = PgInfo { last_backfill, last_epoch_started, ..info };
-                core.take_merged(merged, info, tag);
+                core.take_merged(merged, info, settled, tag);
             }
             None => {
-                core.copy.info = PgInfo { last_backfill: HObject::default(), ..info };
+                let last_backfill = HObject::default();
+                // Nothing is held any more. What the log has above its tail is perhaps not committed.
+                let shard = own.shard.map(|own| ShardState { settled: theirs.tail(), ..own });
+                core.copy.info = PgInfo { last_backfill, last_epoch_started, shard, ..info };
                 restart(core, theirs.with_dups(dups), tag);
             }
         }
@@ -116,6 +117,11 @@ impl Follower {
 fn restart(core: &mut Core, log: PgLog, tag: Tag) {
     let mut transaction = replace_dups(core, log.dups());
     core.remove_meta(&mut transaction, info::log_keys());
+    if core.copy.info.shard.is_some() {
+        core.settling.forget_above(EVersion::ZERO);
+        let drop = Change::Drop { from: EVersion::ZERO, through: EVersion::MAX };
+        transaction.push(core.own.collection, drop);
+    }
     core.copy.log = log;
     let missing = std::mem::take(&mut core.copy.missing);
     core.copy.info.log_tail = core.copy.log.tail();

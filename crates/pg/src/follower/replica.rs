@@ -2,7 +2,8 @@
 
 use super::stage::{Follower, FollowerStage};
 use crate::Member;
-use crate::core::{Core, Output, Tag};
+use crate::core::{Core, Output, Tag, settling};
+use crate::holding::{self, ShardWrite};
 use crate::message::{Body, Replicate};
 use crate::transfers;
 use crate::{LogEntry, PgInfo};
@@ -28,11 +29,11 @@ impl Follower {
         ) else {
             return Err("a write of the primary does not decode");
         };
-        if entry.version <= core.copy.log.head() {
+        let head = core.holding.newest().unwrap_or(core.copy.log.head());
+        if entry.version <= head {
             return Ok(());
         }
-        let versions =
-            [core.copy.log.head()].into_iter().chain(also.iter().map(|also| also.version));
+        let versions = [head].into_iter().chain(also.iter().map(|also| also.version));
         if !versions.chain([entry.version]).is_sorted_by(|before, after| after.follows(*before)) {
             return Err("a write of the primary does not follow the one before it");
         }
@@ -40,6 +41,9 @@ impl Follower {
         let changed = also.iter().chain([&entry]).filter(|entry| entry.changes_object());
         changed.for_each(|entry| core.transfers.stop_receiving(&entry.object));
         core.copy.committed = core.copy.committed.max(write.committed);
+        if core.placement.geometry().is_some() {
+            return hold(core, write, entry, also, info);
+        }
         // This copy's tail may be above the primary's, or below it.
         let tail = core.copy.log.tail().max(write.trim);
         let is_own = core.copy.missing.is_empty() && core.copy.info.is_complete();
@@ -52,6 +56,17 @@ impl Follower {
         core.append_entries(&mut write, entry, also);
         core.commit(Tag::Write(version, core.placement.interval), write.transaction);
         Ok(())
+    }
+
+    /// Writes up to this version are committed.
+    pub fn handle_settle(&self, core: &mut Core, committed: EVersion) {
+        if self.is_active() {
+            core.copy.committed = core.copy.committed.max(committed);
+            settling::settle(core, committed);
+        } else if let FollowerStage::Stray = self.stage {
+            // The primary has compared our log with its own, which has our entries up to this version.
+            settling::settle(core, committed);
+        }
     }
 
     /// A write of the present interval is durable here.
@@ -123,6 +138,57 @@ impl Follower {
             core.send(self.primary(core), &Body::Backfilled(through));
         }
     }
+}
+
+/// Takes a write of our shard.
+fn hold(
+    core: &mut Core,
+    write: Replicate,
+    entry: LogEntry,
+    also: Vec<LogEntry>,
+    info: PgInfo,
+) -> Result<(), &'static str> {
+    let (collection, meta) = (core.own.collection, core.own.meta.clone());
+    let mut changes: Vec<Change> = Vec::with_capacity(write.transaction.changes.len());
+    for (at, change) in write.transaction.changes {
+        if at != collection {
+            return Err("a write of the primary is for another shard");
+        }
+        changes.push(change);
+    }
+    let is_index = |change: &Change| match change {
+        Change::OmapSet { object, .. } | Change::OmapRemove { object, .. } => *object == meta,
+        _ => false,
+    };
+    let can_hold = match changes.iter().any(is_index) {
+        false => can_hold(&changes),
+        true => {
+            let held = changes.iter().filter(|change| !is_index(change)).cloned();
+            can_hold(&held.collect::<Vec<_>>())
+        }
+    };
+    if !can_hold || write.trim > write.committed {
+        return Err("a write of the primary cannot be held");
+    }
+    let deltas: Vec<usize> = write.deltas.iter().map(|index| *index as usize).collect();
+    let is_delta = |index: &usize| match changes.get(*index) {
+        Some(Change::Write { data, .. }) => !data.is_empty(),
+        _ => false,
+    };
+    if !deltas.is_sorted_by(|one, next| one < next) || !deltas.iter().all(is_delta) {
+        return Err("a write of the primary has deltas that are no writes");
+    }
+    let mut encoded = write.also;
+    encoded.push(write.entry);
+    let entries = also.into_iter().chain([entry]).collect();
+    let (committed, trim) = (write.committed, write.trim);
+    let write = ShardWrite { entries, encoded, info, committed, trim, changes, deltas };
+    holding::hold(core, write);
+    Ok(())
+}
+
+fn can_hold(changes: &[Change]) -> bool {
+    changes.is_empty() || store::check_held(changes).is_ok()
 }
 
 /// Takes over the primary's info, except for the fields that are this copy's own.

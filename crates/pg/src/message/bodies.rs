@@ -1,6 +1,6 @@
 //! The longer bodies of messages.
 
-use super::frame::{Header, PUSH, REPLICATE, decode_option, encode_option, message};
+use super::frame::{Header, PUSH, REPLICATE, decode_option, encode_option, joined, message};
 use crate::intervals::PastIntervals;
 use crate::scrub::Order;
 use crate::{Dups, LogEntry, Missing, PgInfo};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use engine::Message;
 use std::collections::BTreeMap;
-use store::Transaction;
+use store::{StoreError, Transaction};
 use types::{EVersion, Epoch, HObject, OsdId};
 
 /// A lease in a message: its holder, the epoch since which that is not the primary, nanoseconds left.
@@ -74,6 +74,74 @@ pub struct Replicate {
     pub trim: EVersion,
     /// The changes of objects. The replica adds entry and info to it.
     pub transaction: Transaction,
+    /// Changes, by index, that are no writes: their data is to be added to that of the rows, in the sense of
+    /// the code's field. Only a shard that is a parity gets such, in a message with shards in its header.
+    pub deltas: Vec<u32>,
+}
+
+/// The reason why a member refused a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its disk has no space.
+    NoSpace = 1,
+    /// Its part of the write is larger than its store takes at once.
+    TooLarge = 2,
+    /// The write depends on content that cannot be read.
+    Damage = 3,
+}
+
+/// A write that a member refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedWrite {
+    /// The version of the write.
+    pub version: EVersion,
+    /// The reason.
+    pub reason: Refusal,
+}
+
+impl RefusedWrite {
+    /// The refusal of a write for this reason; `None` if the write itself is not the reason.
+    pub(crate) fn of(version: EVersion, error: &StoreError) -> Option<Self> {
+        let reason = match error {
+            StoreError::NoSpace { .. } => Refusal::NoSpace,
+            StoreError::TooLarge { .. } => Refusal::TooLarge,
+            StoreError::Corrupt { .. } | StoreError::Device(_) => Refusal::Damage,
+            _ => return None,
+        };
+        Some(RefusedWrite { version, reason })
+    }
+
+    /// The error for the request, as if this OSD's store had refused the write of the object.
+    pub(crate) fn error(&self, object: &HObject) -> StoreError {
+        match self.reason {
+            Refusal::NoSpace => StoreError::NoSpace { needed: 0, available: 0 },
+            Refusal::TooLarge => {
+                StoreError::TooLarge { what: "a member's part of a write", size: 0, limit: 0 }
+            }
+            Refusal::Damage => StoreError::Corrupt { object: object.clone(), offset: 0, length: 0 },
+        }
+    }
+}
+
+impl Encode for RefusedWrite {
+    fn encode(&self, w: &mut Writer) {
+        w.value(&self.version);
+        w.u8(self.reason as u8);
+    }
+}
+
+impl Decode for RefusedWrite {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let version = r.value()?;
+        let at = *r;
+        let reason = match r.u8("reason of a refusal")? {
+            1 => Refusal::NoSpace,
+            2 => Refusal::TooLarge,
+            3 => Refusal::Damage,
+            other => return Err(at.invalid("reason of a refusal", other.into())),
+        };
+        Ok(RefusedWrite { version, reason })
+    }
 }
 
 /// The position of a piece within an object: all data comes before the omap.
@@ -221,13 +289,6 @@ impl Decode for Listing {
     }
 }
 
-fn joined(mut payloads: Vec<Bytes>) -> Bytes {
-    match payloads.len() {
-        1 => payloads.pop().expect("there is one"),
-        _ => payloads.concat().into(),
-    }
-}
-
 impl Replicate {
     /// Encodes straight into a message: this is the hot path.
     pub fn encode(&self, header: &Header) -> Message {
@@ -239,11 +300,14 @@ impl Replicate {
             w.value(&self.committed);
             w.value(&self.trim);
             payloads = self.transaction.split(w);
+            if header.has_shards() {
+                w.list(&self.deltas, |w, index| w.u32(*index));
+            }
         });
         message.with_data(joined(payloads))
     }
 
-    pub(super) fn decode(r: &mut Reader<'_>, message: &Message) -> Result<Self> {
+    pub(super) fn decode(r: &mut Reader<'_>, message: &Message, header: &Header) -> Result<Self> {
         Ok(Replicate {
             entry: message.front.slice_ref(r.blob("entry")?),
             info: message.front.slice_ref(r.blob("info")?),
@@ -251,6 +315,10 @@ impl Replicate {
             committed: r.value()?,
             trim: r.value()?,
             transaction: Transaction::join(r, &message.data)?,
+            deltas: match header.has_shards() {
+                true => r.list("deltas", |r| r.u32("delta"))?,
+                false => Vec::new(),
+            },
         })
     }
 }

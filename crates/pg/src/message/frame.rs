@@ -1,5 +1,6 @@
 //! The frame of every message: its kind and its header.
 
+use bytes::Bytes;
 use codec::{Decode, DecodeErrorKind, Encode, Reader, Result, Writer};
 use engine::Message;
 use types::{Epoch, PgId, PoolId, ShardId};
@@ -33,6 +34,10 @@ pub(super) const RESERVED: u16 = 0x7016;
 pub(super) const RELEASE: u16 = 0x7017;
 pub(super) const DAMAGED: u16 = 0x7018;
 pub(super) const UNREADABLE: u16 = 0x7019;
+pub(super) const SETTLE: u16 = 0x701c;
+pub(super) const READ_ROWS: u16 = 0x701a;
+pub(super) const ROWS: u16 = 0x701b;
+pub(super) const PUSH_ROWS: u16 = 0x701d;
 
 /// Whether a message has a kind of this module.
 pub fn is_pg_message(kind: u16) -> bool {
@@ -63,7 +68,7 @@ impl Header {
         Header { pg, epoch, interval, to: ShardId::NONE, from: ShardId::NONE }
     }
 
-    fn has_shards(&self) -> bool {
+    pub(super) fn has_shards(&self) -> bool {
         (self.to, self.from) != (ShardId::NONE, ShardId::NONE)
     }
 
@@ -128,6 +133,14 @@ pub fn sender_epoch(message: &Message) -> Result<Epoch> {
     r.i64("pool")?;
     r.u32("seed")?;
     r.value()
+}
+
+/// The data segment of a message with these payloads. A single one is not copied.
+pub(super) fn joined(mut payloads: Vec<Bytes>) -> Bytes {
+    match payloads.len() {
+        1 => payloads.pop().expect("there is one"),
+        _ => payloads.concat().into(),
+    }
 }
 
 /// A message: the header, then what `body` writes.

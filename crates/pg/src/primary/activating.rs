@@ -6,10 +6,10 @@ use crate::Member;
 use crate::core::{Core, Output, Tag};
 use crate::members::MemberSet;
 use crate::message::{Activation, Body};
-use crate::peers::Peer;
-use crate::serving::{Agreed, Service, Serving, UnfoundCount};
-use crate::{Dups, PgInfo};
-use types::{Epoch, HObject};
+use crate::peers::{Known, Peer};
+use crate::serving::{Agreed, Service, Serving, UnfoundCount, advance};
+use crate::{Dups, PgInfo, ShardState};
+use types::{EVersion, Epoch, HObject};
 
 /// Whether the group may be activated: the map has our `up_thru` in this interval. Without it, a later
 /// primary would assume that the interval accepted no writes. Too few members accept no writes, and need
@@ -111,13 +111,19 @@ impl Primary {
 
     /// Begins recovery and, with enough members, service.
     fn become_active(&mut self, core: &mut Core, agreed: Agreed) {
-        core.copy.committed = core.copy.info.last_update;
+        core.copy.committed = match core.copy.info.shard {
+            Some(_) if !core.placement.can_serve() => self.known.least_settled(core, &agreed),
+            _ => core.copy.info.last_update,
+        };
         self.known.unfound = UnfoundCount::default();
         let mut serving = Serving::begin(agreed, &self.known);
         let mut service = Service { core, known: &mut self.known, serving: &mut serving };
         service.ask_helpers();
         match service.is_active() {
             true => {
+                advance::begin(&mut service);
+                let peers: Vec<Member> = service.known.peers.keys().copied().collect();
+                peers.into_iter().for_each(|peer| service.known.settle_stray(service.core, peer));
                 service.serve();
                 self.stage = Stage::Active(serving);
             }
@@ -126,6 +132,16 @@ impl Primary {
                 self.stage = Stage::Inactive(serving);
             }
         }
+    }
+}
+
+impl Known {
+    /// The version up to which all participants have settled changes. In a group that does not serve, objects
+    /// with later changes are treated as those that are being written: their outcome is open.
+    fn least_settled(&self, core: &Core, agreed: &Agreed) -> EVersion {
+        let others = agreed.participants.iter().filter_map(|member| self.info(*member));
+        let settled = others.map(PgInfo::settled).chain([core.copy.info.settled()]);
+        settled.min().unwrap_or_default()
     }
 }
 
@@ -151,7 +167,11 @@ impl Peer {
         };
         core.send(member, &Body::Activate(Box::new(activation)));
         let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };
-        self.info = Some(PgInfo { last_backfill, ..core.copy.info.clone() });
+        let settled =
+            |shard: ShardState| if is_reset { core.copy.log.tail() } else { shard.settled };
+        let shard = info.shard.or(PgInfo::of_new_copy(member.shard).shard);
+        let shard = shard.map(|shard| ShardState { shard: member.shard, settled: settled(shard) });
+        self.info = Some(PgInfo { last_backfill, shard, ..core.copy.info.clone() });
         (self.is_missing_known, self.is_incomparable) = (true, false);
         if is_reset {
             self.missing.clear();

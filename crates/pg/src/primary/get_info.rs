@@ -8,8 +8,9 @@
 use super::prior_leases::must_wait;
 use super::stage::{Primary, Stage};
 use crate::Member;
-use crate::backend::Backend;
+use crate::backend::Authority;
 use crate::core::{Core, Placement};
+use crate::intervals::Interval;
 use crate::members::{Participants, TooManyMembers};
 use crate::message::{Body, Notice};
 use crate::peers::Known;
@@ -32,7 +33,7 @@ fn prior_set(core: &Core) -> BTreeSet<Member> {
 }
 
 /// The OSDs that must come back, or be marked lost, before the history of writes is certain.
-fn find_blocking(core: &Core) -> BTreeSet<OsdId> {
+fn find_blocking(core: &Core, known: &Known) -> BTreeSet<OsdId> {
     let Placement { osds, members, backend, .. } = &core.placement;
     let Some(osds) = osds else { return BTreeSet::new() };
     if !core.copy.knows_past {
@@ -40,7 +41,11 @@ fn find_blocking(core: &Core) -> BTreeSet<OsdId> {
     }
     // Earlier intervals are covered: each participant in that activation has their log.
     let matters = core.copy.past.since(core.copy.info.history.last_epoch_started);
-    matters.flat_map(|past| backend.blocked_by(past, osds, members.min_size)).collect()
+    let blocking = |past: &Interval| {
+        let took_part = |member| known.part_in(core, osds, member, past.first);
+        backend.blocked_by(past, osds, members.min_size, took_part)
+    };
+    matters.flat_map(blocking).collect()
 }
 
 /// Takes over the history and past intervals of another copy.
@@ -90,6 +95,7 @@ impl Primary {
         self.known.peers.clear();
         self.known.asked.clear();
         self.known.wanted = None;
+        self.known.logs.clear();
         self.ask_prior_set(core);
         self.choose_authority(core);
     }
@@ -112,6 +118,7 @@ impl Primary {
     pub fn others_changed(&mut self, core: &mut Core) {
         match &self.stage {
             Stage::GetInfo { .. }
+            | Stage::CompareLogs { .. }
             | Stage::GetLog { .. }
             | Stage::GetMissing { .. }
             | Stage::WaitActingChange
@@ -138,7 +145,8 @@ impl Primary {
         let is_up = |member: &Member| core.placement.is_osd_up(member.osd);
         let came = prior.iter().any(|osd| is_up(osd) && !known.asked.contains(osd));
         let left = known.asked.iter().any(|osd| !is_up(osd));
-        came || left || !known.blocked_by.is_empty() && find_blocking(core) != known.blocked_by
+        came || left
+            || !known.blocked_by.is_empty() && find_blocking(core, known) != known.blocked_by
     }
 
     /// Takes the answer to a query, or an unasked info.
@@ -183,7 +191,7 @@ impl Primary {
         if !waiting.is_empty() || core.store_queue.commits_pending > 0 {
             return;
         }
-        self.known.blocked_by = find_blocking(core);
+        self.known.blocked_by = find_blocking(core, &self.known);
         if !self.known.blocked_by.is_empty() {
             tracing::warn!(pg = %core.own.id, who = ?self.known.blocked_by, "waits for OSDs that are down");
             self.stage = Stage::Down;
@@ -192,16 +200,22 @@ impl Primary {
         if let Err(error) = core.placement.members.check() {
             return self.refuse_members(core, error);
         }
-        if Backend::of(core.placement.members.layout).is_none() {
-            tracing::error!(pg = %core.own.id, "this build serves no erasure-coded groups");
+        if !core.placement.is_layout_known() {
+            let layout = core.placement.members.layout;
+            tracing::error!(pg = %core.own.id, ?layout, "no code of this build has the layout of the pool");
             self.stage = Stage::Incomplete;
             return;
         }
-        let Some((best, choice)) = self.known.choose(core) else {
-            tracing::warn!(pg = %core.own.id, "no copy within reach is filled in and new enough");
-            self.stage = Stage::Incomplete;
-            return;
+        let (best, head) = match self.known.find_authority(core) {
+            None => {
+                tracing::warn!(pg = %core.own.id, "no copy within reach is filled in and new enough");
+                self.stage = Stage::Incomplete;
+                return;
+            }
+            Some(Authority::LogsOf(members)) => return self.ask_for_logs(core, members),
+            Some(Authority::Log { member, head }) => (member, head),
         };
+        let choice = self.known.choose_acting(core, best);
         if self.known.wants_other_members(core, &choice) {
             self.stage = Stage::WaitActingChange;
             return;
@@ -209,7 +223,9 @@ impl Primary {
         let targets = choice.backfill.iter().filter(|osd| **osd != core.own.whoami);
         let participants = core.placement.members.acting_members().chain(targets.copied());
         match Participants::new(participants) {
-            Ok(participants) => self.follow(core, best, Agreed::on(participants, &choice.backfill)),
+            Ok(participants) => {
+                self.follow(core, best, head, Agreed::on(participants, &choice.backfill))
+            }
             Err(error) => self.refuse_members(core, error),
         }
     }

@@ -5,7 +5,7 @@ use crate::Member;
 use crate::backend::Backend;
 use crate::core::{Core, Tag};
 use crate::members::Participants;
-use crate::merge;
+use crate::merge::{self, Side};
 use crate::message::{Body, LogPart};
 use crate::peers::{Known, Peer};
 use crate::serving::Agreed;
@@ -22,13 +22,42 @@ pub(crate) fn log_of(tail: EVersion, entries: &[crate::LogEntry], head: EVersion
 }
 
 impl Primary {
-    /// Adopts the log of this OSD, which may be this one.
-    pub(super) fn follow(&mut self, core: &mut Core, authority: Member, agreed: Agreed) {
-        if authority == core.own.whoami {
-            return self.ask_what_is_missing(core, agreed);
+    /// Requests the logs of these members, to find out which entries are in enough of them.
+    pub(super) fn ask_for_logs(&mut self, core: &mut Core, members: Vec<Member>) {
+        assert!(!members.contains(&core.own.whoami), "the own log is known");
+        members.iter().for_each(|member| core.send(*member, &Body::LogRequest));
+        self.stage = Stage::CompareLogs { waiting: members.into_iter().collect() };
+    }
+
+    /// Adopts the log of this OSD, which may be this one, up to `head`.
+    pub(super) fn follow(
+        &mut self,
+        core: &mut Core,
+        authority: Member,
+        head: EVersion,
+        agreed: Agreed,
+    ) {
+        self.known.logs.clear();
+        if authority != core.own.whoami {
+            self.stage = Stage::GetLog { agreed, authority, head };
+            return core.send(authority, &Body::LogRequest);
         }
-        self.stage = Stage::GetLog { agreed, authority };
-        core.send(authority, &Body::LogRequest);
+        if head < core.copy.log.head() {
+            let log = core.copy.log.through(head);
+            let Some(merged) = merge::merge(core.placement.backend, core.side(), &log) else {
+                return self.refuse_log(core, authority);
+            };
+            let info = core.copy.info.clone();
+            let settled = info.settled();
+            core.take_merged(merged, info, settled, Tag::Progress);
+        }
+        self.ask_what_is_missing(core, agreed);
+    }
+
+    /// The log to follow does not go with ours.
+    fn refuse_log(&mut self, core: &Core, from: Member) {
+        tracing::error!(pg = %core.own.id, %from, "the log to follow does not overlap with ours");
+        self.stage = Stage::Incomplete;
     }
 
     /// Takes a log: the authoritative one, a participant's, or a stray's.
@@ -38,9 +67,18 @@ impl Primary {
             return;
         };
         match &mut self.stage {
-            Stage::GetLog { agreed, authority } if *authority == from => {
-                let agreed = std::mem::take(agreed);
-                self.adopt(core, from, part, &theirs, agreed);
+            Stage::CompareLogs { waiting } if waiting.contains(&from) => {
+                waiting.remove(&from);
+                let is_last = waiting.is_empty();
+                self.known.logs.insert(from, theirs);
+                if is_last {
+                    self.stage = Stage::get_info();
+                    self.choose_authority(core);
+                }
+            }
+            Stage::GetLog { agreed, authority, head } if *authority == from => {
+                let (agreed, head) = (std::mem::take(agreed), *head);
+                self.adopt(core, from, part, &theirs, head, agreed);
             }
             Stage::GetMissing { agreed, waiting } if waiting.contains(&from) => {
                 waiting.remove(&from);
@@ -59,6 +97,7 @@ impl Primary {
                     return;
                 }
                 self.known.compare_log(core, &serving.agreed.participants, from, part, &theirs);
+                self.known.settle_stray(core, from);
                 serving.recovery.retry();
                 if let Some(mut service) = self.service(core) {
                     service.report_lost();
@@ -68,34 +107,44 @@ impl Primary {
         }
     }
 
-    /// Merges the authoritative log into our copy.
+    /// Merges the authoritative log into our copy, up to `head`.
     fn adopt(
         &mut self,
         core: &mut Core,
         from: Member,
         part: &LogPart,
         theirs: &PgLog,
+        head: EVersion,
         agreed: Agreed,
     ) {
-        let (missing, last_backfill) = (&core.copy.missing, &core.copy.info.last_backfill);
-        let backend = core.placement.backend;
-        let Some(merged) = merge::merge(backend, &core.copy.log, missing, last_backfill, theirs)
-        else {
-            tracing::error!(pg = %core.own.id, %from, "the log to follow does not overlap with ours");
-            self.stage = Stage::Incomplete;
-            return;
+        if head < theirs.tail() || !theirs.contains(head) {
+            return self.refuse_log(core, from); // it is not the log that its info promised
+        }
+        let cut = (head < theirs.head()).then(|| theirs.through(head));
+        let to_follow = cut.as_ref().unwrap_or(theirs);
+        let Some(merged) = merge::merge(core.placement.backend, core.side(), to_follow) else {
+            return self.refuse_log(core, from);
         };
-        let history = core.copy.info.history;
+        let own = &core.copy.info;
         // With the log comes all that the other copy knew by taking part in its last activation.
-        let last_epoch_started =
-            core.copy.info.last_epoch_started.max(part.info.last_epoch_started);
-        let last_backfill = core.copy.info.last_backfill.clone();
-        let info =
-            crate::PgInfo { history, last_epoch_started, last_backfill, ..part.info.clone() };
-        core.take_merged(merged, info, Tag::Progress);
-        let peer = self.known.peer_mut(from);
-        peer.missing = part.missing.clone();
-        peer.is_missing_known = true;
+        let last_epoch_started = own.last_epoch_started.max(part.info.last_epoch_started);
+        let info = crate::PgInfo {
+            history: own.history,
+            last_epoch_started,
+            last_backfill: own.last_backfill.clone(),
+            ..part.info.clone()
+        };
+        core.take_merged(merged, info, part.info.settled().min(head), Tag::Progress);
+        match core.placement.backend {
+            Backend::Replicated => {
+                let peer = self.known.peer_mut(from);
+                peer.missing = part.missing.clone();
+                peer.is_missing_known = true;
+            }
+            Backend::Erasure(_) => {
+                self.known.compare_log(core, &agreed.participants, from, part, theirs);
+            }
+        }
         self.ask_what_is_missing(core, agreed);
     }
 
@@ -145,8 +194,9 @@ impl Peer {
             return false;
         }
         let theirs = PgLog::new(info.last_update, []);
-        let none = Missing::default();
-        let merged = merge::merge(backend, &theirs, &none, &info.last_backfill, log);
+        let (missing, last_backfill) = (&Missing::default(), &info.last_backfill);
+        let side = Side { log: &theirs, missing, last_backfill, settled: info.settled() };
+        let merged = merge::merge(backend, side, log);
         self.missing = merged.map(|merged| merged.missing).unwrap_or_default();
         self.is_missing_known = true;
         true
@@ -154,6 +204,22 @@ impl Peer {
 }
 
 impl Known {
+    /// Has a stray settle the history that it has in common with us, which is committed: it may have the
+    /// last shard of an object.
+    pub(super) fn settle_stray(&self, core: &mut Core, stray: Member) {
+        let Some(peer) = self.peers.get(&stray).filter(|peer| peer.is_missing_known) else {
+            return;
+        };
+        let is_member = core.placement.members.has_member(stray);
+        if is_member || core.placement.code.is_none() || !core.placement.can_serve() {
+            return;
+        }
+        if let Some(info) = &peer.info {
+            let common = info.last_update.min(core.copy.committed);
+            core.send(stray, &Body::Settle(common));
+        }
+    }
+
     /// Compares another copy's log with ours: what it will miss, or, of a stray, what it misses.
     fn compare_log(
         &mut self,
@@ -163,22 +229,31 @@ impl Known {
         part: &LogPart,
         theirs: &PgLog,
     ) {
-        let last_backfill = part.info.last_backfill.clone();
         let backend = core.placement.backend;
-        let merged = merge::merge(backend, theirs, &part.missing, &last_backfill, &core.copy.log);
+        let missing = part.missing.clone();
+        let (last_backfill, settled) = (&part.info.last_backfill, part.info.settled());
+        let side = Side { log: theirs, missing: &missing, last_backfill, settled };
+        let merged = merge::merge(backend, side, &core.copy.log);
         let is_participant = participants.contains(&from);
         let peer = self.peer_mut(from);
         peer.info = Some(part.info.clone());
+        if let (Backend::Erasure(_), Some(merged), false) = (backend, &merged, is_participant) {
+            // It holds the changes beyond our log: its objects have the versions of the common history.
+            peer.missing = side.missing_at(merged.common);
+            (peer.is_missing_known, peer.is_incomparable) = (true, false);
+            peer.info = Some(crate::PgInfo { last_update: merged.common, ..part.info.clone() });
+            return;
+        }
         let parted = |merged: &merge::Merged| !is_participant && merged.divergent > 0;
         peer.is_incomparable = merged.as_ref().is_none_or(parted);
         if peer.is_incomparable && !is_participant {
-            peer.missing = part.missing.clone();
+            peer.missing = missing.clone();
         }
         match merged {
             // A stray does not follow our log.
             Some(merged) if !is_participant => {
                 peer.is_missing_known = merged.divergent == 0;
-                peer.missing = part.missing.clone();
+                peer.missing = missing;
             }
             Some(merged) => {
                 peer.is_missing_known = true;

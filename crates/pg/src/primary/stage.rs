@@ -6,6 +6,7 @@ use crate::members::MemberSet;
 use crate::peers::Known;
 use crate::serving::{Agreed, Serving};
 use std::collections::BTreeSet;
+use types::EVersion;
 
 /// The primary in the present interval.
 #[derive(Debug)]
@@ -23,10 +24,17 @@ pub(crate) enum Stage {
         /// OSDs that have not answered.
         waiting: BTreeSet<Member>,
     },
+    /// The authoritative log is found by comparing logs. Shown as GetLog.
+    CompareLogs {
+        /// Members that have not sent their logs.
+        waiting: BTreeSet<Member>,
+    },
     GetLog {
         agreed: Agreed,
         /// The OSD with the authoritative log.
         authority: Member,
+        /// The newest entry of it that counts.
+        head: EVersion,
     },
     GetMissing {
         agreed: Agreed,
@@ -53,7 +61,7 @@ impl Stage {
     pub fn state(&self) -> State {
         match self {
             Stage::GetInfo { .. } => State::GetInfo,
-            Stage::GetLog { .. } => State::GetLog,
+            Stage::CompareLogs { .. } | Stage::GetLog { .. } => State::GetLog,
             Stage::GetMissing { .. } => State::GetMissing,
             Stage::WaitActingChange => State::WaitActingChange,
             Stage::WaitUpThru(_) => State::WaitUpThru,
@@ -98,6 +106,7 @@ impl Stage {
             | Stage::WaitReadable(agreed) => Some(agreed),
             Stage::Active(serving) | Stage::Inactive(serving) => Some(&serving.agreed),
             Stage::GetInfo { .. }
+            | Stage::CompareLogs { .. }
             | Stage::WaitActingChange
             | Stage::Down
             | Stage::Incomplete
@@ -115,6 +124,7 @@ impl Stage {
             | Stage::WaitReadable(agreed) => Some(agreed),
             Stage::Active(serving) | Stage::Inactive(serving) => Some(&mut serving.agreed),
             Stage::GetInfo { .. }
+            | Stage::CompareLogs { .. }
             | Stage::WaitActingChange
             | Stage::Down
             | Stage::Incomplete
@@ -125,7 +135,9 @@ impl Stage {
     /// The OSDs whose answers this stage waits for.
     pub fn waiting_for(&self) -> BTreeSet<Member> {
         match self {
-            Stage::GetInfo { waiting } | Stage::GetMissing { waiting, .. } => waiting.clone(),
+            Stage::GetInfo { waiting }
+            | Stage::CompareLogs { waiting }
+            | Stage::GetMissing { waiting, .. } => waiting.clone(),
             Stage::Activating { agreed, waiting } => agreed.participants.select(*waiting).collect(),
             _ => BTreeSet::new(),
         }

@@ -19,6 +19,10 @@ pub mod shard {
     pub const READ_ERROR: u64 = 1 << 3;
     /// Its size differs from that in the authoritative object info.
     pub const SIZE_MISMATCH_INFO: u64 = 1 << 11;
+    /// Its data contradicts that of the other shards (`SHARD_EC_HASH_MISMATCH`).
+    pub const EC_HASH_MISMATCH: u64 = 1 << 12;
+    /// Its size contradicts that of the object (`SHARD_EC_SIZE_MISMATCH`).
+    pub const EC_SIZE_MISMATCH: u64 = 1 << 13;
     /// It has no object info (`INFO_MISSING`).
     pub const INFO_MISSING: u64 = 1 << 14;
     /// Its object info does not decode (`INFO_CORRUPTED`).
@@ -26,7 +30,7 @@ pub mod shard {
     /// Its size differs from that in its own object info.
     pub const OWN_SIZE_MISMATCH: u64 = 1 << 18;
     /// The bits that count as deep errors.
-    pub const DEEP: u64 = READ_ERROR | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13;
+    pub const DEEP: u64 = READ_ERROR | 1 << 9 | 1 << 10 | EC_HASH_MISMATCH | EC_SIZE_MISMATCH;
 }
 
 /// Differences between copies (`obj_err_t`).

@@ -56,6 +56,8 @@ pub struct ScrubObject {
     pub has_omap: bool,
     /// CRC-32C of the data; `None` in a light scrub, or if it could not be read.
     pub data_digest: Option<u32>,
+    /// Linear digest of the data of a shard; likewise. `None` in replicated groups.
+    pub shard_digest: Option<erasure::Digest>,
     /// CRC-32C of the omap's header and pairs; likewise.
     pub omap_digest: Option<u32>,
     /// The store could not read size and attributes.
@@ -77,6 +79,7 @@ impl ScrubObject {
             attrs_digest: 0,
             has_omap: false,
             data_digest: None,
+            shard_digest: None,
             omap_digest: None,
             stat_error: true,
             read_error: false,
@@ -87,6 +90,13 @@ impl ScrubObject {
     /// Whether both have the same content.
     pub fn is_same(&self, other: &ScrubObject) -> bool {
         ScrubObject { may_be_cut: other.may_be_cut, ..*self } == *other
+    }
+
+    /// Makes the size of a shard that of its object, if its info tells it.
+    pub(super) fn take_logical_size(&mut self) {
+        if let KnownInfo::Known { size, .. } = self.info {
+            self.size = size;
+        }
     }
 
     /// The version by its info; `None` without a valid one.
@@ -126,6 +136,8 @@ const FLAG_OMAP: u8 = 1;
 const FLAG_STAT_ERROR: u8 = 2;
 const FLAG_READ_ERROR: u8 = 4;
 const FLAG_MAY_BE_CUT: u8 = 8;
+/// A shard's digest follows. Maps of replicated groups never have it.
+const FLAG_SHARD_DIGEST: u8 = 16;
 
 impl Encode for KnownInfo {
     fn encode(&self, w: &mut Writer) {
@@ -163,12 +175,16 @@ impl Encode for ScrubObject {
         w.u8(u8::from(self.has_omap) * FLAG_OMAP
             + u8::from(self.stat_error) * FLAG_STAT_ERROR
             + u8::from(self.read_error) * FLAG_READ_ERROR
-            + u8::from(self.may_be_cut) * FLAG_MAY_BE_CUT);
+            + u8::from(self.may_be_cut) * FLAG_MAY_BE_CUT
+            + u8::from(self.shard_digest.is_some()) * FLAG_SHARD_DIGEST);
         w.u64(self.size);
         w.value(&self.info);
         w.u32(self.attrs_digest);
         w.value(&self.data_digest);
         w.value(&self.omap_digest);
+        if let Some(digest) = &self.shard_digest {
+            w.raw(&digest.0);
+        }
     }
 }
 
@@ -185,8 +201,14 @@ impl Decode for ScrubObject {
             attrs_digest: r.u32("digest of attributes")?,
             data_digest: r.value()?,
             omap_digest: r.value()?,
+            shard_digest: decode_digest(r, flags)?,
         })
     }
+}
+
+fn decode_digest(r: &mut Reader<'_>, flags: u8) -> Result<Option<erasure::Digest>> {
+    let has_digest = flags & FLAG_SHARD_DIGEST != 0;
+    has_digest.then(|| r.array("digest of a shard").map(erasure::Digest)).transpose()
 }
 
 impl Encode for ScrubMap {

@@ -14,13 +14,16 @@
 use super::compare::Expected;
 use super::families::{Families, SnapFinding, check_family};
 use super::findings::Finding;
-use super::map::{Level, OmapSize, ScrubMap};
+use super::map::{Level, OmapSize, ScrubMap, ScrubObject};
 use super::message::Body;
 use super::scan::{Extent, Scan, ScanTag};
+use super::shards::compare_shards;
 use crate::Member;
 use crate::backend::Backend;
+use crate::backend::erasure::geometry::Geometry;
 use crate::{EntryKind, PgLog, is_meta_object};
 use bytes::Bytes;
+use erasure::Code;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{Collection, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject, PgId, PgShard};
@@ -40,6 +43,8 @@ pub struct View<'a> {
     /// Number of recoveries that were begun in this interval.
     pub recoveries: u64,
     pub(crate) backend: Backend,
+    /// The places and the code of shards, in a group that has them.
+    pub(crate) shards: Option<(Geometry, &'a Code)>,
 }
 
 /// A round's request to its own store.
@@ -385,8 +390,15 @@ impl Round {
             self.omaps.append(&mut read);
         }
         let expected = |name: &HObject| expected(view.log, name);
-        let findings = view.backend.compare(&maps, self.whoami, expected);
-        let own = maps.remove(&self.whoami).unwrap_or_default();
+        let findings = match view.shards {
+            None => view.backend.compare(&maps, self.whoami, expected),
+            Some(code) => compare_shards(code, &maps, self.whoami, expected),
+        };
+        let mut own = maps.remove(&self.whoami).unwrap_or_default();
+        if view.shards.is_some() {
+            // Families are compared by the sizes that clients see.
+            own.objects.values_mut().for_each(ScrubObject::take_logical_size);
+        }
         if let Some(family) = family {
             return self.finish_family(family, own, findings, !again.is_empty(), tries, view);
         }

@@ -6,9 +6,11 @@
 //! chunk are read at once, data and omaps object by object, so that a scrub has little in flight.
 
 use super::map::{KnownInfo, KnownSet, Level, OmapSize, ScrubMap, ScrubObject};
+use crate::backend::erasure::geometry::ROW;
 use crate::snaps::{SNAPSET_ATTR, SnapSet, index_pairs};
 use crate::{INFO_ATTR, ObjectInfo, is_meta_object, meta_object};
 use bytes::Bytes;
+use erasure::DigestBuilder;
 use std::collections::VecDeque;
 use store::{Collection, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::HObject;
@@ -72,6 +74,8 @@ struct Reading {
     name: HObject,
     offset: u64,
     data: Digest,
+    /// The digest of a shard's rows, instead of `data`.
+    rows: Option<Box<DigestBuilder>>,
     omap: Digest,
     pairs: OmapSize,
     /// Set if the last piece of the data, as a transfer divides it, is all zeros.
@@ -103,6 +107,18 @@ impl Digest {
     }
 }
 
+impl Reading {
+    /// Adds a piece of the data. Pieces begin with rows.
+    fn add(&mut self, data: &[u8]) {
+        let Some(rows) = &mut self.rows else { return self.data.add(data) };
+        let first = self.offset / ROW;
+        for (row, bytes) in (first..).zip(data.chunks(ROW as usize)) {
+            // Objects are shorter than 2^32 rows.
+            rows.add(row as u32, bytes);
+        }
+    }
+}
+
 impl Scan {
     /// A scan of the extent; drive it with [`Scan::poll_request`] and [`Scan::handle`].
     pub fn new(collection: Collection, extent: Extent, level: Level) -> Self {
@@ -127,6 +143,11 @@ impl Scan {
             }
         }
         scan
+    }
+
+    /// Whether the copy is a shard.
+    fn is_of_shard(&self) -> bool {
+        self.collection.0.shard.position().is_some()
     }
 
     /// The next request to the store.
@@ -235,10 +256,12 @@ impl Scan {
         while self.waiting == 0 && self.reading.is_none() {
             let Some(name) = self.unread.pop_front() else { return };
             let (data, omap) = (Digest::new(), Digest::new());
+            let rows = self.is_of_shard().then(|| Box::new(DigestBuilder::default()));
             self.reading = Some(Reading {
                 name,
                 offset: 0,
                 data,
+                rows,
                 omap,
                 pairs: OmapSize::default(),
                 is_end_zero: true,
@@ -271,7 +294,7 @@ impl Scan {
             Outcome::Read(read) => {
                 let size = self.map.objects[&reading.name].size;
                 let asked = PIECE_MAX.min(size - reading.offset);
-                reading.data.add(&read.data);
+                reading.add(&read.data);
                 if reading.offset >= (size - 1) / GIVEN_DATA * GIVEN_DATA {
                     reading.is_end_zero &= read.data.iter().all(|byte| *byte == 0);
                 }
@@ -327,10 +350,14 @@ impl Scan {
         let Some(object) = self.map.objects.get_mut(&reading.name) else { return };
         object.read_error = reading.has_error;
         if !reading.has_error {
-            object.data_digest = Some(reading.data.value());
+            match &reading.rows {
+                Some(rows) => object.shard_digest = Some(rows.digest()),
+                None => object.data_digest = Some(reading.data.value()),
+            }
             object.omap_digest = object.has_omap.then(|| reading.omap.value());
-            object.may_be_cut |= reading.is_end_zero && object.size > GIVEN_DATA
-                || reading.pairs.keys > 0 && reading.pairs.keys.is_multiple_of(GIVEN_PAIRS);
+            object.may_be_cut |= reading.rows.is_none()
+                && (reading.is_end_zero && object.size > GIVEN_DATA
+                    || reading.pairs.keys > 0 && reading.pairs.keys.is_multiple_of(GIVEN_PAIRS));
             if object.has_omap {
                 self.map.omaps.insert(reading.name, reading.pairs);
             }
@@ -361,6 +388,7 @@ fn described(meta: &ObjectMeta) -> ScrubObject {
         attrs_digest: attrs.value(),
         has_omap: meta.has_omap,
         data_digest: None,
+        shard_digest: None,
         omap_digest: None,
         stat_error: false,
         read_error: false,

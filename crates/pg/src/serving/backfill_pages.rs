@@ -14,7 +14,9 @@
 
 use super::backfill::{Page, Stage};
 use super::service::Service;
+use super::sources::{committed_shards, settle_member};
 use crate::Member;
+use crate::core::settling;
 use crate::message::{Body, Listing};
 use crate::transfers;
 use crate::{LogEntry, Output};
@@ -99,12 +101,9 @@ impl Service<'_> {
 
     fn compare_page(&mut self, position: HObject) {
         let Some(target) = self.serving.agreed.backfill.targets.front().copied() else { return };
-        let in_flight = self
-            .core
-            .copy
-            .log
-            .above(self.core.copy.committed)
-            .filter(|entry| entry.changes_object());
+        // Stores do not show changes that are not settled.
+        let shown = self.core.copy.committed.min(settling::settled(self.core));
+        let in_flight = self.core.copy.log.above(shown).filter(|entry| entry.changes_object());
         let touched = in_flight.map(|entry| entry.object.clone());
         let touched = touched.filter(|object| *object >= position).collect();
         let backfill = &mut self.serving.agreed.backfill;
@@ -113,8 +112,20 @@ impl Service<'_> {
         backfill.position = position.clone();
         (backfill.own, backfill.theirs) = (Page::default(), Page::default());
         backfill.touched = touched;
-        self.core.send(target, &Body::List(position.clone()));
-        transfers::scan(self.core, None, position);
+        self.list(target, position.clone());
+        self.scan_own(position);
+    }
+
+    /// Has the target list its objects, behind the changes that are committed.
+    fn list(&mut self, target: Member, from: HObject) {
+        settle_member(self.core, target);
+        self.core.send(target, &Body::List(from));
+    }
+
+    /// Lists our own objects, likewise.
+    fn scan_own(&mut self, from: HObject) {
+        let committed = committed_shards(self.core);
+        transfers::scan(self.core, None, from, committed);
     }
 
     /// Takes a page of our own objects.
@@ -181,10 +192,10 @@ impl Service<'_> {
         }
         if theirs {
             self.serving.agreed.backfill.theirs.end = None;
-            self.core.send(target, &Body::List(from.clone()));
+            self.list(target, from.clone());
         }
         if own {
-            transfers::scan(self.core, None, from);
+            self.scan_own(from);
         }
     }
 

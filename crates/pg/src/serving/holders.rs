@@ -91,14 +91,22 @@ impl<'a> View<'a> {
         participants.chain(others)
     }
 
-    /// Whether other OSDs have the object in the needed version.
+    /// Whether other OSDs have the object in the needed version. In a group with shards, our own counts, too.
     pub fn is_found(self, object: &HObject, need: EVersion) -> bool {
-        self.core.placement.backend.can_restore(self.sources(object, need))
+        let has_own = self.core.placement.code.is_some()
+            && !self.core.copy.missing.contains(object)
+            && !self.is_unreadable(object);
+        let own = std::iter::once(self.core.own.whoami).filter(|_| has_own);
+        self.core.placement.backend.can_restore(own.chain(self.sources(object, need)))
     }
 
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
     /// not asked for it yet. Its object is accepted only in just the missing version.
+    /// Shards come only from copies whose logs were compared.
     pub fn find_unfound_candidate(self, object: &HObject) -> Option<Member> {
+        if self.core.placement.code.is_some() {
+            return None;
+        }
         let need = self.core.copy.missing.need(object)?;
         let may_have = |(osd, peer): &(&Member, &Peer)| {
             **osd != self.core.own.whoami && peer.may_have(object, need)

@@ -1,9 +1,10 @@
 //! Objects without a reachable copy: unfound, and lost.
 //!
 //! An object is *unfound* if the primary lacks it, or cannot read its own copy, and no other known copy has
-//! it. While an OSD that may have it was not probed (it is down, or has not answered), requests for the
-//! object wait. If there is no such OSD, the object is *lost*: reads of it fail, and a write that does not
-//! depend on its content makes it valid again ([`crate::Pg::submit`]).
+//! it; in a group with shards, if any member lacks it, and its shards of fewer than k positions are known.
+//! While an OSD that may have it was not probed (it is down, or has not answered), requests for the object
+//! wait. If there is no such OSD, the object is *lost*: reads of it fail, and a write that does not depend
+//! on its content makes it valid again ([`crate::Pg::submit`]).
 //!
 //! The content of a copy whose log ends before ours begins, or diverges from it, is not known. It is asked
 //! for unfound objects all the same ([`View::find_unfound_candidate`]): the group may have continued without
@@ -54,19 +55,53 @@ impl<'a> View<'a> {
         is_known || first.any(|(_, object, need)| !self.is_found(object, need))
     }
 
-    /// The objects that the primary lacks, then those that it cannot read, with the needed versions.
+    /// The objects that the primary lacks, then those that it cannot read, with the needed versions. In a
+    /// group with shards also those that other members lack: the primary's own shard does not restore them.
     fn lacking_from(
         self,
         from: Option<&(Kind, HObject)>,
     ) -> impl Iterator<Item = (Kind, &'a HObject, EVersion)> {
         let of = |kind| from.filter(|(of, _)| *of == kind).map(|(_, object)| object);
-        let is_behind = of(Kind::Unreadable).is_some();
-        let missing = (!is_behind).then(|| self.core.copy.missing.items_from(of(Kind::Missing)));
+        let is_from = |kind| from.is_none_or(|(of, _)| *of <= kind);
+        let missing = is_from(Kind::Missing);
+        let missing = missing.then(|| self.core.copy.missing.items_from(of(Kind::Missing)));
         let missing = missing.into_iter().flatten();
         let missing = missing.map(|(object, item)| (Kind::Missing, object, item.need));
         let start = of(Kind::Unreadable).map_or(Bound::Unbounded, Bound::Included);
-        let unreadable = self.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded));
-        missing.chain(unreadable.map(|(object, need)| (Kind::Unreadable, object, *need)))
+        let unreadable = is_from(Kind::Unreadable)
+            .then(|| self.recovery.unreadable.range::<HObject, _>((start, Bound::Unbounded)));
+        let unreadable = unreadable.into_iter().flatten();
+        let unreadable = unreadable.map(|(object, need)| (Kind::Unreadable, object, *need));
+        let members = if self.keeps_shards() { self.agreed.participants.len() } else { 0 };
+        let members: Vec<_> = (0..members)
+            .filter(|index| is_from(Kind::OfMember(*index)))
+            .map(|index| self.lacking_on(index, of(Kind::OfMember(index))))
+            .collect();
+        missing.chain(unreadable).chain(members.into_iter().flatten())
+    }
+
+    /// The objects that a participant misses, and that are in no list before its own.
+    fn lacking_on(
+        self,
+        index: usize,
+        from: Option<&HObject>,
+    ) -> impl Iterator<Item = (Kind, &'a HObject, EVersion)> {
+        let participants = &self.agreed.participants;
+        let peer = self.known.peers.get(&participants[index]);
+        let missing = peer.map(|peer| peer.missing.items_from(from)).into_iter().flatten();
+        let is_listed = move |object: &HObject| {
+            let mut before = participants[..index].iter();
+            self.core.copy.missing.contains(object)
+                || self.is_unreadable(object)
+                || before.any(|member| self.known.is_missing_on(*member, object))
+        };
+        missing
+            .filter(move |(object, _)| !is_listed(object))
+            .map(move |(object, item)| (Kind::OfMember(index), object, item.need))
+    }
+
+    fn keeps_shards(self) -> bool {
+        self.core.placement.code.is_some()
     }
 
     /// Objects that this primary lacks or cannot read, and that no reachable copy has.
@@ -80,13 +115,22 @@ impl<'a> View<'a> {
     pub fn unfound_item(self, object: &HObject) -> Item {
         let unreadable = || self.recovery.unreadable.get(object);
         let own = || unreadable().map(|need| Item { need: *need, have: EVersion::ZERO });
-        self.core.copy.missing.get(object).or_else(own).unwrap_or_default()
+        let item = self.core.copy.missing.get(object).or_else(own);
+        item.or_else(|| self.item_of_members(object)).unwrap_or_default()
     }
 
     /// Whether this primary lacks the object or cannot read it, and no reachable copy has it.
     pub fn is_unfound(self, object: &HObject) -> bool {
         let is_here = !self.core.copy.missing.contains(object) && !self.is_unreadable(object);
-        !is_here && !self.is_found(object, self.unfound_item(object).need)
+        let is_lacking = !is_here || self.item_of_members(object).is_some();
+        is_lacking && !self.is_found(object, self.unfound_item(object).need)
+    }
+
+    /// In a group with shards, the newest item of the object that another member has.
+    fn item_of_members(self, object: &HObject) -> Option<Item> {
+        let participants = self.agreed.participants.iter().filter(|_| self.keeps_shards());
+        let peers = participants.filter_map(|member| self.known.peers.get(member));
+        peers.filter_map(|peer| peer.missing.get(object)).max_by_key(|item| item.need)
     }
 
     /// Whether our own copy could not be read, and is not in the missing set.

@@ -14,13 +14,16 @@
 //! An object may be pushed to a member again before the answer to an earlier attempt arrives. So an answer
 //! counts only if it is to the piece that the member was sent last.
 
+use super::rebuild;
 use super::recovery::{Operation, Sent};
 use super::service::Service;
+use super::sources::shard_sources;
 use crate::Member;
 use crate::Output;
 use crate::backend::Fetch;
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
+use crate::rows::Purpose;
 use crate::transfers;
 use std::collections::BTreeSet;
 use types::{EVersion, HObject};
@@ -70,20 +73,27 @@ impl Service<'_> {
     }
 
     /// Starts the recovery of an object; false if that is not possible now.
-    fn start_recovery(&mut self, object: &HObject) -> bool {
+    pub(super) fn start_recovery(&mut self, object: &HObject) -> bool {
+        let keeps_shards = self.core.placement.code.is_some();
         if let Some(need) = self.serving.recovery.unreadable.get(object).copied() {
-            if self.is_being_written(object) || !self.view().is_found(object, need) {
+            if self.is_being_written(object) || !self.is_found_again(object, need) {
                 return false;
             }
-            // Another copy turned up: now ours can be marked missing.
-            self.miss_own(object, need);
+            match keeps_shards {
+                true => drop(self.serving.recovery.unreadable.remove(object)),
+                // Another copy turned up: now ours can be marked missing.
+                false => self.miss_own(object, need),
+            }
         }
-        if self.core.copy.missing.contains(object) {
+        if self.core.copy.missing.contains(object) && !keeps_shards {
             return self.fetch(object, Vec::new());
         }
         let participants = self.serving.agreed.participants.iter().copied();
-        let targets: Vec<Member> =
-            participants.filter(|osd| self.known.is_missing_on(*osd, object)).collect();
+        let lacks = |osd: &Member| match *osd == self.core.own.whoami {
+            true => self.core.copy.missing.contains(object),
+            false => self.known.is_missing_on(*osd, object),
+        };
+        let targets: Vec<Member> = participants.filter(lacks).collect();
         if targets.is_empty() {
             self.serving.recovery.wanted.remove(object);
             return false;
@@ -91,8 +101,25 @@ impl Service<'_> {
         self.fetch(object, targets)
     }
 
+    /// Whether an object that could not be read may be read now. Our own shard may be one of those that it
+    /// takes.
+    fn is_found_again(&self, object: &HObject, need: EVersion) -> bool {
+        match self.core.placement.code.is_some() {
+            true => {
+                let sources = shard_sources(self, object, need);
+                let is_missing = self.core.copy.missing.contains(object)
+                    || self.view().is_missing_on_members(object);
+                is_missing && self.core.placement.backend.can_restore(sources.into_iter())
+            }
+            false => self.view().is_found(object, need),
+        }
+    }
+
     /// Gets hold of an object that we lack, or else these members; false if that is not possible now.
     fn fetch(&mut self, object: &HObject, targets: Vec<Member>) -> bool {
+        if self.core.placement.code.is_some() {
+            return rebuild::rebuild(self, object, targets);
+        }
         let view = self.view();
         let need = view.core.copy.missing.need(object);
         let sources = view.sources(object, need.unwrap_or_default());
@@ -108,19 +135,22 @@ impl Service<'_> {
                 self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
                 true
             }
-            Some(Fetch::Shards(_)) => unreachable!("the members of this group keep whole objects"),
+            Some(Fetch::Shards(_)) => unreachable!("its members keep whole objects"),
         }
     }
 
     /// Pushes our copy of the object to members. False while a write of it is in flight, or if our copy is
     /// not valid.
     pub fn push_to(&mut self, object: &HObject, targets: Vec<Member>) -> bool {
+        if self.core.placement.code.is_some() {
+            return rebuild::rebuild(self, object, targets);
+        }
         let is_bad = self.core.copy.missing.contains(object) || self.view().is_unreadable(object);
         if is_bad || self.is_being_written(object) {
             return false;
         }
         let pushing = targets.iter().map(|target| (*target, Sent::Nothing)).collect();
-        let operation = Operation { pulling: None, pushing };
+        let operation = Operation { pulling: None, pushing, rebuild: None };
         self.serving.recovery.begin_one(object, operation);
         self.serving.recovery.wanted.remove(object);
         for target in targets {
@@ -131,7 +161,7 @@ impl Service<'_> {
     }
 
     /// Whether a write of the object is in flight; when it commits, the search starts over.
-    fn is_being_written(&mut self, object: &HObject) -> bool {
+    pub(super) fn is_being_written(&mut self, object: &HObject) -> bool {
         let is_written = self.core.copy.has_write_in_flight(object);
         if is_written {
             self.serving.recovery.search.note_write_in_flight();
@@ -212,6 +242,10 @@ impl Service<'_> {
         {
             return;
         }
+        let is_rebuilt = operation.rebuild.is_some();
+        if let (Some(next), true, true) = (&next, has_space, is_rebuilt) {
+            return rebuild::piece_given(self, object, from, next);
+        }
         if let (Some(next), true) = (next, has_space) {
             return transfers::push_piece(self.core, from, object.clone(), next);
         }
@@ -224,6 +258,9 @@ impl Service<'_> {
         if is_over {
             self.serving.recovery.active.remove(object);
             self.end_recovery(object);
+        } else if is_rebuilt {
+            // The others may have waited for this member.
+            rebuild::read_piece_if_given(self, object);
         }
     }
 
@@ -245,6 +282,7 @@ impl Service<'_> {
     pub fn deleted_unrecovered(&mut self, object: &HObject) {
         self.core.transfers.stop_sending(object);
         self.core.transfers.stop_receiving(object);
+        self.core.rows.stop(&Purpose::Recovery, object);
         self.serving.recovery.spared.retain(|(_, spared)| spared != object);
         for osd in self.serving.agreed.participants.iter() {
             if self.known.peers.get_mut(osd).is_some_and(|peer| peer.missing.remove(object)) {
@@ -265,7 +303,11 @@ impl Service<'_> {
 
     /// Asks a stray for its log if objects are missing or unreadable here.
     pub fn ask_if_useful(&mut self, osd: Member) {
-        if !self.core.copy.missing.is_empty() || !self.serving.recovery.unreadable.is_empty() {
+        // Of the primary's own shard alone, no object can be restored.
+        let lacks_shards =
+            self.core.placement.code.is_some() && self.serving.recovery.members_missing > 0;
+        let lacks = !self.core.copy.missing.is_empty() || lacks_shards;
+        if lacks || !self.serving.recovery.unreadable.is_empty() {
             self.core.send(osd, &Body::LogRequest);
         }
     }
@@ -299,6 +341,11 @@ impl Service<'_> {
     pub fn cannot_read(&mut self, object: &HObject, version: EVersion) -> bool {
         if !self.is_active() || self.core.is_premerge || self.core.copy.has_write_in_flight(object)
         {
+            return false;
+        }
+        if self.core.placement.code.is_some() && !self.view().is_missing_on_members(object) {
+            // All members have their shards, and some cannot be read now: others would not help.
+            tracing::error!(pg = %self.core.own.id, %object, "too few shards can be read");
             return false;
         }
         let is_new = self.serving.recovery.unreadable.insert(object.clone(), version).is_none();
@@ -365,9 +412,11 @@ impl Service<'_> {
     /// OSDs came up: queries those that may have unfound objects. The missing set is searched only if there
     /// is an OSD to query.
     pub fn look_for_unfound(&mut self) {
+        let lacks_shards =
+            self.core.placement.code.is_some() && self.serving.recovery.members_missing > 0;
         let is_nothing_missing =
             self.core.copy.missing.is_empty() && self.serving.recovery.unreadable.is_empty();
-        if is_nothing_missing {
+        if is_nothing_missing && !lacks_shards {
             return;
         }
         let unknown = self.view().not_probed();
@@ -381,6 +430,15 @@ impl Service<'_> {
     pub fn look_for_unfound_object(&mut self, object: &HObject) {
         if self.view().is_unfound(object) {
             self.view().not_probed().into_iter().for_each(|osd| self.core.send(osd, &Body::Query));
+            let keeps_shards = self.core.placement.code.is_some();
+            let unknown = self.known.peers.iter().filter(|(_, peer)| {
+                keeps_shards
+                    && peer.info.is_some()
+                    && !peer.is_missing_known
+                    && !peer.is_incomparable
+            });
+            let unknown: Vec<Member> = unknown.map(|(member, _)| *member).collect();
+            unknown.into_iter().for_each(|member| self.ask_if_useful(member));
             self.report_lost();
         }
     }

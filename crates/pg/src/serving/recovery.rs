@@ -1,7 +1,9 @@
 //! The state of log-based recovery: the objects in work, and the progress of the search for more.
 
-use crate::Member;
 use crate::message::Cursor;
+use crate::rows::RowSet;
+use crate::{Member, ObjectInfo};
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject};
 
@@ -17,6 +19,9 @@ pub(crate) struct Recovery {
     pub unreadable: BTreeMap<HObject, EVersion>,
     /// Copies of other OSDs that could not be read, and that their OSDs do not list as missing.
     pub spared: BTreeSet<(Member, HObject)>,
+    /// Shards of objects that could not be read, and are not marked missing yet, with the version that was
+    /// read. Not stored: a later read finds them again.
+    pub(super) suspects: BTreeMap<HObject, (EVersion, BTreeSet<Member>)>,
     /// Objects that clients wait for, and whose recovery could not be started.
     pub wanted: BTreeSet<HObject>,
     /// Set if no recovery can be started until something changes.
@@ -33,11 +38,30 @@ pub(super) struct Operation {
     pub(super) pulling: Option<Member>,
     /// The members to which it is pushed.
     pub(super) pushing: BTreeMap<Member, Sent>,
+    /// Set if members keep shards: these are decoded from others.
+    pub(super) rebuild: Option<Rebuild>,
+}
+
+/// The progress of shards of one object that are decoded, piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct Rebuild {
+    /// The version of all pieces; zero if it is not known yet.
+    pub(super) need: EVersion,
+    /// Bytes of each shard that were read.
+    pub(super) next: u64,
+    /// Members that get only changed rows, with the version that they have. Others get all.
+    pub(super) changed: BTreeMap<Member, (EVersion, RowSet)>,
+    /// Whether a piece is being read.
+    pub(super) is_reading: bool,
+    /// The object's info, and all of its attributes, once the first piece is read.
+    pub(super) info: Option<Box<ObjectInfo>>,
+    pub(super) attrs: BTreeMap<Bytes, Bytes>,
 }
 
 /// The piece of an object that a member was sent last in this operation.
 #[derive(Debug, PartialEq)]
 pub(super) enum Sent {
+    /// No piece, or one that the member has stored.
     Nothing,
     /// A piece, and where the next one begins.
     Piece(Option<Cursor>),
@@ -99,6 +123,11 @@ impl Recovery {
     /// Number of objects in recovery.
     pub fn count(&self) -> usize {
         self.active.len()
+    }
+
+    /// Whether shards are to be marked missing.
+    pub fn has_suspects(&self) -> bool {
+        !self.suspects.is_empty()
     }
 
     /// Whether the object is in recovery.
@@ -164,15 +193,18 @@ impl Search {
 /// The number of unfound objects. It takes a look at each missing object, so they are counted in rounds.
 #[derive(Debug, Default)]
 pub(crate) struct UnfoundCount {
-    /// Where the round continues: in the missing set, or after that in the unreadable objects.
+    /// Where the round continues: in the missing set, then in the unreadable objects, then in those that
+    /// members miss.
     pub(super) next: Option<(Kind, HObject)>,
     pub(super) so_far: u64,
     /// The result of the last round.
     pub(super) known: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Missing,
     Unreadable,
+    /// Missing on this participant, by index, and in none of the lists before.
+    OfMember(usize),
 }

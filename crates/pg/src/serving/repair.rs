@@ -4,7 +4,9 @@
 //! interruption at any point leaves it known, and any later primary continues the repair.
 
 use super::service::Service;
-use super::writes::{Write, submit};
+use super::sources::has_other_shards;
+use super::submit::submit;
+use super::writes::Write;
 use crate::EntryKind;
 use crate::Member;
 use crate::message::Body;
@@ -43,7 +45,10 @@ pub fn mark_corrupt(
     bad: &[Member],
 ) -> bool {
     let is_own = bad.contains(&service.core.own.whoami);
-    let has_source = !is_own || service.view().has_other_source(object, version, bad);
+    let has_source = match service.core.placement.code.is_some() {
+        true => has_other_shards(service, object, version, bad),
+        false => !is_own || service.view().has_other_source(object, version, bad),
+    };
     if !may_repair(service, object) || !has_source {
         return false;
     }

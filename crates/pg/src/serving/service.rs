@@ -1,9 +1,11 @@
 //! The primary of an activated group: its parts, and what follows from each change.
 
 use super::backfill::Backfill;
+use super::pipeline::Pipeline;
 use super::recovery::Recovery;
 use crate::Member;
 use crate::Tag;
+use crate::backend::Authority;
 use crate::core::{Core, Output};
 use crate::members::{MemberSet, Participants};
 use crate::message::Body;
@@ -29,6 +31,8 @@ pub(crate) struct Serving {
     pub agreed: Agreed,
     /// Writes that are not durable on all participants, oldest first.
     pub in_flight: VecDeque<InFlight>,
+    /// In a group with shards, writes that are not sent, and what is not settled.
+    pub pipeline: Pipeline,
     /// Log-based recovery.
     pub recovery: Recovery,
     /// Set once all copies are complete and on their up set.
@@ -159,20 +163,14 @@ impl Service<'_> {
             return;
         }
         self.refresh_participants();
-        let Some((_, choice)) = self.known.choose(self.core) else { return };
+        let Some(Authority::Log { member, .. }) = self.known.find_authority(self.core) else {
+            return;
+        };
+        let choice = self.known.choose_acting(self.core, member);
         if self.known.wants_other_members(self.core, &choice) || !self.is_active() {
             return;
         }
-        let is_full = self.core.placement.members.acting.len() >= self.core.placement.members.size;
-        if !is_full
-            || self
-                .core
-                .placement
-                .members
-                .up
-                .iter()
-                .any(|osd| !self.core.placement.members.acting.contains(osd))
-        {
+        if !self.core.placement.backend.is_full(&self.core.placement.members) {
             return;
         }
         self.serving.is_clean = true;
@@ -218,14 +216,14 @@ impl Service<'_> {
         self.core.store_info_and_intervals(Tag::Progress);
     }
 
-    /// Updates the infos of participants to ours, except for `last_backfill`.
+    /// Updates the infos of participants to ours, except for what is each copy's own.
     fn refresh_participants(&mut self) {
         for member in self.serving.agreed.participants.iter() {
             let own = self.core.copy.info.clone();
             if let Some(info) = self.known.peers.get_mut(member).and_then(|peer| peer.info.as_mut())
             {
-                let last_backfill = std::mem::take(&mut info.last_backfill);
-                *info = crate::PgInfo { last_backfill, ..own };
+                let (last_backfill, shard) = (std::mem::take(&mut info.last_backfill), info.shard);
+                *info = crate::PgInfo { last_backfill, shard, ..own };
             }
         }
     }

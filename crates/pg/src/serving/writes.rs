@@ -1,5 +1,6 @@
 //! Writes: the primary orders and stores them, and replicates them to the other members.
 
+use super::advance;
 use super::service::{InFlight, Service};
 use crate::Member;
 use crate::backend::WritePlan;
@@ -7,7 +8,7 @@ use crate::core::Core;
 use crate::message::Replicate;
 use crate::{EntryKind, LogEntry, Output, Tag, info};
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Transaction};
 use types::{EVersion, HObject, RequestId, ShardId, UTime};
 
@@ -36,6 +37,9 @@ pub struct Write {
     pub changes: Vec<Change>,
     /// Changes of other objects (clones), in order; each gets a version and a log entry before this one's.
     pub also: Vec<AlsoWritten>,
+    /// Bytes of each existing object that the write changes or copies, before the write. Only for groups with
+    /// shards.
+    pub sizes: BTreeMap<HObject, u64>,
     /// Changes of the group's totals.
     pub objects: i64,
     /// See `objects`.
@@ -55,13 +59,14 @@ pub struct AlsoWritten {
     pub prior_version: EVersion,
 }
 
-const ENTRY_LEN_USUAL: usize = 192;
+/// Bytes of an entry.
+pub(super) const ENTRY_LEN_USUAL: usize = 192;
 
 const INFO_LEN_USUAL: usize = 96;
 
 /// The version that the next write will get.
 pub fn next_version(core: &Core) -> EVersion {
-    EVersion { epoch: core.placement.epoch, version: core.copy.info.last_update.version + 1 }
+    EVersion { epoch: core.placement.epoch, version: core.copy.log.head().version + 1 }
 }
 
 /// Orders a write after all others, stores and replicates it, and returns its version. Panics unless
@@ -112,6 +117,7 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
         committed: service.core.copy.committed,
         trim,
         transaction: Transaction::new(),
+        deltas: Vec::new(),
     };
     send_to_replicas(service, &mut replicate, plan, &entry, &also);
     // The others remove their own items.
@@ -146,7 +152,7 @@ fn supersede(service: &mut Service<'_>, entry: &LogEntry, also: &[LogEntry]) -> 
     found
 }
 
-fn also_entries(service: &Service<'_>, write: &Write) -> Vec<LogEntry> {
+pub(super) fn also_entries(service: &Service<'_>, write: &Write) -> Vec<LogEntry> {
     let first = next_version(service.core);
     let entry = |(index, also): (usize, &AlsoWritten)| LogEntry {
         version: EVersion { version: first.version + index as u64, ..first },
@@ -247,6 +253,7 @@ pub fn handle_replicated(service: &mut Service<'_>, from: Member, version: EVers
     for write in service.serving.in_flight.iter_mut().take_while(|write| write.version <= version) {
         write.waiting.remove(member);
     }
+    let mut has_committed = false;
     while service.serving.in_flight.front().is_some_and(|write| write.waiting.is_empty()) {
         let write = service.serving.in_flight.pop_front().expect("there is a front");
         let committed = service.core.copy.committed.version;
@@ -254,5 +261,9 @@ pub fn handle_replicated(service: &mut Service<'_>, from: Member, version: EVers
         service.core.copy.committed = write.version;
         service.serving.recovery.clear_stuck();
         service.core.outputs.push_back(Output::Committed { ticket: write.ticket });
+        has_committed = true;
+    }
+    if has_committed && service.core.placement.geometry().is_some() {
+        advance::committed(service);
     }
 }

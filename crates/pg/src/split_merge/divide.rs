@@ -64,18 +64,21 @@ impl SplitMerge {
         versions: Option<MergedVersions>,
     ) {
         assert!(sources.iter().all(|source| source.own.id != core.own.id), "it is another group");
-        let own = match (sources, versions) {
+        let (own, is_whole) = match (sources, versions) {
             ([source], Some(versions)) if has_all_of(core, source, versions) => {
-                merged_whole(core, source)
+                (merged_whole(core, source), true)
             }
-            _ => merged_incomplete(core, sources),
+            _ => (merged_incomplete(core, sources), false),
         };
         let mut steps = prepare_dups(core, &own);
-        // Missing sets are dropped with the logs, so the content of missing objects is removed: it is
-        // not valid.
-        let copies = sources.iter().copied().chain([&*core]);
-        steps.extend(copies.flat_map(|copy| copy.remove_missing(&copy.copy.missing)));
-        let mut transaction = Transaction { changes: Vec::with_capacity(3 * sources.len() + 3) };
+        let copies = || sources.iter().copied().chain([&*core]);
+        if !is_whole {
+            // Missing sets are dropped with the logs, so the content of missing objects is removed: it is
+            // not valid.
+            steps.extend(copies().flat_map(|copy| copy.remove_missing(&copy.copy.missing)));
+        }
+        let mut transaction = Transaction { changes: Vec::with_capacity(4 * sources.len() + 4) };
+        copies().for_each(|copy| end_held(copy, is_whole, &mut transaction));
         for source in sources.iter().filter(|source| source.copy.created) {
             let (hashes, from) = (hashes(source), source.own.collection);
             let (object, target) = (source.own.meta.clone(), core.own.collection);
@@ -101,6 +104,19 @@ impl SplitMerge {
         }
         self.take_steps(core, own, steps);
     }
+}
+
+/// Ends what a copy holds before it is merged: versions of the two groups are not comparable. Changes of a
+/// whole copy are committed, since its version is in the map.
+fn end_held(core: &Core, is_whole: bool, transaction: &mut Transaction) {
+    if !core.copy.created || core.copy.info.shard.is_none() {
+        return;
+    }
+    let change = match is_whole {
+        true => Change::Settle { through: core.copy.info.last_update },
+        false => Change::Drop { from: EVersion::ZERO, through: EVersion::MAX },
+    };
+    transaction.push(core.own.collection, change);
 }
 
 fn hashes(core: &Core) -> Hashes {
@@ -167,7 +183,7 @@ fn part_of(core: &Core, hashes: Hashes, index: u64, count: u64) -> Part {
 /// left.
 fn prepare_meta(core: &Core, steps: &mut VecDeque<Transaction>, part: &Core) {
     let LocalCopy { log, missing, .. } = &part.copy;
-    let missing = missing.iter().filter_map(|(object, _)| missing.pair(object));
+    let missing = missing.all_stored().filter_map(|(object, _)| missing.pair(object));
     let dups = log.dups().batches().map(dups_pair);
     let mut pairs = dups.chain(log.entries().map(log_pair)).chain(missing).peekable();
     let object = || part.own.meta.clone();
@@ -183,7 +199,8 @@ fn prepare_meta(core: &Core, steps: &mut VecDeque<Transaction>, part: &Core) {
 
 /// Reduces this copy's own meta object to its part of the state.
 fn keep_own_meta(core: &Core, transaction: &mut Transaction, own: &Part) {
-    let gone = core.copy.missing.iter().filter(|(object, _)| !own.missing.contains(object));
+    let all = core.copy.missing.all_stored();
+    let gone = all.filter(|(object, _)| own.missing.stored(object).is_none());
     let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
     if !keys.is_empty() {
         let object = core.own.meta.clone();

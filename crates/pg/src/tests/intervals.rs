@@ -9,7 +9,7 @@
 //! participants
 //! ```
 
-use crate::backend::Backend;
+use crate::backend::{Backend, TookPart};
 use crate::{Interval, Layout, Members, OsdStatus, Osds, PastIntervals};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId};
@@ -70,7 +70,9 @@ fn play(script: &str) {
             "blocked" => {
                 let osds = osds(&status);
                 let all = past.since(Epoch(0));
-                let blocking = |one| Backend::Replicated.blocked_by(one, &osds, MIN_SIZE);
+                let blocking = |one| {
+                    Backend::Replicated.blocked_by(one, &osds, MIN_SIZE, |_| TookPart::IsGone)
+                };
                 list(&all.flat_map(blocking).collect())
             }
             "participants" => {

@@ -13,6 +13,7 @@ fn small() -> Sizes {
         piece_data_max: 16,
         piece_omap_entries_max: 1,
         page_objects_max: 2,
+        ..Sizes::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! OSDs with one group, a monitor that grants the primaries' requests, and the script that drives them.
 //!
 //! ```text
-//! map E UP...          publish an epoch with this up set (size 3, min_size 2)
+//! map E UP...          publish an epoch with this up set (size 3, min_size 2); `-` is a hole
 //! min N, size N        min_size and size of the pool, from the next map on
 //! write NAME VALUE     a write at the primary
 //! remove NAME
@@ -50,16 +50,17 @@
 //! part OSD             the state of its copy of the other group
 //! ```
 
-use crate::message::Body;
+use crate::message::{Body, Header};
 use crate::*;
 use bytes::Bytes;
 use engine::{Message, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::mem::MemStore;
-use store::{Change, Collection, RequestKind};
+use store::{Change, RequestKind};
 use types::{
-    EVersion, EntityType, Epoch, HObject, OsdId, ParticipantName, PgId, PoolId, RequestId,
+    EVersion, EntityType, Epoch, HObject, OsdId, ParticipantName, PgId, PgShard, PoolId, RequestId,
+    ShardId,
 };
 
 pub const PG: PgId = PgId { pool: PoolId(1), seed: 0 };
@@ -92,10 +93,18 @@ pub struct Node {
     /// The epoch of the newest map that it was passed.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
+    /// Requests to the store that are not executed; see [`World::is_lazy`].
+    requests: VecDeque<(Tag, RequestKind)>,
     /// The copy of the other group after a split.
     pub part: Option<Pg>,
     pub is_merging: bool,
     pub versions: Option<MergedVersions>,
+}
+
+/// A choice of [`World::step_any`].
+enum Choice {
+    Message((OsdId, OsdId)),
+    Request(usize, usize),
 }
 
 pub struct World {
@@ -106,15 +115,24 @@ pub struct World {
     temporary: Vec<OsdId>,
     pub layout: Layout,
     size: usize,
-    min_size: usize,
+    pub min_size: usize,
     pub hash_bits: u8,
     confirmed: usize,
+    /// Reads of shards that have ended, by ticket.
+    pub reads: BTreeMap<u64, Result<Bytes, ReadError>>,
     tickets: u64,
     may_recover: bool,
     now: Time,
     maps: BTreeMap<u32, (MapChange, Members)>,
     /// Maps before the next one are not available.
     is_gap: bool,
+    /// Whether stores execute requests only in [`World::step_any`]: a read may come before commits that were
+    /// submitted before it.
+    pub is_lazy: bool,
+    /// Tickets of writes that were acknowledged.
+    pub acknowledged: BTreeSet<u64>,
+    /// Tickets of writes that were refused.
+    pub refused: BTreeSet<u64>,
 }
 
 pub fn object(name: &str) -> HObject {
@@ -130,19 +148,21 @@ pub fn request(tid: u64) -> RequestId {
 }
 
 fn ids(words: &[&str]) -> Vec<OsdId> {
-    words.iter().map(|word| OsdId(word.parse().unwrap())).collect()
+    let id = |word: &str| if word == "-" { OsdId::NONE } else { OsdId(word.parse().unwrap()) };
+    words.iter().map(|word| id(word)).collect()
 }
 
 fn text(osds: impl Iterator<Item = OsdId>) -> String {
-    osds.map(|osd| osd.0.to_string()).collect::<Vec<_>>().join(" ")
+    let word = |osd: OsdId| if osd == OsdId::NONE { "-".to_owned() } else { osd.0.to_string() };
+    osds.map(word).collect::<Vec<_>>().join(" ")
 }
 
 impl Node {
-    fn new(id: i32) -> Self {
+    fn new(id: i32, shard: ShardId) -> Self {
         let status =
             OsdStatus { exists: true, is_up: true, up_from: Epoch(1), ..OsdStatus::default() };
         Node {
-            pg: Pg::new(types::PgShard::replicated(PG), OsdId(id)),
+            pg: Pg::new(PgShard { pg: PG, shard }, OsdId(id)),
             store: MemStore::new(),
             largest: 0,
             fates: VecDeque::new(),
@@ -158,6 +178,7 @@ impl Node {
             is_full: false,
             seen: 1,
             completions: VecDeque::new(),
+            requests: VecDeque::new(),
             part: None,
             is_merging: false,
             versions: None,
@@ -233,7 +254,7 @@ impl Node {
 
     /// The data of an object, if it is stored.
     pub fn value(&self, object: &HObject) -> Option<Bytes> {
-        let stored = self.store.object(Collection::replicated(PG), object)?;
+        let stored = self.store.object(self.pg.collection(), object)?;
         Some(stored.data.read(0, stored.data.size()).data)
     }
 
@@ -243,8 +264,8 @@ impl Node {
     }
 
     /// The version of an object in the store; zero if there is none.
-    fn version(&self, object: &HObject) -> EVersion {
-        let stored = self.store.object(Collection::replicated(PG), object);
+    pub fn version(&self, object: &HObject) -> EVersion {
+        let stored = self.store.object(self.pg.collection(), object);
         let info = stored.and_then(|object| object.attrs.get(&INFO_ATTR));
         let info = info.map(|info| codec::decode_all::<ObjectInfo>("info", info).unwrap());
         info.map_or(EVersion::ZERO, |info| info.version)
@@ -253,8 +274,22 @@ impl Node {
 
 impl World {
     pub fn new(nodes: i32) -> Self {
+        World::of((0..nodes).map(|id| Node::new(id, ShardId::NONE)).collect())
+    }
+
+    /// A group with this layout. The OSDs can have only the shards of these positions.
+    pub fn of_shards(layout: ErasureLayout, positions: &[usize]) -> Self {
+        let node = |(id, at): (i32, &usize)| Node::new(id, ShardId::at(*at).unwrap());
+        let mut world = World::of((0..).zip(positions).map(node).collect());
+        world.layout = Layout::Erasure(layout);
+        world.size = layout.shards();
+        world.min_size = layout.enough();
+        world
+    }
+
+    fn of(nodes: Vec<Node>) -> Self {
         World {
-            nodes: (0..nodes).map(Node::new).collect(),
+            nodes,
             messages: VecDeque::new(),
             epoch: 1,
             up: Vec::new(),
@@ -264,10 +299,14 @@ impl World {
             min_size: 2,
             hash_bits: HASH_BITS,
             confirmed: 0,
+            reads: BTreeMap::new(),
             tickets: 0,
             may_recover: true,
             now: Time::ZERO,
             is_gap: false,
+            is_lazy: false,
+            acknowledged: BTreeSet::new(),
+            refused: BTreeSet::new(),
             maps: BTreeMap::new(),
         }
     }
@@ -437,11 +476,11 @@ impl World {
     /// Removes an object from a store behind the copy's back.
     pub fn lose(&mut self, osd: OsdId, name: &str) {
         let change = Change::Remove { object: object(name) };
-        let changes = vec![(Collection::replicated(PG), change)];
+        let changes = vec![(self.node(osd).pg.collection(), change)];
         self.node(osd).ask_store(RequestKind::Commit(store::Transaction { changes })).unwrap();
     }
 
-    fn pass_time(&mut self, now: Time) {
+    pub fn pass_time(&mut self, now: Time) {
         self.now = now;
         for node in &mut self.nodes {
             node.pg.set_time(now, node.granted_until);
@@ -454,13 +493,25 @@ impl World {
     }
 
     fn acting(&self) -> Vec<OsdId> {
-        let is_up = |osd: &OsdId| self.nodes[osd.0 as usize].status.is_up;
-        let temporary: Vec<OsdId> = self.temporary.iter().copied().filter(is_up).collect();
-        if temporary.is_empty() { self.up.clone() } else { temporary }
+        let is_up =
+            |osd: &OsdId| self.nodes.get(osd.0 as usize).is_some_and(|node| node.status.is_up);
+        let mut temporary = self.temporary.clone();
+        match self.layout {
+            Layout::Replicated => temporary.retain(is_up),
+            Layout::Erasure(_) => {
+                temporary.iter_mut().filter(|osd| !is_up(osd)).for_each(|osd| *osd = OsdId::NONE);
+            }
+        }
+        let is_empty = temporary.iter().all(|osd| *osd == OsdId::NONE);
+        if is_empty { self.up.clone() } else { temporary }
     }
 
     pub fn primary(&self) -> OsdId {
-        self.acting()[0]
+        self.find_primary().expect("the group has a primary")
+    }
+
+    pub fn find_primary(&self) -> Option<OsdId> {
+        self.acting().into_iter().find(|osd| *osd != OsdId::NONE)
     }
 
     fn publish(&mut self) {
@@ -470,7 +521,7 @@ impl World {
         let up_from = acting.iter().map(up_from).collect();
         let members = Members {
             up: self.up.clone(),
-            primary: acting.first().copied(),
+            primary: self.find_primary(),
             acting,
             up_from,
             size: self.size,
@@ -500,7 +551,7 @@ impl World {
     pub fn grant(&mut self) -> bool {
         let is_running = |node: &&mut Node| node.status.is_up && !node.is_starting;
         let mut changed = false;
-        let primary = self.acting().first().copied();
+        let primary = self.find_primary();
         for node in self.nodes.iter_mut().filter(is_running) {
             if let Some(epoch) = node.pg.wanted_up_thru() {
                 changed |= node.status.up_thru < epoch;
@@ -579,14 +630,26 @@ impl World {
             Output::Send { to, message } => {
                 self.messages.push_back((OsdId(index as i32), to, message));
             }
+            Output::Storage { tag, kind } if self.is_lazy => node.requests.push_back((tag, kind)),
             Output::Storage { tag, kind } => {
                 let outcome = node.ask_store(kind);
                 node.completions.push_back((tag, outcome));
             }
-            Output::Committed { .. } => self.confirmed += 1,
+            Output::Refused { ticket, .. } => drop(self.refused.insert(ticket)),
+            Output::Committed { ticket } => {
+                self.confirmed += 1;
+                self.acknowledged.insert(ticket);
+            }
+            Output::Read { ticket, outcome } => drop(self.reads.insert(ticket, outcome)),
             Output::WaitUntil(until) => node.waits_until = Some(until),
             Output::Removed => {
-                node.pg = Pg::new(types::PgShard::replicated(PG), OsdId(index as i32))
+                let sizes = node.pg.core.own.sizes;
+                node.pg = Pg::new(node.pg.pg_shard(), OsdId(index as i32)).with_sizes(sizes);
+                if self.layout != Layout::Replicated {
+                    // The OSD forgets the group, and finds it in its map when it is asked.
+                    node.seen = self.epoch - 1;
+                    node.catch_up(&self.maps);
+                }
             }
             Output::Reserve(primary) if !node.may_fill => node.pg.reserved(primary, false),
             Output::Reserve(_) if node.has_place => {} // waits for ever
@@ -598,11 +661,11 @@ impl World {
             Output::Quiesced => node.split_or_merge(),
             Output::SplitMerged => node.finish_split_merge(),
             Output::SplitMergeFailed
-            | Output::Refused { .. }
             | Output::Interrupted { .. }
             | Output::Activated
             | Output::Clean
             | Output::Recovered { .. }
+            | Output::Settled
             | Output::WantsMap
             | Output::WantsInterval => {}
         }
@@ -631,7 +694,10 @@ impl World {
             let (header, body) = Body::decode(&message).unwrap();
             let epoch = self.epoch;
             let node = self.node(to);
-            if node.status.is_up && !node.is_starting && header.epoch.0 <= epoch {
+            if header.to != node.pg.whoami().shard && body == Body::Query {
+                let header = Header { to: header.from, from: header.to, ..header };
+                self.messages.push_back((to, from, Body::Info(None).encode(&header)));
+            } else if node.status.is_up && !node.is_starting && header.epoch.0 <= epoch {
                 node.pg.handle_message(from, &header, body);
             }
             return true;
@@ -650,6 +716,44 @@ impl World {
         true
     }
 
+    /// Executes any request to a lazy store, or delivers any message, so that those of two OSDs keep their
+    /// order; false if there is none.
+    pub fn step_any(&mut self, rng: &mut stdx::Prng) -> bool {
+        self.drain();
+        let links: BTreeSet<(OsdId, OsdId)> =
+            self.messages.iter().map(|(from, to, _)| (*from, *to)).collect();
+        let mut choices: Vec<Choice> = links.into_iter().map(Choice::Message).collect();
+        for (index, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.status.is_up) {
+            let mut had_commit = false;
+            for (at, (tag, _)) in node.requests.iter().enumerate() {
+                if !tag.is_commit() || !std::mem::replace(&mut had_commit, true) {
+                    choices.push(Choice::Request(index, at));
+                }
+            }
+        }
+        if choices.is_empty() {
+            return false;
+        }
+        match choices.swap_remove(rng.below(choices.len() as u64) as usize) {
+            Choice::Message(link) => {
+                let mut all = self.messages.iter();
+                let at = all.position(|(from, to, _)| (*from, *to) == link).unwrap();
+                let message = self.messages.remove(at).unwrap();
+                self.messages.push_front(message);
+                self.step(true);
+            }
+            Choice::Request(index, at) => {
+                let node = &mut self.nodes[index];
+                let (tag, kind) = node.requests.remove(at).unwrap();
+                let outcome = node.ask_store(kind);
+                node.pg.handle_completion(tag, outcome);
+            }
+        }
+        self.drain();
+        self.nodes.iter().for_each(|node| node.pg.check_invariants());
+        true
+    }
+
     /// Delivers all completions of an OSD's store, and nothing else.
     pub fn finish_commits(&mut self, osd: OsdId) {
         while let Some((tag, outcome)) = self.node(osd).completions.pop_front() {
@@ -659,9 +763,30 @@ impl World {
     }
 
     pub fn restart(&mut self, osd: OsdId, wipe: bool) {
+        self.crash(osd, wipe);
+        while !self.is_lazy && self.step(true) {}
+    }
+
+    /// Loads a copy, before it is passed maps.
+    pub fn load(&mut self, osd: OsdId) {
+        self.drain();
+        while let Some((tag, kind)) = self.node(osd).requests.pop_front() {
+            let outcome = self.node(osd).ask_store(kind);
+            self.node(osd).pg.handle_completion(tag, outcome);
+            self.drain();
+        }
+        let node = self.node(osd);
+        assert!(node.pg.is_loaded(), "it has answered");
+        // A stored map is never ahead of the interval that follows from it.
+        node.seen = node.seen.min(node.pg.interval().0.max(1));
+    }
+
+    /// Like a restart, and nothing happens yet.
+    pub fn crash(&mut self, osd: OsdId, wipe: bool) {
         let epoch = Epoch(self.epoch + 1);
         let node = self.node(osd);
         node.completions.clear();
+        node.requests.clear();
         node.store.restart();
         node.has_place = false;
         node.status.up_from = epoch;
@@ -673,24 +798,15 @@ impl World {
         if wipe {
             node.seen = 1;
         }
-        let whoami = node.pg.whoami();
-        node.pg = if exists {
-            Pg::load(types::PgShard::replicated(PG), osd)
-        } else {
-            Pg::new(types::PgShard::replicated(PG), osd)
-        };
-        node.pg.core.own.whoami = whoami;
+        let (id, sizes) = (node.pg.pg_shard(), node.pg.core.own.sizes);
+        let pg = if exists { Pg::load(id, osd) } else { Pg::new(id, osd) };
+        node.pg = pg.with_sizes(sizes);
         self.messages.retain(|(from, to, _)| *from != osd && *to != osd);
-        while self.step(true) {}
     }
 
     fn get(&mut self, osd: OsdId, name: &str) -> String {
-        let kind = RequestKind::Read {
-            collection: Collection::replicated(PG),
-            object: object(name),
-            offset: 0,
-            length: 1000,
-        };
+        let collection = self.node(osd).pg.collection();
+        let kind = RequestKind::Read { collection, object: object(name), offset: 0, length: 1000 };
         match self.node(osd).store.execute(kind) {
             Ok(store::Outcome::Read(read)) => String::from_utf8_lossy(&read.data).into_owned(),
             _ => "absent".to_owned(),
@@ -700,7 +816,7 @@ impl World {
     pub fn assert_equal(&self, osds: &[OsdId]) {
         let content = |osd: &OsdId| {
             let node = &self.nodes[osd.0 as usize];
-            let objects = node.store.objects(Collection::replicated(PG));
+            let objects = node.store.objects(node.pg.collection());
             let objects = objects.filter(|(name, _)| !is_meta_object(name));
             let head: (EVersion, bool) = (node.pg.log().head(), node.pg.info().is_complete());
             assert!(node.pg.missing().is_empty());

@@ -2,7 +2,7 @@
 
 use crate::INFO_ATTR;
 use crate::Member;
-use crate::message::{Cursor, Push};
+use crate::message::{Cursor, Push, PushRows};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::ObjectMeta;
@@ -20,6 +20,9 @@ pub(crate) enum Receiver {
 pub(crate) enum Ended {
     /// An object that was pulled is stored.
     Fetched { object: HObject, was_missing: bool },
+    /// A piece of our own shard that this primary has decoded is stored, or its disk has no space for it
+    /// (`false`). The next one begins there.
+    Rebuilt { object: HObject, next: Option<Cursor>, has_space: bool },
     /// The disk has no space for an object that was pulled.
     NotFetched { object: HObject, from: Member },
     /// A piece is read, and goes to this OSD.
@@ -37,6 +40,17 @@ pub(crate) enum Ended {
 pub(crate) struct Transfers {
     pub(super) receiving: Receiving,
     pub(super) sources: Sources,
+    /// Reads that wait until the store shows more changes.
+    pub(super) unsettled: Vec<Unsettled>,
+}
+
+/// A read of our own shards that waits until the store shows changes up to a version.
+#[derive(Debug)]
+pub(super) enum Unsettled {
+    /// The version of an object of which changed rows arrived, by job.
+    Base(u64, EVersion),
+    /// A page of a listing, for this primary or for our own comparison, from an object on.
+    Page(Option<Member>, HObject, EVersion),
 }
 
 impl Transfers {
@@ -44,6 +58,7 @@ impl Transfers {
     pub fn clear(&mut self) {
         self.receiving.clear();
         self.sources.clear();
+        self.unsettled.clear();
     }
 
     /// Drops what was received of an object. Completions of its pieces are ignored from now on: a later
@@ -60,6 +75,7 @@ impl Transfers {
     /// Drops the listing of our own objects.
     pub fn stop_own_listing(&mut self) {
         self.sources.forget_own_scan();
+        self.unsettled.retain(|read| !matches!(read, Unsettled::Page(None, ..)));
     }
 }
 
@@ -70,6 +86,8 @@ pub(super) struct Receiving {
     pub last: u64,
     /// Pieces that the store has not completed, by number.
     pub pieces: BTreeMap<u64, Received>,
+    /// Changed rows of shards that wait for the version of the stored object, by number.
+    pub changed: BTreeMap<u64, (Member, PushRows)>,
     /// Objects with more pieces to come.
     pub begun: BTreeMap<HObject, Begun>,
 }
@@ -109,6 +127,7 @@ impl Receiving {
     /// Drops all pieces; their completions are ignored.
     pub fn clear(&mut self) {
         self.pieces.clear();
+        self.changed.clear();
         self.begun.clear();
     }
 
@@ -116,6 +135,7 @@ impl Receiving {
     /// transfer may have replaced them by the whole object.
     pub fn forget(&mut self, object: &HObject) {
         self.begun.remove(object);
+        self.changed.retain(|_, (_, push)| push.object != *object);
         self.pieces.retain(|_, piece| piece.object != *object);
     }
 

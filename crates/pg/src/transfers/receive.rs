@@ -28,7 +28,10 @@ use types::{EVersion, HObject};
 static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
 
 /// The pairs that the clone index must have for this object.
-fn indexed(object: &HObject, attrs: &BTreeMap<Bytes, Bytes>) -> Option<BTreeMap<Bytes, Bytes>> {
+pub(super) fn indexed(
+    object: &HObject,
+    attrs: &BTreeMap<Bytes, Bytes>,
+) -> Option<BTreeMap<Bytes, Bytes>> {
     let set = codec::decode_all::<SnapSet>("snapset", attrs.get(&SNAPSET_ATTR)?);
     let pairs = set.map(|set| snaps::index_pairs(object, &set)).ok()?;
     (!pairs.is_empty()).then_some(pairs)
@@ -104,9 +107,17 @@ fn miss_replaced(core: &mut Core, transaction: &mut Transaction, push: &Push) {
     if *object >= core.copy.info.last_backfill {
         return;
     }
-    if !core.copy.missing.contains(object) {
-        let need = pushed_version(push).unwrap_or(EVersion::ZERO);
-        core.copy.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+    let have = EVersion::ZERO;
+    match core.copy.missing.need(object) {
+        None => {
+            let need = pushed_version(push).unwrap_or(EVersion::ZERO);
+            core.copy.missing.add(object.clone(), Item { need, have });
+        }
+        // The version that peering may roll back to is not there any more.
+        Some(need) if core.copy.info.shard.is_some() => {
+            core.copy.missing.add(object.clone(), Item { need, have });
+        }
+        Some(_) => {}
     }
     // Stored even for a missing object: the store may have removed the item, if it had stored the last
     // piece of an earlier attempt and the interval ended before this copy heard of that.
@@ -159,6 +170,9 @@ pub(crate) fn stored_piece(core: &mut Core, job: u64, receiver: Receiver) -> Opt
     if was_missing {
         core.update_last_complete();
     }
+    if from == core.own.whoami {
+        return Some(Ended::Rebuilt { object, next, has_space: true });
+    }
     match (receiver, next) {
         (Receiver::Primary, None) => return Some(Ended::Fetched { object, was_missing }),
         (Receiver::Replica, None) => core.send(from, &Body::Pushed(object, None, true)),
@@ -174,10 +188,17 @@ pub(crate) fn piece_refused(core: &mut Core, job: u64, receiver: Receiver) -> Op
     core.transfers.receiving.forget(&object);
     let mut transaction = core.transaction(2);
     transaction.push(core.own.collection, Change::Remove { object: object.clone() });
+    if let (Some(need), Some(_)) = (core.copy.missing.need(&object), core.copy.info.shard) {
+        // Nothing is left that peering could roll back to.
+        core.copy.missing.add(object.clone(), Item { need, have: EVersion::ZERO });
+    }
     if let Some(pair) = core.copy.missing.pair(&object) {
         core.set_meta(&mut transaction, BTreeMap::from([pair]));
     }
     core.commit(Tag::Progress, transaction);
+    if from == core.own.whoami {
+        return Some(Ended::Rebuilt { object, next: None, has_space: false });
+    }
     if receiver == Receiver::Primary {
         return Some(Ended::NotFetched { object, from });
     }

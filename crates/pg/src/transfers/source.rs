@@ -1,8 +1,9 @@
 //! Reads of this copy for other members: objects in pieces, and listings with versions.
 
-use super::jobs::{Ended, Piece, Scan};
+use super::changed::read_base;
+use super::jobs::{Ended, Piece, Scan, Unsettled};
 use crate::Member;
-use crate::core::Core;
+use crate::core::{Core, settling};
 use crate::message::{Body, Cursor, Listing, Push};
 use crate::{INFO_ATTR, ObjectInfo, Tag, is_meta_object};
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
@@ -143,22 +144,37 @@ fn omap_page(core: &Core, piece: &Piece) -> RequestKind {
     }
 }
 
-/// Answers with a page of our objects and versions.
-pub(crate) fn handle_list(core: &mut Core, to: Member, from: HObject) {
+/// Answers with a page of our objects and versions, once changes up to `committed` are settled.
+pub(crate) fn handle_list(core: &mut Core, to: Member, from: HObject, committed: EVersion) {
     match core.copy.created {
-        true => scan(core, Some(to), from),
+        true => scan(core, Some(to), from, committed),
         false => core.send(to, &Body::Listing(Listing { from, ..Listing::default() })),
     }
 }
 
-/// Lists objects with their versions from `from` on, for `to`, or for our own comparison.
-pub(crate) fn scan(core: &mut Core, to: Option<Member>, from: HObject) {
+/// Lists objects with their versions from `from` on, for `to`, or for our own comparison, once changes up to
+/// `committed` are settled.
+pub(crate) fn scan(core: &mut Core, to: Option<Member>, from: HObject, committed: EVersion) {
+    if settling::settled(core) < committed {
+        settling::settle(core, committed);
+        return core.transfers.unsettled.push(Unsettled::Page(to, from, committed));
+    }
     let job = core.transfers.sources.number();
     let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
     let before = core.transfers.sources.scans.insert(job, scan);
     assert!(before.is_none(), "a number belongs to one listing");
     let (collection, entries_max) = (core.own.collection, core.own.sizes.page_objects_max);
     core.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
+}
+
+/// Our store shows more changes than before: goes on with the reads that wait.
+pub(crate) fn settled(core: &mut Core) {
+    for read in std::mem::take(&mut core.transfers.unsettled) {
+        match read {
+            Unsettled::Base(job, committed) => read_base(core, job, committed),
+            Unsettled::Page(to, from, committed) => scan(core, to, from, committed),
+        }
+    }
 }
 
 /// Takes the names of a page, and reads the version of each.

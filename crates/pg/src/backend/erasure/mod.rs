@@ -1,10 +1,21 @@
-//! Groups whose members keep shards of erasure-coded objects: places, and plans of writes.
+//! Groups whose members keep shards of erasure-coded objects: rules, places, and plans of writes.
 //!
 //! See `docs/internals/erasure-coding.md`.
 
-mod cell;
-mod geometry;
-mod image;
-mod plan;
+#![cfg_attr(not(test), allow(dead_code, reason = "nothing writes to shards yet"))]
+
+mod authority;
+pub(crate) mod cell;
+pub(crate) mod geometry;
+pub(crate) mod image;
+pub(crate) mod plan;
+mod rules;
 #[cfg(test)]
 mod tests;
+
+pub(super) use authority::choose_authority;
+pub(crate) use geometry::Geometry;
+pub(crate) use rules::TookPart;
+pub(super) use rules::{
+    blocked_by, can_serve, choose_acting, choose_holders, compare, may_have_unknown,
+};

@@ -6,11 +6,17 @@
 use super::cell::zero_row;
 use super::geometry::{Geometry, ROW};
 use super::image::{Image, Row, Run};
+use crate::ShardChange;
 use bytes::{Bytes, BytesMut};
 use erasure::{Code, Shards};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::Change;
-use types::HObject;
+use types::{HObject, ShardId};
+
+/// Ranges of changed rows in a [`ShardChange`]. Beyond it, the whole object counts as changed.
+const RANGES_MAX: usize = 64;
+/// The range of a shard that is replaced.
+const WHOLE: (u64, u64) = (0, u64::MAX);
 
 /// A row of one shard, before the write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,6 +81,8 @@ pub(crate) struct Plan {
     steps: Vec<Step>,
     needs: Vec<RowRead>,
     written: Shards,
+    /// Data that changes, by object.
+    changed: BTreeMap<HObject, ShardChange>,
 }
 
 /// The data of one object while the plan is made.
@@ -87,21 +95,27 @@ struct Open {
 }
 
 impl Plan {
-    /// Plans these changes of objects, whose sizes before are given by `size_of`.
+    /// Plans these changes of objects, whose sizes before are given by `size_of`: `None` if an object does
+    /// not exist. A new object begins with a touch: a change of an absent one would have no effect.
     pub fn new(
         geometry: Geometry,
         reach: Reach,
         changes: Vec<Change>,
-        size_of: impl Fn(&HObject) -> u64,
+        size_of: impl Fn(&HObject) -> Option<u64>,
     ) -> Self {
-        let (steps, needs) = (Vec::new(), Vec::new());
-        let mut plan = Plan { geometry, steps, needs, written: reach.written };
+        let (steps, needs, changed) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut plan = Plan { geometry, steps, needs, written: reach.written, changed };
         let mut open: Option<Open> = None;
+        let mut existing = Existing::default();
         for change in changes {
             let Some(object) = change.object().cloned() else {
                 plan.steps.push(Step::Same(change));
                 continue;
             };
+            if existing.begins(&change, &size_of) {
+                plan.steps.push(Step::Same(Change::Touch { object: object.clone() }));
+            }
+            let size_of = |object: &HObject| size_of(object).unwrap_or(0);
             match change {
                 Change::Write { offset, data, .. } => {
                     let data_of = plan.opened(&mut open, reach, &object, &size_of);
@@ -119,6 +133,7 @@ impl Plan {
                 }
                 Change::Remove { .. } => {
                     plan.close(&mut open, reach, Some(&object));
+                    plan.replaces(&object);
                     plan.steps.push(Step::Same(change));
                     let image = Image::new(geometry, 0);
                     open = Some(Open { base: object.clone(), object, size: 0, image });
@@ -132,6 +147,7 @@ impl Plan {
                         _ => size_of(source),
                     };
                     plan.close(&mut open, reach, Some(&object));
+                    plan.replaces(&object);
                     let (base, image) = (source.clone(), Image::new(geometry, size));
                     plan.steps.push(Step::Same(change));
                     open = Some(Open { object, base, size, image });
@@ -148,6 +164,54 @@ impl Plan {
     /// The old rows that [`Plan::finish`] needs, ascending.
     pub fn needs(&self) -> &[RowRead] {
         &self.needs
+    }
+
+    /// Objects to whose parities differences are added, so that the members need their old ones. After a
+    /// rollback it is the clone.
+    pub fn deltas(&self) -> impl Iterator<Item = &HObject> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Data { base, ways, .. } => {
+                ways.values().any(|way| *way == Way::Delta).then_some(base)
+            }
+            Step::Same(_) => None,
+        })
+    }
+
+    /// The data of an object that the write changes. Whether a shard is left out does not matter.
+    pub fn change_of(&self, object: &HObject) -> ShardChange {
+        self.changed.get(object).cloned().unwrap_or_default()
+    }
+
+    /// The data of all shards of an object is replaced.
+    fn replaces(&mut self, object: &HObject) {
+        let mut change = ShardChange { rows: vec![WHOLE], ..ShardChange::default() };
+        (0..self.geometry.shards()).for_each(|position| change.written.insert(shard_at(position)));
+        self.changed.insert(object.clone(), change);
+    }
+
+    /// Notes the data of an object that an image changes.
+    fn note_image(&mut self, object: &HObject, image: &Image) {
+        let (data, shards) = (self.geometry.data(), self.geometry.shards());
+        let change = self.changed.entry(object.clone()).or_default();
+        let parities = data..shards;
+        let mut ranges = std::mem::take(&mut change.rows);
+        let mut write = |position: usize| change.written.insert(shard_at(position));
+        if let Some(size) = image.cut_to() {
+            (0..shards).for_each(&mut write);
+            // A data shard is cut there, or before: in the same stripe.
+            let first = size / self.geometry.stripe() * self.geometry.unit();
+            ranges.push((first, u64::MAX - first));
+        }
+        for (first, run) in image.runs() {
+            (0..shards).for_each(&mut write);
+            ranges.push((first * ROW, run.rows * ROW));
+        }
+        for (number, row) in image.rows() {
+            let cells = row.iter().enumerate().filter(|(_, cell)| cell.is_some());
+            cells.map(|(position, _)| position).chain(parities.clone()).for_each(&mut write);
+            ranges.push((number * ROW, ROW));
+        }
+        change.rows = joined(ranges);
     }
 
     /// The image of `object`, after closing that of another object.
@@ -183,6 +247,7 @@ impl Plan {
                 row: *number,
             }));
         }
+        self.note_image(&object, &image);
         self.steps.push(Step::Data { object, base, image: Box::new(image), ways });
     }
 
@@ -209,7 +274,9 @@ impl Plan {
             };
             (reads.iter().map(remote).sum::<usize>(), reads.len())
         };
-        match cost(&encode) <= cost(&delta) {
+        // A primary with a parity writes it before it has sent anything, and so cannot add to it.
+        let is_own_parity = reach.own >= self.geometry.data();
+        match is_own_parity || cost(&encode) <= cost(&delta) {
             true => (Way::Encode, encode),
             false => (Way::Delta, delta),
         }
@@ -233,6 +300,51 @@ impl Plan {
             }
         }
         ops
+    }
+}
+
+fn shard_at(position: usize) -> ShardId {
+    ShardId::at(position).expect("a layout has at most as many shards as there are positions")
+}
+
+/// Ranges in order, without overlaps.
+fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (offset, length) in ranges {
+        match joined.last_mut() {
+            Some((first, before)) if offset <= *first + *before => {
+                *before = (*before).max(offset.saturating_add(length) - *first);
+            }
+            _ => joined.push((offset, length)),
+        }
+    }
+    if joined.len() > RANGES_MAX { vec![WHOLE] } else { joined }
+}
+
+/// Objects that exist at a point of a write, as far as its changes so far decide that.
+#[derive(Debug, Default)]
+struct Existing {
+    made: BTreeSet<HObject>,
+    removed: BTreeSet<HObject>,
+}
+
+impl Existing {
+    /// Notes a change; whether its object must be made first.
+    fn begins(&mut self, change: &Change, size_of: impl Fn(&HObject) -> Option<u64>) -> bool {
+        let object = change.object().expect("the caller found it");
+        if let Change::Remove { .. } = change {
+            self.made.remove(object);
+            self.removed.insert(object.clone());
+            return false;
+        }
+        let exists = self.made.contains(object)
+            || !self.removed.contains(object) && size_of(object).is_some();
+        if !exists && !crate::is_meta_object(object) {
+            self.made.insert(object.clone());
+        }
+        let makes = matches!(change, Change::Touch { .. } | Change::Clone { .. });
+        !exists && !makes && !crate::is_meta_object(object)
     }
 }
 

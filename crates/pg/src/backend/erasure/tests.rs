@@ -38,7 +38,7 @@ impl World {
         let all = Shards::first(self.geometry.shards());
         let reach = Reach { own, readable: all.without(missing), written: all };
         let sizes = self.objects.clone();
-        let size_of = |object: &HObject| sizes.get(object).map_or(0, |data| data.len() as u64);
+        let size_of = |object: &HObject| Some(sizes.get(object)?.len() as u64);
         for change in &changes {
             self.expect(change);
         }
@@ -111,6 +111,7 @@ impl World {
             ShardOp::Store(Change::Truncate { object, size }) => {
                 self.shard_mut(position, object).resize(size as usize, 0);
             }
+            ShardOp::Store(Change::Touch { object }) => drop(self.shard_mut(position, object)),
             ShardOp::Store(Change::Remove { object }) => self.shard_mut(position, object).clear(),
             ShardOp::Store(Change::Clone { object, target }) => {
                 let content = self.shard_mut(position, object).clone();
@@ -227,7 +228,7 @@ fn overwrites_on_two_data_shards_read_only_the_primarys_own_shard() {
         let all = Shards::first(3);
         let reach = Reach { own: 0, readable: all, written: all };
         let changes = write(row * ROW, data(&mut rng, ROW));
-        let size_of = |object: &HObject| sizes.get(object).map_or(0, |data| data.len() as u64);
+        let size_of = |object: &HObject| Some(sizes.get(object)?.len() as u64);
         let plan = Plan::new(world.geometry, reach, changes.clone(), size_of);
         let [read] = plan.needs() else { panic!("one row: {:?}", plan.needs()) };
         assert_eq!(read.position, 0);

@@ -32,7 +32,7 @@ pub(super) fn object(number: u32) -> HObject {
 }
 
 fn view(log: &PgLog, committed: EVersion) -> View<'_> {
-    View { log, committed, recoveries: 0, backend: Backend::Replicated }
+    View { log, committed, recoveries: 0, backend: Backend::Replicated, shards: None }
 }
 
 pub(super) const fn member(osd: i32) -> Member {

@@ -147,9 +147,10 @@ impl World {
                     committed: head,
                     trim: EVersion::ZERO,
                     transaction: Transaction::new(),
+                    deltas: Vec::new(),
                 }))
             }
-            "stalled" => Body::Stalled,
+            "stalled" => Body::Stalled(None),
             "space" => Body::HasSpace(true),
             "full" => Body::HasSpace(false),
             other => panic!("no such message: {other}"),

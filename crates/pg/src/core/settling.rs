@@ -1,0 +1,141 @@
+//! Settling: held changes become part of their objects, in steps, and reads of the store come behind that.
+//!
+//! A store shows a change to reads that are submitted after its transaction has completed. So a reader asks
+//! [`has_settled`], and if that is false, waits for the completion of a transaction
+//! ([`crate::Pg::handle_completion`]) and asks again.
+//!
+//! Callers settle only changes that are committed, and only if the copy has stored the activation of the
+//! present interval: the log of any other copy may have left the group's.
+
+use super::{Core, Output, Tag};
+use crate::{LogEntry, info};
+use store::{Change, Transaction};
+use types::{EVersion, HObject};
+
+/// Log entries whose changes one transaction settles: a step that a full store has space for.
+const SETTLED_AT_ONCE: usize = 64;
+
+/// Changes up to this version are visible to reads of the store. The log's head in a replicated group.
+pub(crate) fn settled(core: &Core) -> EVersion {
+    let Some(shard) = core.copy.info.shard else { return core.copy.log.head() };
+    core.settling.on_way.front().map_or(shard.settled, |(_, before)| *before)
+}
+
+/// Whether reads of the store see all changes of the object up to a committed version. If not, begins to
+/// settle them.
+pub(crate) fn has_settled(core: &mut Core, object: &HObject, through: EVersion) -> bool {
+    if core.copy.info.shard.is_none() {
+        return true;
+    }
+    let settled = settled(core);
+    // Entries that were trimmed cannot be asked for their objects.
+    let is_known = core.copy.log.tail() <= settled;
+    if is_known && !is_changed_within(core, object, settled, through) {
+        return true;
+    }
+    settle(core, through);
+    false
+}
+
+/// Whether the log has a change of the object above `after`, up to `through`.
+fn is_changed_within(core: &Core, object: &HObject, after: EVersion, through: EVersion) -> bool {
+    let mut later = core.copy.log.above(after).take_while(|entry| entry.version <= through);
+    later.any(|entry| entry.changes_object() && entry.object == *object)
+}
+
+/// Settles all changes up to a committed version, in transactions of their own.
+pub(crate) fn settle(core: &mut Core, through: EVersion) {
+    settle_but_last(core, through);
+    let mut transaction = Transaction::new();
+    if settle_step(core, &mut transaction, through) {
+        core.set_info(&mut transaction);
+        core.commit(Tag::Progress, transaction);
+    }
+}
+
+/// Settles all changes up to a committed version with a transaction that stores the info. Steps before it are
+/// transactions of their own if there are very many.
+pub(crate) fn settle_with(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
+    settle_but_last(core, through);
+    settle_step(core, transaction, through);
+}
+
+/// Settles so much that one step is left.
+fn settle_but_last(core: &mut Core, through: EVersion) {
+    while let Some(step) = step_before(core, through) {
+        let mut transaction = Transaction::new();
+        settle_step(core, &mut transaction, step);
+        core.set_info(&mut transaction);
+        core.commit(Tag::Progress, transaction);
+    }
+}
+
+/// The end of a full step, if changes up to `through` are behind it.
+fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
+    let settled = core.copy.info.shard?.settled;
+    let mut later = core.copy.log.above(settled).map(|entry| entry.version);
+    let step = later.by_ref().take(SETTLED_AT_ONCE).last()?;
+    later.next().filter(|version| *version <= through).map(|_| step)
+}
+
+/// Adds a step to a transaction that is submitted next; whether there was anything to settle.
+fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion) -> bool {
+    let through = through.min(core.copy.info.last_update);
+    let Some(shard) = &mut core.copy.info.shard else { return false };
+    if through <= shard.settled {
+        return false;
+    }
+    let before = std::mem::replace(&mut shard.settled, through);
+    core.settling.on_way.push_back((core.settling.submitted + 1, before));
+    transaction.push(core.own.collection, Change::Settle { through });
+    remove_index_keys(core, transaction, through);
+    remove_items(core, transaction, through);
+    if !core.copy.missing.is_empty() {
+        remove_superseded(core, transaction, (before, through));
+    }
+    true
+}
+
+/// Removes missing items of objects that the settled changes replace or remove. Their needed versions are
+/// older than these changes, which were held while the object was missing; a copy that lacks such a change
+/// needs it.
+fn remove_superseded(
+    core: &mut Core,
+    transaction: &mut Transaction,
+    (before, through): (EVersion, EVersion),
+) {
+    let settled = core.copy.log.above(before).take_while(|entry| entry.version <= through);
+    let is_superseded = |entry: &&LogEntry| {
+        let need = core.copy.missing.need(&entry.object);
+        entry.changes_object() && need.is_some_and(|need| need < entry.version)
+    };
+    let found: Vec<HObject> =
+        settled.filter(is_superseded).map(|entry| entry.object.clone()).collect();
+    for object in found {
+        if core.copy.missing.remove(&object) {
+            core.unset_missing(transaction, info::missing_key(&object));
+            core.update_last_complete();
+            core.outputs.push_back(Output::Recovered { object });
+        }
+    }
+}
+
+fn remove_index_keys(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
+    let mut gone = Vec::new();
+    let keys = &mut core.settling.unindexed;
+    while keys.front().is_some_and(|(version, _)| *version <= through) {
+        gone.extend(keys.pop_front().expect("there is a front").1);
+    }
+    if !gone.is_empty() {
+        let (object, keys) = (core.own.meta.clone(), gone);
+        transaction.push(core.own.collection, Change::OmapRemove { object, keys });
+    }
+}
+
+/// Removes the stored items of objects that the settled changes replace or remove.
+fn remove_items(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
+    let gone = core.copy.missing.settle(through);
+    for object in gone {
+        core.unset_missing(transaction, crate::info::missing_key(&object));
+    }
+}

@@ -1,0 +1,53 @@
+//! The transaction that holds a write in this copy's store.
+
+use crate::core::{Core, Tag, settling};
+use crate::info;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{Change, Transaction};
+use types::EVersion;
+
+/// A write of this copy's shard, for its store.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// The encoded entries, which are in the log; the last one is that of the write.
+    pub entries: Vec<(EVersion, Bytes)>,
+    /// The encoded info of this copy, of just after the write.
+    pub info: Bytes,
+    /// Trim the log up to this version, unless zero.
+    pub trim: EVersion,
+    /// The changes of the shard, and those of the clone index.
+    pub changes: Vec<Change>,
+}
+
+/// The beginning of the transaction: it settles changes up to a committed version.
+pub(crate) fn begin(core: &mut Core, committed: EVersion) -> Transaction {
+    let mut transaction = core.transaction(6);
+    settling::settle_with(core, &mut transaction, committed);
+    transaction
+}
+
+/// Submits the transaction. Additions to the clone index are stored at once, because surplus keys are
+/// harmless; removals when the change is settled. All else is held.
+pub(crate) fn store(core: &mut Core, mut transaction: Transaction, write: Stored) {
+    let (version, _) = *write.entries.last().expect("a write has an entry");
+    let collection = core.own.collection;
+    let (index, held): (Vec<Change>, Vec<Change>) = write
+        .changes
+        .into_iter()
+        .partition(|change| change.object().is_some_and(crate::is_meta_object));
+    for change in index {
+        match change {
+            Change::OmapRemove { keys, .. } => core.settling.unindex(version, keys),
+            other => transaction.push(collection, other),
+        }
+    }
+    if !held.is_empty() {
+        transaction.push(collection, Change::Hold { version, changes: held });
+    }
+    let mut pairs = BTreeMap::from([(info::INFO_KEY, write.info)]);
+    pairs.extend(write.entries.into_iter().map(|(at, entry)| (info::log_key(at), entry)));
+    core.trim_log(&mut transaction, &mut pairs, write.trim);
+    core.set_meta(&mut transaction, pairs);
+    core.commit(Tag::Write(version, core.placement.interval), transaction);
+}

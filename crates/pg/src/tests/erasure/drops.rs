@@ -1,0 +1,109 @@
+//! The effect of following another log on held changes and missing objects.
+
+use super::copies::{store, store_all, told, world};
+use crate::tests::world::{World, object};
+use types::OsdId;
+
+const BEFORE: &str = "started 10 knew 10 settled 10'5 | x:10'5";
+const INTERVALS: [(u32, &str); 1] = [(10, "0 1 2")];
+
+/// Two members without an entry, and the third with `text`; all meet.
+fn outcome(text: &str) -> String {
+    let mut world = world(2, 1, 0);
+    store_all(&mut world, &[0, 1], &INTERVALS, BEFORE);
+    store(&mut world, 2, &INTERVALS, text);
+    world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+    restarted(world)
+}
+
+/// The state of osd.2, which its store has, too.
+fn restarted(mut world: World) -> String {
+    let before = told(&world, 2);
+    world.restart(OsdId(2), false);
+    assert_eq!(told(&world, 2), before, "it is durable");
+    before
+}
+
+#[test]
+fn entries_beyond_the_head_are_dropped_with_their_changes() {
+    for (text, expected) in [
+        ("started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5 y:10'7", "10'5"),
+        ("started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 x:10'7", "10'5"),
+        // A held change that replaced or removed a missing object: it is missing again.
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 | x=10'5/9'1",
+            "10'5 missing x=10'5/9'1",
+        ),
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5 | x=10'5/9'1",
+            "10'5 missing x=10'5/9'1",
+        ),
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 x:10'7 | x=10'5/9'1",
+            "10'5 missing x=10'5/9'1",
+        ),
+        // Entries that it had only followed: the version before is needed, or here.
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 ~x:10'6<10'5 | x=10'6/9'1",
+            "10'5 missing x=10'5/9'1",
+        ),
+        ("started 10 knew 10 settled 10'5 | x:10'5 ~x:10'6<10'5 | x=10'6/10'5", "10'5"),
+        ("started 10 knew 10 settled 10'5 | x:10'5 ~y:10'6 | y=10'6/0'0", "10'5"),
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5 ~x:10'7<10'6 | x=10'7/9'1",
+            "10'5 missing x=10'5/9'1",
+        ),
+        // A removal that was followed is held, and with it an object is made again.
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 ~x:10'7 | x=10'7/9'1",
+            "10'5 missing x=10'5/9'1",
+        ),
+    ] {
+        assert_eq!(outcome(text), expected, "{text}");
+    }
+}
+
+/// It missed the newest entries of an object whose older change it holds.
+#[test]
+fn changes_up_to_the_head_stay_when_later_ones_make_their_object_missing() {
+    let mut world = world(2, 1, 0);
+    let newer = "started 11 knew 11 settled 10'5 | x:10'5 x:10'6<10'5 x:11'7<10'6";
+    let history = [(10, "0 1 2"), (11, "0 1 -")];
+    store_all(&mut world, &[0, 1], &history, newer);
+    let older = "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
+    store(&mut world, 2, &INTERVALS, older);
+    world.run_script("map 20 0 1 2\n until 2 ReplicaActive\n deliver");
+    let told = told(&world, 2);
+    assert_eq!(told, "11'7 held 10'6 missing x=11'7/10'6");
+}
+
+/// A removal that the other has settled is applied; one that may still be dropped is held.
+#[test]
+fn a_removal_that_is_followed_can_be_dropped_until_it_is_certain() {
+    for (settled, expected, is_here) in [("10'5", "11'7 held 11'7", true), ("11'7", "11'7", false)]
+    {
+        let mut world = world(2, 1, 0);
+        let newer = format!("started 11 knew 11 settled {settled} | x:10'5 y:10'6 -x:11'7<10'5");
+        let history = [(10, "0 1 2"), (11, "0 1 -")];
+        store_all(&mut world, &[0, 1], &history, &newer);
+        let older = "started 10 knew 10 settled 10'6 | x:10'5 y:10'6";
+        store(&mut world, 2, &INTERVALS, older);
+        world.run_script("map 20 0 1 2\n until 2 ReplicaActive\n deliver");
+        assert_eq!(told(&world, 2), expected);
+        assert_eq!(world.nodes[2].value(&object("x")).is_some(), is_here);
+    }
+}
+
+#[test]
+fn a_copy_that_is_reset_drops_all_that_it_holds() {
+    let mut world = world(2, 1, 0);
+    let newer = "started 11 knew 11 settled 11'9 tail 11'8 | x:11'9<11'8";
+    let history = [(10, "0 1 2"), (11, "0 1 -")];
+    store_all(&mut world, &[0, 1], &history, newer);
+    store(&mut world, 2, &INTERVALS, "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5");
+    world.run_script("map 20 0 1 2\n until 2 ReplicaActive\n deliver");
+    assert_eq!(told(&world, 2), "11'9");
+    let info = world.nodes[2].pg.info();
+    assert!(!info.is_complete() && info.settled() >= info.log_tail);
+    assert_eq!(info.shard.unwrap().shard, world.nodes[2].pg.whoami().shard, "its own");
+}

@@ -1,0 +1,188 @@
+//! The outcome of a write that not all members hold.
+
+use super::copies::{store, store_all, told, world};
+use crate::State;
+use types::OsdId;
+
+const WRITTEN: &str = "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
+const BEFORE: &str = "started 10 knew 10 settled 10'5 | x:10'5";
+
+/// 2+1: an overwrite that some members hold, then the loss of none or one, then a restart of all others.
+#[test]
+fn the_write_hole_by_cases() {
+    for holders in 0..8 {
+        for lost in 0..4 {
+            let mut world = world(2, 1, 0);
+            let intervals = [(10, "0 1 2")];
+            for osd in 0..3 {
+                let text = if holders & 1 << osd != 0 { WRITTEN } else { BEFORE };
+                store(&mut world, osd, &intervals, text);
+            }
+            let left: Vec<usize> = (0..3).filter(|osd| *osd != lost).collect();
+            let up = |osd: usize| if osd == lost { "-".to_owned() } else { osd.to_string() };
+            let up: Vec<String> = (0..3).map(up).collect();
+            if lost < 3 {
+                world.run_script(&format!("down {lost}"));
+            }
+            world.run_script(&format!("map 20 {}\n run", up.join(" ")));
+            let is_kept = left.iter().all(|osd| holders & 1 << osd != 0);
+            let case = format!("held by {holders:03b}, lost {lost}");
+            for osd in left {
+                let expected = if is_kept { "10'6 held 10'6" } else { "10'5" };
+                let told = told(&world, osd);
+                assert!(told == expected || is_kept && told == "10'6", "{case}: {told}");
+            }
+            let primary = world.primary();
+            assert_eq!(world.node(primary).pg.state(), State::Active, "{case}");
+        }
+    }
+}
+
+/// 4+2, `min_size` 5, no disk lost: an activation that one member stored has an entry that others have
+/// dropped since.
+#[test]
+fn an_entry_with_fewer_logs_than_data_shards_is_dropped() {
+    let mut world = world(4, 2, 0);
+    world.run_script("min 5");
+    let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (12, "- 1 2 3 4 5")];
+    let held = "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
+    store(&mut world, 0, &history, &held.replace("started 10", "started 11"));
+    store_all(&mut world, &[3, 4], &history, held);
+    store_all(&mut world, &[1, 5], &history, BEFORE);
+    world.run_script(
+        "down 2
+         map 20 0 1 - 3 4 5
+         run",
+    );
+    assert_eq!(world.node(OsdId(0)).pg.state(), State::Active);
+    for osd in [0, 1, 3, 4, 5] {
+        assert_eq!(told(&world, osd), "10'5", "osd.{osd}");
+    }
+}
+
+/// The same with one holder more: the entry may have been acknowledged.
+#[test]
+fn an_entry_with_as_many_logs_as_data_shards_is_kept() {
+    let mut world = world(4, 2, 0);
+    world.run_script("min 5");
+    let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (12, "- 1 2 3 4 5")];
+    store(&mut world, 0, &history, &WRITTEN.replace("started 10", "started 11"));
+    store_all(&mut world, &[1, 3, 4], &history, WRITTEN);
+    store(&mut world, 5, &history, BEFORE);
+    world.run_script("down 2\n map 20 0 1 - 3 4 5\n run");
+    for osd in [0, 1, 3, 4] {
+        assert!(told(&world, osd).starts_with("10'6"), "osd.{osd}: {}", told(&world, osd));
+    }
+    assert_eq!(told(&world, 5), "10'6 missing x=10'6/10'5");
+}
+
+/// A copy that ends before what others have settled has gone back in time: it counts as incomplete.
+#[test]
+fn a_copy_that_went_back_in_time_does_not_lower_the_head() {
+    let mut world = world(2, 1, 0);
+    let intervals = [(10, "0 1 2")];
+    let settled = "started 10 knew 10 settled 10'6 | x:10'5 x:10'6<10'5";
+    store_all(&mut world, &[0, 1], &intervals, settled);
+    store(&mut world, 2, &intervals, BEFORE);
+    world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+    assert_eq!(told(&world, 0), "10'6");
+    assert_eq!(told(&world, 2), "10'6 missing x=10'6/10'5");
+}
+
+/// A copy that knows of a later activation than its own cannot decide.
+#[test]
+fn a_group_without_a_copy_of_the_newest_activation_is_incomplete() {
+    let mut world = world(2, 1, 0);
+    let intervals = [(10, "0 1 2")];
+    store_all(&mut world, &[0, 1, 2], &intervals, &BEFORE.replace("knew 10", "knew 11"));
+    world.run_script("map 20 0 1 2\n run\n states => Incomplete Replica Replica");
+}
+
+#[test]
+fn two_survivors_of_a_written_interval_are_enough_and_one_is_not() {
+    let mut world = world(2, 1, 0);
+    store_all(&mut world, &[0, 1, 2], &[(10, "0 1 2")], BEFORE);
+    world.run_script(
+        "down 1
+         down 2
+         map 20 0 - -
+         run
+         states => Down Stray Stray
+         blocked-by 0 => 1 2
+         up 2
+         restart 2
+         map 30 0 - 2
+         run
+         states => Active Stray ReplicaActive",
+    );
+}
+
+#[test]
+fn a_member_without_its_log_leaves_a_hole_and_is_backfilled() {
+    let mut world = world(2, 1, 0);
+    let behind = "started 10 knew 10 settled 10'5 tail 10'4 | x:10'5";
+    store_all(&mut world, &[0, 2], &[(10, "0 1 2")], behind);
+    world.run_script(
+        "map 20 0 1 2
+         run
+         acting => 0 - 2
+         states => Active ReplicaActive ReplicaActive
+         clean => no",
+    );
+    assert_eq!(world.nodes[0].pg.backfill_targets().count(), 1);
+}
+
+#[test]
+fn a_stray_with_the_shard_of_a_position_acts_until_its_osd_is_backfilled() {
+    let mut world = world(2, 1, 2);
+    let of = [(10, "0 4 2")];
+    let behind = "started 10 knew 10 settled 10'5 tail 10'4 | x:10'5";
+    store_all(&mut world, &[0, 2, 4], &of, behind);
+    world.run_script(
+        "map 20 0 1 2
+         run
+         acting => 0 4 2
+         clean => no",
+    );
+}
+
+#[test]
+fn a_group_with_a_hole_is_not_clean_and_keeps_its_strays() {
+    let mut world = world(2, 1, 1);
+    store_all(&mut world, &[0, 1, 2], &[(10, "0 1 2")], BEFORE);
+    world.run_script(
+        "down 0
+         map 20 - 1 2
+         run
+         states => Stray Active ReplicaActive Stray
+         clean => no
+         up 0
+         restart 0
+         map 30 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive Stray
+         clean => yes",
+    );
+}
+
+/// The primary has its shard, and too few others have theirs.
+#[test]
+fn an_object_that_too_few_members_have_is_unfound_whichever_they_are() {
+    for (missing, unfound) in [([1, 2], "x"), ([0, 1], "x"), ([2, 2], ""), ([0, 0], "")] {
+        let mut world = world(2, 1, 0);
+        for osd in 0..3 {
+            let items = if missing.contains(&osd) { "| x=10'5/0'0" } else { "" };
+            store(&mut world, osd, &[(10, "0 1 2")], &format!("{BEFORE} {items}"));
+        }
+        world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+        let pg = &mut world.nodes[0].pg;
+        let names: Vec<String> = pg.unfound().map(|object| object.to_string()).collect();
+        assert_eq!(names.len(), unfound.len(), "{missing:?}: {names:?}");
+        assert_eq!(pg.count_unfound(100), unfound.len() as u64, "{missing:?}");
+        let object = crate::tests::world::object("x");
+        assert_eq!(pg.is_unfound(&object), !unfound.is_empty(), "{missing:?}");
+        assert_eq!(pg.has_unfound(), !unfound.is_empty(), "{missing:?}");
+        assert_eq!(pg.is_lost(&object), !unfound.is_empty(), "all were probed");
+        assert_eq!(pg.lost_version(&object).is_some(), !unfound.is_empty());
+    }
+}
