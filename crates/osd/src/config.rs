@@ -30,6 +30,8 @@ pub struct Config {
     /// `CEPH_CON_MODE_*` that are accepted, in any order: 1 is crc, 2 secure.
     pub connection_modes: Vec<u32>,
     pub hostname: String,
+    /// Tells the monitor that this OSD keeps shards of erasure-coded pools, which it makes only then.
+    pub holds_shards: bool,
     pub sizes: Sizes,
 }
 

@@ -131,7 +131,7 @@ impl Leases {
         if group.is_known(now) {
             return true;
         }
-        let acting = pg.members().acting.iter().copied();
+        let acting = pg.members().acting_members().map(|member| member.osd);
         let held = self.held_by(acting.filter(|osd| *osd != own));
         // Checked often enough that leases are renewed before they end, as long as there are reads.
         group.readable_until = held.min(now + limits::READ_LEASE_RENEWAL / 2);

@@ -144,6 +144,10 @@ impl Osd {
     fn finish_input(&mut self) {
         if self.shared.env.stage != Stage::Failed && !self.shared.maps.is_telling() {
             timers::finish_input(&mut self.hosted, &mut self.shared);
+            while self.shared.outbox.has_local() {
+                inputs::deliver_local(&mut self.hosted, &mut self.shared);
+                timers::finish_input(&mut self.hosted, &mut self.shared);
+            }
         }
     }
 

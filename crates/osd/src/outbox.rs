@@ -1,4 +1,5 @@
-//! Outputs that the host has not polled yet, and the requests to the store that are in progress.
+//! Outputs that the host has not polled yet, the requests to the store that are in progress, and messages
+//! between two shards on this OSD.
 
 use crate::tokens::Token;
 use engine::{ConnId, Message, Output};
@@ -10,6 +11,8 @@ use store::{Request, RequestKind};
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     outputs: VecDeque<Output<Request>>,
+    /// Messages from one shard of a group to another one on this OSD, oldest first.
+    local: VecDeque<Message>,
     /// Requests to the store that are not complete.
     storage: Slab<Token>,
 }
@@ -23,6 +26,25 @@ impl Outbox {
     /// Queues a message for a session.
     pub fn send(&mut self, conn: ConnId, message: Message) {
         self.push(Output::Send { conn, message });
+    }
+
+    /// Queues a message to another shard on this OSD.
+    pub fn send_local(&mut self, message: Message) {
+        self.local.push_back(message);
+    }
+
+    /// Whether there are such messages.
+    pub fn has_local(&self) -> bool {
+        !self.local.is_empty()
+    }
+
+    /// The next message to a shard on this OSD, if its receiver is up; otherwise all are dropped, as those
+    /// of broken sessions are.
+    pub fn poll_local(&mut self, is_up: bool) -> Option<Message> {
+        if !is_up {
+            self.local.clear();
+        }
+        self.local.pop_front()
     }
 
     /// Sends a request to the store; `token` returns with its completion.

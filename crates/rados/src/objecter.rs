@@ -19,7 +19,7 @@ use crate::session::Sessions;
 use bytes::Bytes;
 use commands::Commands;
 use engine::{ConnId, Duration, Time};
-use maps::{Incremental, OsdMap};
+use maps::{Incremental, OsdMap, Pool};
 use pending::{Pending, Purpose, first_operation};
 use std::collections::{BTreeMap, VecDeque};
 use types::{Epoch, Errno, OsdId, PgShard, ShardId, features};
@@ -148,7 +148,12 @@ impl Objecter {
                 pending.sent_on = None;
             }
             Located::At(primary, target) => {
-                let osd = pending.replica(id, &target).unwrap_or(primary);
+                let replica = match map.pool(target.pg.pool).is_some_and(Pool::is_replicated) {
+                    true => pending.replica(id, &target),
+                    // Other members have shards only.
+                    false => None,
+                };
+                let osd = replica.unwrap_or(primary);
                 let addrs = map.client_addrs(osd).cloned().unwrap_or_default();
                 let conn = self.sessions.open(osd, &addrs, fx);
                 let target = Some((osd, target));

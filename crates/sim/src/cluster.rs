@@ -1,6 +1,6 @@
 //! Construction of a scenario's cluster, before it runs.
 
-use crate::names::{MON_NAMES, POOL, QUOTA_OBJECTS, QUOTA_POOL};
+use crate::names::{BESIDE, MON_NAMES, POOL, QUOTA_OBJECTS, QUOTA_POOL};
 use crate::network::Presence;
 use crate::process::{
     ClientProcess, ControlDisk, ImageOwner, ImageSharer, ImageUser, MonitorProcess, OsdProcess,
@@ -74,6 +74,7 @@ pub fn build(scenario: Scenario, printed: bool) -> World {
             auth_none: !scenario.cluster.uses_cephx,
             connection_modes: CONNECTION_MODES.to_vec(),
             hostname: host_name(id.0 as usize % scenario.cluster.hosts),
+            holds_shards: scenario.cluster.erasure.is_some(),
             sizes: scenario.trials.sizes,
         };
         nodes.push(osd(store, config, seeds.next_u64()));
@@ -180,22 +181,25 @@ fn image_users(scenario: &Scenario, config: &Config) -> Vec<Node> {
         (Box::new(process.with_image_user(user)) as Box<dyn Process>, presence)
     };
     let prng = |number: u64| Prng::new(!scenario.seed ^ number << 32);
+    let pool = scenario.image_pool();
     match scenario.load.image_sharers {
-        0 => vec![with(0, Box::new(ImageOwner::new(prng(0), POOL, scenario.load.has_snapshots)))],
+        0 => vec![with(0, Box::new(ImageOwner::new(prng(0), pool, scenario.load.has_snapshots)))],
         all => (0..all)
-            .map(|one| with(one, Box::new(ImageSharer::new(one, all, prng(one), POOL))))
+            .map(|one| with(one, Box::new(ImageSharer::new(one, all, prng(one), pool))))
             .collect(),
     }
 }
 
 /// About a third of the objects are journals.
 fn targets(scenario: &Scenario) -> Vec<Target> {
+    let is_erasure = scenario.cluster.erasure.is_some();
     let target = |index: usize| Target {
-        pool: POOL.to_owned(),
+        pool: if is_erasure && index % 4 == 3 { BESIDE } else { POOL }.to_owned(),
         name: format!("object.{index}"),
         // In a tight cluster, objects that only grow would leave no room in the end.
         is_journal: index.is_multiple_of(3) && !scenario.disks.is_tight,
         is_source: false,
+        has_omap: !is_erasure || index % 4 == 3,
     };
     let unchanging = |pool: &str, name: &str, count: usize| {
         let target = |index| Target {
@@ -203,6 +207,7 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
             name: format!("{name}.{index}"),
             is_journal: false,
             is_source: true,
+            has_omap: !is_erasure || pool != POOL,
         };
         (0..count).map(target).collect::<Vec<_>>()
     };

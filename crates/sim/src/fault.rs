@@ -117,6 +117,11 @@ pub enum Kind {
     Scale,
     LateReports,
     FillDisk,
+    /// An administrator sets the `min_size` of the erasure-coded pool, to a value within these.
+    ChangeMinSize {
+        least: u8,
+        most: u8,
+    },
 }
 
 impl Kind {

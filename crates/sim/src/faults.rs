@@ -4,7 +4,7 @@ mod autoscaler;
 mod ballast;
 
 use crate::cast::Cast;
-use crate::commands::{crush_reweight, reweight};
+use crate::commands::{crush_reweight, reweight, set_pool_command};
 use crate::fault::{Fault, Kind, Plan};
 use crate::fault_mix::FaultMix;
 use crate::names::POOL;
@@ -191,6 +191,11 @@ fn draw_of_administrator(prng: &mut Prng, kind: Kind, cast: &Cast) -> Plan {
         }
         Kind::Scale => (autoscaler::draw_command(prng), Vec::new()),
         Kind::PauseRequests => pause_requests(prng),
+        Kind::ChangeMinSize { least, most } => {
+            let min_size = u64::from(least) + prng.below(u64::from(most - least) + 1);
+            let command = set_pool_command(POOL, "min_size", &min_size.to_string());
+            (Fault::Command(command), Vec::new())
+        }
         Kind::MergeRepaired => merge_repaired(prng),
         kind => unreachable!("{kind:?} is drawn elsewhere"),
     }

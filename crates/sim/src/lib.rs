@@ -7,6 +7,7 @@
 //!
 //! * [`world`]: processes, clocks, and the network between them. [`events`], [`load`], [`inject`]: what
 //!   happens in it. [`network`]: links, with or without `msgr` sessions.
+//! * [`erasure`]: pools with shards instead of copies.
 //! * [`process`]: a daemon and its disk. [`stores`]: the kind of its store. [`cluster`]: construction of a
 //!   scenario's cluster.
 //! * [`workload`], [`snapshots`], [`model`], [`history`], [`watching`]: requests of clients, the model of
@@ -22,6 +23,8 @@ pub mod cluster;
 pub mod commands;
 pub mod control_trials;
 pub mod digest;
+pub mod directed;
+pub mod erasure;
 pub mod event;
 pub mod events;
 pub mod fault;

@@ -37,8 +37,12 @@ pub fn think(world: &mut World, node: NodeId, start: u32) {
             (None, Some(action)) => watch(world, node, action),
             (None, None) => {
                 let (object, action) = world.records.workload.next(actor);
-                let is_journal = world.records.workload.targets[object].is_journal;
-                let action = world.records.snapshots.instead(object, action, is_journal);
+                let target = &world.records.workload.targets[object];
+                let (is_journal, has_snapshots) = (target.is_journal, target.pool == POOL);
+                let action = match has_snapshots {
+                    true => world.records.snapshots.instead(object, action, is_journal),
+                    false => action,
+                };
                 request(world, node, object, action);
             }
         }
@@ -58,7 +62,7 @@ pub fn request(world: &mut World, node: NodeId, object: ObjectId, action: Action
         world.touch(node);
         return false;
     }
-    let context = match action.is_write() {
+    let context = match action.is_write() && target.pool == POOL {
         true => world.records.snapshots.context(),
         false => Default::default(),
     };
@@ -132,8 +136,9 @@ fn watch(world: &mut World, node: NodeId, action: WatchAction) {
 
 /// Lets the user of an image act, once it knows the pool.
 fn think_of_image(world: &mut World, node: NodeId) {
+    let pool = world.scenario.image_pool();
     if let Some(client) = world.nodes.client_mut(node) {
-        match client.knows_pool(POOL) {
+        match client.knows_pool(pool) {
             true => client.think_of_image(),
             false => client.fetch_map(),
         }

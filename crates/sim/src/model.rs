@@ -42,6 +42,10 @@ pub enum Action {
     Truncate {
         size: u64,
     },
+    Zero {
+        offset: u64,
+        length: u64,
+    },
     Create,
     Remove,
     /// Sets the guard and replaces the data, if the guard has the expected value.
@@ -66,6 +70,11 @@ pub enum Action {
     Lock,
     Unlock,
     Read,
+    /// Reads a range of the data.
+    ReadPart {
+        offset: u64,
+        length: u64,
+    },
     /// Reads data, guard and omap at once.
     Look,
     /// As `Read` and `Look`, at a snapshot.
@@ -97,7 +106,14 @@ pub type Outcome = Result<Observation, Errno>;
 impl Action {
     /// True if the action changes an object.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Action::Read | Action::Look | Action::ReadAt(_) | Action::LookAt(_))
+        !matches!(
+            self,
+            Action::Read
+                | Action::ReadPart { .. }
+                | Action::Look
+                | Action::ReadAt(_)
+                | Action::LookAt(_)
+        )
     }
 
     /// The snapshot that the action reads.
@@ -127,6 +143,8 @@ impl Action {
             Action::WriteFull { data } => vec![OsdOp::write_full(data)],
             Action::Append { data } => vec![OsdOp::append(data)],
             Action::Truncate { size } => vec![OsdOp::truncate(size)],
+            Action::Zero { offset, length } => vec![OsdOp::zero(offset, length)],
+            Action::ReadPart { offset, length } => vec![OsdOp::read(offset, length)],
             Action::Create => vec![OsdOp::create(true)],
             Action::Remove => vec![OsdOp::remove()],
             Action::Swap { expected, new, data } => vec![
@@ -183,7 +201,9 @@ impl Action {
         let mut seen = Observation::default();
         let output = |index: usize| ops.get(index).map_or(Bytes::new(), |op| op.output.clone());
         match self {
-            Action::Read | Action::ReadAt(_) => seen.data = Some(output(0)),
+            Action::Read | Action::ReadPart { .. } | Action::ReadAt(_) => {
+                seen.data = Some(output(0));
+            }
             Action::Look | Action::LookAt(_) => {
                 seen.data = Some(output(0));
                 let attrs: BTreeMap<Bytes, Bytes> = codec::decode_all("attributes", &output(1))?;
@@ -349,6 +369,7 @@ impl State {
             Action::Append { data } => self.write(self.data.len(), data),
             Action::Truncate { size } if self.exists => self.data.resize(*size as usize, 0),
             Action::Truncate { .. } => {}
+            Action::Zero { offset, length } => self.zero(*offset as usize, *length as usize),
             Action::Create if self.exists => return Err(Errno::EXIST),
             Action::Create => self.exists = true,
             Action::Remove if self.exists => *self = State::default(),
@@ -388,7 +409,15 @@ impl State {
             Action::Unlock if self.holder == Some(actor) => self.holder = None,
             Action::Unlock => return Err(Errno::NOENT),
             Action::CopyFrom { content, .. } => *self = (**content).clone(),
-            Action::Read | Action::Look if !self.exists => return Err(Errno::NOENT),
+            Action::Read | Action::ReadPart { .. } | Action::Look if !self.exists => {
+                return Err(Errno::NOENT);
+            }
+            Action::ReadPart { offset, length } => {
+                let end = self.data.len().min((offset + length) as usize);
+                let part = self.data.get(*offset as usize..end).unwrap_or_default();
+                let data = Some(Bytes::copy_from_slice(part));
+                return Ok(Observation { data, ..Observation::default() });
+            }
             Action::Read => {
                 let data = Some(Bytes::copy_from_slice(&self.data));
                 return Ok(Observation { data, ..Observation::default() });
@@ -407,6 +436,14 @@ impl State {
             data: Some(Bytes::copy_from_slice(&self.data)),
             guard: Some(self.guard.clone()),
             omap: Some(self.omap.clone()),
+        }
+    }
+
+    /// Zeroing the end of an object truncates it.
+    fn zero(&mut self, offset: usize, length: usize) {
+        match offset + length >= self.data.len() {
+            true => self.data.truncate(offset),
+            false => self.data[offset..offset + length].fill(0),
         }
     }
 

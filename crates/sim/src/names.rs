@@ -8,6 +8,8 @@ pub const MON_NAMES: [&str; 3] = ["a", "b", "c"];
 pub const POOL: &str = "data";
 /// Id of [`POOL`], which is the first pool.
 pub const POOL_ID: PoolId = PoolId(1);
+/// The replicated pool beside an erasure-coded [`POOL`].
+pub const BESIDE: &str = "beside";
 /// Exists in scenarios with a quota, which it exceeds.
 pub const QUOTA_POOL: &str = "quota";
 /// Number of objects in [`QUOTA_POOL`].

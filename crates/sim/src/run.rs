@@ -9,7 +9,7 @@ mod restored;
 mod scaling;
 pub(crate) mod scrub;
 mod stall;
-mod verdict;
+pub(crate) mod verdict;
 
 use crate::check::watches;
 use crate::cluster;
@@ -36,6 +36,8 @@ const MANY_KINDS: usize = 6;
 pub struct Options {
     /// Prints every line of the trace.
     pub trace: bool,
+    /// So many percent of the seeds have an erasure-coded pool.
+    pub erasure: u64,
 }
 
 /// Result of a run.
@@ -78,7 +80,7 @@ pub struct Failure {
 
 /// Runs a seed to its end.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
-    let scenario = Scenario::draw(seed);
+    let scenario = Scenario::draw_with(seed, options.erasure);
     let mut world = cluster::build(scenario, options.trace);
     let verdict = catch_unwind(AssertUnwindSafe(|| play(&mut world)));
     let verdict = verdict.unwrap_or_else(|panic| Err(format!("panic: {}", panic_text(&*panic))));

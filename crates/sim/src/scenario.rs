@@ -4,7 +4,10 @@
 //! occur when everything happens all the time.
 
 use crate::control_trials::ControlTrials;
+use crate::erasure::{self, ErasureShape};
+use crate::fault::Kind;
 use crate::fault_mix::{FaultMix, Upkeep};
+use crate::names::{BESIDE, POOL};
 use crate::stall::Stall;
 use crate::stores::{self, StoreKind};
 use crate::trials::{Circumstances, Trials};
@@ -85,6 +88,9 @@ pub struct ClusterShape {
     pub size: u8,
     /// Copies with which a group serves requests.
     pub min_size: u8,
+    /// The pool that clients use is erasure-coded. `size` and `min_size` are then those of the replicated
+    /// pool that tolerates as much.
+    pub erasure: Option<ErasureShape>,
     /// Groups of the pool at the start.
     pub pg_num: u32,
     /// Clients authenticate with keys.
@@ -149,12 +155,22 @@ pub struct DiskShape {
 }
 
 impl Scenario {
-    /// Draws everything. The order of the draws decides what they draw.
+    /// Draws everything, without erasure-coded pools.
     pub fn draw(seed: u64) -> Self {
+        Scenario::draw_with(seed, 0)
+    }
+
+    /// Draws everything; `erasure` percent of the seeds have an erasure-coded pool. The order of the draws
+    /// decides what they draw.
+    pub fn draw_with(seed: u64, erasure: u64) -> Self {
         let mut prng = Prng::new(seed);
         let p = &mut prng;
         let is_large = p.chance(1, LARGE_ONE_IN);
-        let mut scenario = Scenario::of(seed, ClusterShape::draw(p, is_large));
+        let mut cluster = ClusterShape::draw(p, is_large);
+        if let Some(drawn) = erasure::draw(seed, erasure) {
+            cluster.make_erasure(drawn);
+        }
+        let mut scenario = Scenario::of(seed, cluster);
         let delay_max = *p.choose(&[200, 1_000, 5_000, 30_000]);
         let commit_max = *p.choose(&[300, 5_000, 40_000]);
         scenario.cluster.clients = 1 + p.below(4) as usize;
@@ -170,6 +186,7 @@ impl Scenario {
         // A clone takes space that its removal frees too late.
         scenario.load.has_snapshots = p.chance(1, SNAPSHOTS_ONE_IN) && !scenario.disks.is_tight;
         scenario.draw_trials();
+        scenario.adapt_to_shards();
         scenario
     }
 
@@ -207,9 +224,10 @@ impl Scenario {
 
     /// Draws the OSDs that leave, and the one whose data rots while faults happen.
     fn draw_departures(&mut self, p: &mut Prng) {
-        let ClusterShape { osds, hosts, size, min_size, spares, .. } = self.cluster;
+        let ClusterShape { osds, hosts, min_size, spares, .. } = self.cluster;
+        let needed = usize::from(self.cluster.places());
         let DiskShape { rotten, troubled, is_tight, .. } = self.disks;
-        let can_leave = osds.min(hosts) > size.into() && rotten.is_none() && !is_tight;
+        let can_leave = osds.min(hosts) > needed && rotten.is_none() && !is_tight;
         let leaver =
             (can_leave && p.chance(1, LEAVE_ONE_IN)).then(|| OsdId(p.below(osds as u64) as i32));
         // Data that only one OSD has must not rot, nor be on a disk that is replaced.
@@ -219,8 +237,8 @@ impl Scenario {
             Some(osd) => vec![osd],
             None => rottable(&self.disks.stores[..osds]),
         };
-        let places = if hosts > size.into() { hosts } else { osds };
-        let has_spare_place = places > usize::from(size) + usize::from(leaver.is_some());
+        let places = if hosts > needed { hosts } else { osds };
+        let has_spare_place = places > needed + usize::from(leaver.is_some());
         let stay: Vec<OsdId> = [leaver, rotten, troubled].into_iter().flatten().collect();
         let can_go = (0..osds as i32).map(OsdId).filter(|osd| !stay.contains(osd));
         let can_go = if has_spare_place && !is_tight { can_go.collect() } else { Vec::new() };
@@ -254,6 +272,27 @@ impl Scenario {
         self.network.is_wired = p.chance(1, WIRED_ONE_IN);
         self.cluster.prefers_secure = p.chance(1, 3);
         self.load.in_flight_max = *p.choose(&[1, 2, 4, 8]);
+    }
+
+    /// Gives an erasure-coded pool the load that meets its cases: many small writes to few stripes.
+    fn adapt_to_shards(&mut self) {
+        let Some(shape) = self.cluster.erasure else { return };
+        let mut prng = Prng::new(!self.seed ^ u64::from(shape.unit));
+        let p = &mut prng;
+        self.trials.sizes.groups.settle_idle = Duration::from_millis(shape.settle_ms);
+        let weights = &mut self.faults.weights;
+        let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
+        if total > 0 && p.chance(1, 3) {
+            let (least, most) = (shape.data, shape.data + self.cluster.size - 1);
+            weights.push((Kind::ChangeMinSize { least, most }, 1 + total / 10));
+        }
+        if self.disks.is_tight {
+            return;
+        }
+        self.load.in_flight_max = *p.choose(&[1, 4, 8, 16, 32]);
+        if p.chance(2, 3) {
+            self.load.reach = Reach::of_stripes(shape.stripe(), self.load.reach.keys);
+        }
     }
 
     fn draw_trials(&mut self) {
@@ -294,6 +333,7 @@ impl Scenario {
             ("6 to 50 OSDs", self.cluster.osds > 5),
             ("sessions of msgr", self.network.is_wired),
             ("clocks differ", self.network.skew_ms_max > 0),
+            ("an erasure-coded pool", self.cluster.erasure.is_some()),
             ("a slow device", self.disks.slow.is_some()),
             ("full devices", self.disks.is_tight),
             ("an image", self.load.has_image && self.load.image_sharers == 0),
@@ -326,11 +366,29 @@ impl Scenario {
 
     /// Bucket type over which the copies of a group are spread.
     pub fn failure_domain(&self) -> &'static str {
-        if self.cluster.hosts > self.cluster.size.into() { "host" } else { "osd" }
+        if self.cluster.hosts > self.cluster.places().into() { "host" } else { "osd" }
+    }
+
+    /// The pool in which images lie: their headers need an omap.
+    pub fn image_pool(&self) -> &'static str {
+        if self.cluster.erasure.is_some() { BESIDE } else { POOL }
     }
 }
 
 impl ClusterShape {
+    /// Makes the pool that clients use erasure-coded, and adds the OSDs that it needs.
+    fn make_erasure(&mut self, drawn: erasure::Drawn) {
+        self.erasure = Some(drawn.shape);
+        (self.size, self.min_size) = (drawn.size, drawn.min_size);
+        self.osds = self.osds.max(usize::from(self.places()) + drawn.more);
+        self.hosts = 1 + (drawn.hosts % self.osds as u64) as usize;
+    }
+
+    /// OSDs that a group of the pool that clients use needs.
+    pub fn places(&self) -> u8 {
+        self.size + self.erasure.map_or(0, |shape| shape.data - 1)
+    }
+
     /// Draws OSDs and copies. The rest is drawn later.
     fn draw(p: &mut Prng, is_large: bool) -> Self {
         let osds = match is_large {

@@ -177,6 +177,7 @@ fn draw_sizes(p: &mut Prng) -> osd::Sizes {
         piece_data_max,
         piece_omap_entries_max: *p.choose(&PIECE_ENTRIES),
         page_objects_max: *p.choose(&PAGE_OBJECTS),
+        settle_idle: pg::Sizes::default().settle_idle,
     };
     osd::Sizes { groups, copy_chunk_max: piece_data_max, ..osd::Sizes::default() }
 }

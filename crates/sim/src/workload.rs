@@ -45,6 +45,11 @@ impl Reach {
     pub const FAR: Reach =
         Reach { offset_max: 30_000, long_one_in: 50, long_max: 24_000, keys: KEYS };
 
+    /// Writes that overlap in a few stripes of so many bytes: small ones, and now and then whole stripes.
+    pub fn of_stripes(stripe: u64, keys: u64) -> Reach {
+        Reach { offset_max: 3 * stripe, long_one_in: 4, long_max: 2 * stripe, keys }
+    }
+
     /// The same with lengths that make objects span more pieces.
     pub fn in_pieces(self) -> Reach {
         let Reach { offset_max, long_one_in, long_max, .. } = self;
@@ -70,6 +75,8 @@ pub struct Target {
     pub is_journal: bool,
     /// Written once, before anything else, and copied since.
     pub is_source: bool,
+    /// Its pool keeps omaps.
+    pub has_omap: bool,
 }
 
 /// A request that concerns watches of an object.
@@ -110,10 +117,13 @@ impl Workload {
         for object in self.changing..self.targets.len() {
             let data = self.unique_of_length(0, SOURCE_LEN);
             let mut content = Object::default();
-            for number in 0..self.reach.keys.min(SOURCE_KEYS) {
+            let has_omap = self.targets[object].has_omap;
+            let steps = if has_omap { self.reach.keys.min(SOURCE_KEYS) } else { 1 };
+            for number in 0..steps {
                 let (guard, key): (Bytes, Bytes) =
                     ("source".into(), format!("key.{number}").into());
                 let action = match number {
+                    0 if !has_omap => Action::WriteFull { data: data.clone() },
                     0 => Action::Mix { guard, key, data: data.clone() },
                     _ => Action::OmapSet { key, value: guard },
                 };
@@ -140,6 +150,7 @@ impl Workload {
         }
         let action = match self.targets[object].is_journal {
             true => self.journal_action(actor),
+            false if !self.targets[object].has_omap => self.action_on_shards(actor, object),
             false => self.any_action(actor, object),
         };
         (object, action)
@@ -216,6 +227,47 @@ impl Workload {
             24..26 => Action::Read,
             _ => Action::Look,
         }
+    }
+
+    /// A request to an object without an omap, whose stripes are parity-coded: mostly overwrites.
+    fn action_on_shards(&mut self, actor: ActorId, object: ObjectId) -> Action {
+        if !self.sources.is_empty() && self.prng.chance(1, COPY_ONE_IN) {
+            let (source, content) = self.prng.choose(&self.sources).clone();
+            return Action::CopyFrom { source, content };
+        }
+        match self.prng.below(40) {
+            0..5 => Action::Append { data: self.payload(actor) },
+            5..19 => {
+                let offset = self.prng.below(self.reach.offset_max);
+                Action::Write { offset, data: self.payload(actor) }
+            }
+            19..22 => Action::WriteFull { data: self.payload(actor) },
+            22..24 => Action::Truncate { size: self.prng.below(self.reach.offset_max) },
+            24..26 => {
+                let (offset, length) = self.range();
+                Action::Zero { offset, length }
+            }
+            26 => Action::Create,
+            27 => Action::Remove,
+            28..30 => Action::Swap {
+                expected: self.guards[object].clone(),
+                new: self.value(actor),
+                data: self.payload(actor),
+            },
+            30 => Action::Lock,
+            31 => Action::Unlock,
+            32..34 => Action::Read,
+            34..37 => {
+                let (offset, length) = self.range();
+                Action::ReadPart { offset, length }
+            }
+            _ => Action::Look,
+        }
+    }
+
+    fn range(&mut self) -> (u64, u64) {
+        let max = self.reach.offset_max;
+        (self.prng.below(max), 1 + self.prng.below(max))
     }
 
     fn key(&mut self) -> Bytes {

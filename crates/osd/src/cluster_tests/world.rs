@@ -150,6 +150,7 @@ impl World {
             auth_none: true,
             connection_modes: vec![1, 2],
             hostname: "host".to_owned(),
+            holds_shards: false,
             sizes: crate::Sizes::default(),
         };
         machine.osd = Some(Osd::new(config, [osd.0 as u8; 32]));

@@ -162,16 +162,19 @@ impl ObjectContext for ClassObject<'_, '_> {
     }
 
     fn omap_set_header(&mut self, header: Bytes) -> ClassResult<()> {
+        self.context.input.pool.check_omap()?;
         let outcome = omap::omap_set_header(self.context, header);
         self.wrote(outcome)
     }
 
     fn omap_set(&mut self, pairs: BTreeMap<Bytes, Bytes>) -> ClassResult<()> {
+        self.context.input.pool.check_omap()?;
         let outcome = omap::omap_set(self.context, pairs);
         self.wrote(outcome)
     }
 
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> ClassResult<()> {
+        self.context.input.pool.check_omap()?;
         let outcome = omap::omap_remove(self.context, keys);
         self.wrote(outcome)
     }

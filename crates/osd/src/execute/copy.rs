@@ -127,6 +127,9 @@ fn become_copy(
     copied: &CopiedObject,
     truncate: Option<(u32, u64)>,
 ) -> Result<i32, Stop> {
+    if !copied.omap_header.is_empty() || !copied.omap.is_empty() {
+        context.input.pool.check_omap()?;
+    }
     let object = context.input.object;
     if context.exists {
         context.changes.push(Change::Remove { object: object.clone() });

@@ -1,5 +1,6 @@
 //! The inputs of an execution.
 
+use super::pool::PoolRules;
 use super::view::{Loaded, ObjectState};
 use classes::Caller;
 use maps::SnapIntervals;
@@ -13,6 +14,7 @@ use wire::OsdOp;
 pub struct Input<'a> {
     pub object: &'a HObject,
     pub ops: &'a [OsdOp],
+    pub pool: PoolRules,
     /// Whether any operation may write: then absence of the object is no error by itself.
     pub may_write: bool,
     pub state: &'a ObjectState,

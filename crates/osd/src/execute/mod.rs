@@ -18,6 +18,7 @@ mod copy;
 mod cost;
 mod input;
 mod omap;
+mod pool;
 mod read;
 mod snaps;
 mod tmap;
@@ -31,6 +32,7 @@ mod xxhash;
 pub use context::{AttrDelta, CloneChanges, Effect, Execution, StatDelta};
 pub(crate) use copy::copy_source;
 pub use input::{Input, Snapshots};
+pub use pool::PoolRules;
 pub use trim::{Trim, trim};
 pub use view::{Answer, CopiedObject, CopyRequest, Loaded, Need, ObjectState};
 pub(crate) use write::repeated_extent;
@@ -124,6 +126,7 @@ impl Context<'_> {
     }
 
     fn dispatch(&mut self, op: &OsdOp) -> Result<i32, Stop> {
+        self.input.pool.check(op.code)?;
         match op.code {
             OpCode::READ | OpCode::SYNC_READ => read::read(self, op),
             OpCode::SPARSE_READ => read::sparse_read(self, op),

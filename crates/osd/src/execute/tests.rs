@@ -1,5 +1,6 @@
 //! Operations on one object in memory, compared with Ceph's results, by kind of operation.
 
+mod pool;
 mod snapshots;
 mod tmap;
 
@@ -31,6 +32,7 @@ struct Subject {
     /// The snapshot context of writers, newest first, and removed snapshots.
     snaps: Vec<SnapId>,
     removed: SnapIntervals,
+    pool: PoolRules,
 }
 
 impl Subject {
@@ -51,6 +53,7 @@ impl Subject {
             last_user_version: 0,
             snaps: Vec::new(),
             removed: SnapIntervals::default(),
+            pool: PoolRules::default(),
         }
     }
 
@@ -68,6 +71,7 @@ impl Subject {
             let executed = execute(&Input {
                 object: &self.object,
                 ops,
+                pool: self.pool,
                 may_write,
                 state: &self.state,
                 loaded: &loaded,

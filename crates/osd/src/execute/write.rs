@@ -45,6 +45,7 @@ fn write_extent(context: &mut Context<'_>, extent: Extent, mut data: Bytes) -> R
         data.truncate(size.saturating_sub(extent.offset) as usize);
     }
     check_extent(extent.offset, data.len() as u64)?;
+    context.input.pool.check_append(extent.offset, context.info.size)?;
     if extent.truncate_seq > seq {
         truncate_early(context, &extent);
     }
@@ -178,6 +179,9 @@ pub(super) fn truncate_op(context: &mut Context<'_>, op: &OsdOp) -> Result<i32, 
 /// Truncates for an object class.
 pub(super) fn truncate(context: &mut Context<'_>, size: u64) -> Result<i32, Stop> {
     check_extent(size, 0)?;
+    if context.input.pool.append_unit.is_some() {
+        return Err(Errno::NOTSUPP.into());
+    }
     if context.exists {
         truncate_to(context, size);
     }

@@ -58,13 +58,6 @@ impl Group {
         }
     }
 
-    /// Whether this OSD is at the position of the copy's shard in the acting set.
-    pub fn is_in_place(&self) -> bool {
-        let own = self.pg.whoami();
-        let at = |position: usize| self.pg.members().acting.get(position).copied();
-        own.shard.position().and_then(at) == Some(own.osd)
-    }
-
     /// Whether the group takes no more requests: it is about to be merged, and was clean since the
     /// map said so.
     pub fn check_premerge(&mut self) -> bool {

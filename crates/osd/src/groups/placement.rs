@@ -5,8 +5,8 @@ use crate::groups::Groups;
 use crate::groups::split_merge::is_merged_here;
 use crate::leases::Leases;
 use maps::{OsdMap, stable_bits};
-use pg::{Layout, MapChange, Members, OsdStatus, Osds, Pg};
-use types::{Epoch, OsdId, PgId, PgShard};
+use pg::{ErasureCode, ErasureLayout, Layout, MapChange, Members, OsdStatus, Osds, Pg};
+use types::{Epoch, OsdId, PgId, PgShard, ShardId};
 
 impl Groups {
     /// The groups that the map no longer has, unless they are merged into others. The stored state of a group
@@ -69,11 +69,41 @@ impl Groups {
     }
 }
 
+/// The layout of a pool's groups. Fails if this version does not compute the code of its profile.
+pub(crate) fn layout(map: &OsdMap, pool: &maps::Pool) -> Result<Layout, maps::ErasureCodeError> {
+    if pool.is_replicated() {
+        return Ok(Layout::Replicated);
+    }
+    let maps::ErasureCode { data, parity, technique, stripe_unit } =
+        maps::ErasureCode::of_pool(map, pool)?;
+    let code = ErasureCode::of(technique);
+    Ok(Layout::Erasure(ErasureLayout { data, parity, unit: stripe_unit, code }))
+}
+
+/// The copies of a group that a mapping gives to an OSD: in an erasure-coded pool, a shard for each position
+/// that it has in the up or acting set.
+pub(crate) fn copies_of(
+    pool: &maps::Pool,
+    pg: PgId,
+    mapping: &maps::Mapping,
+    own: OsdId,
+) -> Vec<PgShard> {
+    let sets = [&mapping.up, &mapping.acting];
+    if pool.is_replicated() {
+        let is_member = sets.iter().any(|osds| osds.contains(&own));
+        return Vec::from_iter(is_member.then(|| PgShard::replicated(pg)));
+    }
+    let is_at = |position: &usize| sets.iter().any(|osds| osds.get(*position) == Some(&own));
+    let positions = (0..pool.size.into()).filter(is_at).filter_map(ShardId::at);
+    positions.map(|shard| PgShard { pg, shard }).collect()
+}
+
 /// The members of a group whose pool and mapping are known.
 pub(crate) fn members(
     map: &OsdMap,
     pg: PgId,
     pool: &maps::Pool,
+    layout: Layout,
     mapping: maps::Mapping,
 ) -> Members {
     let up_from = |osd: &OsdId| map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
@@ -85,7 +115,7 @@ pub(crate) fn members(
         size: pool.size.into(),
         min_size: pool.min_size.into(),
         hash_bits: stable_bits(pg.seed, pool.pg_num),
-        layout: Layout::Replicated,
+        layout,
     }
 }
 

@@ -49,13 +49,13 @@ impl Groups {
         self.by_id.get(&pg).map(|group| &**group)
     }
 
-    /// The copy that serves requests for a group here: of a replicated pool the only one, otherwise the shard
-    /// of this OSD's position in the acting set.
+    /// The copy that serves requests for a group here: of a replicated pool the only one, otherwise the
+    /// primary's shard, as no other one has whole objects to read.
     pub fn serving(&self, pg: PgId, is_replicated: bool) -> Option<&Group> {
         if is_replicated {
             return self.get(PgShard::replicated(pg));
         }
-        self.shards_of(pg).filter_map(|id| self.get(id)).find(|group| group.is_in_place())
+        self.shards_of(pg).filter_map(|id| self.get(id)).find(|group| group.pg.is_primary())
     }
 
     /// The copies of a group that are here, ascending by shard: several only in erasure-coded pools.
@@ -202,17 +202,14 @@ impl Groups {
 
     /// The OSDs of the up and acting sets of all groups, some more than once.
     pub fn members(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.by_id.values().flat_map(|group| {
-            let members = group.pg.members();
-            members.acting.iter().chain(&members.up).copied()
-        })
+        self.by_id.values().flat_map(|group| group.pg.members().all().map(|member| member.osd))
     }
 
     /// The other acting members of the groups whose primary this OSD is.
     pub fn followers(&self, own: OsdId) -> BTreeSet<OsdId> {
         let groups = self.by_id.values().filter(|group| group.pg.is_primary());
-        let members = groups.flat_map(|group| group.pg.members().acting.iter().copied());
-        members.filter(|osd| *osd != own).collect()
+        let members = groups.flat_map(|group| group.pg.members().acting_members());
+        members.map(|member| member.osd).filter(|osd| *osd != own).collect()
     }
 
     /// Panics if the groups contradict themselves, or the work that is noted for them.
@@ -231,7 +228,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pg::{MapChange, Members};
+    use pg::{ErasureCode, ErasureLayout, Layout, MapChange, Members};
     use types::{Epoch, ShardId};
 
     const PG: PgId = PgId { pool: PoolId(1), seed: 3 };
@@ -253,7 +250,10 @@ mod tests {
         for id in [shard(0), shard(2)] {
             let members =
                 Members { up: acting.clone(), acting: acting.clone(), ..Members::default() };
-            let members = Members { up_from: vec![Epoch(1); 3], ..members };
+            let primary = acting.first().copied();
+            let code = ErasureCode::IsaVandermonde;
+            let layout = Layout::Erasure(ErasureLayout { data: 2, parity: 1, unit: 4096, code });
+            let members = Members { up_from: vec![Epoch(1); 3], primary, layout, ..members };
             let change = MapChange {
                 epoch: Epoch(1),
                 osds: Default::default(),
@@ -267,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn requests_find_the_shard_of_this_osds_position_and_messages_the_one_that_they_name() {
-        for (position, serving) in [(0, Some(shard(0))), (1, None), (2, Some(shard(2)))] {
+    fn requests_find_the_primarys_shard_and_messages_the_one_that_they_name() {
+        for (position, serving) in [(0, Some(shard(0))), (1, None), (2, None)] {
             let groups = groups(position);
             let found = groups.serving(PG, false).map(|group| group.pg.pg_shard());
             assert_eq!(found, serving, "position {position}");

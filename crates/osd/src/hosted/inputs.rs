@@ -65,6 +65,21 @@ pub(crate) fn handle_group_message(
     }
 }
 
+/// Delivers the messages that shards of one group on this OSD have sent to each other, and those that follow.
+/// Call when all groups have handled the newest map.
+pub(crate) fn deliver_local(hosted: &mut HostedGroups, shared: &mut Shared) {
+    let own = shared.env.whoami();
+    while let Some(message) = shared.outbox.poll_local(shared.is_up()) {
+        if pg::scrub::message::is_scrub_message(message.kind) {
+            scrubbing::handle_message(hosted, shared, own, &message);
+            hosted.settle(shared);
+            continue;
+        }
+        let (header, body) = Body::decode(&message).expect("this OSD has encoded it");
+        deliver_to_group(hosted, shared, own, &header, body);
+    }
+}
+
 /// Delivers a message of a member, or makes it wait for its map. Fails if it does not decode: its
 /// sender never resends it.
 fn deliver(
@@ -82,21 +97,32 @@ fn deliver(
         return Ok(());
     }
     let (header, body) = Body::decode(&message).map_err(undecodable(kind))?;
+    deliver_to_group(hosted, shared, from, &header, body);
+    Ok(())
+}
+
+/// Delivers a message of the present map or an earlier one to the group that it names.
+fn deliver_to_group(
+    hosted: &mut HostedGroups,
+    shared: &mut Shared,
+    from: OsdId,
+    header: &Header,
+    body: Body,
+) {
     let pg = PgShard { pg: header.pg, shard: header.to };
     let Some(group) = hosted.groups.get_mut(pg) else {
         if body == Body::Query {
-            let back = Header { to: header.from, from: header.to, ..header };
+            let back = Header { to: header.from, from: header.to, ..*header };
             let nothing = Body::Info(None).encode(&back);
             shared.peers.send(cx!(shared), from, nothing);
         }
-        return Ok(());
+        return;
     };
     if !group.pg.is_serving() {
         group.tell_time(&hosted.leases, shared.env.now);
     }
-    group.pg.handle_message(from, &header, body);
+    group.pg.handle_message(from, header, body);
     hosted.settle_group(shared, pg);
-    Ok(())
 }
 
 /// Counts a held message of a member for its session, and pauses the session at its bound.

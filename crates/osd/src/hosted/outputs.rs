@@ -3,7 +3,7 @@
 use super::HostedGroups;
 use crate::cx::cx;
 use crate::groups::split_merge;
-use crate::operations::{healing, interruption, outcomes};
+use crate::operations::{healing, interruption, loads, outcomes, shards};
 use crate::report::repairs::FoundBy;
 use crate::shared::Shared;
 use crate::tokens::Token;
@@ -45,6 +45,15 @@ impl HostedGroups {
             pg::Output::Clean => shared.report.schedule.request_soon(now),
             pg::Output::Recovered { object } => {
                 self.serve(shared, pg, |s| healing::recovered(s, &object));
+            }
+            pg::Output::Read { ticket, outcome } => {
+                self.serve(shared, pg, |s| loads::data_read(s, ticket, outcome));
+            }
+            pg::Output::Settled => {
+                self.serve(shared, pg, shards::settled);
+                if let Some(group) = self.groups.get_mut(pg) {
+                    group.scrubbed().settled(&mut shared.outbox);
+                }
             }
             pg::Output::WantsMap => self.groups.note_asking(pg),
             pg::Output::WaitUntil(until) => self.groups.wait_until(until, pg),
@@ -98,6 +107,7 @@ impl HostedGroups {
         shared.request_report();
         let Some(group) = self.groups.get_mut(pg) else { return };
         group.trim.begin_anew();
+        group.scrub.forget_reads();
         let stays = group.pg.is_primary();
         match members_stay {
             true => {}

@@ -2,7 +2,7 @@
 
 use super::{HostedGroups, sessions};
 use crate::cx::cx;
-use crate::groups::placement::{members, statuses};
+use crate::groups::placement::{copies_of, layout, members, statuses};
 use crate::groups::split_merge;
 use crate::maps::stored;
 use crate::maps::telling::{Job, Task, Telling, Then};
@@ -11,11 +11,11 @@ use crate::operations::snapshots::PoolSnapshots;
 use crate::shared::Shared;
 use maps::OsdMap;
 use pg::split::parts_of;
-use pg::{MapChange, Members, Pg};
+use pg::{MapChange, Member, Members, Pg};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use store::{Outcome, StoreError};
-use types::{Epoch, PgId, PgShard, ShardId};
+use types::{Epoch, PgId, PgShard};
 
 /// Loads the groups, and the stored map, whose collections the store has named. Returns whether it has.
 pub(crate) fn load(
@@ -37,11 +37,6 @@ pub(crate) fn load(
             continue;
         }
         let id = collection.0;
-        if id.shard != ShardId::NONE {
-            // Nothing tells it maps, so it would take part in nothing with the members that it last knew.
-            tracing::warn!(osd = %shared.env.config.id, pg = %id, "shards are not served; the copy is left alone");
-            continue;
-        }
         let copy = Pg::load(id, shared.env.whoami());
         hosted.groups.add(copy.with_sizes(shared.env.config.sizes.groups));
         hosted.settle_group(shared, id);
@@ -75,14 +70,26 @@ pub(crate) fn remove_deleted(hosted: &mut HostedGroups, shared: &mut Shared) {
 
 /// The job of telling the newest map to all groups.
 pub(crate) fn begin(hosted: &HostedGroups, shared: &mut Shared, then: Then) -> Job {
-    // Candidates of erasure-coded pools are left out when they are told.
-    let candidates = shared.maps.candidates(shared.env.config.id).map(PgShard::replicated);
+    let own = shared.env.config.id;
+    let candidates = Vec::from_iter(shared.maps.candidates(own));
     let others = hosted.groups.iter().map(|(pg, _)| pg);
-    let all: BTreeSet<PgShard> = candidates.chain(others).collect();
+    let copies = candidates.into_iter().flat_map(|pg| copies_here(shared, pg));
+    let all: BTreeSet<PgShard> = copies.chain(others).collect();
     let (map, is_gap) = (shared.maps.map(), shared.maps.is_gap());
     let rest = Vec::from_iter(all).into_iter();
     let task = Task::Tell(Telling { osds: Arc::new(statuses(map)), is_gap });
     Job { rest, task, then }
+}
+
+/// The copies of a candidate that this OSD may have under the newest map.
+fn copies_here(shared: &Shared, pg: PgId) -> Vec<PgShard> {
+    let map = shared.maps.map();
+    match map.pool(pg.pool) {
+        None => Vec::new(),
+        // Whether it is a member is found out when it is told.
+        Some(pool) if pool.is_replicated() => vec![PgShard::replicated(pg)],
+        Some(pool) => copies_of(pool, pg, &shared.maps.mapping(map, pg), shared.env.config.id),
+    }
 }
 
 /// Has some groups handle the map, or store the intervals that it began; performs their outputs.
@@ -120,13 +127,12 @@ fn tell_map(
     telling: &Telling,
 ) {
     let is_up = shared.is_up();
-    // Erasure-coded pools are not supported yet.
-    let pool = map.pool(pg.pg.pool).filter(|pool| pool.is_replicated());
-    if pool.is_none_or(|pool| pg.pg.seed >= pool.pg_num) {
+    if map.pool(pg.pg.pool).is_none_or(|pool| pg.pg.seed >= pool.pg_num) {
         return;
     }
-    let members = members_of(shared, map, pg.pg);
-    let is_member = is_up && members.is_member(shared.env.config.id);
+    let Some(members) = members_of(shared, map, pg.pg) else { return };
+    let own = Member { osd: shared.env.config.id, shard: pg.shard };
+    let is_member = is_up && members.has_member(own);
     let known = hosted.groups.get(pg).map(|group| &group.pg);
     if !is_member && known.is_none() {
         return;
@@ -149,10 +155,17 @@ fn tell_map(
     }
 }
 
-/// The up and acting set of a group under the map of the last update of the candidates.
-fn members_of(shared: &Shared, map: &OsdMap, pg: PgId) -> Members {
-    let Some(pool) = map.pool(pg.pool) else { return Members::default() };
-    members(map, pg, pool, shared.maps.mapping(map, pg))
+/// The up and acting set of a group under the map of the last update of the candidates; `None` if this
+/// version does not know how its pool keeps objects: such groups are left alone.
+fn members_of(shared: &Shared, map: &OsdMap, pg: PgId) -> Option<Members> {
+    let pool = map.pool(pg.pool)?;
+    match layout(map, pool) {
+        Ok(layout) => Some(members(map, pg, pool, layout, shared.maps.mapping(map, pg))),
+        Err(error) => {
+            tracing::error!(%pg, %error, "the group is not served");
+            None
+        }
+    }
 }
 
 /// Tells a group its members under a new map; creates the group if there is none.
@@ -183,14 +196,15 @@ fn place_parts(
     let own = shared.env.config.id;
     let mut parts = BTreeSet::new();
     for part in parts_of(pg.pg, bits, pg_num) {
-        let members = members_of(shared, map, part);
+        let Some(members) = members_of(shared, map, part) else { continue };
         let part = PgShard { pg: part, ..pg };
-        let is_wanted = !is_absent || change.is_up && members.is_member(own);
+        let own = Member { osd: own, shard: pg.shard };
+        let is_wanted = !is_absent || change.is_up && members.has_member(own);
         if !is_wanted {
             continue;
         }
         if split_merge::has_part(&hosted.groups, part) {
-            tracing::error!(%pg, %part, osd = %own, "the part is there already");
+            tracing::error!(%pg, %part, osd = %own.osd, "the part is there already");
             continue;
         }
         hosted.forget_group(shared, part);

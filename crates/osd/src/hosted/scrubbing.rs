@@ -8,10 +8,11 @@ use crate::scrub::{Found, schedule};
 use crate::shared::Shared;
 use crate::tokens::ScrubTag;
 use engine::Message;
+use pg::Member;
 use pg::scrub;
 use pg::scrub::{Level, Order};
 use store::{Outcome, StoreError};
-use types::{HObject, OsdId, PgShard};
+use types::{EVersion, HObject, OsdId, PgShard, ShardId};
 use wire::internal::ScrubOrder;
 
 /// Begins scrubs that are due, as far as `osd_max_scrubs` allows.
@@ -52,6 +53,12 @@ pub(crate) fn begin(
 
 /// Performs the outputs of a round.
 fn advance(hosted: &mut HostedGroups, shared: &mut Shared, pg: PgShard) {
+    if let Some(group) = hosted.groups.get_mut(pg)
+        && group.pg.settle_committed() > EVersion::ZERO
+    {
+        // Members are told to settle before they are told to scan.
+        hosted.settle_group(shared, pg);
+    }
     while let Some(group) = hosted.groups.get_mut(pg) {
         let reports = &mut shared.report.schedule;
         let (cx, peers) = (cx!(shared), &mut shared.peers);
@@ -119,7 +126,8 @@ pub(crate) fn handle_message(
     }
     let pg = PgShard { pg: header.pg, shard: header.to };
     let Some(group) = hosted.groups.get_mut(pg) else { return };
-    let is_member = group.pg.members().acting.contains(&from);
+    let from = Member { osd: from, shard: header.from };
+    let is_member = group.pg.members().acting_members().any(|member| member == from);
     if header.interval != group.pg.interval() || !is_member {
         return;
     }
@@ -127,6 +135,7 @@ pub(crate) fn handle_message(
     if hosted.scrub.handle_message(cx, peers, &mut group.scrubbed(), from, body) {
         advance(hosted, shared, pg);
     }
+    settle_shard(hosted, shared, pg);
 }
 
 /// Handles a completion of the store for a scrub of the group with this serial number.
@@ -142,5 +151,13 @@ pub(super) fn handle_completion(
     let reports = &mut shared.report.schedule;
     if hosted.scrub.handle_completion(cx, peers, reports, group, tag, outcome) {
         advance(hosted, shared, pg);
+    }
+    settle_shard(hosted, shared, pg);
+}
+
+/// Performs the outputs of a shard that settles before it is read.
+fn settle_shard(hosted: &mut HostedGroups, shared: &mut Shared, pg: PgShard) {
+    if pg.shard != ShardId::NONE {
+        hosted.settle_group(shared, pg);
     }
 }

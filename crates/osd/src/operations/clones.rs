@@ -4,7 +4,8 @@ use crate::execute::{Answer, Need};
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::Progress;
 use crate::operations::service::Service;
-use crate::operations::state::{self, NeedOf};
+use crate::operations::shard_reads::NeedOf;
+use crate::operations::state;
 use pg::snaps::At;
 use types::{Errno, HObject, SnapId};
 use wire::op::OpCode;
@@ -82,7 +83,7 @@ fn load(
             let request = s.ops.requests.get_mut(key).expect("it was just there");
             request.outstanding = 1;
             let part = NeedOf { request: key, attempt: request.attempt, need };
-            state::load(s.group.pg, s.cx.out, clone, part).expect("a clone is no copy");
+            state::load(s, clone, part).expect("a clone is no copy");
             Some(Progress::Begun)
         }
     }

@@ -1,6 +1,6 @@
 //! The execution of a request on the state of its object.
 
-use crate::execute::{ExecuteOutcome, Input, ObjectState, Trim, execute, trim};
+use crate::execute::{ExecuteOutcome, Input, ObjectState, PoolRules, Trim, execute, trim};
 use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::{remove_clone, replaced};
 use crate::operations::request::Origin;
@@ -51,9 +51,12 @@ pub(super) fn execute_request(
         watches.and_then(|watches| watches.get(key)).is_some_and(|watch| watch.is_connected())
     };
     let replacing = (is_lost && request.replaces_object()).then(|| request.as_replacement());
+    let layout = group.pg.members().layout;
+    let pool = PoolRules::of(layout, || s.cx.map.pool(group.id.pg.pool));
     let executed = execute(&Input {
         object: name,
         ops: replacing.as_ref().map_or(&request.message.ops, |(ops, _)| ops),
+        pool,
         may_write: request.may_write(),
         state,
         loaded: &request.loaded,

@@ -4,10 +4,11 @@ use crate::execute::Need;
 use crate::operations::keys::ObjectKey;
 use crate::operations::request::Request;
 use crate::operations::service::Service;
-use crate::operations::state::{NeedOf, load};
+use crate::operations::shard_reads::NeedOf;
+use crate::operations::state::load;
 use crate::work::Work;
 use pg::snaps::At;
-use types::HObject;
+use types::{EVersion, HObject};
 
 /// Repeats a failed read once per request, so that a transient error does not make this OSD
 /// give up copy after copy. True if it does.
@@ -22,7 +23,7 @@ pub(super) fn read_again(s: &mut Service<'_>, key: u64, attempt: u32, need: &Nee
         _ => HObject::head_of(request.object()),
     };
     let part = NeedOf { request: key, attempt, need: need.clone() };
-    load(s.group.pg, s.cx.out, &object, part).is_ok()
+    load(s, &object, part).is_ok()
 }
 
 /// Handles a failed read of a request's object: true if the request restarts when the object is
@@ -32,22 +33,8 @@ pub(super) fn heal(s: &mut Service<'_>, key: u64, attempt: u32) -> bool {
     if request.attempt != attempt {
         return true;
     }
-    let (at, whoami) = (request.at, s.cx.env.whoami());
-    if !s.group.pg.is_primary() {
-        return false;
-    }
-    let Some(head) = s.object_of(key) else { return false };
-    let Some(context) = s.ops.contexts.get(head) else { return false };
-    let Some(state) = context.state.as_ref() else { return false };
-    // The cached state of the clone may be of another one by now.
-    let (object, version) = match at {
-        Some(At::Clone(id)) => {
-            let clone = state.snaps.as_deref().and_then(|set| set.clone_of(id));
-            (context.name.at(id), clone.map(|clone| clone.version))
-        }
-        _ => (context.name.clone(), Some(state.info.version)),
-    };
-    let Some(version) = version else { return false };
+    let whoami = s.cx.env.whoami();
+    let Some((head, object, version)) = object_read(s, key) else { return false };
     let pg = s.group.id;
     if !s.group.pg.missing().contains(&object) {
         if s.group.pg.mark_corrupt(&object, version, &[whoami]) {
@@ -62,6 +49,40 @@ pub(super) fn heal(s: &mut Service<'_>, key: u64, attempt: u32) -> bool {
     s.cx.work.push(Work::Group(pg));
     s.cx.work.push(Work::Object(head));
     true
+}
+
+/// Handles an object of which too few shards can be read: true if the request restarts when there are more.
+pub(super) fn heal_shards(s: &mut Service<'_>, key: u64, attempt: u32) -> bool {
+    if s.ops.requests.get(key).is_none_or(|request| request.attempt != attempt) {
+        return true;
+    }
+    let Some((head, object, version)) = object_read(s, key) else { return false };
+    if !s.group.pg.missing().contains(&object) && !s.group.pg.cannot_read(&object, version) {
+        s.cx.work.push(Work::Group(s.group.id));
+        return false;
+    }
+    s.ops.restart_readers(head);
+    s.cx.work.push(Work::Group(s.group.id));
+    s.cx.work.push(Work::Object(head));
+    true
+}
+
+/// The object or clone that a request reads, with its version and the key of its head; `None` if this OSD is
+/// not the primary.
+fn object_read(s: &Service<'_>, key: u64) -> Option<(ObjectKey, HObject, EVersion)> {
+    let at = s.ops.requests.get(key).filter(|_| s.group.pg.is_primary())?.at;
+    let head = s.object_of(key)?;
+    let context = s.ops.contexts.get(head)?;
+    let state = context.state.as_ref()?;
+    // The cached state of the clone may be of another one by now.
+    let (object, version) = match at {
+        Some(At::Clone(id)) => {
+            let clone = state.snaps.as_deref().and_then(|set| set.clone_of(id));
+            (context.name.at(id), clone.map(|clone| clone.version))
+        }
+        _ => (context.name.clone(), Some(state.info.version)),
+    };
+    Some((head, object, version?))
 }
 
 /// Replaces the own copy of an object that the store could not change for damage: true if there is

@@ -4,7 +4,8 @@ use crate::limits;
 use crate::operations::checks::ALL_NAMESPACES;
 use crate::operations::request::{Page, Request};
 use crate::operations::service::Service;
-use crate::operations::state::{read, state_of};
+use crate::operations::shards::read_store;
+use crate::operations::state::state_of;
 use crate::tokens::Token;
 use bytes::Bytes;
 use codec::{Reader, Writer};
@@ -58,7 +59,7 @@ fn try_list(s: &mut Service<'_>, key: u64) -> Result<(), Errno> {
     let entries_max = entries_max(op) as usize;
     let (collection, attempt) = (s.group.pg.collection(), request.attempt);
     let kind = RequestKind::List { collection, from, entries_max };
-    s.cx.out.ask(Token::Listing { request: key, attempt }, kind);
+    read_store(s, Token::Listing { request: key, attempt }, kind);
     Ok(())
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn listed(
     for object in doubtful {
         let token = Token::Listed { request: key, attempt, object: object.clone() };
         let kind = RequestKind::Meta { collection, object: object.clone() };
-        read(s.group.pg, s.cx.out, &object, (token, kind));
+        read_store(s, token, kind);
     }
 }
 

@@ -1,17 +1,21 @@
 //! Loads from the store: the state of an object, and the further parts of it that requests need.
 
-use crate::execute::Need;
+use crate::execute::{Answer, Need};
 use crate::operations::keys::ObjectKey;
 use crate::operations::lost_object::lost_state;
 use crate::operations::request::Request;
 use crate::operations::service::Service;
-use crate::operations::state::{NeedOf, answer, decode_state, load, read};
+use crate::operations::shard_reads::NeedOf;
+use crate::operations::shards::read_store;
+use crate::operations::state::{answer, decode_state, load};
 use crate::operations::{copying, healing, outcomes, own};
 use crate::tokens::Token;
 use crate::watches::Watched;
 use crate::work::Work;
+use bytes::Bytes;
+use pg::ReadError;
 use pg::snaps::At;
-use store::{Outcome, RequestKind, StoreError};
+use store::{Outcome, ReadData, RequestKind, StoreError};
 use types::Errno;
 
 /// Loads what a request needs; it runs again when all has been loaded.
@@ -27,7 +31,7 @@ pub(super) fn load_needs(s: &mut Service<'_>, object: ObjectKey, key: u64, needs
     }
     for need in needs {
         let part = NeedOf { request: key, attempt, need };
-        if let Err(Need::Copy(wanted)) = load(s.group.pg, s.cx.out, &target, part) {
+        if let Err(Need::Copy(wanted)) = load(s, &target, part) {
             copying::begin(s.ops, &mut s.cx, s.peers, (key, attempt), *wanted);
         }
     }
@@ -53,11 +57,37 @@ pub(crate) fn need_loaded(
     }
 }
 
+/// Handles the end of a read of data. An object of which too few shards can be read waits for others, or its
+/// request fails.
+pub(crate) fn data_read(s: &mut Service<'_>, ticket: u64, outcome: Result<Bytes, ReadError>) {
+    let Some(part) = s.group.queues.shard_reads.data.remove(ticket) else { return };
+    let NeedOf { request, attempt, need } = part;
+    let answer = match outcome {
+        Ok(data) => Answer::Data(dense(&need, data)),
+        Err(error) => {
+            if healing::heal_shards(s, request, attempt) {
+                return;
+            }
+            tracing::error!(pg = %s.group.id, %error, "an object cannot be read");
+            Answer::Failed(Errno::IO.negative())
+        }
+    };
+    if s.ops.need_loaded(request, attempt, need, answer) {
+        s.cx.work.push(Work::Continue(request));
+    }
+}
+
+/// Data without holes, as Ceph's erasure-coded pools report it.
+fn dense(need: &Need, data: Bytes) -> ReadData {
+    let Need::Data { offset, .. } = need else { unreachable!("only data is read from shards") };
+    let extents = if data.is_empty() { Vec::new() } else { vec![(*offset, data.len() as u64)] };
+    ReadData { data, extents }
+}
+
 pub(super) fn load_state(s: &mut Service<'_>, object: ObjectKey) {
     let context = s.ops.contexts.get(object).expect("the caller has it");
-    let (pg, name) = (&*s.group.pg, &context.name);
-    let kind = RequestKind::Meta { collection: pg.collection(), object: name.clone() };
-    read(pg, s.cx.out, name, (Token::State { object }, kind));
+    let (collection, name) = (s.group.pg.collection(), context.name.clone());
+    read_store(s, Token::State { object }, RequestKind::Meta { collection, object: name });
 }
 
 /// Handles the loaded metadata of an object: its queue runs, or the object is recovered if damaged.

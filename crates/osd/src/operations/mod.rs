@@ -25,6 +25,8 @@ mod requests;
 pub(crate) mod resume;
 mod run;
 pub(crate) mod service;
+mod shard_reads;
+pub(crate) mod shards;
 pub(crate) mod snapshots;
 pub(crate) mod state;
 mod submit;

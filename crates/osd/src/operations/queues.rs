@@ -3,6 +3,7 @@
 use crate::operations::keys::ObjectKey;
 use crate::operations::object::{Contexts, ObjectContext};
 use crate::operations::request::Request;
+use crate::operations::shard_reads::ShardReads;
 use crate::watches::GroupWatches;
 use maps::{OsdMap, OsdMapFlags};
 use std::collections::{BTreeMap, VecDeque};
@@ -81,6 +82,8 @@ pub(crate) struct GroupQueues {
     pub waiting_for_readable: Vec<u64>,
     /// The last epochs at which writes of clients were dropped.
     pub held_back: HeldBack,
+    /// Reads in progress, if the members keep shards.
+    pub shard_reads: ShardReads,
 }
 
 impl GroupQueues {
@@ -164,6 +167,7 @@ impl GroupQueues {
         keys.extend(std::mem::take(&mut self.waiting));
         keys.extend(std::mem::take(&mut self.waiting_for_readable));
         self.objects.clear();
+        self.shard_reads.clear();
         self.generation += 1;
         keys
     }

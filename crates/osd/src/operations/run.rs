@@ -7,6 +7,7 @@ use crate::operations::lost_object::{is_given_up, needs_lost_head};
 use crate::operations::object::{Availability, Progress};
 use crate::operations::request::Refusal;
 use crate::operations::service::Service;
+use crate::operations::shards::has_shards;
 use crate::operations::submit::{is_memorable, submit};
 use crate::operations::{clones, healing, loads, outcomes};
 use crate::work::Work;
@@ -45,7 +46,10 @@ fn check(s: &mut Service<'_>, object: ObjectKey, key: u64) -> Option<Progress> {
         return Some(Progress::Ran);
     }
     let looks_back = request.op_flags.rolls_back || request.object().snap < SnapId::HEAD;
-    let refusal = request.refused.filter(Refusal::is_final);
+    // Damage of shards is that of other members: they are replaced, and the write waits for that.
+    let is_replaced =
+        |refusal: &Refusal| refusal.is_damage && refusal.times == 1 && has_shards(s.group.pg);
+    let refusal = request.refused.filter(Refusal::is_final).filter(|known| !is_replaced(known));
     if s.availability_of(object, key) == Availability::Fails {
         return Some(s.reject(object, key, Errno::IO));
     }

@@ -1,36 +1,44 @@
 //! The state of an object as its store has it: how it is read, and what an answer means to execution.
 
 use crate::execute::{Answer, Need, ObjectState};
-use crate::outbox::Outbox;
+use crate::operations::service::Service;
+use crate::operations::shard_reads::NeedOf;
+use crate::operations::shards::{has_shards, read_data, read_store};
 use crate::tokens::Token;
 use bytes::Bytes;
 use pg::snaps::{SNAPSET_ATTR, SnapSet};
-use pg::{INFO_ATTR, ObjectInfo, Pg, ReadPlan, user_attr_name};
+use pg::{INFO_ATTR, ObjectInfo, Pg, user_attr_name};
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{Errno, HObject};
 
-/// A part of an object that an attempt of a request waits for.
-pub(super) struct NeedOf {
-    pub request: u64,
-    pub attempt: u32,
-    pub need: Need,
-}
-
 /// Loads a part of an object for a request. Fails with the part if no store has it: another OSD copies it.
-pub(super) fn load(
-    pg: &Pg,
-    out: &mut Outbox,
-    object: &HObject,
-    NeedOf { request, attempt, need }: NeedOf,
-) -> Result<(), Need> {
+pub(super) fn load(s: &mut Service<'_>, object: &HObject, part: NeedOf) -> Result<(), Need> {
+    if let Need::Data { offset, length } = part.need
+        && has_shards(s.group.pg)
+    {
+        let info = info_of(s, object).expect("its state is loaded before");
+        read_data(s, object.clone(), &info, (offset, length), part);
+        return Ok(());
+    }
+    let NeedOf { request, attempt, need } = part;
     let clone = match need {
         Need::Clone(id) if object.snap != id => Some(object.at(id)),
         _ => None,
     };
     let object = clone.as_ref().unwrap_or(object);
-    let Some(kind) = store_request(pg, object.clone(), &need) else { return Err(need) };
-    read(pg, out, object, (Token::Need { request, attempt, need }, kind));
+    let Some(kind) = store_request(s.group.pg, object.clone(), &need) else { return Err(need) };
+    read_store(s, Token::Need { request, attempt, need }, kind);
     Ok(())
+}
+
+/// The info of a head, or of the clone of it that was loaded last.
+fn info_of(s: &Service<'_>, object: &HObject) -> Option<ObjectInfo> {
+    let key = s.group.queues.find(&HObject::head_of(object))?;
+    let context = s.ops.contexts.get(key)?;
+    let clone = context.clone.as_ref().filter(|(id, _)| *id == object.snap);
+    let state = clone.map(|(_, state)| &**state);
+    let state = if object.is_clone() { state } else { context.state.as_ref() };
+    state.map(|state| state.info.clone())
 }
 
 /// The request to a store with the whole object that loads what is needed; `None` for a copy.
@@ -47,21 +55,6 @@ fn store_request(pg: &Pg, object: HObject, need: &Need) -> Option<RequestKind> {
         Need::Clone(_) => RequestKind::Meta { collection, object },
         Need::Copy(_) => return None,
     })
-}
-
-/// Reads an object for a client in the way of the group's backend. `kind` is the request to a store with the
-/// whole object; `token` returns with its completion.
-pub(super) fn read(
-    pg: &Pg,
-    out: &mut Outbox,
-    object: &HObject,
-    (token, kind): (Token, RequestKind),
-) {
-    match pg.read(object, kind) {
-        ReadPlan::Local(kind) => out.ask(token, kind),
-        // `tell_map` creates no groups of erasure-coded pools.
-        ReadPlan::Gather(_) | ReadPlan::Lost => unreachable!("each member has whole objects"),
-    }
 }
 
 /// The outcome of the store in the terms of execution.

@@ -7,10 +7,12 @@ use crate::operations::keys::ObjectKey;
 use crate::operations::object::{ObjectContext, Progress};
 use crate::operations::request::Request;
 use crate::operations::service::Service;
+use crate::operations::shards::has_shards;
 use crate::work::Work;
 use bytes::Bytes;
 use pg::snaps::index_key;
 use pg::{AlsoWritten, EntryKind, ObjectInfo, Pg, Write, meta_object};
+use std::collections::BTreeMap;
 use store::Change;
 use types::{Errno, HObject, PgId, SnapId};
 
@@ -87,6 +89,10 @@ fn prepare_write(
     let modifies = execution.modifies();
     let state = context.state.as_mut().expect("it is loaded before");
     let prior_version = state.info.version;
+    let sizes = match has_shards(pg) {
+        true => sizes_before(&context.name, state, &execution.changes),
+        false => BTreeMap::new(),
+    };
     if modifies {
         apply_to_state(state, execution);
         context.is_removed = !state.exists;
@@ -122,11 +128,33 @@ fn prepare_write(
         result: execution.result,
         returns,
         changes,
+        sizes,
         also,
         objects: execution.delta.objects,
         clones: execution.delta.clones,
         bytes: execution.delta.bytes,
     }
+}
+
+/// The sizes before a write of the objects that exist and that it changes, or copies from.
+fn sizes_before(head: &HObject, state: &ObjectState, changes: &[Change]) -> BTreeMap<HObject, u64> {
+    let mut sizes = BTreeMap::new();
+    if state.exists || state.info.is_whiteout {
+        sizes.insert(head.clone(), state.info.size);
+    }
+    let Some(set) = state.snaps.as_deref() else { return sizes };
+    for change in changes {
+        let source = match change {
+            Change::Clone { object, .. } => Some(object),
+            _ => None,
+        };
+        for object in change.object().into_iter().chain(source) {
+            if let Some(clone) = set.clone_of(object.snap) {
+                sizes.insert(object.clone(), clone.size);
+            }
+        }
+    }
+    sizes
 }
 
 /// Whether its outputs are short enough for a log entry.

@@ -32,7 +32,7 @@ pub(crate) struct Shortage {
 pub(crate) fn shortage(pg: &Pg) -> Shortage {
     let (members, objects) = (pg.members(), pg.info().objects);
     let missing = pg.objects_missing() as u64;
-    let absent = members.size.saturating_sub(members.acting.len()) as u64;
+    let absent = members.size.saturating_sub(members.acting_members().count()) as u64;
     // A backfill target lacks about the share of objects that remains of the hash range.
     let to_come = pg.backfill_targets().map(|(_, done)| remaining(objects, done)).sum::<u64>();
     // Copies up to the number of lacking acting members do not exist anywhere.
@@ -59,7 +59,7 @@ pub(crate) fn blocked_by(pg: &Pg) -> Vec<types::OsdId> {
 pub(crate) fn state_bits(pg: &Pg) -> u64 {
     use pg_state::*;
     let members = pg.members();
-    let short = members.acting.len() < members.size;
+    let short = members.acting_members().count() < members.size;
     let remapped = members.acting != members.up;
     let mut bits = if short { UNDERSIZED } else { 0 };
     bits |= if remapped { REMAPPED } else { 0 };

@@ -78,7 +78,8 @@ impl Waits<'_> {
 
     fn missing_leases(&self, group: &Group) -> String {
         let (own, now) = (self.env.config.id, self.env.now);
-        let others = group.pg.members().acting.iter().copied().filter(|osd| *osd != own);
+        let acting = group.pg.members().acting_members().map(|member| member.osd);
+        let others = acting.filter(|osd| *osd != own);
         let silent: Vec<OsdId> = others.filter(|osd| !self.leases.is_held_by(*osd, now)).collect();
         format!("read leases of {}", names(&silent))
     }

@@ -10,7 +10,6 @@ use pg::Member;
 use pg::scrub::Order;
 use pg::scrub::message::Body;
 use store::{Outcome, StoreError};
-use types::OsdId;
 
 impl Scrubs {
     /// Handles a message of another member of the group, in its present interval. Returns whether
@@ -20,7 +19,7 @@ impl Scrubs {
         cx: &mut Cx<'_>,
         peers: &mut Peers,
         group: &mut Scrubbed<'_>,
-        from: OsdId,
+        from: Member,
         body: Body,
     ) -> bool {
         let (pg, interval) = (group.pg.pg_shard(), group.pg.interval());
@@ -47,7 +46,7 @@ impl Scrubs {
                 let view = view(group.pg);
                 if let Some(running) = &mut group.scrub.running {
                     running.heard = cx.env.now;
-                    running.round.handle_message(Member::replicated(from), body, view);
+                    running.round.handle_message(from, body, view);
                 }
                 return true;
             }

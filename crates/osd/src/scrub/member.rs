@@ -6,18 +6,19 @@ use crate::outbox::Outbox;
 use crate::sessions::peers::Peers;
 use crate::tokens::{ScrubTag, Token};
 use bytes::Bytes;
+use pg::Member;
 use pg::message::Header;
 use pg::scrub::message::Body;
 use std::collections::BTreeMap;
 use store::{Change, RequestKind, Transaction};
-use types::OsdId;
+use types::EVersion;
 
 impl Scrubbed<'_> {
     /// Performs reads for the scrub of another primary, and sends the answer.
     pub(super) fn advance_member(&mut self, cx: &mut Cx<'_>, peers: &mut Peers) {
         loop {
             if let Some((tag, kind)) = self.scrub.member.poll_request() {
-                self.ask(cx.out, ScrubTag::Member(tag), kind);
+                self.scan(cx.out, ScrubTag::Member(tag), kind);
                 continue;
             }
             let Some((number, mut map)) = self.scrub.member.poll_answer() else { return };
@@ -32,9 +33,41 @@ impl Scrubbed<'_> {
     }
 
     /// Sends a message to another member.
-    pub(super) fn send(&self, cx: &mut Cx<'_>, peers: &mut Peers, to: OsdId, body: &Body) {
-        let header = Header::replicated(self.pg.id(), cx.map.epoch, self.pg.interval());
-        peers.send(cx, to, body.encode(&header));
+    pub(super) fn send(&self, cx: &mut Cx<'_>, peers: &mut Peers, to: Member, body: &Body) {
+        let header = Header {
+            pg: self.pg.id(),
+            epoch: cx.map.epoch,
+            interval: self.pg.interval(),
+            to: to.shard,
+            from: self.pg.whoami().shard,
+        };
+        peers.send(cx, to.osd, body.encode(&header));
+    }
+
+    /// Reads objects of this copy, once the store shows all that is committed.
+    pub(super) fn scan(&mut self, out: &mut Outbox, tag: ScrubTag, kind: RequestKind) {
+        let through = self.pg.settle_committed();
+        self.scan_through(out, through, tag, kind);
+    }
+
+    fn scan_through(
+        &mut self,
+        out: &mut Outbox,
+        through: EVersion,
+        tag: ScrubTag,
+        kind: RequestKind,
+    ) {
+        match self.pg.shows(through) {
+            true => self.ask(out, tag, kind),
+            false => self.scrub.unsettled.push((through, tag, kind)),
+        }
+    }
+
+    /// The store shows more than before: reads go on.
+    pub(crate) fn settled(&mut self, out: &mut Outbox) {
+        for (through, tag, kind) in std::mem::take(&mut self.scrub.unsettled) {
+            self.scan_through(out, through, tag, kind);
+        }
     }
 
     /// Sends a request to the store.

@@ -105,9 +105,9 @@ impl Scrubs {
             }
             let serial = running.serial;
             match running.round.poll_output() {
-                Some(RoundOutput::Send(to, body)) => group.send(cx, peers, to.osd, &body),
+                Some(RoundOutput::Send(to, body)) => group.send(cx, peers, to, &body),
                 Some(RoundOutput::Storage(tag, kind)) => {
-                    group.ask(cx.out, ScrubTag::Round(serial, tag), kind);
+                    group.scan(cx.out, ScrubTag::Round(serial, tag), kind);
                 }
                 Some(RoundOutput::Index(pairs)) => group.add_to_index(cx.out, pairs),
                 None => break,
@@ -175,7 +175,7 @@ impl Scrubs {
             running.round.stop(End::Failed(group.pg.whoami()));
             while let Some(output) = running.round.poll_output() {
                 if let RoundOutput::Send(to, body) = output {
-                    group.send(cx, peers, to.osd, &body);
+                    group.send(cx, peers, to, &body);
                 }
             }
         }

@@ -51,10 +51,10 @@ impl Scrubbed<'_> {
         let order = self.pg.scrub_order().filter(|order| !stamps.has_done(order));
         let stamps = Stamps { order, ..stamps };
         self.scrub.stamps = Some(stamps);
-        for member in self.pg.members().acting.clone() {
-            if member != cx.env.whoami() {
-                self.send(cx, peers, member, &Body::Keep(stamps));
-            }
+        let whoami = self.pg.whoami();
+        let members = self.pg.members().acting_members().filter(|member| *member != whoami);
+        for member in Vec::from_iter(members) {
+            self.send(cx, peers, member, &Body::Keep(stamps));
         }
         self.store_stamps(cx.out, stamps);
     }

@@ -2,13 +2,15 @@
 
 use crate::env::{Env, Stage};
 use crate::premerge::Premerge;
+use crate::tokens::ScrubTag;
 use engine::{Duration, Time};
-use pg::Pg;
 use pg::scrub::{
     Count, Finding, Level, OmapTotals, Order, ReplicaScan, Round, SnapFinding, Stamps,
 };
+use pg::{Member, Pg};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Epoch, HObject, OsdId, PgShard, UTime};
+use store::RequestKind;
+use types::{EVersion, Epoch, HObject, PgShard, UTime};
 
 /// How often the schedule is checked, if no event causes it earlier.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -42,8 +44,10 @@ pub(crate) struct GroupScrub {
     /// Earliest start, after a round that was aborted.
     pub(super) not_before: Option<Time>,
     pub(super) running: Option<Box<Running>>,
+    /// Reads of this copy that wait until the store shows all changes up to a version.
+    pub(super) unsettled: Vec<(EVersion, ScrubTag, RequestKind)>,
     pub(super) member: ReplicaScan,
-    pub(super) member_of: Option<(OsdId, Epoch)>,
+    pub(super) member_of: Option<(Member, Epoch)>,
     /// Repaired objects that must be checked again.
     pub(super) repaired: BTreeMap<HObject, Level>,
     /// Objects that were repaired from good copies, after scrubs or failed reads.
@@ -169,6 +173,11 @@ impl GroupScrub {
     /// Counts an object that is repaired after a failed read.
     pub fn count_repair(&mut self) {
         self.repairs += 1;
+    }
+
+    /// Forgets reads that wait: the interval is over.
+    pub fn forget_reads(&mut self) {
+        self.unsettled.clear();
     }
 
     /// Forgets the order of an administrator: this OSD is not the primary any more.

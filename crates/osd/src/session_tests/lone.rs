@@ -472,6 +472,7 @@ pub fn config(auth_none: bool) -> Config {
         auth_none,
         connection_modes: vec![1, 2],
         hostname: "host".to_owned(),
+        holds_shards: false,
         sizes: crate::Sizes::default(),
     }
 }

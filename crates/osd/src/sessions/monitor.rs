@@ -157,7 +157,9 @@ impl MonitorLink {
             ("hb_front_addr", config.addrs.to_string()),
             ("hb_back_addr", config.addrs.to_string()),
         ];
-        let metadata = metadata.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let shards = config.holds_shards.then(|| ("holds_shards", "1".to_owned()));
+        let metadata = metadata.into_iter().chain(shards);
+        let metadata = metadata.map(|(name, value)| (name.to_owned(), value));
         let epoch = cx.map.epoch;
         let boot = OsdBoot {
             version: epoch.0.into(),

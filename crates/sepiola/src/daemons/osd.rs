@@ -70,6 +70,8 @@ impl OsdMember {
             auth_none: self.auth == AuthMode::None,
             connection_modes: CONNECTION_MODES.to_vec(),
             hostname: self.hostname.clone(),
+            // Not before all that they need is complete.
+            holds_shards: false,
             sizes: osd::Sizes::default(),
         };
         let mut osd = Osd::new(config, random_bytes()?);

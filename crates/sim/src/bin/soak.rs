@@ -10,8 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-const USAGE: &str =
-    "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--keep-going] [--tally] [--digest]";
+const USAGE: &str = "soak [--first-seed S] [--seeds N] [--seed X [--trace]] [--erasure PERCENT] [--keep-going] [--tally] [--digest]";
 const SEEDS_DEFAULT: u64 = 40;
 /// Longest time in seconds between lines of progress.
 const PROGRESS_SECONDS: u64 = 10;
@@ -24,6 +23,7 @@ struct Arguments {
     keep_going: bool,
     tally: bool,
     digest: bool,
+    erasure: u64,
 }
 
 fn main() -> ExitCode {
@@ -62,6 +62,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--first-seed" => arguments.first_seed = number()?,
             "--seeds" => arguments.seeds = number()?,
             "--seed" => (arguments.first_seed, arguments.seeds) = (number()?, 1),
+            "--erasure" => arguments.erasure = number()?,
             "--trace" => arguments.trace = true,
             "--keep-going" => arguments.keep_going = true,
             "--tally" => arguments.tally = true,
@@ -73,7 +74,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 }
 
 fn soak(arguments: &Arguments) -> ExitCode {
-    let options = Options { trace: arguments.trace };
+    let options = Options { trace: arguments.trace, erasure: arguments.erasure };
     let started = Instant::now();
     let (mut requests, mut events, mut undecided, mut damaged) = (0, 0, 0, 0);
     let (mut stuck, mut failures) = (0u64, 0u64);

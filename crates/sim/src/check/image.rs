@@ -3,10 +3,9 @@
 
 use super::snapshots::info;
 use super::stores::Stores;
-use crate::groups::all_groups;
+use crate::groups::{all_groups, copies};
 use crate::process::ClientProcess;
 use crate::world::World;
-use store::Collection;
 use store::mem::MemObject;
 use types::{HObject, SnapId};
 
@@ -55,8 +54,9 @@ pub fn check_maps(world: &World, stores: &Stores) -> Result<(), String> {
 fn all_objects<'a>(world: &World, stores: &'a Stores) -> Vec<(&'a HObject, &'a MemObject)> {
     let map = world.newest_map().expect("all is healed");
     let groups = all_groups(map).into_iter();
-    let primaries = groups.filter_map(|pg| Some((pg, map.pg_to_osds(pg).acting_primary?)));
-    primaries.flat_map(|(pg, osd)| stores.of(osd).objects(Collection::replicated(pg))).collect()
+    // The first shard has all names and attributes.
+    let firsts = groups.filter_map(|pg| copies(map, pg).into_iter().next());
+    firsts.flat_map(|(osd, copy)| stores.of(osd).objects(copy)).collect()
 }
 
 fn may_exist(map: &MemObject, object: u64) -> bool {

@@ -3,28 +3,27 @@
 //! again after it was trimmed.
 
 use super::stores::Stores;
-use crate::groups::all_groups;
+use crate::groups::{all_groups, copies};
 use crate::world::World;
 use pg::{DupBatch, EntryKind, INFO_ATTR, LogDup, LogEntry, ObjectInfo, meta_object};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Collection;
 use store::mem::MemStore;
-use types::PgId;
 
 /// Checks the log of every copy of every group.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
     for pg in all_groups(map) {
-        for osd in map.pg_to_osds(pg).acting {
-            check_copy(stores.of(osd), pg).map_err(|why| format!("{pg} on osd.{osd}: {why}"))?;
+        for (osd, copy) in copies(map, pg) {
+            check_copy(stores.of(osd), copy)
+                .map_err(|why| format!("{copy} on osd.{osd}: {why}"))?;
         }
     }
     Ok(())
 }
 
-fn check_copy(store: &MemStore, pg: PgId) -> Result<(), String> {
-    let collection = Collection::replicated(pg);
-    let Some(meta) = store.object(collection, &meta_object(pg)) else { return Ok(()) };
+fn check_copy(store: &MemStore, collection: Collection) -> Result<(), String> {
+    let Some(meta) = store.object(collection, &meta_object(collection.0.pg)) else { return Ok(()) };
     let (mut entries, mut dups): (Vec<LogEntry>, Vec<LogDup>) = Default::default();
     for (key, value) in &meta.omap {
         if pg::is_log_key(key) {

@@ -11,6 +11,7 @@ pub mod once;
 pub mod order;
 pub mod quiet;
 pub mod replicas;
+pub mod shards;
 pub mod snapshots;
 pub mod stores;
 pub mod watches;

@@ -14,7 +14,8 @@ use types::{HObject, OsdId, PgId};
 /// Checks that all copies of every group are equal.
 pub fn check(world: &World, stores: &Stores) -> Result<(), String> {
     let map = world.newest_map().expect("all is healed");
-    for pg in all_groups(map) {
+    let is_whole = |pg: &PgId| map.pool(pg.pool).is_some_and(maps::Pool::is_replicated);
+    for pg in all_groups(map).into_iter().filter(is_whole) {
         let acting = map.pg_to_osds(pg).acting;
         if acting.len() < world.scenario.cluster.size.into() {
             return Err(format!("{pg} has only {acting:?} although all OSDs run"));

@@ -1,5 +1,6 @@
 //! Stores that lose data silently: a clone, or index entries of one.
 
+use crate::groups::copies;
 use crate::names::POOL;
 use crate::node::NodeId;
 use crate::world::World;
@@ -10,7 +11,7 @@ use pg::{Pg, is_meta_object, meta_object};
 use std::collections::{BTreeMap, BTreeSet};
 use store::mem::MemStore;
 use store::{Change, Collection, Request, RequestKind, Transaction};
-use types::{HObject, OsdId, PgId};
+use types::{HObject, OsdId};
 
 /// A running OSD loses the index entries of an object's clones, during other faults.
 pub(super) fn unindex(world: &mut World) {
@@ -18,19 +19,20 @@ pub(super) fn unindex(world: &mut World) {
     let first = world.injection.prng().below(nodes.len() as u64) as usize;
     nodes.rotate_left(first);
     for node in nodes {
-        let Some((id, pg, keys)) = find_indexed(world, node) else { continue };
+        let Some((id, copy, keys)) = find_indexed(world, node) else { continue };
+        let pg = copy.0;
         world.line(format_args!("osd.{id} loses what its index has of clones in {pg}"));
         let keys = keys.into_iter().collect();
-        let change = Change::OmapRemove { object: meta_object(pg), keys };
-        return lose(world, node, vec![(Collection::replicated(pg), change)]);
+        let change = Change::OmapRemove { object: meta_object(pg.pg), keys };
+        return lose(world, node, vec![(copy, change)]);
     }
 }
 
-fn find_indexed(world: &World, node: NodeId) -> Option<(OsdId, PgId, BTreeSet<Bytes>)> {
+fn find_indexed(world: &World, node: NodeId) -> Option<(OsdId, Collection, BTreeSet<Bytes>)> {
     let osd = world.nodes.osd(node)?;
     let durable = osd.disk().durable(world.clock(node)).ok()?;
-    let mut groups = osd.groups().map(Pg::id);
-    groups.find_map(|pg| Some((osd.id(), pg, indexed_for_good(&durable.store, pg)?)))
+    let mut copies = osd.groups().map(Pg::collection);
+    copies.find_map(|copy| Some((osd.id(), copy, indexed_for_good(&durable.store, copy)?)))
 }
 
 /// A store loses data without its OSD's knowledge. No daemon waits for the completion.
@@ -54,19 +56,19 @@ pub fn omit(world: &mut World) -> Result<bool, String> {
         let (id, durable) = (osd.id(), osd.disk().durable(clock)?);
         let Some(map) = world.newest_map() else { continue };
         let Some(pool) = map.pool_id(POOL) else { continue };
-        let is_member = |pg: &PgId| map.pg_to_osds(*pg).acting.contains(&id);
-        let found = map.pgs(pool).filter(is_member).find_map(|pg| {
-            let (head, set) = family(&durable.store, pg)?;
-            Some((pg, head, set))
+        let copies = map.pgs(pool).flat_map(|pg| copies(map, pg));
+        let found = copies.filter(|(osd, _)| *osd == id).find_map(|(_, copy)| {
+            let (head, set) = family(&durable.store, copy)?;
+            Some((copy, head, set))
         });
-        let Some((pg, head, set)) = found else { continue };
+        let Some((copy, head, set)) = found else { continue };
         world.line(format_args!("osd.{id} loses clones of {head}"));
         let keys = index_pairs(&head, &set).into_keys().collect();
-        let mut changes = vec![Change::OmapRemove { object: meta_object(pg), keys }];
+        let mut changes = vec![Change::OmapRemove { object: meta_object(copy.0.pg), keys }];
         if world.scenario.cluster.size > 1 {
             changes.push(Change::Remove { object: head.at(set.clones[0].id) });
         }
-        let changes = changes.into_iter().map(|change| (Collection::replicated(pg), change));
+        let changes = changes.into_iter().map(|change| (copy, change));
         lose(world, node, changes.collect());
         return Ok(true);
     }
@@ -74,8 +76,8 @@ pub fn omit(world: &mut World) -> Result<bool, String> {
 }
 
 /// Index entries of clones that no removal of a snapshot needs.
-fn indexed_for_good(store: &MemStore, pg: PgId) -> Option<BTreeSet<Bytes>> {
-    let (head, mut set) = family(store, pg)?;
+fn indexed_for_good(store: &MemStore, copy: Collection) -> Option<BTreeSet<Bytes>> {
+    let (head, mut set) = family(store, copy)?;
     let mut keys = BTreeSet::new();
     for clone in &mut set.clones {
         // The other snapshots may be removed; see `Snapshots`.
@@ -86,8 +88,8 @@ fn indexed_for_good(store: &MemStore, pg: PgId) -> Option<BTreeSet<Bytes>> {
 }
 
 /// An object that has clones.
-fn family(store: &MemStore, pg: PgId) -> Option<(HObject, SnapSet)> {
-    let mut objects: BTreeMap<_, _> = store.objects(Collection::replicated(pg)).collect();
+fn family(store: &MemStore, copy: Collection) -> Option<(HObject, SnapSet)> {
+    let mut objects: BTreeMap<_, _> = store.objects(copy).collect();
     objects.retain(|name, _| !is_meta_object(name));
     objects.into_iter().find_map(|(name, object)| {
         let set: SnapSet = codec::decode_all("snapset", object.attrs.get(&SNAPSET_ATTR)?).ok()?;

@@ -66,6 +66,25 @@ impl Reader<'_> {
             }
             from = next;
         }
+        self.read_held(collection)
+    }
+
+    /// Held changes whose data is damaged are left out, with their object.
+    fn read_held(&mut self, collection: Collection) -> Result<(), String> {
+        let list = RequestKind::Held { collection, after: None, entries_max: usize::MAX };
+        let Outcome::Held(all, _) = self.ask(list)? else {
+            unreachable!("a question has an answer of its kind")
+        };
+        for held in all {
+            let version = held.version;
+            match self.driver.execute(RequestKind::ReadHeld { collection, held }) {
+                Ok(Outcome::HeldRead(Some(changes))) => {
+                    self.copy.push(collection, Change::Hold { version, changes });
+                }
+                Err(StoreError::Corrupt { object, .. }) => drop(self.damaged.insert(object)),
+                other => return Err(format!("{version} is held in {collection}: {other:?}")),
+            }
+        }
         Ok(())
     }
 

@@ -4,9 +4,11 @@ use super::admin::{BOOT_LIMIT, command};
 use super::clean::unanswered;
 use super::scaling;
 use crate::commands::{create_pool_command, set_pool_command};
+use crate::erasure;
 use crate::events::run_until;
 use crate::load;
 use crate::names::{POOL, QUOTA_OBJECTS, QUOTA_POOL};
+use crate::scenario::ClusterShape;
 use crate::world::World;
 use maps::PoolFlags;
 
@@ -22,6 +24,12 @@ pub(crate) fn boot(world: &mut World) -> Result<(), String> {
         world.newest_map().is_some_and(|map| map.up_count() == osds)
     }) {
         return Err("not all OSDs come up".to_owned());
+    }
+    if let Some(shape) = world.scenario.cluster.erasure {
+        let domain = world.scenario.failure_domain();
+        let ClusterShape { size, min_size, pg_num, .. } = world.scenario.cluster;
+        let commands = erasure::commands(&shape, (size, min_size), pg_num, domain);
+        return commands.iter().try_for_each(|asked| command(world, asked));
     }
     let (pg_num, size, min_size) = (
         world.scenario.cluster.pg_num,

@@ -11,7 +11,6 @@ use engine::{Duration, Time};
 use maps::PoolFlags;
 use pg::{Pg, State};
 use std::collections::BTreeSet;
-use store::Collection;
 use types::PgId;
 
 /// Time for a healed cluster to answer every request.
@@ -24,6 +23,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const ROOM_TRIED_WITHIN: Duration = Duration::from_secs(20);
 /// Time for the slowest disk to finish.
 const DISKS_LIMIT: Duration = Duration::from_secs(120);
+/// Longer than the longest time for which an idle group holds committed changes.
+const SETTLED_LIMIT: Duration = Duration::from_secs(300);
 
 pub(crate) fn become_clean(world: &mut World) -> Result<(), String> {
     if !run_until(world, LIVENESS_LIMIT, |world| world.in_flight() == 0) {
@@ -97,11 +98,10 @@ pub(crate) fn is_stuck_for_room(world: &mut World) -> bool {
 /// not acknowledged.
 pub(crate) fn is_stuck_for_rot(world: &World) -> Result<bool, String> {
     let Some(found) = rotten_contents(world)? else { return Ok(false) };
-    let is_damaged = |pg| {
-        found
-            .store
-            .objects(Collection::replicated(pg))
-            .any(|(object, _)| found.damaged.contains(object))
+    let is_damaged = |pg: PgId| {
+        let copies = found.store.collections().filter(|copy| copy.0.pg == pg);
+        let mut objects = copies.flat_map(|copy| found.store.objects(copy));
+        objects.any(|(object, _)| found.damaged.contains(object))
     };
     let misses = |pg| {
         let mut groups = world.osds().flat_map(|osd| osd.groups());
@@ -142,4 +142,14 @@ pub(crate) fn is_full(world: &World) -> bool {
 pub(crate) fn fall_silent(world: &mut World) {
     run_for(world, QUIET);
     run_until(world, DISKS_LIMIT, |world| quiet::check(world).is_ok());
+    if world.scenario.cluster.erasure.is_some() {
+        run_until(world, SETTLED_LIMIT, now_and_then(are_settled));
+        run_until(world, DISKS_LIMIT, |world| quiet::check(world).is_ok());
+    }
+}
+
+/// True if no running OSD holds changes.
+fn are_settled(world: &World) -> bool {
+    let mut groups = world.osds().flat_map(OsdProcess::groups);
+    groups.all(|pg| pg.info().shard.is_none_or(|shard| shard.settled >= pg.info().last_update))
 }

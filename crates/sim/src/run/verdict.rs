@@ -1,7 +1,8 @@
 //! Checks at the end of a run.
 
 use crate::check::{
-    image, linearizable, log, media, once, order, quiet, replicas, snapshots, stores, watches,
+    image, linearizable, log, media, once, order, quiet, replicas, shards, snapshots, stores,
+    watches,
 };
 use crate::history::Entry;
 use crate::world::World;
@@ -40,6 +41,7 @@ pub(crate) fn check_stores(world: &World) -> Result<usize, String> {
     quiet::check(world)?;
     let stores = stores::read(world)?;
     replicas::check(world, &stores)?;
+    shards::check(world, &stores)?;
     log::check(world, &stores)?;
     image::check_maps(world, &stores)?;
     snapshots::check(world, &stores)?;

@@ -49,7 +49,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
         "sim",
         &[
             "codec", "types", "engine", "stdx", "crush", "maps", "wire", "auth", "msgr", "store",
-            "block", "pg", "osd", "mon", "rados", "rbd",
+            "block", "erasure", "pg", "osd", "mon", "rados", "rbd",
         ],
     ),
     (

@@ -192,6 +192,7 @@ fn a_writer_that_asks_for_order_must_know_the_newest_snapshot() {
     let result = |seq| {
         let snapshots = Snapshots { seq: SnapId(seq), is_ordered: true, ..Snapshots::default() };
         let executed = execute(&Input {
+            pool: PoolRules::default(),
             object: &object.object,
             ops: &[write(0, "y")],
             may_write: true,

@@ -58,6 +58,7 @@ impl Lone {
             auth_none: true,
             connection_modes: vec![1],
             hostname: "host".to_owned(),
+            holds_shards: false,
             sizes: osd::Sizes::default(),
         };
         let mut lone = Lone {

@@ -1,0 +1,49 @@
+//! Operations that a pool does not take: erasure-coded pools have no omaps, and some are only appended to.
+
+use maps::{Pool, PoolFlags};
+use pg::Layout;
+use types::Errno;
+use wire::op::OpCode;
+
+/// Kinds of operations that a pool takes. The default takes everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PoolRules {
+    /// Objects are kept as shards, which have no omap.
+    pub is_erasure: bool,
+    /// Without `allow_ec_overwrites`: the bytes of a stripe. Writes must append, at a multiple of it.
+    pub append_unit: Option<u64>,
+}
+
+impl PoolRules {
+    /// The rules for groups of this layout; `pool` looks their pool up.
+    pub fn of<'a>(layout: Layout, pool: impl FnOnce() -> Option<&'a Pool>) -> Self {
+        let Layout::Erasure(layout) = layout else { return PoolRules::default() };
+        let overwrites = pool().is_some_and(|pool| pool.flags.contains(PoolFlags::EC_OVERWRITES));
+        let stripe = u64::from(layout.data) * u64::from(layout.unit);
+        PoolRules { is_erasure: true, append_unit: (!overwrites).then_some(stripe) }
+    }
+
+    /// Refuses an operation with `EOPNOTSUPP`, whatever its object is, as Ceph does.
+    pub(super) fn check(self, code: OpCode) -> Result<(), Errno> {
+        let is_refused = match code {
+            OpCode::OMAPSETVALS | OpCode::OMAPSETHEADER | OpCode::OMAPCLEAR => self.is_erasure,
+            OpCode::OMAPRMKEYS | OpCode::OMAPRMKEYRANGE => self.is_erasure,
+            OpCode::TMAPUP | OpCode::TMAPPUT | OpCode::TMAPGET => self.is_erasure,
+            OpCode::MAPEXT => self.is_erasure,
+            OpCode::ZERO | OpCode::TRUNCATE | OpCode::TRIMTRUNC => self.append_unit.is_some(),
+            _ => false,
+        };
+        if is_refused { Err(Errno::NOTSUPP) } else { Ok(()) }
+    }
+
+    /// Refuses a change of the omap.
+    pub(super) fn check_omap(self) -> Result<(), Errno> {
+        if self.is_erasure { Err(Errno::NOTSUPP) } else { Ok(()) }
+    }
+
+    /// Refuses a write at this offset of an object of this size where objects are only appended to.
+    pub(super) fn check_append(self, offset: u64, size: u64) -> Result<(), Errno> {
+        let fits = |unit: u64| offset == size && offset.is_multiple_of(unit);
+        if self.append_unit.is_none_or(fits) { Ok(()) } else { Err(Errno::NOTSUPP) }
+    }
+}

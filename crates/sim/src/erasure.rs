@@ -1,0 +1,102 @@
+//! Erasure-coded pools of a scenario: their shape, and the commands that make them.
+//!
+//! In such a seed the pool that clients use is erasure-coded. It tolerates as many failures as the replicated
+//! pool of the scenario would: `size` and `min_size` count copies, and k - 1 is added to both. Some objects
+//! lie in a replicated pool beside it, on the same OSDs.
+
+use crate::names::{BESIDE, POOL};
+use stdx::Prng;
+
+/// Separates its draws from all others.
+const SALT: u64 = 0xec_5eed_0042;
+/// Name of the profile.
+const PROFILE: &str = "code";
+/// Shards of data; more often few, since each takes an OSD.
+const DATA: [u8; 6] = [2, 2, 2, 3, 4, 4];
+const CODES: [(&str, &str); 3] =
+    [("isa", "reed_sol_van"), ("isa", "cauchy"), ("jerasure", "reed_sol_van")];
+/// Bytes of a stripe in one shard.
+const UNITS: [u32; 4] = [4_096, 4_096, 8_192, 16_384];
+/// One in so many seeds has a shard for each OSD, so that a lost disk leaves holes.
+const TIGHT_ONE_IN: u64 = 2;
+/// OSDs beyond those that one group needs.
+const OSDS_MORE_MAX: u64 = 3;
+/// The longest times in milliseconds for which a group holds committed changes while it is idle.
+const SETTLE_MS: [u64; 6] = [0, 1, 20, 500, 5_000, 90_000];
+
+/// The code of the pool that clients use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErasureShape {
+    /// Shards of data.
+    pub data: u8,
+    /// Plugin and technique.
+    pub code: (&'static str, &'static str),
+    /// Bytes of a stripe in one shard.
+    pub unit: u32,
+    /// Time in milliseconds after which an idle group settles what is committed.
+    pub settle_ms: u64,
+}
+
+impl ErasureShape {
+    /// Bytes of data in a stripe.
+    pub fn stripe(&self) -> u64 {
+        u64::from(self.data) * u64::from(self.unit)
+    }
+}
+
+/// A drawn pool, and the cluster that it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct Drawn {
+    /// The code.
+    pub shape: ErasureShape,
+    /// Copies of the replicated pool that tolerates as much, and those with which it serves.
+    pub size: u8,
+    /// See `size`.
+    pub min_size: u8,
+    /// OSDs beyond those that one group needs.
+    pub more: usize,
+    /// Decides the number of hosts.
+    pub hosts: u64,
+}
+
+/// Draws an erasure-coded pool in so many percent of the seeds.
+pub fn draw(seed: u64, percent: u64) -> Option<Drawn> {
+    let mut prng = Prng::new(seed ^ SALT);
+    let p = &mut prng;
+    if !p.chance(percent, 100) {
+        return None;
+    }
+    let parity = 1 + p.below(2) as u8;
+    let (data, code, unit) = (*p.choose(&DATA), *p.choose(&CODES), *p.choose(&UNITS));
+    let shape = ErasureShape { data, code, unit, settle_ms: *p.choose(&SETTLE_MS) };
+    let min_size = if parity > 1 && p.chance(2, 3) { 2 } else { 1 };
+    let more = if p.chance(1, TIGHT_ONE_IN) { 0 } else { p.below(OSDS_MORE_MAX + 1) };
+    Some(Drawn { shape, size: parity + 1, min_size, more: more as usize, hosts: p.next_u64() })
+}
+
+/// The commands that make the pools, in order.
+pub fn commands(
+    shape: &ErasureShape,
+    (size, min_size): (u8, u8),
+    pg_num: u32,
+    domain: &str,
+) -> Vec<String> {
+    let ErasureShape { data, code: (plugin, technique), unit, .. } = shape;
+    let parity = size - 1;
+    let profile = format!(
+        r#"{{"prefix":"osd erasure-code-profile set","name":"{PROFILE}","profile":["k={data}","m={parity}","plugin={plugin}","technique={technique}","stripe_unit={unit}","crush-failure-domain={domain}"]}}"#
+    );
+    let pool = format!(
+        r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num},"pgp_num":{pg_num},"pool_type":"erasure","erasure_code_profile":"{PROFILE}","pg_autoscale_mode":"off"}}"#
+    );
+    let least = (min_size + data - 1).to_string();
+    let set = crate::commands::set_pool_command;
+    vec![
+        profile,
+        pool,
+        set(POOL, "allow_ec_overwrites", "true"),
+        set(POOL, "min_size", &least),
+        crate::commands::create_pool_command(BESIDE, pg_num, size),
+        set(BESIDE, "min_size", &min_size.to_string()),
+    ]
+}
