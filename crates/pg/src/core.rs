@@ -307,6 +307,17 @@ impl Core {
         self.outputs.push_back(Output::Storage { tag, kind });
     }
 
+    /// Adds the present interval to the past ones, although the next one has the same members; whether it
+    /// did. A shard alone does not know which writes of it were committed, as a replica does: if the next one
+    /// is never activated, and members leave, the others must know that this one was.
+    pub fn note_forced_end(&mut self, epoch: Epoch, osds: Option<&Osds>) -> bool {
+        let has_shards = matches!(self.placement.backend, Backend::Erasure(_));
+        if has_shards {
+            self.end_interval(epoch, None, osds);
+        }
+        has_shards
+    }
+
     /// Adds the present interval, and the gap after it, to the past intervals.
     pub fn end_interval(&mut self, epoch: Epoch, gap_from: Option<Epoch>, osds: Option<&Osds>) {
         if self.placement.interval == Epoch(0) {

@@ -55,6 +55,8 @@ impl Pg {
             self.core.placement.set_members(members);
             self.core.copy.knows_past |= change.is_new;
         }
+        let is_noted =
+            is_forced && !ends && self.core.note_forced_end(epoch, osds_before.as_deref());
         if ends || is_forced {
             self.core.placement.interval = epoch;
         }
@@ -64,7 +66,8 @@ impl Pg {
             Role::Follower(_) | Role::Primary(_) => {}
             _ => return, // it is loaded first, or is a new part
         }
-        if ends && self.core.copy.created && !self.core.store_queue.is_store_due {
+        let is_due = (ends || is_noted) && self.core.copy.created;
+        if is_due && !self.core.store_queue.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.
             self.core.store_queue.is_store_due = true;
             self.core.store_queue.commits_pending += 1;
@@ -168,6 +171,8 @@ impl Pg {
             return;
         }
         if header.interval > self.core.placement.interval {
+            let osds = self.core.placement.osds.clone();
+            self.core.note_forced_end(header.interval, osds.as_deref());
             self.core.placement.interval = header.interval;
             self.start_interval(false);
         }

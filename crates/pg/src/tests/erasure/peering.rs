@@ -186,3 +186,26 @@ fn an_object_that_too_few_members_have_is_unfound_whichever_they_are() {
         assert_eq!(pg.lost_version(&object).is_some(), !unfound.is_empty());
     }
 }
+
+/// All hold an entry that may be acknowledged. After a stall an interval with the same members begins, and two
+/// of them leave before it is activated.
+#[test]
+fn an_interval_that_ends_in_a_stall_still_needs_its_survivors() {
+    let mut world = world(2, 1, 0);
+    store_all(&mut world, &[0, 1, 2], &[(10, "0 1 2")], WRITTEN);
+    world.run_script("map 20 0 1 2\n until 0 Active");
+    world.drain();
+    world.messages.clear(); // nobody hears that the entry is committed
+    world.node(OsdId(0)).pg.refuse_gap("a test");
+    world.run_script(
+        "map 25 0 1 2
+         settle
+         down 0
+         down 2
+         map 30 - 1 -
+         run
+         blocked-by 1 => 0 2
+         states => WaitUpThru Down Replica",
+    );
+    assert_eq!(told(&world, 1), "10'6 held 10'6");
+}
