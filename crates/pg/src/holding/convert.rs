@@ -186,11 +186,12 @@ fn add(core: &mut Core, at: usize, delta: &Delta, stored: &Bytes) {
 }
 
 fn refusal(core: &mut Core, version: EVersion, object: HObject, error: StoreError) -> Unconverted {
-    let waiting = core.holding.waiting_mut(version).expect("its write waits");
-    let prior_version = match waiting.write.prior_version(&object) {
+    let mut waiting = core.holding.queue.iter().take_while(|one| one.write.version() <= version);
+    // The writes before it that wait never reach our log: what they wrote is in no history.
+    let prior_version = match waiting.find_map(|one| one.write.prior_version(&object)) {
         // A clone to which the write rolls back.
-        EVersion::ZERO => core.copy.logged_version(&object),
-        version => version,
+        None | Some(EVersion::ZERO) => core.copy.logged_version(&object),
+        Some(version) => version,
     };
     Unconverted { version, object, prior_version, error }
 }

@@ -31,7 +31,7 @@ pub(crate) struct ShardWrite {
 pub(crate) struct Unconverted {
     /// The write.
     pub version: EVersion,
-    /// The object of the row, and its version before the write.
+    /// The object of the row, and its version before the writes that are on their way.
     pub object: HObject,
     /// See `object`.
     pub prior_version: EVersion,
@@ -98,9 +98,10 @@ impl ShardWrite {
         self.entries.last().expect("a write has an entry").object.family_start()
     }
 
-    pub(super) fn prior_version(&self, object: &HObject) -> EVersion {
+    /// The version of an object before the write; `None` if it does not change the object.
+    pub(super) fn prior_version(&self, object: &HObject) -> Option<EVersion> {
         let entry = self.entries.iter().find(|entry| entry.object == *object);
-        entry.map_or(EVersion::ZERO, |entry| entry.prior_version)
+        entry.map(|entry| entry.prior_version)
     }
 }
 

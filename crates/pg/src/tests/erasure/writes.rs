@@ -521,6 +521,27 @@ fn a_parity_that_cannot_read_an_old_row_is_rebuilt_before_the_write_is_repeated(
     assert!(trial.world.acknowledged.contains(&3) && !trial.world.acknowledged.contains(&2));
 }
 
+/// A write of another object, whose old row is not read yet, holds up one that needs none.
+#[test]
+fn a_parity_that_refuses_a_write_misses_the_version_that_is_in_its_log() {
+    for seed in 0..24 {
+        let mut trial = Trial::new(seed, 2, 1, 4096, &[]);
+        trial.put("a", 0, 64 << 10);
+        trial.put("b", 0, 64 << 10);
+        trial.rest();
+        trial.world.run_script("damage 2 a\n damage 2 b");
+        trial.put("b", 0, 4096);
+        trial.put("a", 0, 8192);
+        trial.put("a", 16384, 4096);
+        while trial.world.nodes[2].pg.missing().is_empty() {
+            assert!(trial.step(1), "an old row is read");
+        }
+        let pg = &trial.world.nodes[2].pg;
+        let (name, item) = pg.missing().iter().next().expect("it misses an object");
+        assert_eq!(item.need, pg.logged_version(name), "seed {seed}");
+    }
+}
+
 /// The primary's store, or that of a member, has no space for a write.
 #[test]
 fn a_write_that_a_member_refuses_never_happens_and_its_request_is_told_why() {
