@@ -95,7 +95,7 @@ impl Merged {
         let is_here = |entry: &&LogEntry| entry.object < *own.last_backfill;
         self.missing = own.missing_at(self.common);
         for entry in theirs.above(self.common).filter(is_here) {
-            shard_merge::follow(&mut self.missing, entry, EVersion::ZERO);
+            shard_merge::follow(&mut self.missing, theirs, entry, EVersion::ZERO);
         }
     }
 

@@ -6,7 +6,8 @@
 //! enough to be rolled back later: it may still be dropped until the group is active. Removals that are
 //! certain are applied at once, as very many cannot be held.
 //!
-//! * The item of an object that is followed names the entry as needed, and the version that is here.
+//! * The item of an object that is followed names the entry as needed, and the version that is here; of one that
+//!   is made again, the version of the removal before it, if the object was not missing then.
 //! * The item of an object that a held change replaces or removes stays, superseded.
 
 use crate::missing::{Item, Missing};
@@ -26,8 +27,13 @@ pub(crate) enum Effect {
     Remove,
 }
 
-/// Follows an entry of the other log. Entries up to `committed` are certain.
-pub(crate) fn follow(missing: &mut Missing, entry: &LogEntry, committed: EVersion) -> Effect {
+/// Follows an entry of `log`, the other one. Entries up to `committed` are certain.
+pub(crate) fn follow(
+    missing: &mut Missing,
+    log: &PgLog,
+    entry: &LogEntry,
+    committed: EVersion,
+) -> Effect {
     let object = &entry.object;
     match entry.kind {
         EntryKind::Unchanged => Effect::Nothing,
@@ -40,7 +46,13 @@ pub(crate) fn follow(missing: &mut Missing, entry: &LogEntry, committed: EVersio
             Effect::HoldRemoval
         }
         EntryKind::Modify => {
-            let have = missing.stored(object).map_or(entry.prior_version, |item| item.have);
+            let have = match missing.stored(object) {
+                Some(item) => item.have,
+                None if entry.prior_version == EVersion::ZERO => {
+                    change_before(log, entry).map_or(EVersion::ZERO, |removal| removal.version)
+                }
+                None => entry.prior_version,
+            };
             missing.add(object.clone(), Item { need: entry.version, have });
             Effect::Item
         }
@@ -61,20 +73,22 @@ pub(crate) fn undo(missing: &mut Missing, log: &PgLog, entry: &LogEntry) -> Effe
     }
 }
 
+/// The newest change of the entry's object before it.
+fn change_before<'a>(log: &'a PgLog, entry: &LogEntry) -> Option<&'a LogEntry> {
+    let mut older = log.entries().rev().skip_while(|older| older.version >= entry.version);
+    older.find(|older| older.changes_object() && older.object == entry.object)
+}
+
 /// Before this entry, the object was needed in the version before.
 fn set_back(missing: &mut Missing, log: &PgLog, entry: &LogEntry, have: EVersion) -> Effect {
     let object = &entry.object;
-    let older = || {
-        let mut older = log.entries().rev().filter(|older| older.version < entry.version);
-        older.find(|older| older.changes_object() && older.object == *object)
-    };
     match entry.prior_version {
-        prior if prior == have => {
-            missing.remove(object);
-            Effect::Item
-        }
-        EVersion::ZERO => match older() {
-            // A removal before it, which is held.
+        EVersion::ZERO => match change_before(log, entry) {
+            // The content is as the removal found it, which is held.
+            Some(removal) if removal.version == have => {
+                missing.remove(object);
+                Effect::Item
+            }
             Some(removal) => {
                 missing.add(object.clone(), Item { need: removal.prior_version, have });
                 missing.supersede(object, removal.version);
@@ -85,9 +99,52 @@ fn set_back(missing: &mut Missing, log: &PgLog, entry: &LogEntry, have: EVersion
                 Effect::Remove
             }
         },
+        prior if prior == have => {
+            missing.remove(object);
+            Effect::Item
+        }
         need => {
             missing.add(object.clone(), Item { need, have });
             Effect::Item
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{HObject, PoolId};
+
+    fn version(number: u64) -> EVersion {
+        EVersion::new(1, number)
+    }
+
+    /// The object is removed and made again, and both are rolled back.
+    #[test]
+    fn an_object_that_was_missing_before_its_removal_is_missing_again() {
+        let object = HObject::hash_start(PoolId(1), 1);
+        let entry = |number, prior, kind| LogEntry {
+            version: version(number),
+            prior_version: prior,
+            kind,
+            object: object.clone(),
+            ..LogEntry::default()
+        };
+        let removal = entry(6, version(5), EntryKind::Delete);
+        let again = entry(7, EVersion::ZERO, EntryKind::Modify);
+        let log = PgLog::new(version(5), [removal.clone(), again.clone()]);
+        let mut absent = Missing::default();
+        absent.add(object.clone(), Item { need: version(5), have: EVersion::ZERO });
+        for before in [absent, Missing::default()] {
+            let mut missing = before.clone();
+            for entry in [&removal, &again] {
+                follow(&mut missing, &log, entry, version(5));
+            }
+            assert_eq!(missing.need(&object), Some(version(7)));
+            for (entry, head) in [(&again, 7), (&removal, 6)] {
+                undo(&mut missing, &log.through(version(head)), entry);
+            }
+            assert_eq!(missing, before);
         }
     }
 }

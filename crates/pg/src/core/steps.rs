@@ -106,9 +106,9 @@ impl Step {
     }
 
     /// Applies an entry of the other log.
-    fn follow(&mut self, missing: &mut Missing, entry: &LogEntry) {
+    fn follow(&mut self, missing: &mut Missing, log: &PgLog, entry: &LogEntry) {
         if let Backend::Erasure(_) = self.backend {
-            let effect = shard_merge::follow(missing, entry, self.committed);
+            let effect = shard_merge::follow(missing, log, entry, self.committed);
             return self.take_effect(missing, entry, effect);
         }
         match entry.kind {
@@ -208,7 +208,7 @@ impl Core {
         for entry in &newer {
             step.add_entry(entry);
             if is_here(entry) {
-                step.follow(&mut self.copy.missing, entry);
+                step.follow(&mut self.copy.missing, &self.copy.log, entry);
             }
             if step.is_full() && step.may_end_with(entry) {
                 self.store_step(&mut step, &at(entry.version));

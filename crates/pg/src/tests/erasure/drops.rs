@@ -58,6 +58,11 @@ fn entries_beyond_the_head_are_dropped_with_their_changes() {
             "started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 ~x:10'7 | x=10'7/9'1",
             "10'5 missing x=10'5/9'1",
         ),
+        (
+            "started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 ~x:10'7 | x=10'7/0'0",
+            "10'5 missing x=10'5/0'0",
+        ),
+        ("started 10 knew 10 settled 10'5 | x:10'5 -x:10'6<10'5 ~x:10'7 | x=10'7/10'6", "10'5"),
     ] {
         assert_eq!(outcome(text), expected, "{text}");
     }
