@@ -90,7 +90,6 @@ fn can_act(info: &PgInfo, tail: EVersion) -> bool {
 struct Seats<'a> {
     infos: &'a Infos<'a>,
     tail: EVersion,
-    up: &'a [OsdId],
     acting: Vec<OsdId>,
 }
 
@@ -107,14 +106,11 @@ impl Seats<'_> {
         self.acting.iter().filter(|osd| **osd != OsdId::NONE).count()
     }
 
-    /// Whether the OSD acts with another shard, or is going to.
+    /// Whether the OSD acts with another shard.
     fn is_engaged(&self, member: Member) -> bool {
         let position = member.shard.position();
-        let others = |osds: &[OsdId]| {
-            let mut osds = osds.iter().enumerate();
-            osds.any(|(at, osd)| Some(at) != position && *osd == member.osd)
-        };
-        others(self.up) || others(&self.acting)
+        let mut acting = self.acting.iter().enumerate();
+        acting.any(|(at, osd)| Some(at) != position && *osd == member.osd)
     }
 
     /// Fills free positions with these members, in order.
@@ -140,7 +136,7 @@ pub(crate) fn choose_acting(
     members: &Members,
 ) -> Choice {
     let acting = vec![OsdId::NONE; members.up.len().max(members.acting.len())];
-    let mut seats = Seats { infos, tail: infos[&best].log_tail, up: &members.up, acting };
+    let mut seats = Seats { infos, tail: infos[&best].log_tail, acting };
     seats.fill(members.up_members());
     let mut others: Vec<Member> = members.acting_members().collect();
     let mut strays: Vec<Member> = infos.keys().copied().collect();

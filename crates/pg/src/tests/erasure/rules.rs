@@ -141,8 +141,9 @@ fn each_position_has_its_osd_of_the_up_set_or_another_one_with_that_shard_or_a_h
         // An OSD takes part with one shard, unless the others are not enough.
         ("0(0) 9, 2(2) 9, 2(1) 9", "0 1 2", "0 1 2", "0 - 2", "1"),
         ("2(2) 9, 2(1) 9", "0 1 2", "0 1 2", "- 2 2", "0 1"),
-        // The same OSDs at other positions.
-        ("0(0) 9, 1(1) 9, 2(2) 9", "1 0 2", "0 1 2", "0 - 2", "1 0"),
+        // The same OSDs at other positions serve at their old ones until they are backfilled.
+        ("0(0) 9, 1(1) 9, 2(2) 9", "1 0 2", "0 1 2", "0 1 2", "1 0"),
+        ("0(0) 9, 1(1) 9, 2(2) 9, 1(0) 9, 0(1) 9", "1 0 2", "0 1 2", "1 0 2", ""),
     ] {
         let infos = infos(copies);
         let infos: Infos<'_> = infos.iter().map(|(member, info)| (*member, info)).collect();
