@@ -132,6 +132,27 @@ fn a_member_without_its_log_leaves_a_hole_and_is_backfilled() {
     assert_eq!(world.nodes[0].pg.backfill_targets().count(), 1);
 }
 
+/// All disks that are left have settled what the log has.
+#[test]
+fn a_group_below_min_size_is_backfilled_until_it_serves() {
+    let mut world = world(4, 2, 2);
+    let text = "started 10 knew 10 settled 10'7 tail 10'5 | x:10'6<10'4 y:10'7<10'5";
+    world.run_script("min 5");
+    store_all(&mut world, &[2, 3, 4, 5], &[(10, "0 1 2 3 4 5")], text);
+    world.run_script(
+        "down 0
+         down 1
+         map 20 6 7 2 3 4 5
+         run
+         state 2 => Inactive members 2(2) 3(3) 4(4) 5(5) 6(0) 7(1) filling 6(0) 7(1)
+         recover
+         run
+         acting => 6 7 2 3 4 5
+         clean => yes",
+    );
+    assert_eq!(world.node(OsdId(6)).pg.state(), State::Active);
+}
+
 #[test]
 fn a_stray_with_the_shard_of_a_position_acts_until_its_osd_is_backfilled() {
     let mut world = world(2, 1, 2);
