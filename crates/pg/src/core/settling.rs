@@ -60,6 +60,17 @@ pub(crate) fn settle_with(core: &mut Core, transaction: &mut Transaction, throug
     settle_step(core, transaction, through);
 }
 
+/// A merge leaves no held change up to this committed version: with the next transaction they are in their
+/// objects, or these are missing.
+pub(super) fn note_merged(core: &mut Core, through: EVersion) {
+    let through = through.min(core.copy.info.last_update);
+    let Some(shard) = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through) else {
+        return;
+    };
+    let before = std::mem::replace(&mut shard.settled, through);
+    core.settling.on_way.push_back((core.settling.submitted + 1, before));
+}
+
 /// Settles so much that one step is left.
 fn settle_but_last(core: &mut Core, through: EVersion) {
     while let Some(step) = step_before(core, through) {

@@ -216,6 +216,7 @@ impl Core {
         }
         self.copy.info.log_tail = self.copy.log.tail();
         self.copy.info.last_update = self.copy.log.head();
+        settling::note_merged(self, settled);
         self.update_last_complete();
         let mut transaction = self.take_step_of(&mut step);
         self.set_info_and_intervals(&mut transaction);

@@ -78,7 +78,8 @@ fn changed_rows(
     let entries = service.core.copy.log.above(have);
     let entries = entries.filter(|entry| entry.changes_object() && entry.object == *object);
     for entry in entries.take_while(|entry| entry.version <= need) {
-        let is_overwritten = entry.kind == EntryKind::Modify && entry.prior_version > EVersion::ZERO;
+        let is_overwritten =
+            entry.kind == EntryKind::Modify && entry.prior_version > EVersion::ZERO;
         let change = entry.shards.as_ref().filter(|_| is_overwritten)?;
         let is_written = change.written.contains(target.shard);
         for (offset, length) in change.rows.iter().filter(|_| is_written) {

@@ -99,6 +99,21 @@ fn a_removal_that_is_followed_can_be_dropped_until_it_is_certain() {
     }
 }
 
+/// Very many could not be held.
+#[test]
+fn removals_that_are_certain_are_applied_by_all_although_the_primary_was_away() {
+    let mut world = world(4, 2, 0);
+    let newer = "started 11 knew 11 settled 11'7 | x:10'5 y:10'6 -x:11'7<10'5";
+    let history = [(10, "0 1 2 3 4 5"), (11, "- - 2 3 4 5")];
+    store_all(&mut world, &[2, 3, 4, 5], &history, newer);
+    let older = "started 10 knew 10 settled 10'6 | x:10'5 y:10'6";
+    store_all(&mut world, &[0, 1], &[(10, "0 1 2 3 4 5")], older);
+    world.run_script("map 20 0 1 2 3 4 5\n until 1 ReplicaActive\n deliver");
+    assert_eq!(told(&world, 1), "11'7");
+    assert_eq!(world.nodes[1].value(&object("x")), None);
+    assert_eq!(world.nodes[0].pg.info().settled().to_string(), "11'7");
+}
+
 #[test]
 fn a_copy_that_is_reset_drops_all_that_it_holds() {
     let mut world = world(2, 1, 0);
