@@ -16,7 +16,7 @@ use crate::message::{Body, Header};
 use crate::rows::{ReadError, RowReads};
 use crate::scrub::Order;
 use crate::transfers::Transfers;
-use crate::{EntryKind, Layout, Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
+use crate::{EntryKind, Layout, LogEntry, Member, Members, Missing, Osds, PgInfo, PgLog, Sizes};
 use bytes::Bytes;
 use engine::{Message, Time};
 use erasure::Code;
@@ -360,6 +360,29 @@ impl LocalCopy {
         let mut entries = self.log.entries().rev();
         let last = entries.find(|entry| entry.changes_object() && entry.object == *object);
         last.map_or(EVersion::ZERO, |entry| entry.version)
+    }
+
+    /// The version that a store must show of an object, or a later one, once changes up to `through` are
+    /// settled. `later` is a change of the object; without one, the log is searched. Zero if the log does not
+    /// tell, or the object may be absent.
+    pub fn least_version(
+        &self,
+        object: &HObject,
+        later: Option<&LogEntry>,
+        through: EVersion,
+    ) -> EVersion {
+        let Some(later) = later else {
+            let mut settled = self.log.entries().rev().skip_while(|entry| entry.version > through);
+            let last = settled.find(|entry| entry.changes_object() && entry.object == *object);
+            let last = last.filter(|entry| entry.kind != EntryKind::Delete);
+            return last.map_or(EVersion::ZERO, |entry| entry.version);
+        };
+        let (mut at, mut prior) = (later.version, later.prior_version);
+        while prior > through && prior < at {
+            at = prior;
+            prior = self.log.entry(prior).map_or(EVersion::ZERO, |entry| entry.prior_version);
+        }
+        if prior <= through { prior } else { EVersion::ZERO }
     }
 
     /// Whether the newest change of the object in the log is its removal.

@@ -6,10 +6,10 @@
 use super::layers::Found;
 use super::state::{Delta, Holding, Read, ShardWrite, Unconverted, Waiting};
 use super::store::{Stored, begin, store};
-use crate::PgInfo;
 use crate::core::{Core, Tag, settling};
+use crate::{INFO_ATTR, ObjectInfo, PgInfo};
 use bytes::{Bytes, BytesMut};
-use store::{Change, HELD_UNIT, Outcome, RequestKind, StoreError};
+use store::{Change, HELD_UNIT, ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject};
 
 /// Times that an old row is read again before it counts as unreadable.
@@ -109,7 +109,9 @@ fn begin_delta(core: &mut Core, at: usize, delta: &mut Delta) -> bool {
     delta.is_reading = true;
     let version = core.holding.queue[at].write.version();
     let object = delta.base.clone().expect("an object has the rows");
-    read(core, Read { version, object, index: delta.index, failures: 0 });
+    let least = least_version(core, at, &object);
+    let (index, failures) = (delta.index, 0);
+    read(core, Read { version, object, index, failures, least, is_compared: false, rows: None });
     false
 }
 
@@ -126,7 +128,15 @@ fn base_of<'a>(changes: &'a [Change], object: &'a HObject) -> Option<&'a HObject
     Some(base)
 }
 
-fn read(core: &mut Core, read: Read) {
+/// The version that the store must have of an object whose old rows a write needs, or a later one: a delta
+/// that is added to stale rows would spoil the parity, and nothing would show it.
+fn least_version(core: &Core, at: usize, object: &HObject) -> EVersion {
+    let queued = core.holding.queue.range(..=at).flat_map(|waiting| &waiting.write.entries);
+    let mut changes = queued.filter(|entry| entry.changes_object() && entry.object == *object);
+    core.copy.least_version(object, changes.next(), settling::settled(core))
+}
+
+fn read(core: &mut Core, mut read: Read) {
     core.holding.last += 1;
     let number = core.holding.last;
     let waiting = core.holding.waiting_mut(read.version).expect("its write waits");
@@ -134,8 +144,14 @@ fn read(core: &mut Core, read: Read) {
         panic!("deltas are writes")
     };
     let (object, offset, length) = (read.object.clone(), *offset, data.len() as u64);
+    read.is_compared = read.least == EVersion::ZERO;
+    let is_compared = read.is_compared;
     core.holding.reads.insert(number, read);
     let collection = core.own.collection;
+    if !is_compared {
+        let object = object.clone();
+        core.ask_store(Tag::OldRows(number), RequestKind::Meta { collection, object });
+    }
     core.ask_store(Tag::OldRows(number), RequestKind::Read { collection, object, offset, length });
 }
 
@@ -145,28 +161,53 @@ pub(crate) fn old_rows_read(
     number: u64,
     outcome: Result<Outcome, StoreError>,
 ) -> Result<(), Box<Unconverted>> {
-    let Some(Read { version, object, index, failures }) = core.holding.reads.remove(&number) else {
-        return Ok(());
-    };
-    let stored = match outcome {
-        Ok(Outcome::Read(read)) => read.data,
+    let Some(mut old) = core.holding.reads.remove(&number) else { return Ok(()) };
+    match outcome {
+        Ok(Outcome::Read(read)) => old.rows = Some(read.data),
+        Ok(Outcome::Meta(meta)) if version_of(meta.as_ref()) >= old.least => old.is_compared = true,
         // Rows that the shard does not have are zeros.
-        Err(StoreError::NoObject { .. } | StoreError::NoCollection(_)) => Bytes::new(),
-        Err(error) if error.may_heal() && failures < REREADS_MAX => {
-            read(core, Read { version, object, index, failures: failures + 1 });
+        Err(StoreError::NoObject { .. } | StoreError::NoCollection(_))
+            if old.least == EVersion::ZERO =>
+        {
+            old.rows = Some(Bytes::new());
+        }
+        Ok(Outcome::Meta(_)) | Err(StoreError::NoObject { .. } | StoreError::NoCollection(_)) => {
+            let object = old.object.clone();
+            tracing::error!(pg = %core.own.id, %object, least = ?old.least, "a shard has an older version than its log");
+            let error = StoreError::Corrupt { object, offset: 0, length: 0 };
+            return Err(Box::new(refusal(core, old.version, old.object, error)));
+        }
+        Err(error) if error.may_heal() && old.failures < REREADS_MAX => {
+            old.failures += 1;
+            read(core, Read { rows: None, ..old });
             return Ok(());
         }
-        Err(error) => return Err(Box::new(refusal(core, version, object, error))),
+        Err(error) => return Err(Box::new(refusal(core, old.version, old.object, error))),
         Ok(other) => panic!("a read has the outcome {other:?}"),
-    };
+    }
+    match old.rows.take_if(|_| old.is_compared) {
+        Some(rows) => take_rows(core, (old.version, old.index), &rows),
+        None => drop(core.holding.reads.insert(number, old)),
+    }
+    Ok(())
+}
+
+/// The version of an object in the store; zero if it is not there, or not known.
+fn version_of(meta: Option<&ObjectMeta>) -> EVersion {
+    let info = meta.and_then(|meta| meta.attrs.get(&INFO_ATTR));
+    let info = info.and_then(|info| codec::decode_all::<ObjectInfo>("info", info).ok());
+    info.map_or(EVersion::ZERO, |info| info.version)
+}
+
+/// Adds the stored rows to the delta of a write, and goes on.
+fn take_rows(core: &mut Core, (version, index): (EVersion, usize), stored: &Bytes) {
     let at = core.holding.queue.iter().position(|waiting| waiting.write.version() == version);
     let at = at.expect("its write waits");
     let waiting = &mut core.holding.queue[at];
     let delta = waiting.deltas.iter().position(|delta| delta.index == index);
     let delta = waiting.deltas.remove(delta.expect("it is read once"));
-    add(core, at, &delta, &stored);
+    add(core, at, &delta, stored);
     advance(core);
-    Ok(())
 }
 
 /// Adds the old rows to a delta: those in memory, or those of the store.

@@ -86,6 +86,12 @@ pub(super) struct Read {
     pub index: usize,
     /// Reads so far that failed.
     pub failures: u32,
+    /// The store must have this version of the object, or a later one.
+    pub least: EVersion,
+    /// Set when it has.
+    pub is_compared: bool,
+    /// The rows, once they are read.
+    pub rows: Option<Bytes>,
 }
 
 impl ShardWrite {

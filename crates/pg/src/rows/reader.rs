@@ -57,7 +57,7 @@ pub(crate) fn forget_source(core: &mut Core, source: Member) {
 
 fn answered(core: &mut Core, request: u64, outcome: Result<ShardRows, NoRows>) {
     let Some(asked) = core.rows.asked.remove(&request) else { return };
-    let Asked { job: number, member, rows } = asked;
+    let Asked { job: number, member, rows, least } = asked;
     let pg = core.own.id;
     let is_new = outcome == Err(NoRows::Absent) && is_being_created(core, number);
     let job = core.rows.jobs.get_mut(&number).expect("requests end with their job");
@@ -71,7 +71,7 @@ fn answered(core: &mut Core, request: u64, outcome: Result<ShardRows, NoRows>) {
         }
     });
     match outcome {
-        Ok(answer) => match job.accepts(answer.version) {
+        Ok(answer) => match job.accepts(answer.version, least) {
             Accepts::Yes => job.take(member, &rows, answer),
             Accepts::Again => {}
             Accepts::Never => {
@@ -113,8 +113,9 @@ enum Accepts {
 }
 
 impl Job {
-    fn accepts(&mut self, version: EVersion) -> Accepts {
+    fn accepts(&mut self, version: EVersion, least: EVersion) -> Accepts {
         let expected = match self.request.versions {
+            Versions::Each if version < least => return Accepts::Never,
             Versions::Each => return Accepts::Yes,
             Versions::Same(version) => version,
         };
@@ -235,6 +236,7 @@ fn ask(core: &mut Core, job: u64, member: Member, with_attrs: bool, rows: RowSet
     let RowRequest { object, purpose, .. } = &core.rows.jobs[&job].request;
     let object = object.clone();
     let committed = settles_through(core, member);
+    let least = least_version(core, job, member, committed);
     let ranges = rows.byte_ranges();
     if member == core.own.whoami {
         // The writer knows the rows that are not settled.
@@ -245,7 +247,20 @@ fn ask(core: &mut Core, job: u64, member: Member, with_attrs: bool, rows: RowSet
         let body = ReadRows { request, committed, object, with_attrs, ranges };
         core.send(member, &Body::ReadRows(Box::new(body)));
     }
-    core.rows.asked.insert(request, Asked { job, member, rows });
+    core.rows.asked.insert(request, Asked { job, member, rows, least });
+}
+
+/// The version that a member must have of an object, or a later one, if rows of each version are taken: a
+/// stale row would spoil the parity, and nothing would show it. Zero if that is not known.
+fn least_version(core: &Core, job: u64, member: Member, committed: EVersion) -> EVersion {
+    let RowRequest { object, purpose, versions, .. } = &core.rows.jobs[&job].request;
+    let (Versions::Each, Purpose::Write(version)) = (versions, purpose) else {
+        return EVersion::ZERO;
+    };
+    let is_own = member == core.own.whoami;
+    let through = if is_own { settling::settled(core) } else { committed };
+    let write = core.copy.log.entry(*version).filter(|entry| entry.object == *object);
+    core.copy.least_version(object, write, through)
 }
 
 /// The version up to which a source settles changes before it reads: none in a group that does not serve. The

@@ -22,7 +22,8 @@ pub(crate) enum Purpose {
 /// The versions that the shards of a job may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Versions {
-    /// Any: writes of the object may be in flight, but none changes the wanted rows. Nothing is decoded.
+    /// Any that is not older than what the member has settled: writes of the object may be in flight, but
+    /// none changes the wanted rows. Nothing is decoded.
     Each,
     /// This one. No write of the object is in flight. Zero stands for one that is not known, and is the same
     /// for all.
@@ -113,6 +114,8 @@ pub(super) struct Asked {
     pub(super) job: u64,
     pub(super) member: Member,
     pub(super) rows: RowSet,
+    /// The member must have this version of the object, or a later one.
+    pub(super) least: EVersion,
 }
 
 /// A read of our own store.

@@ -130,6 +130,23 @@ impl Group {
         version
     }
 
+    /// A group with an object, of which the member at this position has gone back to the version before; its
+    /// content and version.
+    pub fn with_stale(code: (u8, u8), position: usize) -> (Self, Vec<u8>, EVersion) {
+        let mut group = Group::new(code);
+        let old = Group::content(4, 50_000);
+        let stale = group.shards(&old)[position].clone();
+        let before = group.put("a", &old);
+        let content = Group::content(5, 50_000);
+        let version = group.put("a", &content);
+        let changes = group.changes(&object("a"), 50_000, before, stale);
+        let node = &mut group.world.nodes[position];
+        let collection = node.pg.collection();
+        let changes = changes.into_iter().map(|change| (collection, change)).collect();
+        node.ask_store(RequestKind::Commit(Transaction { changes })).unwrap();
+        (group, content, version)
+    }
+
     /// The bytes that a client reads.
     pub fn read(&mut self, name: &str, (offset, length): (u64, u64)) -> Result<Bytes, ReadError> {
         let (object, primary) = (object(name), self.world.primary());

@@ -89,18 +89,7 @@ fn a_read_fails_if_too_few_shards_are_left() {
 fn a_shard_of_another_version_is_never_combined() {
     for code in CODES {
         for position in 0..usize::from(code.0) {
-            let mut group = Group::new(code);
-            let old = Group::content(4, 50_000);
-            let stale = group.shards(&old)[position].clone();
-            let before = group.put("a", &old);
-            let content = Group::content(5, 50_000);
-            let version = group.put("a", &content);
-            // The member has gone back to the version before.
-            let changes = group.changes(&object("a"), 50_000, before, stale);
-            let node = &mut group.world.nodes[position];
-            let collection = node.pg.collection();
-            let changes = changes.into_iter().map(|change| (collection, change)).collect();
-            node.ask_store(RequestKind::Commit(Transaction { changes })).unwrap();
+            let (mut group, content, version) = Group::with_stale(code, position);
             let read = Read {
                 ticket: 1,
                 object: object("a"),

@@ -171,3 +171,27 @@ fn members_that_left_settle_what_is_committed_before_their_shards_are_read() {
     assert_eq!(stored.to_vec(), group.shards(&content));
     assert!(group.world.nodes[0].pg.is_whole());
 }
+
+/// A delta of stale rows, or one that is added to them, would spoil the parity in the right version.
+#[test]
+fn old_rows_of_a_stale_shard_are_not_used_by_a_write() {
+    for code in CODES {
+        for position in 0..usize::from(code.0 + code.1) {
+            let (mut group, mut content, _) = Group::with_stale(code, position);
+            // Half a row of the stale shard, or of another one if that is a parity.
+            let offset = position % usize::from(code.0) * 4096;
+            let before = content.clone();
+            let mut version = overwrite(&mut group, &mut content, offset, &[7; 2048]);
+            if group.world.acknowledged.is_empty() {
+                // A parity refused it.
+                content = before;
+                let all: Vec<String> = (0..group.code.shards()).map(|at| at.to_string()).collect();
+                group.world.run_script(&format!("map 40 {}\n run", all.join(" ")));
+                version = overwrite(&mut group, &mut content, offset, &[7; 2048]);
+                group.world.pass_time(engine::Time(20_000_000_000));
+                group.world.run();
+            }
+            group.assert_whole("a", &content, version);
+        }
+    }
+}
