@@ -403,10 +403,12 @@ impl LocalCopy {
         entries.any(|entry| entry.changes_object() && entry.object == *object)
     }
 
-    /// Whether a write of the object is not durable on all participants.
+    /// Whether a write of the object is not durable on all participants, or one that may copy its shards:
+    /// members hold the copying of shards, which must stay as they are until then.
     pub fn has_write_in_flight(&self, object: &HObject) -> bool {
         let mut uncertain = self.log.above(self.committed);
-        uncertain.any(|entry| entry.changes_object() && entry.object == *object)
+        let uses = |entry: &LogEntry| entry.object == *object || entry.may_copy(object);
+        uncertain.any(|entry| entry.changes_object() && uses(entry))
     }
 }
 

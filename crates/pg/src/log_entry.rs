@@ -4,7 +4,7 @@ use crate::ShardChange;
 use crate::object_info::{decode_request_id, encode_request_id};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
-use types::{EVersion, HObject, RequestId, UTime};
+use types::{EVersion, HObject, RequestId, SnapId, UTime};
 
 const FORMAT: u8 = 1;
 /// Format of an empty entry, which has nothing but its version.
@@ -63,6 +63,12 @@ impl LogEntry {
     /// Whether the write changed or removed the object.
     pub fn changes_object(&self) -> bool {
         matches!(self.kind, EntryKind::Modify | EntryKind::Delete)
+    }
+
+    /// Whether the write may copy the shards of this object, a clone, to another one: a rollback.
+    pub fn may_copy(&self, object: &HObject) -> bool {
+        let replaces = self.shards.as_ref().is_some_and(|change| change.is_whole());
+        replaces && object.snap != SnapId::HEAD && self.object.is_of_family(object)
     }
 
     /// Whether it executed a client's request, which may be resent.

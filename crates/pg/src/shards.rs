@@ -43,6 +43,16 @@ pub struct ShardChange {
     pub prior: ShardVersions,
 }
 
+impl ShardChange {
+    /// All rows, as an offset and a length.
+    pub(crate) const WHOLE: (u64, u64) = (0, u64::MAX);
+
+    /// Whether the data may be replaced, perhaps by that of another object.
+    pub fn is_whole(&self) -> bool {
+        self.rows.first() == Some(&Self::WHOLE)
+    }
+}
+
 /// The part of a group's info that a shard needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardState {

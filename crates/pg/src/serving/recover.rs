@@ -339,8 +339,9 @@ impl Service<'_> {
     /// Our own copy of the object, of this version, cannot be read. Returns whether requests for it should
     /// wait because another copy may turn up.
     pub fn cannot_read(&mut self, object: &HObject, version: EVersion) -> bool {
-        if !self.is_active() || self.core.is_premerge || self.core.copy.has_write_in_flight(object)
-        {
+        let copy = &self.core.copy;
+        let is_written = copy.is_written_above(object, copy.committed);
+        if !self.is_active() || self.core.is_premerge || is_written {
             return false;
         }
         if self.core.placement.code.is_some() && !self.view().is_missing_on_members(object) {

@@ -16,7 +16,7 @@ use types::{HObject, ShardId};
 /// Ranges of changed rows in a [`ShardChange`]. Beyond it, the whole object counts as changed.
 const RANGES_MAX: usize = 64;
 /// The range of a shard that is replaced.
-const WHOLE: (u64, u64) = (0, u64::MAX);
+const WHOLE: (u64, u64) = ShardChange::WHOLE;
 
 /// A row of one shard, before the write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -560,3 +560,21 @@ fn a_write_that_a_member_refuses_never_happens_and_its_request_is_told_why() {
         assert!(!trial.world.acknowledged.contains(&2));
     }
 }
+
+/// Members hold the copying of the clone's shards, and would copy a part of a shard that is being rebuilt.
+#[test]
+fn a_clone_is_not_rebuilt_while_a_rollback_to_it_is_in_flight() {
+    let mut trial = Trial::new(1, 2, 1, 4096, &[]);
+    trial.put("a", 0, 64 << 10);
+    trial.change(object("a"), true);
+    trial.rest();
+    let clone = object("a").at(SnapId(1));
+    let version = trial.objects[&clone].0;
+    trial.roll_back(object("a"), clone.clone());
+    let is_marked = trial.pg().mark_corrupt(&clone, version, &[OsdId(1)]);
+    assert!(!is_marked, "the rollback is in flight");
+    trial.rest();
+    assert!(trial.pg().mark_corrupt(&clone, version, &[OsdId(1)]));
+    trial.rest();
+    trial.check();
+}
