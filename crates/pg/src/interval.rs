@@ -190,6 +190,7 @@ impl Pg {
             return;
         }
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
+        self.core.settling.note_refused();
         let refused = match tag {
             Tag::Write(version, _) => RefusedWrite::of(version, &error),
             _ => None,

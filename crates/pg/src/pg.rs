@@ -159,6 +159,9 @@ impl Pg {
             self.core.store_queue.commits_pending -= 1;
         }
         let has_settled = tag.is_commit() && self.core.settling.note_completed();
+        if has_settled && outcome.is_ok() {
+            self.core.settling.note_settled();
+        }
         let is_removed = matches!((tag, &outcome), (Tag::Removed, Ok(_)));
         match (tag, outcome) {
             (Tag::Received(job), Err(StoreError::NoSpace { .. } | StoreError::TooLarge { .. })) => {

@@ -4,12 +4,22 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use types::EVersion;
 
+/// Log entries whose changes one transaction settles: a step that a full store has space for.
+const SETTLED_AT_ONCE: usize = 64;
+
+/// After a refusal, a step is smaller by this power of two…
+const REFUSED_HALVINGS: u32 = 3;
+/// …down to a single entry.
+const HALVINGS_MAX: u32 = SETTLED_AT_ONCE.ilog2();
+
 /// The progress of settling in this copy's store.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
     /// Transactions of this copy that were submitted, and that completed. They complete in order.
     pub(super) submitted: u64,
     completed: u64,
+    /// Each halves the steps: the store refused larger ones. They are undone one by one.
+    halvings: u32,
     /// Transactions that settle, by number, and the version that was settled before.
     pub(super) on_way: VecDeque<(u64, EVersion)>,
     /// Keys of the clone index that go when the change of a version is settled. Keys that a restart forgets
@@ -32,6 +42,26 @@ impl Settling {
             self.on_way.pop_front();
         }
         self.on_way.len() < before
+    }
+
+    /// Log entries whose changes one transaction settles.
+    pub fn at_once(&self) -> usize {
+        SETTLED_AT_ONCE >> self.halvings
+    }
+
+    /// Whether the store refused a transaction not long ago: then nothing else is settled with one.
+    pub fn is_careful(&self) -> bool {
+        self.halvings > 0
+    }
+
+    /// The store refused a transaction, perhaps because it settles too much at once.
+    pub fn note_refused(&mut self) {
+        self.halvings = (self.halvings + REFUSED_HALVINGS).min(HALVINGS_MAX);
+    }
+
+    /// The store has settled a step.
+    pub fn note_settled(&mut self) {
+        self.halvings = self.halvings.saturating_sub(1);
     }
 
     /// Keys that are to be removed from the clone index with the change of this version.

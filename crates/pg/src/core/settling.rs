@@ -12,9 +12,6 @@ use crate::{LogEntry, info};
 use store::{Change, Transaction};
 use types::{EVersion, HObject};
 
-/// Log entries whose changes one transaction settles: a step that a full store has space for.
-const SETTLED_AT_ONCE: usize = 64;
-
 /// Changes up to this version are visible to reads of the store. The log's head in a replicated group.
 pub(crate) fn settled(core: &Core) -> EVersion {
     let Some(shard) = core.copy.info.shard else { return core.copy.log.head() };
@@ -54,8 +51,12 @@ pub(crate) fn settle(core: &mut Core, through: EVersion) {
 }
 
 /// Settles all changes up to a committed version with a transaction that stores the info. Steps before it are
-/// transactions of their own if there are very many.
+/// transactions of their own if there are very many, and so is the last one after a refusal: a store that is
+/// full may have space for it alone.
 pub(crate) fn settle_with(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
+    if core.settling.is_careful() {
+        return settle(core, through);
+    }
     settle_but_last(core, through);
     settle_step(core, transaction, through);
 }
@@ -85,7 +86,7 @@ fn settle_but_last(core: &mut Core, through: EVersion) {
 fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
     let settled = core.copy.info.shard?.settled;
     let mut later = core.copy.log.above(settled).map(|entry| entry.version);
-    let step = later.by_ref().take(SETTLED_AT_ONCE).last()?;
+    let step = later.by_ref().take(core.settling.at_once()).last()?;
     later.next().filter(|version| *version <= through).map(|_| step)
 }
 

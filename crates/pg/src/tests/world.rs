@@ -90,6 +90,8 @@ pub struct Node {
     /// The kind of read that fails next.
     failing: Option<String>,
     is_full: bool,
+    /// Its store refuses to settle more entries at once.
+    pub settled_max: usize,
     /// The epoch of the newest map that it was passed.
     seen: u32,
     completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
@@ -176,6 +178,7 @@ impl Node {
             meta_damaged: BTreeSet::new(),
             failing: None,
             is_full: false,
+            settled_max: usize::MAX,
             seen: 1,
             completions: VecDeque::new(),
             requests: VecDeque::new(),
@@ -224,14 +227,34 @@ impl Node {
             }
             _ => false,
         };
-        let is_refused =
-            is_commit && (self.fates.pop_front() == Some(false) || self.is_full && adds);
+        let is_refused = is_commit
+            && (self.fates.pop_front() == Some(false) || self.is_full && adds)
+            || self.settles_too_much(&kind);
         if let (RequestKind::Append(refused), true) = (&kind, is_refused) {
             self.store.close_behind(refused);
         }
         match is_refused {
             true => Err(store::StoreError::NoSpace { needed: 1, available: 0 }),
             false => self.store.execute(kind),
+        }
+    }
+
+    /// Whether a request settles more than the store takes at once.
+    fn settles_too_much(&mut self, kind: &RequestKind) -> bool {
+        let (RequestKind::Commit(given) | RequestKind::Append(given)) = kind else { return false };
+        let settled = given.changes.iter().find_map(|(collection, change)| match change {
+            Change::Settle { through } => Some((*collection, *through)),
+            _ => None,
+        });
+        let Some((collection, through)) = settled.filter(|_| self.settled_max < usize::MAX) else {
+            return false;
+        };
+        let held = RequestKind::Held { collection, after: None, entries_max: 2000 };
+        match self.store.execute(held) {
+            Ok(store::Outcome::Held(held, _)) => {
+                held.iter().filter(|held| held.version <= through).count() > self.settled_max
+            }
+            other => panic!("{other:?}"),
         }
     }
 

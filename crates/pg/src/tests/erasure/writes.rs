@@ -578,3 +578,27 @@ fn a_clone_is_not_rebuilt_while_a_rollback_to_it_is_in_flight() {
     trial.rest();
     trial.check();
 }
+
+/// Too much for one transaction of a store, or for the reserve of a full one.
+#[test]
+fn a_member_whose_store_refuses_a_large_step_settles_in_smaller_ones() {
+    for at in 0..3 {
+        let mut trial = Trial::new(at, 2, 1, 4096, &[]);
+        for index in 0..40 {
+            trial.put("a", index * 4096, 4096);
+        }
+        trial.wait(1);
+        trial.world.nodes[at as usize].settled_max = 8;
+        trial.pass_time();
+        for _ in 0..3 {
+            while trial.step(1) {}
+            trial.pass_time();
+            if !trial.pg().is_active() {
+                trial.publish();
+                trial.become_active();
+            }
+        }
+        trial.rest();
+        trial.check();
+    }
+}
