@@ -15,6 +15,10 @@ pub const OBJECT_NAME_LEN_MAX: usize = 2048;
 pub const NAMESPACE_LEN_MAX: usize = 256;
 /// `osd_max_attr_name_len`
 pub const XATTR_NAME_LEN_MAX: usize = 100;
+/// Names and values of all attributes of one object in an erasure-coded pool, far below the store's bound
+/// of 16 MiB: members settle the attributes of several committed writes at once, and none of them
+/// may be refused then.
+pub const SHARD_XATTRS_BYTES_MAX: usize = 1 << 20;
 /// `osd_max_omap_entries_per_request`
 pub const OMAP_ENTRIES_PER_REQUEST_MAX: u64 = 1024;
 /// Far below `osd_max_omap_bytes_per_request`: a page is held in memory, and clients ask for more.

@@ -75,6 +75,9 @@ pub fn execute(input: &Input<'_>) -> ExecuteOutcome {
             break;
         }
     }
+    if result >= 0 {
+        result = xattr::check_sum(&context).map_or_else(Errno::negative, |()| result);
+    }
     let cost = context.cost;
     if !context.needs.is_empty() || cost > input.allowance {
         return ExecuteOutcome::Missing { needs: std::mem::take(&mut context.needs), cost };

@@ -92,6 +92,35 @@ pub(super) fn set_xattr<'a>(
     Ok(0)
 }
 
+/// Refuses attributes that are too long together for an object of an erasure-coded pool: with `EFBIG`, as Ceph
+/// refuses a value beyond `osd_max_attr_size`. What makes them fewer or shorter is taken.
+pub(super) fn check_sum(context: &Context<'_>) -> Result<(), Errno> {
+    let len = |(name, value): (&Bytes, &Bytes)| name.len() + value.len();
+    let added = |delta: &AttrDelta| match delta {
+        AttrDelta::Set(name, value) => name.len() + value.len(),
+        AttrDelta::Remove(_) | AttrDelta::Clear => 0,
+    };
+    let added: usize = context.attrs.iter().map(added).sum();
+    if !context.input.pool.is_erasure || added == 0 {
+        return Ok(());
+    }
+    let before: usize = context.input.state.xattrs.iter().map(len).sum();
+    if before + added <= limits::SHARD_XATTRS_BYTES_MAX {
+        return Ok(());
+    }
+    let mut after = context.input.state.xattrs.clone();
+    for delta in &context.attrs {
+        match delta {
+            AttrDelta::Clear => after.clear(),
+            AttrDelta::Remove(name) => drop(after.remove(name)),
+            AttrDelta::Set(name, value) => drop(after.insert(name.clone(), value.clone())),
+        }
+    }
+    let after: usize = after.iter().map(len).sum();
+    let is_within = after <= limits::SHARD_XATTRS_BYTES_MAX || after <= before;
+    if is_within { Ok(()) } else { Err(Errno::FBIG) }
+}
+
 pub(super) fn remove_xattr<'a>(context: &mut Context<'a>, op: &OsdOp) -> Result<i32, Stop> {
     let (name, _) = op.xattr_input()?;
     if !context.exists {

@@ -1,6 +1,7 @@
 //! Operations that erasure-coded pools refuse.
 
 use super::*;
+use crate::limits;
 
 const STRIPE: u64 = 8;
 
@@ -47,4 +48,21 @@ fn a_pool_without_overwrites_takes_appends_of_stripes_and_whole_objects() {
     assert_eq!(object.result(OsdOp::write_full(bytes("b"))), 0);
     assert_eq!(object.content(), bytes("b"));
     assert_eq!(object.result(OsdOp::remove()), 0);
+}
+
+/// Members settle attributes of several writes at once, and a store has a bound for those of one object.
+#[test]
+fn attributes_of_an_object_of_shards_have_a_bound_for_their_sum() {
+    let set = |name: &'static [u8], len: usize| OsdOp::xattr(OpCode::SETXATTR, name, &vec![7; len]);
+    let half = limits::SHARD_XATTRS_BYTES_MAX / 2;
+    let mut object = subject(PoolRules { is_erasure: true, append_unit: None });
+    assert_eq!(object.result(set(b"a", half)), 0);
+    assert_eq!(object.result(set(b"b", half)), errno(Errno::FBIG));
+    assert_eq!(object.result(set(b"a", half - 1)), 0);
+    assert_eq!(object.result(set(b"b", half - 1)), 0);
+    assert_eq!(object.result(set(b"c", 0)), errno(Errno::FBIG));
+    assert_eq!(object.result(OsdOp::xattr(OpCode::RMXATTR, b"a", b"")), 0);
+    assert_eq!(object.result(set(b"c", half - 1)), 0);
+    let mut whole = subject(PoolRules::default());
+    assert_eq!(whole.result(set(b"a", 4 * half)), 0);
 }
