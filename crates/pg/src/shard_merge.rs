@@ -6,8 +6,8 @@
 //! enough to be rolled back later: it may still be dropped until the group is active. Removals that are
 //! certain are applied at once, as very many cannot be held.
 //!
-//! * The item of an object that is followed names the entry as needed, and the version that is here; of one that
-//!   is made again, the version of the removal before it, if the object was not missing then.
+//! * The item of an object that is followed names the entry as needed, and the version that is here; of one
+//!   that is made again, the version of the removal before it, if the object was not missing then.
 //! * The item of an object that a held change replaces or removes stays, superseded.
 
 use crate::missing::{Item, Missing};

@@ -137,8 +137,8 @@ impl Primary {
 
 impl Known {
     /// The version up to which all participants have settled changes, except for those that were reset just
-    /// now and hold none. In a group that does not serve, objects with later changes are treated as those that
-    /// are being written: their outcome is open.
+    /// now and hold none. In a group that does not serve, objects with later changes are treated as those
+    /// that are being written: their outcome is open.
     fn least_settled(&self, core: &Core, agreed: &Agreed) -> EVersion {
         let others = agreed.participants.iter().filter_map(|member| self.info(*member));
         let others = others.filter(|info| info.last_backfill != HObject::default());

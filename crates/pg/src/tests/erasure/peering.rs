@@ -208,8 +208,8 @@ fn an_object_that_too_few_members_have_is_unfound_whichever_they_are() {
     }
 }
 
-/// All hold an entry that may be acknowledged. After a stall an interval with the same members begins, and two
-/// of them leave before it is activated.
+/// All hold an entry that may be acknowledged. After a stall an interval with the same members begins, and
+/// two of them leave before it is activated.
 #[test]
 fn an_interval_that_ends_in_a_stall_still_needs_its_survivors() {
     let mut world = world(2, 1, 0);
