@@ -216,6 +216,11 @@ fn take_rows(
 /// Writes were committed: goes on with those that waited for that, and has members told soon.
 pub(crate) fn committed(service: &mut Service<'_>) {
     advance(service);
+    let superseding = &mut service.serving.pipeline.superseding;
+    if *superseding > EVersion::ZERO && *superseding <= service.core.copy.committed {
+        *superseding = EVersion::ZERO;
+        service.continue_recovery();
+    }
     // An object that a write makes obsolete is missing until that is settled.
     if !service.core.copy.missing.is_empty() {
         return tell(service);

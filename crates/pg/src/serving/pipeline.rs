@@ -23,6 +23,9 @@ pub(crate) struct Pipeline {
     pub(super) timer: Timer,
     /// A write whose old rows cannot be read, and their object: the interval is to be aborted.
     pub(super) unreadable: Option<(EVersion, HObject)>,
+    /// The newest write of an object that a member misses; zero once it is committed. Until then the
+    /// object may be missing again, and shards of former members may be needed.
+    pub(super) superseding: EVersion,
     /// Objects that requests read when their changes are settled.
     pub(super) awaited: BTreeSet<HObject>,
 }

@@ -159,6 +159,7 @@ impl Service<'_> {
         if !self.view().is_whole()
             || self.serving.agreed.backfill.is_needed()
             || self.serving.is_clean
+            || self.serving.pipeline.superseding > self.core.copy.committed
         {
             return;
         }

@@ -71,12 +71,14 @@ pub(super) fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
 /// Members that miss an object need not recover it any more. Their missing sets have it until the write is
 /// settled, because it may be dropped.
 fn supersede(service: &mut Service<'_>, also: &[LogEntry], entry: &LogEntry) {
+    let version = entry.version;
     for entry in also.iter().chain([entry]).filter(|entry| entry.changes_object()) {
         let object = &entry.object;
         let is_own_lost =
             service.core.copy.missing.contains(object) || service.view().is_unreadable(object);
         let is_lost = is_own_lost || service.view().is_missing_on_members(object);
         if is_lost {
+            service.serving.pipeline.superseding = version;
             service.core.transfers.stop_receiving(object);
             service.serving.recovery.unreadable.remove(object);
             service.serving.recovery.wanted.remove(object);

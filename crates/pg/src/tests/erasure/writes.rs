@@ -602,3 +602,22 @@ fn a_member_whose_store_refuses_a_large_step_settles_in_smaller_ones() {
         trial.check();
     }
 }
+
+/// If the removal is dropped, the object is missing again, and strays or former members may have its shards.
+#[test]
+fn a_group_is_not_clean_before_the_removal_of_a_missing_object_is_committed() {
+    let mut trial = Trial::new(1, 2, 1, 4096, &[]);
+    trial.put("a", 0, 64 << 10);
+    trial.rest();
+    trial.world.run_script("hold\nclean => yes");
+    let version = trial.objects[&object("a")].0;
+    assert!(trial.pg().mark_corrupt(&object("a"), version, &[OsdId(1)]));
+    trial.remove(object("a"));
+    while trial.in_flight() > 0 {
+        assert!(!trial.pg().is_clean(), "the removal is not committed");
+        assert!(trial.step(1));
+    }
+    trial.rest();
+    trial.world.run_script("clean => yes");
+    trial.check();
+}
