@@ -10,7 +10,7 @@
 use super::{Core, Output, Tag};
 use crate::{LogEntry, info};
 use store::{Change, Transaction};
-use types::{EVersion, HObject};
+use types::{EVersion, HObject, SnapId};
 
 /// Changes up to this version are visible to reads of the store. The log's head in a replicated group.
 pub(crate) fn settled(core: &Core) -> EVersion {
@@ -82,12 +82,18 @@ fn settle_but_last(core: &mut Core, through: EVersion) {
     }
 }
 
-/// The end of a full step, if changes up to `through` are behind it.
-fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
+/// The end of a full step, if changes up to `through` are behind it. A write has one held change for all of its
+/// entries, of which those of clones come first: a step does not end between them.
+pub(crate) fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
     let settled = core.copy.info.shard?.settled;
-    let mut later = core.copy.log.above(settled).map(|entry| entry.version);
-    let step = later.by_ref().take(core.settling.at_once()).last()?;
-    later.next().filter(|version| *version <= through).map(|_| step)
+    let mut later = core.copy.log.above(settled).peekable();
+    let mut last = later.by_ref().take(core.settling.at_once()).last()?;
+    while last.object.snap != SnapId::HEAD
+        && let Some(next) = later.next_if(|next| next.object.is_of_family(&last.object))
+    {
+        last = next;
+    }
+    later.next().filter(|entry| entry.version <= through).map(|_| last.version)
 }
 
 /// Adds a step to a transaction that is submitted next; whether there was anything to settle.

@@ -2,6 +2,7 @@
 //! the objects.
 
 use crate::backend::erasure::Geometry;
+use crate::core::settling;
 use crate::snaps::index_key;
 use crate::tests::world::{PG, World, object, request};
 use crate::{
@@ -620,4 +621,20 @@ fn a_group_is_not_clean_before_the_removal_of_a_missing_object_is_committed() {
     trial.rest();
     trial.world.run_script("clean => yes");
     trial.check();
+}
+
+/// A reader would see that the clone is settled, and not find it.
+#[test]
+fn a_step_of_settling_does_not_end_between_the_entries_of_a_write() {
+    let mut trial = Trial::new(1, 2, 1, 4096, &[]);
+    for _ in 0..63 {
+        trial.put("a", 0, 4096);
+    }
+    trial.change(object("a"), true);
+    trial.put("a", 0, 4096);
+    let core = &trial.pg().core;
+    let after = core.copy.info.settled();
+    let versions: Vec<EVersion> = core.copy.log.above(after).map(|entry| entry.version).collect();
+    assert_eq!(versions.len(), 66);
+    assert_eq!(settling::step_before(core, versions[65]), Some(versions[64]));
 }
