@@ -92,8 +92,8 @@ pub(super) fn set_xattr<'a>(
     Ok(0)
 }
 
-/// Refuses attributes that are too long together for an object of an erasure-coded pool: with `EFBIG`, as Ceph
-/// refuses a value beyond `osd_max_attr_size`. What makes them fewer or shorter is taken.
+/// Refuses attributes that are too long together for an object of an erasure-coded pool: with `EFBIG`, as
+/// Ceph refuses a value beyond `osd_max_attr_size`. What makes them fewer or shorter is taken.
 pub(super) fn check_sum(context: &Context<'_>) -> Result<(), Errno> {
     let len = |(name, value): (&Bytes, &Bytes)| name.len() + value.len();
     let added = |delta: &AttrDelta| match delta {

@@ -82,8 +82,8 @@ fn settle_but_last(core: &mut Core, through: EVersion) {
     }
 }
 
-/// The end of a full step, if changes up to `through` are behind it. A write has one held change for all of its
-/// entries, of which those of clones come first: a step does not end between them.
+/// The end of a full step, if changes up to `through` are behind it. A write has one held change for all of
+/// its entries, of which those of clones come first: a step does not end between them.
 pub(crate) fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
     let settled = core.copy.info.shard?.settled;
     let mut later = core.copy.log.above(settled).peekable();
