@@ -1,11 +1,11 @@
 //! The choice of the acting set, and the OSDs that peering waits for.
 
 use super::World;
-use super::world::{PG, object};
+use super::world::PG;
 use crate::members::MEMBERS_MAX;
 use crate::message::{Body, Header, Replicate};
-use crate::{LogEntry, ReadPlan, State};
-use store::{RequestKind, Transaction};
+use crate::{LogEntry, State};
+use store::Transaction;
 use types::{EVersion, Epoch, OsdId, ShardId};
 
 #[test]
@@ -266,19 +266,4 @@ fn a_replicated_group_drops_messages_of_shards() {
     }
     primary.handle_message(OsdId(1), &replicated, Body::Info(None));
     assert_eq!(primary.waiting_for().count(), 1, "the answer of the replica counts");
-}
-
-#[test]
-fn a_replicated_group_reads_what_it_is_asked_for_from_its_own_store() {
-    let mut world = World::new(2);
-    world.run_script("size 2\n map 20 0 1\n run\n write a abcdef\n run");
-    for node in &world.nodes {
-        let (collection, object) = (node.pg.collection(), object("a"));
-        let whole = RequestKind::Read { collection, object: object.clone(), offset: 0, length: 6 };
-        let plan = node.pg.read(&object, whole);
-        let ReadPlan::Local(RequestKind::Read { object: read, length, .. }) = plan else {
-            panic!("{plan:?}")
-        };
-        assert_eq!((read, length), (object, 6));
-    }
 }
