@@ -1,6 +1,5 @@
 //! Read-only view of a copy, for the OSD and for reports.
 
-use crate::core::Core;
 use crate::members::MemberSet;
 use crate::missing::Item;
 use crate::peers::Known;
@@ -8,10 +7,10 @@ use crate::primary::Primary;
 use crate::role::Role;
 use crate::scrub::{self, Order};
 use crate::serving::{BackfillState, Probe, Serving, View};
-use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, ReadPlan, State};
+use crate::{Member, Members, Missing, Pg, PgInfo, PgLog, State};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use store::{Collection, RequestKind};
+use store::Collection;
 use types::{EVersion, Epoch, HObject, OsdId, PgId, PgShard};
 
 /// The knowledge of a copy that is not the primary's.
@@ -158,15 +157,6 @@ impl Pg {
         }
     }
 
-    /// The way in which this copy reads an object for a client. `read` is the request to a store that has all
-    /// of it; that of a replicated group is returned as it is.
-    pub fn read(&self, object: &HObject, read: RequestKind) -> ReadPlan {
-        let Core { own, copy, placement, .. } = &self.core;
-        let others = self.view().sources(object, copy.committed);
-        let here = std::iter::once(own.whoami).filter(|_| !copy.missing.contains(object));
-        placement.backend.plan_read(own.whoami, read, here.chain(others))
-    }
-
     /// The version of an object according to the log; zero if the log does not have it.
     pub fn logged_version(&self, object: &HObject) -> EVersion {
         self.core.copy.logged_version(object)
@@ -183,7 +173,6 @@ impl Pg {
             log: &self.core.copy.log,
             committed: self.core.copy.committed,
             recoveries: self.recoveries_begun(),
-            backend: self.core.placement.backend,
             shards: self.core.placement.geometry().zip(self.core.placement.code.as_deref()),
         }
     }

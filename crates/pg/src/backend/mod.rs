@@ -11,17 +11,12 @@ mod plans;
 mod replicated;
 
 pub(crate) use erasure::TookPart;
-pub use plans::ReadPlan;
-pub(crate) use plans::{Authority, Fetch, Undo, WritePlan};
+pub(crate) use plans::{Authority, Undo};
 
 use crate::Member;
 use crate::choice::{self, Choice, Infos};
-use crate::members::{MemberSet, Participants};
-use crate::scrub::{self, Expected, Finding, ScrubMap};
 use crate::{ErasureLayout, Interval, Layout, LogEntry, Members, Osds, PgLog};
-use std::collections::BTreeMap;
-use store::{Change, Collection, RequestKind};
-use types::{HObject, OsdId};
+use types::OsdId;
 
 /// The kind of a group. See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,71 +126,6 @@ impl Backend {
         match self {
             Backend::Replicated => choice::choose_acting(best, infos, members),
             Backend::Erasure(layout) => erasure::choose_acting(layout, best, infos, members),
-        }
-    }
-
-    /// The participants that must have stored a write before it is acknowledged.
-    pub fn must_confirm(self, participants: &Participants) -> MemberSet {
-        match self {
-            Backend::Replicated | Backend::Erasure(_) => MemberSet::all(participants),
-        }
-    }
-
-    /// The transactions of a write with these changes.
-    pub fn plan_write(
-        self,
-        collection: Collection,
-        changes: Vec<Change>,
-        participants: &Participants,
-    ) -> WritePlan {
-        assert!(!participants.is_empty(), "a write has participants");
-        match self {
-            Backend::Replicated => WritePlan::Same(replicated::transaction(collection, changes)),
-            Backend::Erasure(_) => unreachable!("nothing writes to shards yet"),
-        }
-    }
-
-    /// The way in which `own` reads an object. `read` is the request to a store that has all of it, `holders`
-    /// are the members that have it, or their shards of it.
-    pub fn plan_read(
-        self,
-        own: Member,
-        read: RequestKind,
-        holders: impl Iterator<Item = Member>,
-    ) -> ReadPlan {
-        match self {
-            Backend::Replicated => {
-                drop((own, holders));
-                ReadPlan::Local(read)
-            }
-            Backend::Erasure(_) => ReadPlan::Lost,
-        }
-    }
-
-    /// The source of an object that members lack, or the primary itself; `None` if there is none. `holders`
-    /// are the other members that have it, or may have it, in order of preference.
-    pub fn plan_recovery(
-        self,
-        is_own_missing: bool,
-        mut holders: impl Iterator<Item = Member>,
-    ) -> Option<Fetch> {
-        match self {
-            Backend::Replicated if is_own_missing => holders.next().map(Fetch::Whole),
-            Backend::Replicated => Some(Fetch::Nothing),
-            Backend::Erasure(layout) => erasure::choose_holders(layout, holders).map(Fetch::Shards),
-        }
-    }
-
-    /// The objects that are not intact and equal in all maps. `maps` has one map of each member.
-    pub fn compare(
-        self,
-        maps: &BTreeMap<Member, ScrubMap>,
-        primary: Member,
-        expected: impl Fn(&HObject) -> Expected,
-    ) -> Vec<Finding> {
-        match self {
-            Backend::Replicated => scrub::compare(maps, primary, expected),
-            Backend::Erasure(_) => erasure::compare(maps, expected),
         }
     }
 }

@@ -2,11 +2,7 @@
 
 use super::Undo;
 use crate::{Interval, LogEntry, Members, Osds};
-use store::{Change, Collection, Transaction};
 use types::{EVersion, Epoch, OsdId};
-
-/// Changes of the meta object that are added to those of a write.
-const META_CHANGES: usize = 2;
 
 pub(super) fn can_serve(members: &Members) -> bool {
     members.acting.len() >= members.min_size.max(1)
@@ -36,12 +32,6 @@ pub(super) fn may_have_unknown(osds: &Osds, members: &Members) -> Vec<OsdId> {
 fn doubtful(osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
     let down: Vec<OsdId> = osds.gone_since(since).collect();
     if down.len() >= min_size.max(1) { down } else { Vec::new() }
-}
-
-pub(super) fn transaction(collection: Collection, changes: Vec<Change>) -> Transaction {
-    let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + META_CHANGES) };
-    changes.into_iter().for_each(|change| transaction.push(collection, change));
-    transaction
 }
 
 /// A replica applies changes at once, so the content before them is gone: it is recovered from others.

@@ -37,14 +37,14 @@ pub(crate) fn advance(core: &mut Core) {
     }
     let settled = settling::settled(core);
     core.holding.layers.forget(settled);
-    let mut behind: Vec<HObject> = Vec::new();
+    // Places of the writes that wait.
+    let mut before: Vec<usize> = Vec::new();
     for at in 0..core.holding.queue.len() {
-        if core.holding.queue[at].is_converted {
-            continue;
-        }
-        let family = core.holding.queue[at].write.family();
-        if behind.contains(&family) || !convert(core, at) {
-            behind.push(family);
+        let queue = &core.holding.queue;
+        let object = |place: usize| queue[place].write.object();
+        let is_behind = || before.iter().any(|place| object(*place).is_of_family(object(at)));
+        if !queue[at].is_converted && (is_behind() || !convert(core, at)) {
+            before.push(at);
         }
     }
     while core.holding.queue.front().is_some_and(|front| front.is_converted) {

@@ -100,8 +100,8 @@ impl ShardWrite {
         self.entries.last().expect("a write has an entry").version
     }
 
-    pub(super) fn family(&self) -> HObject {
-        self.entries.last().expect("a write has an entry").object.family_start()
+    pub(super) fn object(&self) -> &HObject {
+        &self.entries.last().expect("a write has an entry").object
     }
 
     /// The version of an object before the write; `None` if it does not change the object.

@@ -11,7 +11,7 @@
 //!
 //! Knows nothing of repair, nor of the time.
 
-use super::compare::Expected;
+use super::compare::{Expected, compare};
 use super::families::{Families, SnapFinding, check_family};
 use super::findings::Finding;
 use super::map::{Level, OmapSize, ScrubMap, ScrubObject};
@@ -19,7 +19,6 @@ use super::message::Body;
 use super::scan::{Extent, Scan, ScanTag};
 use super::shards::compare_shards;
 use crate::Member;
-use crate::backend::Backend;
 use crate::backend::erasure::geometry::Geometry;
 use crate::{EntryKind, PgLog, is_meta_object};
 use bytes::Bytes;
@@ -42,7 +41,6 @@ pub struct View<'a> {
     pub committed: EVersion,
     /// Number of recoveries that were begun in this interval.
     pub recoveries: u64,
-    pub(crate) backend: Backend,
     /// The places and the code of shards, in a group that has them.
     pub(crate) shards: Option<(Geometry, &'a Code)>,
 }
@@ -391,7 +389,7 @@ impl Round {
         }
         let expected = |name: &HObject| expected(view.log, name);
         let findings = match view.shards {
-            None => view.backend.compare(&maps, self.whoami, expected),
+            None => compare(&maps, self.whoami, expected),
             Some(code) => compare_shards(code, &maps, self.whoami, expected),
         };
         let mut own = maps.remove(&self.whoami).unwrap_or_default();

@@ -41,14 +41,15 @@ enum Attempt {
 pub(crate) fn advance(service: &mut Service<'_>) {
     let settled = settling::settled(service.core);
     service.serving.pipeline.overlay.forget(settled);
-    let mut behind: Vec<HObject> = Vec::new();
-    let mut at = 0;
-    while let Some(write) = service.serving.pipeline.queue.get(at) {
-        let is_planned = matches!(write.content, Content::Planned(_));
-        if is_planned && (behind.contains(&write.family) || !prepare(service, at)) {
-            behind.push(service.serving.pipeline.queue[at].family.clone());
+    // Places of the writes that wait.
+    let mut before: Vec<usize> = Vec::new();
+    for at in 0..service.serving.pipeline.queue.len() {
+        let queue = &service.serving.pipeline.queue;
+        let is_planned = matches!(queue[at].content, Content::Planned(_));
+        let is_behind = || before.iter().any(|place| queue[*place].family == queue[at].family);
+        if is_planned && (is_behind() || !prepare(service, at)) {
+            before.push(at);
         }
-        at += 1;
     }
     while let Some(ready) = take_ready(service) {
         service.serving.pipeline.told = service.core.copy.committed;
@@ -233,28 +234,11 @@ pub(crate) fn committed(service: &mut Service<'_>) {
     }
 }
 
-/// Whether our store shows an object as the last committed write left it. If not, that is settled, and
-/// [`Output::Recovered`] follows.
-pub(crate) fn shows(service: &mut Service<'_>, object: &HObject) -> bool {
-    let committed = service.core.copy.committed;
-    let shows = settling::has_settled(service.core, object, committed);
-    if !shows {
-        service.serving.pipeline.awaited.insert(object.clone());
-    }
-    shows
-}
-
 /// Reads of the store see more than before.
 pub(crate) fn settled(service: &mut Service<'_>) {
-    if service.core.placement.geometry().is_none() {
-        return;
+    if service.core.placement.geometry().is_some() {
+        advance(service);
     }
-    for object in std::mem::take(&mut service.serving.pipeline.awaited) {
-        if shows(service, &object) {
-            service.core.outputs.push_back(Output::Recovered { object });
-        }
-    }
-    advance(service);
 }
 
 /// The time of the timer may have come.

@@ -26,8 +26,6 @@ pub(crate) struct Pipeline {
     /// The newest write of an object that a member misses; zero once it is committed. Until then the
     /// object may be missing again, and shards of former members may be needed.
     pub(super) superseding: EVersion,
-    /// Objects that requests read when their changes are settled.
-    pub(super) awaited: BTreeSet<HObject>,
 }
 
 /// When members are told of commits although nothing is sent.

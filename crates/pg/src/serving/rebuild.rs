@@ -16,7 +16,7 @@ use crate::message::{Body, Cursor, Push, PushRows, ROWS_RANGES_MAX};
 use crate::missing::Item;
 use crate::rows::{self, Content, Failed, Purpose, RowRequest, RowSet, Versions};
 use crate::transfers::{self, Receiver};
-use crate::{EntryKind, INFO_ATTR, ObjectInfo};
+use crate::{EntryKind, INFO_ATTR, ObjectInfo, Sizes};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use types::{EVersion, HObject};
@@ -98,19 +98,17 @@ fn rebuild_sources(
     need: EVersion,
     targets: &[Member],
 ) -> Vec<Member> {
-    let view = service.view();
     let may_have = service.known.peers.iter().filter(|(_, peer)| peer.may_have(object, need));
     let mut sources = shard_sources(service, object, need);
     sources.extend(may_have.map(|(member, _)| *member));
     sources.retain(|source| !targets.contains(source));
-    assert!(view.core.placement.code.is_some(), "the members keep shards");
     sources
 }
 
 /// The rows of one piece of a shard.
-fn piece_rows(service: &Service<'_>, from: u64) -> Range<u64> {
+fn piece_rows(sizes: &Sizes, from: u64) -> Range<u64> {
     let first = from / ROW;
-    first..first + (service.core.own.sizes.piece_data_max / ROW).max(1)
+    first..first + (sizes.piece_data_max / ROW).max(1)
 }
 
 /// Reads the next piece of the shards that are rebuilt.
@@ -121,7 +119,7 @@ fn read_piece(service: &mut Service<'_>, object: &HObject) {
     let (need, from, with_attrs) = (rebuild.need, rebuild.next, rebuild.info.is_none());
     let targets: Vec<Member> = operation.pushing.keys().copied().collect();
     let changed = rebuild.changed.clone();
-    let piece = RowSet::of(piece_rows(service, from));
+    let piece = RowSet::of(piece_rows(&service.core.own.sizes, from));
     let mut wanted: BTreeMap<usize, RowSet> = BTreeMap::new();
     for target in &targets {
         // A member that acts and one that is backfilled may have the same position.
@@ -164,10 +162,7 @@ fn give_piece(service: &mut Service<'_>, object: &HObject, content: &Content) {
     let operation = service.serving.recovery.active.get_mut(object).expect("the caller found it");
     let rebuild = operation.rebuild.as_mut().expect("the caller found it");
     let info = rebuild.info.clone().expect("it came with the first piece");
-    let rows = {
-        let first = rebuild.next / ROW;
-        first..first + (service.core.own.sizes.piece_data_max / ROW).max(1)
-    };
+    let rows = piece_rows(&service.core.own.sizes, rebuild.next);
     let (start, end) = (rows.start * ROW, rows.end * ROW);
     let (mut pushes, mut changes) = (Vec::new(), Vec::new());
     for (target, sent) in &mut operation.pushing {

@@ -20,7 +20,6 @@ use super::service::Service;
 use super::sources::shard_sources;
 use crate::Member;
 use crate::Output;
-use crate::backend::Fetch;
 use crate::message::{Body, Cursor};
 use crate::missing::Item;
 use crate::rows::Purpose;
@@ -120,23 +119,19 @@ impl Service<'_> {
         if self.core.placement.code.is_some() {
             return rebuild::rebuild(self, object, targets);
         }
+        let Some(need) = self.core.copy.missing.need(object) else {
+            return self.push_to(object, targets);
+        };
         let view = self.view();
-        let need = view.core.copy.missing.need(object);
-        let sources = view.sources(object, need.unwrap_or_default());
-        let candidate = std::iter::once_with(|| view.find_unfound_candidate(object)).flatten();
-        let backend = view.core.placement.backend;
-        match backend.plan_recovery(need.is_some(), sources.chain(candidate)) {
-            None => false,
-            Some(Fetch::Nothing) => self.push_to(object, targets),
-            Some(Fetch::Whole(source)) => {
-                let operation = Operation { pulling: Some(source), ..Operation::default() };
-                self.serving.recovery.begin_one(object, operation);
-                self.serving.recovery.wanted.remove(object);
-                self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
-                true
-            }
-            Some(Fetch::Shards(_)) => unreachable!("its members keep whole objects"),
-        }
+        let found = view.sources(object, need).next();
+        let Some(source) = found.or_else(|| view.find_unfound_candidate(object)) else {
+            return false;
+        };
+        let operation = Operation { pulling: Some(source), ..Operation::default() };
+        self.serving.recovery.begin_one(object, operation);
+        self.serving.recovery.wanted.remove(object);
+        self.core.send(source, &Body::Pull(object.clone(), Cursor::default()));
+        true
     }
 
     /// Pushes our copy of the object to members. False while a write of it is in flight, or if our copy is

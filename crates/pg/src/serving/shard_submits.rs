@@ -5,6 +5,7 @@ use super::pipeline::{Content, Planned, Queued};
 use super::service::{InFlight, Service};
 use super::writes::{ENTRY_LEN_USUAL, Write, also_entries, next_version};
 use crate::backend::erasure::plan::{Plan, Reach};
+use crate::members::MemberSet;
 use crate::{EntryKind, LogEntry, Member};
 use erasure::Shards;
 use std::collections::BTreeSet;
@@ -55,8 +56,7 @@ pub(super) fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
     }
     let known = &mut service.core.copy.info.last_user_version;
     *known = write.user_version.max(*known);
-    let backend = service.core.placement.backend;
-    let waiting = backend.must_confirm(&service.serving.agreed.participants);
+    let waiting = MemberSet::all(&service.serving.agreed.participants);
     service.serving.in_flight.push_back(InFlight { version, ticket, waiting });
     let content = Content::Planned(Box::new(Planned::new(plan)));
     let queued = Queued { entries: encoded, family, content, skipping, totals };

@@ -3,13 +3,13 @@
 use super::advance;
 use super::service::{InFlight, Service};
 use crate::Member;
-use crate::backend::WritePlan;
 use crate::core::Core;
+use crate::members::MemberSet;
 use crate::message::Replicate;
 use crate::{EntryKind, LogEntry, Output, Tag, info};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use store::{Change, Transaction};
+use store::{Change, Collection, Transaction};
 use types::{EVersion, HObject, RequestId, ShardId, UTime};
 
 /// A write for the primary to order and replicate.
@@ -60,6 +60,9 @@ pub struct AlsoWritten {
 }
 
 /// Bytes of an entry.
+/// Changes of the meta object that are added to those of a write.
+const META_CHANGES: usize = 2;
+
 pub(super) const ENTRY_LEN_USUAL: usize = 192;
 
 const INFO_LEN_USUAL: usize = 96;
@@ -107,24 +110,20 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
     if trim != EVersion::ZERO {
         service.core.copy.info.log_tail = trim;
     }
-    let Core { own, placement, .. } = &*service.core;
-    let participants = &service.serving.agreed.participants;
-    let plan = placement.backend.plan_write(own.collection, changes, participants);
     let mut replicate = Replicate {
         entry: codec::encode_with_capacity(&entry, ENTRY_LEN_USUAL),
         info: codec::encode_with_capacity(&service.core.copy.info, INFO_LEN_USUAL),
         also: also.iter().map(codec::encode_to_bytes).collect(),
         committed: service.core.copy.committed,
         trim,
-        transaction: Transaction::new(),
+        transaction: transaction(service.core.own.collection, changes),
         deltas: Vec::new(),
     };
-    send_to_replicas(service, &mut replicate, plan, &entry, &also);
+    send_to_replicas(service, &mut replicate, &entry, &also);
     // The others remove their own items.
     found.into_iter().for_each(|key| service.core.unset_missing(&mut replicate.transaction, key));
     service.core.append_entries(&mut replicate, entry, also);
-    let backend = service.core.placement.backend;
-    let waiting = backend.must_confirm(&service.serving.agreed.participants);
+    let waiting = MemberSet::all(&service.serving.agreed.participants);
     assert!(!waiting.is_empty(), "a write waits for its members");
     service.serving.in_flight.push_back(InFlight { version, ticket, waiting });
     service
@@ -135,6 +134,13 @@ pub fn submit(service: &mut Service<'_>, write: Write) -> EVersion {
         service.continue_recovery();
     }
     version
+}
+
+/// The changes, with space for those of the log and the info.
+fn transaction(collection: Collection, changes: Vec<Change>) -> Transaction {
+    let mut transaction = Transaction { changes: Vec::with_capacity(changes.len() + META_CHANGES) };
+    changes.into_iter().for_each(|change| transaction.push(collection, change));
+    transaction
 }
 
 /// Drops missing items of objects that the write removes, or replaces because they are lost. Returns the
@@ -168,11 +174,10 @@ pub(super) fn also_entries(service: &Service<'_>, write: &Write) -> Vec<LogEntry
     also
 }
 
-/// Sends the write to the other participants, and leaves our own transaction in `replicate`.
+/// Sends the write to the other participants.
 fn send_to_replicas(
     service: &mut Service<'_>,
     replicate: &mut Replicate,
-    plan: WritePlan,
     entry: &LogEntry,
     also: &[LogEntry],
 ) {
@@ -180,15 +185,7 @@ fn send_to_replicas(
     if service.serving.agreed.backfill.is_needed() && entry.changes_object() {
         skipping = service.note_write(&entry.object, also);
     }
-    match plan {
-        WritePlan::Same(transaction) => {
-            replicate.transaction = transaction;
-            send_same(service, replicate, &skipping);
-        }
-        WritePlan::PerShard(transactions) => {
-            send_per_shard(service, replicate, transactions, &skipping);
-        }
-    }
+    send_same(service, replicate, &skipping);
     if !skipping.is_empty() {
         send_entry(service, replicate, &skipping);
     }
@@ -208,29 +205,6 @@ fn send_same(service: &mut Service<'_>, replicate: &Replicate, skipping: &BTreeS
             core.outputs.push_back(Output::Send { to: to.osd, message: message.clone() });
         }
     }
-}
-
-/// Sends each participant its own transaction.
-fn send_per_shard(
-    service: &mut Service<'_>,
-    replicate: &mut Replicate,
-    transactions: Vec<Transaction>,
-    skipping: &BTreeSet<Member>,
-) {
-    let Service { core, serving, .. } = service;
-    let participants = &serving.agreed.participants;
-    assert_eq!(transactions.len(), participants.len(), "each participant has a transaction");
-    let mut own = Transaction::new();
-    for (to, transaction) in participants.iter().copied().zip(transactions) {
-        if to == core.own.whoami {
-            own = transaction;
-        } else if !skipping.contains(&to) {
-            replicate.transaction = transaction;
-            let message = replicate.encode(&core.header(to));
-            core.outputs.push_back(Output::Send { to: to.osd, message });
-        }
-    }
-    replicate.transaction = own;
 }
 
 /// Sends the log entry alone, to backfill targets that have not reached the object.

@@ -2,8 +2,6 @@
 //!
 //! See `docs/internals/erasure-coding.md`.
 
-#![cfg_attr(not(test), allow(dead_code, reason = "nothing writes to shards yet"))]
-
 mod authority;
 pub(crate) mod cell;
 pub(crate) mod geometry;
@@ -16,6 +14,4 @@ mod tests;
 pub(super) use authority::choose_authority;
 pub(crate) use geometry::Geometry;
 pub(crate) use rules::TookPart;
-pub(super) use rules::{
-    blocked_by, can_serve, choose_acting, choose_holders, compare, may_have_unknown,
-};
+pub(super) use rules::{blocked_by, can_serve, choose_acting, choose_holders, may_have_unknown};

@@ -3,10 +3,8 @@
 //! `docs/internals/erasure-coding.md` has the argument why nothing is lost.
 
 use crate::choice::{Choice, Infos};
-use crate::scrub::{self, Expected, Finding, ScrubMap};
 use crate::{ErasureLayout, Interval, Member, Members, Osds, PgInfo};
-use std::collections::BTreeMap;
-use types::{EVersion, Epoch, HObject, OsdId};
+use types::{EVersion, Epoch, OsdId};
 
 /// A member's part, as far as it is known, in the activation of a past interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,15 +153,4 @@ pub(crate) fn choose_acting(
     }
     let backfill = members.up_members().filter(|member| !seats.is_usable(*member)).collect();
     Choice { acting: seats.acting, backfill }
-}
-
-/// Shards differ, so each member's map is checked for itself.
-pub(crate) fn compare(
-    maps: &BTreeMap<Member, ScrubMap>,
-    expected: impl Fn(&HObject) -> Expected,
-) -> Vec<Finding> {
-    let alone = |(member, map): (&Member, &ScrubMap)| {
-        scrub::compare(&BTreeMap::from([(*member, map.clone())]), *member, &expected)
-    };
-    maps.iter().flat_map(alone).collect()
 }

@@ -1,7 +1,6 @@
 //! A primary and its members, each with a store in memory, and writes at chosen moments.
 
 use crate::Member;
-use crate::backend::Backend;
 use crate::scrub::message::Body;
 use crate::scrub::*;
 use crate::{EntryKind, INFO_ATTR, LogEntry, ObjectInfo, PgLog, meta_object};
@@ -32,7 +31,7 @@ pub(super) fn object(number: u32) -> HObject {
 }
 
 fn view(log: &PgLog, committed: EVersion) -> View<'_> {
-    View { log, committed, recoveries: 0, backend: Backend::Replicated, shards: None }
+    View { log, committed, recoveries: 0, shards: None }
 }
 
 pub(super) const fn member(osd: i32) -> Member {
