@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Measures block images of clusters side by side: rate, latency to p99.9, CPU per operation of daemons and of clients.
 
-  compare_images.py --cluster NAME=CONF:PID[+PID…] [--cluster …] [--pool bench] [--image-size 1073741824]
+  compare_images.py --cluster NAME=CONF:PID[+PID…][:DATAPOOL] [--cluster …] [--pool bench] [--image-size 1073741824]
                     [--tools librbd,nbd,qemu-nbd,native] [--kinds write,read,mixed,linear-write,linear-read] [--flights 1,32,128]
                     [--seconds 4] [--rounds 2] [--sepiola target/release/sepiola] [--raw FILE] [--json OUT.JSON]
 
 Every cluster needs the pool, prepared by `rbd pool init`; an image is made in it, filled, and removed at the end. PIDs are its OSD
-processes (for Sepiola the one process with everything in it). At each point the clusters take turns within one round, in the
+processes (for Sepiola the one process with everything in it). With DATAPOOL the image's data lies there (erasure-coded pools).
+One cluster may stand here several times, with other pools. At each point the clusters take turns within one round, in the
 opposite order in every second one; ratios are medians of the ratios within rounds, against the first cluster with the same tool,
 or with librbd where that tool cannot use the first cluster.
 
@@ -17,15 +18,16 @@ native    `sepiola image bench`
 
 write, read, mixed (70 % reads): 4 KiB at random, --flights in flight. linear-*: 4 MiB, --linear-flight in flight. CPU is user and
 system time by completed operations: daemons are the PIDs, the client is whatever runs on the client's side, an NBD server included.
+Bytes per byte are those that the daemons handed to devices in the operation's direction (/proc/PID/io), by bytes of the client.
 --raw measures a file (made with --image-size if it is not there) by itself: O_DIRECT, writes O_DSYNC, too.
 """
 import argparse, contextlib, json, os, resource, shutil, signal, subprocess, sys, tempfile, time
-from measure import Counters, RUN_SECONDS_MAX, median, rate_text, ratio, save, shown, size_name
+from measure import Counters, RUN_SECONDS_MAX, amplification, median, rate_text, ratio, save, shown, size_name
 
 SMALL, LARGE = 4 << 10, 4 << 20
 READ_PERCENT = 70
 FIO_KINDS = {"write": "randwrite", "read": "randread", "mixed": "randrw", "linear-write": "write", "linear-read": "read"}
-COLUMNS = ("p50_ms", "p99_ms", "p999_ms", "daemon_us", "client_us")
+COLUMNS = ("p50_ms", "p99_ms", "p999_ms", "daemon_us", "client_us", "process_amplification")
 SERVER_START_SECONDS = 20
 
 def run(command, conf=None):
@@ -54,9 +56,10 @@ def fio(words, point, seconds, conf=None):
 class Cluster:
     def __init__(self, text, args):
         self.name, rest = text.split("=", 1)
-        conf, pids = rest.rsplit(":", 1)
+        conf, pids, *data_pool = rest.split(":")
+        self.data_pool = data_pool[0] if data_pool else None
         self.conf, self.counters, self.args = os.path.abspath(conf), Counters(pids.split("+")), args
-        self.image = f"compare-{os.getpid()}"
+        self.image = f"compare-{os.getpid()}-{self.data_pool or 'plain'}"
         self.good_tools, self.bad_tools = set(), set()
         self.spec = f"{args.pool}/{self.image}"
 
@@ -65,7 +68,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def prepared(self):
-        self.rbd("create", "--image-feature", "layering", "--size", f"{self.args.image_size}B", self.spec)
+        self.rbd("create", "--image-feature", "layering", *(["--data-pool", self.data_pool] if self.data_pool else []), "--size", f"{self.args.image_size}B", self.spec)
         try:
             # An acknowledgement of librbd means durable, as with the other tools.
             self.rbd("config", "image", "set", self.spec, "rbd_cache", "false")
@@ -135,16 +138,19 @@ class Cluster:
     def measure(self, tool, point):
         if tool in ("nbd", "qemu-nbd"):
             with self.served(tool) as (server, words):
-                return self.account(lambda: fio(words, point, self.args.seconds), [server.pid])
+                return self.account(point, lambda: fio(words, point, self.args.seconds), [server.pid])
         if tool == "native":
-            return self.account(lambda: self.native(point))
-        return self.account(lambda: fio(self.librbd(), point, self.args.seconds, self.conf))
+            return self.account(point, lambda: self.native(point))
+        return self.account(point, lambda: fio(self.librbd(), point, self.args.seconds, self.conf))
 
-    def account(self, action, servers=()):
+    def account(self, point, action, servers=()):
         """CPU on both sides while something runs. A server's own is looked up, for it has not ended."""
         helpers = Counters(servers)
-        daemons, client, helped = self.counters.cpu(), children_cpu(), helpers.cpu()
+        daemons, client, helped, moved = self.counters.cpu(), children_cpu(), helpers.cpu(), self.counters.bytes()
         cell = action()
+        if point["kind"] != "mixed":
+            direction = "read" if point["kind"].endswith("read") else "write"
+            cell |= amplification(moved, self.counters.bytes(), direction, cell["operations"] * point["size"])
         by_operation = 1e6 / cell["operations"] if cell["operations"] else 0
         cell["daemon_us"] = (self.counters.cpu() - daemons) * by_operation
         cell["client_us"] = (children_cpu() - client + helpers.cpu() - helped) * by_operation
@@ -194,8 +200,8 @@ def measure_round(number, clusters, args, cells):
 
 def table(cells):
     """Markdown. At a point, the clusters are compared with the first one, tool by tool, or with its librbd."""
-    lines = ["| point | tool | of | rate, median (min..max) | p50 ms | p99 ms | p99.9 ms | daemons µs/op | client µs/op | rate ratio "
-             "| p50 ratio | daemons' CPU ratio |", "|" + "---|" * 12]
+    lines = ["| point | tool | of | rate, median (min..max) | p50 ms | p99 ms | p99.9 ms | daemons µs/op | client µs/op | bytes/byte "
+             "| rate ratio | p50 ratio | daemons' CPU ratio |", "|" + "---|" * 13]
     rows = {}
     for cell in cells:
         key = tuple(cell[name] for name in ("kind", "size", "flight", "tool"))
@@ -209,7 +215,7 @@ def table(cells):
             good = {number: cell for number, cell in rounds.items() if cell.get("rate")}
             head = f"| {kind} {size_name(size)}, {flight} in flight | {tool} | {subject} |"
             if not good:
-                lines.append(f"{head} – |" + " |" * 8)
+                lines.append(f"{head} – |" + " |" * 9)
                 continue
             base = base if base is not None else good
             values = {name: median([cell.get(name) for cell in good.values()]) for name in COLUMNS}
