@@ -8,7 +8,7 @@
 //! present interval: the log of any other copy may have left the group's.
 
 use super::{Core, Output, Tag};
-use crate::{LogEntry, info};
+use crate::info;
 use store::{Change, Transaction};
 use types::{EVersion, HObject, SnapId};
 
@@ -108,34 +108,7 @@ fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion
     transaction.push(core.own.collection, Change::Settle { through });
     remove_index_keys(core, transaction, through);
     remove_items(core, transaction, through);
-    if !core.copy.missing.is_empty() {
-        remove_superseded(core, transaction, (before, through));
-    }
     true
-}
-
-/// Removes missing items of objects that the settled changes replace or remove. Their needed versions are
-/// older than these changes, which were held while the object was missing; a copy that lacks such a change
-/// needs it.
-fn remove_superseded(
-    core: &mut Core,
-    transaction: &mut Transaction,
-    (before, through): (EVersion, EVersion),
-) {
-    let settled = core.copy.log.above(before).take_while(|entry| entry.version <= through);
-    let is_superseded = |entry: &&LogEntry| {
-        let need = core.copy.missing.need(&entry.object);
-        entry.changes_object() && need.is_some_and(|need| need < entry.version)
-    };
-    let found: Vec<HObject> =
-        settled.filter(is_superseded).map(|entry| entry.object.clone()).collect();
-    for object in found {
-        if core.copy.missing.remove(&object) {
-            core.unset_missing(transaction, info::missing_key(&object));
-            core.update_last_complete();
-            core.outputs.push_back(Output::Recovered { object });
-        }
-    }
 }
 
 fn remove_index_keys(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
@@ -154,6 +127,7 @@ fn remove_index_keys(core: &mut Core, transaction: &mut Transaction, through: EV
 fn remove_items(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
     let gone = core.copy.missing.settle(through);
     for object in gone {
-        core.unset_missing(transaction, crate::info::missing_key(&object));
+        core.unset_missing(transaction, info::missing_key(&object));
+        core.outputs.push_back(Output::Recovered { object });
     }
 }

@@ -168,9 +168,6 @@ impl Core {
         // what follows from it.
         settling::settle(self, settled.min(merged.common));
         let info = PgInfo { shard: self.copy.info.shard, ..info };
-        if let Some(shard) = self.copy.info.shard {
-            self.copy.missing.find_superseded(&self.copy.log, shard.settled);
-        }
         let before = std::mem::replace(&mut self.copy.info, info);
         let own = std::mem::replace(&mut self.copy.log, merged.log);
         let at = |version| PgInfo { last_update: version, ..before.clone() };

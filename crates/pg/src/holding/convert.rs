@@ -5,7 +5,7 @@
 
 use super::layers::Found;
 use super::state::{Delta, Holding, Read, ShardWrite, Unconverted, Waiting};
-use super::store::{Stored, begin, store};
+use super::store::{Stored, begin, store, supersede};
 use crate::core::{Core, Tag, settling};
 use crate::{INFO_ATTR, ObjectInfo, PgInfo};
 use bytes::{Bytes, BytesMut};
@@ -247,6 +247,7 @@ fn is_parity(core: &Core) -> bool {
 fn put(core: &mut Core, write: ShardWrite) {
     let transaction = begin(core, write.committed);
     let version = write.version();
+    supersede(core, &write.entries);
     let own = &core.copy.info;
     // This copy's tail may be above the primary's, or below it.
     let log_tail = core.copy.log.tail().max(write.trim);

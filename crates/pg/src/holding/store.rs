@@ -1,7 +1,7 @@
 //! The transaction that holds a write in this copy's store.
 
 use crate::core::{Core, Tag, settling};
-use crate::info;
+use crate::{LogEntry, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, Transaction};
@@ -25,6 +25,22 @@ pub(crate) fn begin(core: &mut Core, committed: EVersion) -> Transaction {
     let mut transaction = core.transaction(6);
     settling::settle_with(core, &mut transaction, committed);
     transaction
+}
+
+/// Missing objects that a write replaces or removes are not missing any more, unless it is dropped. Their
+/// stored items go when the write is settled.
+pub(crate) fn supersede(core: &mut Core, entries: &[LogEntry]) {
+    let missing = &mut core.copy.missing;
+    if missing.is_empty() {
+        return;
+    }
+    let mut was_missing = false;
+    for entry in entries.iter().filter(|entry| entry.changes_object()) {
+        was_missing |= missing.supersede(&entry.object, entry.version);
+    }
+    if was_missing {
+        core.update_last_complete();
+    }
 }
 
 /// Submits the transaction. Additions to the clone index are stored at once, because surplus keys are

@@ -58,7 +58,7 @@ fn read_settled(core: &mut Core, (number, local): (u64, Local), committed: EVers
     }
     // Settling removes items of objects that the changes replace.
     if let Some((from, request)) = local.to
-        && core.copy.missing.contains(&local.object)
+        && core.copy.missing.stored(&local.object).is_some()
     {
         return answer(core, from, request, Err(NoRows::Absent));
     }
