@@ -5,6 +5,7 @@ mod settles;
 pub(crate) mod settling;
 pub(crate) mod steps;
 
+pub(crate) use self::settles::Mark;
 use self::settles::Settling;
 use crate::backend::Backend;
 use crate::backend::erasure::geometry::Geometry;

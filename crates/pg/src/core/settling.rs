@@ -7,6 +7,7 @@
 //! Callers settle only changes that are committed, and only if the copy has stored the activation of the
 //! present interval: the log of any other copy may have left the group's.
 
+use super::settles::Mark;
 use super::{Core, Output, Tag};
 use crate::info;
 use store::{Change, Transaction};
@@ -43,42 +44,47 @@ fn is_changed_within(core: &Core, object: &HObject, after: EVersion, through: EV
 /// Settles all changes up to a committed version, in transactions of their own.
 pub(crate) fn settle(core: &mut Core, through: EVersion) {
     settle_but_last(core, through);
-    let mut transaction = Transaction::new();
-    if settle_step(core, &mut transaction, through) {
-        core.set_info(&mut transaction);
-        core.commit(Tag::Progress, transaction);
-    }
+    settle_alone(core, through);
 }
 
 /// Settles all changes up to a committed version with a transaction that stores the info. Steps before it are
 /// transactions of their own if there are very many, and so is the last one after a refusal: a store that is
 /// full may have space for it alone.
-pub(crate) fn settle_with(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
+pub(crate) fn settle_with(
+    core: &mut Core,
+    transaction: &mut Transaction,
+    through: EVersion,
+) -> Option<Mark> {
     if core.settling.is_careful() {
-        return settle(core, through);
+        settle(core, through);
+        return None;
     }
     settle_but_last(core, through);
-    settle_step(core, transaction, through);
+    settle_step(core, transaction, through)
 }
 
 /// A merge leaves no held change up to this committed version: with the next transaction they are in their
 /// objects, or these are missing.
-pub(super) fn note_merged(core: &mut Core, through: EVersion) {
+pub(super) fn note_merged(core: &mut Core, through: EVersion) -> Option<Mark> {
     let through = through.min(core.copy.info.last_update);
-    let Some(shard) = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through) else {
-        return;
-    };
+    let shard = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through)?;
     let before = std::mem::replace(&mut shard.settled, through);
-    core.settling.on_way.push_back((core.settling.submitted + 1, before));
+    Some(core.settling.mark(before))
 }
 
 /// Settles so much that one step is left.
 fn settle_but_last(core: &mut Core, through: EVersion) {
     while let Some(step) = step_before(core, through) {
-        let mut transaction = Transaction::new();
-        settle_step(core, &mut transaction, step);
+        settle_alone(core, step);
+    }
+}
+
+/// Settles a step in a transaction of its own.
+fn settle_alone(core: &mut Core, through: EVersion) {
+    let mut transaction = Transaction::new();
+    if let Some(mark) = settle_step(core, &mut transaction, through) {
         core.set_info(&mut transaction);
-        core.commit(Tag::Progress, transaction);
+        core.commit_settling(Tag::Progress, transaction, Some(mark));
     }
 }
 
@@ -96,19 +102,16 @@ pub(crate) fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
     later.next().filter(|entry| entry.version <= through).map(|_| last.version)
 }
 
-/// Adds a step to a transaction that is submitted next; whether there was anything to settle.
-fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion) -> bool {
+/// Adds a step to a transaction, which is submitted with the mark; `None` if there is nothing to settle.
+fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion) -> Option<Mark> {
     let through = through.min(core.copy.info.last_update);
-    let Some(shard) = &mut core.copy.info.shard else { return false };
-    if through <= shard.settled {
-        return false;
-    }
+    let shard = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through)?;
     let before = std::mem::replace(&mut shard.settled, through);
-    core.settling.on_way.push_back((core.settling.submitted + 1, before));
+    let mark = core.settling.mark(before);
     transaction.push(core.own.collection, Change::Settle { through });
     remove_index_keys(core, transaction, through);
     remove_items(core, transaction, through);
-    true
+    Some(mark)
 }
 
 fn remove_index_keys(core: &mut Core, transaction: &mut Transaction, through: EVersion) {

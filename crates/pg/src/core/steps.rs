@@ -213,11 +213,11 @@ impl Core {
         }
         self.copy.info.log_tail = self.copy.log.tail();
         self.copy.info.last_update = self.copy.log.head();
-        settling::note_merged(self, settled);
+        let mark = settling::note_merged(self, settled);
         self.update_last_complete();
         let mut transaction = self.take_step_of(&mut step);
         self.set_info_and_intervals(&mut transaction);
-        self.commit(tag, transaction);
+        self.commit_settling(tag, transaction, mark);
         debug_assert!(
             self.copy.missing.has_same_needs(&merged.missing),
             "a merge is what it was told"

@@ -245,7 +245,7 @@ fn is_parity(core: &Core) -> bool {
 
 /// Stores a write whose changes are whole rows.
 fn put(core: &mut Core, write: ShardWrite) {
-    let transaction = begin(core, write.committed);
+    let begun = begin(core, write.committed);
     let version = write.version();
     supersede(core, &write.entries);
     let own = &core.copy.info;
@@ -264,5 +264,5 @@ fn put(core: &mut Core, write: ShardWrite) {
     let versions = write.entries.iter().map(|entry| entry.version);
     let entries = versions.zip(write.encoded).collect();
     write.entries.into_iter().for_each(|entry| core.copy.log.push(entry));
-    store(core, transaction, Stored { entries, info, trim: write.trim, changes: write.changes });
+    store(core, begun, Stored { entries, info, trim: write.trim, changes: write.changes });
 }

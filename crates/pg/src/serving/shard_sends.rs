@@ -29,7 +29,7 @@ pub(super) fn send(service: &mut Service<'_>, ready: Ready) {
     let core = &mut *service.core;
     let committed = core.copy.committed;
     let trim = core.copy.log.trim_target(&core.own.sizes, committed).unwrap_or_default();
-    let transaction = holding::begin(core, committed);
+    let begun = holding::begin(core, committed);
     let (version, entry) = entries.pop().expect("a write has an entry");
     supersede(core, version);
     note_in_info(core, version, trim, totals);
@@ -57,7 +57,7 @@ pub(super) fn send(service: &mut Service<'_>, ready: Ready) {
     };
     let changes: Vec<Change> = shards[position(whoami)].iter().map(own).collect();
     entries.push((version, entry));
-    holding::store(core, transaction, Stored { entries, info, trim, changes });
+    holding::store(core, begun, Stored { entries, info, trim, changes });
 }
 
 /// Our own missing objects that the next write, of this version, replaces or removes.
