@@ -567,17 +567,15 @@ impl Pg {
     }
 
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
-    /// version. False if that is not possible now.
-    pub fn mark_corrupt(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
+    /// version. False if that is not possible now, or one of them is no member. An OSD may have another
+    /// shard, which is good.
+    pub fn mark_corrupt(&mut self, object: &HObject, version: EVersion, bad: &[Member]) -> bool {
         let members = &self.core.placement.members;
-        // Of an OSD with several shards, its copy that asks is meant.
-        let whoami = self.core.own.whoami;
-        let is_bad = |member: &Member| {
-            bad.contains(&member.osd) && (member.osd != whoami.osd || *member == whoami)
-        };
-        let bad: Vec<Member> = members.all().filter(is_bad).collect();
-        self.active()
-            .is_some_and(|mut service| serving::mark_corrupt(&mut service, object, version, &bad))
+        let is_member = |member: &Member| members.has_member(*member);
+        bad.iter().all(is_member)
+            && self.active().is_some_and(|mut service| {
+                serving::mark_corrupt(&mut service, object, version, bad)
+            })
     }
 
     /// Removes an object that should not exist, by a write on all members; whether that was begun.
