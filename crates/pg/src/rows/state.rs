@@ -117,6 +117,8 @@ pub(super) struct Asked {
     pub(super) rows: RowSet,
     /// The member must have this version of the object, or a later one.
     pub(super) least: EVersion,
+    /// Whether the member may lack the object, as its creation is not settled.
+    pub(super) may_be_absent: bool,
 }
 
 /// The reader of rows of our own store.

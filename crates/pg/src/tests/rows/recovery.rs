@@ -206,3 +206,36 @@ fn old_rows_of_a_stale_shard_are_not_used_by_a_write() {
         }
     }
 }
+
+/// The member's store has lost the object, and a later write in the queue creates it again.
+#[test]
+fn a_lost_shard_is_not_taken_for_one_that_a_later_write_creates() {
+    let mut group = Group::new((2, 1));
+    group.world.run_script("hold");
+    let content = Group::content(1, 50_000);
+    let before = group.put("a", &content);
+    group.world.lose(OsdId(1), "a");
+    let name = object("a");
+    let mut submit = |kind, prior_version, size: Option<u64>, changes| {
+        let sizes = size.map(|size| (name.clone(), size)).into_iter().collect();
+        let object = name.clone();
+        let write = Write { object, kind, prior_version, changes, sizes, ..Write::default() };
+        group.world.nodes[0].pg.submit(write)
+    };
+    let data = |byte: u8| Bytes::from(vec![byte; 100]);
+    let write = |offset, data| Change::Write { object: object("a"), offset, data };
+    let version = submit(EntryKind::Modify, before, Some(50_000), vec![write(4096, data(7))]);
+    let removal = vec![Change::Remove { object: object("a") }];
+    submit(EntryKind::Delete, version, Some(50_000), removal);
+    submit(EntryKind::Modify, EVersion::ZERO, None, vec![write(0, data(8))]);
+    group.world.run();
+    let node = &group.world.nodes[1];
+    let mut held = node.store.held().of(node.pg.collection());
+    let (_, held) = held.find(|(name, _)| name.version == version).expect("it is held");
+    let row = held.iter().find_map(|change| match change {
+        Change::Write { data, .. } => Some(data),
+        _ => None,
+    });
+    let row = row.expect("it writes a row");
+    assert_eq!((&row[..100], &row[100..]), (&data(7)[..], &content[4196..8192]));
+}
