@@ -1,10 +1,10 @@
 //! A job from its beginning to its end.
 
 use super::content::Content;
-use super::local::{self, read_own};
+use super::local::{self, read_for_job};
 use super::plan::{ReadPlan, plan};
 use super::ranges::RowSet;
-use super::state::{Asked, Done, Failed, Job, Purpose, RowRequest, Versions};
+use super::state::{Asked, Done, Failed, Job, OwnRows, Purpose, Reader, RowRequest, Versions};
 use crate::Member;
 use crate::backend::erasure::geometry::ROW;
 use crate::core::{Core, settling};
@@ -31,15 +31,19 @@ pub(crate) fn handle_rows(core: &mut Core, from: Member, rows: Rows) {
     }
 }
 
-/// Takes the outcome of a request to our own store, for a job or for a primary.
+/// Takes the outcome of a request to our own store. The end of a read that is neither for a job nor for a
+/// primary is returned.
 pub(crate) fn handle_local(
     core: &mut Core,
     (number, index): (u64, usize),
     outcome: Result<Outcome, StoreError>,
-) {
-    if let Some((request, outcome)) = local::advance(core, number, index, outcome) {
-        answered(core, request, outcome);
+) -> Option<OwnRows> {
+    let ended = local::advance(core, number, index, outcome)?;
+    if ended.reader != Reader::Job {
+        return Some(ended);
     }
+    answered(core, ended.number, ended.outcome);
+    None
 }
 
 /// A source went away: goes on without it.
@@ -57,9 +61,9 @@ pub(crate) fn forget_source(core: &mut Core, source: Member) {
 
 fn answered(core: &mut Core, request: u64, outcome: Result<ShardRows, NoRows>) {
     let Some(asked) = core.rows.asked.remove(&request) else { return };
-    let Asked { job: number, member, rows, least } = asked;
+    let Asked { job: number, member, rows, least, may_be_absent } = asked;
     let pg = core.own.id;
-    let is_new = outcome == Err(NoRows::Absent) && is_being_created(core, number);
+    let is_new = outcome == Err(NoRows::Absent) && may_be_absent;
     let job = core.rows.jobs.get_mut(&number).expect("requests end with their job");
     // Rows that no shard has yet are zeros.
     let outcome = if is_new { Ok(ShardRows::zeros(&rows)) } else { outcome };
@@ -91,14 +95,6 @@ fn answered(core: &mut Core, request: u64, outcome: Result<ShardRows, NoRows>) {
         }
     }
     advance(core, number);
-}
-
-/// Whether the write that creates the object of a job is not settled, for a job that may read before that.
-fn is_being_created(core: &Core, job: u64) -> bool {
-    let RowRequest { object, versions, .. } = &core.rows.jobs[&job].request;
-    let mut unsettled = core.copy.log.above(settling::settled(core));
-    *versions == Versions::Each
-        && unsettled.any(|entry| entry.object == *object && entry.prior_version == EVersion::ZERO)
 }
 
 /// How to handle an answer of a version.
@@ -236,31 +232,36 @@ fn ask(core: &mut Core, job: u64, member: Member, with_attrs: bool, rows: RowSet
     let RowRequest { object, purpose, .. } = &core.rows.jobs[&job].request;
     let object = object.clone();
     let committed = settles_through(core, member);
-    let least = least_version(core, job, member, committed);
+    let (least, may_be_absent) = expected(core, job, member, committed);
     let ranges = rows.byte_ranges();
     if member == core.own.whoami {
         // The writer knows the rows that are not settled.
         let is_write = matches!(purpose, Purpose::Write(_));
         let committed = if is_write { EVersion::ZERO } else { committed };
-        read_own(core, request, object, with_attrs, &rows, committed);
+        read_for_job(core, request, object, with_attrs, &rows, committed);
     } else {
         let body = ReadRows { request, committed, object, with_attrs, ranges };
         core.send(member, &Body::ReadRows(Box::new(body)));
     }
-    core.rows.asked.insert(request, Asked { job, member, rows, least });
+    let asked = Asked { job, member, rows, least, may_be_absent };
+    core.rows.asked.insert(request, asked);
 }
 
 /// The version that a member must have of an object, or a later one, if rows of each version are taken: a
-/// stale row would spoil the parity, and nothing would show it. Zero if that is not known.
-fn least_version(core: &Core, job: u64, member: Member, committed: EVersion) -> EVersion {
+/// stale row would spoil the parity, and nothing would show it. Zero if that is not known. And whether the
+/// member may lack the object, because a write before that of the job creates it.
+fn expected(core: &Core, job: u64, member: Member, committed: EVersion) -> (EVersion, bool) {
     let RowRequest { object, purpose, versions, .. } = &core.rows.jobs[&job].request;
     let (Versions::Each, Purpose::Write(version)) = (versions, purpose) else {
-        return EVersion::ZERO;
+        return (EVersion::ZERO, false);
     };
     let is_own = member == core.own.whoami;
     let through = if is_own { settling::settled(core) } else { committed };
     let write = core.copy.log.entry(*version).filter(|entry| entry.object == *object);
-    core.copy.least_version(object, write, through)
+    let mut later = core.copy.log.above(through).take_while(|entry| entry.version < *version);
+    let next = later.find(|entry| entry.changes_object() && entry.object == *object);
+    let may_be_absent = next.is_some_and(|entry| entry.prior_version == EVersion::ZERO);
+    (core.copy.least_version(object, write, through), may_be_absent)
 }
 
 /// The version up to which a source settles changes before it reads: none in a group that does not serve. The

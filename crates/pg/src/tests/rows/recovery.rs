@@ -10,8 +10,8 @@ fn shards_that_members_miss_are_decoded_from_the_others() {
         for (number, set) in group.sets(usize::from(code.1)).into_iter().enumerate() {
             let content = Group::content(number as u64, sizes[number % sizes.len()]);
             let version = group.put("a", &content);
-            let osds: Vec<OsdId> = set.iter().map(|position| OsdId(*position as i32)).collect();
-            let is_begun = group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &osds);
+            let bad: Vec<Member> = set.iter().map(|position| shard(*position)).collect();
+            let is_begun = group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &bad);
             assert!(is_begun || set.is_empty());
             group.world.run();
             group.assert_whole("a", &content, version);
@@ -29,8 +29,8 @@ fn shards_are_rebuilt_piece_by_piece() {
         for size in sizes(group.geometry) {
             let content = Group::content(9, size);
             let version = group.put("a", &content);
-            let osds: Vec<OsdId> = (0..code.1).map(|at| OsdId(at.into())).collect();
-            assert!(group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &osds));
+            let bad: Vec<Member> = (0..code.1.into()).map(shard).collect();
+            assert!(group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &bad));
             group.world.run();
             group.assert_whole("a", &content, version);
         }
@@ -41,8 +41,19 @@ fn shards_are_rebuilt_piece_by_piece() {
 fn shards_are_not_marked_missing_if_too_few_others_are_left() {
     let mut group = Group::new((2, 1));
     let version = group.put("a", &Group::content(1, 9000));
-    let both = [OsdId(0), OsdId(2)];
+    let both = [shard(0), shard(2)];
     assert!(!group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &both));
+    assert!(group.world.nodes[0].pg.is_whole());
+}
+
+/// An OSD may keep two shards of a group, of which one is bad.
+#[test]
+fn a_good_shard_is_not_marked_for_another_one_of_its_osd() {
+    let mut group = Group::new((2, 1));
+    let version = group.put("a", &Group::content(1, 9000));
+    let other = Member { shard: ShardId::at(2).unwrap(), ..shard(1) };
+    assert!(!group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &[other]));
+    group.world.run_script("hold\n run\n missing 1 =>");
     assert!(group.world.nodes[0].pg.is_whole());
 }
 
@@ -194,4 +205,37 @@ fn old_rows_of_a_stale_shard_are_not_used_by_a_write() {
             group.assert_whole("a", &content, version);
         }
     }
+}
+
+/// The member's store has lost the object, and a later write in the queue creates it again.
+#[test]
+fn a_lost_shard_is_not_taken_for_one_that_a_later_write_creates() {
+    let mut group = Group::new((2, 1));
+    group.world.run_script("hold");
+    let content = Group::content(1, 50_000);
+    let before = group.put("a", &content);
+    group.world.lose(OsdId(1), "a");
+    let name = object("a");
+    let mut submit = |kind, prior_version, size: Option<u64>, changes| {
+        let sizes = size.map(|size| (name.clone(), size)).into_iter().collect();
+        let object = name.clone();
+        let write = Write { object, kind, prior_version, changes, sizes, ..Write::default() };
+        group.world.nodes[0].pg.submit(write)
+    };
+    let data = |byte: u8| Bytes::from(vec![byte; 100]);
+    let write = |offset, data| Change::Write { object: object("a"), offset, data };
+    let version = submit(EntryKind::Modify, before, Some(50_000), vec![write(4096, data(7))]);
+    let removal = vec![Change::Remove { object: object("a") }];
+    submit(EntryKind::Delete, version, Some(50_000), removal);
+    submit(EntryKind::Modify, EVersion::ZERO, None, vec![write(0, data(8))]);
+    group.world.run();
+    let node = &group.world.nodes[1];
+    let mut held = node.store.held().of(node.pg.collection());
+    let (_, held) = held.find(|(name, _)| name.version == version).expect("it is held");
+    let row = held.iter().find_map(|change| match change {
+        Change::Write { data, .. } => Some(data),
+        _ => None,
+    });
+    let row = row.expect("it writes a row");
+    assert_eq!((&row[..100], &row[100..]), (&data(7)[..], &content[4196..8192]));
 }
