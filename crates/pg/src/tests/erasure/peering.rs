@@ -2,6 +2,7 @@
 
 use super::copies::{store, store_all, told, world};
 use crate::State;
+use crate::tests::world::object;
 use types::OsdId;
 
 const WRITTEN: &str = "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
@@ -151,6 +152,36 @@ fn a_group_below_min_size_is_backfilled_until_it_serves() {
          clean => yes",
     );
     assert_eq!(world.node(OsdId(6)).pg.state(), State::Active);
+}
+
+/// The group cannot settle a change before it serves, and cannot serve before it is backfilled.
+#[test]
+fn a_group_below_min_size_is_backfilled_although_its_members_hold_changes() {
+    for (log, is_here) in [
+        ("x:10'6<10'4 y:10'7<10'5", true),
+        ("x:10'6 y:10'7", true),
+        ("y:10'6<10'4 -y:10'7<10'6", false),
+        ("y:10'6<10'4 -y:10'7<10'6 y:10'8", true),
+    ] {
+        let mut world = world(4, 2, 2);
+        let text = format!("started 10 knew 10 settled 10'6 tail 10'5 | {log}");
+        world.run_script("min 5");
+        store_all(&mut world, &[2, 3, 4, 5], &[(10, "0 1 2 3 4 5")], &text);
+        world.run_script(
+            "down 0
+             down 1
+             map 20 6 7 2 3 4 5
+             run
+             recover
+             run",
+        );
+        assert!(world.nodes[6].pg.is_clean(), "{log}: {}", told(&world, 6));
+        for osd in 2..8 {
+            let is_stored = world.nodes[osd].value(&object("y")).is_some();
+            assert_eq!(is_stored, is_here, "y of {log} on osd.{osd}");
+            assert!(world.nodes[osd].pg.missing().is_empty());
+        }
+    }
 }
 
 #[test]
