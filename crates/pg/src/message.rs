@@ -166,9 +166,7 @@ impl Body {
             PUSHED => Body::Pushed(r.value()?, decode_option(r)?, r.bool("has space")?),
             LIST => Body::List(r.value()?),
             LISTING => Body::Listing(r.value()?),
-            BACKFILL if header.has_shards() => {
-                Body::Backfill(r.value()?, r.value()?, r.value()?)
-            }
+            BACKFILL if header.has_shards() => Body::Backfill(r.value()?, r.value()?, r.value()?),
             BACKFILL => Body::Backfill(r.value()?, r.value()?, Vec::new()),
             BACKFILLED => Body::Backfilled(r.value()?),
             RESERVE => Body::Reserve,

@@ -198,6 +198,23 @@ fn a_stray_with_the_shard_of_a_position_acts_until_its_osd_is_backfilled() {
     );
 }
 
+/// The log of a young group reaches back to its beginning, so that a new copy could follow it.
+#[test]
+fn a_stray_with_data_acts_until_a_new_copy_has_them_too() {
+    let mut world = world(2, 1, 3);
+    store_all(&mut world, &[0, 1, 2], &[(10, "0 1 2")], WRITTEN);
+    world.run_script(
+        "map 20 0 4 5
+         run
+         acting => 0 1 2
+         missing 0 =>
+         recover
+         run
+         acting => 0 4 5
+         clean => yes",
+    );
+}
+
 #[test]
 fn a_group_with_a_hole_is_not_clean_and_keeps_its_strays() {
     let mut world = world(2, 1, 1);
