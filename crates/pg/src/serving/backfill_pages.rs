@@ -125,6 +125,7 @@ impl Service<'_> {
     /// Has the target list its objects, behind the changes that are committed.
     fn list(&mut self, target: Member, from: HObject) {
         settle_member(self.core, target);
+        self.serving.agreed.backfill.listed_from = from.clone();
         self.core.send(target, &Body::List(from));
     }
 
@@ -142,12 +143,15 @@ impl Service<'_> {
         }
     }
 
-    /// Takes a page of the target's objects.
+    /// Takes a page of the target's objects. One that was asked for before a retry may come late.
     pub fn handle_listing(&mut self, from: Member, listing: Listing) {
-        if self.serving.agreed.backfill.stage == Stage::Comparing
-            && self.serving.agreed.backfill.targets.front() == Some(&from)
-        {
-            self.serving.agreed.backfill.theirs.add(listing.objects, listing.next);
+        let backfill = &mut self.serving.agreed.backfill;
+        let is_awaited = backfill.stage == Stage::Comparing
+            && backfill.targets.front() == Some(&from)
+            && backfill.theirs.end.is_none()
+            && backfill.listed_from == listing.from;
+        if is_awaited {
+            backfill.theirs.add(listing.objects, listing.next);
             self.compare();
         }
     }
