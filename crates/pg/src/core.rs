@@ -318,7 +318,8 @@ impl Core {
         has_shards
     }
 
-    /// An interval begins in a map that the OSD gets late. If it acts in it, it has not stored its beginning then.
+    /// An interval begins in a map that the OSD gets late. If the copy acts in it, its beginning was not stored
+    /// then.
     pub fn note_absence(&mut self, epoch: Epoch) {
         let has_acted = self.placement.members.is_acting(self.own.whoami);
         let started = self.copy.info.last_epoch_started;

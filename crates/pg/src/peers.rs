@@ -104,8 +104,8 @@ impl Known {
         }
     }
 
-    /// Whether a copy of an acting member proves that the activation of this epoch was not completed. The epoch
-    /// may lie in several past intervals that are kept as one each: the member acts in all of these.
+    /// Whether a copy of an acting member proves that the activation of this epoch was not completed. The
+    /// epoch may lie in several past intervals that are kept as one each: the member acts in all of these.
     fn was_not_completed(&self, core: &Core, epoch: Epoch) -> bool {
         let Some(osds) = &core.placement.osds else { return false };
         let layout = core.placement.members.layout;

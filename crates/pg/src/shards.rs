@@ -60,9 +60,9 @@ pub struct ShardState {
     pub shard: ShardId,
     /// Changes up to this version are in the objects; later ones are kept beside them.
     pub settled: EVersion,
-    /// The first interval, since the last one in which it took part in an activation, in which the map had the
-    /// shard act although its OSD did not run: it crashed just then, or its disk is an older one. Zero if there
-    /// is none.
+    /// The first interval, since the last one in which it took part in an activation, in which the map had
+    /// the shard act although its OSD did not run: it crashed just then, or its disk is an older one. Zero if
+    /// there is none.
     pub absent_since: Epoch,
 }
 

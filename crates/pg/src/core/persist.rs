@@ -187,8 +187,9 @@ impl Core {
         self.commit(Tag::Progress, transaction);
     }
 
-    /// Adds objects of which nothing is here, with the versions that are needed, to the missing set and to the
-    /// transaction. A shard counts as one that holds the later removal of an object: there is nothing to remove.
+    /// Adds objects of which nothing is here, with the versions that are needed, to the missing set and to
+    /// the transaction. A shard counts as one that holds the later removal of an object: there is nothing to
+    /// remove.
     pub fn add_missing(
         &mut self,
         transaction: &mut Transaction,

@@ -169,7 +169,7 @@ impl Peer {
         };
         core.send(member, &Body::Activate(Box::new(activation)));
         let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };
-        // What is certain here is certain there, too, as soon as it has merged the log.
+        // Changes that are certain here are certain there, too, as soon as it has merged the log.
         let own_settled = core.copy.info.settled();
         let settled = |shard: ShardState| match is_reset {
             true => core.copy.log.tail(),

@@ -80,7 +80,8 @@ impl Primary {
         Some(Service { core, known: &mut self.known, serving })
     }
 
-    /// Drops all state of an OSD that is no member: it will not answer. Peering that waits for it begins again.
+    /// Drops all state of an OSD that is no member: it will not answer. Peering that waits for it begins
+    /// again.
     pub fn forget_helper(&mut self, core: &mut Core, osd: Member) {
         self.known.peers.remove(&osd);
         self.known.asked.remove(&osd);

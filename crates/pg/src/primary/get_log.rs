@@ -207,8 +207,8 @@ impl Peer {
 }
 
 impl Known {
-    /// The newest version of the history up to `head` that a complete shard has settled: it was committed. Zero
-    /// in a replicated group.
+    /// The newest version of the history up to `head` that a complete shard has settled: it was committed.
+    /// Zero in a replicated group.
     fn certain(&self, core: &Core, head: EVersion) -> EVersion {
         let empty = crate::PgInfo::default();
         let infos = self.infos(core, &empty);

@@ -138,8 +138,8 @@ impl Seats<'_> {
 }
 
 /// For each position the OSD of the up set, else another one with that shard, else a hole. A copy that took
-/// part in no activation yet comes last: it would miss all objects, though others have them. Members of the up
-/// set that do not act follow the log, or are backfilled.
+/// part in no activation yet comes last: it would miss all objects, though others have them. Members of the
+/// up set that do not act follow the log, or are backfilled.
 pub(crate) fn choose_acting(
     layout: ErasureLayout,
     best: Member,

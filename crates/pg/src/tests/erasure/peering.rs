@@ -63,8 +63,8 @@ fn an_entry_with_fewer_logs_than_data_shards_is_dropped() {
     }
 }
 
-/// The same with one holder more, while none of them proves that the activation was not completed: the entry may
-/// have been acknowledged.
+/// The same with one holder more, while none of them proves that the activation was not completed: the entry
+/// may have been acknowledged.
 #[test]
 fn an_entry_with_as_many_logs_as_data_shards_is_kept() {
     let mut world = world(4, 2, 0);
@@ -81,8 +81,8 @@ fn an_entry_with_as_many_logs_as_data_shards_is_kept() {
     assert_eq!(told(&world, 5), "10'6 missing x=10'6/10'5");
 }
 
-/// 2+1: if the entry were kept, the loss of osd.0 before osd.1 is activated would leave one shard of it, and one
-/// of the version before.
+/// 2+1: if the entry were kept, the loss of osd.0 before osd.1 is activated would leave one shard of it, and
+/// one of the version before.
 #[test]
 fn an_activation_that_a_member_did_not_store_does_not_keep_an_entry_that_another_lacks() {
     for (absent, expected) in [("settled", "10'5"), ("absent 11 settled", "10'6")] {

@@ -106,8 +106,8 @@ fn after_a_gap_as_many_may_be_down_as_an_interval_can_spare() {
     }
 }
 
-/// Copies as `osd(position) version`, with `partial` for an incomplete one, and `new` for one that took part in
-/// no activation.
+/// Copies as `osd(position) version`, with `partial` for an incomplete one, and `new` for one that took part
+/// in no activation.
 fn infos(text: &str) -> BTreeMap<Member, PgInfo> {
     let one = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
