@@ -19,6 +19,8 @@ pub const XATTR_NAME_LEN_MAX: usize = 100;
 /// of 16 MiB: members settle the attributes of several committed writes at once, and none of them
 /// may be refused then.
 pub const SHARD_XATTRS_BYTES_MAX: usize = 1 << 20;
+/// The set of clones and the watchers of such an object likewise.
+pub const SHARD_METADATA_BYTES_MAX: usize = 4 << 20;
 /// `osd_max_omap_entries_per_request`
 pub const OMAP_ENTRIES_PER_REQUEST_MAX: u64 = 1024;
 /// Far below `osd_max_omap_bytes_per_request`: a page is held in memory, and clients ask for more.

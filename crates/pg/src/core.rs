@@ -5,6 +5,7 @@ mod settles;
 pub(crate) mod settling;
 pub(crate) mod steps;
 
+pub(crate) use self::settles::Mark;
 use self::settles::Settling;
 use crate::backend::Backend;
 use crate::backend::erasure::geometry::Geometry;
@@ -50,10 +51,6 @@ pub enum Tag {
     Index,
     /// A read for another member, by job.
     Source(u64),
-    /// Old rows of our parity, by number.
-    OldRows(u64),
-    /// The version of an object of which changed rows arrived, by job.
-    Base(u64),
     /// A read of rows of our own shard, by number, and the part of it.
     Rows(u64, usize),
     /// The names of a listing, by job.
@@ -69,8 +66,8 @@ impl Tag {
         match self {
             Write(..) | Progress | Activated(_) | Received(_) | Backfilled(_) => true,
             Removed | SplitMerged => true,
-            Load | Resumed | Index | OldRows(_) | Source(_) | ScanPage(_) | ScanObject(..) => false,
-            Base(_) | Rows(..) => false,
+            Load | Resumed | Index | Source(_) | ScanPage(_) | ScanObject(..) => false,
+            Rows(..) => false,
         }
     }
 }

@@ -90,9 +90,9 @@ impl Missing {
         self.superseded.clear();
     }
 
-    /// A held change of this version replaces or removes the object; whether it was missing.
+    /// A held change of this version replaces or removes the object; whether it was missing in an older one.
     pub(crate) fn supersede(&mut self, object: &HObject, by: EVersion) -> bool {
-        let Some(item) = self.get(object) else { return false };
+        let Some(item) = self.get(object).filter(|item| item.need < by) else { return false };
         self.remove(object);
         self.superseded.insert(object.clone(), (by, item));
         true
@@ -103,9 +103,7 @@ impl Missing {
     pub(crate) fn find_superseded(&mut self, log: &PgLog, settled: EVersion) {
         let Some(oldest) = self.oldest_need() else { return };
         for entry in log.above(oldest.max(settled)).filter(|entry| entry.changes_object()) {
-            if self.need(&entry.object).is_some_and(|need| need < entry.version) {
-                self.supersede(&entry.object, entry.version);
-            }
+            self.supersede(&entry.object, entry.version);
         }
     }
 
@@ -127,7 +125,12 @@ impl Missing {
         gone
     }
 
-    /// The stored item of an object, also if it is superseded.
+    /// Whether a held change replaces or removes a missing object.
+    pub(crate) fn has_superseded(&self) -> bool {
+        !self.superseded.is_empty()
+    }
+
+    /// The stored item of an object, also if it is superseded. With one, the stored content is not valid.
     pub(crate) fn stored(&self, object: &HObject) -> Option<Item> {
         self.get(object).or_else(|| self.superseded.get(object).map(|(_, item)| *item))
     }

@@ -108,6 +108,14 @@ pub struct ObjectInfo {
     pub shard_versions: ShardVersions,
 }
 
+impl ObjectInfo {
+    /// The version in the info among the attributes of an object; `None` if there is none that decodes.
+    pub(crate) fn version_in(attrs: &BTreeMap<Bytes, Bytes>) -> Option<EVersion> {
+        let info = codec::decode_all::<ObjectInfo>("info", attrs.get(&INFO_ATTR)?);
+        info.ok().map(|info| info.version)
+    }
+}
+
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
         let hinted = self.alloc_hint != AllocHint::default();

@@ -8,7 +8,7 @@ use crate::loading;
 use crate::message::{Body, Header, Push, Replicate};
 use crate::primary::Primary;
 use crate::role::{Loading, Role};
-use crate::rows::{self, Read};
+use crate::rows::{self, OwnRows, Read, Reader};
 use crate::scrub::{Finding, Order};
 use crate::serving::{self, Service, UnfoundCount, Write};
 use crate::transfers::{self, Ended, Receiver};
@@ -204,16 +204,13 @@ impl Pg {
             Tag::Activated(interval) => self.stored_activated(interval),
             Tag::SplitMerged => self.with_stopped(|stopped, core| stopped.take_step(core)),
             Tag::Index => self.index_read(outcome),
-            Tag::OldRows(number) => self.old_rows_read(number, outcome),
             Tag::Backfilled(interval) => self.stored_backfill(interval),
             Tag::Rows(number, part) => {
-                rows::handle_local(&mut self.core, (number, part), outcome);
+                if let Some(ended) = rows::handle_local(&mut self.core, (number, part), outcome) {
+                    self.own_rows_read(ended);
+                }
             }
-            Tag::Received(_)
-            | Tag::Base(_)
-            | Tag::Source(_)
-            | Tag::ScanPage(_)
-            | Tag::ScanObject(..) => {
+            Tag::Received(_) | Tag::Source(_) | Tag::ScanPage(_) | Tag::ScanObject(..) => {
                 let ended = self.advance_transfer(tag, outcome);
                 self.transfer_ended(ended);
             }
@@ -231,8 +228,13 @@ impl Pg {
         }
     }
 
-    /// Takes old rows of our parity.
-    fn old_rows_read(&mut self, number: u64, outcome: Result<Outcome, StoreError>) {
+    /// Passes on rows of our own shard.
+    fn own_rows_read(&mut self, ended: OwnRows) {
+        let OwnRows { reader, number, outcome } = ended;
+        if reader == Reader::Transfer {
+            let ended = transfers::base_read(&mut self.core, number, outcome);
+            return self.transfer_ended(ended);
+        }
         if let Err(refusal) = holding::old_rows_read(&mut self.core, number, outcome) {
             self.refuse_write(*refusal);
         }
@@ -254,7 +256,6 @@ impl Pg {
                 let receiver = self.receiver();
                 transfers::stored_piece(&mut self.core, job, receiver)
             }
-            Tag::Base(job) => transfers::base_read(&mut self.core, job, outcome),
             Tag::Source(job) => {
                 let known = match &self.role {
                     Role::Primary(primary) => Some(&primary.known),
@@ -568,17 +569,15 @@ impl Pg {
     }
 
     /// Marks these members' copies of an object as missing; they are recovered from others, in this
-    /// version. False if that is not possible now.
-    pub fn mark_corrupt(&mut self, object: &HObject, version: EVersion, bad: &[OsdId]) -> bool {
+    /// version. False if that is not possible now, or one of them is no member. An OSD may have another
+    /// shard, which is good.
+    pub fn mark_corrupt(&mut self, object: &HObject, version: EVersion, bad: &[Member]) -> bool {
         let members = &self.core.placement.members;
-        // Of an OSD with several shards, its copy that asks is meant.
-        let whoami = self.core.own.whoami;
-        let is_bad = |member: &Member| {
-            bad.contains(&member.osd) && (member.osd != whoami.osd || *member == whoami)
-        };
-        let bad: Vec<Member> = members.all().filter(is_bad).collect();
-        self.active()
-            .is_some_and(|mut service| serving::mark_corrupt(&mut service, object, version, &bad))
+        let is_member = |member: &Member| members.has_member(*member);
+        bad.iter().all(is_member)
+            && self.active().is_some_and(|mut service| {
+                serving::mark_corrupt(&mut service, object, version, bad)
+            })
     }
 
     /// Removes an object that should not exist, by a write on all members; whether that was begun.

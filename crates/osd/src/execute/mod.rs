@@ -86,6 +86,9 @@ pub fn execute(input: &Input<'_>) -> ExecuteOutcome {
     if result >= 0 && context.has_changed() && has_snapshots {
         snaps::preserve(&mut context);
     }
+    if result >= 0 {
+        result = snaps::check_sum(&context).map_or_else(Errno::negative, |()| result);
+    }
     ExecuteOutcome::Done(Box::new(context.finish(result)))
 }
 

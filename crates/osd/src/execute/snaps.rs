@@ -3,6 +3,7 @@
 use super::context::{AttrDelta, CloneChanges, Context, Stop};
 use super::view::{Answer, Need, ObjectState};
 use super::write;
+use crate::limits;
 use pg::snaps::{At, Extents, SNAPSET_ATTR, SnapSet};
 use pg::{AlsoWritten, EntryKind, INFO_ATTR, ObjectInfo, user_attr};
 use std::collections::BTreeMap;
@@ -10,6 +11,9 @@ use store::Change;
 use types::{EVersion, Errno, SnapId};
 use wire::OsdOp;
 use wire::snapshots::{CloneInfo, SnapListing};
+
+/// Bytes of a watcher in the object's info, with those of an IPv6 address.
+const WATCHER_BYTES: usize = 96;
 
 pub(super) fn list_snaps(context: &mut Context<'_>) -> Result<i32, Stop> {
     let nothing = SnapSet::default();
@@ -48,6 +52,23 @@ pub(super) fn preserve(context: &mut Context<'_>) {
     modified.iter().for_each(|(start, end)| set.modified(*start, *end));
     set.seq = set.seq.max(snapshots.seq);
     context.snaps = Some(Box::new(set));
+}
+
+/// Refuses clones and watchers that are too many together for an object of an erasure-coded pool, or clones in
+/// too many pieces, with `EFBIG`. What makes them fewer is taken.
+pub(super) fn check_sum(context: &Context<'_>) -> Result<(), Errno> {
+    if !context.input.pool.is_erasure {
+        return Ok(());
+    }
+    let state = context.input.state;
+    let bytes = |info: &ObjectInfo, set: Option<&SnapSet>| {
+        info.watchers.len() * WATCHER_BYTES + set.map_or(0, SnapSet::stored_bytes)
+    };
+    let known = state.snaps.as_deref();
+    let before = bytes(&state.info, known);
+    let after = bytes(&context.info, context.snaps.as_deref().or(known));
+    let is_within = after <= limits::SHARD_METADATA_BYTES_MAX || after <= before;
+    if is_within { Ok(()) } else { Err(Errno::FBIG) }
 }
 
 /// Whether the head was replaced, and its attributes with it.

@@ -33,7 +33,7 @@ pub(super) fn heal(s: &mut Service<'_>, key: u64, attempt: u32) -> bool {
     if request.attempt != attempt {
         return true;
     }
-    let whoami = s.cx.env.whoami();
+    let whoami = s.group.pg.whoami();
     let Some((head, object, version)) = object_read(s, key) else { return false };
     let pg = s.group.id;
     if !s.group.pg.missing().contains(&object) {
@@ -88,7 +88,7 @@ fn object_read(s: &Service<'_>, key: u64) -> Option<(ObjectKey, HObject, EVersio
 /// Replaces the own copy of an object that the store could not change for damage: true if there is
 /// another copy, and the write waits for it.
 pub(super) fn heal_refused(s: &mut Service<'_>, object: ObjectKey, key: u64) -> bool {
-    let (pg, whoami) = (s.group.id, s.cx.env.whoami());
+    let (pg, whoami) = (s.group.id, s.group.pg.whoami());
     let Some(context) = s.ops.contexts.get(object) else { return false };
     let Some(state) = context.state.as_ref() else { return false };
     let object = &context.name;
@@ -113,7 +113,7 @@ pub(crate) fn recovered(s: &mut Service<'_>, object: &HObject) {
 /// Handles an object whose metadata cannot be read, so that even its version is unknown: true
 /// if it is recovered from another copy, and its requests wait.
 pub(super) fn heal_state(s: &mut Service<'_>, key: ObjectKey) -> bool {
-    let whoami = s.cx.env.whoami();
+    let whoami = s.group.pg.whoami();
     let Some(context) = s.ops.contexts.get(key) else { return false };
     let (pg, object) = (&mut *s.group.pg, &context.name);
     // A lost object has no other copy.

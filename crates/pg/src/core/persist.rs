@@ -1,5 +1,6 @@
 //! The stored state of a copy besides its objects: info, intervals, log, dups, missing set.
 
+use super::settles::Mark;
 use super::{Core, Tag};
 use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
@@ -79,11 +80,16 @@ pub(crate) fn last_complete(info: &PgInfo, log: &PgLog, missing: &Missing) -> EV
 }
 
 impl Core {
-    /// Submits a transaction.
+    /// Submits a transaction that settles nothing.
     pub fn commit(&mut self, tag: Tag, transaction: Transaction) {
+        self.commit_settling(tag, transaction, None);
+    }
+
+    /// Submits a transaction, with its mark if it settles changes.
+    pub fn commit_settling(&mut self, tag: Tag, transaction: Transaction, mark: Option<Mark>) {
         assert!(tag.is_commit(), "{tag:?} is no transaction");
         self.store_queue.commits_pending += 1;
-        self.settling.note_commit();
+        self.settling.note_commit(mark);
         let kind = match tag {
             // No other transaction depends on a received piece, and none is submitted before a split
             // or merge completes.

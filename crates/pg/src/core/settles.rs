@@ -16,21 +16,44 @@ const HALVINGS_MAX: u32 = SETTLED_AT_ONCE.ilog2();
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
     /// Transactions of this copy that were submitted, and that completed. They complete in order.
-    pub(super) submitted: u64,
+    submitted: u64,
     completed: u64,
     /// Each halves the steps: the store refused larger ones. They are undone one by one.
     halvings: u32,
-    /// Transactions that settle, by number, and the version that was settled before.
+    /// Transactions that settle, by number, and the version that was settled before. The last one may not be
+    /// submitted yet.
     pub(super) on_way: VecDeque<(u64, EVersion)>,
     /// Keys of the clone index that go when the change of a version is settled. Keys that a restart forgets
     /// are surplus, which is harmless.
     pub(super) unindexed: VecDeque<(EVersion, Vec<Bytes>)>,
 }
 
+/// Says that a transaction settles changes. It is submitted with that transaction
+/// ([`super::Core::commit_settling`]); until then, the changes do not count as settled.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Mark(());
+
+/// The number of a transaction that is not submitted yet.
+const UNNUMBERED: u64 = u64::MAX;
+
 impl Settling {
-    /// A transaction is submitted.
-    pub fn note_commit(&mut self) {
+    /// A transaction settles changes behind this version, and is submitted with the mark.
+    pub(super) fn mark(&mut self, before: EVersion) -> Mark {
+        let is_last = self.on_way.back().is_none_or(|(number, _)| *number != UNNUMBERED);
+        assert!(is_last, "one transaction at a time is prepared");
+        self.on_way.push_back((UNNUMBERED, before));
+        Mark(())
+    }
+
+    /// A transaction is submitted, with its mark if it settles changes.
+    pub(super) fn note_commit(&mut self, mark: Option<Mark>) {
         self.submitted += 1;
+        if let Some(Mark(())) = mark {
+            let (number, _) = self.on_way.back_mut().expect("it was marked");
+            assert_eq!(*number, UNNUMBERED, "a mark belongs to one transaction");
+            *number = self.submitted;
+        }
     }
 
     /// A transaction has completed; whether one that settles did.
@@ -72,5 +95,20 @@ impl Settling {
     /// Changes above this version are dropped.
     pub fn forget_above(&mut self, version: EVersion) {
         self.unindexed.retain(|(of, _)| *of <= version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_transaction_in_between_does_not_settle_what_is_marked() {
+        let mut settling = Settling::default();
+        let mark = settling.mark(EVersion::ZERO);
+        settling.note_commit(None);
+        assert!(!settling.note_completed(), "it was another one");
+        settling.note_commit(Some(mark));
+        assert!(settling.note_completed() && settling.on_way.is_empty());
     }
 }

@@ -7,8 +7,9 @@
 //! Callers settle only changes that are committed, and only if the copy has stored the activation of the
 //! present interval: the log of any other copy may have left the group's.
 
+use super::settles::Mark;
 use super::{Core, Output, Tag};
-use crate::{LogEntry, info};
+use crate::info;
 use store::{Change, Transaction};
 use types::{EVersion, HObject, SnapId};
 
@@ -43,42 +44,47 @@ fn is_changed_within(core: &Core, object: &HObject, after: EVersion, through: EV
 /// Settles all changes up to a committed version, in transactions of their own.
 pub(crate) fn settle(core: &mut Core, through: EVersion) {
     settle_but_last(core, through);
-    let mut transaction = Transaction::new();
-    if settle_step(core, &mut transaction, through) {
-        core.set_info(&mut transaction);
-        core.commit(Tag::Progress, transaction);
-    }
+    settle_alone(core, through);
 }
 
 /// Settles all changes up to a committed version with a transaction that stores the info. Steps before it are
 /// transactions of their own if there are very many, and so is the last one after a refusal: a store that is
 /// full may have space for it alone.
-pub(crate) fn settle_with(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
+pub(crate) fn settle_with(
+    core: &mut Core,
+    transaction: &mut Transaction,
+    through: EVersion,
+) -> Option<Mark> {
     if core.settling.is_careful() {
-        return settle(core, through);
+        settle(core, through);
+        return None;
     }
     settle_but_last(core, through);
-    settle_step(core, transaction, through);
+    settle_step(core, transaction, through)
 }
 
 /// A merge leaves no held change up to this committed version: with the next transaction they are in their
 /// objects, or these are missing.
-pub(super) fn note_merged(core: &mut Core, through: EVersion) {
+pub(super) fn note_merged(core: &mut Core, through: EVersion) -> Option<Mark> {
     let through = through.min(core.copy.info.last_update);
-    let Some(shard) = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through) else {
-        return;
-    };
+    let shard = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through)?;
     let before = std::mem::replace(&mut shard.settled, through);
-    core.settling.on_way.push_back((core.settling.submitted + 1, before));
+    Some(core.settling.mark(before))
 }
 
 /// Settles so much that one step is left.
 fn settle_but_last(core: &mut Core, through: EVersion) {
     while let Some(step) = step_before(core, through) {
-        let mut transaction = Transaction::new();
-        settle_step(core, &mut transaction, step);
+        settle_alone(core, step);
+    }
+}
+
+/// Settles a step in a transaction of its own.
+fn settle_alone(core: &mut Core, through: EVersion) {
+    let mut transaction = Transaction::new();
+    if let Some(mark) = settle_step(core, &mut transaction, through) {
         core.set_info(&mut transaction);
-        core.commit(Tag::Progress, transaction);
+        core.commit_settling(Tag::Progress, transaction, Some(mark));
     }
 }
 
@@ -96,46 +102,16 @@ pub(crate) fn step_before(core: &Core, through: EVersion) -> Option<EVersion> {
     later.next().filter(|entry| entry.version <= through).map(|_| last.version)
 }
 
-/// Adds a step to a transaction that is submitted next; whether there was anything to settle.
-fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion) -> bool {
+/// Adds a step to a transaction, which is submitted with the mark; `None` if there is nothing to settle.
+fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion) -> Option<Mark> {
     let through = through.min(core.copy.info.last_update);
-    let Some(shard) = &mut core.copy.info.shard else { return false };
-    if through <= shard.settled {
-        return false;
-    }
+    let shard = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through)?;
     let before = std::mem::replace(&mut shard.settled, through);
-    core.settling.on_way.push_back((core.settling.submitted + 1, before));
+    let mark = core.settling.mark(before);
     transaction.push(core.own.collection, Change::Settle { through });
     remove_index_keys(core, transaction, through);
     remove_items(core, transaction, through);
-    if !core.copy.missing.is_empty() {
-        remove_superseded(core, transaction, (before, through));
-    }
-    true
-}
-
-/// Removes missing items of objects that the settled changes replace or remove. Their needed versions are
-/// older than these changes, which were held while the object was missing; a copy that lacks such a change
-/// needs it.
-fn remove_superseded(
-    core: &mut Core,
-    transaction: &mut Transaction,
-    (before, through): (EVersion, EVersion),
-) {
-    let settled = core.copy.log.above(before).take_while(|entry| entry.version <= through);
-    let is_superseded = |entry: &&LogEntry| {
-        let need = core.copy.missing.need(&entry.object);
-        entry.changes_object() && need.is_some_and(|need| need < entry.version)
-    };
-    let found: Vec<HObject> =
-        settled.filter(is_superseded).map(|entry| entry.object.clone()).collect();
-    for object in found {
-        if core.copy.missing.remove(&object) {
-            core.unset_missing(transaction, info::missing_key(&object));
-            core.update_last_complete();
-            core.outputs.push_back(Output::Recovered { object });
-        }
-    }
+    Some(mark)
 }
 
 fn remove_index_keys(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
@@ -154,6 +130,7 @@ fn remove_index_keys(core: &mut Core, transaction: &mut Transaction, through: EV
 fn remove_items(core: &mut Core, transaction: &mut Transaction, through: EVersion) {
     let gone = core.copy.missing.settle(through);
     for object in gone {
-        core.unset_missing(transaction, crate::info::missing_key(&object));
+        core.unset_missing(transaction, info::missing_key(&object));
+        core.outputs.push_back(Output::Recovered { object });
     }
 }

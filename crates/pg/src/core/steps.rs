@@ -168,9 +168,6 @@ impl Core {
         // what follows from it.
         settling::settle(self, settled.min(merged.common));
         let info = PgInfo { shard: self.copy.info.shard, ..info };
-        if let Some(shard) = self.copy.info.shard {
-            self.copy.missing.find_superseded(&self.copy.log, shard.settled);
-        }
         let before = std::mem::replace(&mut self.copy.info, info);
         let own = std::mem::replace(&mut self.copy.log, merged.log);
         let at = |version| PgInfo { last_update: version, ..before.clone() };
@@ -216,11 +213,11 @@ impl Core {
         }
         self.copy.info.log_tail = self.copy.log.tail();
         self.copy.info.last_update = self.copy.log.head();
-        settling::note_merged(self, settled);
+        let mark = settling::note_merged(self, settled);
         self.update_last_complete();
         let mut transaction = self.take_step_of(&mut step);
         self.set_info_and_intervals(&mut transaction);
-        self.commit(tag, transaction);
+        self.commit_settling(tag, transaction, mark);
         debug_assert!(
             self.copy.missing.has_same_needs(&merged.missing),
             "a merge is what it was told"

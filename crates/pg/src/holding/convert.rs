@@ -5,15 +5,14 @@
 
 use super::layers::Found;
 use super::state::{Delta, Holding, Read, ShardWrite, Unconverted, Waiting};
-use super::store::{Stored, begin, store};
-use crate::core::{Core, Tag, settling};
-use crate::{INFO_ATTR, ObjectInfo, PgInfo};
+use super::store::{Stored, begin, store, supersede};
+use crate::PgInfo;
+use crate::core::{Core, settling};
+use crate::message::{NoRows, ShardRows};
+use crate::rows::{self, Reader};
 use bytes::{Bytes, BytesMut};
-use store::{Change, HELD_UNIT, ObjectMeta, Outcome, RequestKind, StoreError};
+use store::{Change, HELD_UNIT, StoreError};
 use types::{EVersion, HObject};
-
-/// Times that an old row is read again before it counts as unreadable.
-const REREADS_MAX: u32 = 3;
 
 /// The position of this copy's rows in its layers, which have no others.
 const OWN: usize = 0;
@@ -110,8 +109,9 @@ fn begin_delta(core: &mut Core, at: usize, delta: &mut Delta) -> bool {
     let version = core.holding.queue[at].write.version();
     let object = delta.base.clone().expect("an object has the rows");
     let least = least_version(core, at, &object);
-    let (index, failures) = (delta.index, 0);
-    read(core, Read { version, object, index, failures, least, is_compared: false, rows: None });
+    let ranges = vec![(first * HELD_UNIT, rows * HELD_UNIT)];
+    let number = rows::read_own(core, Reader::Delta, object.clone(), ranges, EVersion::ZERO);
+    core.holding.reads.insert(number, Read { version, object, index: delta.index, least });
     false
 }
 
@@ -136,67 +136,27 @@ fn least_version(core: &Core, at: usize, object: &HObject) -> EVersion {
     core.copy.least_version(object, changes.next(), settling::settled(core))
 }
 
-fn read(core: &mut Core, mut read: Read) {
-    core.holding.last += 1;
-    let number = core.holding.last;
-    let waiting = core.holding.waiting_mut(read.version).expect("its write waits");
-    let Change::Write { offset, data, .. } = &waiting.write.changes[read.index] else {
-        panic!("deltas are writes")
-    };
-    let (object, offset, length) = (read.object.clone(), *offset, data.len() as u64);
-    read.is_compared = read.least == EVersion::ZERO;
-    let is_compared = read.is_compared;
-    core.holding.reads.insert(number, read);
-    let collection = core.own.collection;
-    if !is_compared {
-        let object = object.clone();
-        core.ask_store(Tag::OldRows(number), RequestKind::Meta { collection, object });
-    }
-    core.ask_store(Tag::OldRows(number), RequestKind::Read { collection, object, offset, length });
-}
-
 /// Takes old rows of our parity.
 pub(crate) fn old_rows_read(
     core: &mut Core,
     number: u64,
-    outcome: Result<Outcome, StoreError>,
+    outcome: Result<ShardRows, NoRows>,
 ) -> Result<(), Box<Unconverted>> {
-    let Some(mut old) = core.holding.reads.remove(&number) else { return Ok(()) };
-    match outcome {
-        Ok(Outcome::Read(read)) => old.rows = Some(read.data),
-        Ok(Outcome::Meta(meta)) if version_of(meta.as_ref()) >= old.least => old.is_compared = true,
+    let Some(Read { version, object, index, least }) = core.holding.reads.remove(&number) else {
+        return Ok(());
+    };
+    let rows = match outcome {
+        Ok(read) if read.version >= least => read.data.into_iter().next().unwrap_or_default(),
         // Rows that the shard does not have are zeros.
-        Err(StoreError::NoObject { .. } | StoreError::NoCollection(_))
-            if old.least == EVersion::ZERO =>
-        {
-            old.rows = Some(Bytes::new());
+        Err(NoRows::Absent) if least == EVersion::ZERO => Bytes::new(),
+        outcome => {
+            let found = outcome.map(|read| read.version);
+            tracing::error!(pg = %core.own.id, %object, ?least, ?found, "a shard does not have an old row");
+            return Err(Box::new(refusal(core, version, object)));
         }
-        Ok(Outcome::Meta(_)) | Err(StoreError::NoObject { .. } | StoreError::NoCollection(_)) => {
-            let object = old.object.clone();
-            tracing::error!(pg = %core.own.id, %object, least = ?old.least, "a shard has an older version than its log");
-            let error = StoreError::Corrupt { object, offset: 0, length: 0 };
-            return Err(Box::new(refusal(core, old.version, old.object, error)));
-        }
-        Err(error) if error.may_heal() && old.failures < REREADS_MAX => {
-            old.failures += 1;
-            read(core, Read { rows: None, ..old });
-            return Ok(());
-        }
-        Err(error) => return Err(Box::new(refusal(core, old.version, old.object, error))),
-        Ok(other) => panic!("a read has the outcome {other:?}"),
-    }
-    match old.rows.take_if(|_| old.is_compared) {
-        Some(rows) => take_rows(core, (old.version, old.index), &rows),
-        None => drop(core.holding.reads.insert(number, old)),
-    }
+    };
+    take_rows(core, (version, index), &rows);
     Ok(())
-}
-
-/// The version of an object in the store; zero if it is not there, or not known.
-fn version_of(meta: Option<&ObjectMeta>) -> EVersion {
-    let info = meta.and_then(|meta| meta.attrs.get(&INFO_ATTR));
-    let info = info.and_then(|info| codec::decode_all::<ObjectInfo>("info", info).ok());
-    info.map_or(EVersion::ZERO, |info| info.version)
 }
 
 /// Adds the stored rows to the delta of a write, and goes on.
@@ -226,7 +186,7 @@ fn add(core: &mut Core, at: usize, delta: &Delta, stored: &Bytes) {
     *data = sum.freeze();
 }
 
-fn refusal(core: &mut Core, version: EVersion, object: HObject, error: StoreError) -> Unconverted {
+fn refusal(core: &mut Core, version: EVersion, object: HObject) -> Unconverted {
     let mut waiting = core.holding.queue.iter().take_while(|one| one.write.version() <= version);
     // The writes before it that wait never reach our log: what they wrote is in no history.
     let prior_version = match waiting.find_map(|one| one.write.prior_version(&object)) {
@@ -234,6 +194,7 @@ fn refusal(core: &mut Core, version: EVersion, object: HObject, error: StoreErro
         None | Some(EVersion::ZERO) => core.copy.logged_version(&object),
         Some(version) => version,
     };
+    let error = StoreError::Corrupt { object: object.clone(), offset: 0, length: 0 };
     Unconverted { version, object, prior_version, error }
 }
 
@@ -245,8 +206,9 @@ fn is_parity(core: &Core) -> bool {
 
 /// Stores a write whose changes are whole rows.
 fn put(core: &mut Core, write: ShardWrite) {
-    let transaction = begin(core, write.committed);
+    let begun = begin(core, write.committed);
     let version = write.version();
+    supersede(core, &write.entries);
     let own = &core.copy.info;
     // This copy's tail may be above the primary's, or below it.
     let log_tail = core.copy.log.tail().max(write.trim);
@@ -263,5 +225,5 @@ fn put(core: &mut Core, write: ShardWrite) {
     let versions = write.entries.iter().map(|entry| entry.version);
     let entries = versions.zip(write.encoded).collect();
     write.entries.into_iter().for_each(|entry| core.copy.log.push(entry));
-    store(core, transaction, Stored { entries, info, trim: write.trim, changes: write.changes });
+    store(core, begun, Stored { entries, info, trim: write.trim, changes: write.changes });
 }

@@ -10,4 +10,4 @@ mod store;
 pub(crate) use convert::{advance, hold, old_rows_read};
 pub(crate) use layers::{Found, Layers};
 pub(crate) use state::{Holding, ShardWrite, Unconverted};
-pub(crate) use store::{Stored, begin, store};
+pub(crate) use store::{Stored, begin, store, supersede};

@@ -47,8 +47,6 @@ pub(crate) struct Holding {
     pub(super) layers: Layers,
     /// Reads in progress, by number.
     pub(super) reads: BTreeMap<u64, Read>,
-    /// The number of the newest read; numbers go on when an interval ends.
-    pub(super) last: u64,
     /// Changes up to here were held before this interval, and are not in `layers`.
     pub(super) base: Option<EVersion>,
 }
@@ -84,14 +82,8 @@ pub(super) struct Read {
     pub object: HObject,
     /// The change, by index.
     pub index: usize,
-    /// Reads so far that failed.
-    pub failures: u32,
     /// The store must have this version of the object, or a later one.
     pub least: EVersion,
-    /// Set when it has.
-    pub is_compared: bool,
-    /// The rows, once they are read.
-    pub rows: Option<Bytes>,
 }
 
 impl ShardWrite {
@@ -119,11 +111,6 @@ impl Holding {
 
     /// The interval ends: its writes are not stored any more.
     pub fn clear(&mut self) {
-        let last = self.last;
-        *self = Holding { last, ..Holding::default() };
-    }
-
-    pub(super) fn waiting_mut(&mut self, version: EVersion) -> Option<&mut Waiting> {
-        self.queue.iter_mut().find(|waiting| waiting.write.version() == version)
+        *self = Holding::default();
     }
 }

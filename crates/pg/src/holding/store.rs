@@ -1,7 +1,7 @@
 //! The transaction that holds a write in this copy's store.
 
-use crate::core::{Core, Tag, settling};
-use crate::info;
+use crate::core::{Core, Mark, Tag, settling};
+use crate::{LogEntry, info};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{Change, Transaction};
@@ -20,16 +20,40 @@ pub(crate) struct Stored {
     pub changes: Vec<Change>,
 }
 
+/// A transaction that settles changes, and will hold one.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    transaction: Transaction,
+    mark: Option<Mark>,
+}
+
 /// The beginning of the transaction: it settles changes up to a committed version.
-pub(crate) fn begin(core: &mut Core, committed: EVersion) -> Transaction {
+pub(crate) fn begin(core: &mut Core, committed: EVersion) -> Begun {
     let mut transaction = core.transaction(6);
-    settling::settle_with(core, &mut transaction, committed);
-    transaction
+    let mark = settling::settle_with(core, &mut transaction, committed);
+    Begun { transaction, mark }
+}
+
+/// Missing objects that a write replaces or removes are not missing any more, unless it is dropped. Their
+/// stored items go when the write is settled.
+pub(crate) fn supersede(core: &mut Core, entries: &[LogEntry]) {
+    let missing = &mut core.copy.missing;
+    if missing.is_empty() {
+        return;
+    }
+    let mut was_missing = false;
+    for entry in entries.iter().filter(|entry| entry.changes_object()) {
+        was_missing |= missing.supersede(&entry.object, entry.version);
+    }
+    if was_missing {
+        core.update_last_complete();
+    }
 }
 
 /// Submits the transaction. Additions to the clone index are stored at once, because surplus keys are
 /// harmless; removals when the change is settled. All else is held.
-pub(crate) fn store(core: &mut Core, mut transaction: Transaction, write: Stored) {
+pub(crate) fn store(core: &mut Core, begun: Begun, write: Stored) {
+    let Begun { mut transaction, mark } = begun;
     let (version, _) = *write.entries.last().expect("a write has an entry");
     let collection = core.own.collection;
     let (index, held): (Vec<Change>, Vec<Change>) = write
@@ -49,5 +73,5 @@ pub(crate) fn store(core: &mut Core, mut transaction: Transaction, write: Stored
     pairs.extend(write.entries.into_iter().map(|(at, entry)| (info::log_key(at), entry)));
     core.trim_log(&mut transaction, &mut pairs, write.trim);
     core.set_meta(&mut transaction, pairs);
-    core.commit(Tag::Write(version, core.placement.interval), transaction);
+    core.commit_settling(Tag::Write(version, core.placement.interval), transaction, mark);
 }

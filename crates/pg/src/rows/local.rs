@@ -1,11 +1,11 @@
-//! Reads of rows in our own store: for jobs of this copy, and for primaries.
+//! Reads of rows and versions in our own store: for jobs and other parts of this copy, and for primaries.
 
 use super::ranges::RowSet;
-use super::state::Local;
+use super::state::{Local, OwnRows, Reader};
 use crate::Member;
 use crate::core::{Core, settling};
 use crate::message::{Body, NoRows, ReadRows, Rows, ShardRows};
-use crate::{INFO_ATTR, ObjectInfo, Tag};
+use crate::{ObjectInfo, Tag};
 use bytes::Bytes;
 use store::{ObjectMeta, Outcome, RequestKind, StoreError};
 use types::{EVersion, HObject};
@@ -16,9 +16,6 @@ const REREADS_MAX: u32 = 3;
 /// The place of the metadata among the requests of a read; ranges follow.
 const META: usize = 0;
 
-/// The end of a read of our own: its number, and the rows.
-pub(super) type Answer = (u64, Result<ShardRows, NoRows>);
-
 /// A primary asks for rows of our shard. `committed` is zero if this copy may not settle anything.
 pub(crate) fn handle_read_rows(core: &mut Core, from: Member, asked: ReadRows) {
     let ReadRows { request, committed, object, with_attrs, ranges } = asked;
@@ -26,12 +23,12 @@ pub(crate) fn handle_read_rows(core: &mut Core, from: Member, asked: ReadRows) {
         return answer(core, from, request, Err(NoRows::Absent));
     }
     let number = core.rows.number();
-    let local = Local::new(Some((from, request)), object, with_attrs, ranges);
+    let local = Local::new(Reader::Primary(from, request), object, with_attrs, ranges);
     read_settled(core, (number, local), committed);
 }
 
-/// Reads rows of our own shard for a job of our own.
-pub(super) fn read_own(
+/// Reads rows of our own shard for a request of a job.
+pub(super) fn read_for_job(
     core: &mut Core,
     number: u64,
     object: HObject,
@@ -39,8 +36,23 @@ pub(super) fn read_own(
     rows: &RowSet,
     committed: EVersion,
 ) {
-    let local = Local::new(None, object, with_attrs, rows.byte_ranges());
+    let local = Local::new(Reader::Job, object, with_attrs, rows.byte_ranges());
     read_settled(core, (number, local), committed);
+}
+
+/// Reads ranges of our own shard as the store shows them once changes up to `committed` are settled, for
+/// another part of this copy; zero stands for what it shows now. Its end has the number that is returned.
+pub(crate) fn read_own(
+    core: &mut Core,
+    reader: Reader,
+    object: HObject,
+    ranges: Vec<(u64, u64)>,
+    committed: EVersion,
+) -> u64 {
+    let number = core.rows.number();
+    let with_attrs = reader == Reader::Transfer;
+    read_settled(core, (number, Local::new(reader, object, with_attrs, ranges)), committed);
+    number
 }
 
 /// Our store shows more than before: goes on with the reads that wait.
@@ -57,8 +69,8 @@ fn read_settled(core: &mut Core, (number, local): (u64, Local), committed: EVers
         return core.rows.unsettled.push((number, local, committed));
     }
     // Settling removes items of objects that the changes replace.
-    if let Some((from, request)) = local.to
-        && core.copy.missing.contains(&local.object)
+    if let Reader::Primary(from, request) = local.reader
+        && core.copy.missing.stored(&local.object).is_some()
     {
         return answer(core, from, request, Err(NoRows::Absent));
     }
@@ -68,14 +80,40 @@ fn read_settled(core: &mut Core, (number, local): (u64, Local), committed: EVers
 }
 
 impl Local {
-    fn new(
-        to: Option<(Member, u64)>,
-        object: HObject,
-        with_attrs: bool,
-        ranges: Vec<(u64, u64)>,
-    ) -> Self {
+    fn new(reader: Reader, object: HObject, with_attrs: bool, ranges: Vec<(u64, u64)>) -> Self {
         let data = vec![None; ranges.len()];
-        Local { to, object, ranges, with_attrs, meta: None, data, failures: 0 }
+        Local { reader, object, ranges, with_attrs, meta: None, data, failures: 0 }
+    }
+
+    /// Whether all parts are read.
+    fn is_here(&self) -> bool {
+        self.meta.is_some() && self.data.iter().all(Option::is_some)
+    }
+
+    /// Whether no part ends before its range or the shard.
+    fn is_whole(&self) -> bool {
+        let size = self.meta.as_ref().map_or(0, |(_, size, _)| *size);
+        let is_whole = |((offset, length), data): (&(u64, u64), &Option<Bytes>)| {
+            let read = data.as_ref().map_or(0, Bytes::len) as u64;
+            read >= size.saturating_sub(*offset).min(*length)
+        };
+        self.ranges.iter().zip(&self.data).all(is_whole)
+    }
+
+    fn begin_again(&mut self) {
+        self.failures += 1;
+        self.meta = None;
+        self.data.iter_mut().for_each(|data| *data = None);
+    }
+
+    /// The rows of a read of which all parts are here.
+    fn rows(&mut self) -> Result<ShardRows, NoRows> {
+        if !self.is_whole() {
+            return Err(NoRows::Unreadable);
+        }
+        let (version, _, attrs) = self.meta.take().expect("it was read");
+        let data = self.data.drain(..).flatten().collect();
+        Ok(ShardRows { version, attrs: self.with_attrs.then_some(attrs), data })
     }
 }
 
@@ -91,13 +129,13 @@ fn ask(core: &mut Core, number: u64, local: &Local, index: usize) {
     core.ask_store(Tag::Rows(number, index), kind);
 }
 
-/// Takes the outcome of a request of a read. Answers the primary, or returns the end of a read of our own.
+/// Takes the outcome of a request of a read. Answers the primary, or returns the end of another read.
 pub(super) fn advance(
     core: &mut Core,
     number: u64,
     index: usize,
     outcome: Result<Outcome, StoreError>,
-) -> Option<Answer> {
+) -> Option<OwnRows> {
     let mut local = core.rows.local.remove(&number)?;
     if outcome.as_ref().is_err_and(StoreError::may_heal) && local.failures < REREADS_MAX {
         local.failures += 1;
@@ -105,7 +143,7 @@ pub(super) fn advance(
         core.rows.local.insert(number, local);
         return None;
     }
-    let failed = match outcome {
+    let taken = match outcome {
         Ok(Outcome::Meta(Some(meta))) => take_meta(&mut local, meta),
         Ok(Outcome::Read(read)) => {
             local.data[index - META - 1] = Some(read.data);
@@ -119,18 +157,22 @@ pub(super) fn advance(
             Err(NoRows::Unreadable)
         }
     };
-    let outcome = match failed {
-        Err(reason) => Err(reason),
-        Ok(()) if local.meta.is_some() && local.data.iter().all(Option::is_some) => {
-            rows(&mut local)
-        }
-        Ok(()) => {
-            core.rows.local.insert(number, local);
-            return None;
-        }
-    };
-    let Some((to, request)) = local.to else { return Some((number, outcome)) };
-    answer(core, to, request, outcome);
+    if taken.is_ok() && !local.is_here() {
+        core.rows.local.insert(number, local);
+        return None;
+    }
+    if taken.is_ok() && !local.is_whole() && local.failures < REREADS_MAX {
+        // The shard may have grown between the parts of the read.
+        local.begin_again();
+        (META..=local.ranges.len()).for_each(|index| ask(core, number, &local, index));
+        core.rows.local.insert(number, local);
+        return None;
+    }
+    let outcome = taken.and_then(|()| local.rows());
+    match local.reader {
+        Reader::Primary(to, request) => answer(core, to, request, outcome),
+        reader => return Some(OwnRows { reader, number, outcome }),
+    }
     None
 }
 
@@ -139,22 +181,7 @@ fn answer(core: &mut Core, to: Member, request: u64, outcome: Result<ShardRows, 
 }
 
 fn take_meta(local: &mut Local, meta: ObjectMeta) -> Result<(), NoRows> {
-    let info = meta.attrs.get(&INFO_ATTR).ok_or(NoRows::Unreadable)?;
-    let info = codec::decode_all::<ObjectInfo>("info", info).map_err(|_| NoRows::Unreadable)?;
-    local.meta = Some((info.version, meta.size, meta.attrs));
+    let version = ObjectInfo::version_in(&meta.attrs).ok_or(NoRows::Unreadable)?;
+    local.meta = Some((version, meta.size, meta.attrs));
     Ok(())
-}
-
-/// The rows of a read of which all parts are here.
-fn rows(local: &mut Local) -> Result<ShardRows, NoRows> {
-    let (version, size, attrs) = local.meta.take().expect("it was read");
-    let data: Vec<Bytes> = local.data.drain(..).flatten().collect();
-    let is_whole = |(range, data): (&(u64, u64), &Bytes)| {
-        let (offset, length) = *range;
-        data.len() as u64 >= size.saturating_sub(offset).min(length)
-    };
-    match local.ranges.iter().zip(&data).all(is_whole) {
-        true => Ok(ShardRows { version, attrs: local.with_attrs.then_some(attrs), data }),
-        false => Err(NoRows::Unreadable),
-    }
 }

@@ -1,10 +1,10 @@
 //! A job from its beginning to its end.
 
 use super::content::Content;
-use super::local::{self, read_own};
+use super::local::{self, read_for_job};
 use super::plan::{ReadPlan, plan};
 use super::ranges::RowSet;
-use super::state::{Asked, Done, Failed, Job, Purpose, RowRequest, Versions};
+use super::state::{Asked, Done, Failed, Job, OwnRows, Purpose, Reader, RowRequest, Versions};
 use crate::Member;
 use crate::backend::erasure::geometry::ROW;
 use crate::core::{Core, settling};
@@ -31,15 +31,19 @@ pub(crate) fn handle_rows(core: &mut Core, from: Member, rows: Rows) {
     }
 }
 
-/// Takes the outcome of a request to our own store, for a job or for a primary.
+/// Takes the outcome of a request to our own store. The end of a read that is neither for a job nor for a
+/// primary is returned.
 pub(crate) fn handle_local(
     core: &mut Core,
     (number, index): (u64, usize),
     outcome: Result<Outcome, StoreError>,
-) {
-    if let Some((request, outcome)) = local::advance(core, number, index, outcome) {
-        answered(core, request, outcome);
+) -> Option<OwnRows> {
+    let ended = local::advance(core, number, index, outcome)?;
+    if ended.reader != Reader::Job {
+        return Some(ended);
     }
+    answered(core, ended.number, ended.outcome);
+    None
 }
 
 /// A source went away: goes on without it.
@@ -242,7 +246,7 @@ fn ask(core: &mut Core, job: u64, member: Member, with_attrs: bool, rows: RowSet
         // The writer knows the rows that are not settled.
         let is_write = matches!(purpose, Purpose::Write(_));
         let committed = if is_write { EVersion::ZERO } else { committed };
-        read_own(core, request, object, with_attrs, &rows, committed);
+        read_for_job(core, request, object, with_attrs, &rows, committed);
     } else {
         let body = ReadRows { request, committed, object, with_attrs, ranges };
         core.send(member, &Body::ReadRows(Box::new(body)));

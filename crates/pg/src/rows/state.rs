@@ -4,6 +4,7 @@ use super::client::ClientRead;
 use super::content::{Content, ShardContent};
 use super::ranges::RowSet;
 use crate::Member;
+use crate::message::{NoRows, ShardRows};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject};
@@ -118,12 +119,36 @@ pub(super) struct Asked {
     pub(super) least: EVersion,
 }
 
+/// The reader of rows of our own store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A primary, with the number of its request.
+    Primary(Member, u64),
+    /// A job, whose request has the number of the read.
+    Job,
+    /// A delta of our parity, which needs the old rows.
+    Delta,
+    /// A transfer of changed rows, which needs the version of the others.
+    Transfer,
+}
+
+/// The end of a read for another part of this copy.
+#[derive(Debug)]
+pub(crate) struct OwnRows {
+    /// [`Reader::Delta`] or [`Reader::Transfer`].
+    /// See there.
+    pub reader: Reader,
+    /// The number that [`super::read_own`] has returned.
+    pub number: u64,
+    /// The rows, or the reason why there are none.
+    pub outcome: Result<ShardRows, NoRows>,
+}
+
 /// A read of our own store.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// The primary that asked for it, with the number of its request; `None` for a request of our own, which
-    /// has the number of this read.
-    pub to: Option<(Member, u64)>,
+    /// See there.
+    pub reader: Reader,
     pub(super) object: HObject,
     pub(super) ranges: Vec<(u64, u64)>,
     pub(super) with_attrs: bool,

@@ -222,8 +222,8 @@ pub(crate) fn committed(service: &mut Service<'_>) {
         *superseding = EVersion::ZERO;
         service.continue_recovery();
     }
-    // An object that a write makes obsolete is missing until that is settled.
-    if !service.core.copy.missing.is_empty() {
+    // Requests for an object that was missing wait until the write that replaced it is settled.
+    if service.core.copy.missing.has_superseded() {
         return tell(service);
     }
     let pipeline = &mut service.serving.pipeline;

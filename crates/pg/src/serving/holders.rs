@@ -23,7 +23,7 @@ impl<'a> View<'a> {
     /// Whether a request for the object must wait until it is recovered. Deletions need only the
     /// primary's metadata.
     pub fn is_blocked(self, object: &HObject, writes: bool, deletes: bool) -> bool {
-        if self.core.copy.missing.contains(object) {
+        if self.core.copy.missing.stored(object).is_some() {
             return true;
         }
         // Another copy may turn up.

@@ -5,7 +5,7 @@ use crate::backend::erasure::plan::ShardOp;
 use crate::core::Core;
 use crate::holding::{self, Stored};
 use crate::message::Replicate;
-use crate::{Member, Output};
+use crate::{LogEntry, Member, Output};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use store::{Change, Collection, HELD_UNIT, Transaction};
@@ -29,8 +29,9 @@ pub(super) fn send(service: &mut Service<'_>, ready: Ready) {
     let core = &mut *service.core;
     let committed = core.copy.committed;
     let trim = core.copy.log.trim_target(&core.own.sizes, committed).unwrap_or_default();
-    let transaction = holding::begin(core, committed);
+    let begun = holding::begin(core, committed);
     let (version, entry) = entries.pop().expect("a write has an entry");
+    supersede(core, version);
     note_in_info(core, version, trim, totals);
     let info = core.info_pair().1;
     let mut replicate = Replicate {
@@ -56,7 +57,17 @@ pub(super) fn send(service: &mut Service<'_>, ready: Ready) {
     };
     let changes: Vec<Change> = shards[position(whoami)].iter().map(own).collect();
     entries.push((version, entry));
-    holding::store(core, transaction, Stored { entries, info, trim, changes });
+    holding::store(core, begun, Stored { entries, info, trim, changes });
+}
+
+/// Our own missing objects that the next write, of this version, replaces or removes.
+fn supersede(core: &mut Core, version: EVersion) {
+    if !core.copy.missing.is_empty() {
+        let unsent = core.copy.log.above(core.copy.info.last_update);
+        let entries = unsent.take_while(|entry| entry.version <= version).cloned();
+        let entries: Vec<LogEntry> = entries.collect();
+        holding::supersede(core, &entries);
+    }
 }
 
 /// Brings our info to the state after a write.

@@ -116,6 +116,16 @@ impl SnapSet {
         self.clones.iter().map(SnapClone::own_bytes).sum()
     }
 
+    /// Bytes of its encoding, up to a constant for each clone.
+    pub fn stored_bytes(&self) -> usize {
+        let of = |clone: &SnapClone| {
+            size_of::<SnapClone>()
+                + clone.snaps.len() * size_of::<SnapId>()
+                + clone.overlap.iter().count() * size_of::<(u64, u64)>()
+        };
+        self.clones.iter().map(of).sum()
+    }
+
     /// Removes snapshots from a clone. If none are left, removes the clone, too, and returns it.
     pub fn forget(&mut self, id: SnapId, is_removed: impl Fn(SnapId) -> bool) -> Option<SnapClone> {
         let index = self.clones.iter().position(|clone| clone.id == id)?;

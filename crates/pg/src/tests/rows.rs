@@ -5,7 +5,7 @@ mod recovery;
 mod scrub;
 
 use super::World;
-use super::world::object;
+use super::world::{object, shard};
 use crate::backend::erasure::geometry::{Geometry, ROW};
 use crate::core::Output;
 use crate::message::Replicate;
@@ -15,7 +15,7 @@ use erasure::Code;
 use std::collections::BTreeMap;
 use stdx::Prng;
 use store::{Change, RequestKind, Transaction};
-use types::{EVersion, HObject, OsdId};
+use types::{EVersion, HObject, OsdId, ShardId};
 
 /// A group whose OSD of a number has the shard of that number.
 pub struct Group {

@@ -59,6 +59,11 @@ pub struct World {
     pub refused: BTreeSet<u64>,
 }
 
+/// The shard of a position on the OSD of the same number.
+pub fn shard(position: usize) -> Member {
+    Member { osd: OsdId(position as i32), shard: ShardId::at(position).expect("there are few") }
+}
+
 pub fn object(name: &str) -> HObject {
     let name = Bytes::copy_from_slice(name.as_bytes());
     let hash = name.iter().map(|byte| u32::from(*byte)).sum::<u32>() << 8;

@@ -40,18 +40,13 @@ pub(crate) enum Ended {
 pub(crate) struct Transfers {
     pub(super) receiving: Receiving,
     pub(super) sources: Sources,
-    /// Reads that wait until the store shows more changes.
+    /// Listings that wait until the store shows more changes.
     pub(super) unsettled: Vec<Unsettled>,
 }
 
-/// A read of our own shards that waits until the store shows changes up to a version.
-#[derive(Debug)]
-pub(super) enum Unsettled {
-    /// The version of an object of which changed rows arrived, by job.
-    Base(u64, EVersion),
-    /// A page of a listing, for this primary or for our own comparison, from an object on.
-    Page(Option<Member>, HObject, EVersion),
-}
+/// A page of a listing, for this primary or for our own comparison, from an object on. It waits until the
+/// store shows changes up to a version.
+pub(super) type Unsettled = (Option<Member>, HObject, EVersion);
 
 impl Transfers {
     /// Ends all of them with the interval. Completions are ignored, so the numbers of jobs go on.
@@ -75,7 +70,7 @@ impl Transfers {
     /// Drops the listing of our own objects.
     pub fn stop_own_listing(&mut self) {
         self.sources.forget_own_scan();
-        self.unsettled.retain(|read| !matches!(read, Unsettled::Page(None, ..)));
+        self.unsettled.retain(|(to, ..)| to.is_some());
     }
 }
 

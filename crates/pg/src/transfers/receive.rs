@@ -54,8 +54,7 @@ fn without_holes(offset: u64, data: &Bytes) -> impl Iterator<Item = (u64, Bytes)
 
 /// The version in the info of a first piece.
 fn pushed_version(push: &Push) -> Option<EVersion> {
-    let info = push.attrs.as_ref()?.get(&INFO_ATTR)?;
-    codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
+    ObjectInfo::version_in(push.attrs.as_ref()?)
 }
 
 /// Takes a piece of an object that this copy wants from this OSD.

@@ -1,7 +1,6 @@
 //! Reads of this copy for other members: objects in pieces, and listings with versions.
 
-use super::changed::read_base;
-use super::jobs::{Ended, Piece, Scan, Unsettled};
+use super::jobs::{Ended, Piece, Scan};
 use crate::Member;
 use crate::core::{Core, settling};
 use crate::message::{Body, Cursor, Listing, Push};
@@ -13,12 +12,6 @@ use types::{EVersion, HObject};
 const PIECE_OMAP_BYTES_MAX: usize = 1 << 20;
 /// Times that a piece is read again before its object counts as unreadable: this may be the only copy.
 const REREADS_MAX: u32 = 3;
-
-/// The version in the object's info, if that can be decoded.
-fn version_of(meta: &ObjectMeta) -> Option<EVersion> {
-    let info = meta.attrs.get(&INFO_ATTR)?;
-    codec::decode_all::<ObjectInfo>("info", info).ok().map(|info| info.version)
-}
 
 /// Reads a piece of an object, and pushes it to an OSD.
 pub(crate) fn push_piece(core: &mut Core, to: Member, object: HObject, cursor: Cursor) {
@@ -66,7 +59,7 @@ pub(crate) fn source_read(
         }
         Ok(None) => Some(Ended::Read { to: piece.to, push: Box::new(piece.push) }),
         Err(error) => {
-            let version = version_of(&piece.meta);
+            let version = ObjectInfo::version_in(&piece.meta.attrs);
             let object = piece.push.object;
             tracing::error!(pg = %core.own.id, %object, error, "an object cannot be read");
             Some(Ended::Unreadable { object, to: piece.to, version })
@@ -157,7 +150,7 @@ pub(crate) fn handle_list(core: &mut Core, to: Member, from: HObject, committed:
 pub(crate) fn scan(core: &mut Core, to: Option<Member>, from: HObject, committed: EVersion) {
     if settling::settled(core) < committed {
         settling::settle(core, committed);
-        return core.transfers.unsettled.push(Unsettled::Page(to, from, committed));
+        return core.transfers.unsettled.push((to, from, committed));
     }
     let job = core.transfers.sources.number();
     let scan = Scan { to, from: from.clone(), objects: Vec::new(), left: 0, next: None };
@@ -167,13 +160,10 @@ pub(crate) fn scan(core: &mut Core, to: Option<Member>, from: HObject, committed
     core.ask_store(Tag::ScanPage(job), RequestKind::List { collection, from, entries_max });
 }
 
-/// Our store shows more changes than before: goes on with the reads that wait.
+/// Our store shows more changes than before: goes on with the listings that wait.
 pub(crate) fn settled(core: &mut Core) {
-    for read in std::mem::take(&mut core.transfers.unsettled) {
-        match read {
-            Unsettled::Base(job, committed) => read_base(core, job, committed),
-            Unsettled::Page(to, from, committed) => scan(core, to, from, committed),
-        }
+    for (to, from, committed) in std::mem::take(&mut core.transfers.unsettled) {
+        scan(core, to, from, committed);
     }
 }
 
@@ -221,7 +211,9 @@ pub(crate) fn scan_object(
     // An object whose info is damaged, incomplete or unreadable has version zero: it counts as
     // present, but never as equal.
     scan.objects[index].1 = match outcome {
-        Ok(Outcome::Meta(Some(meta))) => Some(version_of(&meta).unwrap_or(EVersion::ZERO)),
+        Ok(Outcome::Meta(Some(meta))) => {
+            Some(ObjectInfo::version_in(&meta.attrs).unwrap_or(EVersion::ZERO))
+        }
         Ok(Outcome::Meta(None)) => None,
         other => {
             let object = &scan.objects[index].0;

@@ -66,3 +66,32 @@ fn attributes_of_an_object_of_shards_have_a_bound_for_their_sum() {
     let mut whole = subject(PoolRules::default());
     assert_eq!(whole.result(set(b"a", 4 * half)), 0);
 }
+
+/// Each write between shared bytes of a clone makes its set longer, and members settle it with all attributes.
+#[test]
+fn the_clones_of_an_object_of_shards_have_a_bound_for_their_pieces() {
+    let most = limits::SHARD_METADATA_BYTES_MAX / size_of::<(u64, u64)>();
+    let overlap = |pieces: usize| {
+        let mut w = codec::Writer::new();
+        w.list(&Vec::from_iter(0..pieces as u64), |w, at| {
+            w.u64(4 * at);
+            w.u64(3);
+        });
+        codec::decode_all::<pg::snaps::Extents>("extents", &w.into_bytes()).unwrap()
+    };
+    for (pool, result) in [
+        (PoolRules { is_erasure: true, append_unit: None }, errno(Errno::FBIG)),
+        (PoolRules::default(), 0),
+    ] {
+        let mut object = Subject { pool, ..Subject::with_data("data") };
+        object.snaps = vec![SnapId(1)];
+        assert_eq!(object.result(OsdOp::write(0, bytes("x"))), 0, "it makes a clone");
+        let set = object.state.snaps.as_mut().unwrap();
+        set.clones[0].size = 4 * most as u64;
+        set.clones[0].overlap = overlap(most);
+        assert_eq!(object.result(OsdOp::write(1, bytes("x"))), result, "one piece more");
+        let set = object.state.snaps.as_mut().unwrap();
+        set.clones[0].overlap = overlap(most);
+        assert_eq!(object.result(OsdOp::write(0, bytes("xxx"))), 0, "one piece less");
+    }
+}

@@ -13,14 +13,14 @@ fn outcome(text: &str) -> String {
     store_all(&mut world, &[0, 1], &INTERVALS, BEFORE);
     store(&mut world, 2, &INTERVALS, text);
     world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
-    restarted(world)
+    restarted(&mut world)
 }
 
 /// The state of osd.2, which its store has, too.
-fn restarted(mut world: World) -> String {
-    let before = told(&world, 2);
+fn restarted(world: &mut World) -> String {
+    let before = told(world, 2);
     world.restart(OsdId(2), false);
-    assert_eq!(told(&world, 2), before, "it is durable");
+    assert_eq!(told(world, 2), before, "it is durable");
     before
 }
 
@@ -149,4 +149,29 @@ fn a_copy_that_is_reset_drops_all_that_it_holds() {
     let info = world.nodes[2].pg.info();
     assert!(!info.is_complete() && info.settled() >= info.log_tail);
     assert_eq!(info.shard.unwrap().shard, world.nodes[2].pg.whoami().shard, "its own");
+}
+
+/// A shard misses an object while its removal is held, and restarts before and after it is dropped or
+/// settled.
+#[test]
+fn a_missing_object_whose_removal_is_held_is_missing_again_only_if_that_is_dropped() {
+    for (is_dropped, expected) in [(true, "10'5 missing x=10'5/9'1"), (false, "21'6")] {
+        let mut world = world(2, 1, 0);
+        let before = "started 10 knew 10 settled 10'5 | x:10'5";
+        store_all(&mut world, &[0, 1], &INTERVALS, before);
+        store(&mut world, 2, &INTERVALS, &format!("{before} | x=10'5/9'1"));
+        world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+        world.run_script("missing 2 => x\n remove x");
+        if is_dropped {
+            world.run_script("lose 0 1");
+        }
+        world.run_script("deliver");
+        assert_eq!(told(&world, 2), "21'6 held 21'6", "it is not missing any more");
+        assert_eq!(restarted(&mut world), "21'6 held 21'6");
+        world.run_script("map 30 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+        assert_eq!(restarted(&mut world), expected);
+        world.run_script("recover\n map 40 0 1 2\n run\n missing 2 =>");
+        assert_eq!(world.nodes[2].value(&object("x")).is_some(), is_dropped);
+        assert_eq!(world.nodes[2].pg.missing().stored_len(), 0);
+    }
 }

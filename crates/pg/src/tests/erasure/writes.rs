@@ -4,7 +4,7 @@
 use crate::backend::erasure::Geometry;
 use crate::core::settling;
 use crate::snaps::index_key;
-use crate::tests::world::{PG, World, object, request};
+use crate::tests::world::{PG, World, object, request, shard};
 use crate::{
     AlsoWritten, EntryKind, ErasureCode, ErasureLayout, INFO_ATTR, ObjectInfo, Write, meta_object,
 };
@@ -572,10 +572,10 @@ fn a_clone_is_not_rebuilt_while_a_rollback_to_it_is_in_flight() {
     let clone = object("a").at(SnapId(1));
     let version = trial.objects[&clone].0;
     trial.roll_back(object("a"), clone.clone());
-    let is_marked = trial.pg().mark_corrupt(&clone, version, &[OsdId(1)]);
+    let is_marked = trial.pg().mark_corrupt(&clone, version, &[shard(1)]);
     assert!(!is_marked, "the rollback is in flight");
     trial.rest();
-    assert!(trial.pg().mark_corrupt(&clone, version, &[OsdId(1)]));
+    assert!(trial.pg().mark_corrupt(&clone, version, &[shard(1)]));
     trial.rest();
     trial.check();
 }
@@ -612,7 +612,7 @@ fn a_group_is_not_clean_before_the_removal_of_a_missing_object_is_committed() {
     trial.rest();
     trial.world.run_script("hold\nclean => yes");
     let version = trial.objects[&object("a")].0;
-    assert!(trial.pg().mark_corrupt(&object("a"), version, &[OsdId(1)]));
+    assert!(trial.pg().mark_corrupt(&object("a"), version, &[shard(1)]));
     trial.remove(object("a"));
     while trial.in_flight() > 0 {
         assert!(!trial.pg().is_clean(), "the removal is not committed");

@@ -132,9 +132,9 @@ fn an_object_is_read_while_each_set_of_other_members_misses_it() {
         for set in sets.into_iter().filter(|set| !set.contains(&0)) {
             let content = Group::content(7, 5 * group.geometry.stripe() as usize - 7);
             let version = group.put("a", &content);
-            let osds: Vec<OsdId> = set.iter().map(|at| OsdId(*at as i32)).collect();
+            let bad: Vec<Member> = set.iter().map(|at| shard(*at)).collect();
             let pg = &mut group.world.nodes[0].pg;
-            assert!(pg.mark_corrupt(&object("a"), version, &osds) || set.is_empty());
+            assert!(pg.mark_corrupt(&object("a"), version, &bad) || set.is_empty());
             check(&mut group, "a", &content);
             group.world.run_script("recover\n run\n hold");
             group.assert_whole("a", &content, version);

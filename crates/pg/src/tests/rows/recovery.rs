@@ -10,8 +10,8 @@ fn shards_that_members_miss_are_decoded_from_the_others() {
         for (number, set) in group.sets(usize::from(code.1)).into_iter().enumerate() {
             let content = Group::content(number as u64, sizes[number % sizes.len()]);
             let version = group.put("a", &content);
-            let osds: Vec<OsdId> = set.iter().map(|position| OsdId(*position as i32)).collect();
-            let is_begun = group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &osds);
+            let bad: Vec<Member> = set.iter().map(|position| shard(*position)).collect();
+            let is_begun = group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &bad);
             assert!(is_begun || set.is_empty());
             group.world.run();
             group.assert_whole("a", &content, version);
@@ -29,8 +29,8 @@ fn shards_are_rebuilt_piece_by_piece() {
         for size in sizes(group.geometry) {
             let content = Group::content(9, size);
             let version = group.put("a", &content);
-            let osds: Vec<OsdId> = (0..code.1).map(|at| OsdId(at.into())).collect();
-            assert!(group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &osds));
+            let bad: Vec<Member> = (0..code.1.into()).map(shard).collect();
+            assert!(group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &bad));
             group.world.run();
             group.assert_whole("a", &content, version);
         }
@@ -41,8 +41,19 @@ fn shards_are_rebuilt_piece_by_piece() {
 fn shards_are_not_marked_missing_if_too_few_others_are_left() {
     let mut group = Group::new((2, 1));
     let version = group.put("a", &Group::content(1, 9000));
-    let both = [OsdId(0), OsdId(2)];
+    let both = [shard(0), shard(2)];
     assert!(!group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &both));
+    assert!(group.world.nodes[0].pg.is_whole());
+}
+
+/// An OSD may keep two shards of a group, of which one is bad.
+#[test]
+fn a_good_shard_is_not_marked_for_another_one_of_its_osd() {
+    let mut group = Group::new((2, 1));
+    let version = group.put("a", &Group::content(1, 9000));
+    let other = Member { shard: ShardId::at(2).unwrap(), ..shard(1) };
+    assert!(!group.world.nodes[0].pg.mark_corrupt(&object("a"), version, &[other]));
+    group.world.run_script("hold\n run\n missing 1 =>");
     assert!(group.world.nodes[0].pg.is_whole());
 }
 

@@ -199,7 +199,8 @@ impl World {
     fn mark_corrupt(&mut self, osd: OsdId, name: &str) -> String {
         let (primary, object) = (self.primary(), object(name));
         let version = self.node(primary).pg.logged_version(&object);
-        let begun = self.node(primary).pg.mark_corrupt(&object, version, &[osd]);
+        let bad = [self.node(osd).pg.whoami()];
+        let begun = self.node(primary).pg.mark_corrupt(&object, version, &bad);
         self.drain();
         if begun { "yes" } else { "no" }.to_owned()
     }
