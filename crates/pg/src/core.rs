@@ -315,6 +315,17 @@ impl Core {
         has_shards
     }
 
+    /// An interval begins in a map that the OSD gets late. If the copy acts in it, its beginning was not stored
+    /// then.
+    pub fn note_absence(&mut self, epoch: Epoch) {
+        let has_acted = self.placement.members.is_acting(self.own.whoami);
+        let started = self.copy.info.last_epoch_started;
+        let shard = self.copy.info.shard.as_mut().filter(|_| has_acted);
+        if let Some(shard) = shard.filter(|shard| shard.absent_since <= started) {
+            shard.absent_since = epoch;
+        }
+    }
+
     /// Adds the present interval, and the gap after it, to the past intervals.
     pub fn end_interval(&mut self, epoch: Epoch, gap_from: Option<Epoch>, osds: Option<&Osds>) {
         if self.placement.interval == Epoch(0) {

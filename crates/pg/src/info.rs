@@ -169,7 +169,7 @@ impl Default for PgInfo {
 impl PgInfo {
     /// The info of a copy that has nothing, of this shard.
     pub(crate) fn of_new_copy(shard: ShardId) -> Self {
-        let state = ShardState { shard, settled: EVersion::ZERO };
+        let state = ShardState::of_new_copy(shard);
         PgInfo { shard: shard.position().map(|_| state), ..PgInfo::default() }
     }
 
@@ -323,7 +323,8 @@ mod tests {
             ..PgInfo::default()
         };
         let shard = types::ShardId::at(2).unwrap();
-        let shard = Some(ShardState { shard, settled: EVersion::new(4, 4) });
+        let shard =
+            Some(ShardState { shard, settled: EVersion::new(4, 4), absent_since: Epoch(7) });
         for (info, format) in [(&info, FORMAT), (&PgInfo { shard, ..info.clone() }, FORMAT_SHARDS)]
         {
             let mut bytes = encode_to_bytes(info).to_vec();

@@ -66,6 +66,9 @@ impl Pg {
             Role::Follower(_) | Role::Primary(_) => {}
             _ => return, // it is loaded first, or is a new part
         }
+        if ends && !change.is_up {
+            self.core.note_absence(epoch);
+        }
         let is_due = (ends || is_noted) && self.core.copy.created;
         if is_due && !self.core.store_queue.is_store_due {
             // Until it is stored, queries are not answered and the interval does not progress.
@@ -109,7 +112,7 @@ impl Pg {
             let members = &core.placement.members;
             let helpers = primary.known.peers.keys().filter(|peer| !members.has_member(**peer));
             let gone: Vec<Member> = helpers.copied().filter(is_over).collect();
-            gone.iter().for_each(|helper| primary.forget_helper(*helper));
+            gone.iter().for_each(|helper| primary.forget_helper(core, *helper));
             gone.into_iter().for_each(|helper| rows::forget_source(core, helper));
         });
     }
@@ -254,7 +257,7 @@ impl Pg {
             self.role = Role::Primary(Box::new(Primary::stalled()));
         } else {
             self.with_primary(|primary, core| {
-                primary.forget_helper(from);
+                primary.forget_helper(core, from);
                 rows::forget_source(core, from);
             });
         }

@@ -59,8 +59,9 @@ pub enum Body {
     List(HObject),
     /// The answer: one page.
     Listing(Listing),
-    /// Primary to a backfill target: remove the listed objects, and store this `last_backfill`.
-    Backfill(HObject, Vec<HObject>),
+    /// Primary to a backfill target: remove the listed objects, and store this `last_backfill`. The last
+    /// ones, with the versions that are needed, become missing; only a group with shards has such.
+    Backfill(HObject, Vec<HObject>, Vec<(HObject, EVersion)>),
     /// The target has stored that `last_backfill`.
     Backfilled(HObject),
     /// Primary to a backfill target: asks for a reservation.
@@ -115,9 +116,12 @@ impl Body {
             }),
             Body::List(from) => message(header, LIST, |w| w.value(from)),
             Body::Listing(listing) => message(header, LISTING, |w| w.value(listing)),
-            Body::Backfill(through, removed) => message(header, BACKFILL, |w| {
+            Body::Backfill(through, removed, missed) => message(header, BACKFILL, |w| {
                 w.value(through);
                 w.value(removed);
+                if header.has_shards() {
+                    w.value(missed);
+                }
             }),
             Body::Backfilled(through) => message(header, BACKFILLED, |w| w.value(through)),
             Body::Reserve => plain(RESERVE),
@@ -162,7 +166,8 @@ impl Body {
             PUSHED => Body::Pushed(r.value()?, decode_option(r)?, r.bool("has space")?),
             LIST => Body::List(r.value()?),
             LISTING => Body::Listing(r.value()?),
-            BACKFILL => Body::Backfill(r.value()?, r.value()?),
+            BACKFILL if header.has_shards() => Body::Backfill(r.value()?, r.value()?, r.value()?),
+            BACKFILL => Body::Backfill(r.value()?, r.value()?, Vec::new()),
             BACKFILLED => Body::Backfilled(r.value()?),
             RESERVE => Body::Reserve,
             RESERVED => Body::Reserved(r.bool("granted")?),
@@ -235,7 +240,7 @@ mod tests {
             Body::Push(Box::new(push)),
             Body::Pushed(object.clone(), None, true),
             Body::Listing(listing),
-            Body::Backfill(object.clone(), vec![object]),
+            Body::Backfill(object.clone(), vec![object], Vec::new()),
             Body::Reserved(true),
             Body::Damaged(name.clone(), EVersion::new(1, 2)),
             Body::Unreadable(name),
@@ -268,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_a_shard_and_its_refusal_round_trip() {
+    fn messages_that_only_groups_with_shards_send_round_trip() {
         let pg = PgId { pool: types::PoolId(3), seed: 7 };
         let [to, from] = [0, 2].map(|position| ShardId::at(position).unwrap());
         let header = Header { to, from, ..Header::replicated(pg, Epoch(9), Epoch(8)) };
@@ -278,8 +283,11 @@ mod tests {
             panic!("there is a write")
         };
         write.deltas = vec![0];
+        let object = HObject::hash_start(pg.pool, 5);
+        let missed = vec![(object.clone(), EVersion::new(3, 4))];
+        let backfill = Body::Backfill(object, Vec::new(), missed);
         let refused = RefusedWrite { version: EVersion::new(3, 4), reason: Refusal::Damage };
-        for body in [Body::Replicate(write), Body::Stalled(Some(refused))] {
+        for body in [Body::Replicate(write), Body::Stalled(Some(refused)), backfill] {
             let message = body.encode(&header);
             assert_eq!(Body::decode(&message), Ok((header, body)));
             for end in 0..message.front.len() {

@@ -5,7 +5,7 @@ use crate::backend::{Authority, TookPart};
 use crate::choice::{Choice, Infos};
 use crate::core::{Core, Output};
 use crate::serving::UnfoundCount;
-use crate::{Missing, Osds, PgInfo, PgLog};
+use crate::{Interval, Missing, Osds, PgInfo, PgLog};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, HObject, OsdId};
 
@@ -89,14 +89,36 @@ impl Known {
         // Since before the interval, the OSD has lost nothing that it stored.
         let is_same_life = osds.is_up(member.osd) && osds.status(member.osd).up_from <= first;
         let has_answered = member == core.own.whoami || self.peers.contains_key(&member);
+        let absent_since =
+            info.and_then(|info| info.shard).map_or(Epoch(0), |own| own.absent_since);
+        let was_there = |started| absent_since <= started || first < absent_since;
         match info.map(|info| (info.is_complete(), info.last_epoch_started)) {
             Some((true, started)) if started >= first => TookPart::MayHave,
             // A new copy knows of no activation until it has stored all of its first one: it may be in the
             // place of a lost one.
-            Some((true, started)) if started > Epoch(0) || is_same_life => TookPart::No,
+            Some((true, started)) if is_same_life || started > Epoch(0) && was_there(started) => {
+                TookPart::No
+            }
             None if has_answered && is_same_life => TookPart::No,
             _ => TookPart::IsGone,
         }
+    }
+
+    /// Whether a copy of an acting member proves that the activation of this epoch was not completed. The
+    /// epoch may lie in several past intervals that are kept as one each: the member acts in all of these.
+    fn was_not_completed(&self, core: &Core, epoch: Epoch) -> bool {
+        let Some(osds) = &core.placement.osds else { return false };
+        let layout = core.placement.members.layout;
+        let is_then = |past: &&Interval| past.first <= epoch && epoch <= past.last;
+        let mut intervals = core.copy.past.iter().filter(is_then);
+        let Some(first) = intervals.next() else { return false };
+        let others: Vec<&Interval> = intervals.collect();
+        layout.members(&first.acting).any(|member| {
+            let has_copy = member == core.own.whoami || self.info(member).is_some();
+            has_copy
+                && others.iter().all(|other| layout.has(&other.acting, member))
+                && self.part_in(core, osds, member, epoch) == TookPart::No
+        })
     }
 
     /// The info of another OSD's copy; `None` if it has none, or has not answered.
@@ -124,7 +146,8 @@ impl Known {
             true => Some(&core.copy.log),
             false => self.logs.get(&member),
         };
-        core.placement.backend.choose_authority(&infos, whoami, log_of)
+        let was_completed = |epoch| !self.was_not_completed(core, epoch);
+        core.placement.backend.choose_authority(&infos, whoami, was_completed, log_of)
     }
 
     /// The wanted members of a group with this authority.

@@ -142,8 +142,9 @@ impl Pg {
             Body::Damaged(object, version) => {
                 self.with_follower(|follower, core| follower.handle_damaged(core, &object, version))
             }
-            Body::Backfill(through, removed) => self
-                .with_follower(|follower, core| follower.handle_backfill(core, through, removed)),
+            Body::Backfill(through, removed, missed) => self.with_follower(|follower, core| {
+                follower.handle_backfill(core, through, removed, missed)
+            }),
             Body::Reserve => {
                 self.with_follower(|follower, core| follower.handle_reserve(core, from))
             }

@@ -5,7 +5,7 @@
 
 use codec::{Decode, DecodeError, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
-use types::{EVersion, ShardId};
+use types::{EVersion, Epoch, ShardId};
 
 /// Versions of shards; those that are not listed have the object's own.
 pub type ShardVersions = BTreeMap<ShardId, EVersion>;
@@ -60,6 +60,17 @@ pub struct ShardState {
     pub shard: ShardId,
     /// Changes up to this version are in the objects; later ones are kept beside them.
     pub settled: EVersion,
+    /// The first interval, since the last one in which it took part in an activation, in which the map had
+    /// the shard act although its OSD did not run: it crashed just then, or its disk is an older one. Zero if
+    /// there is none.
+    pub absent_since: Epoch,
+}
+
+impl ShardState {
+    /// The state of a shard that has nothing.
+    pub(crate) fn of_new_copy(shard: ShardId) -> Self {
+        ShardState { shard, ..ShardState::default() }
+    }
 }
 
 pub(crate) fn encode_versions(w: &mut Writer, versions: &ShardVersions) {
@@ -120,12 +131,14 @@ impl Encode for ShardState {
     fn encode(&self, w: &mut Writer) {
         w.value(&self.shard);
         w.value(&self.settled);
+        w.value(&self.absent_since);
     }
 }
 
 impl Decode for ShardState {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        Ok(ShardState { shard: decode_shard(r)?, settled: r.value()? })
+        let shard = decode_shard(r)?;
+        Ok(ShardState { shard, settled: r.value()?, absent_since: r.value()? })
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) use plans::{Authority, Undo};
 use crate::Member;
 use crate::choice::{self, Choice, Infos};
 use crate::{ErasureLayout, Interval, Layout, LogEntry, Members, Osds, PgLog};
-use types::OsdId;
+use types::{Epoch, OsdId};
 
 /// The kind of a group. See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,11 +82,12 @@ impl Backend {
     }
 
     /// The authoritative log, as far as the known infos and logs tell; `None` if no known copy is complete
-    /// and new enough.
+    /// and new enough. `may_be_completed` tells of an activation whether all members may have stored it.
     pub fn choose_authority<'a>(
         self,
         infos: &Infos<'_>,
         own: Member,
+        may_be_completed: impl Fn(Epoch) -> bool,
         log_of: impl Fn(Member) -> Option<&'a PgLog>,
     ) -> Option<Authority> {
         match self {
@@ -94,7 +95,9 @@ impl Backend {
                 let member = choice::find_best_info(infos, own)?;
                 Some(Authority::Log { member, head: infos[&member].last_update })
             }
-            Backend::Erasure(layout) => erasure::choose_authority(layout, infos, own, log_of),
+            Backend::Erasure(layout) => {
+                erasure::choose_authority(layout, infos, own, may_be_completed, log_of)
+            }
         }
     }
 

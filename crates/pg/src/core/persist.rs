@@ -193,6 +193,28 @@ impl Core {
         self.commit(Tag::Progress, transaction);
     }
 
+    /// Adds objects of which nothing is here, with the versions that are needed, to the missing set and to
+    /// the transaction. A shard counts as one that holds the later removal of an object: there is nothing to
+    /// remove.
+    pub fn add_missing(
+        &mut self,
+        transaction: &mut Transaction,
+        objects: Vec<(HObject, EVersion)>,
+    ) {
+        if objects.is_empty() {
+            return;
+        }
+        let missing = &mut self.copy.missing;
+        for (object, need) in &objects {
+            missing.add(object.clone(), Item { need: *need, have: EVersion::ZERO });
+        }
+        let pairs = objects.iter().filter_map(|(object, _)| missing.pair(object)).collect();
+        if let Some(shard) = self.copy.info.shard {
+            missing.find_superseded(&self.copy.log, shard.settled);
+        }
+        self.set_meta(transaction, pairs);
+    }
+
     /// Adds the log entry, and those before it, to the log and to the transaction.
     pub fn append_entries(
         &mut self,

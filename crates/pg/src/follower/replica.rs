@@ -116,15 +116,23 @@ impl Follower {
         }
     }
 
-    /// As backfill target: everything before `through` is stored here, and these objects are surplus.
-    pub fn handle_backfill(&self, core: &mut Core, through: HObject, removed: Vec<HObject>) {
+    /// As backfill target: everything before `through` is stored here, but for `missed` objects, and some are
+    /// surplus.
+    pub fn handle_backfill(
+        &self,
+        core: &mut Core,
+        through: HObject,
+        removed: Vec<HObject>,
+        missed: Vec<(HObject, EVersion)>,
+    ) {
         if !self.is_active() || core.copy.info.is_complete() {
             return;
         }
-        let mut transaction = core.transaction(removed.len() + 1);
+        let mut transaction = core.transaction(removed.len() + 2);
         for object in removed {
             transaction.push(core.own.collection, Change::Remove { object });
         }
+        core.add_missing(&mut transaction, missed);
         core.copy.info.last_backfill = through;
         core.update_last_complete();
         core.set_info(&mut transaction);

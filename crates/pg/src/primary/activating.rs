@@ -169,10 +169,15 @@ impl Peer {
         };
         core.send(member, &Body::Activate(Box::new(activation)));
         let last_backfill = if is_reset { HObject::default() } else { info.last_backfill };
-        let settled =
-            |shard: ShardState| if is_reset { core.copy.log.tail() } else { shard.settled };
+        // Changes that are certain here are certain there, too, as soon as it has merged the log.
+        let own_settled = core.copy.info.settled();
+        let settled = |shard: ShardState| match is_reset {
+            true => core.copy.log.tail(),
+            false => shard.settled.max(own_settled),
+        };
         let shard = info.shard.or(PgInfo::of_new_copy(member.shard).shard);
-        let shard = shard.map(|shard| ShardState { shard: member.shard, settled: settled(shard) });
+        let shard =
+            shard.map(|shard| ShardState { shard: member.shard, settled: settled(shard), ..shard });
         self.info = Some(PgInfo { last_backfill, shard, ..core.copy.info.clone() });
         (self.is_missing_known, self.is_incomparable) = (true, false);
         if is_reset {

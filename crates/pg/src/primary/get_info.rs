@@ -80,10 +80,19 @@ impl Primary {
         Some(Service { core, known: &mut self.known, serving })
     }
 
-    /// Drops all state of an OSD that is no member: it will not answer.
-    pub fn forget_helper(&mut self, osd: Member) {
+    /// Drops all state of an OSD that is no member: it will not answer. Peering that waits for it begins
+    /// again.
+    pub fn forget_helper(&mut self, core: &mut Core, osd: Member) {
         self.known.peers.remove(&osd);
         self.known.asked.remove(&osd);
+        let is_awaited = match &self.stage {
+            Stage::CompareLogs { waiting } => waiting.contains(&osd),
+            Stage::GetLog { authority, .. } => *authority == osd,
+            _ => false,
+        };
+        if is_awaited {
+            return self.ask_everyone(core);
+        }
         if let Some(serving) = self.stage.serving_mut() {
             serving.recovery.forget_source(osd);
         }

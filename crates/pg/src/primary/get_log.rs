@@ -3,7 +3,7 @@
 use super::stage::{Primary, Stage};
 use crate::Member;
 use crate::backend::Backend;
-use crate::core::{Core, Tag};
+use crate::core::{Core, Tag, settling};
 use crate::members::Participants;
 use crate::merge::{self, Side};
 use crate::message::{Body, LogPart};
@@ -51,6 +51,8 @@ impl Primary {
             let settled = info.settled();
             core.take_merged(merged, info, settled, Tag::Progress);
         }
+        // Members learn from us which removals are certain: they cannot hold very many.
+        settling::settle(core, self.known.certain(core, head));
         self.ask_what_is_missing(core, agreed);
     }
 
@@ -134,7 +136,8 @@ impl Primary {
             last_backfill: own.last_backfill.clone(),
             ..part.info.clone()
         };
-        core.take_merged(merged, info, part.info.settled().min(head), Tag::Progress);
+        let certain = self.known.certain(core, head);
+        core.take_merged(merged, info, certain, Tag::Progress);
         match core.placement.backend {
             Backend::Replicated => {
                 let peer = self.known.peer_mut(from);
@@ -204,6 +207,15 @@ impl Peer {
 }
 
 impl Known {
+    /// The newest version of the history up to `head` that a complete shard has settled: it was committed.
+    /// Zero in a replicated group.
+    fn certain(&self, core: &Core, head: EVersion) -> EVersion {
+        let empty = crate::PgInfo::default();
+        let infos = self.infos(core, &empty);
+        let shards = infos.values().filter(|info| info.shard.is_some() && info.is_complete());
+        shards.map(|info| info.settled()).max().unwrap_or_default().min(head)
+    }
+
     /// Has a stray settle the history that it has in common with us, which is committed: it may have the
     /// last shard of an object.
     pub(super) fn settle_stray(&self, core: &mut Core, stray: Member) {

@@ -33,8 +33,13 @@ pub(crate) struct Backfill {
     pub(super) position: HObject,
     pub(super) own: Page,
     pub(super) theirs: Page,
+    /// The object from which on the target was asked to list.
+    pub(super) listed_from: HObject,
     /// Objects of the page that are to be pushed.
     pub(super) pending: BTreeSet<HObject>,
+    /// Objects of the page that the target will miss, in these versions: they cannot be pushed now. Only in a
+    /// group with shards that does not serve.
+    pub(super) put_off: BTreeMap<HObject, EVersion>,
     /// Surplus objects of the target in the page.
     pub(super) removals: BTreeSet<HObject>,
     /// Objects that were written since the page began to be read.

@@ -18,8 +18,9 @@ use super::sources::{committed_shards, settle_member};
 use crate::Member;
 use crate::core::settling;
 use crate::message::{Body, Listing};
+use crate::missing::Item;
 use crate::transfers;
-use crate::{LogEntry, Output};
+use crate::{EntryKind, LogEntry, Output};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject};
 
@@ -55,7 +56,7 @@ impl Service<'_> {
         }
         match self.serving.agreed.backfill.stage {
             // Log-based recovery comes first.
-            Stage::Idle if self.view().is_whole() => {
+            Stage::Idle if self.view().is_whole() || self.can_recover_nothing() => {
                 self.serving.agreed.backfill.stage = Stage::Reserving;
                 self.core.outputs.push_back(Output::Reserve(None));
             }
@@ -64,6 +65,11 @@ impl Service<'_> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a group that cannot serve before it is backfilled has recovered all that it can.
+    pub(super) fn can_recover_nothing(&self) -> bool {
+        self.may_put_off() && self.serving.recovery.search.is_over()
     }
 
     /// The target's answer: its reservation, or later that it cannot list its objects.
@@ -119,6 +125,7 @@ impl Service<'_> {
     /// Has the target list its objects, behind the changes that are committed.
     fn list(&mut self, target: Member, from: HObject) {
         settle_member(self.core, target);
+        self.serving.agreed.backfill.listed_from = from.clone();
         self.core.send(target, &Body::List(from));
     }
 
@@ -136,12 +143,15 @@ impl Service<'_> {
         }
     }
 
-    /// Takes a page of the target's objects.
+    /// Takes a page of the target's objects. One that was asked for before a retry may come late.
     pub fn handle_listing(&mut self, from: Member, listing: Listing) {
-        if self.serving.agreed.backfill.stage == Stage::Comparing
-            && self.serving.agreed.backfill.targets.front() == Some(&from)
-        {
-            self.serving.agreed.backfill.theirs.add(listing.objects, listing.next);
+        let backfill = &mut self.serving.agreed.backfill;
+        let is_awaited = backfill.stage == Stage::Comparing
+            && backfill.targets.front() == Some(&from)
+            && backfill.theirs.end.is_none()
+            && backfill.listed_from == listing.from;
+        if is_awaited {
+            backfill.theirs.add(listing.objects, listing.next);
             self.compare();
         }
     }
@@ -171,12 +181,13 @@ impl Service<'_> {
         // whatever the target has in their place.
         let lacked = self.core.copy.missing.range_from(&backfill.position);
         pending.extend(lacked.take_while(|object| **object < end).cloned());
-        for (object, version) in own {
-            let theirs = theirs.remove(&object);
-            if theirs != Some(version) || version == EVersion::ZERO {
-                pending.insert(object);
+        for (object, version) in &own {
+            let theirs = theirs.remove(object);
+            if theirs != Some(*version) || *version == EVersion::ZERO {
+                pending.insert(object.clone());
             }
         }
+        backfill.own.objects = own;
         backfill.removals = theirs.into_keys().filter(|object| !pending.contains(object)).collect();
         backfill.pending = pending;
         backfill.started = end;
@@ -199,7 +210,7 @@ impl Service<'_> {
         }
     }
 
-    /// Begins to push an object of the page; false if none can be pushed now.
+    /// Begins to push an object of the page, or puts some off; false if neither is possible now.
     pub fn backfill_next(&mut self) -> bool {
         let Some(target) = self.serving.agreed.backfill.target() else { return false };
         if self.serving.agreed.backfill.stage != Stage::Pushing {
@@ -213,7 +224,62 @@ impl Service<'_> {
             .iter()
             .filter(|object| !self.serving.recovery.is_active(object));
         let candidates: Vec<HObject> = idle.take(16).cloned().collect();
-        candidates.iter().any(|object| self.push_to(object, vec![target]))
+        let is_begun = candidates.iter().any(|object| self.push_to(object, vec![target]));
+        if is_begun || !self.may_put_off() {
+            return is_begun;
+        }
+        let before = self.serving.agreed.backfill.pending.len();
+        candidates.into_iter().for_each(|object| self.put_off(object));
+        let is_less = self.serving.agreed.backfill.pending.len() < before;
+        self.continue_backfill();
+        is_less
+    }
+
+    /// Whether objects that cannot be pushed are left to log-based recovery: if the group cannot serve before
+    /// it is backfilled, their writes will not be committed before that.
+    fn may_put_off(&self) -> bool {
+        let has_shards = self.core.placement.code.is_some();
+        has_shards && !self.is_active() && self.serving.recovery.active.is_empty()
+    }
+
+    /// The target will miss this object of the page.
+    fn put_off(&mut self, object: HObject) {
+        let copy = &self.core.copy;
+        let mut changes = copy.log.entries().rev().filter(|entry| entry.changes_object());
+        let newest = changes.find(|entry| entry.object == object);
+        let is_removal = newest.is_some_and(|entry| entry.kind == EntryKind::Delete);
+        let backfill = &mut self.serving.agreed.backfill;
+        let need = match newest {
+            // The removal may be dropped. Until then, the target is as one that has removed it.
+            Some(removal) if is_removal => removal.prior_version,
+            Some(entry) => entry.version,
+            None => {
+                let listed = backfill.own.objects.get(&object).copied();
+                listed.or(copy.missing.need(&object)).unwrap_or_default()
+            }
+        };
+        if is_removal {
+            backfill.removals.insert(object.clone());
+        }
+        if need > EVersion::ZERO {
+            backfill.put_off.insert(object.clone(), need);
+        }
+        if need > EVersion::ZERO || is_removal {
+            backfill.pending.remove(&object);
+        }
+    }
+
+    /// The objects of the page that the target will miss.
+    fn take_put_off(&mut self, target: Member) -> Vec<(HObject, EVersion)> {
+        let put_off: Vec<_> =
+            std::mem::take(&mut self.serving.agreed.backfill.put_off).into_iter().collect();
+        for (object, need) in &put_off {
+            if !self.core.copy.is_removed(object) {
+                let item = Item { need: *need, have: EVersion::ZERO };
+                self.miss_on_member(target, object, item);
+            }
+        }
+        put_off
     }
 
     /// The whole page is pushed: the target removes surplus objects, and stores its progress.
@@ -222,8 +288,9 @@ impl Service<'_> {
         let removals =
             std::mem::take(&mut self.serving.agreed.backfill.removals).into_iter().collect();
         self.serving.agreed.backfill.stage = Stage::Storing;
-        self.core
-            .send(target, &Body::Backfill(self.serving.agreed.backfill.started.clone(), removals));
+        let put_off = self.take_put_off(target);
+        let started = self.serving.agreed.backfill.started.clone();
+        self.core.send(target, &Body::Backfill(started, removals, put_off));
     }
 
     /// The target has stored its progress: goes on with the next page, or the next target.

@@ -51,6 +51,10 @@ impl Service<'_> {
         if !self.serving.recovery.search.is_over() {
             return false;
         }
+        if self.can_recover_nothing() {
+            self.continue_backfill();
+            self.check_clean();
+        }
         let started = self.backfill_next();
         // Nothing can start until an operation ends, a write commits, or a copy turns up.
         self.serving.recovery.is_stuck = !started;

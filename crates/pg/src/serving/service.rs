@@ -156,7 +156,7 @@ impl Service<'_> {
     /// If nothing is missing and no backfill is needed: asks the monitor for other members, or declares the
     /// group clean.
     pub fn check_clean(&mut self) {
-        if !self.view().is_whole()
+        if !self.view().is_whole() && !self.can_recover_nothing()
             || self.serving.agreed.backfill.is_needed()
             || self.serving.is_clean
             || self.serving.pipeline.superseding > self.core.copy.committed

@@ -9,9 +9,9 @@ use crate::backend::plans::Authority;
 use crate::choice::Infos;
 use crate::{ErasureLayout, Member, PgInfo, PgLog};
 use std::cmp::Reverse;
-use types::{EVersion, ShardId};
+use types::{EVersion, Epoch, ShardId};
 
-/// The complete copies, of which some took part in the newest known activation.
+/// The complete copies, of which some took part in the newest activation that may have been completed.
 struct Copies<'a> {
     layout: ErasureLayout,
     complete: Vec<(Member, &'a PgInfo)>,
@@ -21,12 +21,17 @@ struct Copies<'a> {
 }
 
 impl<'a> Copies<'a> {
-    fn of(layout: ErasureLayout, infos: &Infos<'a>) -> Option<Self> {
+    fn of(
+        layout: ErasureLayout,
+        infos: &Infos<'a>,
+        may_be_completed: impl Fn(Epoch) -> bool,
+    ) -> Option<Self> {
         let complete: Vec<(Member, &PgInfo)> =
             infos.iter().map(|(member, info)| (*member, *info)).collect();
         let known = complete.iter().map(|(_, info)| info.history.last_epoch_started);
         let started = complete.iter().filter(|(_, info)| info.is_complete());
         let started = started.map(|(_, info)| info.last_epoch_started);
+        let started = started.filter(|epoch| may_be_completed(*epoch));
         let newest = known.chain(started).max()?;
         let complete: Vec<_> =
             complete.into_iter().filter(|(_, info)| info.is_complete()).collect();
@@ -61,9 +66,10 @@ pub(crate) fn choose_authority<'a>(
     layout: ErasureLayout,
     infos: &Infos<'_>,
     own: Member,
+    may_be_completed: impl Fn(Epoch) -> bool,
     log_of: impl Fn(Member) -> Option<&'a PgLog>,
 ) -> Option<Authority> {
-    let copies = Copies::of(layout, infos)?;
+    let copies = Copies::of(layout, infos, may_be_completed)?;
     let by_length =
         |member: &&Member| (Reverse(infos[*member].log_tail), **member == own, Reverse(**member));
     let member = *copies.took_part.iter().max_by_key(by_length)?;

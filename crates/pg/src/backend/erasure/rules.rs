@@ -111,6 +111,18 @@ impl Seats<'_> {
         acting.any(|(at, osd)| Some(at) != position && *osd == member.osd)
     }
 
+    /// Whether a member is usable, and took part in an activation: a copy that did not has no data.
+    fn has_data(&self, member: Member) -> bool {
+        let info = self.infos.get(&member);
+        self.is_usable(member) && info.is_some_and(|info| info.last_epoch_started > Epoch(0))
+    }
+
+    /// Whether the member acts at its position.
+    fn has_seat(&self, member: Member) -> bool {
+        let position = member.shard.position().and_then(|at| self.acting.get(at));
+        position == Some(&member.osd)
+    }
+
     /// Fills free positions with these members, in order.
     fn fill(&mut self, members: impl Iterator<Item = Member>) {
         for member in members {
@@ -125,8 +137,9 @@ impl Seats<'_> {
     }
 }
 
-/// For each position the OSD of the up set, else another one with that shard, else a hole. Members of the
-/// up set that cannot act are backfilled.
+/// For each position the OSD of the up set, else another one with that shard, else a hole. A copy that took
+/// part in no activation yet comes last: it would miss all objects, though others have them. Members of the
+/// up set that do not act follow the log, or are backfilled.
 pub(crate) fn choose_acting(
     layout: ErasureLayout,
     best: Member,
@@ -135,22 +148,25 @@ pub(crate) fn choose_acting(
 ) -> Choice {
     let acting = vec![OsdId::NONE; members.up.len().max(members.acting.len())];
     let mut seats = Seats { infos, tail: infos[&best].log_tail, acting };
-    seats.fill(members.up_members());
+    let up_with_data: Vec<Member> =
+        members.up_members().filter(|member| seats.has_data(*member)).collect();
+    seats.fill(up_with_data.into_iter());
     let mut others: Vec<Member> = members.acting_members().collect();
     let mut strays: Vec<Member> = infos.keys().copied().collect();
     strays.retain(|stray| !members.has_member(*stray));
     strays.sort_by_key(|stray| (std::cmp::Reverse(infos[stray].last_update), *stray));
     others.append(&mut strays);
     for member in &others {
-        if !seats.is_engaged(*member) {
+        if !seats.is_engaged(*member) && seats.has_data(*member) {
             seats.fill([*member].into_iter());
         }
     }
+    seats.fill(members.up_members());
     for member in others {
         if seats.taken() < layout.enough() {
             seats.fill([member].into_iter());
         }
     }
-    let backfill = members.up_members().filter(|member| !seats.is_usable(*member)).collect();
+    let backfill = members.up_members().filter(|member| !seats.has_seat(*member)).collect();
     Choice { acting: seats.acting, backfill }
 }

@@ -61,7 +61,7 @@ impl Copy {
     fn parse(world: &World, osd: usize, text: &str) -> Self {
         let mut parts = text.split('|').map(str::split_whitespace);
         let shard = world.nodes[osd].pg.whoami().shard;
-        let mut state = ShardState { shard, settled: EVersion::ZERO };
+        let mut state = ShardState::of_new_copy(shard);
         let mut info = PgInfo::default();
         let mut fields = parts.next().unwrap();
         while let (Some(field), Some(value)) = (fields.next(), fields.next()) {
@@ -70,6 +70,7 @@ impl Copy {
                 "knew" => info.history.last_epoch_started = Epoch(value.parse().unwrap()),
                 "settled" => state.settled = version(value),
                 "tail" => info.log_tail = version(value),
+                "absent" => state.absent_since = Epoch(value.parse().unwrap()),
                 "through" => info.last_backfill = object(value),
                 other => panic!("no such field: {other}"),
             }

@@ -114,6 +114,29 @@ fn removals_that_are_certain_are_applied_by_all_although_the_primary_was_away() 
     assert_eq!(world.nodes[0].pg.info().settled().to_string(), "11'7");
 }
 
+/// The primary was backfilled while the group did not serve: it does not know what is certain, but others do.
+#[test]
+fn more_removals_than_can_be_held_are_applied_if_any_member_has_settled_them() {
+    let mut world = world(2, 1, 0);
+    let log = |mark: &str| {
+        let removal = |number: usize| format!("{mark}-x{number}:10'{}<10'4", number + 6);
+        (0..store::HELD_MAX + 10).map(removal).collect::<Vec<_>>().join(" ")
+    };
+    let head = store::HELD_MAX + 15;
+    let history = [(10, "0 1 2")];
+    let settled = format!("started 10 knew 10 settled 10'{head} tail 10'5 | {}", log(""));
+    store(&mut world, 2, &history, &settled);
+    store(
+        &mut world,
+        0,
+        &history,
+        &format!("started 10 knew 10 settled 10'5 tail 10'5 | {}", log("~")),
+    );
+    store(&mut world, 1, &[(9, "0 1 2")], "started 9 knew 9 settled 10'5 tail 10'5");
+    world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+    assert_eq!(told(&world, 1), format!("10'{head}"));
+}
+
 #[test]
 fn a_copy_that_is_reset_drops_all_that_it_holds() {
     let mut world = world(2, 1, 0);

@@ -2,6 +2,7 @@
 
 use super::copies::{store, store_all, told, world};
 use crate::State;
+use crate::tests::world::{World, object};
 use types::OsdId;
 
 const WRITTEN: &str = "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
@@ -44,13 +45,15 @@ fn the_write_hole_by_cases() {
 fn an_entry_with_fewer_logs_than_data_shards_is_dropped() {
     let mut world = world(4, 2, 0);
     world.run_script("min 5");
+    world.epoch = 15; // all have restarted since
     let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (12, "- 1 2 3 4 5")];
     let held = "started 10 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
     store(&mut world, 0, &history, &held.replace("started 10", "started 11"));
-    store_all(&mut world, &[3, 4], &history, held);
-    store_all(&mut world, &[1, 5], &history, BEFORE);
+    store_all(&mut world, &[3, 4], &history, &held.replace("settled", "absent 11 settled"));
+    store_all(&mut world, &[1, 5], &history, &BEFORE.replace("settled", "absent 11 settled"));
     world.run_script(
         "down 2
+         lost 2
          map 20 0 1 - 3 4 5
          run",
     );
@@ -60,20 +63,116 @@ fn an_entry_with_fewer_logs_than_data_shards_is_dropped() {
     }
 }
 
-/// The same with one holder more: the entry may have been acknowledged.
+/// The same with one holder more, while none of them proves that the activation was not completed: the entry
+/// may have been acknowledged.
 #[test]
 fn an_entry_with_as_many_logs_as_data_shards_is_kept() {
     let mut world = world(4, 2, 0);
     world.run_script("min 5");
+    world.epoch = 15;
     let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (12, "- 1 2 3 4 5")];
     store(&mut world, 0, &history, &WRITTEN.replace("started 10", "started 11"));
-    store_all(&mut world, &[1, 3, 4], &history, WRITTEN);
+    store_all(&mut world, &[1, 3, 4], &history, &WRITTEN.replace("settled", "absent 11 settled"));
     store(&mut world, 5, &history, BEFORE);
-    world.run_script("down 2\n map 20 0 1 - 3 4 5\n run");
+    world.run_script("down 2\n lost 2\n map 20 0 1 - 3 4 5\n run");
     for osd in [0, 1, 3, 4] {
         assert!(told(&world, osd).starts_with("10'6"), "osd.{osd}: {}", told(&world, osd));
     }
     assert_eq!(told(&world, 5), "10'6 missing x=10'6/10'5");
+}
+
+/// 2+1: if the entry were kept, the loss of osd.0 before osd.1 is activated would leave one shard of it, and
+/// one of the version before.
+#[test]
+fn an_activation_that_a_member_did_not_store_does_not_keep_an_entry_that_another_lacks() {
+    for (absent, expected) in [("settled", "10'5"), ("absent 11 settled", "10'6")] {
+        let mut world = world(2, 1, 0);
+        world.epoch = 15; // all have restarted since
+        let history = [(10, "0 1 2"), (11, "0 1 -")];
+        store(&mut world, 0, &history, &WRITTEN.replace("started 10", "started 11"));
+        store(&mut world, 1, &history, &WRITTEN.replace("settled", absent));
+        store(&mut world, 2, &history, BEFORE);
+        world.run_script("map 20 0 1 2\n run\n states => Active ReplicaActive ReplicaActive");
+        for osd in 0..3 {
+            let told = told(&world, osd);
+            assert!(told.starts_with(expected), "osd.{osd}, {absent}: {told}");
+        }
+    }
+}
+
+/// The disk of osd.0 is restored from a backup: its copy is older than the interval.
+#[test]
+fn a_restored_copy_does_not_prove_that_an_interval_was_not_activated() {
+    let mut world = world(2, 1, 0);
+    world.epoch = 15;
+    let history = [(5, "0 1 -"), (10, "0 1 2")];
+    store(&mut world, 0, &history, "started 5 knew 5 absent 10 settled 5'4 | x:5'4");
+    let newer = "started 10 knew 5 settled 10'5 | x:5'4 x:10'5<5'4 x:10'6<10'5";
+    store_all(&mut world, &[1, 2], &history, newer);
+    world.run_script(
+        "down 2
+         map 20 0 1 -
+         run
+         states => Down Replica Stray
+         blocked-by 0 => 2
+         up 2
+         restart 2
+         map 30 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         head 0 => 10'6",
+    );
+}
+
+#[test]
+fn a_copy_knows_since_when_its_disk_is_older_than_its_osd() {
+    let mut world = world(2, 1, 0);
+    world.run_script("map 20 0 1 2\n run");
+    let backup = world.nodes[0].store.clone();
+    world.run_script(
+        "down 0
+         map 30 - 1 2
+         run
+         up 0
+         restart 0
+         map 40 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive",
+    );
+    let absent_since = |world: &World, osd: usize| {
+        world.nodes[osd].pg.info().shard.expect("it is a shard").absent_since.0
+    };
+    assert_eq!(absent_since(&world, 0), 0, "it was not in the map while it was down");
+    world.nodes[0].store = backup;
+    world.run_script("restart 0");
+    world.load(OsdId(0));
+    world.run_script("map 50 0 1 2\n settle");
+    assert_eq!((0..3).map(|osd| absent_since(&world, osd)).collect::<Vec<_>>(), [40, 0, 0]);
+    world.run_script("restart 0");
+    assert_eq!(absent_since(&world, 0), 40, "it is durable");
+}
+
+/// It is not in the prior set: an old copy of a position.
+#[test]
+fn a_stray_that_goes_down_while_its_log_is_compared_is_not_waited_for() {
+    let mut world = world(2, 1, 1);
+    world.epoch = 15;
+    let history = [(10, "0 1 2"), (11, "0 1 -")];
+    store(&mut world, 0, &history, &WRITTEN.replace("started 10", "started 11"));
+    store(&mut world, 1, &history, &WRITTEN.replace("settled", "absent 11 settled"));
+    store(&mut world, 2, &history, BEFORE);
+    store(&mut world, 3, &[(5, "3 1 2")], "started 5 knew 5 settled 5'4 | x:5'4");
+    world.run_script("map 20 0 1 2\n store 3\n pass 3 0");
+    while world.nodes[0].pg.state() != State::GetLog {
+        assert!(world.step(true), "the logs are compared");
+    }
+    assert!(world.nodes[0].pg.waiting_for().any(|osd| osd == OsdId(3)));
+    world.run_script(
+        "down 3
+         map 21 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive Stray",
+    );
 }
 
 /// A copy that ends before what others have settled has gone back in time: it counts as incomplete.
@@ -153,6 +252,51 @@ fn a_group_below_min_size_is_backfilled_until_it_serves() {
     assert_eq!(world.node(OsdId(6)).pg.state(), State::Active);
 }
 
+/// osd.6 was reset, and has a part of its backfill: it settles nothing while the group does not serve.
+#[test]
+fn a_target_that_is_backfilled_in_part_makes_no_change_of_others_uncertain() {
+    let mut world = world(4, 2, 2);
+    let log = "x:10'6<10'4 y:10'7<10'5";
+    let text = format!("started 10 knew 10 settled 10'7 tail 10'5 | {log}");
+    world.run_script("min 6");
+    store_all(&mut world, &[2, 3, 4, 5], &[(10, "0 1 2 3 4 5")], &text);
+    let target = "started 10 knew 10 settled 10'5 tail 10'5 through x | ~x:10'6<10'4 ~y:10'7<10'5";
+    store(&mut world, 6, &[(10, "0 1 2 3 4 5")], target);
+    world.run_script("down 0\n down 1\n map 20 6 7 2 3 4 5\n run");
+    assert_eq!(world.nodes[2].pg.state(), State::Inactive);
+    assert_eq!(world.nodes[2].pg.committed().to_string(), "10'7");
+}
+
+/// The group cannot settle a change before it serves, and cannot serve before it is backfilled.
+#[test]
+fn a_group_below_min_size_is_backfilled_although_its_members_hold_changes() {
+    for (log, is_here) in [
+        ("x:10'6<10'4 y:10'7<10'5", true),
+        ("x:10'6 y:10'7", true),
+        ("y:10'6<10'4 -y:10'7<10'6", false),
+        ("y:10'6<10'4 -y:10'7<10'6 y:10'8", true),
+    ] {
+        let mut world = world(4, 2, 2);
+        let text = format!("started 10 knew 10 settled 10'6 tail 10'5 | {log}");
+        world.run_script("min 5");
+        store_all(&mut world, &[2, 3, 4, 5], &[(10, "0 1 2 3 4 5")], &text);
+        world.run_script(
+            "down 0
+             down 1
+             map 20 6 7 2 3 4 5
+             run
+             recover
+             run",
+        );
+        assert!(world.nodes[6].pg.is_clean(), "{log}: {}", told(&world, 6));
+        for osd in 2..8 {
+            let is_stored = world.nodes[osd].value(&object("y")).is_some();
+            assert_eq!(is_stored, is_here, "y of {log} on osd.{osd}");
+            assert!(world.nodes[osd].pg.missing().is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_stray_with_the_shard_of_a_position_acts_until_its_osd_is_backfilled() {
     let mut world = world(2, 1, 2);
@@ -164,6 +308,23 @@ fn a_stray_with_the_shard_of_a_position_acts_until_its_osd_is_backfilled() {
          run
          acting => 0 4 2
          clean => no",
+    );
+}
+
+/// The log of a young group reaches back to its beginning, so that a new copy could follow it.
+#[test]
+fn a_stray_with_data_acts_until_a_new_copy_has_them_too() {
+    let mut world = world(2, 1, 3);
+    store_all(&mut world, &[0, 1, 2], &[(10, "0 1 2")], WRITTEN);
+    world.run_script(
+        "map 20 0 4 5
+         run
+         acting => 0 1 2
+         missing 0 =>
+         recover
+         run
+         acting => 0 4 5
+         clean => yes",
     );
 }
 

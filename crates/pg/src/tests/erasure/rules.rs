@@ -106,7 +106,8 @@ fn after_a_gap_as_many_may_be_down_as_an_interval_can_spare() {
     }
 }
 
-/// Copies as `osd(position) version`, with `partial` for an incomplete one.
+/// Copies as `osd(position) version`, with `partial` for an incomplete one, and `new` for one that took part
+/// in no activation.
 fn infos(text: &str) -> BTreeMap<Member, PgInfo> {
     let one = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -118,8 +119,10 @@ fn infos(text: &str) -> BTreeMap<Member, PgInfo> {
             log_tail: EVersion::new(7, 3),
             ..PgInfo::default()
         };
-        if words.get(2) == Some(&"partial") {
-            info.last_backfill = HObject::default();
+        match words.get(2) {
+            Some(&"partial") => info.last_backfill = HObject::default(),
+            Some(&"new") => info.last_epoch_started = Epoch(0),
+            _ => {}
         }
         (Member { osd: OsdId(osd.parse().unwrap()), shard }, info)
     };
@@ -136,6 +139,8 @@ fn each_position_has_its_osd_of_the_up_set_or_another_one_with_that_shard_or_a_h
         ("0(0) 9, 2(2) 9, 3(1) 9, 4(1) 9", "0 1 2", "0 4 2", "0 4 2", "1"),
         ("0(0) 9, 2(2) 9, 3(1) 9", "0 1 2", "0 1 2", "0 3 2", "1"),
         ("0(0) 9, 2(2) 9, 3(1) 2, 4(1) 9 partial", "0 1 2", "0 1 2", "0 - 2", "1"),
+        ("0(0) 9, 1(1) 3 new, 2(2) 9, 3(1) 9", "0 1 2", "0 1 2", "0 3 2", "1"),
+        ("0(0) 9, 1(1) 3 new, 2(2) 9", "0 1 2", "0 1 2", "0 1 2", ""),
         ("0(0) 9, 2(2) 9, 3(1) 9", "0 - 2", "0 - 2", "0 3 2", ""),
         ("3(0) 9, 1(1) 9, 2(2) 9", "0 1 2", "0 1 2", "3 1 2", "0"),
         // An OSD takes part with one shard, unless the others are not enough.
