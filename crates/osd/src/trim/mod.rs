@@ -205,7 +205,7 @@ impl Trims {
 
     /// Queues a group that may have snapshots to trim.
     pub fn note(&mut self, now: Time, group: &mut Trimmed<'_>) {
-        group.trim.since = group.pg.info().last_update;
+        group.trim.since = group.pg.submitted();
         if group.pg.is_primary() && group.trim.next(group.queue).is_some() {
             self.queue.insert(group.pg.pg_shard());
             self.look_at(now);
