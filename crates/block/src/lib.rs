@@ -52,4 +52,5 @@ pub mod tree;
 
 pub use engine::{BlockStore, StoreFailure, Work};
 pub use format::{FormatError, Identity, format, identify};
+pub use object::OBJECT_SIZE_MAX;
 pub use options::Options;

@@ -198,6 +198,13 @@ impl Store {
         Ok(share.map_or(device, |share| share.min(device)))
     }
 
+    /// Bytes of the upper half of the reserve, and before it, that metadata may take.
+    pub fn reserve_available(&self) -> std::io::Result<u64> {
+        let (held, undurable) = lock(&self.held).settled_bytes();
+        let taken = self.reserve / 2 + held + undurable;
+        Ok(self.media.bytes_available()?.saturating_sub(taken))
+    }
+
     /// Stops the store; only the first error counts, and is logged.
     pub fn fail(&self, error: FilesError) {
         let fault = DeviceFault::new(Chain(error));

@@ -21,7 +21,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::{
-    Change, Collection, Completion, Fence, Outcome, StoreError, Transaction, check_changes,
+    Change, Collection, Completion, Fence, Outcome, Purpose, StoreError, Transaction, check_changes,
 };
 
 /// A batch is written when its records reach this size.
@@ -297,11 +297,18 @@ impl Committer {
             return Ok(Err(refused));
         }
         let settled_bytes = self.applier.settled_bytes(&transaction)?;
-        // Settled changes were counted when they were held.
-        let needed = bytes_needed(&transaction)
-            + self.applier.clone_bytes(&transaction)?
-            + settled_bytes.iter().sum::<u64>();
-        if let Err(refused) = self.space.take(&self.store, needed)? {
+        // Settled changes were counted when they were held. To settle, drop or remove takes space of the
+        // reserve, with the metadata that records it.
+        let purpose = transaction.purpose();
+        let needed = match purpose {
+            Purpose::Removal => 0,
+            Purpose::Bookkeeping | Purpose::Addition => bytes_needed(&transaction),
+        };
+        let needed =
+            needed + self.applier.clone_bytes(&transaction)? + settled_bytes.iter().sum::<u64>();
+        if let Err(refused) = self.space.take(&self.store, needed)?
+            && !(purpose == Purpose::Bookkeeping && may_use_reserve(&self.store, needed))
+        {
             return Ok(Err(refused));
         }
         let named: Vec<Collection> = match concerns_held(&transaction) {
@@ -435,6 +442,11 @@ impl Space {
         self.taken += needed;
         Ok(Ok(()))
     }
+}
+
+/// Whether a part of the reserve is left for metadata: removals need some, and free space.
+fn may_use_reserve(store: &Store, needed: u64) -> bool {
+    store.reserve_available().is_ok_and(|available| needed <= available)
 }
 
 /// Bytes that a transaction allocates, in whole blocks, without those that its held changes will.

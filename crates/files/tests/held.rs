@@ -159,3 +159,25 @@ fn settled_changes_of_an_absent_object_have_no_effect() {
         assert_sound(&mut store);
     }
 }
+
+/// A group records what it settles; and a removal, which frees space, has an entry in its log.
+#[test]
+fn a_full_store_records_what_it_settles_and_holds_removals() {
+    let scratch = Scratch::new("held-recorded");
+    let mut store = begin(&scratch, &small());
+    store.commit(hold(1, vec![write(1, MIB, MIB)])).unwrap();
+    fill(&mut store);
+    let recorded = |change: Change| {
+        let pairs = [(Bytes::from("info"), Bytes::from(vec![1; 1000]))].into();
+        let info = Change::OmapSet { object: HObject::default(), pairs };
+        Transaction { changes: vec![(PG, change), (PG, info)] }
+    };
+    let through = EVersion::new(1, 1);
+    assert_eq!(store.commit(recorded(Change::Settle { through })), Ok(Outcome::Committed));
+    let changes = vec![Change::Remove { object: object(100) }];
+    let removal = Change::Hold { version: EVersion::new(1, 2), changes };
+    assert_eq!(store.commit(recorded(removal)), Ok(Outcome::Committed));
+    assert_eq!(settle(&mut store), Ok(Outcome::Committed));
+    store.commit(one(PG, write(7, 0, MIB / 2))).expect("the removal has freed space");
+    assert_sound(&mut store);
+}

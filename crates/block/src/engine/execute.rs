@@ -9,6 +9,7 @@ use super::working::{Working, WorkingObject, take_id};
 use crate::device::Extent;
 use crate::keys;
 use crate::log::Counters;
+use crate::object::OBJECT_SIZE_MAX;
 use crate::slices::{Slice, Slices};
 use crate::space::Space;
 use crate::table::{Op, Table, detached};
@@ -220,6 +221,7 @@ impl<'a> Executor<'a> {
     }
 
     fn change_object(&mut self, index: usize, change: &Change) -> Result<(), Interrupt> {
+        check_end(change)?;
         let size_before = self.working.object(index).onode.as_ref().map(|onode| onode.size);
         match change {
             Change::Touch { .. } => {}
@@ -498,5 +500,19 @@ impl<'a> Executor<'a> {
                 Err(Interrupt::NoSpace { missing })
             }
         }
+    }
+}
+
+/// Refuses a change that makes an object larger than objects can be.
+pub(super) fn check_end(change: &Change) -> Result<(), Interrupt> {
+    let end = match change {
+        Change::Write { offset, data, .. } => offset.saturating_add(data.len() as u64),
+        Change::Truncate { size, .. } => *size,
+        _ => return Ok(()),
+    };
+    let (what, limit) = ("an object", OBJECT_SIZE_MAX);
+    match end > limit {
+        true => Err(Interrupt::Refused(StoreError::TooLarge { what, size: end, limit })),
+        false => Ok(()),
     }
 }

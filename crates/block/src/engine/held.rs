@@ -9,7 +9,7 @@
 //! filler behind the list, and returns it when it is settled.
 
 use super::effects::Interrupt;
-use super::execute::Executor;
+use super::execute::{Executor, check_end};
 use super::failure::PairFault;
 use super::held_index::{HeldEdit, HeldEntry};
 use super::meta::Meta;
@@ -100,6 +100,7 @@ impl Executor<'_> {
         let slices = self.existing(at)?;
         let refusal = |fault| StoreError::CannotHold { collection: at, version, fault };
         let hash = check_held(changes).map_err(refusal)?;
+        changes.iter().try_for_each(check_end)?;
         let name = HeldChange { version, hash };
         let (count, newest) = self.newest_held(&slices)?;
         if let Some(newest) = newest.filter(|newest| name <= *newest) {

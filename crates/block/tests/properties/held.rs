@@ -287,3 +287,17 @@ fn find(shape: &Shape, disk: &block::disk::FaultyDisk, byte: u64) -> u64 {
     let found = blocks.find(|block| read(*block).iter().all(|b| u64::from(*b) == byte));
     found.expect("it was written to its place")
 }
+
+#[test]
+fn a_change_beyond_the_largest_object_is_refused_before_it_is_held() {
+    let (_, mut life) = begin(64);
+    let end = block::OBJECT_SIZE_MAX;
+    let truncate = Change::Truncate { object: object(1), size: end + BLOCK as u64 };
+    for change in [write(1, end / BLOCK as u64 + 1, 1), truncate] {
+        for transaction in [hold(1, vec![change.clone()]), one(at(), change)] {
+            let refused = life.execute(RequestKind::Commit(transaction));
+            assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
+        }
+    }
+    assert!(life.commit(hold(1, vec![write(1, 0, 1)])));
+}
