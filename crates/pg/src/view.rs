@@ -74,6 +74,12 @@ impl Pg {
         self.core.copy.committed
     }
 
+    /// The version of the newest write that was submitted. In a group with shards that may be more than the
+    /// info has: a write waits for its old rows.
+    pub fn submitted(&self) -> EVersion {
+        self.core.copy.log.head()
+    }
+
     /// Whether this copy is the group's primary, and its OSD up.
     pub fn is_primary(&self) -> bool {
         self.core.is_primary() && self.core.placement.is_up

@@ -205,8 +205,7 @@ impl Trims {
 
     /// Queues a group that may have snapshots to trim.
     pub fn note(&mut self, now: Time, group: &mut Trimmed<'_>) {
-        // In a group with shards, writes that wait for old rows are in the log, and nowhere else.
-        group.trim.since = group.pg.log().head();
+        group.trim.since = group.pg.submitted();
         if group.pg.is_primary() && group.trim.next(group.queue).is_some() {
             self.queue.insert(group.pg.pg_shard());
             self.look_at(now);

@@ -580,6 +580,21 @@ fn a_clone_is_not_rebuilt_while_a_rollback_to_it_is_in_flight() {
     trial.check();
 }
 
+/// Snapshot trimming begins when all writes of the clients that did not know of it are committed.
+#[test]
+fn a_write_that_waits_for_its_old_rows_is_submitted() {
+    let mut trial = Trial::new(1, 2, 1, 4096, &[]);
+    trial.put("a", 0, 64 << 10);
+    trial.rest();
+    trial.put("a", 100, 10);
+    let version = trial.objects[&object("a")].0;
+    assert!(trial.pg().info().last_update < version, "its old row is not read");
+    assert_eq!(trial.pg().submitted(), version);
+    assert!(trial.pg().committed() < version);
+    trial.rest();
+    assert_eq!(trial.pg().committed(), version);
+}
+
 /// Too much for one transaction of a store, or for the reserve of a full one.
 #[test]
 fn a_member_whose_store_refuses_a_large_step_settles_in_smaller_ones() {
