@@ -10,8 +10,8 @@ pub const FORMAT: u32 = 1;
 /// while there are too many of them.
 pub const SCATTERED_METADATA: u64 = 1 << 0;
 
-/// An incompatible feature: there are collections of shards. Set before the first one is recorded in
-/// the log, and never unset.
+/// An incompatible feature: there are collections of shards, or held changes. Set before the first one
+/// is recorded in the log, and never unset.
 pub const SHARDS: u64 = 1 << 1;
 
 /// Features that this version knows.

@@ -54,8 +54,8 @@ pub(super) fn preserve(context: &mut Context<'_>) {
     context.snaps = Some(Box::new(set));
 }
 
-/// Refuses clones and watchers that are too many together for an object of an erasure-coded pool, or clones in
-/// too many pieces, with `EFBIG`. What makes them fewer is taken.
+/// Refuses clones and watchers that are too many together for an object of an erasure-coded pool, or clones
+/// in too many pieces, with `EFBIG`. What makes them fewer is taken.
 pub(super) fn check_sum(context: &Context<'_>) -> Result<(), Errno> {
     if !context.input.pool.is_erasure {
         return Ok(());

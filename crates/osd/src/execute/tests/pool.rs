@@ -67,7 +67,7 @@ fn attributes_of_an_object_of_shards_have_a_bound_for_their_sum() {
     assert_eq!(whole.result(set(b"a", 4 * half)), 0);
 }
 
-/// Each write between shared bytes of a clone makes its set longer, and members settle it with all attributes.
+/// Each write between shared bytes of a clone makes its set longer; members settle it with all attributes.
 #[test]
 fn the_clones_of_an_object_of_shards_have_a_bound_for_their_pieces() {
     let most = limits::SHARD_METADATA_BYTES_MAX / size_of::<(u64, u64)>();
