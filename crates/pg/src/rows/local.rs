@@ -64,7 +64,7 @@ pub(crate) fn settled(core: &mut Core) {
 
 /// Reads once the store shows all changes of the object up to this version; zero stands for what it shows
 /// now.
-fn read_settled(core: &mut Core, (number, local): (u64, Local), committed: EVersion) {
+fn read_settled(core: &mut Core, (number, mut local): (u64, Local), committed: EVersion) {
     if committed > EVersion::ZERO && !settling::has_settled(core, &local.object, committed) {
         return core.rows.unsettled.push((number, local, committed));
     }
@@ -74,7 +74,7 @@ fn read_settled(core: &mut Core, (number, local): (u64, Local), committed: EVers
     {
         return answer(core, from, request, Err(NoRows::Absent));
     }
-    (META..=local.ranges.len()).for_each(|index| ask(core, number, &local, index));
+    ask_all(core, number, &mut local);
     let before = core.rows.local.insert(number, local);
     assert!(before.is_none(), "a number belongs to one read");
 }
@@ -82,7 +82,8 @@ fn read_settled(core: &mut Core, (number, local): (u64, Local), committed: EVers
 impl Local {
     fn new(reader: Reader, object: HObject, with_attrs: bool, ranges: Vec<(u64, u64)>) -> Self {
         let data = vec![None; ranges.len()];
-        Local { reader, object, ranges, with_attrs, meta: None, data, failures: 0 }
+        let (meta, failures, is_replaced) = (None, 0, false);
+        Local { reader, object, ranges, with_attrs, meta, data, failures, is_replaced }
     }
 
     /// Whether all parts are read.
@@ -100,6 +101,12 @@ impl Local {
         self.ranges.iter().zip(&self.data).all(is_whole)
     }
 
+    /// Between its first and its last piece, a pushed shard has holes under the version that it will have.
+    fn look_whether_replaced(&mut self, core: &Core) {
+        let is_whole_needed = matches!(self.reader, Reader::Primary(..) | Reader::Job);
+        self.is_replaced |= is_whole_needed && core.copy.missing.stored(&self.object).is_some();
+    }
+
     fn begin_again(&mut self) {
         self.failures += 1;
         self.meta = None;
@@ -108,6 +115,9 @@ impl Local {
 
     /// The rows of a read of which all parts are here.
     fn rows(&mut self) -> Result<ShardRows, NoRows> {
+        if self.is_replaced {
+            return Err(NoRows::Absent);
+        }
         if !self.is_whole() {
             return Err(NoRows::Unreadable);
         }
@@ -115,6 +125,12 @@ impl Local {
         let data = self.data.drain(..).flatten().collect();
         Ok(ShardRows { version, attrs: self.with_attrs.then_some(attrs), data })
     }
+}
+
+/// Reads all parts.
+fn ask_all(core: &mut Core, number: u64, local: &mut Local) {
+    local.look_whether_replaced(core);
+    (META..=local.ranges.len()).for_each(|index| ask(core, number, local, index));
 }
 
 fn ask(core: &mut Core, number: u64, local: &Local, index: usize) {
@@ -137,6 +153,7 @@ pub(super) fn advance(
     outcome: Result<Outcome, StoreError>,
 ) -> Option<OwnRows> {
     let mut local = core.rows.local.remove(&number)?;
+    local.look_whether_replaced(core);
     if outcome.as_ref().is_err_and(StoreError::may_heal) && local.failures < REREADS_MAX {
         local.failures += 1;
         ask(core, number, &local, index);
@@ -164,7 +181,7 @@ pub(super) fn advance(
     if taken.is_ok() && !local.is_whole() && local.failures < REREADS_MAX {
         // The shard may have grown between the parts of the read.
         local.begin_again();
-        (META..=local.ranges.len()).for_each(|index| ask(core, number, &local, index));
+        ask_all(core, number, &mut local);
         core.rows.local.insert(number, local);
         return None;
     }

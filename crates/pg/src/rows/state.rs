@@ -159,6 +159,8 @@ pub(super) struct Local {
     pub(super) data: Vec<Option<Bytes>>,
     /// Reads that failed, and were begun again.
     pub failures: u32,
+    /// The shard was being replaced while a part was read: what was read may be of neither content.
+    pub is_replaced: bool,
 }
 
 impl RowReads {

@@ -155,3 +155,37 @@ fn reads_that_fail_once_do_not_hang_and_succeed_later() {
     group.world.run_script("run\n mend 1 a\n mend 2 a");
     assert_eq!(group.read("a", (0, 50_000)), Ok(content.into()));
 }
+
+/// A pushed shard of several pieces has holes under its final version until the last one is stored. A read of a
+/// bad block that is tried again meanwhile must not see them.
+#[test]
+fn a_read_that_is_tried_again_does_not_see_the_holes_of_a_shard_that_is_being_replaced() {
+    for seed in 0..60 {
+        let mut group = Group::new((2, 1));
+        for node in &mut group.world.nodes {
+            node.pg.core.own.sizes.piece_data_max = ROW;
+        }
+        let content = Group::content(seed, 5 * group.geometry.stripe() as usize);
+        let (size, version) = (content.len() as u64, group.put("a", &content));
+        group.world.run_script("damage 1 a");
+        group.world.is_lazy = true;
+        let mut rng = Prng::new(seed);
+        for ticket in 0..12 {
+            let (object, offset) = (object("a"), rng.below(9) * 4096);
+            let read = Read { ticket, object, version, size, offset, length: 4096 };
+            group.world.nodes[0].pg.read_shards(read);
+            (0..rng.below(30)).all(|_| group.world.step_any(&mut rng));
+            for (_, read) in std::mem::take(&mut group.world.reads) {
+                assert!(
+                    read.unwrap().iter().any(|byte| *byte != 0),
+                    "zeros were read, seed {seed}"
+                );
+            }
+        }
+        while group.world.step_any(&mut rng) {}
+        for (_, read) in std::mem::take(&mut group.world.reads) {
+            assert!(read.unwrap().iter().any(|byte| *byte != 0), "zeros were read, seed {seed}");
+        }
+        group.assert_whole("a", &content, version);
+    }
+}
