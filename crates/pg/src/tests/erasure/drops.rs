@@ -114,7 +114,8 @@ fn removals_that_are_certain_are_applied_by_all_although_the_primary_was_away() 
     assert_eq!(world.nodes[0].pg.info().settled().to_string(), "11'7");
 }
 
-/// The primary was backfilled while the group did not serve: it does not know what is certain, but others do.
+/// The primary was backfilled while the group did not serve: it does not know what is certain, but others
+/// do.
 #[test]
 fn more_removals_than_can_be_held_are_applied_if_any_member_has_settled_them() {
     let mut world = world(2, 1, 0);

@@ -156,8 +156,8 @@ fn reads_that_fail_once_do_not_hang_and_succeed_later() {
     assert_eq!(group.read("a", (0, 50_000)), Ok(content.into()));
 }
 
-/// A pushed shard of several pieces has holes under its final version until the last one is stored. A read of a
-/// bad block that is tried again meanwhile must not see them.
+/// A pushed shard of several pieces has holes under its final version until the last one is stored. A read
+/// of a bad block that is tried again meanwhile must not see them.
 #[test]
 fn a_read_that_is_tried_again_does_not_see_the_holes_of_a_shard_that_is_being_replaced() {
     for seed in 0..60 {
