@@ -315,8 +315,8 @@ impl Core {
         has_shards
     }
 
-    /// An interval begins in a map that the OSD gets late. If the copy acts in it, its beginning was not stored
-    /// then.
+    /// An interval begins in a map that the OSD gets late. If the copy acts in it, its beginning was not
+    /// stored then.
     pub fn note_absence(&mut self, epoch: Epoch) {
         let has_acted = self.placement.members.is_acting(self.own.whoami);
         let started = self.copy.info.last_epoch_started;

@@ -79,6 +79,7 @@ mod state;
 mod transfers;
 mod view;
 
+pub use backend::ROW;
 pub use core::{Output, Tag};
 pub use dups::{DupBatch, Dups, LogDup};
 pub use info::{PgHistory, PgInfo, decode_dups_key, is_log_key};

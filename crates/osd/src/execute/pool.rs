@@ -2,6 +2,7 @@
 
 use maps::{Pool, PoolFlags};
 use pg::Layout;
+use pg::ROW;
 use types::Errno;
 use wire::op::OpCode;
 
@@ -10,6 +11,9 @@ use wire::op::OpCode;
 pub struct PoolRules {
     /// Objects are kept as shards, which have no omap.
     pub is_erasure: bool,
+    /// Rows in memory for each row that a write covers in part: the old one, the new one, and one for each
+    /// parity. 0 in replicated pools.
+    pub rows_of_a_part: u64,
     /// Without `allow_ec_overwrites`: the bytes of a stripe. Writes must append, at a multiple of it.
     pub append_unit: Option<u64>,
 }
@@ -20,7 +24,11 @@ impl PoolRules {
         let Layout::Erasure(layout) = layout else { return PoolRules::default() };
         let overwrites = pool().is_some_and(|pool| pool.flags.contains(PoolFlags::EC_OVERWRITES));
         let stripe = u64::from(layout.data) * u64::from(layout.unit);
-        PoolRules { is_erasure: true, append_unit: (!overwrites).then_some(stripe) }
+        PoolRules {
+            is_erasure: true,
+            rows_of_a_part: 2 + u64::from(layout.parity),
+            append_unit: (!overwrites).then_some(stripe),
+        }
     }
 
     /// Refuses an operation with `EOPNOTSUPP`, whatever its object is, as Ceph does.
@@ -34,6 +42,17 @@ impl PoolRules {
             _ => false,
         };
         if is_refused { Err(Errno::NOTSUPP) } else { Ok(()) }
+    }
+
+    /// Memory in bytes that a write takes besides its data, because it covers its first and last row in part.
+    pub(super) fn parts_cost(self, offset: u64, length: u64) -> u64 {
+        let end = offset.saturating_add(length);
+        let is_part = |at: u64| !at.is_multiple_of(ROW);
+        let parts = match offset / ROW == end / ROW {
+            true => u64::from(length > 0),
+            false => u64::from(is_part(offset)) + u64::from(is_part(end)),
+        };
+        parts * self.rows_of_a_part * ROW
     }
 
     /// Refuses a change of the omap.

@@ -10,6 +10,7 @@ pub(crate) mod erasure;
 mod plans;
 mod replicated;
 
+pub use erasure::ROW;
 pub(crate) use erasure::TookPart;
 pub(crate) use plans::{Authority, Undo};
 

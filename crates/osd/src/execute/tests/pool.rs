@@ -11,7 +11,7 @@ fn subject(pool: PoolRules) -> Subject {
 
 #[test]
 fn a_pool_without_omaps_refuses_to_change_them_and_reads_none() {
-    let mut object = subject(PoolRules { is_erasure: true, append_unit: None });
+    let mut object = subject(PoolRules { is_erasure: true, rows_of_a_part: 3, append_unit: None });
     assert_eq!(object.result(OsdOp::write_full(bytes("data"))), 0);
     let refused = [
         OpCode::OMAPSETVALS,
@@ -35,7 +35,8 @@ fn a_pool_without_omaps_refuses_to_change_them_and_reads_none() {
 
 #[test]
 fn a_pool_without_overwrites_takes_appends_of_stripes_and_whole_objects() {
-    let mut object = subject(PoolRules { is_erasure: true, append_unit: Some(STRIPE) });
+    let mut object =
+        subject(PoolRules { is_erasure: true, rows_of_a_part: 3, append_unit: Some(STRIPE) });
     let refused = errno(Errno::NOTSUPP);
     assert_eq!(object.result(OsdOp::write(STRIPE, bytes("x"))), refused, "not at the end");
     assert_eq!(object.result(OsdOp::write(0, bytes("12345678"))), 0);
@@ -55,7 +56,7 @@ fn a_pool_without_overwrites_takes_appends_of_stripes_and_whole_objects() {
 fn attributes_of_an_object_of_shards_have_a_bound_for_their_sum() {
     let set = |name: &'static [u8], len: usize| OsdOp::xattr(OpCode::SETXATTR, name, &vec![7; len]);
     let half = limits::SHARD_XATTRS_BYTES_MAX / 2;
-    let mut object = subject(PoolRules { is_erasure: true, append_unit: None });
+    let mut object = subject(PoolRules { is_erasure: true, rows_of_a_part: 3, append_unit: None });
     assert_eq!(object.result(set(b"a", half)), 0);
     assert_eq!(object.result(set(b"b", half)), errno(Errno::FBIG));
     assert_eq!(object.result(set(b"a", half - 1)), 0);
@@ -80,7 +81,7 @@ fn the_clones_of_an_object_of_shards_have_a_bound_for_their_pieces() {
         codec::decode_all::<pg::snaps::Extents>("extents", &w.into_bytes()).unwrap()
     };
     for (pool, result) in [
-        (PoolRules { is_erasure: true, append_unit: None }, errno(Errno::FBIG)),
+        (PoolRules { is_erasure: true, rows_of_a_part: 3, append_unit: None }, errno(Errno::FBIG)),
         (PoolRules::default(), 0),
     ] {
         let mut object = Subject { pool, ..Subject::with_data("data") };
@@ -93,5 +94,26 @@ fn the_clones_of_an_object_of_shards_have_a_bound_for_their_pieces() {
         let set = object.state.snaps.as_mut().unwrap();
         set.clones[0].overlap = overlap(most);
         assert_eq!(object.result(OsdOp::write(0, bytes("xxx"))), 0, "one piece less");
+    }
+}
+
+/// A byte makes a row of 4 KiB, of which the old content and the parities are in memory, too.
+#[test]
+fn a_write_of_parts_of_rows_waits_for_its_share_of_memory() {
+    let rules = PoolRules { is_erasure: true, rows_of_a_part: 3, append_unit: None };
+    let part = 3 * 4096;
+    let costs = [
+        ((0, 0), 0),
+        ((0, 4096), 0),
+        ((8192, 8192), 0),
+        ((5, 1), part),
+        ((0, 4095), part),
+        ((4095, 4097), part),
+        ((4095, 2), 2 * part),
+        ((1, 8192), 2 * part),
+    ];
+    for ((offset, length), cost) in costs {
+        assert_eq!(rules.parts_cost(offset, length), cost, "{length} bytes at {offset}");
+        assert_eq!(PoolRules::default().parts_cost(offset, length), 0);
     }
 }

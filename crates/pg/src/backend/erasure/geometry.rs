@@ -6,7 +6,7 @@
 use crate::ErasureLayout;
 
 /// Bytes of a row: the unit of reads, of parity, and of held changes. One block of a store.
-pub(crate) const ROW: u64 = 4096;
+pub const ROW: u64 = 4096;
 
 /// The arithmetic of a layout. The stripe unit is a multiple of [`ROW`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

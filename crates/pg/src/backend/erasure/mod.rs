@@ -13,5 +13,6 @@ mod tests;
 
 pub(super) use authority::choose_authority;
 pub(crate) use geometry::Geometry;
+pub use geometry::ROW;
 pub(crate) use rules::TookPart;
 pub(super) use rules::{blocked_by, can_serve, choose_acting, choose_holders, may_have_unknown};
