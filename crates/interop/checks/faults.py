@@ -1,9 +1,9 @@
 """Machines, disks and daemons fail, one after the other, under a client's load that is verified.
 
-  faults.py [--hosts N] [--osds PER_HOST] [--only FAULT,…] [--short] [--strict] [--keep]
-Three hosts in network namespaces, each with a member of an etcd, a monitor and OSDs (see lab.py). After each fault
-everything acknowledged must read back as it was written last, the cluster must become clean, and health must have
-said what happened, and no longer say it. Of each fault it tells the longest time in which nothing was acknowledged.
+  faults.py [--hosts N] [--osds PER_HOST] [--code K+M] [--only FAULT,…] [--short] [--strict] [--keep]
+Three hosts in network namespaces, each with a member of an etcd, a monitor and OSDs (see lab.py); the pool of the load is replicated,
+or erasure-coded. After each fault everything acknowledged must read back as it was written last, the cluster must become clean, and
+health must have said what happened, and no longer say it. Of each fault it tells the longest time in which nothing was acknowledged.
 """
 import argparse, os, pathlib, shutil, signal, sys, time
 from lab import POOL, Client, Disk, Lab
@@ -104,7 +104,7 @@ def corrupt_block(lab):
     command = lab.on("client", "rados", "-p", POOL, "put", "damaged", "-")
     run(*command, env=lab.environment(), input=contents.decode())
     mapping = lab.json("osd", "map", POOL, "damaged")
-    pg, osd = mapping["pgid"], mapping["acting"][-1]
+    pg, osd = mapping["pgid"], mapping["acting"][1]
     # Until the block has left the log, there is another copy of it.
     until("a copy on the disk", lambda: damage(lab, osd), 30)
     lab.ceph("pg", "deep-scrub", pg)
@@ -205,6 +205,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hosts", type=int, default=3)
     parser.add_argument("--osds", type=int, default=1)
+    parser.add_argument("--code", default="")
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--only", default="")
     parser.add_argument("--short", action="store_true", default=os.environ.get("SHORT") == "1")
@@ -216,7 +217,7 @@ def main():
     seconds = arguments.seconds or (4 if arguments.short else 10)
     scratch = pathlib.Path(os.environ.get("SCRATCH", ".")).absolute() / f"faults.{os.getpid()}"
     scratch.mkdir(parents=True)
-    lab = Lab(scratch, arguments.hosts, arguments.osds)
+    lab = Lab(scratch, arguments.hosts, arguments.osds, arguments.code)
     if "disk" in names: add_disk(lab)
     client = Client(lab)
     time.sleep(1)

@@ -2,13 +2,16 @@
 after another, and at last all at once: nothing is lost, and snapshots show what they showed.
 
 Each pass of fio writes every block of its image once, in a random order and with contents that depend on the pass, and
-reads all of it back. SEPIOLA is the binary; everything lies below SCRATCH.
+reads all of it back. With a code, the images' data lies in an erasure-coded pool. At the end, deep scrub finds nothing. SEPIOLA is the
+binary; everything lies below SCRATCH.
+
+  images_under_kills.py [--rounds N] [--osds N] [--code K+M] [--seed N]
 """
 import argparse, json, os, pathlib, random, subprocess, sys, threading, time
 from machine import Machine
 from tools import Wrong, run
 
-POOL = "images"
+POOL, SHARDS = "images", "shards"
 # Of an image, and the longest time that fio may take for a pass.
 SIZE, PASS_TIME_MAX = "24M", 300
 MAPPED = "layering,exclusive-lock,object-map,fast-diff"
@@ -59,10 +62,12 @@ def digest(spec):
     return run("bash", "-c", script, "bash", spec)
 
 
-def create_loads(machine, scratch):
+def create_loads(machine, code):
     """One image through librbd, one through the NBD server; both with an object map and snapshots."""
-    for name in ("librbd", "nbd"): run("rbd", "create", f"{POOL}/{name}", "--size", SIZE, "--image-feature", MAPPED)
-    socket = scratch / "nbd.sock"
+    place = ["--data-pool", SHARDS] if code else []
+    for name in ("librbd", "nbd"):
+        run("rbd", "create", f"{POOL}/{name}", "--size", SIZE, "--image-feature", MAPPED, *place)
+    socket = machine.directory / "nbd.sock"
     machine.start("nbd", "listening", "nbd", "--conf", machine.conf, "--socket", socket, f"{POOL}/nbd")
     librbd = ["--ioengine=rbd", "--clientname=admin", f"--pool={POOL}", "--rbdname=librbd"]
     nbd = ["--ioengine=nbd", f"--uri=nbd+unix:///{POOL}/nbd?socket={socket}"]
@@ -98,13 +103,16 @@ def main():
     short = os.environ.get("SHORT") == "1"
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=1 if short else 8)
-    parser.add_argument("--osds", type=int, default=3)
+    parser.add_argument("--osds", type=int)
+    parser.add_argument("--code", default="")
     parser.add_argument("--seed", default="1")
     arguments = parser.parse_args()
     scratch = pathlib.Path(os.environ["SCRATCH"]).absolute()
-    machine = Machine(scratch / "machine", arguments.osds)
+    shards = sum(map(int, arguments.code.split("+"))) if arguments.code else 0
+    machine = Machine(scratch / f"machine{arguments.code.replace('+', '-')}", arguments.osds or max(3, shards))
     machine.create_pool(POOL)
-    loads = create_loads(machine, scratch)
+    if arguments.code: machine.create_erasure_pool(SHARDS, arguments.code)
+    loads = create_loads(machine, arguments.code)
     for load in loads: load.start()
     slowest = kill_in_turn(machine, loads, arguments.rounds, arguments.seed)
     kill_all(machine)
@@ -114,10 +122,11 @@ def main():
     kill_all(machine)
     for load in loads: load.verify()
     for load in loads: run("rbd", "object-map", "check", f"{POOL}/{load.image}")
+    scrubbed = machine.deep_scrub()
     passes = ", ".join(f"{load.passes} passes over {load.image} (slowest request {load.slowest_ms / 1000:.1f} s)" for load in loads)
     snapshots = sum(len(load.shown) for load in loads)
-    print(f"{arguments.rounds * arguments.osds} kills of single OSDs and 2 of all: {passes}, {snapshots} snapshots; "
-          f"clean after at most {slowest:.1f} s")
+    print(f"{arguments.code or 'copies'}: {arguments.rounds * len(machine.osds)} kills of single OSDs and 2 of all: {passes}, "
+          f"{snapshots} snapshots; clean after at most {slowest:.1f} s; {scrubbed} groups scrubbed")
     machine.check_stores()
 
 

@@ -104,7 +104,7 @@ class Disk:
 class Lab:
     """Hosts `host1`… with an etcd member, a monitor (`a`…) and OSDs each, and a client's."""
 
-    def __init__(self, scratch, hosts, osds):
+    def __init__(self, scratch, hosts, osds, code=""):
         self.binary = os.environ["SEPIOLA"]
         self.scratch = pathlib.Path(scratch)
         self.hosts = [f"host{number + 1}" for number in range(hosts)]
@@ -125,9 +125,18 @@ class Lab:
             for host in self.hosts: self.create_osd(host)
         for osd in self.osds: self.start_osd(osd, wait=False)
         for osd in self.osds: self.wait_line(f"osd.{osd}", "started")
-        self.ceph("osd", "pool", "create", POOL, "32")
+        self.create_pool(code)
         self.ceph("osd", "pool", "application", "enable", POOL, "rados")
         self.wait_clean()
+
+    def create_pool(self, code):
+        """Replicated, or of a code such as 2+1 with one shard on each host."""
+        kind = []
+        if code:
+            k, m = code.split("+")
+            self.ceph("osd", "erasure-code-profile", "set", POOL, f"k={k}", f"m={m}", "crush-failure-domain=host")
+            kind = ["32", "erasure", POOL]
+        self.ceph("osd", "pool", "create", POOL, "32", *kind)
 
     # Processes.
 

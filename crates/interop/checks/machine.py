@@ -6,11 +6,12 @@ import atexit, json, os, pathlib, select, signal, subprocess, time
 from tools import Wrong, run, until
 
 MEMORY = "64M"
-START_TIME_MAX, CLEAN_TIME_MAX = 60, 180
+START_TIME_MAX, CLEAN_TIME_MAX, SCRUB_TIME_MAX = 60, 180, 120
 
 
 class Machine:
-    def __init__(self, directory, osds=3, disk_size="512M"):
+    def __init__(self, directory, osds=3, disk_size="512M", up=("--osds", 0)):
+        self.up = up
         self.binary, self.directory, self.disk_size = os.environ["SEPIOLA"], pathlib.Path(directory), disk_size
         self.directory.mkdir()
         self.processes, self.osds = {}, range(osds)
@@ -37,7 +38,7 @@ class Machine:
         raise Wrong(f"{name} did not start; see {log.name}")
 
     def start_monitor(self):
-        self.start("mon", "healthy:|ready:", "up", "--data", self.monitor, "--osds", 0, "--listen", "127.0.0.1:0")
+        self.start("mon", "healthy:|ready:", "up", "--data", self.monitor, *self.up, "--listen", "127.0.0.1:0")
 
     def data(self, osd):
         return self.directory / f"osd.{osd}"
@@ -73,6 +74,24 @@ class Machine:
         run("ceph", "osd", "pool", "create", name, pgs)
         run("rbd", "pool", "init", name)
         self.wait_clean()
+
+    def create_erasure_pool(self, name, code, pgs=16):
+        """Of a code such as 4+2, with each shard on an OSD of its own."""
+        k, m = code.split("+")
+        run("ceph", "osd", "erasure-code-profile", "set", name, f"k={k}", f"m={m}", "crush-failure-domain=osd")
+        run("ceph", "osd", "pool", "create", name, pgs, pgs, "erasure", name)
+        run("ceph", "osd", "pool", "application", "enable", name, "rbd")
+        self.wait_clean()
+
+    def deep_scrub(self):
+        """Scrubs each group deeply, and fails unless all are sound; the number of groups."""
+        stamps = lambda: {one["pgid"]: one["last_deep_scrub_stamp"] for one in self.ceph("pg", "dump", "pgs")["pg_stats"]}
+        before = stamps()
+        for group in before: run("ceph", "pg", "deep-scrub", group)
+        until("all groups are scrubbed", lambda: all(stamps()[group] != stamp for group, stamp in before.items()), SCRUB_TIME_MAX)
+        damaged = {name for name in self.ceph("health")["checks"]} & {"OSD_SCRUB_ERRORS", "PG_DAMAGED", "OBJECT_UNFOUND"}
+        if damaged: raise Wrong(f"deep scrub: {run('ceph', 'health', 'detail')}")
+        return len(before)
 
     def is_clean(self):
         status = self.ceph("status")

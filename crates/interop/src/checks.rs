@@ -22,7 +22,8 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             Check::Bench | Check::Fio if !short => {
                 plan.extend([Mode::Crc, Mode::Secure].map(|mode| (check, mode)));
             }
-            Check::Upstream | Check::RadosModel if clients.name() != "20.2" => {}
+            Check::Upstream | Check::UpstreamShards | Check::RadosModel | Check::Placements
+                if clients.name() != "20.2" => {}
             // The recorded answers are of release 18.2.
             Check::CompareCommands if clients.name() != "18.2" => {}
             Check::Guest | Check::ManyGroups if short => {}
@@ -55,19 +56,26 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::Faults => return faults(run),
-        Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS),
-        Check::ImagesUnderKills => {
-            return with_machine(run, "images_under_kills.py", IMAGES_UNDER_KILLS);
+        Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS, &[]),
+        Check::ImagesUnderKills => return images_under_kills(run),
+        Check::RealImage => return with_machine(run, "real_image.py", REAL_IMAGE, &[]),
+        Check::Guest => return with_machine(run, "guest.py", GUEST, &[]),
+        Check::RadosModel => {
+            return with_client_in_root(run, "rados_model.py", RADOS_MODEL);
         }
-        Check::RealImage => return with_machine(run, "real_image.py", REAL_IMAGE),
-        Check::Guest => return with_machine(run, "guest.py", GUEST),
-        Check::RadosModel => return rados_model(run),
+        Check::Placements => {
+            return with_client_in_root(run, "placements.py", PLACEMENTS);
+        }
         _ => {}
     }
     let auth = if run.mode == Mode::NoAuth { "none" } else { "cephx" };
     let disk_size = match run.check {
         Check::FullDisk => SMALL_DISK,
-        Check::Bench | Check::SourceTree | Check::Upstream if !run.short => LARGE_DISK,
+        Check::Bench | Check::SourceTree | Check::Upstream | Check::UpstreamShards
+            if !run.short =>
+        {
+            LARGE_DISK
+        }
         _ => DISK_SIZE,
     };
     let mut cluster = Cluster::start(run.directory, auth, disk_size)?;
@@ -77,6 +85,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::BadInput => bad_input(run, &cluster),
         Check::CompareCommands => compare_commands(run, &cluster),
         Check::Upstream => upstream::run(run, &cluster),
+        Check::UpstreamShards => upstream::run_on_shards(run, &cluster),
         check => {
             let (interpreter, text) = check.script().context("a script")?;
             let path = run.write_script(check.name(), text)?;
@@ -200,13 +209,19 @@ fn control(run: &Run<'_>) -> Result<()> {
         fs::write(units.join(name), text)?;
     }
     let units = ("UNITS", units.display().to_string());
-    script_that_starts_all(run, "control.py", include_str!("../checks/control.py"), [units])
+    let text = include_str!("../checks/control.py");
+    script_that_starts_all(run, "control.py", text, &[], [units])
 }
 
 /// Machines in network namespaces, which fail and come back; the script starts their daemons.
 fn faults(run: &Run<'_>) -> Result<()> {
     run.write_script("lab.py", include_str!("../checks/lab.py"))?;
-    script_that_starts_all(run, "faults.py", include_str!("../checks/faults.py"), [])
+    let text = include_str!("../checks/faults.py");
+    script_that_starts_all(run, "faults.py", text, &[], [])?;
+    if run.short {
+        return Ok(());
+    }
+    script_that_starts_all(run, "faults.py", text, &["--code", "2+1"], [])
 }
 
 const IMAGES_UNDER_KILLS: &str = include_str!("../checks/images_under_kills.py");
@@ -214,30 +229,38 @@ const MANY_GROUPS: &str = include_str!("../checks/many_groups.py");
 const REAL_IMAGE: &str = include_str!("../checks/real_image.py");
 const GUEST: &str = include_str!("../checks/guest.py");
 
-/// OSDs as processes of one machine, which are killed one by one; the script starts them.
-fn with_machine(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
-    run.write_script("machine.py", include_str!("../checks/machine.py"))?;
-    script_that_starts_all(run, name, text, [])
+/// Images in pools of both kinds; only replicated ones in a short run.
+fn images_under_kills(run: &Run<'_>) -> Result<()> {
+    const CODES: [&[&str]; 3] = [&[], &["--code", "2+1"], &["--code", "4+2", "--rounds", "4"]];
+    for code in if run.short { &CODES[..1] } else { &CODES[..] } {
+        with_machine(run, "images_under_kills.py", IMAGES_UNDER_KILLS, code)?;
+    }
+    Ok(())
 }
 
-/// Only the client's program runs in its root; daemons and script run on the host.
-fn rados_model(run: &Run<'_>) -> Result<()> {
+/// OSDs as processes of one machine, which are killed one by one; the script starts them.
+fn with_machine(run: &Run<'_>, name: &str, text: &str, arguments: &[&str]) -> Result<()> {
+    run.write_script("machine.py", include_str!("../checks/machine.py"))?;
+    script_that_starts_all(run, name, text, arguments, [])
+}
+
+const RADOS_MODEL: &str = include_str!("../checks/rados_model.py");
+const PLACEMENTS: &str = include_str!("../checks/placements.py");
+
+/// Only the client's programs run in its root; daemons and script run on the host.
+fn with_client_in_root(run: &Run<'_>, name: &str, text: &str) -> Result<()> {
     let Clients::Chroot { root, .. } = run.clients else { bail!("needs the clients of 20.2") };
     let client = ("CLIENT", format!("chroot {}", root.display()));
     let host = Run { clients: &Clients::Host, ..*run };
     host.write_script("machine.py", include_str!("../checks/machine.py"))?;
-    script_that_starts_all(
-        &host,
-        "rados_model.py",
-        include_str!("../checks/rados_model.py"),
-        [client],
-    )
+    script_that_starts_all(&host, name, text, &[], [client])
 }
 
 fn script_that_starts_all(
     run: &Run<'_>,
     name: &str,
     text: &str,
+    arguments: &[&str],
     more: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Result<()> {
     run.write_script("tools.py", include_str!("../checks/tools.py"))?;
@@ -245,7 +268,7 @@ fn script_that_starts_all(
     let mut environment = run.environment_without_cluster();
     environment.extend(more);
     environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
-    finish(run.clients.command("python3", &environment).arg(script))
+    finish(run.clients.command("python3", &environment).arg(script).args(arguments))
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");

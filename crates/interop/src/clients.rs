@@ -53,7 +53,7 @@ impl Clients {
         let Clients::Chroot { suite, root } = self else { return Ok(()) };
         let root_path = root.display();
         let packages = match *suite {
-            "sid" => format!("{SHARED_PACKAGES} ceph-test"),
+            "sid" => format!("{SHARED_PACKAGES} ceph-test ceph-base"),
             _ => SHARED_PACKAGES.to_owned(),
         };
         if !has_packages(root, &packages) {

@@ -22,6 +22,7 @@ pub enum Check {
     Clones,
     Nbd,
     Groups,
+    ErasurePools,
     CompareCommands,
     BadInput,
     SourceTree,
@@ -33,13 +34,15 @@ pub enum Check {
     ImagesUnderKills,
     RealImage,
     Guest,
+    Placements,
     RadosModel,
     Upstream,
+    UpstreamShards,
 }
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 26] = [
+    pub const ALL: [Check; 29] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -53,6 +56,7 @@ impl Check {
         Check::Clones,
         Check::Nbd,
         Check::Groups,
+        Check::ErasurePools,
         Check::CompareCommands,
         Check::BadInput,
         Check::SourceTree,
@@ -64,8 +68,10 @@ impl Check {
         Check::ImagesUnderKills,
         Check::RealImage,
         Check::Guest,
+        Check::Placements,
         Check::RadosModel,
         Check::Upstream,
+        Check::UpstreamShards,
     ];
 
     /// The name on the command line.
@@ -84,6 +90,7 @@ impl Check {
             Check::Clones => "clones",
             Check::Nbd => "nbd",
             Check::Groups => "groups",
+            Check::ErasurePools => "erasure-pools",
             Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
@@ -95,8 +102,10 @@ impl Check {
             Check::ImagesUnderKills => "images-under-kills",
             Check::RealImage => "real-image",
             Check::Guest => "guest",
+            Check::Placements => "placements",
             Check::RadosModel => "rados-model",
             Check::Upstream => "upstream",
+            Check::UpstreamShards => "upstream-shards",
         }
     }
 
@@ -115,6 +124,7 @@ impl Check {
             Check::Clones => ("bash", include_str!("../checks/clones.sh")),
             Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
+            Check::ErasurePools => ("bash", include_str!("../checks/erasure_pools.sh")),
             Check::ErasureCodes
             | Check::CompareCommands
             | Check::BadInput
@@ -127,8 +137,10 @@ impl Check {
             | Check::ImagesUnderKills
             | Check::RealImage
             | Check::Guest
+            | Check::Placements
             | Check::RadosModel
-            | Check::Upstream => return None,
+            | Check::Upstream
+            | Check::UpstreamShards => return None,
         })
     }
 }
@@ -151,7 +163,8 @@ impl Mode {
         }
     }
 
-    fn client_args(self) -> &'static str {
+    /// Arguments that clients take from `CEPH_ARGS`.
+    pub fn client_args(self) -> &'static str {
         match self {
             Mode::Secure => {
                 "--ms_client_mode=secure --ms_service_mode=secure --ms_mon_client_mode=secure"

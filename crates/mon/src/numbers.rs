@@ -30,9 +30,15 @@ pub const HOLDS_SHARDS: &str = "holds_shards";
 
 /// Whether every OSD that is up has this key in its metadata.
 pub fn all_osds_can(state: &State, what: &str) -> bool {
+    osd_that_cannot(state, what).is_none()
+}
+
+/// The first OSD that is up and does not have this key in its metadata.
+pub fn osd_that_cannot(state: &State, what: &str) -> Option<OsdId> {
     let says =
         |osd| state.osd_metadata.get(&osd).is_some_and(|metadata| metadata.contains_key(what));
-    state.osdmap.existing_osds().filter(|(_, osd)| osd.is_up()).all(|(osd, _)| says(osd))
+    let mut up = state.osdmap.existing_osds().filter(|(_, osd)| osd.is_up()).map(|(osd, _)| osd);
+    up.find(|osd| !says(*osd))
 }
 
 /// Takes the next step of each pool that has not reached its targets.

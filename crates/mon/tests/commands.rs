@@ -145,7 +145,7 @@ fn pools_are_created_changed_and_removed() {
             (
                 create("e", json!({ "pool_type": "erasure", "erasure_code_profile": "no" })),
                 -95,
-                "pool 'e' was not created: erasure-coded pools are not served yet, only replicated ones",
+                "pool 'e' was not created: osd.0 runs a version that keeps no shards of erasure-coded pools. Next: update all OSDs",
             ),
             (set("size", "3"), 0, "set pool 1 size to 3"),
             (set("min_size", "2"), 0, "set pool 1 min_size to 2"),
@@ -213,7 +213,7 @@ fn too_many_placement_groups_are_refused() {
 }
 
 #[test]
-fn erasure_profiles_are_kept_though_their_pools_are_not_served() {
+fn erasure_profiles_are_kept_where_osds_keep_no_shards() {
     let mut cluster = Cluster::healthy();
     let profile = json!({
         "prefix": "osd erasure-code-profile set", "name": "p21",
@@ -224,8 +224,7 @@ fn erasure_profiles_are_kept_though_their_pools_are_not_served() {
         "prefix": "osd pool create", "pool": "e", "pg_num": 8, "pool_type": "erasure",
         "erasure_code_profile": "p21",
     });
-    let text =
-        "pool 'e' was not created: erasure-coded pools are not served yet, only replicated ones";
+    let text = "pool 'e' was not created: osd.0 runs a version that keeps no shards of erasure-coded pools. Next: update all OSDs";
     check(&mut cluster, &[(profile, 0, ""), (rule, 0, "created rule e at 1"), (create, -95, text)]);
     assert_eq!(cluster.json(json!({ "prefix": "osd pool ls" })), json!([]));
     let remove = json!({ "prefix": "osd erasure-code-profile rm", "name": "p21" });

@@ -5,7 +5,7 @@ use super::erasure_rule;
 use crate::bootstrap::{DEFAULT_PROFILE, default_erasure_code_profile};
 use crate::change::Change;
 use crate::command::Refusal;
-use crate::numbers::{HOLDS_SHARDS, all_osds_can};
+use crate::numbers::{HOLDS_SHARDS, osd_that_cannot};
 use crate::state::State;
 use crate::usage::{room_found, room_wanted};
 use maps::{ErasureCode, ErasureCodeProfile, OsdMap, Pool, PoolType};
@@ -63,12 +63,14 @@ pub(super) fn plan(
 /// Refuses pools whose shards some OSD could not keep.
 fn check_osds(state: &State, pool: &str) -> Result<(), Refusal> {
     let is_any_up = state.osdmap.existing_osds().any(|(_, osd)| osd.is_up());
-    if is_any_up && all_osds_can(state, HOLDS_SHARDS) {
-        return Ok(());
-    }
-    let text = format!(
-        "pool '{pool}' was not created: erasure-coded pools are not served yet, only replicated ones"
-    );
+    let reason = match osd_that_cannot(state, HOLDS_SHARDS) {
+        Some(osd) => format!(
+            "{osd} runs a version that keeps no shards of erasure-coded pools. Next: update all OSDs"
+        ),
+        None if !is_any_up => "no OSD is up that could say that it keeps shards".to_owned(),
+        None => return Ok(()),
+    };
+    let text = format!("pool '{pool}' was not created: {reason}");
     Err(Refusal::new(Errno::NOTSUPP, text))
 }
 

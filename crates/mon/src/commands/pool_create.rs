@@ -180,7 +180,7 @@ mod tests {
         let of_kind = |pool: &str| json!({ "pool": pool, "pool_type": "erasure" });
         let refusal = create(&mut state, of_kind("e")).unwrap_err();
         assert_eq!(refusal.errno, Errno::NOTSUPP);
-        assert!(refusal.text.contains("not served yet"), "{refusal}");
+        assert!(refusal.text.contains("no OSD is up"), "{refusal}");
         let refusal = create(&mut state, of_kind("x")).unwrap_err();
         assert_eq!(refusal.text, "pool 'x' cannot change to type erasure");
     }

@@ -70,8 +70,7 @@ impl OsdMember {
             auth_none: self.auth == AuthMode::None,
             connection_modes: CONNECTION_MODES.to_vec(),
             hostname: self.hostname.clone(),
-            // Not before all that they need is complete.
-            holds_shards: false,
+            holds_shards: true,
             sizes: osd::Sizes::default(),
         };
         let mut osd = Osd::new(config, random_bytes()?);

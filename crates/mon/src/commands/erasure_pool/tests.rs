@@ -36,15 +36,15 @@ fn pool(state: &State, name: &str) -> Pool {
 
 #[test]
 fn pools_are_refused_while_an_osd_that_is_up_keeps_no_shards() {
-    let refused = |state: &mut State| {
+    let refused = |state: &mut State, reason: &str| {
         let refusal = create(state, "e", json!({ "erasure_code_profile": "p" })).unwrap_err();
         assert_eq!(refusal.errno, Errno::NOTSUPP);
-        assert!(refusal.text.contains("not served yet"), "{refusal}");
+        assert!(refusal.text.contains(reason), "{refusal}");
     };
-    refused(&mut state());
+    refused(&mut state(), "no OSD is up");
     let mut state = serving();
     state.osd_metadata.remove(&OsdId(1));
-    refused(&mut state);
+    refused(&mut state, "osd.1 runs a version that keeps no shards");
     state.osdmap.osds[1].state.remove(OsdState::UP);
     create(&mut state, "e", json!({ "erasure_code_profile": "p" })).unwrap();
 }
