@@ -1,6 +1,7 @@
 //! Construction of a scenario's cluster, before it runs.
 
-use crate::names::{BESIDE, MON_NAMES, POOL, QUOTA_OBJECTS, QUOTA_POOL};
+use crate::erasure::ErasureShape;
+use crate::names::{APPENDED, BESIDE, MON_NAMES, POOL, QUOTA_OBJECTS, QUOTA_POOL};
 use crate::network::Presence;
 use crate::process::{
     ClientProcess, ControlDisk, ImageOwner, ImageSharer, ImageUser, MonitorProcess, OsdProcess,
@@ -181,18 +182,21 @@ fn image_users(scenario: &Scenario, config: &Config) -> Vec<Node> {
         (Box::new(process.with_image_user(user)) as Box<dyn Process>, presence)
     };
     let prng = |number: u64| Prng::new(!scenario.seed ^ number << 32);
-    let pool = scenario.image_pool();
+    let place = || scenario.image_place();
     match scenario.load.image_sharers {
-        0 => vec![with(0, Box::new(ImageOwner::new(prng(0), pool, scenario.load.has_snapshots)))],
+        0 => {
+            vec![with(0, Box::new(ImageOwner::new(prng(0), place(), scenario.load.has_snapshots)))]
+        }
         all => (0..all)
-            .map(|one| with(one, Box::new(ImageSharer::new(one, all, prng(one), pool))))
+            .map(|one| with(one, Box::new(ImageSharer::new(one, all, prng(one), place()))))
             .collect(),
     }
 }
 
 /// About a third of the objects are journals.
 fn targets(scenario: &Scenario) -> Vec<Target> {
-    let is_erasure = scenario.cluster.erasure.is_some();
+    let erasure = scenario.cluster.erasure;
+    let is_erasure = erasure.is_some();
     let target = |index: usize| Target {
         pool: if is_erasure && index % 4 == 3 { BESIDE } else { POOL }.to_owned(),
         name: format!("object.{index}"),
@@ -200,6 +204,15 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
         is_journal: index.is_multiple_of(3) && !scenario.disks.is_tight,
         is_source: false,
         has_omap: !is_erasure || index % 4 == 3,
+        stripe: None,
+    };
+    let appended = |shape: ErasureShape| Target {
+        pool: APPENDED.to_owned(),
+        name: "appended".to_owned(),
+        is_journal: false,
+        is_source: false,
+        has_omap: false,
+        stripe: Some(shape.stripe()),
     };
     let unchanging = |pool: &str, name: &str, count: usize| {
         let target = |index| Target {
@@ -207,12 +220,18 @@ fn targets(scenario: &Scenario) -> Vec<Target> {
             name: format!("{name}.{index}"),
             is_journal: false,
             is_source: true,
-            has_omap: !is_erasure || pool != POOL,
+            // Objects with an omap cannot be copied to all pools.
+            has_omap: !is_erasure || pool == QUOTA_POOL || pool == BESIDE && index % 2 == 1,
+            stripe: None,
         };
         (0..count).map(target).collect::<Vec<_>>()
     };
     let trials = &scenario.trials;
-    let sources = unchanging(POOL, "source", if trials.has_copies { SOURCES } else { 0 });
+    let copied = if trials.has_copies { SOURCES } else { 0 };
+    let sources = unchanging(POOL, "source", copied);
+    let beside = unchanging(BESIDE, "beside", if is_erasure { copied } else { 0 });
     let kept = unchanging(QUOTA_POOL, "kept", if trials.has_quota { QUOTA_OBJECTS } else { 0 });
-    (0..scenario.load.objects).map(target).chain(sources).chain(kept).collect()
+    let appended = erasure.filter(|shape| shape.has_appended).map(appended);
+    let changing = (0..scenario.load.objects).map(target).chain(appended);
+    changing.chain(sources).chain(beside).chain(kept).collect()
 }

@@ -168,7 +168,14 @@ fn scenario(case: Case) -> Scenario {
     let drawn = Scenario::draw(SEED);
     let settle_ms = if case.settles { SETTLE_SOON_MS } else { SETTLE_LATE_MS };
     let code = ("isa", "reed_sol_van");
-    let shape = ErasureShape { data: case.data, code, unit: UNIT, settle_ms };
+    let shape = ErasureShape {
+        data: case.data,
+        code,
+        unit: UNIT,
+        settle_ms,
+        has_appended: false,
+        in_pairs: false,
+    };
     let store = StoreKind::Crash(CrashOptions::default());
     let mut scenario = Scenario {
         cluster: ClusterShape {

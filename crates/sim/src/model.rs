@@ -3,12 +3,11 @@
 //! Semantics are Ceph's: reading an absent object is ENOENT, most writes create, a guard that does not hold
 //! is ECANCELED and changes nothing.
 
-use crate::names::POOL_ID;
 use bytes::Bytes;
 use codec::{Reader, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{Errno, SnapId, UTime};
+use types::{Errno, PoolId, SnapId, UTime};
 use wire::copy::CopySource;
 use wire::op::{OpCode, compare};
 use wire::osd_op::CopyFromArguments;
@@ -38,6 +37,11 @@ pub enum Action {
     },
     Append {
         data: Bytes,
+    },
+    /// As `Append`, in a pool that takes appends only behind whole stripes of so many bytes.
+    AppendStripes {
+        data: Bytes,
+        stripe: u64,
     },
     Truncate {
         size: u64,
@@ -84,6 +88,7 @@ pub enum Action {
     Rollback(SnapId),
     /// Replaces the object by a copy of another one, which never changes.
     CopyFrom {
+        pool: PoolId,
         source: Bytes,
         content: Arc<State>,
     },
@@ -130,6 +135,7 @@ impl Action {
             Action::Write { data, .. }
             | Action::WriteFull { data }
             | Action::Append { data }
+            | Action::AppendStripes { data, .. }
             | Action::Swap { data, .. }
             | Action::Mix { data, .. } => Some(data),
             _ => None,
@@ -141,7 +147,9 @@ impl Action {
         match self.clone() {
             Action::Write { offset, data } => vec![OsdOp::write(offset, data)],
             Action::WriteFull { data } => vec![OsdOp::write_full(data)],
-            Action::Append { data } => vec![OsdOp::append(data)],
+            Action::Append { data } | Action::AppendStripes { data, .. } => {
+                vec![OsdOp::append(data)]
+            }
             Action::Truncate { size } => vec![OsdOp::truncate(size)],
             Action::Zero { offset, length } => vec![OsdOp::zero(offset, length)],
             Action::ReadPart { offset, length } => vec![OsdOp::read(offset, length)],
@@ -169,7 +177,7 @@ impl Action {
                 op.arguments[..8].copy_from_slice(&snap.0.to_le_bytes());
                 vec![op]
             }
-            Action::CopyFrom { source, .. } => vec![copy_from(source)],
+            Action::CopyFrom { pool, source, .. } => vec![copy_from(pool, source)],
             Action::Read | Action::ReadAt(_) => vec![OsdOp::read(0, 0)],
             Action::Look | Action::LookAt(_) => {
                 vec![OsdOp::read(0, 0), OsdOp::new(OpCode::GETXATTRS), omap_list()]
@@ -231,9 +239,9 @@ fn omap_set(key: &Bytes, value: &Bytes) -> OsdOp {
     OsdOp::new(OpCode::OMAPSETVALS).with_input(codec::encode_to_bytes(&pairs))
 }
 
-fn copy_from(object: Bytes) -> OsdOp {
+fn copy_from(pool: PoolId, object: Bytes) -> OsdOp {
     let arguments = CopyFromArguments { snap: SnapId::HEAD, ..CopyFromArguments::default() };
-    let locator = ObjectLocator { pool: POOL_ID, ..ObjectLocator::default() };
+    let locator = ObjectLocator { pool, ..ObjectLocator::default() };
     OsdOp::copy_from(arguments, &CopySource { object, locator, truncate: None })
 }
 
@@ -366,7 +374,14 @@ impl State {
                 self.data.clear();
                 self.write(0, data);
             }
-            Action::Append { data } => self.write(self.data.len(), data),
+            Action::AppendStripes { stripe, .. }
+                if !self.data.len().is_multiple_of(*stripe as usize) =>
+            {
+                return Err(Errno::NOTSUPP);
+            }
+            Action::Append { data } | Action::AppendStripes { data, .. } => {
+                self.write(self.data.len(), data);
+            }
             Action::Truncate { size } if self.exists => self.data.resize(*size as usize, 0),
             Action::Truncate { .. } => {}
             Action::Zero { offset, length } => self.zero(*offset as usize, *length as usize),

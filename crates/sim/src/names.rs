@@ -10,6 +10,10 @@ pub const POOL: &str = "data";
 pub const POOL_ID: PoolId = PoolId(1);
 /// The replicated pool beside an erasure-coded [`POOL`].
 pub const BESIDE: &str = "beside";
+/// Id of [`BESIDE`], which is the second pool.
+pub const BESIDE_ID: PoolId = PoolId(2);
+/// The erasure-coded pool beside [`POOL`] whose objects are only appended to.
+pub const APPENDED: &str = "appended";
 /// Exists in scenarios with a quota, which it exceeds.
 pub const QUOTA_POOL: &str = "quota";
 /// Number of objects in [`QUOTA_POOL`].

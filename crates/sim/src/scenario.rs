@@ -7,7 +7,8 @@ use crate::control_trials::ControlTrials;
 use crate::erasure::{self, ErasureShape};
 use crate::fault::Kind;
 use crate::fault_mix::{FaultMix, Upkeep};
-use crate::names::{BESIDE, POOL};
+use crate::names::{BESIDE, POOL, POOL_ID};
+use crate::process::{ImagePlace, ORDER_DEFAULT};
 use crate::stall::Stall;
 use crate::stores::{self, StoreKind};
 use crate::trials::{Circumstances, Trials};
@@ -46,7 +47,12 @@ const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 /// objects.
 const PIECES_MAX: u64 = 100;
 const PIECES_SLOW_MAX: u64 = 10;
+/// Bytes of the stripes of which objects may have many.
+const MANY_STRIPES_OF_MAX: u64 = 32 << 10;
 const IMAGE_PIECE_MIN: u64 = 4_096;
+/// Sizes of the objects of an image in an erasure-coded pool.
+const IMAGE_ORDERS_MORE: u64 = 5;
+const IMAGE_PLACES: u64 = 0x696d_6167_6573;
 
 /// Everything that a seed decides before the run.
 #[derive(Debug, Clone)]
@@ -238,7 +244,8 @@ impl Scenario {
             None => rottable(&self.disks.stores[..osds]),
         };
         let places = if hosts > needed { hosts } else { osds };
-        let has_spare_place = places > needed + usize::from(leaver.is_some());
+        let in_pairs = self.cluster.erasure.is_some_and(|shape| shape.in_pairs);
+        let has_spare_place = places > needed + usize::from(leaver.is_some()) && !in_pairs;
         let stay: Vec<OsdId> = [leaver, rotten, troubled].into_iter().flatten().collect();
         let can_go = (0..osds as i32).map(OsdId).filter(|osd| !stay.contains(osd));
         let can_go = if has_spare_place && !is_tight { can_go.collect() } else { Vec::new() };
@@ -290,8 +297,11 @@ impl Scenario {
             return;
         }
         self.load.in_flight_max = *p.choose(&[1, 4, 8, 16, 32]);
+        let (stripe, keys) = (shape.stripe(), self.load.reach.keys);
         if p.chance(2, 3) {
-            self.load.reach = Reach::of_stripes(shape.stripe(), self.load.reach.keys);
+            self.load.reach = Reach::of_stripes(stripe, keys);
+        } else if stripe <= MANY_STRIPES_OF_MAX && !self.trials.has_pieces && p.chance(1, 2) {
+            self.load.reach = Reach::of_many_stripes(stripe, keys);
         }
     }
 
@@ -334,10 +344,14 @@ impl Scenario {
             ("sessions of msgr", self.network.is_wired),
             ("clocks differ", self.network.skew_ms_max > 0),
             ("an erasure-coded pool", self.cluster.erasure.is_some()),
+            ("8 shards of data", self.cluster.erasure.is_some_and(|shape| shape.data == 8)),
+            ("shards in pairs", self.cluster.erasure.is_some_and(|shape| shape.in_pairs)),
+            ("no overwrites", self.cluster.erasure.is_some_and(|shape| shape.has_appended)),
             ("a slow device", self.disks.slow.is_some()),
             ("full devices", self.disks.is_tight),
             ("an image", self.load.has_image && self.load.image_sharers == 0),
             ("a shared image", self.load.has_image && self.load.image_sharers > 0),
+            ("an image with shards", self.load.has_image && self.image_place().data_pool.is_some()),
             ("snapshots", self.load.has_snapshots),
             ("a disk replaced in the end", self.disks.replaced.is_some()),
             ("an OSD leaves in the end", self.cluster.leaver.is_some()),
@@ -373,6 +387,18 @@ impl Scenario {
     pub fn image_pool(&self) -> &'static str {
         if self.cluster.erasure.is_some() { BESIDE } else { POOL }
     }
+
+    /// Where images lie. Most data objects beside an erasure-coded pool are in it, and of several stripes.
+    pub fn image_place(&self) -> ImagePlace {
+        let mut prng = Prng::new(self.seed ^ IMAGE_PLACES);
+        let is_coded = self.cluster.erasure.is_some() && prng.chance(4, 5);
+        let more = if is_coded { prng.below(IMAGE_ORDERS_MORE) as u8 } else { 0 };
+        ImagePlace {
+            pool: self.image_pool().to_owned(),
+            data_pool: is_coded.then_some(POOL_ID),
+            order: ORDER_DEFAULT + more,
+        }
+    }
 }
 
 impl ClusterShape {
@@ -380,8 +406,7 @@ impl ClusterShape {
     fn make_erasure(&mut self, drawn: erasure::Drawn) {
         self.erasure = Some(drawn.shape);
         (self.size, self.min_size) = (drawn.size, drawn.min_size);
-        self.osds = self.osds.max(usize::from(self.places()) + drawn.more);
-        self.hosts = 1 + (drawn.hosts % self.osds as u64) as usize;
+        (self.osds, self.hosts) = drawn.cluster(self.osds, self.places().into());
     }
 
     /// OSDs that a group of the pool that clients use needs.

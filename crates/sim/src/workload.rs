@@ -2,10 +2,11 @@
 
 use crate::history::ObjectId;
 use crate::model::{Action, ActorId, Object, State};
-use crate::names::POOL;
+use crate::names::{BESIDE, BESIDE_ID, POOL, POOL_ID};
 use bytes::Bytes;
 use std::sync::Arc;
 use stdx::Prng;
+use types::PoolId;
 use wire::SnapContext;
 
 const FILLER_MAX: u64 = 40;
@@ -50,6 +51,11 @@ impl Reach {
         Reach { offset_max: 3 * stripe, long_one_in: 4, long_max: 2 * stripe, keys }
     }
 
+    /// Small and large writes all over an object of many stripes of so many bytes.
+    pub fn of_many_stripes(stripe: u64, keys: u64) -> Reach {
+        Reach { offset_max: 23 * stripe, long_one_in: 12, long_max: 9 * stripe, keys }
+    }
+
     /// The same with lengths that make objects span more pieces.
     pub fn in_pieces(self) -> Reach {
         let Reach { offset_max, long_one_in, long_max, .. } = self;
@@ -77,6 +83,23 @@ pub struct Target {
     pub is_source: bool,
     /// Its pool keeps omaps.
     pub has_omap: bool,
+    /// Its pool takes appends only, behind whole stripes of so many bytes.
+    pub stripe: Option<u64>,
+}
+
+/// An object that is copied.
+#[derive(Debug, Clone)]
+struct Source {
+    pool: PoolId,
+    name: Bytes,
+    content: Arc<State>,
+}
+
+impl Source {
+    fn copy(&self) -> Action {
+        let Source { pool, name, content } = self.clone();
+        Action::CopyFrom { pool, source: name, content }
+    }
 }
 
 /// A request that concerns watches of an object.
@@ -98,8 +121,7 @@ pub struct Workload {
     guards: Vec<Bytes>,
     /// Number of targets that change; the others follow them.
     changing: usize,
-    /// Contents of the objects that are copied.
-    sources: Vec<(Bytes, Arc<State>)>,
+    sources: Vec<Source>,
 }
 
 impl Workload {
@@ -131,10 +153,13 @@ impl Workload {
                 all.push((object, action));
             }
             let target = &self.targets[object];
-            if target.pool == POOL {
-                let name = Bytes::copy_from_slice(target.name.as_bytes());
-                self.sources.push((name, Arc::new(content.state)));
-            }
+            let pool = match &target.pool[..] {
+                POOL => POOL_ID,
+                BESIDE => BESIDE_ID,
+                _ => continue,
+            };
+            let name = Bytes::copy_from_slice(target.name.as_bytes());
+            self.sources.push(Source { pool, name, content: Arc::new(content.state) });
         }
         all
     }
@@ -148,10 +173,12 @@ impl Workload {
             let action = if self.prng.chance(1, 2) { Action::Read } else { Action::Look };
             return (object, action);
         }
-        let action = match self.targets[object].is_journal {
-            true => self.journal_action(actor),
-            false if !self.targets[object].has_omap => self.action_on_shards(actor, object),
-            false => self.any_action(actor, object),
+        let Target { is_journal, stripe, has_omap, .. } = self.targets[object];
+        let action = match (is_journal, stripe) {
+            (true, _) => self.journal_action(actor),
+            (false, Some(stripe)) => self.action_on_stripes(actor, object, stripe),
+            (false, None) if !has_omap => self.action_on_shards(actor, object),
+            (false, None) => self.any_action(actor, object),
         };
         (object, action)
     }
@@ -161,9 +188,13 @@ impl Workload {
         0..self.changing
     }
 
-    /// A write that any object accepts.
-    pub fn append(&mut self) -> Action {
-        Action::Append { data: self.payload(0) }
+    /// A write that the object accepts.
+    pub fn append(&mut self, object: ObjectId) -> Action {
+        let data = self.payload(0);
+        match self.targets[object].stripe {
+            None => Action::Append { data },
+            Some(_) => Action::WriteFull { data },
+        }
     }
 
     /// Draws a request that concerns watches, now and then.
@@ -199,8 +230,7 @@ impl Workload {
 
     fn any_action(&mut self, actor: ActorId, object: ObjectId) -> Action {
         if !self.sources.is_empty() && self.prng.chance(1, COPY_ONE_IN) {
-            let (source, content) = self.prng.choose(&self.sources).clone();
-            return Action::CopyFrom { source, content };
+            return self.prng.choose(&self.sources).copy();
         }
         match self.prng.below(30) {
             0..5 => Action::Append { data: self.payload(actor) },
@@ -231,9 +261,8 @@ impl Workload {
 
     /// A request to an object without an omap, whose stripes are parity-coded: mostly overwrites.
     fn action_on_shards(&mut self, actor: ActorId, object: ObjectId) -> Action {
-        if !self.sources.is_empty() && self.prng.chance(1, COPY_ONE_IN) {
-            let (source, content) = self.prng.choose(&self.sources).clone();
-            return Action::CopyFrom { source, content };
+        if let Some(action) = self.copy_without_omap() {
+            return action;
         }
         match self.prng.below(40) {
             0..5 => Action::Append { data: self.payload(actor) },
@@ -263,6 +292,54 @@ impl Workload {
             }
             _ => Action::Look,
         }
+    }
+
+    /// A copy, now and then, of an object that any pool takes.
+    fn copy_without_omap(&mut self) -> Option<Action> {
+        let is_drawn = !self.sources.is_empty() && self.prng.chance(1, COPY_ONE_IN);
+        let has_none = |source: &&Source| source.content.omap.is_empty();
+        let sources: Vec<&Source> =
+            self.sources.iter().filter(|_| is_drawn).filter(has_none).collect();
+        (!sources.is_empty()).then(|| self.prng.choose(&sources).copy())
+    }
+
+    /// A request to an object that is replaced or appended to.
+    fn action_on_stripes(&mut self, actor: ActorId, object: ObjectId, stripe: u64) -> Action {
+        if let Some(action) = self.copy_without_omap() {
+            return action;
+        }
+        match self.prng.below(20) {
+            0..6 => {
+                let data = self.stripes(actor, stripe);
+                Action::AppendStripes { data, stripe }
+            }
+            6 => Action::AppendStripes { data: self.payload(actor), stripe },
+            7..9 => Action::WriteFull { data: self.payload(actor) },
+            9..11 => Action::WriteFull { data: self.stripes(actor, stripe) },
+            11 => Action::Create,
+            12 => Action::Remove,
+            13 => Action::Swap {
+                expected: self.guards[object].clone(),
+                new: self.value(actor),
+                data: self.stripes(actor, stripe),
+            },
+            14..16 => {
+                let (offset, length) = self.range();
+                Action::ReadPart { offset, length }
+            }
+            16..18 => Action::Read,
+            _ => Action::Look,
+        }
+    }
+
+    /// Unique data of one or two stripes.
+    fn stripes(&mut self, actor: ActorId, stripe: u64) -> Bytes {
+        let length = stripe * (1 + self.prng.below(2));
+        let longer = self.unique_of_length(actor, length);
+        assert!(longer.ends_with(b">") && longer.len() as u64 > length);
+        let mut data = longer[..length as usize].to_vec();
+        *data.last_mut().expect("a stripe has bytes") = b'>';
+        data.into()
     }
 
     fn range(&mut self) -> (u64, u64) {

@@ -2,28 +2,25 @@
 
 mod looking;
 
-use super::image_user::ImageUser;
+use super::image_user::{ImagePlace, ImageUser};
 use bytes::Bytes;
 use engine::Time;
 use looking::{Expected, Look, difference};
 use rados::{Client, OpId, WatchEvent};
 use rbd::{
     CloneFormat, CloneSpec, ClusterRequestId, ClusterResponse, CreateSpec, Features, Header, Image,
-    ImageEvent, ImageSpec, Pool, Request, RequestId, RequestRouter, RequestSource, Task,
+    ImageEvent, ImageSpec, Request, RequestId, RequestRouter, RequestSource, Task,
 };
 use std::collections::BTreeMap;
 use stdx::Prng;
 
-/// Order of objects: 4 KiB.
-const ORDER: u8 = 12;
-const OBJECT: u64 = 1 << ORDER;
 const OBJECTS_MAX: u64 = 12;
 /// One in so many requests concerns the image as a whole.
 const CHORE_ONE_IN: u64 = 40;
 /// The same for users that also take snapshots and make clones.
 const SNAPSHOT_CHORE_ONE_IN: u64 = 12;
-/// Longest request in bytes.
-const LENGTH_MAX: u64 = 3 * OBJECT;
+/// Objects of the longest request.
+const LENGTH_OBJECTS_MAX: u64 = 3;
 
 /// Bound for the snapshots of one image.
 const SNAPSHOTS_MAX: usize = 4;
@@ -67,7 +64,7 @@ enum RequestOrigin {
 /// The only user of its images.
 pub struct ImageOwner {
     prng: Prng,
-    pool: String,
+    place: ImagePlace,
     stage: Option<Stage>,
     router: RequestRouter<RequestOrigin>,
     /// The user takes snapshots and makes clones.
@@ -86,11 +83,11 @@ pub struct ImageOwner {
 
 impl ImageOwner {
     /// A user that has no image yet.
-    pub fn new(prng: Prng, pool: &str, takes_snapshots: bool) -> Self {
+    pub fn new(prng: Prng, place: ImagePlace, takes_snapshots: bool) -> Self {
         ImageOwner {
             takes_snapshots,
             prng,
-            pool: pool.to_owned(),
+            place,
             stage: None,
             router: RequestRouter::default(),
             images: 1,
@@ -105,22 +102,22 @@ impl ImageOwner {
 
     fn create(&mut self, client: &Client) {
         let Some(image) = self.spec(client) else { return };
-        let size = 1 + self.prng.below(OBJECTS_MAX * OBJECT);
+        let size = 1 + self.prng.below(OBJECTS_MAX * self.place.object());
         self.contents = vec![0; size as usize];
         let striping = self.striping();
         self.stage = Some(Stage::Creating(rbd::create(CreateSpec {
             image,
             id: self.id(),
             size,
-            order: ORDER,
+            order: self.place.order,
             features: Features::DEFAULT,
-            data_pool: None,
+            data_pool: self.place.data_pool,
             striping,
         })));
     }
 
     fn striping(&mut self) -> Option<(u64, u64)> {
-        self.prng.chance(1, 3).then_some((OBJECT / 4, 3))
+        self.prng.chance(1, 3).then_some((self.place.object() / 4, 3))
     }
 
     /// Name of the image in use.
@@ -129,9 +126,7 @@ impl ImageOwner {
     }
 
     fn spec(&self, client: &Client) -> Option<ImageSpec> {
-        let id = client.pool_id(&self.pool)?;
-        let pool = Pool { id, name: self.pool.clone(), namespace: String::new() };
-        Some(ImageSpec { pool, name: format!("image{}", self.images) })
+        self.place.spec(client, format!("image{}", self.images))
     }
 
     fn request(&mut self, client: &Client) {
@@ -145,7 +140,8 @@ impl ImageOwner {
             return;
         }
         let offset = self.prng.below(size);
-        let length = 1 + self.prng.below(LENGTH_MAX.min(size - offset));
+        let length_max = LENGTH_OBJECTS_MAX * self.place.object();
+        let length = 1 + self.prng.below(length_max.min(size - offset));
         let range = offset as usize..(offset + length) as usize;
         let kind = self.prng.below(6);
         let is_read = self.expected.values().any(|expected| expected.reads(&range));
@@ -274,7 +270,7 @@ impl ImageOwner {
     }
 
     fn choose(&mut self, has_parent: bool) -> Chore {
-        let resize = Chore::Resize(1 + self.prng.below(OBJECTS_MAX * OBJECT) as usize);
+        let resize = Chore::Resize(1 + self.prng.below(OBJECTS_MAX * self.place.object()) as usize);
         if !self.takes_snapshots {
             return resize;
         }
@@ -312,7 +308,7 @@ impl ImageOwner {
         self.origin = Some((parent.clone(), snapshot.to_owned()));
         self.images += 1;
         let name = format!("image{}", self.images);
-        let order = ORDER + self.prng.below(2) as u8;
+        let order = self.place.order + self.prng.below(2) as u8;
         rbd::clone_image(CloneSpec {
             image: ImageSpec { pool: parent.pool.clone(), name },
             parent,
@@ -320,7 +316,7 @@ impl ImageOwner {
             id: self.id(),
             order: Some(order),
             features: Features::DEFAULT,
-            data_pool: None,
+            data_pool: self.place.data_pool,
             striping: self.striping(),
             format: CloneFormat::Two,
         })

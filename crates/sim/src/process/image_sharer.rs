@@ -5,7 +5,7 @@
 //! write, then reads; from then on the content must not change: no write from before the crash may take
 //! effect later.
 
-use super::image_user::{ImageUser, bytes};
+use super::image_user::{ImagePlace, ImageUser, bytes};
 use bytes::Bytes;
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
@@ -13,14 +13,12 @@ use rbd::{
     ClusterRequestId, ClusterResponse, CreateSpec, Features, Header, Image, ImageEvent,
     RequestRouter, RequestSource,
 };
-use rbd::{ImageSpec, Outcome, Pool, Request, RequestId, Task};
+use rbd::{Outcome, Request, RequestId, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use stdx::Prng;
 use types::Errno;
 
-/// Order of objects: 4 KiB.
-const ORDER: u8 = 12;
 /// Size of each user's part in bytes; not a multiple of the object size.
 const PART: u64 = 10_000;
 /// Longest request in bytes.
@@ -54,7 +52,7 @@ pub struct ImageSharer {
     number: u64,
     sharers: u64,
     prng: Prng,
-    pool: String,
+    place: ImagePlace,
     stage: Option<Stage>,
     router: RequestRouter<()>,
     /// Expected content of the part.
@@ -70,12 +68,12 @@ pub struct ImageSharer {
 
 impl ImageSharer {
     /// A user that has not opened the image yet.
-    pub fn new(number: u64, sharers: u64, prng: Prng, pool: &str) -> Self {
+    pub fn new(number: u64, sharers: u64, prng: Prng, place: ImagePlace) -> Self {
         ImageSharer {
             number,
             sharers,
             prng,
-            pool: pool.to_owned(),
+            place,
             stage: None,
             router: RequestRouter::default(),
             contents: vec![0; PART as usize],
@@ -88,9 +86,7 @@ impl ImageSharer {
     }
 
     fn begin(&mut self, client: &Client) {
-        let Some(id) = client.pool_id(&self.pool) else { return };
-        let pool = Pool { id, name: self.pool.clone(), namespace: String::new() };
-        let image = ImageSpec { pool, name: "shared".to_owned() };
+        let Some(image) = self.place.spec(client, "shared".to_owned()) else { return };
         if self.number > 0 || self.requests > 0 {
             self.stage = Some(Stage::Opening(rbd::open(image)));
             return;
@@ -99,10 +95,10 @@ impl ImageSharer {
             image,
             id: "2b".to_owned(),
             size: self.sharers * PART,
-            order: ORDER,
+            order: self.place.order,
             features: Features::DEFAULT,
-            data_pool: None,
-            striping: self.prng.chance(1, 3).then_some((1 << (ORDER - 2), 3)),
+            data_pool: self.place.data_pool,
+            striping: self.prng.chance(1, 3).then_some((self.place.object() / 4, 3)),
         })));
     }
 

@@ -2,7 +2,36 @@
 
 use engine::Time;
 use rados::{Client, OpId, WatchEvent};
-use rbd::{ClusterResponse, Piece};
+use rbd::{ClusterResponse, ImageSpec, Piece, Pool};
+use types::PoolId;
+
+/// Order of objects unless said otherwise: 4 KiB.
+pub const ORDER_DEFAULT: u8 = 12;
+
+/// Where images lie, and the size of their objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImagePlace {
+    /// The pool of headers.
+    pub pool: String,
+    /// The pool of data objects, if it is another one.
+    pub data_pool: Option<PoolId>,
+    /// Objects have two to this power bytes.
+    pub order: u8,
+}
+
+impl ImagePlace {
+    /// Bytes of an object.
+    pub fn object(&self) -> u64 {
+        1 << self.order
+    }
+
+    /// The image with a name; `None` before the client knows the pool.
+    pub fn spec(&self, client: &Client, name: String) -> Option<ImageSpec> {
+        let id = client.pool_id(&self.pool)?;
+        let pool = Pool { id, name: self.pool.clone(), namespace: String::new() };
+        Some(ImageSpec { pool, name })
+    }
+}
 
 /// A user of an image, driven by its client process.
 pub trait ImageUser {

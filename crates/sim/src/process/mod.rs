@@ -26,7 +26,7 @@ pub use control_disk::{ControlDisk, Shared, SharedControl};
 pub use disk::Disk;
 pub use image_owner::ImageOwner;
 pub use image_sharer::ImageSharer;
-pub use image_user::ImageUser;
+pub use image_user::{ImagePlace, ImageUser, ORDER_DEFAULT};
 pub use monitor::MonitorProcess;
 pub use osd::OsdProcess;
 pub use store_disk::StoreDisk;

@@ -87,7 +87,7 @@ fn set_quota(world: &mut World, bytes: u64) -> Result<(), String> {
 fn ask_everything(world: &mut World) -> Result<(), String> {
     let clients = world.cast.clients.clone();
     for (object, client) in world.records.workload.changing().zip(clients.into_iter().cycle()) {
-        let action = world.records.workload.append();
+        let action = world.records.workload.append(object);
         if !run_until(world, REQUEST_INTERVAL * 10, |world| load::knows_pool(world, client)) {
             return Err(format!("client {client} does not know the pool"));
         }
