@@ -98,13 +98,15 @@ const LIBRBD_FEATURES_ON_SHARDS: [&str; 2] = ["61", "127"];
 
 /// Sequences of requests on one object, over every boundary of blocks: the options of each run.
 ///
-/// Left out: `--testrecovery`, which has OSDs inject errors, and `--checkconsistency`, which decodes with
-/// plugins that the client's packages do not have.
+/// Left out: `--testrecovery`, which has OSDs inject errors; `--checkconsistency`, which reads shards from
+/// OSDs; and `--pool`, with which the program of 20.2.4 sends a command that lacks a parameter.
 const SEQUENCES: &[&[&str]] = &[
-    &["--pool", DATA_POOL, "--seed", "1"],
-    &["--pool", DATA_POOL, "--seed", "2", "--blocksize", "512", "--threads", "4"],
-    &["--pool", DATA_POOL, "--seed", "3", "--blocksize", "4096", "--parallel", "8"],
+    &["--plugin", "isa", "--seed", "1"],
+    &["--plugin", "isa", "--seed", "2", "--blocksize", "512", "--threads", "4"],
+    &["--plugin", "jerasure", "--seed", "3", "--blocksize", "4096", "--parallel", "8"],
 ];
+/// The code of their pools.
+const SEQUENCE_CODE: [&str; 4] = ["--km", "2,1", "--chunksize", "4096"];
 
 /// The images that librbd's tests create.
 #[derive(Clone, Copy)]
@@ -195,7 +197,7 @@ fn ceph(run: &Run<'_>, cluster: &Cluster, arguments: &[&str]) -> Result<()> {
 fn sequence(run: &Run<'_>, cluster: &Cluster, options: &[&str]) -> Result<Option<String>> {
     const NAME: &str = "ceph_test_rados_io_sequence";
     let mut command = run.clients.command("timeout", &run.environment(cluster));
-    let output = command.args([TIME_MAX, NAME]).args(options).output()?;
+    let output = command.args([TIME_MAX, NAME]).args(SEQUENCE_CODE).args(options).output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().next_back().unwrap_or_default();
     let (options, status) = (options.join(" "), output.status);
