@@ -80,8 +80,15 @@ impl Known {
         infos
     }
 
-    /// A member's part, as far as it is known, in the activation of an interval that began in `first`.
-    pub fn part_in(&self, core: &Core, osds: &Osds, member: Member, first: Epoch) -> TookPart {
+    /// A member's part, as far as it is known, in the activations of intervals from `first` to `last`, in which
+    /// it acts: several with the same members are kept as one.
+    pub fn part_in(
+        &self,
+        core: &Core,
+        osds: &Osds,
+        member: Member,
+        (first, last): (Epoch, Epoch),
+    ) -> TookPart {
         let info = match member == core.own.whoami {
             true => Some(&core.copy.info).filter(|_| core.copy.created),
             false => self.info(member),
@@ -91,7 +98,7 @@ impl Known {
         let has_answered = member == core.own.whoami || self.peers.contains_key(&member);
         let absent_since =
             info.and_then(|info| info.shard).map_or(Epoch(0), |own| own.absent_since);
-        let was_there = |started| absent_since <= started || first < absent_since;
+        let was_there = |started| absent_since <= started || last < absent_since;
         match info.map(|info| (info.is_complete(), info.last_epoch_started)) {
             Some((true, started)) if started >= first => TookPart::MayHave,
             // A new copy knows of no activation until it has stored all of its first one: it may be in the
@@ -117,7 +124,7 @@ impl Known {
             let has_copy = member == core.own.whoami || self.info(member).is_some();
             has_copy
                 && others.iter().all(|other| layout.has(&other.acting, member))
-                && self.part_in(core, osds, member, epoch) == TookPart::No
+                && self.part_in(core, osds, member, (epoch, epoch)) == TookPart::No
         })
     }
 

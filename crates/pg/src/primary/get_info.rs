@@ -42,7 +42,7 @@ fn find_blocking(core: &Core, known: &Known) -> BTreeSet<OsdId> {
     // Earlier intervals are covered: each participant in that activation has their log.
     let matters = core.copy.past.since(core.copy.info.history.last_epoch_started);
     let blocking = |past: &Interval| {
-        let took_part = |member| known.part_in(core, osds, member, past.first);
+        let took_part = |member| known.part_in(core, osds, member, (past.first, past.last));
         backend.blocked_by(past, osds, members.min_size, took_part)
     };
     matters.flat_map(blocking).collect()

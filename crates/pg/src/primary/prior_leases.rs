@@ -23,6 +23,7 @@ fn is_over(core: &Core, known: &Known, primary: OsdId, since: Epoch) -> bool {
     let is_settled = |osd: OsdId| {
         let status = core.placement.osds.as_ref().map(|osds| osds.status(osd)).unwrap_or_default();
         osd == core.own.whoami.osd
+            || osd == OsdId::NONE
             || known.has_heard_of(osd)
             || status.up_from > since
             || status.dead_epoch.next() >= since

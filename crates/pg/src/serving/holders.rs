@@ -91,13 +91,21 @@ impl<'a> View<'a> {
         participants.chain(others)
     }
 
-    /// Whether other OSDs have the object in the needed version. In a group with shards, our own counts, too.
+    /// Whether other OSDs have the object in the needed version. In a group with shards, our own counts, too,
+    /// and copies of unknown content: it is rebuilt from them, if they turn out to have this version.
     pub fn is_found(self, object: &HObject, need: EVersion) -> bool {
         let has_own = self.core.placement.code.is_some()
             && !self.core.copy.missing.contains(object)
             && !self.is_unreadable(object);
         let own = std::iter::once(self.core.own.whoami).filter(|_| has_own);
-        self.core.placement.backend.can_restore(own.chain(self.sources(object, need)))
+        let has_shards = self.core.placement.code.is_some();
+        let may_have =
+            move |(_, peer): &(&Member, &Peer)| has_shards && peer.may_have(object, need);
+        let perhaps = self.known.peers.iter().filter(may_have).map(|(member, _)| *member);
+        self.core
+            .placement
+            .backend
+            .can_restore(own.chain(self.sources(object, need)).chain(perhaps))
     }
 
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was

@@ -124,6 +124,30 @@ fn a_restored_copy_does_not_prove_that_an_interval_was_not_activated() {
     );
 }
 
+/// Intervals with the same members are kept as one. A copy that was restored from a backup was there in the
+/// first of them only.
+#[test]
+fn a_restored_copy_proves_nothing_of_a_later_interval_with_the_same_members() {
+    let mut world = world(2, 1, 0);
+    world.epoch = 35;
+    let history = [(4, "0 1 2"), (11, "0 1 -"), (21, "0 1 2")];
+    store(&mut world, 0, &history, "started 3 knew 3 absent 21 settled 3'4 | x:3'4");
+    let newer = "started 21 knew 3 settled 21'5 | x:3'4 x:21'5<3'4 x:21'6<21'5";
+    store_all(&mut world, &[1, 2], &history, newer);
+    world.run_script(
+        "down 2
+         map 40 0 1 -
+         run
+         states => Down Replica Stray
+         up 2
+         restart 2
+         map 50 0 1 2
+         run
+         states => Active ReplicaActive ReplicaActive
+         head 0 => 21'6",
+    );
+}
+
 #[test]
 fn a_copy_knows_since_when_its_disk_is_older_than_its_osd() {
     let mut world = world(2, 1, 0);
