@@ -19,7 +19,7 @@ SHARDS = "--op rollback 20 --op copy_from 20 "
 KINDS = {
     "replicated": "--op write 150",
     "overwrites": SHARDS + "--no-omap --op write 150 --op write_excl 20 --op rmattr 10",
-    "appends": SHARDS + "--no-omap --ec-pool --op append 100 --op append_excl 20 --op rmattr 10",
+    "appends": SHARDS + "--no-omap --op append 100 --op append_excl 20 --op rmattr 10",
 }
 
 
@@ -78,7 +78,7 @@ def one_run(machine, number, kind, seconds_max, log):
     machine.wait_clean()
     disturber = Disturber(machine, pool, number)
     command = [*shlex.split(os.environ.get("CLIENT", "")), "env", f"CEPH_CONF={machine.conf}", f"CEPH_ARGS=--log-to-stderr=false",
-               "ceph_test_rados", *OPERATIONS.split(), *KINDS[kind].split(), "--pool", pool]
+               "ceph_test_rados", *(["--ec-pool"] if kind == "appends" else []), *OPERATIONS.split(), *KINDS[kind].split(), "--pool", pool]
     with open(log, "wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
         disturber.start()

@@ -65,7 +65,7 @@ fn check_osds(state: &State, pool: &str) -> Result<(), Refusal> {
     let is_any_up = state.osdmap.existing_osds().any(|(_, osd)| osd.is_up());
     let reason = match osd_that_cannot(state, HOLDS_SHARDS) {
         Some(osd) => format!(
-            "{osd} runs a version that keeps no shards of erasure-coded pools. Next: update all OSDs"
+            "osd.{osd} runs a version that keeps no shards of erasure-coded pools. Next: update all OSDs"
         ),
         None if !is_any_up => "no OSD is up that could say that it keeps shards".to_owned(),
         None => return Ok(()),
