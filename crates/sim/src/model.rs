@@ -427,16 +427,8 @@ impl State {
             Action::Read | Action::ReadPart { .. } | Action::Look if !self.exists => {
                 return Err(Errno::NOENT);
             }
-            Action::ReadPart { offset, length } => {
-                let end = self.data.len().min((offset + length) as usize);
-                let part = self.data.get(*offset as usize..end).unwrap_or_default();
-                let data = Some(Bytes::copy_from_slice(part));
-                return Ok(Observation { data, ..Observation::default() });
-            }
-            Action::Read => {
-                let data = Some(Bytes::copy_from_slice(&self.data));
-                return Ok(Observation { data, ..Observation::default() });
-            }
+            Action::ReadPart { offset, length } => return Ok(self.read(*offset, *length)),
+            Action::Read => return Ok(self.read(0, self.data.len() as u64)),
             Action::Look => return Ok(self.observation()),
             Action::ReadAt(_) | Action::LookAt(_) | Action::Rollback(_) => {
                 unreachable!("states know no snapshots")
@@ -452,6 +444,13 @@ impl State {
             guard: Some(self.guard.clone()),
             omap: Some(self.omap.clone()),
         }
+    }
+
+    /// The data of a range, as far as there is any.
+    fn read(&self, offset: u64, length: u64) -> Observation {
+        let end = self.data.len().min((offset + length) as usize);
+        let part = self.data.get(offset as usize..end).unwrap_or_default();
+        Observation { data: Some(Bytes::copy_from_slice(part)), ..Observation::default() }
     }
 
     /// Zeroing the end of an object truncates it.
