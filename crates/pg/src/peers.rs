@@ -80,8 +80,8 @@ impl Known {
         infos
     }
 
-    /// A member's part, as far as it is known, in the activations of intervals from `first` to `last`, in which
-    /// it acts: several with the same members are kept as one.
+    /// A member's part, as far as it is known, in the activations of intervals from `first` to `last`, in
+    /// which it acts: several with the same members are kept as one.
     pub fn part_in(
         &self,
         core: &Core,
