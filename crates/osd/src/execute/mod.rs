@@ -78,16 +78,18 @@ pub fn execute(input: &Input<'_>) -> ExecuteOutcome {
     if result >= 0 {
         result = xattr::check_sum(&context).map_or_else(Errno::negative, |()| result);
     }
+    let parts = context.changes.iter().map(|change| input.pool.parts_cost(change)).sum();
+    context.count(parts);
     let cost = context.cost;
     if !context.needs.is_empty() || cost > input.allowance {
         return ExecuteOutcome::Missing { needs: std::mem::take(&mut context.needs), cost };
     }
     let has_snapshots = input.state.snaps.is_some() || input.snapshots.seq > SnapId(0);
-    if result >= 0 && context.has_changed() && has_snapshots {
-        snaps::preserve(&mut context);
-    }
-    if result >= 0 {
-        result = snaps::check_sum(&context).map_or_else(Errno::negative, |()| result);
+    if result >= 0 && context.has_changed() {
+        if has_snapshots {
+            snaps::preserve(&mut context);
+        }
+        result = snaps::check_metadata(&context).map_or_else(Errno::negative, |()| result);
     }
     ExecuteOutcome::Done(Box::new(context.finish(result)))
 }

@@ -1,8 +1,8 @@
 //! Operations that a pool does not take: erasure-coded pools have no omaps, and some are only appended to.
 
 use maps::{Pool, PoolFlags};
-use pg::Layout;
-use pg::ROW;
+use pg::{Layout, ROW};
+use store::Change;
 use types::Errno;
 use wire::op::OpCode;
 
@@ -11,7 +11,7 @@ use wire::op::OpCode;
 pub struct PoolRules {
     /// Objects are kept as shards, which have no omap.
     pub is_erasure: bool,
-    /// Rows in memory for each row that a write covers in part: the old one, the new one, and one for each
+    /// Rows in memory for each row that a change covers in part: the old one, the new one, and one for each
     /// parity. 0 in replicated pools.
     pub rows_of_a_part: u64,
     /// Without `allow_ec_overwrites`: the bytes of a stripe. Writes must append, at a multiple of it.
@@ -44,11 +44,17 @@ impl PoolRules {
         if is_refused { Err(Errno::NOTSUPP) } else { Ok(()) }
     }
 
-    /// Memory in bytes that a write takes besides its data, because it covers its first and last row in part.
-    pub(super) fn parts_cost(self, offset: u64, length: u64) -> u64 {
-        let end = offset.saturating_add(length);
+    /// Bytes in memory that a change takes besides its data: it may cover its first and last row in part.
+    pub(super) fn parts_cost(self, change: &Change) -> u64 {
+        let (offset, length) = match change {
+            Change::Write { offset, data, .. } => (*offset, data.len() as u64),
+            Change::Zero { offset, length, .. } => (*offset, *length),
+            Change::Truncate { size, .. } => (*size, size.next_multiple_of(ROW) - size),
+            _ => return 0,
+        };
+        let (first, end) = (offset / ROW, offset + length);
         let is_part = |at: u64| !at.is_multiple_of(ROW);
-        let parts = match offset / ROW == end / ROW {
+        let parts = match end / ROW == first {
             true => u64::from(length > 0),
             false => u64::from(is_part(offset)) + u64::from(is_part(end)),
         };

@@ -56,7 +56,7 @@ pub(super) fn preserve(context: &mut Context<'_>) {
 
 /// Refuses clones and watchers that are too many together for an object of an erasure-coded pool, or clones
 /// in too many pieces, with `EFBIG`. What makes them fewer is taken.
-pub(super) fn check_sum(context: &Context<'_>) -> Result<(), Errno> {
+pub(super) fn check_metadata(context: &Context<'_>) -> Result<(), Errno> {
     if !context.input.pool.is_erasure {
         return Ok(());
     }
@@ -65,9 +65,8 @@ pub(super) fn check_sum(context: &Context<'_>) -> Result<(), Errno> {
         info.watchers.len() * WATCHER_BYTES + set.map_or(0, SnapSet::stored_bytes)
     };
     let known = state.snaps.as_deref();
-    let before = bytes(&state.info, known);
     let after = bytes(&context.info, context.snaps.as_deref().or(known));
-    let is_within = after <= limits::SHARD_METADATA_BYTES_MAX || after <= before;
+    let is_within = after <= limits::SHARD_METADATA_BYTES_MAX || after <= bytes(&state.info, known);
     if is_within { Ok(()) } else { Err(Errno::FBIG) }
 }
 

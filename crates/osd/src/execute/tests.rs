@@ -33,6 +33,8 @@ struct Subject {
     snaps: Vec<SnapId>,
     removed: SnapIntervals,
     pool: PoolRules,
+    /// Bytes that requests may take; it grows when one needs more.
+    allowance: u64,
 }
 
 impl Subject {
@@ -54,6 +56,7 @@ impl Subject {
             snaps: Vec::new(),
             removed: SnapIntervals::default(),
             pool: PoolRules::default(),
+            allowance: u64::MAX,
         }
     }
 
@@ -87,12 +90,13 @@ impl Subject {
                     removed: Some(&self.removed),
                 },
                 notify_id: 5,
-                allowance: u64::MAX,
+                allowance: self.allowance,
                 is_connected: &|key| key.cookie == 1,
             });
             match executed {
-                ExecuteOutcome::Missing { needs, .. } => {
-                    assert!(!needs.is_empty());
+                ExecuteOutcome::Missing { needs, cost } => {
+                    assert!(!needs.is_empty() || cost > self.allowance);
+                    self.allowance = self.allowance.max(cost);
                     for need in needs {
                         let answer = self.load(&need);
                         loaded.insert(need, answer);
@@ -159,6 +163,13 @@ impl Subject {
         let state = state_of(&meta).unwrap();
         assert_eq!(state.info.size, meta.size, "the info knows the size");
         Some(state)
+    }
+
+    /// The allowance with which the operation is executed.
+    fn cost_of(&mut self, op: OsdOp) -> u64 {
+        self.allowance = 0;
+        assert!(self.run(&[op]).result >= 0);
+        self.allowance
     }
 
     fn result(&mut self, op: OsdOp) -> i32 {

@@ -49,8 +49,6 @@ fn write_extent(context: &mut Context<'_>, extent: Extent, mut data: Bytes) -> R
     if extent.truncate_seq > seq {
         truncate_early(context, &extent);
     }
-    context.count(context.input.pool.parts_cost(extent.offset, data.len() as u64));
-    context.check_allowance()?;
     context.create();
     if !data.is_empty() {
         put_data(context, extent.offset, data);

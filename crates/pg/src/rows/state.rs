@@ -138,7 +138,6 @@ pub(crate) enum Reader {
 #[derive(Debug)]
 pub(crate) struct OwnRows {
     /// [`Reader::Delta`] or [`Reader::Transfer`].
-    /// See there.
     pub reader: Reader,
     /// The number that [`super::read_own`] has returned.
     pub number: u64,
@@ -149,7 +148,7 @@ pub(crate) struct OwnRows {
 /// A read of our own store.
 #[derive(Debug)]
 pub(super) struct Local {
-    /// See there.
+    /// Takes the rows.
     pub reader: Reader,
     pub(super) object: HObject,
     pub(super) ranges: Vec<(u64, u64)>,

@@ -98,14 +98,22 @@ impl<'a> View<'a> {
             && !self.core.copy.missing.contains(object)
             && !self.is_unreadable(object);
         let own = std::iter::once(self.core.own.whoami).filter(|_| has_own);
-        let has_shards = self.core.placement.code.is_some();
-        let may_have =
-            move |(_, peer): &(&Member, &Peer)| has_shards && peer.may_have(object, need);
-        let perhaps = self.known.peers.iter().filter(may_have).map(|(member, _)| *member);
-        self.core
-            .placement
-            .backend
-            .can_restore(own.chain(self.sources(object, need)).chain(perhaps))
+        let known = own.chain(self.sources(object, need));
+        let backend = self.core.placement.backend;
+        match self.core.placement.code {
+            None => backend.can_restore(known),
+            Some(_) => backend.can_restore(known.chain(self.possible_sources(object, need))),
+        }
+    }
+
+    /// The OSDs that may have the object in the needed version, although their content is unknown.
+    pub fn possible_sources(
+        self,
+        object: &'a HObject,
+        need: EVersion,
+    ) -> impl Iterator<Item = Member> + 'a {
+        let may_have = move |(_, peer): &(&Member, &Peer)| peer.may_have(object, need);
+        self.known.peers.iter().filter(may_have).map(|(member, _)| *member)
     }
 
     /// An OSD that may have an object that this primary misses, although its content is unknown, and that was
@@ -116,10 +124,7 @@ impl<'a> View<'a> {
             return None;
         }
         let need = self.core.copy.missing.need(object)?;
-        let may_have = |(osd, peer): &(&Member, &Peer)| {
-            **osd != self.core.own.whoami && peer.may_have(object, need)
-        };
-        self.known.peers.iter().find(may_have).map(|(osd, _)| *osd)
+        self.possible_sources(object, need).find(|osd| *osd != self.core.own.whoami)
     }
 
     /// The OSD from which the object is being pulled.

@@ -98,9 +98,8 @@ fn rebuild_sources(
     need: EVersion,
     targets: &[Member],
 ) -> Vec<Member> {
-    let may_have = service.known.peers.iter().filter(|(_, peer)| peer.may_have(object, need));
     let mut sources = shard_sources(service, object, need);
-    sources.extend(may_have.map(|(member, _)| *member));
+    sources.extend(service.view().possible_sources(object, need));
     sources.retain(|source| !targets.contains(source));
     sources
 }

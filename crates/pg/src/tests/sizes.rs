@@ -17,14 +17,20 @@ fn small() -> Sizes {
     }
 }
 
-#[test]
-fn little_data_is_many_pieces_and_a_short_log_needs_backfill() {
+/// Three members with these sizes.
+fn small_world() -> World {
     let mut world = World::new(3);
     for node in &mut world.nodes {
         let pg = std::mem::replace(&mut node.pg, Pg::new(types::PgShard::replicated(PG), OsdId(0)));
         node.pg = pg.with_sizes(small());
     }
     world.run_script("map 20 0 1 2\n run");
+    world
+}
+
+#[test]
+fn little_data_is_many_pieces_and_a_short_log_needs_backfill() {
+    let mut world = small_world();
     for number in 0..20 {
         world.write(&format!("object{number}"), Some(&number.to_string().repeat(40)));
         world.run();
@@ -48,12 +54,7 @@ fn little_data_is_many_pieces_and_a_short_log_needs_backfill() {
 fn a_listing_that_comes_late_does_not_remove_what_is_backfilled() {
     const LIST: u16 = 0x700c;
     const LISTING: u16 = 0x700d;
-    let mut world = World::new(3);
-    for node in &mut world.nodes {
-        let pg = std::mem::replace(&mut node.pg, Pg::new(types::PgShard::replicated(PG), OsdId(0)));
-        node.pg = pg.with_sizes(small());
-    }
-    world.run_script("map 20 0 1 2\n run");
+    let mut world = small_world();
     for number in 0..20 {
         world.write(&format!("object{number}"), Some("old"));
         world.run();

@@ -99,21 +99,28 @@ fn the_clones_of_an_object_of_shards_have_a_bound_for_their_pieces() {
 
 /// A byte makes a row of 4 KiB, of which the old content and the parities are in memory, too.
 #[test]
-fn a_write_of_parts_of_rows_waits_for_its_share_of_memory() {
+fn changes_of_parts_of_rows_wait_for_their_share_of_memory() {
     let rules = PoolRules { is_erasure: true, rows_of_a_part: 3, append_unit: None };
     let part = 3 * 4096;
+    let write = |offset, length| OsdOp::write(offset, vec![7; length].into());
     let costs = [
-        ((0, 0), 0),
-        ((0, 4096), 0),
-        ((8192, 8192), 0),
-        ((5, 1), part),
-        ((0, 4095), part),
-        ((4095, 4097), part),
-        ((4095, 2), 2 * part),
-        ((1, 8192), 2 * part),
+        (write(0, 4096), 0),
+        (write(8192, 8192), 0),
+        (write(5, 1), part),
+        (write(0, 4095), part),
+        (write(4095, 4097), part),
+        (write(4095, 2), 2 * part),
+        (write(1, 8192), 2 * part),
+        (OsdOp::zero(5, 9), part),
+        (OsdOp::truncate(9000), part),
+        (OsdOp::truncate(8192), 0),
     ];
-    for ((offset, length), cost) in costs {
-        assert_eq!(rules.parts_cost(offset, length), cost, "{length} bytes at {offset}");
-        assert_eq!(PoolRules::default().parts_cost(offset, length), 0);
+    for (op, cost) in costs {
+        for (rules, cost) in [(rules, cost), (PoolRules::default(), 0)] {
+            let mut object = subject(rules);
+            assert_eq!(object.result(OsdOp::write_full(vec![1; 1 << 16].into())), 0);
+            let found = object.cost_of(op.clone());
+            assert_eq!(found, cost, "{op:?}");
+        }
     }
 }

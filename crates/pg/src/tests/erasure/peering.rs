@@ -100,27 +100,35 @@ fn an_activation_that_a_member_did_not_store_does_not_keep_an_entry_that_another
     }
 }
 
-/// The disk of osd.0 is restored from a backup: its copy is older than the interval.
-#[test]
-fn a_restored_copy_does_not_prove_that_an_interval_was_not_activated() {
+/// osd.0 has this copy, from a backup of its disk, and the others the newer one. Two of them do not become
+/// active without the third, and keep its newest entry.
+fn a_backup_proves_nothing(history: &[(u32, &str)], backup: &str, newer: &str, head: &str) {
     let mut world = world(2, 1, 0);
-    world.epoch = 15;
-    let history = [(5, "0 1 -"), (10, "0 1 2")];
-    store(&mut world, 0, &history, "started 5 knew 5 absent 10 settled 5'4 | x:5'4");
-    let newer = "started 10 knew 5 settled 10'5 | x:5'4 x:10'5<5'4 x:10'6<10'5";
-    store_all(&mut world, &[1, 2], &history, newer);
-    world.run_script(
+    world.epoch = 35;
+    store(&mut world, 0, history, backup);
+    store_all(&mut world, &[1, 2], history, newer);
+    world.run_script(&format!(
         "down 2
-         map 20 0 1 -
+         map 40 0 1 -
          run
          states => Down Replica Stray
          blocked-by 0 => 2
          up 2
          restart 2
-         map 30 0 1 2
+         map 50 0 1 2
          run
          states => Active ReplicaActive ReplicaActive
-         head 0 => 10'6",
+         head 0 => {head}"
+    ));
+}
+
+#[test]
+fn a_restored_copy_does_not_prove_that_an_interval_was_not_activated() {
+    a_backup_proves_nothing(
+        &[(5, "0 1 -"), (10, "0 1 2")],
+        "started 5 knew 5 absent 10 settled 5'4 | x:5'4",
+        "started 10 knew 5 settled 10'5 | x:5'4 x:10'5<5'4 x:10'6<10'5",
+        "10'6",
     );
 }
 
@@ -128,23 +136,11 @@ fn a_restored_copy_does_not_prove_that_an_interval_was_not_activated() {
 /// first of them only.
 #[test]
 fn a_restored_copy_proves_nothing_of_a_later_interval_with_the_same_members() {
-    let mut world = world(2, 1, 0);
-    world.epoch = 35;
-    let history = [(4, "0 1 2"), (11, "0 1 -"), (21, "0 1 2")];
-    store(&mut world, 0, &history, "started 3 knew 3 absent 21 settled 3'4 | x:3'4");
-    let newer = "started 21 knew 3 settled 21'5 | x:3'4 x:21'5<3'4 x:21'6<21'5";
-    store_all(&mut world, &[1, 2], &history, newer);
-    world.run_script(
-        "down 2
-         map 40 0 1 -
-         run
-         states => Down Replica Stray
-         up 2
-         restart 2
-         map 50 0 1 2
-         run
-         states => Active ReplicaActive ReplicaActive
-         head 0 => 21'6",
+    a_backup_proves_nothing(
+        &[(4, "0 1 2"), (11, "0 1 -"), (21, "0 1 2")],
+        "started 3 knew 3 absent 21 settled 3'4 | x:3'4",
+        "started 21 knew 3 settled 21'5 | x:3'4 x:21'5<3'4 x:21'6<21'5",
+        "21'6",
     );
 }
 
@@ -414,4 +410,28 @@ fn an_interval_that_ends_in_a_stall_still_needs_its_survivors() {
          states => WaitUpThru Down Replica",
     );
     assert_eq!(told(&world, 1), "10'6 held 10'6");
+}
+
+/// Three shards are known, two targets of backfill have theirs from before: the object is rebuilt, not lost.
+#[test]
+fn an_object_is_not_unfound_while_targets_of_backfill_may_have_it() {
+    let mut world = world(4, 2, 0);
+    world.run_script("min 4");
+    world.epoch = 15;
+    let history = [(10, "0 1 2 3 4 5")];
+    let copy = "started 10 knew 10 settled 10'6 | y:10'5 x:10'6";
+    store(&mut world, 0, &history, &format!("{copy} | x=10'6/0'0"));
+    store_all(&mut world, &[3, 4, 5], &history, copy);
+    store_all(&mut world, &[1, 2], &history, &copy.replace("settled", "through x settled"));
+    world.run_script(
+        "map 20 0 1 2 3 4 5
+         run
+         missing 0 => x
+         unfound 0 =>
+         recover
+         map 30 0 1 2 3 4 5
+         run
+         missing 0 =>
+         unfound 0 =>",
+    );
 }
