@@ -443,6 +443,27 @@ fn a_write_that_the_store_refuses_never_happened_and_its_client_is_told() {
     assert_eq!(reply.ops[0].output[..8], 1u64.to_le_bytes());
 }
 
+/// Otherwise the copy would not know the interval after a restart.
+#[test]
+fn a_map_is_stored_only_behind_the_interval_that_it_began() {
+    let mut lone = Lone::new();
+    let stored = |lone: &mut Lone| match lone.store.execute(crate::stored_map_request()) {
+        Ok(store::Outcome::OmapPage(page)) => crate::stored_map(&page).unwrap().unwrap().epoch,
+        other => panic!("{other:?}"),
+    };
+    let before = lone.map.epoch;
+    assert_eq!(stored(&mut lone), before);
+    lone.refusals = 1;
+    let mut pool = lone.map.pools[&POOL].clone();
+    pool.size = 2;
+    lone.publish(|increment| drop(increment.new_pools.insert(POOL, pool)));
+    assert!(lone.map.epoch > before && !lone.is_active());
+    assert_eq!(stored(&mut lone), before);
+    lone.wait(3);
+    assert!(lone.is_active());
+    assert_eq!(stored(&mut lone), lone.map.epoch);
+}
+
 #[test]
 fn options_take_effect_while_the_osd_runs_and_end_when_they_are_removed() {
     let mut lone = Lone::new();

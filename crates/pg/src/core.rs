@@ -1,10 +1,12 @@
 //! The parts of a copy that do not depend on its role in the group.
 
 pub(crate) mod persist;
+mod queue;
 mod settles;
 pub(crate) mod settling;
 pub(crate) mod steps;
 
+pub(crate) use self::queue::{IntervalStored, StoreQueue};
 pub(crate) use self::settles::Mark;
 use self::settles::Settling;
 use crate::backend::Backend;
@@ -231,15 +233,8 @@ pub(crate) struct Placement {
     pub osds: Option<Arc<Osds>>,
     /// Whether this OSD is up in its present incarnation.
     pub is_up: bool,
-}
-
-/// The copy's transactions in the store.
-#[derive(Debug, Default)]
-pub(crate) struct StoreQueue {
-    /// Transactions that the store has not completed, including the due one of `is_store_due`.
-    pub commits_pending: usize,
-    /// Set if the interval must be stored ([`crate::Pg::store_interval`]).
-    pub is_store_due: bool,
+    /// The first interval with an absence ([`Core::note_absence`]) that began while the copy was not loaded.
+    pub absent_in: Option<Epoch>,
 }
 
 /// Disk space and refusals in the present interval.
@@ -324,6 +319,18 @@ impl Core {
         if let Some(shard) = shard.filter(|shard| shard.absent_since <= started) {
             shard.absent_since = epoch;
         }
+    }
+
+    /// A transaction has completed.
+    pub fn note_completed(&mut self, is_stored: bool) -> bool {
+        let has_settled = self.settling.note_completed();
+        if let IntervalStored::OnWay(number) = self.store_queue.interval
+            && is_stored
+            && self.settling.has_completed(number)
+        {
+            self.store_queue.interval = IntervalStored::Durable;
+        }
+        has_settled
     }
 
     /// Adds the present interval, and the gap after it, to the past intervals.

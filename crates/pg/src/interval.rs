@@ -11,7 +11,7 @@
 //! others, as if it had been away. If no member stored a write, it never happened, and objects are as they
 //! were before; its client is told why.
 
-use crate::core::{Core, LocalCopy, Output};
+use crate::core::{Core, IntervalStored, LocalCopy, Output};
 use crate::follower::{Follower, FollowerStage, send_info};
 use crate::holding::Unconverted;
 use crate::loading::{self, Loaded};
@@ -60,11 +60,20 @@ impl Pg {
         if ends || is_forced {
             self.core.placement.interval = epoch;
         }
+        if ends || is_noted {
+            self.core.store_queue.interval = IntervalStored::No;
+        }
         match &mut self.role {
             Role::SplitMerge(stopped) if is_split_or_merged => return stopped.begin(),
             _ if is_split_or_merged => return self.split_or_merge(),
             Role::Follower(_) | Role::Primary(_) => {}
-            _ => return, // it is loaded first, or is a new part
+            // It is loaded first, or is a new part.
+            _ => {
+                let is_absent = ends && !change.is_up;
+                let absent_in = &mut self.core.placement.absent_in;
+                *absent_in = absent_in.or(is_absent.then_some(epoch));
+                return;
+            }
         }
         if ends && !change.is_up {
             self.core.note_absence(epoch);
@@ -99,6 +108,12 @@ impl Pg {
         if self.core.copy.created {
             self.core.store_info_and_intervals(Tag::Progress);
         }
+    }
+
+    /// Whether the store of this OSD has the present interval and all past ones. If not, the OSD stores no
+    /// newer map, so that it passes this copy the same maps again after a restart.
+    pub fn has_stored_interval(&self) -> bool {
+        !self.core.copy.created || self.core.store_queue.interval == IntervalStored::Durable
     }
 
     /// Requests to an OSD that is no member are lost when it restarts, although the interval goes on.
@@ -194,6 +209,7 @@ impl Pg {
         }
         tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
         self.core.settling.note_refused();
+        self.core.store_queue.note_failed();
         let refused = match tag {
             Tag::Write(version, _) => RefusedWrite::of(version, &error),
             _ => None,
@@ -299,6 +315,7 @@ impl Pg {
     pub(crate) fn fail(&mut self, error: &StoreError) {
         if self.state() != State::Failed {
             tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
+            self.core.store_queue.note_failed();
             self.interrupt_writes(false);
             self.end_backfill();
             let was_splitting_or_merging = self.is_splitting_or_merging();
@@ -372,8 +389,17 @@ impl Pg {
     /// The stored state is known (again): takes part in the present interval. `asked_by` is a query that
     /// came before.
     pub(crate) fn join_interval(&mut self, asked_by: Option<(Member, Header)>) {
+        if let Some(epoch) = self.core.placement.absent_in.take() {
+            self.core.note_absence(epoch);
+        }
         let is_member = self.core.placement.members.has_member(self.core.own.whoami);
-        match self.core.space.stalled_in == Some(self.core.placement.interval) && is_member {
+        let is_stalled = self.core.space.stalled_in == Some(self.core.placement.interval);
+        if self.core.copy.created && !is_stalled && !self.has_stored_interval() {
+            // It began while the copy was not loaded. A store that refuses it is not asked again before the
+            // next interval.
+            self.core.store_info_and_intervals(Tag::Progress);
+        }
+        match is_stalled && is_member {
             true if self.is_primary() => self.role = Role::Primary(Box::new(Primary::stalled())),
             true => self.role = Role::follower(FollowerStage::Stalled),
             false => self.start_interval(false),
@@ -438,6 +464,8 @@ impl Pg {
         }
         self.core.copy.created = true;
         self.core.copy.committed = self.core.copy.info.log_tail;
+        // The last step has stored it.
+        self.core.store_queue.interval = IntervalStored::Durable;
         self.join_interval(asked_by);
         for (from, header, body) in held {
             self.dispatch(from, &header, body);
@@ -512,6 +540,7 @@ impl Pg {
 
     /// The copy that this is to be a part of has failed.
     pub fn fail_split_merge(&mut self) {
+        self.core.store_queue.interval = IntervalStored::No;
         self.role = Role::Failed { asked_by: None };
     }
 

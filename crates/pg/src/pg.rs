@@ -159,7 +159,7 @@ impl Pg {
             assert!(self.core.store_queue.commits_pending > 0, "each transaction completes once");
             self.core.store_queue.commits_pending -= 1;
         }
-        let has_settled = tag.is_commit() && self.core.settling.note_completed();
+        let has_settled = tag.is_commit() && self.core.note_completed(outcome.is_ok());
         if has_settled && outcome.is_ok() {
             self.core.settling.note_settled();
         }

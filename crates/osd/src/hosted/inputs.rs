@@ -1,7 +1,7 @@
 //! Inputs for groups: messages of clients and members, and completions of the store.
 
 use super::work::awaited;
-use super::{HostedGroups, scrubbing, trimming};
+use super::{HostedGroups, scrubbing, stored_map, trimming};
 use crate::cx::cx;
 use crate::faults::{Handled, undecodable};
 use crate::inbox::waiting_for_map::WaitingInput;
@@ -221,6 +221,7 @@ pub(crate) fn handle_completion(
                 group.pg.handle_completion(tag, outcome);
                 hosted.settle_group(shared, pg);
             }
+            stored_map::note_stored(hosted, shared, pg);
         }
         Token::State { object } => {
             hosted.serve_at(shared, object, |s| loads::state_loaded(s, object, outcome));

@@ -13,6 +13,7 @@ pub(crate) mod placement;
 pub(crate) mod recovering;
 pub(crate) mod scrubbing;
 pub(crate) mod sessions;
+mod stored_map;
 pub(crate) mod timers;
 pub(crate) mod trimming;
 pub(crate) mod usage;

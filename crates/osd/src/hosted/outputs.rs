@@ -1,6 +1,6 @@
 //! Outputs of groups, and the ends of their requests: what they mean for the other components.
 
-use super::HostedGroups;
+use super::{HostedGroups, stored_map};
 use crate::cx::cx;
 use crate::groups::split_merge;
 use crate::operations::{healing, interruption, loads, outcomes, shards};
@@ -151,7 +151,7 @@ impl HostedGroups {
     /// Stores the map behind all that groups stored because of it, and asks for those that were ignored
     /// meanwhile.
     pub(super) fn store_map_after_split(&mut self, shared: &mut Shared) {
-        shared.maps.store(&mut shared.outbox);
+        stored_map::store(self, shared);
         if split_merge::take_missed_maps(&mut self.groups) {
             shared.monitor.ask_for_maps(cx!(shared));
         }

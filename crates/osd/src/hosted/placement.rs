@@ -1,6 +1,6 @@
 //! The distribution of a new map among the groups.
 
-use super::{HostedGroups, sessions};
+use super::{HostedGroups, sessions, stored_map};
 use crate::cx::cx;
 use crate::groups::placement::{copies_of, layout, members, statuses};
 use crate::groups::split_merge;
@@ -244,7 +244,7 @@ fn take_pool_snapshots(hosted: &mut HostedGroups, shared: &mut Shared) {
 /// All groups have handled the new map and stored their intervals: stores the map, and ends what it ends.
 pub(crate) fn all_stored_intervals(hosted: &mut HostedGroups, shared: &mut Shared) {
     if split_merge::is_idle(&hosted.groups) {
-        shared.maps.store(&mut shared.outbox);
+        stored_map::store(hosted, shared);
     }
     copying::end_vain(&mut hosted.operations, cx!(shared));
     hosted.settle(shared);

@@ -20,7 +20,8 @@ use removed_snaps::RemovedSnaps;
 use store::{Outcome, StoreError};
 use stored::StoredMaps;
 use telling::{Distribution, Placed};
-use types::{Epoch, OsdId, PgId, PoolId, Uuid};
+use std::collections::BTreeSet;
+use types::{Epoch, OsdId, PgId, PgShard, PoolId, Uuid};
 
 /// The map, and all that is known of earlier and later ones.
 #[derive(Debug)]
@@ -118,9 +119,23 @@ impl Maps {
         &self.removed_snaps
     }
 
-    /// Stores the map.
-    pub fn store(&mut self, out: &mut Outbox) {
-        self.stored.store(&self.map, &self.removed_snaps, out);
+    /// Stores the map that all groups have handled as soon as the intervals of these copies are durable.
+    pub fn store_behind(&mut self, copies: BTreeSet<PgShard>, out: &mut Outbox) {
+        if self.stored.wait_for(copies) {
+            self.stored.store(&self.map, &self.removed_snaps, out);
+        }
+    }
+
+    /// Whether the map is to be stored behind the interval of this copy.
+    pub fn waits_for(&self, pg: PgShard) -> bool {
+        self.stored.waits_for(pg)
+    }
+
+    /// The interval of this copy is durable.
+    pub fn note_stored_interval(&mut self, pg: PgShard, out: &mut Outbox) {
+        if self.stored.note_interval(pg) {
+            self.stored.store(&self.map, &self.removed_snaps, out);
+        }
     }
 
     /// The store refused a map: the next one is stored in full.

@@ -5,8 +5,10 @@
 //! increments of the monitor. The map lies in a collection of its own, which belongs to no group: a
 //! full map, and the increments since.
 //!
-//! A map is stored after the changes that groups store because of it. So the stored state of groups
-//! is never older than the stored map.
+//! A map is stored when the changes are durable that groups store because of it. So the stored state of
+//! groups is never older than the stored map. A copy that cannot store the interval that a map began, because
+//! its store has refused a transaction or failed, holds back this map and all later ones: it is told of them
+//! again after a restart.
 
 use super::features::{self, FEATURES_KEY};
 use super::removed_snaps::RemovedSnaps;
@@ -14,10 +16,10 @@ use crate::outbox::Outbox;
 use crate::tokens::Token;
 use bytes::Bytes;
 use maps::{Incremental, OsdMap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Change, Collection, OmapPage, Outcome, RequestKind, StoreError, Transaction};
 use types::features::SUPPORTED;
-use types::{Epoch, HObject, OsdId, PgId, PoolId};
+use types::{Epoch, HObject, OsdId, PgId, PgShard, PoolId};
 
 /// The id of no real pool.
 pub(crate) const OWN_POOL: PoolId = PoolId(-1);
@@ -41,6 +43,8 @@ pub(crate) struct StoredMaps {
     increments: Option<usize>,
     /// The increments since the map that was stored last.
     latest: Vec<(Epoch, Bytes)>,
+    /// Copies whose interval is not durable yet. The map that the groups handled last is stored behind it.
+    awaited: BTreeSet<PgShard>,
 }
 
 impl StoredMaps {
@@ -52,6 +56,23 @@ impl StoredMaps {
     /// The store refused a map: the next one is stored in full.
     pub fn store_failed(&mut self) {
         self.increments = None;
+    }
+
+    /// Says behind which copies' intervals the map that the groups handled last is to be stored; whether it
+    /// may be stored now.
+    pub fn wait_for(&mut self, copies: BTreeSet<PgShard>) -> bool {
+        self.awaited = copies;
+        self.awaited.is_empty()
+    }
+
+    /// Whether the map waits for this copy.
+    pub fn waits_for(&self, pg: PgShard) -> bool {
+        self.awaited.contains(&pg)
+    }
+
+    /// The interval of this copy is durable; whether the map may be stored now.
+    pub fn note_interval(&mut self, pg: PgShard) -> bool {
+        self.awaited.remove(&pg) && self.awaited.is_empty()
     }
 
     /// Stores the map, as increments since the last one if there are few.
@@ -123,13 +144,18 @@ impl StoredMaps {
         }
     }
 
-    /// Notes an increment that was applied and led to `epoch`.
+    /// Notes an increment that was applied and led to `epoch`. The map before it is not stored any more.
     pub fn note(&mut self, epoch: Epoch, increment: Bytes) {
+        self.awaited.clear();
         self.latest.push((epoch, increment));
+        if self.latest.len() > INCREMENTS_MAX {
+            self.note_replaced();
+        }
     }
 
-    /// Notes that the map was replaced by a full one.
+    /// The next map is stored in full.
     pub fn note_replaced(&mut self) {
+        self.awaited.clear();
         self.latest.clear();
         self.increments = None;
     }

@@ -1,7 +1,7 @@
 //! The stored state of a copy besides its objects: info, intervals, log, dups, missing set.
 
 use super::settles::Mark;
-use super::{Core, Tag};
+use super::{Core, IntervalStored, Tag};
 use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
 use crate::message::Replicate;
@@ -140,8 +140,9 @@ impl Core {
         self.set_meta(transaction, BTreeMap::from([self.info_pair()]));
     }
 
-    /// Adds info, past intervals and the present interval to a transaction.
-    pub fn set_info_and_intervals(&self, transaction: &mut Transaction) {
+    /// Adds info, past intervals and the present interval to a transaction, which is submitted next.
+    pub fn set_info_and_intervals(&mut self, transaction: &mut Transaction) {
+        self.store_queue.interval = IntervalStored::OnWay(self.settling.next_number());
         let pairs = BTreeMap::from([self.info_pair(), self.intervals_pair()]);
         self.set_meta(transaction, pairs);
     }

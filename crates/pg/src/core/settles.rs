@@ -56,6 +56,16 @@ impl Settling {
         }
     }
 
+    /// The number of the next transaction.
+    pub fn next_number(&self) -> u64 {
+        self.submitted + 1
+    }
+
+    /// Whether the transaction of this number has completed.
+    pub fn has_completed(&self, number: u64) -> bool {
+        number <= self.completed
+    }
+
     /// A transaction has completed; whether one that settles did.
     pub fn note_completed(&mut self) -> bool {
         self.completed += 1;

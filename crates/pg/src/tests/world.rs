@@ -284,6 +284,7 @@ impl World {
             if !node.pg.core.outputs.is_empty() {
                 return self.drain();
             }
+            node.store_map();
         }
     }
 
@@ -458,9 +459,8 @@ impl World {
             node.store = MemStore::new();
         }
         let exists = node.store.collections().next().is_some();
-        if wipe {
-            node.seen = 1;
-        }
+        node.seen = if wipe { 1 } else { node.stored };
+        node.stored = node.seen;
         let (id, sizes) = (node.pg.pg_shard(), node.pg.core.own.sizes);
         let pg = if exists { Pg::load(id, osd) } else { Pg::new(id, osd) };
         node.pg = pg.with_sizes(sizes);

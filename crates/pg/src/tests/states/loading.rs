@@ -2,7 +2,7 @@
 
 use super::World;
 
-/// It reports itself to the primary of the interval, too.
+/// Behind the interval, which the copy stores first.
 #[test]
 fn a_query_that_comes_meanwhile_is_answered_afterwards() {
     let mut world = World::new(3);
@@ -20,6 +20,6 @@ fn a_query_that_comes_meanwhile_is_answered_afterwards() {
          store 1
          state 1 => Replica
          head 1 => 21'1
-         sent 1 => Info to 0, Info to 0",
+         sent 1 => Info to 0",
     );
 }

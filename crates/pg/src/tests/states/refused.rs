@@ -77,3 +77,44 @@ fn a_split_stops_the_copy_once_it_is_read() {
          equal 0 1",
     );
 }
+
+/// Others acknowledge a write in an interval that begins while the copy is refused.
+#[test]
+fn an_interval_that_a_refused_copy_did_not_store_is_known_after_a_restart() {
+    for before_restart in ["", "store 1\n settle", "run"] {
+        let mut world = World::new(3);
+        world.run_script(
+            "size 2
+             min 1
+             map 10 0 1
+             run
+             write a one
+             run
+             commits 1 full ok
+             write b two
+             write c three
+             store 0
+             pass 0 1
+             pass 0 1",
+        );
+        world.step(true);
+        world.drain();
+        world.run_script("state 1 => Refused\n map 13 0 2");
+        world.run_script(before_restart);
+        world.run_script(
+            "restart 1
+             down 1
+             map 20 0 2
+             run
+             write a new
+             run
+             get 2 a => new
+             down 0
+             down 2
+             up 1
+             map 30 1
+             run
+             state 1 => Down blocked 0 2",
+        );
+    }
+}

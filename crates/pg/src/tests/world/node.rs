@@ -26,6 +26,8 @@ pub struct Node {
     pub settled_max: usize,
     /// The epoch of the newest map that it was passed.
     pub(super) seen: u32,
+    /// The epoch of the map that its OSD has stored: after a restart it is passed those behind.
+    pub(super) stored: u32,
     pub(super) completions: VecDeque<(Tag, Result<store::Outcome, store::StoreError>)>,
     /// Requests to the store that are not executed; see [`World::is_lazy`].
     pub(super) requests: VecDeque<(Tag, RequestKind)>,
@@ -56,6 +58,7 @@ impl Node {
             is_full: false,
             settled_max: usize::MAX,
             seen: 1,
+            stored: 1,
             completions: VecDeque::new(),
             requests: VecDeque::new(),
             part: None,
@@ -143,6 +146,13 @@ impl Node {
             self.pg.store_interval();
             self.seen = *epoch;
             self.begin_part(change, members);
+        }
+    }
+
+    /// As an OSD does, stores its map behind the interval of its copy.
+    pub(super) fn store_map(&mut self) {
+        if self.pg.has_stored_interval() {
+            self.stored = self.seen;
         }
     }
 
