@@ -370,6 +370,12 @@ impl Own {
 }
 
 impl LocalCopy {
+    /// The stored state alone tells that trimmed entries are committed, and changes that a shard has settled.
+    pub fn begin_committed(&mut self) {
+        let settled = self.info.shard.map_or(EVersion::ZERO, |shard| shard.settled);
+        self.committed = self.info.log_tail.max(settled);
+    }
+
     /// The version of an object according to the log; zero if the log does not have it.
     pub fn logged_version(&self, object: &HObject) -> EVersion {
         let mut entries = self.log.entries().rev();

@@ -463,7 +463,7 @@ impl Pg {
                 (own.info, own.log, own.missing);
         }
         self.core.copy.created = true;
-        self.core.copy.committed = self.core.copy.info.log_tail;
+        self.core.copy.begin_committed();
         // The last step has stored it.
         self.core.store_queue.interval = IntervalStored::Durable;
         self.join_interval(asked_by);

@@ -14,8 +14,18 @@ pub(crate) fn check(core: &Core, role: &Role) {
     match role {
         Role::Primary(primary) => check_primary(core, primary),
         Role::Follower(follower) => check_follower(core, follower),
-        _ => {}
+        _ => return,
     }
+    check_history(core);
+}
+
+/// Panics if a shard has settled what is not committed, or has trimmed what it has not settled.
+fn check_history(core: &Core) {
+    let (info, committed) = (&core.copy.info, core.copy.committed);
+    let Some(settled) = info.shard.map(|shard| shard.settled) else { return };
+    assert!(info.log_tail <= settled, "what is trimmed is settled: {info:?}");
+    assert!(settled <= committed, "what is settled is committed: {committed} {info:?}");
+    assert!(committed <= info.last_update, "what is committed is stored: {committed} {info:?}");
 }
 
 /// Panics if the stored state contradicts itself. A copy that is being loaded, or whose load failed, may have

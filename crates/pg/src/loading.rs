@@ -69,7 +69,7 @@ pub(crate) fn take_page(core: &mut Core, outcome: Result<Outcome, StoreError>) -
         missing.find_superseded(log, shard.settled);
     }
     core.update_last_complete();
-    core.copy.committed = core.copy.info.log_tail;
+    core.copy.begin_committed();
     Loaded::Whole
 }
 

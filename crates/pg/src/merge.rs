@@ -49,7 +49,7 @@ impl Side<'_> {
         missing.find_superseded(self.log, self.settled);
         let is_here = |entry: &&LogEntry| entry.object < *self.last_backfill;
         for entry in self.log.above(version).rev().filter(is_here) {
-            shard_merge::undo(&mut missing, self.log, entry);
+            shard_merge::undo(&mut missing, self.log, entry, self.settled);
         }
         missing
     }

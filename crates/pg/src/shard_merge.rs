@@ -59,15 +59,20 @@ pub(crate) fn follow(
     }
 }
 
-/// Rolls back the newest entry of an own log, `log`.
-pub(crate) fn undo(missing: &mut Missing, log: &PgLog, entry: &LogEntry) -> Effect {
+/// Rolls back the newest entry of an own log, `log`. Changes up to `settled` are in the objects.
+pub(crate) fn undo(
+    missing: &mut Missing,
+    log: &PgLog,
+    entry: &LogEntry,
+    settled: EVersion,
+) -> Effect {
     if !entry.changes_object() {
         return Effect::Nothing;
     }
     let superseded = missing.take_superseded(&entry.object, entry.version);
     let followed = missing.get(&entry.object).filter(|item| item.need == entry.version);
     match superseded.or(followed) {
-        Some(item) => set_back(missing, log, entry, item.have),
+        Some(item) => set_back(missing, log, entry, (item.have, settled)),
         // The change is held, or the object is missing in an older version.
         None => Effect::Nothing,
     }
@@ -80,7 +85,12 @@ fn change_before<'a>(log: &'a PgLog, entry: &LogEntry) -> Option<&'a LogEntry> {
 }
 
 /// Before this entry, the object was needed in the version before.
-fn set_back(missing: &mut Missing, log: &PgLog, entry: &LogEntry, have: EVersion) -> Effect {
+fn set_back(
+    missing: &mut Missing,
+    log: &PgLog,
+    entry: &LogEntry,
+    (have, settled): (EVersion, EVersion),
+) -> Effect {
     let object = &entry.object;
     match entry.prior_version {
         EVersion::ZERO => match change_before(log, entry) {
@@ -89,12 +99,13 @@ fn set_back(missing: &mut Missing, log: &PgLog, entry: &LogEntry, have: EVersion
                 missing.remove(object);
                 Effect::Item
             }
-            Some(removal) => {
+            Some(removal) if removal.version > settled => {
                 missing.add(object.clone(), Item { need: removal.prior_version, have });
                 missing.supersede(object, removal.version);
                 Effect::Item
             }
-            None => {
+            // It is absent: it never was there, or the removal is settled.
+            _ => {
                 missing.forget(object);
                 Effect::Remove
             }
@@ -119,9 +130,8 @@ mod tests {
         EVersion::new(1, number)
     }
 
-    /// The object is removed and made again, and both are rolled back.
-    #[test]
-    fn an_object_that_was_missing_before_its_removal_is_missing_again() {
+    /// Entries 6 and 7 of an object.
+    fn removed_and_made_again() -> (LogEntry, LogEntry) {
         let object = HObject::hash_start(PoolId(1), 1);
         let entry = |number, prior, kind| LogEntry {
             version: version(number),
@@ -130,8 +140,14 @@ mod tests {
             object: object.clone(),
             ..LogEntry::default()
         };
-        let removal = entry(6, version(5), EntryKind::Delete);
-        let again = entry(7, EVersion::ZERO, EntryKind::Modify);
+        (entry(6, version(5), EntryKind::Delete), entry(7, EVersion::ZERO, EntryKind::Modify))
+    }
+
+    /// The object is removed and made again, and both are rolled back.
+    #[test]
+    fn an_object_that_was_missing_before_its_removal_is_missing_again() {
+        let (removal, again) = removed_and_made_again();
+        let object = again.object.clone();
         let log = PgLog::new(version(5), [removal.clone(), again.clone()]);
         let mut absent = Missing::default();
         absent.add(object.clone(), Item { need: version(5), have: EVersion::ZERO });
@@ -142,9 +158,23 @@ mod tests {
             }
             assert_eq!(missing.need(&object), Some(version(7)));
             for (entry, head) in [(&again, 7), (&removal, 6)] {
-                undo(&mut missing, &log.through(version(head)), entry);
+                undo(&mut missing, &log.through(version(head)), entry, version(5));
             }
             assert_eq!(missing, before);
         }
+    }
+
+    /// It is missing when its removal is held, and made again when that is settled.
+    #[test]
+    fn an_object_whose_removal_was_settled_is_absent_when_its_new_one_is_rolled_back() {
+        let (removal, again) = removed_and_made_again();
+        let log = PgLog::new(version(5), [removal.clone(), again.clone()]);
+        let mut missing = Missing::default();
+        missing.add(again.object.clone(), Item { need: version(5), have: EVersion::ZERO });
+        for entry in [&removal, &again] {
+            follow(&mut missing, &log, entry, version(5));
+        }
+        let effect = undo(&mut missing, &log, &again, version(6));
+        assert_eq!((effect, missing), (Effect::Remove, Missing::default()));
     }
 }

@@ -69,6 +69,7 @@ pub(super) fn note_merged(core: &mut Core, through: EVersion) -> Option<Mark> {
     let through = through.min(core.copy.info.last_update);
     let shard = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through)?;
     let before = std::mem::replace(&mut shard.settled, through);
+    core.copy.committed = core.copy.committed.max(through);
     Some(core.settling.mark(before))
 }
 
@@ -107,6 +108,7 @@ fn settle_step(core: &mut Core, transaction: &mut Transaction, through: EVersion
     let through = through.min(core.copy.info.last_update);
     let shard = core.copy.info.shard.as_mut().filter(|shard| shard.settled < through)?;
     let before = std::mem::replace(&mut shard.settled, through);
+    core.copy.committed = core.copy.committed.max(through);
     let mark = core.settling.mark(before);
     transaction.push(core.own.collection, Change::Settle { through });
     remove_index_keys(core, transaction, through);

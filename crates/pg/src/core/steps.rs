@@ -6,7 +6,7 @@
 //! then the entries of the other log follow, oldest first, with the resulting missing objects and removals.
 //! Only the last step records that the copy takes part in the interval.
 
-use super::{Core, Tag, settling};
+use super::{Core, LocalCopy, Tag, settling};
 use crate::backend::{self, Backend, Undo};
 use crate::merge::Merged;
 use crate::missing::Item;
@@ -122,9 +122,10 @@ impl Step {
     }
 
     /// Rolls back the newest entry of the own log, which is divergent.
-    fn undo(&mut self, missing: &mut Missing, log: &PgLog, entry: &LogEntry) {
+    fn undo(&mut self, copy: &mut LocalCopy, log: &PgLog, entry: &LogEntry) {
+        let (missing, settled) = (&mut copy.missing, copy.info.settled());
         if let Backend::Erasure(_) = self.backend {
-            let effect = shard_merge::undo(missing, log, entry);
+            let effect = shard_merge::undo(missing, log, entry, settled);
             return self.take_effect(missing, entry, effect);
         }
         match backend::undo(entry) {
@@ -178,7 +179,7 @@ impl Core {
         let mut undone = own.above(common).rev().peekable();
         while let Some(entry) = undone.next() {
             if is_here(entry) {
-                step.undo(&mut self.copy.missing, &own, entry);
+                step.undo(&mut self.copy, &own, entry);
             }
             let previous = undone.peek().filter(|previous| step.may_end_with(previous));
             if let (true, Some(previous)) = (step.is_full(), previous) {
@@ -213,6 +214,8 @@ impl Core {
         }
         self.copy.info.log_tail = self.copy.log.tail();
         self.copy.info.last_update = self.copy.log.head();
+        // If OSDs were given up, what was committed may be gone.
+        self.copy.committed = self.copy.committed.min(self.copy.info.last_update);
         let mark = settling::note_merged(self, settled);
         self.update_last_complete();
         let mut transaction = self.take_step_of(&mut step);

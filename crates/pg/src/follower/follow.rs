@@ -52,11 +52,7 @@ impl Follower {
             return;
         }
         self.stage = FollowerStage::Active { backfilled_by: None };
-        core.copy.committed = match core.copy.info.shard {
-            None => info.last_update,
-            // Nothing more is, until the group serves: the primary tells.
-            Some(own) => own.settled,
-        };
+        let last_update = info.last_update;
         core.copy.past = intervals;
         core.copy.knows_past = true;
         let tag = Tag::Activated(core.placement.interval);
@@ -77,6 +73,11 @@ impl Follower {
                 restart(core, theirs.with_dups(dups), tag);
             }
         }
+        core.copy.committed = match core.copy.info.shard {
+            None => last_update,
+            // Nothing more is, until the group serves: the primary tells.
+            Some(own) => own.settled,
+        };
     }
 
     /// Takes over the primary's history.
