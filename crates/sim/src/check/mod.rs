@@ -1,5 +1,6 @@
 //! Checkers, one per file: each examines the result of a run and returns a description of any violation.
 
+pub mod committed;
 pub mod health;
 pub mod image;
 pub mod issued;

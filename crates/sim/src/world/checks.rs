@@ -1,5 +1,6 @@
 //! Checks of the whole cluster after each step of a process. A violation is a panic, which fails the seed.
 
+use crate::check::committed::Committed;
 use crate::check::issued::Issued;
 use crate::check::memory;
 use crate::node::NodeId;
@@ -20,6 +21,7 @@ pub struct Steady {
 #[derive(Default)]
 pub struct Checks {
     issued: Issued,
+    committed: Committed,
     /// The pool that exceeds its quota, with the epoch of the map that says so.
     over_quota: Option<(PoolId, Epoch)>,
     /// The pool with a constant number of groups, once it exists.
@@ -74,6 +76,12 @@ impl Checks {
         if let Some(map) = map {
             agreed(self.issued.note_map(node, starts, map));
         }
+    }
+
+    /// Panics if an erasure-coded group loses a committed write, or settles one that is not committed.
+    pub fn check_committed(&mut self, process: &dyn Process) {
+        let Some(osd) = process.as_osd() else { return };
+        osd.groups().for_each(|pg| agreed(self.committed.note(pg)));
     }
 
     /// Panics if a monitor chooses another number of groups than the expected size determines.
