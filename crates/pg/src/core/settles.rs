@@ -122,4 +122,16 @@ mod tests {
         settling.note_commit(Some(mark));
         assert!(settling.note_completed() && settling.on_way.is_empty());
     }
+
+    #[test]
+    fn caution_ends_after_many_steps() {
+        let mut settling = Settling::default();
+        settling.note_refused();
+        for _ in 1..REFUSED_HALVINGS * STEPS_PER_HALVING {
+            settling.note_settled();
+            assert!(settling.is_careful());
+        }
+        settling.note_settled();
+        assert!(!settling.is_careful() && settling.at_once() == SETTLED_AT_ONCE);
+    }
 }
