@@ -202,8 +202,9 @@ impl Pg {
         }
     }
 
-    /// The store refused a transaction.
-    pub(crate) fn refused(&mut self, tag: Tag, error: StoreError) {
+    /// The store refused a transaction. If it also settles changes, they may be the reason: then no write is
+    /// answered with it, and the next interval settles them without the write.
+    pub(crate) fn refused(&mut self, tag: Tag, error: StoreError, settles: bool) {
         if matches!(self.state(), State::Failed | State::Refused) {
             return;
         }
@@ -211,10 +212,10 @@ impl Pg {
         self.core.settling.note_refused();
         self.core.store_queue.note_failed();
         let refused = match tag {
-            Tag::Write(version, _) => RefusedWrite::of(version, &error),
+            Tag::Write(version, _) if !settles => RefusedWrite::of(version, &error),
             _ => None,
         };
-        if let Some(ticket) = self.ticket_of(tag) {
+        if let Some(ticket) = self.ticket_of(tag).filter(|_| !settles) {
             self.core.outputs.push_back(Output::Refused { ticket, error });
         }
         self.stop_serving();

@@ -179,7 +179,7 @@ impl Pg {
                 StoreError::NoSpace { .. }
                 | StoreError::TooLarge { .. }
                 | StoreError::Corrupt { .. }
-                | StoreError::Behind(_) => self.refused(tag, error),
+                | StoreError::Behind(_) => self.refused(tag, error, has_settled),
                 _ => self.fail(&error),
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),

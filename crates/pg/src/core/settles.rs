@@ -12,6 +12,10 @@ const REFUSED_HALVINGS: u32 = 3;
 /// …down to a single entry.
 const HALVINGS_MAX: u32 = SETTLED_AT_ONCE.ilog2();
 
+/// Steps that the store settles before one halving is undone. A write that is tried again after a refusal
+/// comes long before that, so it does not share a transaction with a settle once more.
+const STEPS_PER_HALVING: u32 = 16;
+
 /// The progress of settling in this copy's store.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
@@ -20,6 +24,8 @@ pub(crate) struct Settling {
     completed: u64,
     /// Each halves the steps: the store refused larger ones. They are undone one by one.
     halvings: u32,
+    /// Steps that were settled since the last refusal or undone halving.
+    steps: u32,
     /// Transactions that settle, by number, and the version that was settled before. The last one may not be
     /// submitted yet.
     pub(super) on_way: VecDeque<(u64, EVersion)>,
@@ -90,11 +96,16 @@ impl Settling {
     /// The store refused a transaction, perhaps because it settles too much at once.
     pub fn note_refused(&mut self) {
         self.halvings = (self.halvings + REFUSED_HALVINGS).min(HALVINGS_MAX);
+        self.steps = 0;
     }
 
     /// The store has settled a step.
     pub fn note_settled(&mut self) {
-        self.halvings = self.halvings.saturating_sub(1);
+        self.steps += 1;
+        if self.steps >= STEPS_PER_HALVING {
+            self.steps = 0;
+            self.halvings = self.halvings.saturating_sub(1);
+        }
     }
 
     /// Keys that are to be removed from the clone index with the change of this version.
@@ -120,5 +131,17 @@ mod tests {
         assert!(!settling.note_completed(), "it was another one");
         settling.note_commit(Some(mark));
         assert!(settling.note_completed() && settling.on_way.is_empty());
+    }
+
+    #[test]
+    fn caution_ends_after_many_steps() {
+        let mut settling = Settling::default();
+        settling.note_refused();
+        for _ in 1..REFUSED_HALVINGS * STEPS_PER_HALVING {
+            settling.note_settled();
+            assert!(settling.is_careful());
+        }
+        settling.note_settled();
+        assert!(!settling.is_careful() && settling.at_once() == SETTLED_AT_ONCE);
     }
 }

@@ -595,6 +595,48 @@ fn a_write_that_waits_for_its_old_rows_is_submitted() {
     assert_eq!(trial.pg().committed(), version);
 }
 
+/// The settle of other writes is in its transaction, and is what the store refuses.
+#[test]
+fn a_write_is_not_told_why_a_settle_in_its_transaction_was_refused() {
+    for at in 0..3 {
+        let mut trial = Trial::new(at, 2, 1, 4096, &[]);
+        for index in 0..40 {
+            trial.put("a", index * 4096, 4096);
+        }
+        trial.wait(1);
+        trial.world.nodes[at as usize].settled_max = 8;
+        trial.put("b", 0, 4096);
+        while trial.step(1) {}
+        assert!(!trial.pg().is_active(), "the store of {at} refuses the transaction");
+        assert!(trial.world.refused.is_empty(), "the write is not the reason");
+        trial.publish();
+        trial.become_active();
+        trial.rest();
+        trial.check();
+    }
+}
+
+/// First a settle of other writes is in its transaction. It is not told, and is tried again without them.
+#[test]
+fn a_write_that_is_refused_by_itself_is_told_why_when_it_is_repeated() {
+    for at in 0..3 {
+        let mut trial = Trial::new(at, 2, 1, 4096, &[]);
+        for index in 0..8 {
+            trial.put("a", index * 4096, 4096);
+        }
+        trial.wait(1);
+        trial.world.run_script(&format!("fill {at}"));
+        trial.put("b", 0, 4096);
+        while trial.step(1) {}
+        assert!(trial.world.refused.is_empty(), "the settle may be the reason");
+        trial.publish();
+        trial.become_active();
+        trial.put("b", 0, 4096);
+        while trial.step(1) {}
+        assert!(trial.world.refused.contains(&10), "the write is the reason");
+    }
+}
+
 /// Too much for one transaction of a store, or for the reserve of a full one.
 #[test]
 fn a_member_whose_store_refuses_a_large_step_settles_in_smaller_ones() {
