@@ -1,4 +1,5 @@
-//! The cluster maps: monitors ([`MonMap`]), OSDs and pools ([`OsdMap`]), manager ([`MgrMap`]); their
+//! The cluster maps: monitors ([`MonMap`]), OSDs and pools ([`OsdMap`]), manager ([`MgrMap`]),
+//! file systems ([`FsMap`]); their
 //! incrementals, their encodings for peers of different releases, and object placement.
 //!
 //! All parties compute placement from the [`OsdMap`]: with the same map every client and daemon computes
@@ -17,7 +18,11 @@
 
 mod bits;
 mod checksum;
+mod compat_set;
 mod erasure_code;
+mod fsmap;
+mod mds_info;
+mod mdsmap;
 mod mgrmap;
 mod monmap;
 pub mod name_hash;
@@ -27,9 +32,13 @@ mod release;
 mod snaps;
 mod stable_mod;
 
+pub use compat_set::{CompatSet, FeatureSet};
 pub use erasure_code::{
     ErasureCode, ErasureCodeError, STRIPE_UNIT_ALIGNMENT, STRIPE_UNIT_DEFAULT, STRIPE_UNIT_MAX,
 };
+pub use fsmap::{FileSystem, FsMap, FsMapUser};
+pub use mds_info::{FsId, MdsGid, MdsInfo, MdsRank, MdsState, NO_FILE_SYSTEM, NO_RANK};
+pub use mdsmap::MdsMap;
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{AuthCiphers, ElectionStrategy, MonFeatures, MonInfo, MonMap};
 pub use osdmap::{

@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, decode_all};
-use maps::{Incremental, MgrMap, MonMap, OsdMap};
+use maps::{FsMap, Incremental, MgrMap, MonMap, OsdMap};
 use proptest::prelude::*;
 use types::PoolId;
 
 const SERIES: &[u8] = include_bytes!("golden/reef.osdmaps");
 const MONMAP: &[u8] = include_bytes!("golden/reef.monmap");
 const MGRMAP: &[u8] = include_bytes!("golden/reef.mgrmap");
+const FSMAPS: &[u8] = include_bytes!("golden/reef.fsmaps");
 
 fn damaged(bytes: &[u8], damage: &[(prop::sample::Index, u8)]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
@@ -55,5 +56,18 @@ proptest! {
                 place(&map);
             }
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_damaged_file_system_map_is_refused_or_harmless(
+        which: prop::sample::Index,
+        damage in prop::collection::vec(any::<(prop::sample::Index, u8)>(), 1..4),
+    ) {
+        let maps: Vec<Bytes> = decode_all("series", FSMAPS).unwrap();
+        decode::<FsMap>(&damaged(&maps[which.index(maps.len())], &damage));
     }
 }

@@ -26,6 +26,8 @@ pub mod internal;
 pub mod listing;
 pub mod locator;
 pub mod log;
+pub mod mds_beacon;
+pub mod mds_map;
 pub mod mgr_map;
 pub mod mgr_session;
 pub mod mon_map;
@@ -54,6 +56,8 @@ pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand
 pub use config::Config;
 pub use locator::{ObjectLocator, Redirect};
 pub use log::{Log, LogAck, LogEntry};
+pub use mds_beacon::{MdsBeacon, MdsHealth, MdsHealthMetric, MdsLoadTargets, RemoveSnaps};
+pub use mds_map::{FsMapMessage, FsMapUserMessage, MdsMapMessage};
 pub use mgr_map::MgrMapMessage;
 pub use mgr_session::{MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceDaemon};
 pub use mon_map::{MonGetMap, MonMapMessage};
