@@ -17,10 +17,10 @@ use engine::ConnId;
 use history::MapsHistory;
 use maps::{Mapping, OsdMap};
 use removed_snaps::RemovedSnaps;
+use std::collections::BTreeSet;
 use store::{Outcome, StoreError};
 use stored::StoredMaps;
 use telling::{Distribution, Placed};
-use std::collections::BTreeSet;
 use types::{Epoch, OsdId, PgId, PgShard, PoolId, Uuid};
 
 /// The map, and all that is known of earlier and later ones.
