@@ -11,7 +11,7 @@ structure! {
     MdsHealthMetric, version 1, compat 1 {
         /// `MDS_HEALTH_*`
         kind: u16;
-        /// 0: fine, 1: warning, 2: error; in Ceph's order of health states (error 0, warning 1, ok 2).
+        /// Ceph's health state: 0 error, 1 warning, 2 fine.
         severity: u8;
         /// Sentence for the user.
         message: String;
@@ -125,8 +125,7 @@ impl crate::MessageBody for MdsBeacon {
 }
 
 message! {
-    /// `MRemoveSnaps`: a metadata server has removed snapshots; OSDs may trim them. The monitor answers with
-    /// the same message in version 2 of the snapshots that are removed.
+    /// `MRemoveSnaps`: a metadata server has removed snapshots; OSDs may trim them.
     RemoveSnaps = 90, version 1, compat 0, paxos(version) {
         /// Removed snapshots by pool.
         snaps: BTreeMap<i32, Vec<u64>>;
