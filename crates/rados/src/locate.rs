@@ -19,6 +19,9 @@ pub(crate) struct Target {
     pub hash_bits: u8,
     /// The group's OSDs in the map of the placement.
     pub mapping: Arc<Mapping>,
+    /// The pool's `size` and `min_size`. A change of either begins a new interval of the group, which drops
+    /// notifications in progress.
+    pub sizes: (u8, u8),
     /// Epoch of the pool's last demand to resend all operations (`last_force_op_resend`).
     pub resend_epoch: Epoch,
 }
@@ -72,11 +75,11 @@ impl Locator {
             hash.unwrap_or_else(|| pool.object_hash(&place.namespace, &place.key, &place.object));
         let pg = pool.pg_of_hash(place.pool, hash);
         let mapping = self.mappings.entry(pg).or_insert_with(|| map.pg_to_osds(pg).into()).clone();
-        let resend_epoch = pool.last_force_op_resend;
+        let (sizes, resend_epoch) = ((pool.size, pool.min_size), pool.last_force_op_resend);
         match mapping.acting_primary {
             Some(osd) if map.is_up(osd) => {
                 let hash_bits = maps::stable_bits(pg.seed, pool.pg_num);
-                Located::At(osd, Target { pg, hash, hash_bits, mapping, resend_epoch })
+                Located::At(osd, Target { pg, hash, hash_bits, mapping, sizes, resend_epoch })
             }
             _ => Located::Waits,
         }

@@ -275,6 +275,25 @@ fn a_watch_is_registered_again_after_a_lost_session_and_a_move() {
     notify_and_answer(&mut world);
 }
 
+/// Each change begins a new interval of the group, in which its primary drops notifications.
+#[test]
+fn a_notification_is_sent_again_when_a_size_of_its_pool_changes() {
+    let mut world = World::new(1);
+    watched(&mut world);
+    let request = NotifyRequest { timeout_seconds: 9, payload: "hello".into() };
+    let id = world.client.notify(world.now, Place::new(POOL, "a"), &request);
+    world.settle();
+    let changes: [fn(&mut maps::Pool); 2] = [|pool| pool.min_size += 1, |pool| pool.size += 1];
+    for change in changes {
+        let mut pool = world.map.pools[&POOL].clone();
+        change(&mut pool);
+        world.change_map(|map| drop(map.new_pools.insert(POOL, pool)));
+        world.settle();
+    }
+    let sent = world.osds[0].requests.iter().filter(|(tid, _)| *tid == id.0);
+    assert_eq!(sent.map(|(_, attempt)| *attempt).collect::<Vec<_>>(), [0, 1, 2]);
+}
+
 /// An OSD answers a resent registration from its log, which does not connect the watch.
 #[test]
 fn what_registers_a_watch_is_another_request_on_another_session() {

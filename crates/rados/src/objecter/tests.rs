@@ -22,6 +22,7 @@ fn objecter() -> Objecter {
         hash: 0,
         hash_bits: 1,
         mapping: Arc::default(),
+        sizes: (3, 2),
         resend_epoch: Epoch(0),
     };
     objecter.sessions.open(OsdId(0), &EntityAddrVec::default(), &mut fx);
