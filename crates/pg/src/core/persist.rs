@@ -140,18 +140,23 @@ impl Core {
         self.set_meta(transaction, BTreeMap::from([self.info_pair()]));
     }
 
-    /// Adds info, past intervals and the present interval to a transaction, which is submitted next.
-    pub fn set_info_and_intervals(&mut self, transaction: &mut Transaction) {
-        self.store_queue.interval = IntervalStored::OnWay(self.settling.next_number());
+    /// Adds info, past intervals and the present interval to a transaction.
+    pub fn set_info_and_intervals(&self, transaction: &mut Transaction) {
         let pairs = BTreeMap::from([self.info_pair(), self.intervals_pair()]);
         self.set_meta(transaction, pairs);
     }
 
     /// Submits a transaction with info and intervals.
     pub fn store_info_and_intervals(&mut self, tag: Tag) {
-        let mut transaction = self.transaction(1);
+        let transaction = self.transaction(1);
+        self.commit_interval(tag, transaction, None);
+    }
+
+    /// Submits a transaction with its mark, and with info and intervals, which are stored with it.
+    pub fn commit_interval(&mut self, tag: Tag, mut transaction: Transaction, mark: Option<Mark>) {
         self.set_info_and_intervals(&mut transaction);
-        self.commit(tag, transaction);
+        self.store_queue.interval = IntervalStored::OnWay(self.settling.next_number());
+        self.commit_settling(tag, transaction, mark);
     }
 
     /// Adds the changes that trimming made to the dups to a transaction and its `pairs`.

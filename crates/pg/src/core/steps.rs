@@ -218,9 +218,8 @@ impl Core {
         self.copy.committed = self.copy.committed.min(self.copy.info.last_update);
         let mark = settling::note_merged(self, settled);
         self.update_last_complete();
-        let mut transaction = self.take_step_of(&mut step);
-        self.set_info_and_intervals(&mut transaction);
-        self.commit_settling(tag, transaction, mark);
+        let transaction = self.take_step_of(&mut step);
+        self.commit_interval(tag, transaction, mark);
         debug_assert!(
             self.copy.missing.has_same_needs(&merged.missing),
             "a merge is what it was told"

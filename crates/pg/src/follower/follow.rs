@@ -146,8 +146,7 @@ fn restart(core: &mut Core, log: PgLog, tag: Tag) {
         core.commit(Tag::Progress, std::mem::take(&mut transaction));
     }
     core.remove_meta(&mut transaction, info::missing_keys());
-    core.set_info_and_intervals(&mut transaction);
-    core.commit(tag, transaction);
+    core.commit_interval(tag, transaction, None);
 }
 
 /// The info of the reset copy while it has only so many entries of the log.
