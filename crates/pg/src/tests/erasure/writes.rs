@@ -595,15 +595,21 @@ fn a_write_that_waits_for_its_old_rows_is_submitted() {
     assert_eq!(trial.pg().committed(), version);
 }
 
+/// A group with writes that are committed and not settled.
+fn unsettled(seed: u64, writes: u64) -> Trial {
+    let mut trial = Trial::new(seed, 2, 1, 4096, &[]);
+    for index in 0..writes {
+        trial.put("a", index * 4096, 4096);
+    }
+    trial.wait(1);
+    trial
+}
+
 /// The settle of other writes is in its transaction, and is what the store refuses.
 #[test]
 fn a_write_is_not_told_why_a_settle_in_its_transaction_was_refused() {
     for at in 0..3 {
-        let mut trial = Trial::new(at, 2, 1, 4096, &[]);
-        for index in 0..40 {
-            trial.put("a", index * 4096, 4096);
-        }
-        trial.wait(1);
+        let mut trial = unsettled(at, 40);
         trial.world.nodes[at as usize].settled_max = 8;
         trial.put("b", 0, 4096);
         while trial.step(1) {}
@@ -620,11 +626,7 @@ fn a_write_is_not_told_why_a_settle_in_its_transaction_was_refused() {
 #[test]
 fn a_write_that_is_refused_by_itself_is_told_why_when_it_is_repeated() {
     for at in 0..3 {
-        let mut trial = Trial::new(at, 2, 1, 4096, &[]);
-        for index in 0..8 {
-            trial.put("a", index * 4096, 4096);
-        }
-        trial.wait(1);
+        let mut trial = unsettled(at, 8);
         trial.world.run_script(&format!("fill {at}"));
         trial.put("b", 0, 4096);
         while trial.step(1) {}
@@ -641,11 +643,7 @@ fn a_write_that_is_refused_by_itself_is_told_why_when_it_is_repeated() {
 #[test]
 fn a_member_whose_store_refuses_a_large_step_settles_in_smaller_ones() {
     for at in 0..3 {
-        let mut trial = Trial::new(at, 2, 1, 4096, &[]);
-        for index in 0..40 {
-            trial.put("a", index * 4096, 4096);
-        }
-        trial.wait(1);
+        let mut trial = unsettled(at, 40);
         trial.world.nodes[at as usize].settled_max = 8;
         trial.pass_time();
         for _ in 0..3 {
