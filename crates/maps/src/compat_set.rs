@@ -45,7 +45,8 @@ impl Default for FeatureSet {
 impl FeatureSet {
     /// Adds a feature; its bit must be less than 64 to count in the mask.
     pub fn insert(&mut self, bit: u64, name: impl Into<String>) {
-        self.mask |= 1u64.checked_shl(bit as u32).unwrap_or(0);
+        let in_mask = u32::try_from(bit).ok().and_then(|bit| 1u64.checked_shl(bit));
+        self.mask |= in_mask.unwrap_or(0);
         self.names.insert(bit, name.into());
     }
 

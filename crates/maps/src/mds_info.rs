@@ -27,8 +27,8 @@ pub const NO_FILE_SYSTEM: FsId = -1;
 pub struct MdsState(pub i32);
 
 impl MdsState {
-    /// Not in a map.
-    pub const NULL: Self = MdsState(0);
+    /// Does not exist: a server asks to be removed from the map with it, as it ends.
+    pub const DNE: Self = MdsState(0);
     /// Ended; the rank is not served any more.
     pub const STOPPED: Self = MdsState(-1);
     /// Announces itself for the first time.
@@ -57,8 +57,6 @@ impl MdsState {
     pub const STOPPING: Self = MdsState(14);
     /// Reports that the rank's metadata is damaged.
     pub const DAMAGED: Self = MdsState(15);
-    /// Asks to be removed from the map, as it ends.
-    pub const DNE: Self = MdsState(0);
 
     /// The name in the output of commands, such as `up:active`.
     pub fn name(self) -> &'static str {

@@ -85,11 +85,11 @@ impl MdsMap {
     pub const NOT_JOINABLE: u32 = 1 << 0;
     /// Flag: snapshots are allowed.
     pub const ALLOW_SNAPS: u32 = 1 << 1;
-    /// Flag: several ranks are allowed; always set since Luminous.
-    pub const ALLOW_MULTIMDS: u32 = 1 << 4;
+    /// Flag: snapshots are allowed with several ranks.
+    pub const ALLOW_MULTIMDS_SNAPS: u32 = 1 << 4;
     /// Flag: standbys may follow the journals of active ranks.
     pub const ALLOW_STANDBY_REPLAY: u32 = 1 << 5;
-    /// Flag: clients that are reported as lagging are not evicted.
+    /// Flag: servers refuse new sessions of clients.
     pub const REFUSE_CLIENT_SESSION: u32 = 1 << 6;
 
     /// The server of a rank.
@@ -109,7 +109,8 @@ impl MdsMap {
 
     /// Whether no rank waits for a server or for its clients.
     pub fn is_degraded(&self) -> bool {
-        let recovers = |info: &MdsInfo| info.rank != NO_RANK && (8..13).contains(&info.state.0);
+        let recovery = MdsState::REPLAY..MdsState::ACTIVE;
+        let recovers = |info: &MdsInfo| info.rank != NO_RANK && recovery.contains(&info.state);
         !self.failed.is_empty() || !self.damaged.is_empty() || self.mds_info.values().any(recovers)
     }
 
@@ -130,7 +131,7 @@ impl Default for MdsMap {
     fn default() -> Self {
         MdsMap {
             epoch: Epoch(0),
-            flags: MdsMap::ALLOW_SNAPS | MdsMap::ALLOW_MULTIMDS,
+            flags: MdsMap::ALLOW_SNAPS | MdsMap::ALLOW_MULTIMDS_SNAPS,
             last_failure: Epoch(0),
             root: 0,
             session_timeout: 60,

@@ -79,3 +79,13 @@ fn a_daemon_may_serve_what_it_has_all_features_of() {
     assert!(!CompatSet::of_file_systems().can_write(&newer));
     assert_eq!(MdsState::ACTIVE.name(), "up:active");
 }
+
+/// A peer may name such bits.
+#[test]
+fn features_beyond_the_mask_have_a_name_only() {
+    let mut set = CompatSet::default();
+    for bit in [64, (1 << 32) + 5] {
+        set.incompat.insert(bit, "far");
+    }
+    assert_eq!((set.incompat.mask, set.incompat.names.len()), (1, 2));
+}
