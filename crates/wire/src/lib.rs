@@ -56,7 +56,7 @@ pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand
 pub use config::Config;
 pub use locator::{ObjectLocator, Redirect};
 pub use log::{Log, LogAck, LogEntry};
-pub use mds_beacon::{MdsBeacon, MdsHealth, MdsHealthMetric, MdsLoadTargets, RemoveSnaps};
+pub use mds_beacon::{MdsBeacon, MdsHealth, MdsHealthMetric};
 pub use mds_map::{FsMapMessage, FsMapUserMessage, MdsMapMessage};
 pub use mgr_map::MgrMapMessage;
 pub use mgr_session::{MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceDaemon};
