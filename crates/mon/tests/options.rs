@@ -19,6 +19,8 @@ fn unknown_names_and_impossible_values_are_refused() {
         ("client", "rbd_cache", "perhaps", "true or false"),
         ("osd", "osd_objectstore", "tape", "not one of the permitted values"),
         ("mon", "fsid", "12", "set it in ceph.conf"),
+        ("osd", "osd_heartbeat_grace", "0", "expected 0.2 to 3600 s"),
+        ("mon", "osd_pool_default_pg_autoscale_mode", "maybe", "expected one of off, warn, on"),
     ] {
         let answer = cluster.command(set(who, name, value));
         assert_eq!(answer.result, -22, "{name} = {value}: {}", answer.text);
@@ -27,6 +29,22 @@ fn unknown_names_and_impossible_values_are_refused() {
     let mut forced = set("osd", "no_such_option", "1");
     forced["force"] = json!(true);
     assert_eq!(cluster.command(forced).result, 0);
+}
+
+#[test]
+fn an_option_is_described_with_its_range_and_with_advice() {
+    let mut cluster = Cluster::healthy();
+    let help = json!({ "prefix": "config help", "key": "osd_heartbeat_grace", "format": "json" });
+    let help = cluster.json(help);
+    assert_eq!((&help["min"], &help["max"]), (&json!(0.2), &json!(3600)), "{help}");
+    assert_eq!(help["services"], json!(["mon", "osd"]));
+    let mode = json!({ "prefix": "config help", "key": "osd_pool_default_pg_autoscale_mode" });
+    let answer = cluster.command(mode);
+    let shown = String::from_utf8(answer.output.to_vec()).unwrap();
+    for line in ["  Possible values: off warn on\n", "  Default: off\n", "  Services: [mon]\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(shown.ends_with("groups are then divided and merged.\n"), "{shown}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! other options of Ceph, such as those of clients, are passed on to the clients. Unknown names and invalid
 //! values are refused.
 
+use super::config_help::{Description, can_update, level};
 use super::config_values::{check_value, option_name, section};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
@@ -11,7 +12,7 @@ use crate::state::{CONFIG_HISTORY_KEPT, shown_option as shown, stored_option as 
 use crate::table::Table;
 use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
-use wire::options::{Known, TABLE, Upstream, known, upstream, upstream_names};
+use wire::options::{Known, TABLE, known, upstream, upstream_names};
 
 /// Default number of changes that `config log` shows.
 const LOG_DEFAULT: i64 = 10;
@@ -262,73 +263,9 @@ fn mask_parts(mask: &str) -> Value {
     }
 }
 
-fn level(name: &str) -> &'static str {
-    upstream(name).map_or("advanced", |option| option.level)
-}
-
-/// Whether an option takes effect without a restart. Those of this cluster's daemons always do.
-fn can_update(name: &str) -> bool {
-    known(name).is_some()
-        || name.starts_with("mgr/")
-        || upstream(name).is_some_and(|option| option.can_update_at_runtime)
-}
-
 fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let key = option_name(context.arguments.text("key"))?;
-    let own = known(&key);
-    let theirs = upstream(&key);
-    let unknown = || Refusal::missing(format!("configuration option '{key}' not recognized"));
-    let (kind, default) = match (own, theirs) {
-        (Some(Known { kind, default, .. }), _) => (kind.name(), *default),
-        (None, Some(Upstream { kind, default, .. })) => (*kind, *default),
-        (None, None) => return Err(unknown()),
-    };
-    let meaning = own
-        .map_or("read by Ceph's clients or daemons; see Ceph's documentation", |known| {
-            known.meaning
-        });
-    let (min, max) = match own {
-        Some(_) => ("", ""),
-        None => theirs.map_or(("", ""), |option| (option.min, option.max)),
-    };
-    let (level, at_runtime) = (level(&key), can_update(&key));
-    let json = || {
-        json!({
-            "name": key,
-            "type": kind,
-            "level": level,
-            "desc": meaning,
-            "long_desc": "",
-            "default": typed(kind, default),
-            "daemon_default": "",
-            "tags": [],
-            "services": [],
-            "see_also": [],
-            "min": typed(kind, min),
-            "max": typed(kind, max),
-            "can_update_at_runtime": at_runtime,
-            "flags": if at_runtime { vec!["runtime"] } else { vec![] },
-        })
-    };
-    let plain = || {
-        format!(
-            "{key} - {meaning}\n  ({kind}, {level})\n  Default: {default}\n  Can update at runtime: {at_runtime}\n"
-        )
-    };
-    Ok(context.show(json, plain))
-}
-
-/// The value of an option in its JSON type.
-fn typed(kind: &str, text: &str) -> Value {
-    match kind {
-        "bool" => json!(text == "true"),
-        "int" | "uint" | "size" | "secs" | "millisecs" | "float" => text
-            .parse::<i64>()
-            .map(Value::from)
-            .or_else(|_| text.parse::<f64>().map(Value::from))
-            .unwrap_or_else(|_| json!(text)),
-        _ => json!(text),
-    }
+    let description = Description::of(&option_name(context.arguments.text("key"))?)?;
+    Ok(context.show(|| description.to_json(), || description.to_text()))
 }
 
 fn list(context: &mut Context<'_>) -> Result<Answer, Refusal> {

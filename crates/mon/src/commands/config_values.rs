@@ -32,10 +32,7 @@ pub(super) fn check_value(name: &str, value: &str) -> Result<String, Refusal> {
     let wrong =
         |why: &str| Refusal::invalid(format!("error parsing value '{value}' of {name}: {why}"));
     if let Some(known) = known(name) {
-        if !known.kind.accepts(value) {
-            let kind = known.kind.name();
-            return Err(wrong(&format!("expected a value of type {kind}")));
-        }
+        known.check(value).map_err(|why| wrong(&why))?;
         let level = name.starts_with("debug_").then(|| upstream(name)).flatten();
         return Ok(match known.kind {
             Kind::Size => stdx::parse_bytes(value).unwrap_or_default().to_string(),

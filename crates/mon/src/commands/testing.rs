@@ -5,7 +5,7 @@ use crate::change::Change;
 use crate::command::{Answer, Arguments, Caller, Context, Format, Refusal};
 use crate::live::testing::Overview;
 use crate::services::CHECKS;
-use crate::state::State;
+use crate::state::{State, stored_option};
 use crate::statistics::Statistics;
 use bytes::Bytes;
 use crush::{CrushMap, Location, RuleKind, SimpleRule};
@@ -102,8 +102,9 @@ pub(super) fn add_pool(state: &mut State) {
     state.osdmap.pool_names.insert(PoolId(1), "x".to_owned());
 }
 
-/// Sets an option in section `mon`.
+/// Sets an option in section `mon`, also to a value that an earlier version may have stored and that
+/// `config set` refuses.
 pub(super) fn set_option(state: &mut State, name: &str, value: &str) {
-    let given = serde_json::json!({ "who": "mon", "name": name, "value": value });
-    run(state, "config set", given).unwrap();
+    let options = state.config.entry("mon".to_owned()).or_default();
+    options.insert(stored_option(name), value.to_owned());
 }

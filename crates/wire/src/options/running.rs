@@ -4,7 +4,7 @@
 //! A value set at the daemon overrides the configuration database, is known to no other daemon, and is lost
 //! when the daemon ends.
 
-use super::{Kind, Known, TABLE, Upstream, known, upstream};
+use super::{Kind, Known, Permitted, TABLE, Upstream, known, upstream};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::Errno;
@@ -196,9 +196,8 @@ impl Found {
 
     fn accept(&self, value: &str) -> Result<String, (Errno, String)> {
         match (self.own, self.upstream) {
-            (Some(own), _) if own.kind.accepts(value) => Ok(value.to_owned()),
             (Some(own), _) => {
-                Err((Errno::INVAL, format!("expected a value of type {}", own.kind.name())))
+                own.check(value).map(|()| value.to_owned()).map_err(|why| (Errno::INVAL, why))
             }
             (None, Some(upstream)) => upstream.normalize(value).map_err(|why| (Errno::INVAL, why)),
             (None, None) => Err((Errno::NOENT, "there is no such option".to_owned())),
@@ -250,21 +249,27 @@ fn describe(option: &Known) -> Value {
         Kind::Real | Kind::Seconds => json!(option.default.parse::<f64>().unwrap_or_default()),
         Kind::Text => json!(option.default),
     };
+    let (least, most) = option.bounds();
+    let permitted = match option.permitted {
+        Permitted::OneOf(texts) => texts.to_vec(),
+        _ => Vec::new(),
+    };
     json!({
         "name": option.name,
         "type": option.kind.name(),
         "level": "advanced",
         "desc": option.meaning,
-        "long_desc": "",
+        "long_desc": option.advice,
         "default": default,
         "daemon_default": "",
         "tags": [],
-        "services": [option.name.split('_').next().unwrap_or_default()],
+        "services": option.readers(),
         "see_also": [],
-        "min": "",
-        "max": "",
-        "can_update_at_runtime": true,
-        "flags": ["runtime"],
+        "enum_values": permitted,
+        "min": least,
+        "max": most,
+        "can_update_at_runtime": option.can_change,
+        "flags": if option.can_change { vec!["runtime"] } else { vec![] },
     })
 }
 

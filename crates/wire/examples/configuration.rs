@@ -1,0 +1,5 @@
+//! Prints docs/CONFIGURATION.md.
+
+fn main() {
+    print!("{}", wire::options::document());
+}
