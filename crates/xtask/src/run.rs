@@ -1,6 +1,7 @@
 //! Running other programs, visibly.
 
 use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -12,7 +13,18 @@ pub fn root() -> PathBuf {
 
 /// Runs cargo in the workspace; fails with its exit status.
 pub fn cargo(args: &[&str]) -> Result<()> {
-    run(Command::new(env!("CARGO")).args(args))
+    let mut command = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| describes_this_package(name)) {
+        command.env_remove(name);
+    }
+    run(command.args(args))
+}
+
+/// Whether `cargo run` has set the variable for this program. Build scripts ask to run again when such a variable
+/// changes: passed on, it would build their packages, and all above them, once more than a cargo from the shell has.
+fn describes_this_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs a command to its end at the top of the workspace; a failure is an error that names the command.

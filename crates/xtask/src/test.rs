@@ -13,9 +13,13 @@ const TEST_SEEDS: &str = "40";
 pub fn test() -> Result<()> {
     tidy::tidy()?;
     ensure(&TEST_PACKAGES)?;
-    cargo(&["test", "--workspace", "--quiet"])?;
-    simulate(&["--seeds".to_owned(), TEST_SEEDS.to_owned()])?;
-    cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
+    cargo(&["test", "--workspace", "--quiet", "--lib", "--bins", "--tests"])?;
+    for room in tidy::crates_with_examples()? {
+        cargo(&["test", "--doc", "--quiet", "--package", &room])?;
+    }
+    // One build for all three: alone, the simulator would select other features of the libraries below it.
+    cargo(&["build", "--release", "-p", "sim", "-p", "sepiola", "-p", "interop"])?;
+    run(Command::new(root().join("target/release/soak")).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(root().join("target/release/interop")).args(["--clients", "host", "--short"]))
 }
 

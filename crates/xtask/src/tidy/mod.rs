@@ -5,12 +5,14 @@
 mod arrows;
 mod circles;
 mod docs;
+mod examples;
 mod shape;
 mod sources;
 mod traces;
 mod words;
 
 use anyhow::{Result, bail};
+pub use examples::crates_with_examples;
 
 /// Checks all rules; fails with the list of findings.
 pub fn tidy() -> Result<()> {
