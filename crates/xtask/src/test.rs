@@ -18,7 +18,9 @@ pub fn test() -> Result<()> {
         cargo(&["test", "--doc", "--quiet", "--package", &room])?;
     }
     // One build for all three: alone, the simulator would select other features of the libraries below it.
-    cargo(&["build", "--release", "-p", "sim", "-p", "sepiola", "-p", "interop"])?;
+    let packages = ["-p", "sim", "-p", "sepiola", "-p", "interop"];
+    let programs = ["--bin", "soak", "--bin", "sepiola", "--bin", "interop"];
+    cargo(&[&["build", "--release"][..], &packages, &programs].concat())?;
     run(Command::new(root().join("target/release/soak")).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(root().join("target/release/interop")).args(["--clients", "host", "--short"]))
 }
