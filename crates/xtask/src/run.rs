@@ -20,8 +20,8 @@ pub fn cargo(args: &[&str]) -> Result<()> {
     run(command.args(args))
 }
 
-/// Whether `cargo run` has set the variable for this program. Build scripts ask to run again when such a variable
-/// changes: passed on, it would build their packages, and all above them, once more than a cargo from the shell has.
+/// True if `cargo run` has set the variable for this program. Build scripts ask to run again when such a
+/// variable changes: passed on, it would have their packages built twice, and all above them.
 fn describes_this_package(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")

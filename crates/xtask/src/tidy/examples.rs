@@ -4,8 +4,8 @@ use super::sources::{Source, sources};
 use anyhow::Result;
 use std::collections::BTreeSet;
 
-/// The crates that have such examples: `cargo test` would start the documentation's compiler for each of the others,
-/// only to find nothing.
+/// The crates that have such examples. For each of the others, `cargo test` would start the compiler of
+/// documentation only to find nothing.
 pub fn crates_with_examples() -> Result<BTreeSet<String>> {
     let with_examples = sources()?.into_iter().filter(has_example);
     Ok(with_examples.map(|source| source.room).collect())
@@ -16,7 +16,7 @@ fn has_example(source: &Source) -> bool {
     fences.step_by(2).any(|info| !matches!(info.split(',').next(), Some("text" | "ignore")))
 }
 
-/// What follows the fence, if the line is a doc comment with a fence; an opening and a closing one alternate.
+/// The text after the fence of a doc comment, if the line has one; opening and closing ones alternate.
 fn info_string(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
