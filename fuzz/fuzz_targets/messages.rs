@@ -72,12 +72,23 @@ fuzz_target!(|input: &[u8]| {
         wire::Statfs,
         wire::StatfsReply,
         wire::WatchNotify,
+        wire::MdsBeacon,
+        wire::ClientSession,
+        wire::ClientRequest,
+        wire::ClientRequestForward,
+        wire::ClientReply,
+        wire::ClientCaps,
+        wire::ClientCapRelease,
+        wire::ClientLease,
+        wire::ClientQuota,
+        wire::ClientReconnect,
         wire::internal::RotatingSecrets,
         wire::internal::RotatingSecretsRequest,
         wire::internal::StatsReport,
         wire::internal::StatsAck,
     );
     inputs_of_operations(message);
+    parts_of_replies(&message.data);
 });
 
 /// Arguments and inputs of operations are read when they are executed.
@@ -86,4 +97,12 @@ fn inputs_of_operations(message: &Message) {
     for op in &request.ops {
         let _ = (op.xattr_input(), op.call_input(), op.extent(), op.checksum_arguments());
     }
+}
+
+/// Own parts of replies of metadata servers, and attributes of inodes.
+fn parts_of_replies(bytes: &[u8]) {
+    let _ = codec::decode_all::<wire::DirectoryPage>("page", bytes);
+    let _ = codec::decode_all::<wire::CreatedInode>("created inode", bytes);
+    let _ = codec::decode_all::<wire::SnapRealmInfo>("realm", bytes);
+    let _ = wire::inode_stat::decode_xattrs(bytes);
 }

@@ -17,11 +17,19 @@
 mod body;
 
 pub mod auth_exchange;
+pub mod cap_bits;
+pub mod client_caps;
+pub mod client_reconnect;
+pub mod client_reply;
+pub mod client_request;
+pub mod client_session;
 pub mod command;
 pub mod config;
 pub mod copy;
+pub mod file_layout;
 pub mod forward;
 pub mod frame;
+pub mod inode_stat;
 pub mod internal;
 pub mod listing;
 pub mod locator;
@@ -52,8 +60,24 @@ pub mod watch;
 
 pub use auth_exchange::{Auth, AuthReply};
 pub use body::MessageBody;
+pub use cap_bits::CapBits;
+pub use client_caps::{
+    CapItem, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientQuota, client_caps_flags,
+};
+pub use client_reconnect::{ClaimedCap, ClaimedRealm, ClientReconnect};
+pub use client_reply::{
+    ClientReply, CreatedInode, DirectoryEntry, DirectoryPage, ReplyDentry, VirtualAttribute,
+    readdir_flags,
+};
+pub use client_request::{
+    ClientOp, ClientRequest, ClientRequestForward, FilePath, RequestArguments, RequestRelease,
+    client_flags, open_flags, setattr_mask,
+};
+pub use client_session::{ClientSession, FeatureBits, SessionOp, SnapRealmInfo, session_features};
 pub use command::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommand, MonCommandAck};
 pub use config::Config;
+pub use file_layout::FileLayout;
+pub use inode_stat::{DirStat, InodeStat, LeaseStat, QuotaInfo, ReplyCap};
 pub use locator::{ObjectLocator, Redirect};
 pub use log::{Log, LogAck, LogEntry};
 pub use mds_beacon::{MdsBeacon, MdsHealth, MdsHealthMetric};

@@ -167,3 +167,26 @@ fn osd_messages() {
         assert!(reply.ops.iter().all(|op| op.op.code.name().is_some()));
     }
 }
+
+#[test]
+fn file_system_structures() {
+    structure::<FileLayout>("file_layout_t");
+    structure::<FilePath>("filepath");
+    structure::<RequestRelease>("MClientRequest::Release");
+    structure::<ClaimedCap>("cap_reconnect_t");
+    structure::<client_session::MetricSpec>("metric_spec_t");
+    structure::<QuotaInfo>("quota_info_t");
+    structure::<SnapRealmInfo>("SnapRealmInfo");
+}
+
+#[test]
+fn file_system_messages() {
+    body::<ClientSession>("MClientSession");
+    body::<ClientCaps>("MClientCaps");
+    body::<ClientCapRelease>("MClientCapRelease");
+    body::<ClientLease>("MClientLease");
+    body::<ClientRequestForward>("MClientRequestForward");
+    for request in body::<ClientRequest>("MClientRequest") {
+        assert!(request.op.name().is_some(), "{request:?}");
+    }
+}

@@ -87,6 +87,42 @@ fn backoffs_and_watches_round_trip() {
     check(WatchNotify { cookie: 1, payload: "hello".into(), outcome, ..Default::default() });
 }
 
+#[test]
+fn messages_of_clients_of_file_systems_round_trip() {
+    let metadata = [("hostname".to_owned(), "here".to_owned())].into();
+    let features = FeatureBits(session_features::REPLY_ENCODING);
+    let auth = client_session::CapAuth { readable: true, ..Default::default() };
+    check(ClientSession {
+        metadata,
+        features,
+        cap_auths: vec![auth],
+        ..ClientSession::new(SessionOp::OPEN, 3)
+    });
+    let release = RequestRelease { ino: 7, name: "b".into(), ..Default::default() };
+    check(ClientRequest {
+        op: ClientOp::RENAME,
+        path: FilePath::new(1, "a/b"),
+        path2: FilePath::new(2, "c"),
+        releases: vec![release.clone(), release],
+        groups: vec![4, 5],
+        fscrypt_auth: "opaque".into(),
+        ..ClientRequest::default()
+    });
+    let inode = InodeStat { ino: 9, pin: 3, symlink: "there".into(), ..Default::default() };
+    let dentry = ReplyDentry { directory: inode.clone(), name: "x".into(), ..Default::default() };
+    check(ClientReply {
+        dentry: Some(dentry),
+        target: Some(inode),
+        extra: "opaque".into(),
+        ..ClientReply::plain(ClientOp::LOOKUP, 0, 4)
+    });
+    check(ClientCaps { op: CapOp::FLUSH, ino: 9, files: -1, subdirs: 3, ..Default::default() });
+    check(ClientCapRelease { items: vec![CapItem::default(); 2], osd_epoch_barrier: 7 });
+    check(ClientLease { action: ClientLease::REVOKE, name: "x".into(), ..Default::default() });
+    check(ClientQuota { ino: 1, rbytes: 5, ..Default::default() });
+    check(ClientRequestForward { rank: 1, forwards: 2, must_resend: true });
+}
+
 fn request(ops: Vec<OsdOp>) -> OsdRequest {
     let object = HObject::head(PoolId(3), "space".into(), "key".into(), "name".into(), 0x1234_5678);
     OsdRequest {
