@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Crates that a crate may use. Dependencies point down: hosts, engines, formats, values.
-const ARROWS: [(&str, &[&str]); 34] = [
+const ARROWS: [(&str, &[&str]); 35] = [
     ("stdx", &[]),
     ("erasure", &[]),
     ("codec", &[]),
@@ -29,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
         &["codec", "types", "engine", "store", "maps", "wire", "auth", "pg", "classes", "stdx"],
     ),
     ("mon", &["codec", "types", "engine", "control", "maps", "wire", "auth", "crush", "stdx"]),
+    ("namespace", &["codec", "types", "maps", "wire", "stdx"]),
     ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "stdx"]),
     ("rbd", &["codec", "types", "engine", "wire", "rados", "stdx"]),
     ("nbd", &[]),

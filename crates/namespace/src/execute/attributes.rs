@@ -1,0 +1,138 @@
+//! Changes of attributes, by requests and by clients that hold them.
+
+use super::images::image_record;
+use super::operation::{Context, Done};
+use super::values::{AttributeChange, Flush, FlushedFile, SetAttributes};
+use crate::inode::{Owner, Truncation, Xattrs};
+use crate::{Ino, Inode, Kind, Tree};
+use types::{Errno, UTime};
+
+/// Bits of the mode that `chmod` changes.
+const PERMISSIONS: u32 = 0o7777;
+/// Set-user-id and set-group-id.
+const SET_IDS: u32 = 0o6000;
+/// Set-group-id counts only with the right to execute.
+const GROUP_EXECUTE: u32 = 0o010;
+/// Most bytes of names and values of extended attributes. More is ENOSPC, as of local file systems.
+const XATTRS_MAX_BYTES: usize = 64 << 10;
+
+pub(super) fn change(
+    tree: &Tree,
+    ino: Ino,
+    change: &AttributeChange,
+    context: &Context,
+) -> Result<Done, Errno> {
+    let old = tree.get(ino).ok_or(Errno::NOENT)?;
+    let mut inode = old.clone();
+    match change {
+        AttributeChange::Set(set) => set_attributes(&mut inode, set, context)?,
+        AttributeChange::Flush(flush) => apply_flush(&mut inode, flush),
+        AttributeChange::WriteRange { client, range } => match range {
+            Some(range) => drop(inode.write_ranges.insert(*client, *range)),
+            None => drop(inode.write_ranges.remove(client)),
+        },
+        AttributeChange::SetXattr { name, value, must_create, must_replace } => {
+            let exists = inode.xattrs.values.contains_key(name);
+            if *must_create && exists {
+                return Err(Errno::EXIST);
+            }
+            if *must_replace && !exists {
+                return Err(Errno::NODATA);
+            }
+            inode.xattrs.values.insert(name.clone(), value.clone());
+            changed_xattrs(&mut inode, context)?;
+        }
+        AttributeChange::RemoveXattr { name } => {
+            inode.xattrs.values.remove(name).ok_or(Errno::NODATA)?;
+            changed_xattrs(&mut inode, context)?;
+        }
+    }
+    let records = if inode == *old { Vec::new() } else { vec![image_record(tree, inode)] };
+    Ok(Done { records, target: Some(ino), orphan: None })
+}
+
+fn changed_xattrs(inode: &mut Inode, context: &Context) -> Result<(), Errno> {
+    let bytes: usize =
+        inode.xattrs.values.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > XATTRS_MAX_BYTES {
+        return Err(Errno::NOSPC);
+    }
+    inode.xattrs.version += 1;
+    inode.touch(context.now);
+    Ok(())
+}
+
+fn set_attributes(inode: &mut Inode, set: &SetAttributes, context: &Context) -> Result<(), Errno> {
+    if let Some(size) = set.size {
+        set_size(inode, size, context)?;
+    }
+    if let Some(mode) = set.mode {
+        inode.mode = inode.mode & !PERMISSIONS | mode & PERMISSIONS;
+    }
+    if set.kill_set_ids {
+        let group = inode.mode & GROUP_EXECUTE != 0;
+        inode.mode &= !(SET_IDS & if group { SET_IDS } else { 0o4000 });
+    }
+    inode.owner.uid = set.uid.unwrap_or(inode.owner.uid);
+    inode.owner.gid = set.gid.unwrap_or(inode.owner.gid);
+    if set.mtime.is_some() || set.atime.is_some() {
+        inode.mtime = set.mtime.unwrap_or(inode.mtime);
+        inode.atime = set.atime.unwrap_or(inode.atime);
+        inode.time_warp_seq += 1;
+    }
+    inode.btime = set.btime.unwrap_or(inode.btime);
+    let encryption = &mut inode.encryption;
+    encryption.auth = set.fscrypt_auth.clone().unwrap_or_else(|| encryption.auth.clone());
+    encryption.file = set.fscrypt_file.clone().unwrap_or_else(|| encryption.file.clone());
+    inode.touch(context.now);
+    Ok(())
+}
+
+fn set_size(inode: &mut Inode, size: u64, context: &Context) -> Result<(), Errno> {
+    match inode.kind() {
+        Kind::File => {}
+        Kind::Directory => return Err(Errno::ISDIR),
+        Kind::Symlink | Kind::Special => return Err(Errno::INVAL),
+    }
+    if size < inode.size {
+        inode.truncation = Truncation { size, seq: inode.truncation.seq + 1 };
+    }
+    inode.size = size;
+    inode.mtime = context.now;
+    Ok(())
+}
+
+fn apply_flush(inode: &mut Inode, flush: &Flush) {
+    if let Some((mode, uid, gid)) = flush.auth {
+        inode.mode = inode.mode & !PERMISSIONS | mode & PERMISSIONS;
+        inode.owner = Owner { uid, gid };
+    }
+    if let Some((version, xattrs)) = &flush.xattrs
+        && *version > inode.xattrs.version
+    {
+        inode.xattrs = Xattrs { version: *version, values: xattrs.clone() };
+    }
+    if let Some(file) = &flush.file {
+        flush_file(inode, file);
+    }
+    if flush.btime != UTime::ZERO && flush.auth.is_some() {
+        inode.btime = flush.btime;
+    }
+    inode.version += 1;
+    inode.ctime = inode.ctime.max(flush.ctime);
+    inode.change_attr = inode.change_attr.max(flush.change_attr);
+}
+
+fn flush_file(inode: &mut Inode, file: &FlushedFile) {
+    // Only a truncation makes a file shorter, and that is a request.
+    if inode.is_file() && file.truncate_seq == inode.truncation.seq {
+        inode.size = inode.size.max(file.size);
+    }
+    if file.is_exclusive && file.time_warp_seq >= inode.time_warp_seq {
+        inode.time_warp_seq = file.time_warp_seq;
+        (inode.mtime, inode.atime) = (file.mtime, file.atime);
+    } else {
+        inode.mtime = inode.mtime.max(file.mtime);
+        inode.atime = inode.atime.max(file.atime);
+    }
+}

@@ -1,0 +1,354 @@
+//! Directed tests: one operation each, and what it leaves.
+
+use super::images::image_record;
+use super::*;
+use crate::{Ino, Inode, Kind, PageStart, WriteRange};
+use bytes::Bytes;
+use types::{PoolId, UTime};
+use wire::FileLayout;
+
+const FILE: u32 = Kind::FILE_MODE | 0o644;
+const DIRECTORY: u32 = Kind::DIRECTORY_MODE | 0o755;
+
+/// A tree with the records that made it.
+struct World {
+    tree: Tree,
+    clock: u32,
+    next: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        World { tree: Tree::new(UTime::ZERO), clock: 0, next: Ino::FIRST.0 }
+    }
+
+    fn context(&mut self) -> Context {
+        self.clock += 1;
+        Context { now: UTime { seconds: self.clock, nanoseconds: 0 }, uid: 5, gid: 6 }
+    }
+
+    fn run(&mut self, operation: Operation) -> Result<Done, Errno> {
+        let context = self.context();
+        let before = self.tree.clone();
+        let done = execute(&self.tree, &operation, &context);
+        assert_eq!(self.tree, before, "execution changes nothing");
+        if let Ok(done) = &done {
+            self.tree.apply(&done.records);
+        }
+        self.tree.check_invariants();
+        done
+    }
+
+    fn create_with(
+        &mut self,
+        directory: Ino,
+        name: &'static str,
+        new: NewInode,
+    ) -> Result<Ino, Errno> {
+        let ino = Ino(self.next);
+        self.next += 1;
+        let new = Box::new(NewInode { ino, ..new });
+        self.run(Operation::Create { directory, name: name.into(), new })?;
+        Ok(ino)
+    }
+
+    fn create(&mut self, directory: Ino, name: &'static str, mode: u32) -> Result<Ino, Errno> {
+        self.create_with(directory, name, NewInode { mode, ..NewInode::default() })
+    }
+
+    fn file(&mut self, directory: Ino, name: &'static str) -> Ino {
+        self.create(directory, name, FILE).unwrap()
+    }
+
+    fn directory(&mut self, directory: Ino, name: &'static str) -> Ino {
+        self.create(directory, name, DIRECTORY).unwrap()
+    }
+
+    fn unlink(&mut self, directory: Ino, name: &'static str) -> Result<Done, Errno> {
+        self.run(Operation::Unlink { directory, name: name.into() })
+    }
+
+    fn rmdir(&mut self, directory: Ino, name: &'static str) -> Result<Done, Errno> {
+        self.run(Operation::RemoveDirectory { directory, name: name.into() })
+    }
+
+    fn link(&mut self, ino: Ino, directory: Ino, name: &'static str) -> Result<Done, Errno> {
+        self.run(Operation::Link { ino, directory, name: name.into() })
+    }
+
+    fn rename(
+        &mut self,
+        from: (Ino, &'static str),
+        to: (Ino, &'static str),
+    ) -> Result<Done, Errno> {
+        let place = |(ino, name): (Ino, &'static str)| (ino, name.into());
+        self.run(Operation::Rename { from: place(from), to: place(to) })
+    }
+
+    fn change(&mut self, ino: Ino, change: AttributeChange) -> Result<Done, Errno> {
+        self.run(Operation::Change { ino, change: Box::new(change) })
+    }
+
+    fn get(&self, ino: Ino) -> &Inode {
+        self.tree.get(ino).unwrap()
+    }
+
+    fn entry(&self, directory: Ino, name: &'static str) -> Option<Ino> {
+        self.tree.entry(directory, &name.into()).map(|entry| entry.ino)
+    }
+}
+
+#[test]
+fn a_created_file_has_owner_times_and_the_layout_of_the_nearest_directory() {
+    let mut world = World::new();
+    let default_layout = FileLayout::simple(PoolId(3));
+    let new = NewInode { mode: FILE, default_layout: default_layout.clone(), ..Default::default() };
+    let plain = world.create_with(Ino::ROOT, "plain", new.clone()).unwrap();
+    assert_eq!(world.get(plain).layout, Some(default_layout));
+    assert_eq!((world.get(plain).owner.uid, world.get(plain).owner.gid), (5, 6));
+    assert_eq!(world.get(plain).btime, UTime { seconds: 1, nanoseconds: 0 });
+    assert_eq!((world.get(plain).truncation.seq, world.get(plain).xattrs.version), (1, 1));
+    assert_eq!(world.get(Ino::ROOT).mtime, UTime { seconds: 1, nanoseconds: 0 });
+
+    let outer = world.directory(Ino::ROOT, "outer");
+    let inner = world.directory(outer, "inner");
+    let mut root = world.get(outer).clone();
+    root.layout = Some(FileLayout::simple(PoolId(9)));
+    world.tree.apply(&[image_record(&world.tree, root)]);
+    let below = world.create_with(inner, "below", new).unwrap();
+    assert_eq!(world.get(below).layout.as_ref().unwrap().pool, PoolId(9));
+}
+
+#[test]
+fn a_directory_with_its_group_bit_gives_group_and_bit() {
+    let mut world = World::new();
+    let shared = world.create(Ino::ROOT, "shared", DIRECTORY | 0o2000).unwrap();
+    let change = SetAttributes { gid: Some(77), ..SetAttributes::default() };
+    world.change(shared, AttributeChange::Set(change)).unwrap();
+    let file = world.file(shared, "file");
+    let directory = world.directory(shared, "directory");
+    assert_eq!((world.get(file).owner.gid, world.get(directory).owner.gid), (77, 77));
+    assert_eq!((world.get(file).mode & 0o2000, world.get(directory).mode & 0o2000), (0, 0o2000));
+}
+
+#[test]
+fn names_are_checked() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    assert_eq!(world.create(Ino::ROOT, "file", FILE), Err(Errno::EXIST));
+    assert_eq!(world.create(Ino::ROOT, "", FILE), Err(Errno::INVAL));
+    assert_eq!(world.create(Ino::ROOT, "..", FILE), Err(Errno::INVAL));
+    assert_eq!(world.create(Ino::ROOT, "a/b", FILE), Err(Errno::INVAL));
+    assert_eq!(world.create(file, "below", FILE), Err(Errno::NOTDIR));
+    assert_eq!(world.create(Ino(99), "below", FILE), Err(Errno::STALE));
+    let long: &'static str = Box::leak("x".repeat(256).into_boxed_str());
+    assert_eq!(world.create(Ino::ROOT, long, FILE), Err(Errno::NAMETOOLONG));
+    assert_eq!(world.unlink(Ino::ROOT, "absent").unwrap_err(), Errno::NOENT);
+}
+
+#[test]
+fn an_unlinked_file_is_an_orphan_until_it_is_forgotten() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    assert_eq!(world.run(Operation::Forget { ino: file }).unwrap_err(), Errno::BUSY);
+    let done = world.unlink(Ino::ROOT, "file").unwrap();
+    assert_eq!(done.orphan, Some(file));
+    assert_eq!((world.get(file).nlink, world.tree.orphans()), (0, vec![file]));
+    // Clients that have it open still change it.
+    let change = SetAttributes { size: Some(9), ..SetAttributes::default() };
+    world.change(file, AttributeChange::Set(change)).unwrap();
+    assert_eq!(world.get(file).size, 9);
+    assert_eq!(world.link(file, Ino::ROOT, "again").unwrap_err(), Errno::NOENT);
+    world.run(Operation::Forget { ino: file }).unwrap();
+    assert_eq!(world.tree.inodes(), 1);
+}
+
+#[test]
+fn directories_are_removed_when_empty_and_files_are_not_directories() {
+    let mut world = World::new();
+    let directory = world.directory(Ino::ROOT, "directory");
+    world.file(directory, "file");
+    assert_eq!(world.unlink(Ino::ROOT, "directory").unwrap_err(), Errno::ISDIR);
+    assert_eq!(world.rmdir(directory, "file").unwrap_err(), Errno::NOTDIR);
+    assert_eq!(world.rmdir(Ino::ROOT, "directory").unwrap_err(), Errno::NOTEMPTY);
+    world.unlink(directory, "file").unwrap();
+    world.rmdir(Ino::ROOT, "directory").unwrap();
+    assert_eq!(world.create(directory, "late", FILE), Err(Errno::NOENT));
+}
+
+#[test]
+fn counts_and_recursive_statistics_follow_changes() {
+    let mut world = World::new();
+    let outer = world.directory(Ino::ROOT, "outer");
+    let inner = world.directory(outer, "inner");
+    let file = world.file(inner, "file");
+    let size = SetAttributes { size: Some(100), ..SetAttributes::default() };
+    world.change(file, AttributeChange::Set(size)).unwrap();
+    let sum = |world: &World, ino| {
+        let sum = world.tree.statistics(ino);
+        (sum.bytes, sum.files, sum.directories)
+    };
+    assert_eq!((sum(&world, Ino::ROOT), sum(&world, inner)), ((100, 1, 3), (100, 1, 1)));
+    let other = world.directory(Ino::ROOT, "other");
+    world.rename((outer, "inner"), (other, "moved")).unwrap();
+    assert_eq!((sum(&world, outer), sum(&world, other)), ((0, 0, 1), (100, 1, 2)));
+    assert_eq!((world.tree.counts(outer), world.tree.counts(other)), ([0, 0], [0, 1]));
+    world.unlink(inner, "file").unwrap();
+    assert_eq!(sum(&world, Ino::ROOT), (0, 0, 4));
+}
+
+#[test]
+fn an_inode_with_several_links_has_a_home_until_its_name_goes() {
+    let mut world = World::new();
+    let [first, second] = ["first", "second"].map(|name| world.directory(Ino::ROOT, name));
+    let file = world.file(first, "file");
+    assert_eq!(world.link(first, second, "directory").unwrap_err(), Errno::INVAL);
+    world.link(file, second, "link").unwrap();
+    assert_eq!(world.link(file, second, "link").unwrap_err(), Errno::EXIST);
+    assert_eq!((world.get(file).nlink, world.tree.statistics(second).files), (2, 0));
+    assert!(!world.tree.entry(first, &"file".into()).unwrap().is_primary);
+    assert_eq!(world.unlink(first, "file").unwrap().orphan, None);
+    assert_eq!((world.get(file).nlink, world.tree.statistics(second).files), (1, 1));
+    // It stays apart from its name: no reintegration.
+    assert!(!world.tree.entry(second, &"link".into()).unwrap().is_primary);
+    world.rename((second, "link"), (first, "back")).unwrap();
+    assert_eq!(world.entry(first, "back"), Some(file));
+    assert_eq!(world.unlink(first, "back").unwrap().orphan, Some(file));
+}
+
+#[test]
+fn a_rename_replaces_what_is_of_the_same_kind() {
+    let mut world = World::new();
+    let [a, b] = ["a", "b"].map(|name| world.directory(Ino::ROOT, name));
+    let [x, y] = ["x", "y"].map(|name| world.file(Ino::ROOT, name));
+    assert_eq!(world.rename((Ino::ROOT, "a"), (Ino::ROOT, "x")).unwrap_err(), Errno::NOTDIR);
+    assert_eq!(world.rename((Ino::ROOT, "x"), (Ino::ROOT, "a")).unwrap_err(), Errno::ISDIR);
+    assert_eq!(world.rename((Ino::ROOT, "none"), (Ino::ROOT, "x")).unwrap_err(), Errno::NOENT);
+    let done = world.rename((Ino::ROOT, "x"), (Ino::ROOT, "y")).unwrap();
+    assert_eq!((done.orphan, world.entry(Ino::ROOT, "y")), (Some(y), Some(x)));
+    world.file(b, "inside");
+    assert_eq!(world.rename((Ino::ROOT, "a"), (Ino::ROOT, "b")).unwrap_err(), Errno::NOTEMPTY);
+    world.rename((Ino::ROOT, "b"), (Ino::ROOT, "a")).unwrap();
+    assert_eq!((world.entry(Ino::ROOT, "a"), world.tree.orphans()), (Some(b), vec![a, y]));
+}
+
+#[test]
+fn a_rename_of_two_names_of_an_inode_does_nothing() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    world.link(file, Ino::ROOT, "link").unwrap();
+    let done = world.rename((Ino::ROOT, "file"), (Ino::ROOT, "link")).unwrap();
+    assert!(done.records.is_empty());
+    assert!(world.rename((Ino::ROOT, "file"), (Ino::ROOT, "file")).unwrap().records.is_empty());
+    assert_eq!(world.entry(Ino::ROOT, "file"), Some(file));
+}
+
+#[test]
+fn a_directory_does_not_move_below_itself() {
+    let mut world = World::new();
+    let outer = world.directory(Ino::ROOT, "outer");
+    let inner = world.directory(outer, "inner");
+    assert_eq!(world.rename((Ino::ROOT, "outer"), (inner, "x")).unwrap_err(), Errno::INVAL);
+    assert_eq!(world.rename((Ino::ROOT, "outer"), (outer, "x")).unwrap_err(), Errno::INVAL);
+    assert_eq!(world.tree.path(inner), "/outer/inner");
+}
+
+#[test]
+fn a_shorter_size_counts_truncations_and_a_flush_from_before_does_not_undo_it() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let flush = |size, truncate_seq| {
+        let file = FlushedFile { size, truncate_seq, ..FlushedFile::default() };
+        AttributeChange::Flush(Flush { file: Some(file), ..Flush::default() })
+    };
+    world.change(file, flush(4096, 1)).unwrap();
+    assert_eq!(world.get(file).size, 4096);
+    world.change(file, flush(10, 1)).unwrap();
+    assert_eq!(world.get(file).size, 4096, "a flush makes a file only longer");
+    let cut = SetAttributes { size: Some(5), ..SetAttributes::default() };
+    world.change(file, AttributeChange::Set(cut)).unwrap();
+    assert_eq!((world.get(file).truncation.seq, world.get(file).truncation.size), (2, 5));
+    world.change(file, flush(4096, 1)).unwrap();
+    assert_eq!(world.get(file).size, 5, "this size is from before the cut");
+    world.change(file, flush(6, 2)).unwrap();
+    assert_eq!(world.get(file).size, 6);
+    let directory = SetAttributes { size: Some(5), ..SetAttributes::default() };
+    let error = world.change(Ino::ROOT, AttributeChange::Set(directory)).unwrap_err();
+    assert_eq!(error, Errno::ISDIR);
+}
+
+#[test]
+fn times_go_back_only_by_the_holder_of_a_newer_time_warp() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let at = |seconds| UTime { seconds, nanoseconds: 0 };
+    let flush = |mtime, is_exclusive, time_warp_seq| {
+        let file = FlushedFile { mtime, is_exclusive, time_warp_seq, ..FlushedFile::default() };
+        AttributeChange::Flush(Flush { file: Some(file), ..Flush::default() })
+    };
+    world.change(file, flush(at(50), false, 0)).unwrap();
+    world.change(file, flush(at(40), false, 0)).unwrap();
+    assert_eq!(world.get(file).mtime, at(50));
+    let set = SetAttributes { mtime: Some(at(10)), ..SetAttributes::default() };
+    world.change(file, AttributeChange::Set(set)).unwrap();
+    assert_eq!((world.get(file).mtime, world.get(file).time_warp_seq), (at(10), 1));
+    world.change(file, flush(at(5), true, 0)).unwrap();
+    assert_eq!(world.get(file).mtime, at(10), "this holder has not seen the change");
+    world.change(file, flush(at(5), true, 2)).unwrap();
+    assert_eq!(world.get(file).mtime, at(5));
+}
+
+#[test]
+fn extended_attributes_are_created_replaced_removed_and_bounded() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let set = |value: &'static str, must_create, must_replace| {
+        let value = Bytes::from(value);
+        AttributeChange::SetXattr { name: "user.a".into(), value, must_create, must_replace }
+    };
+    assert_eq!(world.change(file, set("1", false, true)).unwrap_err(), Errno::NODATA);
+    world.change(file, set("1", true, false)).unwrap();
+    assert_eq!(world.change(file, set("2", true, false)).unwrap_err(), Errno::EXIST);
+    world.change(file, set("2", false, true)).unwrap();
+    assert_eq!(
+        (world.get(file).xattrs.version, &world.get(file).xattrs.values[&b"user.a"[..]][..]),
+        (3, &b"2"[..])
+    );
+    let large: &'static str = Box::leak("x".repeat(64 << 10).into_boxed_str());
+    assert_eq!(world.change(file, set(large, false, false)).unwrap_err(), Errno::NOSPC);
+    let remove = AttributeChange::RemoveXattr { name: "user.a".into() };
+    world.change(file, remove.clone()).unwrap();
+    assert_eq!(world.change(file, remove).unwrap_err(), Errno::NODATA);
+}
+
+#[test]
+fn a_range_is_recorded_once() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let range = |range| AttributeChange::WriteRange { client: 7, range };
+    let end = Some(WriteRange { end: 4096 });
+    assert_eq!(world.change(file, range(end)).unwrap().records.len(), 1);
+    assert!(world.change(file, range(end)).unwrap().records.is_empty());
+    world.change(file, range(None)).unwrap();
+    assert!(world.get(file).write_ranges.is_empty());
+}
+
+#[test]
+fn a_walk_ends_with_a_name_that_need_not_exist() {
+    let mut world = World::new();
+    let directory = world.directory(Ino::ROOT, "directory");
+    let file = world.file(directory, "file");
+    let walk = |names: &[&'static str]| {
+        world.tree.walk(Ino::ROOT, names.iter().map(|name| name.as_bytes()))
+    };
+    assert_eq!(walk(&[]).unwrap().target, Some(Ino::ROOT));
+    assert_eq!(walk(&["directory", "file"]).unwrap().target, Some(file));
+    let absent = walk(&["directory", "absent"]).unwrap();
+    assert_eq!(absent.entry, Some((directory, "absent".into())));
+    assert_eq!(absent.existing(), Err(Errno::NOENT));
+    assert_eq!(walk(&["absent", "file"]), Err(Errno::NOENT));
+    assert_eq!(walk(&["directory", "file", "x"]), Err(Errno::NOTDIR));
+    assert_eq!(world.tree.walk(Ino(99), []), Err(Errno::STALE));
+    let page = world.tree.page(directory, &PageStart::Begin, 10).unwrap();
+    assert_eq!((page.entries.len(), page.is_last), (1, true));
+}

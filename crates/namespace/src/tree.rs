@@ -1,0 +1,267 @@
+//! The tree: the one owner of all inodes and entries.
+
+use crate::directory::{Directory, Entry, Page, PageStart};
+use crate::inode::{Ino, Inode, Kind, Statistics, Truncation};
+use crate::record::{EntryImage, Record};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use stdx::FastMap;
+use types::UTime;
+
+/// Permissions of a new root directory.
+const ROOT_MODE: u32 = Kind::DIRECTORY_MODE | 0o755;
+
+/// An inode with its place and, of a directory, its entries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Node {
+    inode: Inode,
+    /// Names: directory and name. The first one is the home, where statistics count the inode.
+    links: Vec<(Ino, Bytes)>,
+    /// Whether it is kept although it has no name.
+    is_orphan: bool,
+    entries: Directory,
+    /// Of a directory: entries that are not directories, and those that are.
+    counts: [u64; 2],
+    /// Its part of the statistics of the directories above it.
+    sum: Statistics,
+}
+
+/// All inodes and entries of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    nodes: FastMap<Ino, Node>,
+}
+
+impl Tree {
+    /// A tree with an empty root directory.
+    pub fn new(now: UTime) -> Self {
+        let root = Inode {
+            ino: Ino::ROOT,
+            version: 1,
+            mode: ROOT_MODE,
+            nlink: 1,
+            truncation: Truncation { size: u64::MAX, seq: 1 },
+            btime: now,
+            ctime: now,
+            mtime: now,
+            atime: now,
+            ..Inode::default()
+        };
+        let mut tree = Tree { nodes: FastMap::default() };
+        tree.set_inode(root);
+        tree
+    }
+
+    /// An inode.
+    pub fn get(&self, ino: Ino) -> Option<&Inode> {
+        self.nodes.get(&ino).map(|node| &node.inode)
+    }
+
+    /// The meaning of a name in a directory.
+    pub fn entry(&self, directory: Ino, name: &Bytes) -> Option<Entry> {
+        self.nodes.get(&directory)?.entries.get(name)
+    }
+
+    /// At most `max` entries of a directory, from a position on.
+    pub fn page(&self, directory: Ino, start: &PageStart, max: usize) -> Option<Page> {
+        Some(self.nodes.get(&directory)?.entries.page(start, max))
+    }
+
+    /// Whether a directory has no entries.
+    pub fn has_no_entries(&self, directory: Ino) -> bool {
+        self.nodes.get(&directory).is_none_or(|node| node.entries.is_empty())
+    }
+
+    /// Entries of a directory that are not directories, and those that are.
+    pub fn counts(&self, directory: Ino) -> [u64; 2] {
+        self.nodes.get(&directory).map_or([0; 2], |node| node.counts)
+    }
+
+    /// Recursive statistics of a directory, with itself.
+    pub fn statistics(&self, directory: Ino) -> Statistics {
+        self.nodes.get(&directory).map_or(Statistics::default(), |node| node.sum)
+    }
+
+    /// The directory and name under which an inode is stored, or the first of its links.
+    pub fn home(&self, ino: Ino) -> Option<&(Ino, Bytes)> {
+        self.nodes.get(&ino)?.links.first()
+    }
+
+    /// All names of an inode.
+    pub fn links(&self, ino: Ino) -> &[(Ino, Bytes)] {
+        self.nodes.get(&ino).map_or(&[], |node| &node.links)
+    }
+
+    /// Whether `above` is `ino` or one of the directories above it.
+    pub fn is_within(&self, ino: Ino, above: Ino) -> bool {
+        let mut next = Some(ino);
+        while let Some(current) = next {
+            if current == above {
+                return true;
+            }
+            next = self.home(current).map(|(directory, _)| *directory);
+        }
+        false
+    }
+
+    /// Number of inodes.
+    pub fn inodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Orphans: inodes without a name that are kept, ascending.
+    pub fn orphans(&self) -> Vec<Ino> {
+        let orphans = self.nodes.iter().filter(|(_, node)| node.is_orphan);
+        let mut orphans: Vec<Ino> = orphans.map(|(ino, _)| *ino).collect();
+        orphans.sort_unstable();
+        orphans
+    }
+
+    /// The number behind the greatest one that is used, or the first one for files.
+    pub fn next_ino(&self) -> Ino {
+        let greatest = self.nodes.keys().max().copied().unwrap_or_default();
+        Ino(greatest.0 + 1).max(Ino::FIRST)
+    }
+
+    /// Makes all records of one operation true. They may name the same inode twice, as a rename does.
+    pub fn apply(&mut self, records: &[Record]) {
+        let mut unlinked = BTreeSet::new();
+        for record in records {
+            match record {
+                Record::Dentry { directory, name, image } => {
+                    unlinked.extend(self.remove_entry(*directory, name));
+                    self.add_entry(*directory, name, image);
+                }
+                Record::Touch { directory, version, mtime, ctime, change_attr } => {
+                    if let Some(node) = self.nodes.get(directory) {
+                        let (version, change_attr) = (*version, *change_attr);
+                        let (mtime, ctime) = (*mtime, *ctime);
+                        let inode = node.inode.clone();
+                        self.set_inode(Inode { version, mtime, ctime, change_attr, ..inode });
+                    }
+                }
+                Record::Inode(inode) => self.set_inode((**inode).clone()),
+                Record::Orphan(inode) => {
+                    self.set_inode((**inode).clone());
+                    self.node_mut(inode.ino).is_orphan = true;
+                }
+                Record::Gone(ino) => {
+                    self.nodes.remove(ino);
+                }
+            }
+        }
+        for ino in unlinked {
+            let is_lost = |node: &Node| node.links.is_empty() && !node.is_orphan;
+            if self.nodes.get(&ino).is_some_and(is_lost) {
+                self.nodes.remove(&ino);
+            }
+        }
+    }
+
+    fn node_mut(&mut self, ino: Ino) -> &mut Node {
+        self.nodes.entry(ino).or_default()
+    }
+
+    /// Removes an entry if there is one; returns the inode that it stood for.
+    fn remove_entry(&mut self, directory: Ino, name: &Bytes) -> Option<Ino> {
+        let entry = self.nodes.get_mut(&directory)?.entries.remove(name)?;
+        let node = self.node_mut(entry.ino);
+        let place = node.links.iter().position(|link| link.0 == directory && link.1 == *name);
+        let place = place.expect("an inode knows its names");
+        node.links.remove(place);
+        let sum = node.sum;
+        let kind = usize::from(node.inode.is_directory());
+        let next_home = node.links.first().map(|link| link.0);
+        self.node_mut(directory).counts[kind] -= 1;
+        if place == 0 {
+            self.change_above(Some(directory), |above| above.subtract(&sum));
+            self.change_above(next_home, |above| above.add(&sum));
+        }
+        Some(entry.ino)
+    }
+
+    fn add_entry(&mut self, directory: Ino, name: &Bytes, image: &EntryImage) {
+        let (ino, is_primary) = match image {
+            EntryImage::Absent => return,
+            EntryImage::Primary(inode) => {
+                self.set_inode((**inode).clone());
+                (inode.ino, true)
+            }
+            EntryImage::Remote(ino) => (*ino, false),
+        };
+        self.node_mut(directory).entries.insert(name, Entry { ino, is_primary });
+        let node = self.node_mut(ino);
+        node.is_orphan = false;
+        node.links.push((directory, name.clone()));
+        let (is_home, sum) = (node.links.len() == 1, node.sum);
+        let kind = usize::from(node.inode.is_directory());
+        self.node_mut(directory).counts[kind] += 1;
+        if is_home {
+            self.change_above(Some(directory), |above| above.add(&sum));
+        }
+    }
+
+    /// Replaces the attributes of an inode, and counts the difference in the directories above it.
+    fn set_inode(&mut self, inode: Inode) {
+        let home = self.home(inode.ino).map(|link| link.0);
+        let node = self.node_mut(inode.ino);
+        let (old, new) = (node.inode.statistics(), inode.statistics());
+        let is_new = node.inode.ino != inode.ino;
+        node.inode = inode;
+        if !is_new {
+            node.sum.subtract(&old);
+        }
+        node.sum.add(&new);
+        self.change_above(home, |above| {
+            above.subtract(&old);
+            above.add(&new);
+        });
+    }
+
+    /// Changes the statistics of a directory and of all that are above it.
+    fn change_above(&mut self, directory: Option<Ino>, change: impl Fn(&mut Statistics)) {
+        let mut next = directory;
+        while let Some(ino) = next {
+            let node = self.node_mut(ino);
+            change(&mut node.sum);
+            next = node.links.first().map(|link| link.0);
+        }
+    }
+
+    /// Panics if entries, links, counts and statistics contradict each other.
+    pub fn check_invariants(&self) {
+        let mut links: BTreeMap<Ino, usize> = BTreeMap::new();
+        for (ino, node) in &self.nodes {
+            assert_eq!(node.inode.ino, *ino, "an inode has its number");
+            assert!(node.entries.is_empty() || node.inode.is_directory(), "{ino} is a directory");
+            let mut counts = [0; 2];
+            let mut sum = node.inode.statistics();
+            for (name, entry) in node.entries.iter() {
+                *links.entry(entry.ino).or_default() += 1;
+                let child = self.nodes.get(&entry.ino).expect("an entry has an inode");
+                assert!(
+                    child.links.contains(&(*ino, name.clone())),
+                    "{} knows {name:?}",
+                    entry.ino
+                );
+                assert!(!entry.is_primary || child.links.len() == 1, "{name:?} is the only link");
+                counts[usize::from(child.inode.is_directory())] += 1;
+                if child.links[0] == (*ino, name.clone()) {
+                    sum.add(&child.sum);
+                }
+            }
+            assert_eq!(node.counts, counts, "counts of {ino}");
+            let parts = |sum: &Statistics| [sum.bytes, sum.files, sum.directories];
+            assert_eq!(parts(&node.sum), parts(&sum), "statistics of {ino}");
+            assert!(node.sum.changed >= sum.changed, "{ino} has the latest change");
+        }
+        for (ino, node) in &self.nodes {
+            let found = links.get(ino).copied().unwrap_or(0);
+            assert_eq!(node.links.len(), found, "names of {ino}");
+            assert_eq!(node.is_orphan, found == 0 && *ino != Ino::ROOT, "{ino} is an orphan");
+            let expected = if *ino == Ino::ROOT { 1 } else { found };
+            assert_eq!(node.inode.nlink as usize, expected, "number of links of {ino}");
+            assert!(!node.inode.is_directory() || found <= 1, "{ino} has one name");
+        }
+    }
+}
