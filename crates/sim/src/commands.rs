@@ -24,6 +24,11 @@ pub fn purge_command(osd: OsdId) -> String {
     format!(r#"{{"prefix":"osd purge","id":{osd},"yes_i_really_mean_it":true}}"#)
 }
 
+/// Declares an OSD lost that is down: groups no longer wait for it.
+pub fn lost_command(osd: OsdId) -> String {
+    format!(r#"{{"prefix":"osd lost","id":{osd},"yes_i_really_mean_it":true}}"#)
+}
+
 /// Sets the override weight of an OSD.
 pub fn reweight(id: u64, tenths: u64) -> String {
     let weight = tenths as f64 / 10.0;

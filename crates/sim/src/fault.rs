@@ -79,6 +79,12 @@ pub enum Fault {
     Resend(NodeId),
     /// Some OSD loses index entries of clones.
     Unindex,
+    /// An administrator declares an OSD lost that is down, if no group needs it.
+    Lose(NodeId),
+    /// An OSD restarts, and cannot read the log of one of its shards from then on.
+    FailCopy(NodeId),
+    /// It can read all logs, and restarts.
+    CopyHeals(NodeId),
 }
 
 /// Kinds of faults that are drawn.
@@ -122,6 +128,8 @@ pub enum Kind {
         least: u8,
         most: u8,
     },
+    LoseOsd,
+    FailCopy,
 }
 
 impl Kind {

@@ -2,6 +2,8 @@
 
 mod autoscaler;
 mod ballast;
+mod shards;
+mod waits;
 
 use crate::cast::Cast;
 use crate::commands::{crush_reweight, reweight, set_pool_command};
@@ -11,6 +13,7 @@ use crate::names::POOL;
 use crate::node::{NodeId, Way};
 use engine::Duration;
 use stdx::Prng;
+use waits::waits;
 
 const PARTITION_MS_MAX: u64 = 40_000;
 const SHARER_PARTITION_MS_MAX: u64 = 70_000;
@@ -70,6 +73,7 @@ pub fn draw(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> Plan {
         | Kind::FailDisk
         | Kind::Rot
         | Kind::FailRead
+        | Kind::FailCopy
         | Kind::FillDisk => draw_of_stores(prng, kind, mix, cast),
         kind => draw_of_administrator(prng, kind, cast),
     }
@@ -162,6 +166,7 @@ fn draw_of_stores(prng: &mut Prng, kind: Kind, mix: &FaultMix, cast: &Cast) -> P
         Kind::Rot => (Fault::RotSoon(cast.rotting.expect("only where one rots")), Vec::new()),
         Kind::FailRead => fail_reads(prng, cast),
         Kind::FillDisk => ballast::draw(prng, mix, &cast.osds),
+        Kind::FailCopy => shards::fail_copy(prng, cast),
         kind => unreachable!("{kind:?} concerns no store"),
     }
 }
@@ -197,6 +202,7 @@ fn draw_of_administrator(prng: &mut Prng, kind: Kind, cast: &Cast) -> Plan {
             (Fault::Command(command), Vec::new())
         }
         Kind::MergeRepaired => merge_repaired(prng),
+        Kind::LoseOsd => shards::lose(prng, cast),
         kind => unreachable!("{kind:?} is drawn elsewhere"),
     }
 }
@@ -222,16 +228,6 @@ fn fail_disk(prng: &mut Prng, cast: &Cast) -> Plan {
     let after = Duration::from_millis(1 + prng.below(DISK_FAILS_MS_MAX));
     let end = if prng.chance(1, 2) { Fault::Replace(osd) } else { Fault::DiskHeals(osd) };
     (fault, vec![(after, end)])
-}
-
-/// Up to `count_max` delays of up to `ms_max` milliseconds, cumulated.
-fn waits(prng: &mut Prng, count_max: u64, ms_max: u64) -> impl Iterator<Item = Duration> + use<> {
-    let count = 1 + prng.below(count_max);
-    let waits: Vec<u64> = (0..count).map(|_| 1 + prng.below(ms_max)).collect();
-    waits.into_iter().scan(Duration::ZERO, |at, wait| {
-        *at += Duration::from_millis(wait);
-        Some(*at)
-    })
 }
 
 /// Data of one OSD moves away and back, while OSDs are marked down.

@@ -5,6 +5,7 @@ mod ballast;
 mod disks;
 mod omission;
 mod removal;
+mod shards;
 
 pub use disks::end_replacement;
 pub use omission::omit;
@@ -140,6 +141,9 @@ fn apply_to_stores(world: &mut World, fault: Fault) {
         Fault::FailRead(node, after) => disks::fail_read(world, node, after),
         Fault::ReadsHeal(node) => disks::heal_reads(world, node),
         Fault::Unindex => omission::unindex(world),
+        Fault::Lose(node) => shards::lose(world, node),
+        Fault::FailCopy(node) => shards::fail_copy(world, node),
+        Fault::CopyHeals(node) => shards::heal_copy(world, node),
         fault => unreachable!("{fault:?} concerns no store"),
     }
 }
@@ -206,6 +210,9 @@ pub fn heal(world: &mut World) {
     }
     for node in world.disks.failing_reads().clone() {
         disks::heal_reads(world, node);
+    }
+    for node in world.disks.failing_copies().clone() {
+        shards::heal_copy(world, node);
     }
     let now = world.now();
     world.cast.rotting.into_iter().for_each(|node| world.disks.end_misread(now, node));

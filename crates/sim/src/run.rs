@@ -13,6 +13,7 @@ pub(crate) mod verdict;
 
 use crate::check::watches;
 use crate::cluster;
+use crate::erasure;
 use crate::events::{run_for, run_until};
 use crate::inject;
 use crate::scenario::Scenario;
@@ -31,13 +32,20 @@ use verdict::{check_history, check_stores};
 const SCRUBBED_SEEDS: u64 = 3;
 /// Number of kinds of faults in one seed from which the tally counts it as mixed.
 const MANY_KINDS: usize = 6;
+
 /// Options of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Prints every line of the trace.
     pub trace: bool,
     /// So many percent of the seeds have an erasure-coded pool.
     pub erasure: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { trace: false, erasure: erasure::PERCENT_USUAL }
+    }
 }
 
 /// Result of a run.

@@ -43,6 +43,11 @@ const SNAPSHOTS_ONE_IN: u64 = 2;
 /// write slowly enough.
 const THINK_WITH_PARTITIONS_US: u64 = 60_000;
 
+/// One in so many seeds with an erasure-coded pool has OSDs that are declared lost; others have shards whose
+/// logs cannot be read.
+const LOSSES_ONE_IN: u64 = 4;
+const LOSSES: u64 = 0x6c6f_7373_6573;
+
 /// Pieces of the largest object of clients, also for a slow device; and the smallest piece of an image's
 /// objects.
 const PIECES_MAX: u64 = 100;
@@ -293,6 +298,7 @@ impl Scenario {
             let (least, most) = (shape.data, shape.data + self.cluster.size - 1);
             weights.push((Kind::ChangeMinSize { least, most }, 1 + total / 10));
         }
+        self.add_losses();
         if self.disks.is_tight {
             return;
         }
@@ -302,6 +308,20 @@ impl Scenario {
             self.load.reach = Reach::of_stripes(stripe, keys);
         } else if stripe <= MANY_STRIPES_OF_MAX && !self.trials.has_pieces && p.chance(1, 2) {
             self.load.reach = Reach::of_many_stripes(stripe, keys);
+        }
+    }
+
+    /// Drawn from a generator of its own. OSDs are declared lost and return; logs of shards fail.
+    fn add_losses(&mut self) {
+        let mut prng = Prng::new(self.seed ^ LOSSES);
+        let weights = &mut self.faults.weights;
+        let total: u64 = weights.iter().map(|(_, weight)| weight).sum();
+        let can_lose = self.cluster.size > self.cluster.min_size;
+        for (kind, is_possible) in [(Kind::LoseOsd, can_lose), (Kind::FailCopy, true)] {
+            let is_drawn = prng.chance(1, LOSSES_ONE_IN) && total > 0 && !self.disks.is_tight;
+            if is_drawn && is_possible {
+                weights.push((kind, 1 + total / *prng.choose(&[4, 10])));
+            }
         }
     }
 
@@ -345,6 +365,7 @@ impl Scenario {
             ("clocks differ", self.network.skew_ms_max > 0),
             ("an erasure-coded pool", self.cluster.erasure.is_some()),
             ("8 shards of data", self.cluster.erasure.is_some_and(|shape| shape.data == 8)),
+            ("objects of many stripes", self.has_many_stripes()),
             ("shards in pairs", self.cluster.erasure.is_some_and(|shape| shape.in_pairs)),
             ("no overwrites", self.cluster.erasure.is_some_and(|shape| shape.has_appended)),
             ("a slow device", self.disks.slow.is_some()),
@@ -360,6 +381,13 @@ impl Scenario {
         ];
         let all = all.into_iter().chain(self.trials.traits()).chain(self.control.traits());
         all.filter(|(_, is_so)| *is_so).map(|(name, _)| name)
+    }
+
+    /// True if objects of the erasure-coded pool may have more than a few stripes.
+    fn has_many_stripes(&self) -> bool {
+        let many =
+            |shape: erasure::ErasureShape| Reach::of_many_stripes(shape.stripe(), 0).offset_max;
+        self.cluster.erasure.is_some_and(|shape| self.load.reach.offset_max >= many(shape))
     }
 
     /// The OSD whose disk misreads.

@@ -52,7 +52,9 @@ fn show_log() {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { first_seed: 1, seeds: SEEDS_DEFAULT, ..Arguments::default() };
+    let erasure = Options::default().erasure;
+    let mut arguments =
+        Arguments { first_seed: 1, seeds: SEEDS_DEFAULT, erasure, ..Arguments::default() };
     while let Some(word) = words.next() {
         let mut number = || {
             let text = words.next().ok_or(format!("{word} needs a number"))?;

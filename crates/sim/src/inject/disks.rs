@@ -162,7 +162,7 @@ fn give_disk(world: &mut World, node: NodeId) -> bool {
 
 /// True if the groups that serve without this OSD, which is down, find everything that was ever
 /// acknowledged.
-fn does_without(world: &World, osd: OsdId) -> bool {
+pub(super) fn does_without(world: &World, osd: OsdId) -> bool {
     let Some(map) = world.newest_map().filter(|map| map.exists(osd) && !map.is_up(osd)) else {
         return false;
     };

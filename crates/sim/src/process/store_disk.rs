@@ -5,14 +5,19 @@ use super::contents::{self, Contents};
 use super::disk::Disk;
 use crate::stores::StoreKind;
 use engine::{Storage, Time};
+use std::collections::VecDeque;
 use store::crash::CrashStore;
-use store::{Completion, ObjectStore, Request};
+use store::{Collection, Completion, ObjectStore, Request, RequestKind, StoreError};
 
 /// A store of either kind.
 pub struct StoreDisk {
     store: Store,
     /// The disk accepts requests and completes none.
     is_stopped: bool,
+    /// The copy whose log cannot be read.
+    unreadable: Option<Collection>,
+    /// Reads of that log, with their times.
+    failed: VecDeque<(Time, Completion)>,
 }
 
 enum Store {
@@ -27,7 +32,7 @@ impl StoreDisk {
             StoreKind::Crash(options) => Store::Crash(CrashStore::new(seed, options)),
             StoreKind::Block(shape) => Store::Block(Box::new(BlockDisk::new(seed, *shape))),
         };
-        StoreDisk { store, is_stopped: false }
+        StoreDisk { store, is_stopped: false, unreadable: None, failed: VecDeque::new() }
     }
 
     /// Completes no requests until it resumes.
@@ -115,6 +120,28 @@ impl StoreDisk {
         }
     }
 
+    /// Makes the log of a copy unreadable.
+    pub fn fail_copy(&mut self, copy: Collection) {
+        self.unreadable = Some(copy);
+    }
+
+    /// All logs can be read again.
+    pub fn heal_copy(&mut self) {
+        self.unreadable = None;
+    }
+
+    /// The failure of a request that reads an unreadable log.
+    fn failure(&self, request: &Request) -> Option<Completion> {
+        let RequestKind::OmapList { collection, object, prefix, .. } = &request.kind else {
+            return None;
+        };
+        let is_log = pg::is_meta_object(object) && prefix.is_empty();
+        (is_log && self.unreadable == Some(*collection)).then(|| {
+            let error = StoreError::Corrupt { object: object.clone(), offset: 0, length: 0 };
+            Completion { token: request.token, outcome: Err(error) }
+        })
+    }
+
     /// The disk works again.
     pub fn heal(&mut self) {
         match &mut self.store {
@@ -146,6 +173,9 @@ impl Storage for StoreDisk {
     type Completion = Completion;
 
     fn submit(&mut self, now: Time, request: Request) {
+        if let Some(failure) = self.failure(&request) {
+            return self.failed.push_back((now, failure));
+        }
         match &mut self.store {
             Store::Crash(store) => store.submit(now, request),
             Store::Block(disk) => disk.submit(now, request),
@@ -155,6 +185,9 @@ impl Storage for StoreDisk {
     fn poll_completion(&mut self) -> Option<Completion> {
         if self.is_stopped {
             return None;
+        }
+        if let Some((_, failure)) = self.failed.pop_front() {
+            return Some(failure);
         }
         match &mut self.store {
             Store::Crash(store) => store.poll_completion(),
@@ -166,10 +199,12 @@ impl Storage for StoreDisk {
         if self.is_stopped {
             return None;
         }
-        match &self.store {
+        let next = match &self.store {
             Store::Crash(store) => store.next_event(),
             Store::Block(disk) => disk.poll_timeout(),
-        }
+        };
+        let failure = self.failed.front().map(|(at, _)| *at);
+        next.into_iter().chain(failure).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -193,6 +228,7 @@ impl Storage for StoreDisk {
 
 impl Disk for StoreDisk {
     fn crash(&mut self) {
+        self.failed.clear();
         match &mut self.store {
             Store::Crash(store) => store.crash(),
             Store::Block(disk) => disk.crash(),

@@ -46,6 +46,8 @@ pub struct DiskFaults {
     bad: BTreeSet<NodeId>,
     /// OSDs whose disks fail one read.
     failing_reads: BTreeSet<NodeId>,
+    /// OSDs that cannot read the log of a shard.
+    failing_copies: BTreeSet<NodeId>,
     /// OSDs whose disks other data fills.
     filled: BTreeSet<NodeId>,
     /// Nodes whose ballast was removed; a crash may undo that.
@@ -90,6 +92,21 @@ impl DiskFaults {
     /// Reads succeed from now on; false if no read was to fail.
     pub fn note_reads_heal(&mut self, node: NodeId) -> bool {
         self.failing_reads.remove(&node)
+    }
+
+    /// OSDs that cannot read the log of a shard.
+    pub fn failing_copies(&self) -> &BTreeSet<NodeId> {
+        &self.failing_copies
+    }
+
+    /// The OSD cannot read the log of a shard; false if that was so before.
+    pub fn note_failing_copy(&mut self, node: NodeId) -> bool {
+        self.failing_copies.insert(node)
+    }
+
+    /// The OSD reads all logs from now on; false if it did all the time.
+    pub fn note_copy_heals(&mut self, node: NodeId) -> bool {
+        self.failing_copies.remove(&node)
     }
 
     /// The disk has ballast; false if it had some before.
