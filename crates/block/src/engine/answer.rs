@@ -181,7 +181,9 @@ impl Reader<'_> {
     ) -> Result<Option<(HeldFields, Plan)>, Interrupt> {
         let slices = self.slices(at)?;
         let slice = slices.slice_of(name.reversed_hash()).id;
-        let Some(id) = self.meta.held(slice)?.get(&name).copied() else { return Ok(None) };
+        let Some(id) = self.meta.held(slice)?.get(&name).map(|held| held.id) else {
+            return Ok(None);
+        };
         let value = self.meta.get(&keys::held(slice, name, id))?;
         let damaged = || Interrupt::damaged(PairFault::Held { id });
         let value = value.ok_or_else(damaged)?;

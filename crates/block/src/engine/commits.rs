@@ -405,7 +405,7 @@ impl Queued {
 
 /// Puts the effects of a job into the log and into memory.
 fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), StoreError> {
-    let Effects { record, data, large, garbage, needs_shards, ends_cleanup, .. } = effects;
+    let Effects { record, data, large, held, garbage, needs_shards, ends_cleanup, .. } = effects;
     assert!(!needs_shards || volume.superblock.features.has_shards(), "a reader must be warned");
     let seq = volume.journal.append(&record, &data);
     // The batch owns the answer before a free can fail: a store that stops answers its batches.
@@ -430,5 +430,6 @@ fn take_effect(job: Job, effects: Effects, volume: &mut Volume) -> Result<(), St
         volume.devices.write_large(seq, extent.start, data);
     }
     volume.meta.apply(record.ops, POINTS_MAX);
+    volume.meta.keep_held(held);
     Ok(())
 }

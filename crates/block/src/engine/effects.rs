@@ -1,6 +1,7 @@
 //! Effects of a transaction, and reasons why it cannot be executed.
 
 use super::failure::{MountedFault, PairFault};
+use super::held_index::{HeldContent, HeldEntry};
 use crate::device::Extent;
 use crate::keys;
 use crate::log::{LargeWrite, Record, SmallWrite};
@@ -20,6 +21,8 @@ pub(crate) struct Effects {
     pub data: Vec<Bytes>,
     /// Data of large writes.
     pub large: Vec<(Extent, Bytes)>,
+    /// Contents of changes that it holds, for the transaction that settles them.
+    pub held: Vec<(HeldEntry, HeldContent)>,
     /// Change of the number of objects.
     pub objects: i64,
     /// Slices whose objects must be removed.

@@ -5,18 +5,23 @@
 //! neither is data read or written, nor are blocks allocated. The key has the slice's id and the hash, so
 //! splits and merges move held changes with their objects, without touching them.
 //!
+//! Most changes are short, and settled by one of the next transactions: what was encoded then is kept in
+//! memory, so that it is neither looked up nor decoded. The stored pair counts after a restart.
+//!
 //! A clone needs space in the tree for the map of the copy. Its held change has that space already, as a
 //! filler behind the list, and returns it when it is settled.
 
 use super::effects::Interrupt;
 use super::execute::{Executor, check_end};
 use super::failure::PairFault;
-use super::held_index::{HeldEdit, HeldEntry};
+use super::held_index::{
+    BlocksLeft, CONTENT_BYTES_MAX, HeldBlocks, HeldContent, HeldEdit, HeldEntry, Taken,
+};
 use super::meta::Meta;
 use super::working::take_id;
 use crate::device::{BLOCK, Extent};
 use crate::keys;
-use crate::object::{ExtentSegment, HeldFields, Onode, Piece, SEGMENT_BLOCKS, SEGMENT_SIZE};
+use crate::object::{ExtentSegment, HeldFields, Onode, SEGMENT_BLOCKS, SEGMENT_SIZE};
 use crate::slices::{Slice, Slices};
 use crate::table::PointKey;
 use crate::tree::{Fault, PageRead};
@@ -31,6 +36,8 @@ use types::EVersion;
 
 /// Held changes whose pages are read at once.
 const AHEAD_MAX: usize = 256;
+/// Changes of the transaction among which the newest held one is looked for one by one.
+const EDITS_MAX: usize = 128;
 /// Extent segments of one object that are read ahead.
 const SEGMENTS_AHEAD_MAX: u64 = 64;
 /// Bytes of the tree for each block of a cloned object, at most: in the extent segment of the copy, in that
@@ -42,9 +49,6 @@ const CLONED_SEGMENT_BYTES: u64 = 100;
 /// on a full device, and the settle is refused until some are free.
 const FILLER_MAX: u64 = 4 << 20;
 const _: () = assert!(HELD_UNIT == BLOCK as u64, "blocks move as a whole");
-
-/// Blocks of held data, in order.
-type Blocks = Vec<(u64, Vec<u32>)>;
 
 impl Meta {
     /// Held changes within a slice and a range of versions.
@@ -58,7 +62,8 @@ impl Meta {
         // An empty range must not start behind its end.
         let index = (from <= through).then_some(self.held(slice.id)?);
         let held = index.into_iter().flat_map(move |index| index.range(names));
-        let held = held.map(move |(name, id)| HeldEntry { slice: slice.id, name: *name, id: *id });
+        let held =
+            held.map(move |(name, held)| HeldEntry { slice: slice.id, name: *name, id: held.id });
         Ok(held.filter(move |held| slice.contains(held.name.reversed_hash())))
     }
 
@@ -124,8 +129,7 @@ impl Executor<'_> {
         changes: &[Change],
         filler: u64,
     ) -> Result<(), Interrupt> {
-        let index =
-            self.working.create_held(keys::held(entry.slice, entry.name, entry.id), entry.id);
+        let index = self.working.create_held(entry.key(), entry.id);
         let mut offset = 0;
         for change in changes {
             if let Change::Write { data, .. } = change {
@@ -133,20 +137,34 @@ impl Executor<'_> {
                 offset += data.len() as u64;
             }
         }
-        let fields = HeldFields { filler, ..HeldFields::of(changes) }.encode();
-        self.onode_mut(index).attrs.insert(Bytes::new(), fields);
+        let fields = HeldFields { filler, ..HeldFields::of(changes) };
+        let list = fields.encode();
+        self.keep_content(entry, index, fields, list.len());
+        self.onode_mut(index).attrs.insert(Bytes::new(), list);
         Ok(())
+    }
+
+    /// Keeps the content of a new held change for the transaction that settles it.
+    fn keep_content(&mut self, entry: HeldEntry, index: usize, fields: HeldFields, length: usize) {
+        let mut blocks = HeldBlocks::default();
+        let object = self.working.object(index);
+        // Segments of longer data are pairs of their own, which settling removes.
+        let is_short = Onode::fits_inline(object.size()) && length <= CONTENT_BYTES_MAX;
+        if is_short && object.segments.values().all(|working| blocks.add(&working.segment)) {
+            self.effects.held.push((entry, HeldContent { fields, blocks }));
+        }
     }
 
     /// Number of held changes, and the newest one.
     fn newest_held(&mut self, slices: &Slices) -> Result<(usize, Option<HeldChange>), Interrupt> {
+        if let Slices::Whole(id) = slices
+            && self.held.len() <= EDITS_MAX
+        {
+            return self.newest_held_of(*id);
+        }
         if !self.held.is_empty() {
             let all = self.held_between(slices, EVersion::ZERO, VERSION_MAX)?;
             return Ok((all.len(), all.last().map(|held| held.name)));
-        }
-        if let Slices::Whole(id) = slices {
-            let index = self.meta.held(*id)?;
-            return Ok((index.len(), index.last_key_value().map(|(name, _)| *name)));
         }
         let (mut count, mut newest) = (0, None);
         for slice in slices.iter() {
@@ -156,6 +174,24 @@ impl Executor<'_> {
             }
         }
         Ok((count, newest))
+    }
+
+    /// The same of all changes under an id.
+    fn newest_held_of(&mut self, id: u64) -> Result<(usize, Option<HeldChange>), Interrupt> {
+        let index = self.meta.held(id)?;
+        let edits = || self.held.iter().filter(|edit| edit.entry.slice == id);
+        let is_left = |name: &&HeldChange| {
+            let last = edits().rev().find(|edit| edit.entry.name == **name);
+            last.is_none_or(|edit| edit.is_added)
+        };
+        let added = edits().filter(|edit| edit.is_added);
+        let count =
+            index.len() + added.clone().count() - edits().filter(|edit| !edit.is_added).count();
+        if count == 0 {
+            return Ok((0, None));
+        }
+        let newest_added = added.map(|edit| &edit.entry.name).filter(is_left).max();
+        Ok((count, index.keys().rev().find(is_left).max(newest_added).copied()))
     }
 
     /// Bytes that the clones among changes of one hash will add to the tree when they are settled, at most.
@@ -172,8 +208,7 @@ impl Executor<'_> {
         let before = before.into_iter().filter(|held| held.name.hash == hash);
         let mut lists = Vec::new();
         for entry in before {
-            let key = keys::held(entry.slice, entry.name, entry.id);
-            let index = self.working.load_held(self.meta, key)?;
+            let index = self.working.load_held(self.meta, entry.key())?;
             lists.push(self.held_fields(index, entry.id)?);
         }
         let attrs_max = Cell::new(0);
@@ -248,8 +283,7 @@ impl Executor<'_> {
     /// Adds pages that settling the next held changes needs, so that few attempts are interrupted.
     fn add_pages_ahead(&mut self, slices: &Slices, next: &[HeldEntry], pages: &mut Vec<PageRead>) {
         for entry in next.iter().take(AHEAD_MAX) {
-            let key = keys::held(entry.slice, entry.name, entry.id);
-            let Some(value) = self.look_ahead(&key, pages) else { continue };
+            let Some(value) = self.look_ahead(&entry.key(), pages) else { continue };
             let Ok(onode) = Onode::decode(&value) else { continue };
             self.segments_ahead(&onode, 0, u64::MAX, pages);
             let fields = onode.attrs.get(&Bytes::new()).map(|list| HeldFields::decode(list));
@@ -329,38 +363,66 @@ impl Executor<'_> {
         slices: &Slices,
         entry: HeldEntry,
     ) -> Result<(), Interrupt> {
+        if let Some(content) = self.meta.held_content(&entry) {
+            self.effects.delete(entry.key());
+            self.settle_changes(at, slices, entry, &content)?;
+        } else {
+            let content = self.take_content(entry)?;
+            self.settle_changes(at, slices, entry, &content)?;
+        }
+        self.held.push(HeldEdit { entry, is_added: false });
+        Ok(())
+    }
+
+    /// Removes a held change from the pairs.
+    fn take_content(&mut self, entry: HeldEntry) -> Result<HeldContent, Interrupt> {
         let index = self.load_held(entry)?;
         let damaged = || Interrupt::damaged(PairFault::Held { id: entry.id });
         let fields = self.held_fields(index, entry.id)?;
         check_held(&fields.changes).map_err(|_| damaged())?;
-        let mut data = self.take_data(index).ok_or_else(damaged)?;
-        for (change, length) in fields.with_lengths() {
+        let mut blocks = HeldBlocks::default();
+        let segments = self.working.detach(&mut self.effects, index);
+        match segments.values().all(|working| blocks.add(&working.segment)) {
+            true => Ok(HeldContent { fields, blocks }),
+            false => Err(damaged()),
+        }
+    }
+
+    fn settle_changes(
+        &mut self,
+        at: Collection,
+        slices: &Slices,
+        entry: HeldEntry,
+        content: &HeldContent,
+    ) -> Result<(), Interrupt> {
+        let damaged = || Interrupt::damaged(PairFault::Held { id: entry.id });
+        let mut left: BlocksLeft<'_> = content.blocks.take();
+        for (change, length) in content.fields.with_lengths() {
             let object = change.object().ok_or_else(damaged)?;
             let target = self.working.load(self.meta, slices.id_of(object), object)?;
             let is_there = self.working.object(target).onode.is_some();
             let has_effect = is_there || change.settles_absent();
             if let Change::Write { offset, .. } = change {
-                let blocks = take_blocks(&mut data, length / BLOCK as u64).ok_or_else(damaged)?;
+                let blocks = left.next((length / BLOCK as u64) as u32).ok_or_else(damaged)?;
                 match has_effect {
-                    true => self.adopt(target, offset / BLOCK as u64, blocks)?,
-                    false => self.free_blocks(blocks),
+                    true => self.adopt(target, offset / BLOCK as u64, &blocks)?,
+                    false => self.free_blocks(&blocks),
                 }
             } else if has_effect {
                 self.apply(at, change)?;
             }
         }
-        self.held.push(HeldEdit { entry, is_added: false });
-        if data.is_empty() { Ok(()) } else { Err(damaged()) }
+        if left.is_empty() { Ok(()) } else { Err(damaged()) }
     }
 
-    fn free_blocks(&mut self, blocks: Blocks) {
+    fn free_blocks(&mut self, blocks: &Taken<'_>) {
         for (place, crcs) in blocks {
-            self.effects.free(Extent::new(place, crcs.len() as u64));
+            self.effects.free(Extent::new(*place, crcs.len() as u64));
         }
     }
 
     /// Maps blocks of an object to those of held data.
-    fn adopt(&mut self, index: usize, first: u64, blocks: Blocks) -> Result<(), Interrupt> {
+    fn adopt(&mut self, index: usize, first: u64, blocks: &Taken<'_>) -> Result<(), Interrupt> {
         let count: u64 = blocks.iter().map(|(_, crcs)| crcs.len() as u64).sum();
         self.onode_mut(index);
         if count == 0 {
@@ -369,7 +431,7 @@ impl Executor<'_> {
         self.load_for_change(index, first, first + count - 1)?;
         let mut block = first;
         for (place, crcs) in blocks {
-            self.map(index, block, place, &crcs)?;
+            self.map(index, block, *place, crcs)?;
             block += crcs.len() as u64;
         }
         let onode = self.onode_mut(index);
@@ -415,29 +477,9 @@ impl Executor<'_> {
 
     /// Loads a held change with its data's map.
     fn load_held(&mut self, entry: HeldEntry) -> Result<usize, Interrupt> {
-        let key = keys::held(entry.slice, entry.name, entry.id);
-        let index = self.working.load_held(self.meta, key)?;
+        let index = self.working.load_held(self.meta, entry.key())?;
         self.working.load_all_segments(self.meta, index)?;
         Ok(index)
-    }
-
-    /// Removes a held change from the pairs, and returns its blocks in reverse; `None` if they are shared.
-    fn take_data(&mut self, index: usize) -> Option<Blocks> {
-        let segments = self.working.detach(&mut self.effects, index);
-        let mut blocks = Blocks::new();
-        for working in segments.values() {
-            for piece in working.segment.pieces(0..SEGMENT_BLOCKS) {
-                match piece {
-                    Piece::Mapped { physical, shared: 0, crcs, .. } => {
-                        blocks.push((physical, crcs.to_vec()));
-                    }
-                    Piece::Mapped { .. } => return None,
-                    Piece::Hole { .. } => {}
-                }
-            }
-        }
-        blocks.reverse();
-        Some(blocks)
     }
 }
 
@@ -448,35 +490,5 @@ fn attrs_len(change: &Change) -> u64 {
             attrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum()
         }
         _ => 0,
-    }
-}
-
-/// Takes the next blocks from the end of a reversed list; `None` if there are too few.
-fn take_blocks(data: &mut Blocks, mut count: u64) -> Option<Blocks> {
-    let mut taken = Blocks::new();
-    while count > 0 {
-        let (place, mut crcs) = data.pop()?;
-        if crcs.len() as u64 > count {
-            let rest = crcs.split_off(count as usize);
-            data.push((place + count, rest));
-        }
-        count -= crcs.len() as u64;
-        taken.push((place, crcs));
-    }
-    Some(taken)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_are_taken_in_order_and_runs_are_cut() {
-        let mut data: Blocks = vec![(90, vec![4, 5]), (10, vec![1, 2, 3])];
-        assert_eq!(take_blocks(&mut data, 0), Some(Vec::new()));
-        assert_eq!(take_blocks(&mut data, 2), Some(vec![(10, vec![1, 2])]));
-        assert_eq!(take_blocks(&mut data, 2), Some(vec![(12, vec![3]), (90, vec![4])]));
-        assert_eq!(take_blocks(&mut data.clone(), 1), Some(vec![(91, vec![5])]));
-        assert_eq!(take_blocks(&mut data, 2), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::effects::Interrupt;
 use super::empty_ranges::EmptyRanges;
-use super::held_index::HeldIndex;
+use super::held_index::{CONTENTS_MAX, Held, HeldContent, HeldEntry, HeldIndex};
 use crate::keys;
 use crate::scan::{self, ScanPage, Walk};
 use crate::slices::Slices;
@@ -16,6 +16,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::collections::{VecDeque, btree_map};
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 use stdx::FastMap;
 use store::Collection;
 use types::HObject;
@@ -36,6 +37,8 @@ pub(crate) struct Meta {
     omaps: FastMap<u64, KnownOmap>,
     /// Held changes by collection id, once they were looked up.
     held: FastMap<u64, HeldIndex>,
+    /// Contents in `held`.
+    held_contents: usize,
     /// Key ranges that scans found empty.
     empty_ranges: EmptyRanges,
     /// Entries that the execution in progress may still pass.
@@ -72,6 +75,7 @@ impl Meta {
             collections: FastMap::default(),
             omaps: FastMap::default(),
             held: FastMap::default(),
+            held_contents: 0,
             empty_ranges: EmptyRanges::default(),
             walk_left: WALK_MAX,
             passed: 0,
@@ -402,7 +406,7 @@ impl Meta {
             let page = self.search(from, &range.end, usize::MAX, usize::MAX)?;
             let names = page.pairs.iter().map(|(key, _)| {
                 let (_, name, id) = keys::read_held(key)?;
-                Ok((name, id))
+                Ok((name, Held { id, content: None }))
             });
             let index = names.collect::<codec::Result<HeldIndex>>();
             self.held.insert(collection, index.map_err(Interrupt::decoding("held change key"))?);
@@ -414,18 +418,44 @@ impl Meta {
     fn follow_held(&mut self, op: &Op) {
         match op.key().first() {
             Some(&keys::HELD) => {}
-            Some(&keys::GARBAGE) if matches!(op, Op::Delete { .. }) => return self.held.clear(),
+            Some(&keys::GARBAGE) if matches!(op, Op::Delete { .. }) => return self.clear_held(),
             _ => return,
         }
         let Ok((collection, name, id)) = keys::read_held(op.key()) else {
-            return self.held.clear();
+            return self.clear_held();
         };
         let Some(index) = self.held.get_mut(&collection) else { return };
-        match op {
-            Op::Put { .. } => drop(index.insert(name, id)),
-            Op::Delete { .. } => drop(index.remove(&name)),
-            Op::DeleteRange { .. } => self.held.clear(),
+        let replaced = match op {
+            Op::Put { .. } => index.insert(name, Held { id, content: None }),
+            Op::Delete { .. } => index.remove(&name),
+            Op::DeleteRange { .. } => return self.clear_held(),
+        };
+        self.held_contents -= usize::from(replaced.is_some_and(|held| held.content.is_some()));
+    }
+
+    fn clear_held(&mut self) {
+        self.held.clear();
+        self.held_contents = 0;
+    }
+
+    /// Keeps contents of changes that are held now, as many as the bound allows.
+    pub fn keep_held(&mut self, contents: Vec<(HeldEntry, HeldContent)>) {
+        for (entry, content) in contents {
+            let index = self.held.get_mut(&entry.slice);
+            let held = index.and_then(|index| index.get_mut(&entry.name));
+            if let Some(held) = held.filter(|held| held.id == entry.id && held.content.is_none())
+                && self.held_contents < CONTENTS_MAX
+            {
+                held.content = Some(Arc::new(content));
+                self.held_contents += 1;
+            }
         }
+    }
+
+    /// Content of a held change, if it is in memory.
+    pub fn held_content(&self, entry: &HeldEntry) -> Option<Arc<HeldContent>> {
+        let held = self.held.get(&entry.slice)?.get(&entry.name)?;
+        held.content.clone().filter(|_| held.id == entry.id)
     }
 
     /// Slices of a collection; `None` if it does not exist.

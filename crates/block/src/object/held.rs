@@ -7,6 +7,7 @@ use crate::device::BLOCK;
 use bytes::Bytes;
 use codec::{DecodeErrorKind, Reader, Result, Writer};
 use store::{Change, join_held, split_held};
+use types::HObject;
 
 /// Changes whose data lies elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,7 +44,9 @@ impl HeldFields {
 
     /// The stored form.
     pub fn encode(&self) -> Bytes {
-        let mut out = Vec::new();
+        let lengths = self.changes.iter().map(encoded_len).sum::<usize>();
+        let capacity = lengths + self.filler as usize + (self.write_blocks.len() + 3) * 5;
+        let mut out = Vec::with_capacity(capacity);
         varint::push(&mut out, self.write_blocks.len() as u64);
         self.write_blocks.iter().for_each(|count| varint::push(&mut out, (*count).into()));
         let mut w = Writer::append_to(out);
@@ -113,7 +116,7 @@ impl HeldFields {
     }
 
     /// The write to which a byte of the data belongs, as its object and the offset in that.
-    pub fn origin(&self, offset: u64) -> Option<(&types::HObject, u64)> {
+    pub fn origin(&self, offset: u64) -> Option<(&HObject, u64)> {
         let mut lengths = self.write_blocks.iter();
         let mut start = 0;
         for change in &self.changes {
@@ -129,10 +132,24 @@ impl HeldFields {
     }
 }
 
+/// About the length of a change, rather more.
+fn encoded_len(change: &Change) -> usize {
+    const USUAL: usize = 64;
+    let name =
+        |object: &HObject| USUAL + object.name.len() + object.key.len() + object.namespace.len();
+    let more = match change {
+        Change::SetAttrs { attrs, .. } => {
+            attrs.iter().map(|(name, value)| name.len() + value.len() + 8).sum()
+        }
+        Change::Clone { object, .. } => name(object),
+        _ => 0,
+    };
+    change.object().map_or(0, name) + more
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::HObject;
 
     fn write(offset: u64, byte: u8, blocks: usize) -> Change {
         let data = Bytes::from(vec![byte; blocks * BLOCK]);
