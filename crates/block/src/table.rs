@@ -143,10 +143,19 @@ impl Table {
     }
 
     fn remove(&mut self, key: PointKey) {
-        if self.is_in_range(&key) || self.is_own(&key) {
-            self.forget(&key);
-        } else {
-            self.set(key, None);
+        if self.is_in_range(&key) {
+            return self.forget(&key);
+        }
+        if !self.is_fresh(&key) {
+            return self.set(key, None);
+        }
+        match self.points.remove(&key) {
+            // Put since then for the first time, so that its removal leaves nothing.
+            Some(value @ Some(_)) => self.uncount(&key, &value),
+            removed => {
+                removed.inspect(|value| self.uncount(&key, value));
+                self.set(key, None);
+            }
         }
     }
 
@@ -266,18 +275,17 @@ impl Table {
 
     fn forget(&mut self, key: &[u8]) {
         if let Some(value) = self.points.remove(key) {
-            self.bytes -= cost(key.len(), value_len(&value));
-            self.load.subtract(self.point_load(key, &value));
+            self.uncount(key, &value);
         }
+    }
+
+    fn uncount(&mut self, key: &[u8], value: &Option<Bytes>) {
+        self.bytes -= cost(key.len(), value_len(value));
+        self.load.subtract(self.point_load(key, value));
     }
 
     pub(crate) fn point_load(&self, key: &[u8], value: &Option<Bytes>) -> Load {
         load(key.len(), self.is_behind_all(key), value)
-    }
-
-    /// Set if the key was put since then for the first time, so that its removal leaves nothing.
-    fn is_own(&self, key: &PointKey) -> bool {
-        self.is_fresh(key) && matches!(self.points.get(key), Some(Some(_)))
     }
 
     /// Set if the tree below cannot contain the key.

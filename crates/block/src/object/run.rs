@@ -2,7 +2,8 @@
 
 use super::SEGMENT_BLOCKS;
 use crate::device::Extent;
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
+use std::ops::Range;
 
 /// A run of blocks of an object and their adjacent places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +53,21 @@ impl Run {
 }
 
 /// Appends a run, merging it with the last one if possible.
-pub fn push_merged(runs: &mut Runs, run: Run) {
+pub fn push_merged<A: Array<Item = Run>>(runs: &mut SmallVec<A>, run: Run) {
     match runs.last_mut() {
         Some(last) if last.is_continued_by(&run) => last.count += run.count,
         _ => runs.push(run),
+    }
+}
+
+/// Replaces the runs at some indices, in place.
+pub fn splice(runs: &mut Runs, range: Range<usize>, new: &[Run]) {
+    let same = new.len().min(range.len());
+    let (over, more) = new.split_at(same);
+    runs[range.start..][..same].copy_from_slice(over);
+    match more.is_empty() {
+        true => drop(runs.drain(range.start + same..range.end)),
+        false => runs.insert_from_slice(range.end, more),
     }
 }
 

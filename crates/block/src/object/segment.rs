@@ -4,7 +4,7 @@
 //! others have 0 in their place. Block numbers count within the segment; a number outside of it is
 //! a defect of the caller and panics.
 
-use super::run::{self, Run, Runs, first_behind, push_merged};
+use super::run::{self, Run, Runs, first_behind, push_merged, splice};
 use super::{PHYSICAL_END, SEGMENT_BLOCKS};
 use crate::device::Extent;
 use smallvec::SmallVec;
@@ -172,12 +172,26 @@ impl ExtentSegment {
     }
 
     fn replace(&mut self, start: u64, end: u64, new: Option<Run>) -> SmallVec<[Replaced; 4]> {
-        let old = std::mem::take(&mut self.runs);
-        let parts = |from, to| old.iter().filter_map(move |run| run.clip(from, to));
-        for run in parts(0, start).chain(new).chain(parts(end, SEGMENT_BLOCKS)) {
-            push_merged(&mut self.runs, run);
+        if start == end {
+            return SmallVec::new();
         }
-        parts(start, end).map(Replaced::from).collect()
+        let first = first_behind(&self.runs, start);
+        let count = self.runs[first..].partition_point(|run| run.start < end);
+        let old = &self.runs[first..first + count];
+        let replaced = old.iter().filter_map(|run| run.clip(start, end)).map(Replaced::from);
+        let replaced = replaced.collect();
+        // The rest of a segment of many runs stays as it is. Neighbours may merge.
+        let before = old.first().and_then(|run| run.clip(0, start));
+        let behind = old.last().and_then(|run| run.clip(end, SEGMENT_BLOCKS));
+        let range = first.saturating_sub(1)..(first + count + 1).min(self.runs.len());
+        let neighbours = (&self.runs[range.start..first], &self.runs[first + count..range.end]);
+        let parts = neighbours.0.iter().copied().chain(before).chain(new).chain(behind);
+        let mut merged = SmallVec::<[Run; 5]>::new();
+        for run in parts.chain(neighbours.1.iter().copied()) {
+            push_merged(&mut merged, run);
+        }
+        splice(&mut self.runs, range, &merged);
+        replaced
     }
 }
 

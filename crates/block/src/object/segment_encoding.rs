@@ -19,6 +19,9 @@ const SHARED: u8 = 0x80;
 /// Length of a block's checksum.
 const CRC_LEN: usize = 4;
 
+/// Runs that a change of one range adds at most. A decoded segment has room for them.
+const RUNS_MORE: usize = 2;
+
 /// Maximum length of a run: first byte, hole, place and id.
 const RUN_LEN_MAX: usize = 2 + 2 * VARINT_LEN_MAX;
 
@@ -68,9 +71,12 @@ impl ExtentSegment {
             return Err(at.invalid("runs", count.into()));
         }
         let mut segment = ExtentSegment::default();
-        segment.runs.reserve_exact(count.into());
+        let count = usize::from(count);
+        if count > segment.runs.inline_size() {
+            segment.runs.reserve_exact(count + RUNS_MORE);
+        }
         let mut expected = Expected::default();
-        for taken in 0..usize::from(count) {
+        for taken in 0..count {
             let at = *r;
             let run = take_run(r, expected)?;
             expected = Expected::behind(&run);
