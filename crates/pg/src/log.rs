@@ -131,7 +131,7 @@ impl PgLog {
 
     /// Drops entries up to `target`, and moves their requests to the dups.
     pub(crate) fn trim(&mut self, target: EVersion) -> Trimmed {
-        let end = self.entries.partition_point(|entry| entry.version <= target);
+        let end = self.end_of(target);
         let remembered = self.dups.remember(self.entries.range(..end));
         while self.entries.front().is_some_and(|entry| entry.version <= target) {
             let entry = self.entries.pop_front().expect("there is a front");
@@ -167,14 +167,28 @@ impl PgLog {
 
     /// The entry with just this version.
     pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
-        let index = self.entries.binary_search_by(|entry| entry.version.cmp(&version)).ok()?;
-        Some(&self.entries[index])
+        let before = self.end_of(version).checked_sub(1)?;
+        Some(&self.entries[before]).filter(|entry| entry.version == version)
     }
 
     /// The entries newer than `version`, oldest first.
     pub fn above(&self, version: EVersion) -> impl DoubleEndedIterator<Item = &LogEntry> {
-        let start = self.entries.partition_point(|entry| entry.version <= version);
-        self.entries.range(start..)
+        self.entries.range(self.end_of(version)..)
+    }
+
+    /// The number of entries up to a version. Most are asked for near the head, and the numbers of versions
+    /// count entries: the place is guessed from there, because a search touches a dozen entries that are in
+    /// no cache.
+    fn end_of(&self, version: EVersion) -> usize {
+        let length = self.entries.len();
+        let newer = self.head().version.saturating_sub(version.version);
+        let guess = length.saturating_sub(usize::try_from(newer).unwrap_or(length));
+        let is_up_to = |index: usize| self.entries[index].version <= version;
+        let is_end = (guess == 0 || is_up_to(guess - 1)) && (guess == length || !is_up_to(guess));
+        match is_end {
+            true => guess,
+            false => self.entries.partition_point(|entry| entry.version <= version),
+        }
     }
 
     /// Whether `version` is in the history that this log knows.
@@ -227,6 +241,21 @@ mod tests {
         let trimmed = log.trim(EVersion::new(1, 6900));
         assert_eq!(trimmed.remembered, log.dups().batches().len());
         assert!(log.dups().batches().all(|batch| Some(batch.through) > trimmed.forgotten));
+    }
+
+    #[test]
+    fn entries_are_found_in_logs_with_and_without_gaps_in_their_numbers() {
+        let dense = log((1, 4), &[(1, 5), (1, 6), (2, 7), (2, 8)]);
+        let sparse = log((1, 4), &[(1, 5), (1, 9), (3, 10), (3, 30)]);
+        for log in [dense, sparse, log((1, 4), &[])] {
+            for (epoch, number) in (0..4).flat_map(|epoch| (0..33).map(move |n| (epoch, n))) {
+                let version = EVersion::new(epoch, number);
+                let found = log.entries().find(|entry| entry.version == version);
+                assert_eq!(log.entry(version), found);
+                let above = log.entries().filter(|entry| entry.version > version);
+                assert!(log.above(version).eq(above), "above {version}");
+            }
+        }
     }
 
     #[test]
