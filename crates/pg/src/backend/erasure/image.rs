@@ -5,9 +5,10 @@
 
 use super::cell::Cell;
 use super::geometry::{Geometry, Piece, ROW};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use stdx::AlignedBuffer;
 
 /// New content of whole stripes.
 #[derive(Debug, Clone)]
@@ -193,9 +194,9 @@ impl Image {
             if stripes == 1 {
                 return data.slice(chunk(0)..chunk(0) + unit);
             }
-            let mut shard = BytesMut::with_capacity(stripes * unit);
-            (0..stripes).for_each(|n| shard.extend_from_slice(&data[chunk(n)..chunk(n) + unit]));
-            shard.freeze()
+            // Stores write aligned memory as it is.
+            let chunks = (0..stripes).map(|n| &data[chunk(n)..chunk(n) + unit]);
+            AlignedBuffer::gathered(chunks, stripes * unit).into()
         };
         let rows = stripes as u64 * self.geometry.unit_rows();
         Run { rows, shards: Some((0..self.geometry.data()).map(shard).collect()) }

@@ -10,6 +10,8 @@ use crate::ShardChange;
 use bytes::{Bytes, BytesMut};
 use erasure::{Code, Shards};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::DerefMut;
+use stdx::AlignedBuffer;
 use store::Change;
 use types::{HObject, ShardId};
 
@@ -415,13 +417,29 @@ impl Shares<'_> {
     /// Writes the parities of these data shards.
     fn encode(&mut self, first: u64, data: &[Bytes]) {
         let length = data[0].len();
-        let mut parities = vec![BytesMut::zeroed(length); self.code.m()];
+        let parities: Vec<Bytes> = match length as u64 {
+            ROW => {
+                let parities = self.encoded(data, || BytesMut::zeroed(length));
+                parities.into_iter().map(BytesMut::freeze).collect()
+            }
+            // Stores write aligned memory as it is.
+            _ => {
+                let parities = self.encoded(data, || AlignedBuffer::zeroed(length));
+                parities.into_iter().map(Bytes::from).collect()
+            }
+        };
+        for (position, parity) in self.parities().zip(parities) {
+            self.write(position, first, parity);
+        }
+    }
+
+    /// The parities of these data shards, in new memory.
+    fn encoded<B: DerefMut<Target = [u8]>>(&self, data: &[Bytes], zeros: impl Fn() -> B) -> Vec<B> {
         let sources: Vec<&[u8]> = data.iter().map(|shard| &shard[..]).collect();
+        let mut parities: Vec<B> = (0..self.code.m()).map(|_| zeros()).collect();
         let mut outputs: Vec<&mut [u8]> = parities.iter_mut().map(|out| &mut out[..]).collect();
         self.code.encode(&sources, &mut outputs);
-        for (position, parity) in self.parities().zip(parities) {
-            self.write(position, first, parity.freeze());
-        }
+        parities
     }
 
     fn row(
