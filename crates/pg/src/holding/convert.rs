@@ -175,7 +175,9 @@ fn add(core: &mut Core, at: usize, delta: &Delta, stored: &Bytes) {
     let Change::Write { data, .. } = &mut core.holding.queue[at].write.changes[delta.index] else {
         panic!("deltas are writes")
     };
-    let mut sum = BytesMut::from(&data[..]);
+    // The message has the only reference, unless it goes to several places.
+    let own = std::mem::take(data).try_into_mut();
+    let mut sum = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
     let unit = HELD_UNIT as usize;
     for (number, (target, row)) in sum.chunks_mut(unit).zip(&delta.rows).enumerate() {
         let start = stored.len().min(number * unit);

@@ -1,6 +1,8 @@
 //! The longer bodies of messages.
 
-use super::frame::{Header, PUSH, REPLICATE, decode_option, encode_option, joined, message};
+use super::frame::{
+    Header, LEN_USUAL, PUSH, REPLICATE, decode_option, encode_option, joined, message, message_in,
+};
 use crate::intervals::PastIntervals;
 use crate::scrub::Order;
 use crate::{Dups, LogEntry, Missing, PgInfo};
@@ -293,7 +295,8 @@ impl Replicate {
     /// Encodes straight into a message: this is the hot path.
     pub fn encode(&self, header: &Header) -> Message {
         let mut payloads = Vec::new();
-        let message = message(header, REPLICATE, |w| {
+        let w = Writer::with_capacity(LEN_USUAL + self.entry.len() + self.info.len());
+        let message = message_in(w, header, REPLICATE, |w| {
             w.blob(&self.entry);
             w.blob(&self.info);
             w.value(&self.also);

@@ -96,6 +96,9 @@ impl Header {
     }
 }
 
+/// Most messages are not longer, in bytes.
+pub(super) const LEN_USUAL: usize = 512;
+
 /// Encodes a value that may be absent, after a flag.
 pub(super) fn encode_option<T: Encode>(w: &mut Writer, value: Option<&T>) {
     w.bool(value.is_some());
@@ -145,7 +148,16 @@ pub(super) fn joined(mut payloads: Vec<Bytes>) -> Bytes {
 
 /// A message: the header, then what `body` writes.
 pub(crate) fn message(header: &Header, kind: u16, body: impl FnOnce(&mut Writer)) -> Message {
-    let mut w = Writer::with_capacity(512);
+    message_in(Writer::with_capacity(LEN_USUAL), header, kind, body)
+}
+
+/// The same in a buffer.
+pub(super) fn message_in(
+    mut w: Writer,
+    header: &Header,
+    kind: u16,
+    body: impl FnOnce(&mut Writer),
+) -> Message {
     header.encode(&mut w);
     body(&mut w);
     let version = if header.has_shards() { VERSION_SHARDS } else { 1 };
