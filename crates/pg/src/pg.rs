@@ -235,6 +235,9 @@ impl Pg {
             let ended = transfers::base_read(&mut self.core, number, outcome);
             return self.transfer_ended(ended);
         }
+        if let Reader::Write(version) = reader {
+            return self.with(|s| serving::advance::own_rows_read(s, version, outcome));
+        }
         if let Err(refusal) = holding::old_rows_read(&mut self.core, number, outcome) {
             self.refuse_write(*refusal);
         }

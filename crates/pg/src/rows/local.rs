@@ -103,7 +103,8 @@ impl Local {
 
     /// Between its first and its last piece, a pushed shard has holes under the version that it will have.
     fn look_whether_replaced(&mut self, core: &Core) {
-        let is_whole_needed = matches!(self.reader, Reader::Primary(..) | Reader::Job);
+        let is_whole_needed =
+            matches!(self.reader, Reader::Primary(..) | Reader::Job | Reader::Write(_));
         self.is_replaced |= is_whole_needed && core.copy.missing.stored(&self.object).is_some();
     }
 

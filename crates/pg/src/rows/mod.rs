@@ -4,7 +4,7 @@
 //! reader    a job from its beginning to its end      local     reads of our own store, for us or a primary
 //! state     jobs and requests in flight              client    reads of a client, stripe by stripe
 //! plan      which rows of which shards to read       content   rows as they were read or decoded
-//! ranges    sets of rows
+//! ranges    sets of rows                             own       old rows of our shard for a write
 //! ```
 //!
 //! A *job* reads rows of one object for a purpose. It asks the shards that have them, and if some of these
@@ -18,6 +18,7 @@
 mod client;
 mod content;
 mod local;
+mod own;
 mod plan;
 mod ranges;
 mod reader;
@@ -27,6 +28,7 @@ pub(crate) use client::ClientRead;
 pub use client::{Read, ReadError};
 pub(crate) use content::Content;
 pub(crate) use local::{handle_read_rows, read_own, settled};
+pub(crate) use own::{OwnRead, begin_own};
 pub(crate) use ranges::RowSet;
 pub(crate) use reader::{begin, forget_source, handle_local, handle_rows};
 pub(crate) use state::{Done, Failed, OwnRows, Purpose, Reader, RowReads, RowRequest, Versions};

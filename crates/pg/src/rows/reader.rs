@@ -11,7 +11,7 @@ use crate::core::{Core, settling};
 use crate::message::{Body, NoRows, ROWS_BYTES_MAX, ROWS_RANGES_MAX, ReadRows, Rows, ShardRows};
 use std::collections::BTreeMap;
 use store::{Outcome, StoreError};
-use types::EVersion;
+use types::{EVersion, HObject};
 
 /// Answers of other versions for which a job asks again.
 const MISMATCHES_MAX: u32 = 3;
@@ -166,13 +166,13 @@ impl Job {
 
 impl ShardRows {
     /// Rows of a shard that is not there yet.
-    fn zeros(rows: &RowSet) -> Self {
+    pub(super) fn zeros(rows: &RowSet) -> Self {
         let data = rows.ranges().map(|_| bytes::Bytes::new()).collect();
         ShardRows { data, ..ShardRows::default() }
     }
 
     /// Whether it has as many ranges as were asked for, and none of them is longer.
-    fn fits(&self, rows: &RowSet) -> bool {
+    pub(super) fn fits(&self, rows: &RowSet) -> bool {
         let mut pairs = rows.ranges().zip(&self.data);
         self.data.len() == rows.ranges().count()
             && pairs.all(|(range, data)| data.len() as u64 <= (range.end - range.start) * ROW)
@@ -257,8 +257,18 @@ fn expected(core: &Core, job: u64, member: Member, committed: EVersion) -> (EVer
     };
     let is_own = member == core.own.whoami;
     let through = if is_own { settling::settled(core) } else { committed };
-    let write = core.copy.log.entry(*version).filter(|entry| entry.object == *object);
-    let mut later = core.copy.log.above(through).take_while(|entry| entry.version < *version);
+    expected_by_write(core, *version, object, through)
+}
+
+/// The same of a member that has settled changes up to `through`, for the write of a version.
+pub(super) fn expected_by_write(
+    core: &Core,
+    version: EVersion,
+    object: &HObject,
+    through: EVersion,
+) -> (EVersion, bool) {
+    let write = core.copy.log.entry(version).filter(|entry| entry.object == *object);
+    let mut later = core.copy.log.above(through).take_while(|entry| entry.version < version);
     let next = later.find(|entry| entry.changes_object() && entry.object == *object);
     let may_be_absent = next.is_some_and(|entry| entry.prior_version == EVersion::ZERO);
     (core.copy.least_version(object, write, through), may_be_absent)

@@ -128,6 +128,8 @@ pub(crate) enum Reader {
     Primary(Member, u64),
     /// A job, whose request has the number of the read.
     Job,
+    /// A write of this version, whose old rows are all of our shard.
+    Write(EVersion),
     /// A delta of our parity, which needs the old rows.
     Delta,
     /// A transfer of changed rows, which needs the version of the others.
@@ -137,7 +139,7 @@ pub(crate) enum Reader {
 /// The end of a read for another part of this copy.
 #[derive(Debug)]
 pub(crate) struct OwnRows {
-    /// [`Reader::Delta`] or [`Reader::Transfer`].
+    /// Neither a primary nor a job.
     pub reader: Reader,
     /// The number that [`super::read_own`] has returned.
     pub number: u64,

@@ -19,7 +19,7 @@ use crate::Member;
 use crate::backend::erasure::plan::ShardOp;
 use crate::core::{Output, settling};
 use crate::holding::Found;
-use crate::message::Body;
+use crate::message::{Body, NoRows, ShardRows};
 use crate::rows::{self, Failed, Purpose, RowRequest, RowSet, Versions};
 use std::collections::BTreeMap;
 use types::{EVersion, HObject};
@@ -134,6 +134,9 @@ fn ask(
         |position: &usize| sources.iter().any(|one| one.shard.position() == Some(*position));
     let must_decode = must_decode || !wanted.keys().all(has_shard);
     let mut versions = Versions::Each;
+    if !must_decode && read_own(service, (at, version), &object, &wanted) {
+        return Attempt::Waits;
+    }
     if must_decode {
         let committed = service.core.copy.committed;
         let before = version_before(service, &object, version);
@@ -148,6 +151,38 @@ fn ask(
     }
     let purpose = Purpose::Write(version);
     Attempt::Read(RowRequest { purpose, object, wanted, sources, versions, with_attrs: false })
+}
+
+/// Reads the old rows of a write in our own store, if it has all of them; whether that was begun.
+fn read_own(
+    service: &mut Service<'_>,
+    (at, version): (usize, EVersion),
+    object: &HObject,
+    wanted: &BTreeMap<usize, RowSet>,
+) -> bool {
+    let Service { core, serving, .. } = service;
+    let Content::Planned(planned) = &mut serving.pipeline.queue[at].content else { return false };
+    if !planned.needs_job {
+        planned.own_read = rows::begin_own(core, version, object, wanted);
+        planned.is_reading = planned.own_read.is_some();
+    }
+    planned.is_reading
+}
+
+/// Takes old rows of our own shard for the write of a version, and goes on.
+pub(crate) fn own_rows_read(
+    service: &mut Service<'_>,
+    version: EVersion,
+    outcome: Result<ShardRows, NoRows>,
+) {
+    let Some(planned) = service.serving.pipeline.planned_mut(version) else { return };
+    let Some(read) = planned.own_read.take() else { return };
+    planned.is_reading = false;
+    match read.end(outcome) {
+        Some(rows) => planned.old.extend(rows),
+        None => planned.needs_job = true,
+    }
+    advance(service);
 }
 
 /// The version of an object before the write of this version, as far as the log reaches back.

@@ -4,6 +4,7 @@
 use crate::Member;
 use crate::backend::erasure::plan::{Plan, RowRead, ShardOp};
 use crate::holding::Layers;
+use crate::rows::OwnRead;
 use bytes::Bytes;
 use engine::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -70,6 +71,10 @@ pub(super) struct Planned {
     pub old: BTreeMap<RowRead, Bytes>,
     /// Set while rows are read.
     pub is_reading: bool,
+    /// The read of our own shard, if that is the one.
+    pub own_read: Option<OwnRead>,
+    /// Set if that has failed: a job finds out why, and reads other shards.
+    pub needs_job: bool,
     /// Set if a row must be decoded.
     pub must_decode: bool,
 }
@@ -77,7 +82,8 @@ pub(super) struct Planned {
 impl Planned {
     /// A plan without any rows.
     pub fn new(plan: Plan) -> Self {
-        Planned { plan, old: BTreeMap::new(), is_reading: false, must_decode: false }
+        let (is_reading, own_read, needs_job, must_decode) = (false, None, false, false);
+        Planned { plan, old: BTreeMap::new(), is_reading, own_read, needs_job, must_decode }
     }
 }
 
