@@ -198,6 +198,43 @@ pub struct Usage {
     pub bytes_meta: u64,
     /// Number of objects in all collections.
     pub objects: u64,
+    /// Work of the store; zeros if it is not counted.
+    pub counters: Counters,
+}
+
+/// Work of a store since it was opened, unless a field is called a present state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Transactions executed.
+    pub commits: u64,
+    /// Batches of the log.
+    pub batches: u64,
+    /// Bytes of these batches.
+    pub log_bytes: u64,
+    /// Time from the end of each batch until it was durable, in nanoseconds.
+    pub batch_ns: u64,
+    /// Flushes of devices.
+    pub flushes: u64,
+    /// Reads of devices.
+    pub device_reads: u64,
+    /// Bytes of these reads.
+    pub device_read_bytes: u64,
+    /// Reads that failed, or returned a wrong checksum, and were made again.
+    pub repeated_reads: u64,
+    /// Writes to devices.
+    pub device_writes: u64,
+    /// Bytes of these writes.
+    pub device_write_bytes: u64,
+    /// Blocks of data that were found in memory.
+    pub cache_hits: u64,
+    /// Blocks of data that were not.
+    pub cache_misses: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Present state: bytes of the log that no checkpoint contains.
+    pub log_used_bytes: u64,
+    /// Present state: bytes of changed metadata and of deferred writes in memory.
+    pub buffered_bytes: u64,
 }
 
 /// Reason why a request failed.

@@ -43,8 +43,8 @@ pub use hashes::Hashes;
 pub use held::{HELD_MAX, HELD_UNIT, HeldChange, HoldFault, SettledSizes, VERSION_MAX, check_held};
 pub use held_changes::HeldChanges;
 pub use interface::{
-    Completion, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request, RequestKind,
-    StoreError, Usage,
+    Completion, Counters, ObjectMeta, ObjectStore, OmapPage, Outcome, ReadData, Request,
+    RequestKind, StoreError, Usage,
 };
 pub use transaction::{
     BOOKKEEPING_BYTES_MAX, Change, Purpose, SETTLING_BYTES_MAX, Transaction, join_held, split_held,

@@ -181,6 +181,7 @@ impl MemStore {
             bytes_omap,
             bytes_meta,
             objects: objects().count() as u64,
+            ..Usage::default()
         }
     }
 

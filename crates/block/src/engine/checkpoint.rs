@@ -89,8 +89,8 @@ impl Checkpoint {
     /// Freezes what is in memory. No allocations other than those of records may be in it.
     pub fn begin(volume: &mut Volume) -> Self {
         volume.wants_checkpoint = false;
-        let Volume { journal, contents, devices, meta, admission, space, .. } = volume;
-        journal.seal(contents, devices);
+        let Volume { now, journal, contents, devices, meta, admission, space, .. } = volume;
+        journal.seal(*now, contents, devices);
         contents.freeze();
         let end = journal.end();
         let mut frozen = meta.take_changes(end.counters.next_id);
@@ -307,6 +307,7 @@ impl Checkpoint {
         volume.waits.expire();
         volume.admission.end_checkpoint();
         volume.turn.forget_later(self.freed);
+        volume.turn.count_checkpoint();
         volume.journal.trim(self.end.point);
         volume.release_durable();
         self.returned.into_iter().for_each(|run| volume.unpin(run));

@@ -13,13 +13,16 @@ pub(crate) struct Contents {
     deferred: DeferredWrites,
     inflight: InflightWrites,
     cache: BlockCache,
+    /// Blocks that were looked up and found, and those that were not.
+    hits: u64,
+    misses: u64,
 }
 
 impl Contents {
     /// Takes the deferred writes that replay has found.
     pub fn new(deferred: DeferredWrites, cached_blocks: usize) -> Self {
         let cache = BlockCache::new(cached_blocks);
-        Contents { deferred, inflight: InflightWrites::default(), cache }
+        Contents { deferred, inflight: InflightWrites::default(), cache, hits: 0, misses: 0 }
     }
 
     /// Newest content of a block that is not at its place yet.
@@ -29,7 +32,14 @@ impl Contents {
 
     /// Content of the block, which has this checksum.
     pub fn get(&mut self, block: u64, crc: u32) -> Option<Bytes> {
-        self.unwritten(block).or_else(|| self.cache.get(block, crc))
+        let found = self.unwritten(block).or_else(|| self.cache.get(block, crc));
+        *(if found.is_some() { &mut self.hits } else { &mut self.misses }) += 1;
+        found
+    }
+
+    /// Numbers of blocks that were looked up by [`Contents::get`] and found, and that were not.
+    pub fn looked_up(&self) -> (u64, u64) {
+        (self.hits, self.misses)
     }
 
     /// Caches content that was read, with its checksum.

@@ -1,7 +1,7 @@
 //! Operations of an open store on its devices: where they go, what they are for, and which of them
 //! need a flush.
 
-use super::io::IoQueue;
+use super::io::{IoCounts, IoQueue};
 use crate::device::{Device, Extent, Io, IoDone};
 use crate::options::Options;
 use crate::superblock::{self, Superblock};
@@ -56,6 +56,8 @@ pub(crate) struct Devices {
     flushes_main: bool,
     flushes_fast: bool,
     discards: bool,
+    /// Bytes that were written to the log.
+    log_bytes: u64,
 }
 
 impl Devices {
@@ -70,12 +72,23 @@ impl Devices {
             flushes_main: options.flush_main,
             flushes_fast: options.flush_fast,
             discards: options.discard,
+            log_bytes: 0,
         }
     }
 
     /// Id of the next operation; smaller ones were given out.
     pub fn next_io(&self) -> u64 {
         self.io.next()
+    }
+
+    /// Operations that were queued so far.
+    pub fn counts(&self) -> &IoCounts {
+        self.io.counts()
+    }
+
+    /// Bytes that were written to the log so far.
+    pub fn log_bytes(&self) -> u64 {
+        self.log_bytes
     }
 
     /// Set if no operation was submitted without its completion.
@@ -122,9 +135,11 @@ impl Devices {
         flush_follows: bool,
     ) {
         let durable = self.needs_flush(self.log) && !flush_follows;
+        let before = self.io.counts().write_bytes;
         for (block, pieces) in writes {
             self.io.write(Use::Log { seq }, self.log, block, pieces, durable);
         }
+        self.log_bytes += self.io.counts().write_bytes - before;
     }
 
     /// Writes data of batch `seq` to its place.

@@ -14,8 +14,26 @@ pub(crate) const READ_ATTEMPTS_MAX: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct IoQueue<U> {
     next: u64,
+    counts: IoCounts,
     outputs: VecDeque<Io>,
     uses: FastMap<u64, Pending<U>>,
+}
+
+/// Operations that were queued since the store was opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct IoCounts {
+    /// Reads, with those that were made again.
+    pub reads: u64,
+    /// Blocks of all reads.
+    pub read_blocks: u64,
+    /// Reads that had failed and were made again.
+    pub repeated_reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of all writes.
+    pub write_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
 }
 
 #[derive(Debug)]
@@ -37,12 +55,18 @@ struct Read {
 impl<U> IoQueue<U> {
     /// Allocates ids from `next` on.
     pub fn new(next: u64) -> Self {
-        IoQueue { next, outputs: VecDeque::new(), uses: FastMap::default() }
+        let counts = IoCounts::default();
+        IoQueue { next, counts, outputs: VecDeque::new(), uses: FastMap::default() }
     }
 
     /// First id that was not allocated yet.
     pub fn next(&self) -> u64 {
         self.next
+    }
+
+    /// Operations that were queued so far.
+    pub fn counts(&self) -> &IoCounts {
+        &self.counts
     }
 
     /// Queues a read, which is repeated if it fails.
@@ -52,18 +76,23 @@ impl<U> IoQueue<U> {
 
     fn begin_read(&mut self, what: U, read: Read) {
         let Read { device, block, blocks, .. } = read;
+        self.counts.reads += 1;
+        self.counts.read_blocks += u64::from(blocks);
         let id = self.begin(what, Some(read));
         self.outputs.push_back(Io::Read { id, device, block, blocks });
     }
 
     /// Queues a write; a failure is returned at once.
     pub fn write(&mut self, what: U, device: Device, block: u64, data: Vec<Bytes>, durable: bool) {
+        self.counts.writes += 1;
+        self.counts.write_bytes += data.iter().map(Bytes::len).sum::<usize>() as u64;
         let id = self.begin(what, None);
         self.outputs.push_back(Io::Write { id, device, block, data, durable });
     }
 
     /// Queues a flush.
     pub fn flush(&mut self, what: U, device: Device) {
+        self.counts.flushes += 1;
         let id = self.begin(what, None);
         self.outputs.push_back(Io::Flush { id, device });
     }
@@ -86,6 +115,7 @@ impl<U> IoQueue<U> {
             (Some(read), Err(error)) if read.failures + 1 < READ_ATTEMPTS_MAX => {
                 let Read { device, block, blocks, failures } = read;
                 tracing::warn!(?device, block, blocks, %error, "a read failed and is made again");
+                self.counts.repeated_reads += 1;
                 self.begin_read(what, Read { failures: failures + 1, ..read });
                 None
             }

@@ -46,6 +46,7 @@ struct OpenBatch {
 #[derive(Debug)]
 struct Batch {
     seq: u64,
+    sealed: Time,
     acks: Vec<PendingAck>,
     has_large: bool,
     /// Writes in flight, then flushes in flight.
@@ -70,6 +71,8 @@ pub(crate) struct Journal {
     counters: Counters,
     open: OpenBatch,
     batches: VecDeque<Batch>,
+    /// Number of batches that have become durable, and the sum of the times that they took.
+    counted: (u64, Duration),
     /// Number of the last batch that is durable together with all before it.
     durable: u64,
     /// End of the last sealed batch.
@@ -98,6 +101,7 @@ impl Journal {
             counters,
             open: OpenBatch::default(),
             batches: VecDeque::new(),
+            counted: (0, Duration::ZERO),
             durable,
             sealed: end,
             sealed_seq: durable,
@@ -122,6 +126,11 @@ impl Journal {
     /// Number of the last batch that is durable together with all before it.
     pub fn durable(&self) -> u64 {
         self.durable
+    }
+
+    /// Number of batches that have become durable, and the sum of their times since they were sealed.
+    pub fn counted(&self) -> (u64, Duration) {
+        self.counted
     }
 
     /// Blocks of the ring.
@@ -182,20 +191,26 @@ impl Journal {
     }
 
     /// Seals the open batch and writes it to the log, unless enough batches are in flight.
-    pub fn seal_if_due(&mut self, contents: &mut Contents, devices: &mut Devices) {
+    pub fn seal_if_due(&mut self, now: Time, contents: &mut Contents, devices: &mut Devices) {
         if self.batches.len() < BATCHES_IN_FLIGHT_MAX {
-            self.seal(contents, devices);
+            self.seal(now, contents, devices);
         }
     }
 
     /// Seals the open batch, if anything was appended, and writes it to the log.
-    pub fn seal(&mut self, contents: &mut Contents, devices: &mut Devices) {
+    pub fn seal(&mut self, now: Time, contents: &mut Contents, devices: &mut Devices) {
         let Some(sealed) = self.log.seal(self.durable) else { return };
         self.sealed_records = sealed.seq;
-        self.send(sealed, contents, devices);
+        self.send(now, sealed, contents, devices);
     }
 
-    fn send(&mut self, sealed: SealedBatch, contents: &mut Contents, devices: &mut Devices) {
+    fn send(
+        &mut self,
+        now: Time,
+        sealed: SealedBatch,
+        contents: &mut Contents,
+        devices: &mut Devices,
+    ) {
         let SealedBatch { seq, end, writes, data, places, .. } = sealed;
         // The batch says so; once it is durable, a replay knows.
         self.recorded_durable = self.recorded_durable.max(self.durable);
@@ -206,7 +221,8 @@ impl Journal {
         let OpenBatch { acks, has_large, larges_left } = std::mem::take(&mut self.open);
         let left = writes.len() + larges_left;
         devices.write_log(seq, writes, has_large);
-        self.batches.push_back(Batch { seq, acks, has_large, left, is_flushing: false });
+        let batch = Batch { seq, sealed: now, acks, has_large, left, is_flushing: false };
+        self.batches.push_back(batch);
         (self.sealed, self.sealed_seq) = (end, seq);
     }
 
@@ -233,11 +249,13 @@ impl Journal {
     }
 
     /// Actions of the next batch that has become durable.
-    pub fn pop_durable(&mut self) -> Option<Vec<PendingAck>> {
+    pub fn pop_durable(&mut self, now: Time) -> Option<Vec<PendingAck>> {
         let is_durable = self.batches.front()?.left == 0;
         let batch = is_durable.then(|| self.batches.pop_front())??;
         assert!(batch.seq > self.durable, "batches become durable in order");
         self.durable = batch.seq;
+        self.counted.0 += 1;
+        self.counted.1 += now.since(batch.sealed);
         Some(batch.acks)
     }
 
@@ -303,7 +321,7 @@ impl Journal {
             return true;
         }
         let Some(mark) = self.log.seal_mark(self.durable) else { return false };
-        self.send(mark, contents, devices);
+        self.send(now, mark, contents, devices);
         true
     }
 
@@ -366,13 +384,20 @@ mod tests {
     fn journal() -> Journal {
         let area = crate::device::Extent::new(2, 512);
         let at = |seq| LogPoint { position: 0, seq, previous: 0 };
-        let batch =
-            Batch { seq: 7, acks: Vec::new(), has_large: false, left: 2, is_flushing: false };
+        let batch = Batch {
+            seq: 7,
+            sealed: Time::ZERO,
+            acks: Vec::new(),
+            has_large: false,
+            left: 2,
+            is_flushing: false,
+        };
         Journal {
             log: Log::new(area, types::Uuid::default(), 1, at(1), at(8)),
             counters: Counters::default(),
             open: OpenBatch { has_large: true, larges_left: 1, ..OpenBatch::default() },
             batches: [batch].into(),
+            counted: (0, Duration::ZERO),
             durable: 6,
             sealed: at(8),
             sealed_seq: 7,

@@ -208,10 +208,10 @@ impl Mounted {
         }
         // The end of a checkpoint may admit commits, whose batch is then to be sealed.
         self.run_checkpoint();
-        let Volume { journal, contents, devices, .. } = &mut self.volume;
+        let Volume { now, journal, contents, devices, .. } = &mut self.volume;
         // The checkpoint, or a commit that it admitted, may have stopped the store.
         if self.failure.is_none() {
-            journal.seal_if_due(contents, devices);
+            journal.seal_if_due(*now, contents, devices);
         }
         devices.poll()
     }
@@ -283,7 +283,7 @@ impl Mounted {
     /// Answers commits of batches that have become durable, and continues what waited for them.
     fn acknowledge(&mut self) {
         let mut any = false;
-        while let Some(acks) = self.volume.journal.pop_durable() {
+        while let Some(acks) = self.volume.journal.pop_durable(self.volume.now) {
             any = true;
             for ack in acks {
                 match ack {

@@ -72,6 +72,8 @@ pub(crate) struct Turn {
     stale: Vec<Extent>,
     /// Set if the checkpoint continues in the next turn without waiting for an event.
     is_checkpoint_waiting: bool,
+    /// Checkpoints since the store was opened.
+    checkpoints: u64,
 }
 
 impl Turn {
@@ -122,6 +124,16 @@ impl Turn {
     /// Counts the work of a checkpoint: pages written, freed and read, and merged changes as fractions.
     pub fn count_pages(&mut self, pages: u64) {
         self.work.pages += pages;
+    }
+
+    /// Counts a completed checkpoint.
+    pub fn count_checkpoint(&mut self) {
+        self.checkpoints += 1;
+    }
+
+    /// Checkpoints completed since the store was opened.
+    pub fn checkpoints(&self) -> u64 {
+        self.checkpoints
     }
 
     /// Chunks of the space bitmap that this turn may still freeze.

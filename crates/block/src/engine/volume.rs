@@ -17,7 +17,7 @@ use crate::superblock::Superblock;
 use crate::tree::PageRead;
 use engine::{RequestToken, Time};
 use std::collections::VecDeque;
-use store::{Completion, Outcome, StoreError, Usage};
+use store::{Completion, Counters, Outcome, StoreError, Usage};
 
 /// Shorter runs are not worth a discard.
 const DISCARD_BLOCKS_MIN: u64 = 16;
@@ -93,7 +93,7 @@ impl Volume {
             match self.journal.admit(record) {
                 log::Admission::Fits => return Ok(()),
                 log::Admission::BatchFull => {
-                    self.journal.seal(&mut self.contents, &mut self.devices);
+                    self.journal.seal(self.now, &mut self.contents, &mut self.devices);
                 }
                 log::Admission::RingFull => return Err(Interrupt::LogFull),
                 log::Admission::RecordTooLarge => {
@@ -204,6 +204,31 @@ impl Volume {
             bytes_omap: self.superblock.counters.omap_bytes,
             bytes_meta: pages.used() * unit,
             objects: self.journal.counters().objects,
+            counters: self.counters(),
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        const BLOCK_LEN: u64 = crate::device::BLOCK as u64;
+        let (io, (batches, batch_time)) = (self.devices.counts(), self.journal.counted());
+        let (cache_hits, cache_misses) = self.contents.looked_up();
+        let buffered = self.meta.changed_bytes() + self.contents.deferred_bytes();
+        Counters {
+            commits: self.turn.work(&self.meta).commits,
+            batches,
+            log_bytes: self.devices.log_bytes(),
+            batch_ns: batch_time.as_nanos() as u64,
+            flushes: io.flushes,
+            device_reads: io.reads,
+            device_read_bytes: io.read_blocks * BLOCK_LEN,
+            repeated_reads: io.repeated_reads,
+            device_writes: io.writes,
+            device_write_bytes: io.write_bytes,
+            cache_hits,
+            cache_misses,
+            checkpoints: self.turn.checkpoints(),
+            log_used_bytes: self.journal.used_blocks() * BLOCK_LEN,
+            buffered_bytes: buffered as u64,
         }
     }
 
