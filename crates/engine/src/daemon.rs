@@ -1,6 +1,6 @@
 //! The interface between a daemon and its host: sessions, authentication, storage, timers.
 
-use crate::{Message, Time};
+use crate::{Duration, Message, Time};
 use bytes::Bytes;
 use types::{EntityAddrVec, EntityName, ParticipantName};
 
@@ -171,6 +171,17 @@ pub enum ConnectingAnswer {
     Refuse,
 }
 
+/// Work of a core since it was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CoreLoad {
+    /// CPU time of the core, divided by the number of its daemons.
+    pub cpu: Duration,
+    /// Turns.
+    pub turns: u64,
+    /// Turns in which the core worked for longer than 50 ms: meanwhile none of its daemons answered.
+    pub stalls: u64,
+}
+
 /// Output of a daemon. `R` is its type of storage request.
 #[derive(Debug)]
 pub enum Output<R> {
@@ -243,6 +254,9 @@ pub trait Daemon {
     fn handle_completion(&mut self, now: Time, completion: Self::Completion);
     /// Called at or after the time of `poll_timeout`.
     fn handle_timeout(&mut self, now: Time);
+
+    /// The load of the core that runs the daemon, for statistics alone; called about once a second.
+    fn handle_load(&mut self, _load: CoreLoad) {}
 
     /// The next output; `None` if there is none now.
     fn poll_output(&mut self) -> Option<Output<Self::Request>>;

@@ -20,8 +20,8 @@ mod runner;
 mod time;
 
 pub use daemon::{
-    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon,
-    Output, Peer, Policy, RequestToken,
+    AuthRequest, AuthVerdict, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, CoreLoad,
+    Daemon, Output, Peer, Policy, RequestToken,
 };
 pub use message::{Message, priority};
 pub use node::{Node, NodeOutput, Storage};

@@ -1,6 +1,8 @@
 //! The interface between a host and what it runs: a daemon together with its storage.
 
-use crate::{AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Output, Peer, Time};
+use crate::{
+    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, CoreLoad, Message, Output, Peer, Time,
+};
 use std::convert::Infallible;
 
 /// Storage of a daemon's state.
@@ -67,6 +69,8 @@ pub trait Node {
     fn handle_timeout(&mut self, now: Time);
     /// Time at which `handle_timeout` has work to do.
     fn poll_timeout(&self) -> Option<Time>;
+    /// The load of its core; called about once a second.
+    fn handle_load(&mut self, _load: CoreLoad) {}
     /// The next output; storage requests were submitted.
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput>;
 }

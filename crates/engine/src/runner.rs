@@ -1,8 +1,8 @@
 //! A daemon over its storage, on real machines and in simulations alike.
 
 use crate::{
-    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Node, NodeOutput, Peer,
-    Storage, Time,
+    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, CoreLoad, Daemon, Message, Node,
+    NodeOutput, Peer, Storage, Time,
 };
 
 /// Runs a daemon over its storage: submits its requests, delivers completions, and calls timers, those of
@@ -122,6 +122,10 @@ where
     fn poll_timeout(&self) -> Option<Time> {
         let timer = self.daemon.as_ref()?.poll_timeout();
         timer.into_iter().chain(self.storage.poll_timeout()).min()
+    }
+
+    fn handle_load(&mut self, load: CoreLoad) {
+        self.with(|daemon| daemon.handle_load(load));
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {

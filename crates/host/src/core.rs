@@ -10,7 +10,7 @@ use crate::streams::Streams;
 use crate::wire::{Listening, Wire, WireEvent, WireId};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use engine::{ConnId, ConnectTarget, NodeOutput, Peer, Time};
+use engine::{ConnId, ConnectTarget, CoreLoad, NodeOutput, Peer, Time};
 use rt::{
     Clock, Config, DiskFile, DiskResult, Event, FileId, ListenerId, Mailbox, Reactor, Sender,
     Waker, mailbox,
@@ -29,6 +29,10 @@ const MAILBOX_CAPACITY: usize = 4096;
 const SESSION_SWEEP: Duration = Duration::from_millis(250);
 /// Delay before a full mailbox is tried again.
 const OUTBOX_RETRY: Duration = Duration::from_micros(200);
+/// Interval at which daemons are told the load of the core.
+const LOAD_INTERVAL: Duration = Duration::from_secs(1);
+/// Work of one turn beyond which clients notice that no daemon answers.
+const STALL: Duration = Duration::from_millis(50);
 /// Time for which a killed predecessor may hold a port.
 const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
@@ -101,6 +105,9 @@ pub struct Core<N> {
     mailbox: Mailbox<LocalMessage>,
     sender: Sender<LocalMessage>,
     next_sweep: Time,
+    load: CoreLoad,
+    /// When the daemons are told the load.
+    next_load: Time,
 }
 
 impl<N: Hosted> Core<N> {
@@ -123,6 +130,8 @@ impl<N: Hosted> Core<N> {
             mailbox,
             sender,
             next_sweep: Time::ZERO,
+            load: CoreLoad::default(),
+            next_load: Time::ZERO,
         })
     }
 
@@ -241,6 +250,7 @@ impl<N: Hosted> Core<N> {
             (false, false) => self.wake_time().min(deadline),
         };
         let timeout = until.since(now);
+        self.count_turn(now);
         self.reactor.turn(Some(timeout)).context("waiting for io_uring")?;
         self.now = self.clock.now();
         while let Some(event) = self.reactor.poll_event() {
@@ -317,6 +327,17 @@ impl<N: Hosted> Core<N> {
         if self.now >= self.next_sweep {
             self.next_sweep = self.now + SESSION_SWEEP;
             self.wire.handle_timeout(self.now);
+        }
+    }
+
+    /// Counts the turn that ends now, and tells the daemons the load if that is due.
+    fn count_turn(&mut self, now: Time) {
+        self.load.turns += 1;
+        self.load.stalls += u64::from(now.since(self.now) > STALL);
+        if now >= self.next_load {
+            self.next_load = now + LOAD_INTERVAL;
+            self.load.cpu = rt::thread_cpu_time() / self.slots.len().max(1) as u32;
+            self.slots.iter_mut().for_each(|slot| slot.node.handle_load(self.load));
         }
     }
 

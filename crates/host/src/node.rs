@@ -1,7 +1,7 @@
 //! A daemon with its storage as one unit that a core can run.
 
 use crate::contract::{DiskStorage, Hosted, StorageIo, StreamEvent, StreamOutput};
-use engine::{Daemon, Node, NodeOutput, Runner, Storage, Time, sessions_go_to};
+use engine::{CoreLoad, Daemon, Node, NodeOutput, Runner, Storage, Time, sessions_go_to};
 use rt::{DiskResult, SocketId};
 use types::ParticipantName;
 
@@ -57,6 +57,10 @@ where
         self.runner.poll_timeout()
     }
 
+    fn handle_load(&mut self, load: CoreLoad) {
+        self.runner.handle_load(load);
+    }
+
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
         self.runner.poll_output(now)
     }
@@ -106,6 +110,10 @@ impl Node for Box<dyn Hosted> {
 
     fn poll_timeout(&self) -> Option<Time> {
         self.as_ref().poll_timeout()
+    }
+
+    fn handle_load(&mut self, load: CoreLoad) {
+        self.as_mut().handle_load(load);
     }
 
     fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {

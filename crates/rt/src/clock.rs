@@ -46,6 +46,13 @@ impl Clock {
     }
 }
 
+/// CPU time that the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+}
+
 impl Shared {
     /// The time after `elapsed` nanoseconds; reads the wall clock if that is due.
     fn at(&self, start: u64, elapsed: u64, wall: impl FnOnce() -> u64) -> u64 {

@@ -26,7 +26,7 @@ mod ring;
 mod signals;
 mod socket;
 
-pub use clock::Clock;
+pub use clock::{Clock, thread_cpu_time};
 pub use disk::{
     DiskError, DiskFault, DiskFile, DiskInfo, DiskReason, DiskRequest, DiskResult, FileId,
     WriteCache,
