@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, PoolId};
-use wire::internal::{OsdUsage, PgStat, SlowRequests, StatsReport, pg_state};
+use wire::internal::{
+    OsdCounters, OsdUsage, PgStat, SlowRequests, StatsReport, StoreCounters, pg_state,
+};
 
 /// Rates are averages over this many periods of [`RATE_PERIOD`].
 const RATE_PERIODS_KEPT: u64 = 5;
@@ -46,6 +48,8 @@ pub struct OsdReport {
     pub slow: SlowRequests,
     /// See [`StatsReport::repaired_copies`].
     pub repaired_copies: BTreeMap<OsdId, u64>,
+    pub counters: OsdCounters,
+    pub store: StoreCounters,
 }
 
 /// Client and recovery traffic: totals, or rates per second.
@@ -184,6 +188,8 @@ impl Statistics {
             health: report.health,
             slow: report.slow,
             repaired_copies: report.repaired_copies,
+            counters: report.counters,
+            store: report.store,
         };
         self.osds.insert(osd, entry);
     }

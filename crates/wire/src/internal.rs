@@ -30,7 +30,7 @@ message! {
 
 message! {
     /// Statistics of an OSD and of the placement groups whose primary it is.
-    StatsReport = 0x7f02, version 3, compat 1 {
+    StatsReport = 0x7f02, version 4, compat 1 {
         /// Id of the cluster.
         fsid: Uuid;
         /// The OSD that reports.
@@ -54,6 +54,10 @@ message! {
         /// Number of bad copies of objects that this OSD, as a primary, had replaced, by the OSD that held
         /// them, since it was started.
         repaired_copies: BTreeMap<OsdId, u64>, since 3;
+        /// Counters of the OSD.
+        counters: OsdCounters, since 4;
+        /// Counters of its store.
+        store: StoreCounters, since 4;
     }
 }
 
@@ -126,6 +130,80 @@ structure! {
         oldest_in: PgId;
         /// Stage of the oldest one.
         state: String;
+    }
+}
+
+structure! {
+    /// Counters of an OSD since it was started, unless they are called a present state.
+    OsdCounters, version 1, compat 1 {
+        /// Clients' requests that read, and were answered.
+        reads: u64;
+        /// Bytes of outputs in their replies.
+        read_bytes: u64;
+        /// Time from their arrival to their replies, in nanoseconds.
+        read_ns: u64;
+        /// The same of requests that write.
+        writes: u64;
+        /// Bytes of their messages.
+        write_bytes: u64;
+        /// Time from their arrival to their replies, in nanoseconds.
+        write_ns: u64;
+        /// Part of it until they were executed, in nanoseconds.
+        write_queue_ns: u64;
+        /// Part of it from their submission until all members had stored them, in nanoseconds.
+        write_commit_ns: u64;
+        /// Present state: requests in progress.
+        in_flight: u64;
+        /// Present state: groups of which the OSD has a copy.
+        groups: u64;
+        /// Times that a group became active with this OSD as its primary.
+        activations: u64;
+        /// Objects of which a copy was recovered, as primary.
+        recovered: u64;
+        /// Requests to other OSDs for objects that a client copies.
+        fetches: u64;
+        /// CPU time in nanoseconds: an equal share of that of all daemons on the same core.
+        cpu_ns: u64;
+        /// Turns of its core.
+        turns: u64;
+        /// Turns of its core that took so long that clients noticed.
+        stalls: u64;
+    }
+}
+
+structure! {
+    /// Counters of an OSD's store since it was opened, unless they are called a present state.
+    StoreCounters, version 1, compat 1 {
+        /// Transactions executed.
+        commits: u64;
+        /// Batches of the log, each of which one write or flush made durable.
+        batches: u64;
+        /// Bytes of these batches.
+        log_bytes: u64;
+        /// Time from the end of each batch until it was durable, in nanoseconds.
+        batch_ns: u64;
+        /// Flushes of devices.
+        flushes: u64;
+        /// Reads of devices.
+        device_reads: u64;
+        /// Bytes of these reads.
+        device_read_bytes: u64;
+        /// Reads that failed, or returned a wrong checksum, and were made again.
+        repeated_reads: u64;
+        /// Writes to devices.
+        device_writes: u64;
+        /// Bytes of these writes.
+        device_write_bytes: u64;
+        /// Blocks of data that were found in memory.
+        cache_hits: u64;
+        /// Blocks of data that had to be read.
+        cache_misses: u64;
+        /// Checkpoints completed.
+        checkpoints: u64;
+        /// Present state: bytes of the log that no checkpoint contains.
+        log_used_bytes: u64;
+        /// Present state: bytes of changed metadata and deferred writes in memory.
+        buffered_bytes: u64;
     }
 }
 

@@ -56,6 +56,13 @@ const OWN: &[Command] = &[
     )
     .of_manager(),
     daemon(
+        "perf histogram dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
+        "dump perf histogram values",
+        nothing,
+    )
+    .of_manager(),
+    daemon("perf histogram schema", "dump perf histogram schema", nothing).of_manager(),
+    daemon(
         "perf reset name=var,type=CephString",
         "perf reset <name>: perf reset all or one perfcounter name",
         |context| {

@@ -8,7 +8,7 @@ use crate::operations::Operations;
 use crate::operations::queues::Counters;
 use crate::recovery::Recovery;
 use crate::report::Report;
-use crate::report::op_history::PerfBase;
+use crate::report::op_history::{Latency, PerfBase};
 use crate::report::usage::DiskUsage;
 use crate::scrub::Scrubs;
 use crate::sessions::clients::Clients;
@@ -103,7 +103,30 @@ impl View<'_> {
         PerfBase { counters: sum, reads, writes }
     }
 
-    fn perf(&self) -> Vec<(&'static str, Value)> {
+    /// The counters as section, name and value; sections that Ceph does not have begin with `sepiola_`.
+    fn perf(&self) -> Vec<(&'static str, &'static str, Value)> {
+        let osd = self.perf_of_osd().into_iter().map(|(name, value)| ("osd", name, value));
+        let (requests, bytes) = self.clients.in_flight();
+        let budgets = &self.env.config.sizes.budgets;
+        let ((_, writes), sums) = (self.report.latencies(), self.report.sums());
+        let part = |sum: Duration| Latency { count: writes.count, sum }.json();
+        let others = [
+            ("sepiola_writes", "queue_latency", part(sums.queued)),
+            ("sepiola_writes", "commit_latency", part(sums.committing)),
+            ("objecter", "op_r", json!(self.operations.fetches())),
+            ("objecter", "op_w", json!(0)),
+            ("throttle-osd_client_messages", "val", json!(requests)),
+            ("throttle-osd_client_messages", "max", json!(budgets.all_requests)),
+            ("throttle-osd_client_bytes", "val", json!(bytes)),
+            ("throttle-osd_client_bytes", "max", json!(budgets.all_bytes)),
+            ("sepiola_core", "cpu_seconds", json!(self.env.load.cpu.as_secs_f64())),
+            ("sepiola_core", "turns", json!(self.env.load.turns)),
+            ("sepiola_core", "stalls", json!(self.env.load.stalls)),
+        ];
+        osd.chain(others).chain(self.perf_of_store()).collect()
+    }
+
+    fn perf_of_osd(&self) -> Vec<(&'static str, Value)> {
         let (counted, base) = (self.counted(), self.report.perf_base());
         let (sum, from) = (counted.counters, base.counters);
         // The counts of groups that have left this OSD are gone.
@@ -128,6 +151,7 @@ impl View<'_> {
             ("op_w", json!(writes)),
             ("op_w_in_bytes", json!(since(sum.write_bytes, from.write_bytes))),
             ("op_w_latency", write_latency.json()),
+            ("recovery_ops", json!(self.report.recovered())),
             ("numpg", json!(self.groups.len())),
             ("numpg_primary", json!(members(&pg::Pg::is_primary))),
             ("numpg_replica", json!(members(&|pg| !pg.is_primary() && is_acting(pg, self.id())))),
@@ -138,28 +162,50 @@ impl View<'_> {
         ]
     }
 
+    /// The counters of the store as of the last report.
+    fn perf_of_store(&self) -> impl Iterator<Item = (&'static str, &'static str, Value)> + use<> {
+        let counted = self.usage.usage().counters;
+        let batches = counted.batches.max(1) as f64;
+        let batch_seconds = Duration::from_nanos(counted.batch_ns).as_secs_f64();
+        let latency = json!({
+            "avgcount": counted.batches,
+            "sum": batch_seconds,
+            "avgtime": batch_seconds / batches,
+        });
+        let counters = [
+            ("commits", json!(counted.commits)),
+            ("batches", json!(counted.batches)),
+            ("batch_latency", latency),
+            ("log_bytes", json!(counted.log_bytes)),
+            ("flushes", json!(counted.flushes)),
+            ("device_reads", json!(counted.device_reads)),
+            ("device_read_bytes", json!(counted.device_read_bytes)),
+            ("repeated_reads", json!(counted.repeated_reads)),
+            ("device_writes", json!(counted.device_writes)),
+            ("device_write_bytes", json!(counted.device_write_bytes)),
+            ("cache_hits", json!(counted.cache_hits)),
+            ("cache_misses", json!(counted.cache_misses)),
+            ("checkpoints", json!(counted.checkpoints)),
+            ("log_used_bytes", json!(counted.log_used_bytes)),
+            ("buffered_bytes", json!(counted.buffered_bytes)),
+        ];
+        counters.into_iter().map(|(name, value)| ("sepiola_store", name, value))
+    }
+
     /// The output of `perf dump`, limited to a logger and a counter if given.
     pub fn perf_dump(&self, logger: Option<&str>, counter: Option<&str>) -> Value {
-        if logger.is_some_and(|logger| logger != "osd") {
-            return json!({});
-        }
+        let is_wanted = |section: &str, name: &str| {
+            logger.is_none_or(|wanted| wanted == section)
+                && counter.is_none_or(|wanted| wanted == name)
+        };
         let counters = self.perf().into_iter();
-        let counters = counters.filter(|(name, _)| counter.is_none_or(|wanted| wanted == *name));
-        let counters = counters.map(|(name, value)| (name.to_owned(), value));
-        json!({ "osd": counters.collect::<Map<_, _>>() })
+        sections(counters.filter(|(section, name, _)| is_wanted(section, name)))
     }
 
     /// The output of `perf schema`.
     pub fn perf_schema(&self) -> Value {
-        let row = |(name, value): (&str, Value)| {
-            let (kind, metric, shape) = match name {
-                _ if value.is_object() => (5, "gauge", "real-integer-pair"),
-                "op_wip" => (2, "gauge", "integer"),
-                _ if name.starts_with("numpg") || name.starts_with("stat_") => {
-                    (2, "gauge", "integer")
-                }
-                _ => (10, "counter", "integer"),
-            };
+        sections(self.perf().into_iter().map(|(section, name, value)| {
+            let (kind, metric, shape) = kind_of(section, name, &value);
             let units = if name.contains("bytes") { "bytes" } else { "none" };
             let row = json!({
                 "type": kind,
@@ -170,9 +216,8 @@ impl View<'_> {
                 "priority": 5,
                 "units": units,
             });
-            (name.to_owned(), row)
-        };
-        json!({ "osd": self.perf().into_iter().map(row).collect::<Map<_, _>>() })
+            (section, name, row)
+        }))
     }
 
     pub fn dump_watchers(&self) -> Value {
@@ -260,6 +305,30 @@ impl View<'_> {
     pub fn mapped_pools(&self) -> Value {
         let pools: BTreeSet<_> = self.groups.iter().map(|(pg, _)| pg.pg.pool.0).collect();
         json!(pools)
+    }
+}
+
+/// Values by section and name.
+fn sections(rows: impl Iterator<Item = (&'static str, &'static str, Value)>) -> Value {
+    let mut sections = Map::new();
+    for (section, name, value) in rows {
+        let section = sections.entry(section).or_insert_with(|| json!({}));
+        section[name] = value;
+    }
+    Value::Object(sections)
+}
+
+/// Type, metric type and value type of a counter in `perf schema`.
+fn kind_of(section: &str, name: &str, value: &Value) -> (u32, &'static str, &'static str) {
+    let is_state = section.starts_with("throttle")
+        || ["op_wip", "log_used_bytes", "buffered_bytes"].contains(&name)
+        || name.starts_with("numpg")
+        || name.starts_with("stat_");
+    match value {
+        Value::Object(_) => (5, "gauge", "real-integer-pair"),
+        _ if is_state => (2, "gauge", "integer"),
+        _ if name == "cpu_seconds" => (9, "counter", "real"),
+        _ => (10, "counter", "integer"),
     }
 }
 

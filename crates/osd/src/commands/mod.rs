@@ -37,6 +37,15 @@ impl View<'_> {
                 self.perf_dump(name("logger"), name("counter"))
             }
             "perf schema" => self.perf_schema(),
+            "perf histogram dump" | "perf histogram schema" => {
+                let name = |name: &str| arguments.get(name).and_then(Value::as_str);
+                match name("logger") {
+                    None | Some("osd") => {
+                        self.report.histograms(prefix.ends_with("dump"), name("counter"))
+                    }
+                    Some(_) => json!({}),
+                }
+            }
             "ops" | "dump_ops_in_flight" => {
                 let ops = filtered(in_flight(now, requests, Duration::ZERO), &filter);
                 json!({ "num_ops": ops.len(), "ops": ops })

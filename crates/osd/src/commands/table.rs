@@ -16,6 +16,12 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
     ),
     ("perf schema", "dump non-labeled counters schemas"),
     (
+        "perf histogram dump name=logger,type=CephString,req=false \
+         name=counter,type=CephString,req=false",
+        "dump perf histogram values",
+    ),
+    ("perf histogram schema", "dump perf histogram schema"),
+    (
         "perf reset name=var,type=CephString",
         "perf reset <name>: perf reset all or one perfcounter name",
     ),

@@ -5,7 +5,7 @@ mod options;
 pub use options::{BenchLimits, Options};
 
 use crate::Config;
-use engine::Time;
+use engine::{CoreLoad, Time};
 use std::collections::BTreeMap;
 use types::OsdId;
 use wire::options::Running;
@@ -38,6 +38,8 @@ pub(crate) struct Env {
     pub failure: Option<String>,
     /// Time of the present input.
     pub now: Time,
+    /// The load of the core that runs the OSD, as last told.
+    pub load: CoreLoad,
 }
 
 impl Env {
@@ -51,6 +53,7 @@ impl Env {
             stage: Stage::Loading,
             failure: None,
             now: Time::ZERO,
+            load: CoreLoad::default(),
         }
     }
 

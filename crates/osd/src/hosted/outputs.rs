@@ -44,6 +44,7 @@ impl HostedGroups {
             pg::Output::Activated => self.activated(shared, pg),
             pg::Output::Clean => shared.report.schedule.request_soon(now),
             pg::Output::Recovered { object } => {
+                self.count_recovered(shared, pg);
                 self.serve(shared, pg, |s| healing::recovered(s, &object));
             }
             pg::Output::Read { ticket, outcome } => {
@@ -83,9 +84,17 @@ impl HostedGroups {
         }
     }
 
+    fn count_recovered(&mut self, shared: &mut Shared, pg: PgShard) {
+        shared.report.count_recovered();
+        if let Some(group) = self.groups.get_mut(pg) {
+            group.counters.recovered += 1;
+        }
+    }
+
     /// The group has become active: starts the requests that waited.
     pub(super) fn activated(&mut self, shared: &mut Shared, pg: PgShard) {
         shared.request_report();
+        shared.report.count_activation();
         self.scrub.hurry(shared.env.now);
         if let Some(group) = self.groups.get_mut(pg) {
             self.scrub.keep_order(cx!(shared), &mut shared.peers, &mut group.scrubbed());

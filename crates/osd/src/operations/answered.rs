@@ -13,6 +13,8 @@ pub(crate) struct Answered {
     pub addr: EntityAddr,
     pub writes: bool,
     pub times: Times,
+    /// Length of its message in bytes.
+    pub input_bytes: usize,
     /// Bytes of the outputs in its reply.
     pub output_bytes: u64,
 }
@@ -27,6 +29,7 @@ impl Answered {
             pg: request.pg.pg,
             addr: request.caller.addr,
             times: request.times,
+            input_bytes: request.bytes,
             output_bytes,
         }
     }

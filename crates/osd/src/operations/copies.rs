@@ -67,6 +67,11 @@ impl Copies {
         self.last
     }
 
+    /// Number of requests for pieces so far.
+    pub fn fetches(&self) -> u64 {
+        self.last
+    }
+
     /// The tids of all current requests for pieces.
     #[cfg(test)]
     pub fn questions(&self) -> Vec<u64> {

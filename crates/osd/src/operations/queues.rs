@@ -18,6 +18,8 @@ pub(crate) struct Counters {
     pub read_bytes: u64,
     pub writes: u64,
     pub write_bytes: u64,
+    /// Objects that were recovered.
+    pub recovered: u64,
 }
 
 impl Counters {

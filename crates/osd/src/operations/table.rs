@@ -145,6 +145,11 @@ impl Operations {
         self.answered.drain(..)
     }
 
+    /// Number of requests for pieces of objects that clients copy, so far.
+    pub fn fetches(&self) -> u64 {
+        self.copies.fetches()
+    }
+
     /// Whether a request waits for memory.
     pub fn waits_for_memory(&self, key: u64) -> bool {
         self.memory.waits(key)

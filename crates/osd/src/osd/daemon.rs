@@ -5,7 +5,8 @@ use crate::hosted::{scrubbing, timers, trimming};
 use crate::inbox::Input;
 use crate::osd::Osd;
 use engine::{
-    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time,
+    AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, CoreLoad, Daemon, Message, Output, Peer,
+    Time,
 };
 use store::Completion;
 
@@ -70,6 +71,10 @@ impl Daemon for Osd {
         scrubbing::begin_if_due(&mut self.hosted, &mut self.shared);
         trimming::begin_if_due(&mut self.hosted, &mut self.shared);
         self.finish_input();
+    }
+
+    fn handle_load(&mut self, load: CoreLoad) {
+        self.shared.env.load = load;
     }
 
     fn poll_output(&mut self) -> Option<Output<store::Request>> {

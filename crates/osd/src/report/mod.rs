@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster_log;
 pub(crate) mod group_state;
+pub(crate) mod histograms;
 pub(crate) mod image_traffic;
 pub(crate) mod op_history;
 pub(crate) mod repairs;
@@ -11,7 +12,7 @@ pub(crate) mod usage;
 
 use self::group_state::{Shortage, blocked_by, shortage, state_bits};
 use self::image_traffic::ImageCounts;
-use self::op_history::{Latency, OpHistory, PerfBase};
+use self::op_history::{Latency, OpHistory, PerfBase, Sums};
 use self::repairs::Repairs;
 use self::schedule::Schedule;
 use self::slow::Waits;
@@ -35,7 +36,9 @@ use store::{RequestKind, Usage};
 use types::features::SUPPORTED;
 use types::{Epoch, PgId, UTime};
 use wire::MessageBody;
-use wire::internal::{OsdUsage, PgStat, StatsAck, StatsReport, pg_state};
+use wire::internal::{
+    OsdCounters, OsdUsage, PgStat, StatsAck, StatsReport, StoreCounters, pg_state,
+};
 
 /// Duration that the first report of image traffic covers.
 const COUNTED_FOR: Duration = Duration::from_secs(2);
@@ -51,6 +54,11 @@ pub(crate) struct Report {
     images: ImageCounts,
     history: OpHistory,
     repairs: Repairs,
+    /// Groups that became active with this OSD as primary, and objects that it recovered as such.
+    activations: u64,
+    recovered: u64,
+    /// Counters of the store at the last report.
+    store: store::Counters,
 }
 
 impl Report {
@@ -66,6 +74,32 @@ impl Report {
     /// Latencies of reads and of writes since the OSD started.
     pub fn latencies(&self) -> (Latency, Latency) {
         (self.history.reads, self.history.writes)
+    }
+
+    /// Sums over answered requests since the OSD started.
+    pub fn sums(&self) -> Sums {
+        self.history.sums
+    }
+
+    /// Objects recovered as primary since the OSD started.
+    pub fn recovered(&self) -> u64 {
+        self.recovered
+    }
+
+    /// `perf histogram dump`, or `perf histogram schema`.
+    pub fn histograms(&self, with_values: bool, wanted: Option<&str>) -> Value {
+        let OpHistory { read_histogram, write_histogram, .. } = &self.history;
+        histograms::json(read_histogram, write_histogram, with_values, wanted)
+    }
+
+    /// Counts that a group became active with this OSD as primary.
+    pub fn count_activation(&mut self) {
+        self.activations += 1;
+    }
+
+    /// Counts an object that was recovered by this OSD as primary.
+    pub fn count_recovered(&mut self) {
+        self.recovered += 1;
     }
 
     /// The counters at the last `perf reset`.
@@ -110,11 +144,13 @@ impl Report {
         let is_serving = env.stage != Stage::Failed;
         let sequence = self.schedule.count();
         let (images, images_ms) = self.images.take(env.now);
+        let usage = of.usage.usage();
+        let before = std::mem::replace(&mut self.store, usage.counters);
         let report = StatsReport {
             fsid: env.config.fsid,
             osd: env.whoami(),
             map_epoch: cx.map.epoch,
-            usage: usage_report(&of.usage.usage()),
+            usage: usage_report(&usage, &before),
             pgs: if is_serving { self.stats(cx, &mut of) } else { BTreeMap::new() },
             is_complete: is_serving,
             health: of.heartbeats.health(env.whoami()).into_iter().chain(failure(env)).collect(),
@@ -122,6 +158,8 @@ impl Report {
             images_ms,
             slow: of.waits(env).slow_requests(),
             repaired_copies: self.repairs.copies(cx.map),
+            counters: self.counters(env, &of),
+            store: store_counters(&usage.counters),
         };
         let tid = stat_sequence(cx.env, cx.map, sequence);
         cx.out.send(conn, report.encode(SUPPORTED).with_tid(tid));
@@ -139,6 +177,29 @@ impl Report {
     pub fn handle_ack(&mut self, now: Time, ack: &StatsAck) {
         if ack.count_images > 0 && self.images.ask(now, ack.count_images) {
             self.schedule.request(now + COUNTED_FOR);
+        }
+    }
+
+    fn counters(&self, env: &Env, of: &Subject<'_>) -> OsdCounters {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let OpHistory { reads, writes, sums, .. } = &self.history;
+        OsdCounters {
+            reads: reads.count,
+            read_bytes: sums.read_bytes,
+            read_ns: nanoseconds(reads.sum),
+            writes: writes.count,
+            write_bytes: sums.write_bytes,
+            write_ns: nanoseconds(writes.sum),
+            write_queue_ns: nanoseconds(sums.queued),
+            write_commit_ns: nanoseconds(sums.committing),
+            in_flight: of.operations.len() as u64,
+            groups: of.groups.len() as u64,
+            activations: self.activations,
+            recovered: self.recovered,
+            fetches: of.operations.fetches(),
+            cpu_ns: nanoseconds(env.load.cpu),
+            turns: env.load.turns,
+            stalls: env.load.stalls,
         }
     }
 
@@ -184,7 +245,12 @@ fn failure(env: &Env) -> Option<(String, String)> {
     Some((FAILURE_CHECK.to_owned(), env.failure.clone()?))
 }
 
-fn usage_report(usage: &Usage) -> OsdUsage {
+/// `before` are the counters of the store at the last report.
+fn usage_report(usage: &Usage, before: &store::Counters) -> OsdUsage {
+    let batches = usage.counters.batches.saturating_sub(before.batches);
+    let time = usage.counters.batch_ns.saturating_sub(before.batch_ns);
+    // A write is visible when it is durable.
+    let latency_us = time / batches.max(1) / 1000;
     OsdUsage {
         bytes_total: usage.bytes_total,
         bytes_available: usage.bytes_available,
@@ -192,7 +258,28 @@ fn usage_report(usage: &Usage) -> OsdUsage {
         bytes_omap: usage.bytes_omap,
         bytes_meta: usage.bytes_meta,
         objects: usage.objects,
-        ..OsdUsage::default()
+        commit_latency_us: latency_us,
+        apply_latency_us: latency_us,
+    }
+}
+
+fn store_counters(counted: &store::Counters) -> StoreCounters {
+    StoreCounters {
+        commits: counted.commits,
+        batches: counted.batches,
+        log_bytes: counted.log_bytes,
+        batch_ns: counted.batch_ns,
+        flushes: counted.flushes,
+        device_reads: counted.device_reads,
+        device_read_bytes: counted.device_read_bytes,
+        repeated_reads: counted.repeated_reads,
+        device_writes: counted.device_writes,
+        device_write_bytes: counted.device_write_bytes,
+        cache_hits: counted.cache_hits,
+        cache_misses: counted.cache_misses,
+        checkpoints: counted.checkpoints,
+        log_used_bytes: counted.log_used_bytes,
+        buffered_bytes: counted.buffered_bytes,
     }
 }
 
@@ -236,6 +323,7 @@ fn stat(
         read_bytes: group.counters.read_bytes,
         writes: group.counters.writes,
         write_bytes: group.counters.write_bytes,
+        recovered_objects: group.counters.recovered,
         // A clean group needs no interval before the present one.
         last_epoch_clean: if pg.is_clean() { epoch } else { info.history.last_epoch_clean },
         blocked_by: blocked_by(pg),

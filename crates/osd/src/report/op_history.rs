@@ -8,6 +8,7 @@ use crate::env::Options;
 use crate::operations::answered::Answered;
 use crate::operations::queues::Counters;
 use crate::operations::request::{Request, Times};
+use crate::report::histograms::Histogram;
 use engine::{Duration, Time};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -17,17 +18,14 @@ use types::{EntityAddr, PgId, RequestId};
 use wire::op::OpCode;
 use wire::{OsdOp, OsdRequest};
 
+/// Interval at which the slowest operations are searched for old ones.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// A completed operation.
 #[derive(Debug)]
 struct Ended {
     answered: Answered,
     ended: Time,
-}
-
-impl Ended {
-    fn duration(&self) -> Duration {
-        self.ended.since(self.answered.times.arrived)
-    }
 }
 
 /// Number and total duration of operations.
@@ -61,6 +59,16 @@ impl Latency {
     }
 }
 
+/// Sums over answered requests since the OSD started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+    /// Time of writes until they were executed, and from their submission until all members had stored them.
+    pub queued: Duration,
+    pub committing: Duration,
+}
+
 /// Counters at the last `perf reset`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PerfBase {
@@ -74,12 +82,17 @@ pub(crate) struct PerfBase {
 pub(crate) struct OpHistory {
     /// Oldest first.
     recent: VecDeque<Arc<Ended>>,
-    /// Slowest first.
-    slowest: Vec<Arc<Ended>>,
+    /// Slowest first, with their durations.
+    slowest: Vec<(Duration, Arc<Ended>)>,
+    /// When old ones were last removed from `slowest`.
+    swept: Time,
     /// Those that exceeded the threshold, oldest first.
     slow: VecDeque<Arc<Ended>>,
     pub reads: Latency,
     pub writes: Latency,
+    pub sums: Sums,
+    pub read_histogram: Histogram,
+    pub write_histogram: Histogram,
     /// The counters at the last `perf reset`.
     pub base: PerfBase,
 }
@@ -88,23 +101,60 @@ impl OpHistory {
     /// Notes a client's request that was answered.
     pub fn note(&mut self, now: Time, mut answered: Answered, options: &Options) {
         let took = now.since(answered.times.arrived);
-        if answered.writes {
-            self.writes.add(took)
-        } else {
-            self.reads.add(took)
-        }
+        self.count(took, &answered);
         answered.message.ops.iter_mut().for_each(forget_data);
         answered.message.snap_context.snaps = Vec::new();
-        let ended = Arc::new(Ended { answered, ended: now });
+        let ended = self.keep(Ended { answered, ended: now }, options.history_size);
         if took >= options.history_slow_threshold {
             self.slow.push_back(ended.clone());
         }
-        let place = self.slowest.partition_point(|other| other.duration() >= took);
+        let place = self.slowest.partition_point(|(other, _)| *other >= took);
         if place < options.history_size {
-            self.slowest.insert(place, ended.clone());
+            self.slowest.insert(place, (took, ended.clone()));
         }
+        self.slowest.truncate(options.history_size);
         self.recent.push_back(ended);
+        if now.since(self.swept) >= SWEEP {
+            self.sweep(now, options);
+        }
         self.forget(now, options);
+    }
+
+    fn count(&mut self, took: Duration, answered: &Answered) {
+        let Answered { times, input_bytes, output_bytes, .. } = answered;
+        if !answered.writes {
+            self.reads.add(took);
+            self.sums.read_bytes += output_bytes;
+            return self.read_histogram.count(took, *output_bytes);
+        }
+        let bytes = *input_bytes as u64;
+        self.writes.add(took);
+        self.sums.write_bytes += bytes;
+        self.write_histogram.count(took, bytes);
+        if let Some(started) = times.started {
+            self.sums.queued += started.since(times.arrived);
+        }
+        if let (Some(submitted), Some(committed)) = (times.submitted, times.committed) {
+            self.sums.committing += committed.since(submitted);
+        }
+    }
+
+    /// The operation as an entry of the rings, in the memory of the entry that leaves them, if there is one.
+    fn keep(&mut self, ended: Ended, size: usize) -> Arc<Ended> {
+        let oldest = if self.recent.len() >= size { self.recent.pop_front() } else { None };
+        let Some(mut entry) = oldest else { return Arc::new(ended) };
+        match Arc::get_mut(&mut entry) {
+            Some(place) => *place = ended,
+            // It is among the slowest, too.
+            None => entry = Arc::new(ended),
+        }
+        entry
+    }
+
+    fn sweep(&mut self, now: Time, options: &Options) {
+        self.swept = now;
+        self.slowest.retain(|(_, ended)| now.since(ended.ended) <= options.history_duration);
+        self.slowest.truncate(options.history_size);
     }
 
     fn forget(&mut self, now: Time, options: &Options) {
@@ -115,15 +165,14 @@ impl OpHistory {
         while self.slow.len() > options.history_slow_size {
             self.slow.pop_front();
         }
-        self.slowest.retain(|ended| !is_old(ended));
-        self.slowest.truncate(options.history_size);
     }
 
     /// `dump_historic_ops`, in order of completion, or `dump_historic_ops_by_duration`, slowest first.
     pub fn history(&mut self, now: Time, options: &Options, by_duration: bool) -> Value {
         self.forget(now, options);
+        self.sweep(now, options);
         let ops: Vec<Value> = match by_duration {
-            true => self.slowest.iter().map(|ended| ended_json(now, ended)).collect(),
+            true => self.slowest.iter().map(|(_, ended)| ended_json(now, ended)).collect(),
             false => self.recent.iter().map(|ended| ended_json(now, ended)).collect(),
         };
         json!({

@@ -14,7 +14,7 @@ use types::{
     Uuid,
 };
 use wire::internal::{
-    Heartbeat, ImageTraffic, RotatingSecrets, SlowRequests, StatsAck, StatsReport,
+    Heartbeat, ImageTraffic, OsdCounters, RotatingSecrets, SlowRequests, StatsAck, StatsReport,
 };
 use wire::op::request_flags;
 use wire::{
@@ -54,6 +54,8 @@ pub struct Lone {
     pub reported: Vec<OsdId>,
     pub health: BTreeMap<String, String>,
     pub slow: SlowRequests,
+    /// Counters in the last report.
+    pub counters: OsdCounters,
     /// Number of pings that it answered.
     pub beats: usize,
     /// Number of boot messages.
@@ -108,6 +110,7 @@ impl Lone {
             reported: Vec::new(),
             health: BTreeMap::new(),
             slow: SlowRequests::default(),
+            counters: OsdCounters::default(),
             beats: 0,
             boots: 0,
             reports: Vec::new(),
@@ -445,6 +448,7 @@ impl Lone {
                 let report = StatsReport::decode(message).unwrap();
                 self.health = report.health;
                 self.slow = report.slow;
+                self.counters = report.counters;
                 self.reports.push((message.tid, report.usage.bytes_available));
                 self.images.extend(report.images);
             }

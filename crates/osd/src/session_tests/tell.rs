@@ -6,6 +6,7 @@ use crate::commands::table::{COMMANDS, prefix_of};
 use bytes::Bytes;
 use engine::{ConnId, Daemon};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use types::Errno;
 use types::features::SUPPORTED;
 use wire::op::watch_op;
@@ -274,4 +275,58 @@ fn states_that_a_group_went_through_are_shown() {
     assert!(!ask(&mut lone, admin, "dump_pg_recovery_stats").as_array().unwrap().is_empty());
     ask(&mut lone, admin, "reset_pg_recovery_stats");
     assert_eq!(ask(&mut lone, admin, "dump_pg_recovery_stats"), json!([]));
+}
+
+#[test]
+fn the_slowest_request_stays_as_it_was_when_the_memory_of_others_is_used_again() {
+    let mut lone = Lone::new();
+    let admin = lone.client("allow *");
+    lone.configure(&[("osd_op_history_size", "2")]);
+    assert_eq!(lone.call(admin, "slow", append(1)), Some(0));
+    lone.held = Some(VecDeque::new());
+    lone.send(admin, "slow", read(), 0);
+    lone.wait(1);
+    assert!(lone.answer_held());
+    lone.held = None;
+    (0..5).for_each(|_| assert_eq!(lone.call(admin, "fast", append(1)), Some(0)));
+    let named = |shown: &Value| {
+        let ops = shown["ops"].as_array().unwrap().iter();
+        ops.map(|op| op["description"].to_string().contains("slow")).collect::<Vec<_>>()
+    };
+    assert_eq!(named(&ask(&mut lone, admin, "dump_historic_ops")), [false, false]);
+    assert_eq!(named(&ask(&mut lone, admin, "dump_historic_ops_by_duration")), [true, true]);
+}
+
+#[test]
+fn counters_and_histograms_count_each_answered_request_once() {
+    let mut lone = Lone::new();
+    let admin = lone.client("allow *");
+    (0..3).for_each(|_| assert_eq!(lone.call(admin, "a", append(5000)), Some(0)));
+    assert_eq!(lone.call(admin, "a", vec![OsdOp::read(0, 5000)]), Some(0));
+    let dump = ask(&mut lone, admin, "perf histogram dump");
+    let sum = |name: &str| -> u64 {
+        let rows = dump["osd"][name]["values"].as_array().unwrap().iter();
+        rows.flat_map(|row| row.as_array().unwrap()).filter_map(Value::as_u64).sum()
+    };
+    assert_eq!(sum("op_w_latency_in_bytes_histogram"), 3);
+    assert_eq!(sum("op_r_latency_out_bytes_histogram"), 1);
+    let none = json!({ "prefix": "perf histogram dump", "logger": "other" });
+    assert_eq!(tell(&mut lone, admin, none).unwrap(), json!({}));
+    let (dump, schema) = (ask(&mut lone, admin, "perf dump"), ask(&mut lone, admin, "perf schema"));
+    let names = |value: &Value| -> Vec<String> {
+        let sections = value.as_object().unwrap().iter();
+        let names = |(section, all): (&String, &Value)| {
+            let names = all.as_object().unwrap().keys();
+            names.map(|name| format!("{section}.{name}")).collect::<Vec<_>>()
+        };
+        sections.flat_map(names).collect()
+    };
+    assert_eq!(names(&dump), names(&schema));
+    for name in ["sepiola_store.batches", "sepiola_core.stalls", "objecter.op_r"] {
+        assert!(names(&dump).contains(&name.to_owned()), "{name}");
+    }
+    lone.wait(6);
+    let counted = &lone.counters;
+    assert_eq!((counted.writes, counted.reads, counted.read_bytes), (3, 1, 5000));
+    assert!(counted.write_bytes > 15_000 && counted.groups == 1 && counted.activations == 1);
 }
