@@ -1,14 +1,16 @@
 //! The object store of an OSD on the core of its daemon.
 
 use crate::devices::{Owner, StoreDevices};
-use crate::kind::{StoreKind, kind_of};
+use crate::kind::{StoreKind, fast_path, kind_of, main_path};
 use anyhow::{Context, Result, bail};
 use block::BlockStore;
 use block::device::{BLOCK, Device, Io, IoDone, IoError, IoId};
 use engine::{Storage, Time};
 use files::{FileStore, Options};
 use host::{AnyCore, DiskStorage, StorageIo};
+use machine::disks_below;
 use rt::{DiskRequest, DiskResult, FileId};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::ObjectStore;
@@ -42,6 +44,19 @@ pub fn default_memory(directory: &Path, osds: u32) -> u64 {
             share.clamp(BLOCK_MEMORY_MIN, BLOCK_MEMORY_DEFAULT)
         }
     }
+}
+
+/// Names of the disks of the store in an OSD's directory, for its metadata: those with data, and those with
+/// the log if it lies elsewhere.
+pub fn disk_facts(directory: &Path, log: Option<&Path>) -> BTreeMap<String, String> {
+    let (data, log) = match kind_of(directory) {
+        Ok(StoreKind::Block) => (main_path(directory), Some(fast_path(directory))),
+        _ => (directory.to_owned(), log.map(Path::to_owned)),
+    };
+    let (data, log) = (disks_below(&data), log.map(|log| disks_below(&log)).unwrap_or_default());
+    let named = [("devices", data), ("log_devices", log)].into_iter();
+    let named = named.filter(|(_, names)| !names.is_empty());
+    named.map(|(name, names)| (name.to_owned(), names.join(","))).collect()
 }
 
 /// The store of an OSD.

@@ -21,7 +21,7 @@ mod tests;
 mod transfer;
 
 pub use devices::{OpenDevice, Owner, StoreDevices};
-pub use disk::{Disk, DiskOptions, default_memory};
+pub use disk::{Disk, DiskOptions, default_memory, disk_facts};
 pub use format::{Preparation, format, free_space, prepare};
 pub use kind::{StoreKind, kind_of, remember_kind};
 pub use offline::{OfflineStore, request_once};

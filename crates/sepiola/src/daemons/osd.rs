@@ -4,7 +4,7 @@ use super::common::CONNECTION_MODES;
 use access::AuthMode;
 use anyhow::Result;
 use auth::CryptoKey;
-use disks::{Disk, DiskOptions, Owner};
+use disks::{Disk, DiskOptions, Owner, disk_facts};
 use host::{AnyCore, DaemonNode, Listening, Member, Prepared};
 use machine::{host_facts, random_bytes, random_u64};
 use osd::Osd;
@@ -74,7 +74,8 @@ impl OsdMember {
             sizes: osd::Sizes::default(),
         };
         let mut osd = Osd::new(config, random_bytes()?);
-        osd.describe_host(host_facts());
+        let disks = disk_facts(&self.directory, self.log.as_deref());
+        osd.describe_host(host_facts().into_iter().chain(disks).collect());
         Ok(osd)
     }
 
