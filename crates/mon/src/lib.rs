@@ -12,6 +12,7 @@
 //! * `failures`, `flapping`: failure detection from the reports of OSDs.
 //! * [`statistics`], `health`, `progress`: reports of OSDs, and the checks and events derived from them.
 //! * `live`: the state of the running monitor that commands and health checks read.
+//! * `metrics`: the same for Prometheus.
 //! * `usage`, `crashes`: free space of pools, and crash reports of daemons.
 //! * `service_map`: daemons outside of the cluster, such as gateways, which register themselves.
 //! * `sessions`: the open sessions, by number and by OSD.
@@ -46,6 +47,7 @@ mod image_traffic;
 mod job;
 mod keys;
 mod live;
+mod metrics;
 pub mod monitor;
 mod numbers;
 mod progress;
@@ -63,6 +65,8 @@ mod usage;
 pub use bootstrap::{Bootstrap, BootstrapError, DEFAULT_RULE, Parameters, bootstrap};
 pub use control;
 pub use high_water::{HighWater, HighWaterGauge};
+pub use live::DiskSpace;
+pub use metrics::CONTENT_TYPE as METRICS_TYPE;
 pub use monitor::Monitor;
 pub use rebuild::{EPOCHS_PASSED_OVER, Remains, rebuild};
 pub use services::{daemon_registry, registry};

@@ -49,6 +49,16 @@ pub struct Identity {
     pub host_facts: BTreeMap<String, String>,
     /// Start of this run: the time of the first load.
     pub started: Time,
+    /// Space of the file system with its directory, if the host tells.
+    pub disk: Option<DiskSpace>,
+}
+
+/// Space of a file system, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskSpace {
+    pub total: u64,
+    /// Bytes that can still be written.
+    pub available: u64,
 }
 
 /// Conclusions of the leader about OSDs.

@@ -24,7 +24,7 @@ use crate::commands::admission::{Registries, decode_job};
 use crate::commands::report::ping;
 use crate::high_water::HighWater;
 use crate::job::{Job, ServiceJob};
-use crate::live::Identity;
+use crate::live::{DiskSpace, Identity};
 use crate::service::{Act, Cx, DecideCx, TICK, Via};
 use crate::services::{Services, daemon_registry, registry, service_of, topic_of, via_of};
 use crate::sessions::{Session, Sessions};
@@ -147,6 +147,11 @@ impl Monitor {
     /// Sets the host's facts (kernel, CPU, memory, …) for this monitor's metadata.
     pub fn describe_host(&mut self, facts: BTreeMap<String, String>) {
         self.identity.host_facts = facts;
+    }
+
+    /// Sets the space of the file system with this monitor's directory.
+    pub fn note_disk_space(&mut self, space: DiskSpace) {
+        self.identity.disk = Some(space);
     }
 
     /// The cluster's id; zero until the state is loaded.

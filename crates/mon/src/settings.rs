@@ -1,6 +1,7 @@
 //! The configuration that a monitor needs before it reads its store.
 
 use auth::CephxPolicy;
+use std::collections::BTreeMap;
 use types::EntityAddrVec;
 
 /// How clients authenticate.
@@ -26,6 +27,9 @@ pub struct Settings {
     pub connection_modes: Vec<u32>,
     /// Lifetimes of tickets, and accepted key types.
     pub cephx: CephxPolicy,
+    /// URIs of what is served beside the monitor, by the name of Ceph's module for it (`prometheus`):
+    /// `mgr services` shows those of the leader.
+    pub services: BTreeMap<String, String>,
     /// Shown by `node ls` and in the daemon's metadata.
     pub hostname: String,
 }

@@ -1,9 +1,25 @@
 //! Shares, places and free space of pools on the OSDs of their rules.
 
-use crate::statistics::Statistics;
+use crate::statistics::{Statistics, Totals};
 use maps::{OsdMap, Pool, Room};
 use std::collections::BTreeMap;
 use types::{OsdId, PoolId};
+use wire::internal::OsdUsage;
+
+/// Usage of one pool, in bytes unless named otherwise.
+#[derive(Debug, Clone)]
+pub struct PoolUsage {
+    /// Data and omaps: as clients see them, and as raw space.
+    pub stored: u64,
+    pub used: u64,
+    pub used_data: u64,
+    pub used_omap: u64,
+    pub objects: u64,
+    pub available: u64,
+    pub raw_available: u64,
+    pub percent: f64,
+    pub totals: Totals,
+}
 
 /// Raw bytes for each byte of a pool: copies, or the overhead of erasure coding.
 pub fn raw_bytes_per_byte(map: &OsdMap, id: PoolId) -> f64 {
@@ -40,6 +56,42 @@ pub fn rule_shares(map: &OsdMap, pool: &Pool) -> BTreeMap<OsdId, f64> {
 /// Bytes that can still be stored in a pool before its first OSD is full (`MAX AVAIL`).
 pub fn pool_available(map: &OsdMap, stats: &Statistics, id: PoolId) -> u64 {
     (raw_available(map, stats, id) / raw_bytes_per_byte(map, id)) as u64
+}
+
+/// Usage of one pool.
+pub fn pool_usage(map: &OsdMap, stats: &Statistics, id: PoolId) -> PoolUsage {
+    let totals = stats.pool_totals(id);
+    let rate = raw_bytes_per_byte(map, id);
+    let raw_available = raw_available(map, stats, id);
+    let available = (raw_available / rate) as u64;
+    let raw = |bytes: u64| (bytes as f64 * rate) as u64;
+    let (used_data, used_omap) = (raw(totals.bytes), raw(totals.omap_bytes));
+    let used = used_data + used_omap;
+    let reachable = used as f64 + available as f64 * rate;
+    PoolUsage {
+        stored: totals.bytes + totals.omap_bytes,
+        used,
+        used_data,
+        used_omap,
+        objects: totals.objects,
+        available,
+        raw_available: raw_available as u64,
+        percent: if reachable > 0.0 { used as f64 / reachable } else { 0.0 },
+        totals,
+    }
+}
+
+/// Usage per device class; OSDs without a class are under `-`.
+pub fn usage_by_class(map: &OsdMap, stats: &Statistics) -> BTreeMap<String, OsdUsage> {
+    let mut classes = BTreeMap::<String, OsdUsage>::new();
+    for (osd, report) in stats.osds().filter(|(osd, _)| map.is_in(*osd)) {
+        let class = map.crush.item_class(osd.0).unwrap_or("-").to_owned();
+        let sum = classes.entry(class).or_default();
+        sum.bytes_total += report.usage.bytes_total;
+        sum.bytes_available += report.usage.bytes_available;
+        sum.bytes_used += report.usage.bytes_used;
+    }
+    classes
 }
 
 /// The same in raw bytes.

@@ -136,6 +136,7 @@ fn monitor(scenario: &Scenario, rank: usize, control: &Shared, seed: u64) -> Nod
         auth: if scenario.cluster.uses_cephx { AuthMode::Cephx } else { AuthMode::None },
         connection_modes: CONNECTION_MODES.to_vec(),
         cephx: CephxPolicy::default(),
+        services: Default::default(),
         hostname: "virtual".to_owned(),
     };
     let process = MonitorProcess::new(settings, ControlDisk::new(control, seed));

@@ -2,11 +2,9 @@
 
 use crate::command::{Answer, Command, Context, Refusal, command, number};
 use crate::table::{Table, bytes, count};
-use crate::usage::{pool_available, raw_available, raw_bytes_per_byte};
+use crate::usage::{PoolUsage, pool_usage, usage_by_class};
 use maps::Pool;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
-use types::PoolId;
 use wire::internal::OsdUsage;
 
 pub const COMMANDS: &[Command] = &[command(
@@ -17,45 +15,9 @@ pub const COMMANDS: &[Command] = &[command(
     df,
 )];
 
-/// Usage of one pool, in bytes unless named otherwise.
-struct PoolUsage {
-    /// Data and omaps: as clients see them, and as raw space.
-    stored: u64,
-    used: u64,
-    used_data: u64,
-    used_omap: u64,
-    objects: u64,
-    available: u64,
-    raw_available: u64,
-    percent: f64,
-    totals: crate::statistics::Totals,
-}
-
 fn df(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let detail = context.arguments.optional("detail").is_some();
     Ok(context.show(|| json(context, detail), || plain(context, detail)))
-}
-
-fn pool_usage(context: &Context<'_>, id: PoolId) -> PoolUsage {
-    let (map, stats) = (&context.state.osdmap, context.live.stats);
-    let totals = stats.pool_totals(id);
-    let rate = raw_bytes_per_byte(map, id);
-    let available = pool_available(map, stats, id);
-    let raw = |bytes: u64| (bytes as f64 * rate) as u64;
-    let (used_data, used_omap) = (raw(totals.bytes), raw(totals.omap_bytes));
-    let used = used_data + used_omap;
-    let reachable = used as f64 + available as f64 * rate;
-    PoolUsage {
-        stored: totals.bytes + totals.omap_bytes,
-        used,
-        used_data,
-        used_omap,
-        objects: totals.objects,
-        available,
-        raw_available: raw_available(map, stats, id) as u64,
-        percent: if reachable > 0.0 { used as f64 / reachable } else { 0.0 },
-        totals,
-    }
 }
 
 fn ratio(usage: &OsdUsage) -> f64 {
@@ -63,20 +25,6 @@ fn ratio(usage: &OsdUsage) -> f64 {
         0 => 0.0,
         total => usage.bytes_used as f64 / total as f64,
     }
-}
-
-/// Usage per device class; OSDs without a class are under `-`.
-fn by_class(context: &Context<'_>) -> BTreeMap<String, OsdUsage> {
-    let map = &context.state.osdmap;
-    let mut classes = BTreeMap::<String, OsdUsage>::new();
-    for (osd, report) in context.live.stats.osds().filter(|(osd, _)| map.is_in(*osd)) {
-        let class = map.crush.item_class(osd.0).unwrap_or("-").to_owned();
-        let sum = classes.entry(class).or_default();
-        sum.bytes_total += report.usage.bytes_total;
-        sum.bytes_available += report.usage.bytes_available;
-        sum.bytes_used += report.usage.bytes_used;
-    }
-    classes
 }
 
 fn usage_json(usage: &OsdUsage) -> Map<String, Value> {
@@ -96,11 +44,11 @@ fn json(context: &Context<'_>, detail: bool) -> Value {
     for name in ["num_osds", "num_per_pool_osds", "num_per_pool_omap_osds"] {
         stats.insert(name.to_owned(), json!(map.in_count()));
     }
-    let classes = by_class(context).into_iter();
+    let classes = usage_by_class(&context.state.osdmap, context.live.stats).into_iter();
     let classes: Map<String, Value> =
         classes.map(|(class, usage)| (class, Value::Object(usage_json(&usage)))).collect();
     let pools = map.pools.iter().map(|(id, pool)| {
-        let usage = pool_usage(context, *id);
+        let usage = pool_usage(map, context.live.stats, *id);
         let stats = if detail { detailed(&usage, pool) } else { brief(&usage) };
         json!({ "name": map.pool_name(*id), "id": id.0, "stats": stats })
     });
@@ -149,7 +97,10 @@ fn plain(context: &Context<'_>, detail: bool) -> String {
     let columns = ["CLASS", ">SIZE", ">AVAIL", ">USED", ">RAW USED", ">%RAW USED"];
     let mut raw = Table::new(&columns);
     let total = context.live.stats.usage(&context.state.osdmap);
-    for (name, usage) in by_class(context).into_iter().chain([("TOTAL".to_owned(), total)]) {
+    for (name, usage) in usage_by_class(&context.state.osdmap, context.live.stats)
+        .into_iter()
+        .chain([("TOTAL".to_owned(), total)])
+    {
         raw.row([
             name,
             bytes(usage.bytes_total),
@@ -172,7 +123,7 @@ fn pools_brief(context: &Context<'_>) -> Table {
     let mut table = Table::new(&columns);
     let map = &context.state.osdmap;
     for (id, pool) in &map.pools {
-        let usage = pool_usage(context, *id);
+        let usage = pool_usage(map, context.live.stats, *id);
         table.row([
             map.pool_name(*id).unwrap_or_default().to_owned(),
             id.to_string(),
@@ -213,7 +164,7 @@ fn pools_detailed(context: &Context<'_>) -> Table {
         limit => text(limit),
     };
     for (id, pool) in &map.pools {
-        let usage = pool_usage(context, *id);
+        let usage = pool_usage(map, context.live.stats, *id);
         table.row([
             map.pool_name(*id).unwrap_or_default().to_owned(),
             id.to_string(),

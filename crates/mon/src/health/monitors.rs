@@ -17,6 +17,29 @@ pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     check_unreadable(health, view);
     check_went_back(health, view);
     check_clocks(health, view);
+    check_disk(health, view);
+}
+
+/// Space at this monitor's directory, where an embedded control store lies.
+fn check_disk(health: &mut Health, view: &View<'_>) {
+    let Some(space) = view.live.identity.disk.filter(|space| space.total > 0) else { return };
+    let percent =
+        u64::try_from(u128::from(space.available) * 100 / u128::from(space.total)).unwrap_or(100);
+    let (warn, crit) = (
+        view.options().number("mon_data_avail_warn"),
+        view.options().number("mon_data_avail_crit"),
+    );
+    let (name, severity, word) = match percent {
+        percent if percent <= crit => ("MON_DISK_CRIT", Severity::Error, "very low"),
+        percent if percent <= warn => ("MON_DISK_LOW", Severity::Warning, "low"),
+        _ => return,
+    };
+    let monitor = &view.live.identity.mon_name;
+    let lines = [format!("mon.{monitor} has {percent}% avail")];
+    let step = "free space in the file system of the monitor's directory ('df'): without space the control store takes no \
+                changes";
+    let summary = format!("mon {monitor} is {word} on available space");
+    health.add(name, severity, 1, summary, next_step(lines, step));
 }
 
 fn check_absent(health: &mut Health, view: &View<'_>) {

@@ -19,6 +19,7 @@ pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     check_refusals(health, view.state);
     check_slow_requests(health, view);
     check_repairs(health, view);
+    check_repeated_reads(health, view);
     check_buckets(health, map);
     check_flapping(health, view);
     check_flags(health, map);
@@ -165,6 +166,25 @@ fn check_repairs(health: &mut Health, view: &View<'_>) {
     let details = next_step(lines, step);
     let summary = format!("Too many repaired reads on {} OSDs", copies.len());
     health.warn("OSD_TOO_MANY_REPAIRS", copies.len(), summary, details);
+}
+
+/// OSDs whose disks returned data only when they were asked again.
+fn check_repeated_reads(health: &mut Health, view: &View<'_>) {
+    let reports =
+        view.live.stats.osds().filter(|(osd, report)| {
+            view.state.osdmap.is_up(*osd) && report.store.repeated_reads > 0
+        });
+    let lines: Vec<String> = reports
+        .map(|(osd, report)| {
+            format!("osd.{osd} reads with retries: {}", report.store.repeated_reads)
+        })
+        .collect();
+    let count = lines.len();
+    let step = "look at its disk ('smartctl', the kernel's log), its cables and controller, and replace it with 'sepiola \
+                osd replace --id N' if it goes bad; once the OSD is started again, it is counted anew";
+    let details = next_step(lines, step);
+    let summary = format!("{count} OSD(s) have spurious read errors");
+    health.warn("BLUESTORE_SPURIOUS_READ_ERRORS", count, summary, details);
 }
 
 /// Buckets whose OSDs are all down, by type: `OSD_HOST_DOWN`, `OSD_RACK_DOWN`, `OSD_ROOT_DOWN`.

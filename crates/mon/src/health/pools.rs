@@ -2,6 +2,7 @@
 
 use super::check::{Health, View, next_step};
 use crate::autoscale::{Advice, advice};
+use crate::table;
 use maps::{AutoscaleMode, Pool, PoolFlags};
 use types::PoolId;
 
@@ -18,6 +19,8 @@ fn named(view: &View<'_>, wanted: impl Fn(PoolId, &Pool) -> bool) -> Vec<String>
 
 pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     check_room(health, view);
+    check_quotas(health, view);
+    check_groups_per_osd(health, view);
     check_redundancy(health, view);
     check_applications(health, view);
     check_group_numbers(health, view);
@@ -92,6 +95,56 @@ fn check_room(health: &mut Health, view: &View<'_>) {
         let details = next_step(lines, NEXT);
         health.warn(name, pools.len(), format!("{} pool(s) {what}", pools.len()), details);
     }
+}
+
+/// Copies of groups on each OSD, on average: it may have grown since pools were made, as OSDs went.
+fn check_groups_per_osd(health: &mut Health, view: &View<'_>) {
+    let map = &view.state.osdmap;
+    let (limit, osds) = (view.options().number("mon_max_pg_per_osd"), map.in_count() as u64);
+    let copies: u64 =
+        map.pools.values().map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
+    let per_osd = copies / osds.max(1);
+    if limit == 0 || osds == 0 || per_osd <= limit {
+        return;
+    }
+    let line = format!("{copies} copies of groups on {osds} OSDs that are in");
+    let step = "add OSDs, mark those in that are out, or give pools fewer groups with 'ceph osd pool set POOL pg_num'; the limit \
+                is mon_max_pg_per_osd";
+    let summary = format!("too many PGs per OSD ({per_osd} > max {limit})");
+    health.warn("TOO_MANY_PGS", 1, summary, next_step([line], step));
+}
+
+/// Pools that have used most of their quota.
+fn check_quotas(health: &mut Health, view: &View<'_>) {
+    let threshold = view.options().number("mon_pool_quota_warn_threshold");
+    if threshold == 0 {
+        return;
+    }
+    let is_near = |used: u64, quota: u64| {
+        quota > 0 && u128::from(used) * 100 >= u128::from(quota) * u128::from(threshold)
+    };
+    let map = &view.state.osdmap;
+    let mut lines = Vec::new();
+    for (id, pool) in map.pools.iter().filter(|(_, pool)| !pool.flags.contains(PoolFlags::FULL)) {
+        let (bytes, objects) = (pool.quota_max_bytes, pool.quota_max_objects);
+        if bytes == 0 && objects == 0 {
+            continue;
+        }
+        let totals = view.live.stats.pool_totals(*id);
+        let name = map.pool_name(*id).unwrap_or_default();
+        if is_near(totals.objects, objects) {
+            lines.push(format!("pool '{name}' has {} objects (max {objects})", totals.objects));
+        }
+        if is_near(totals.bytes, bytes) {
+            let (used, quota) = (table::bytes(totals.bytes), table::bytes(bytes));
+            lines.push(format!("pool '{name}' has {used} (max {quota})"));
+        }
+    }
+    let count = lines.len();
+    let step = "delete data, or raise the quota with 'ceph osd pool set-quota'; the warning begins at \
+                mon_pool_quota_warn_threshold percent";
+    let details = next_step(lines, step);
+    health.warn("POOL_NEAR_FULL", count, format!("{count} pool(s) near their quota"), details);
 }
 
 fn check_redundancy(health: &mut Health, view: &View<'_>) {

@@ -6,7 +6,9 @@ use super::pipeline::{Leaving, PATIENCE, Rejection};
 use super::relay::{Sent, Waiting};
 use super::{Monitor, Phase, log_unexpected};
 use crate::commands::admission::decode_job;
+use crate::image_traffic::Note;
 use crate::job::{CommandJob, Job};
+use crate::metrics;
 use crate::service::Via;
 use crate::services::{service_of, via_of};
 use crate::sessions::Session;
@@ -31,6 +33,19 @@ impl Monitor {
     /// store.
     pub fn leads(&self) -> bool {
         self.candidacy.leads()
+    }
+
+    /// The metrics for Prometheus. Only the leader has them: the text of other monitors is empty, so that
+    /// sums over all monitors are right.
+    pub fn scrape(&mut self, now: Time) -> String {
+        if !self.leads() || !self.is_ready() {
+            return String::new();
+        }
+        if self.state.mgr_option(metrics::POOLS_OPTION).is_some_and(|pools| !pools.is_empty()) {
+            self.services.osd.note_images(now, vec![Note::Asked]);
+        }
+        self.pipeline.list_waiting();
+        metrics::render(&self.view(now))
     }
 
     /// Whether no other monitor can have taken over yet, so that this one runs the timers.

@@ -211,6 +211,7 @@ fn plan_manager(cx: &DecideCx<'_>, change: &mut Change) {
     let is_active = map.active_addrs == settings.mgr_addrs
         && map.active_name == settings.mgr_name
         && map.active_gid == own_gid
+        && map.services == settings.services
         && map.available;
     if is_active && map.standbys == standbys {
         return;
@@ -223,6 +224,7 @@ fn plan_manager(cx: &DecideCx<'_>, change: &mut Change) {
         map.active_addrs = settings.mgr_addrs.clone();
         map.active_name = settings.mgr_name.clone();
         map.active_change = change.now();
+        map.services = settings.services.clone();
         map.available = true;
     }
     change.put(keys::MGRMAP, codec::encode_to_bytes(&map));

@@ -79,6 +79,7 @@ pub fn settings() -> Settings {
         auth: AuthMode::Cephx,
         connection_modes: vec![2, 1],
         cephx: auth::CephxPolicy::default(),
+        services: Default::default(),
         hostname: "alpha".to_owned(),
     }
 }

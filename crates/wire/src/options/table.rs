@@ -288,11 +288,26 @@ pub const TABLE: &[Known] = &[
         .within(1.0, 3600.0)
         .means("Longest duration of `tell osd.N bench` at the assumed rates.")
         .change("Leave it."),
-    // Services of clients
+    // Space and services
     seconds("mgr_service_beacon_grace", "60")
         .within(1.0, FOREVER)
         .means("Time without a report after which a service daemon is removed from the service map.")
         .change("Raise it for services that pause for longer."),
+    number("mon_data_avail_warn", "30")
+        .unit("%")
+        .within(0.0, 100.0)
+        .means("Free space at a monitor's directory below which MON_DISK_LOW is raised.")
+        .change("Lower it where the directory lies on a large disk that others fill on purpose."),
+    number("mon_data_avail_crit", "5")
+        .unit("%")
+        .within(0.0, 100.0)
+        .means("Free space at a monitor's directory below which MON_DISK_CRIT is raised.")
+        .change("Leave it: a monitor without space stops."),
+    number("mon_pool_quota_warn_threshold", "80")
+        .unit("% of the quota")
+        .within(0.0, 100.0)
+        .means("Use of a pool's quota from which POOL_NEAR_FULL is raised; 0 is never.")
+        .change("Raise it for pools that are full as a rule."),
     seconds("mgr_stats_period", "5")
         .within(1.0, 3600.0)
         .means("Time between reports of service daemons.")

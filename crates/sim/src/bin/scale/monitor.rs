@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::features::SUPPORTED;
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, OsdId, ParticipantName};
+use wire::internal::{OsdUsage, PgStat, StatsReport, pg_state};
 use wire::{MessageBody, MonSubscribe, OsdFailure, SubscribeItem};
 
 const START: Time = Time(1_750_000_000_000_000_000);
@@ -41,6 +42,10 @@ pub fn measure(map: &OsdMap, shape: Shape, report: &mut Report) {
         timed(|| (0..shape.osds).for_each(|osd| lone.subscribe(OsdId(osd as i32), map)));
     report.time("a session with a subscription for every OSD", took);
     report.line("memory of these", bytes(resident().saturating_sub(before)));
+    let (_, took) = timed(|| lone.report_all(map));
+    report.time("a report of every OSD", took);
+    let (text, took) = timed(|| lone.monitor.scrape(lone.now));
+    report.time(format!("metrics for Prometheus, {}", bytes(text.len())), took);
     lone.forget_counts();
     let (_, took) = timed(|| lone.tick());
     report.time("a tick with nothing to do", took);
@@ -88,6 +93,7 @@ fn settings() -> Settings {
         auth: AuthMode::None,
         connection_modes: vec![1],
         cephx: CephxPolicy::default(),
+        services: BTreeMap::new(),
         hostname: "virtual".to_owned(),
     }
 }
@@ -157,6 +163,25 @@ impl Lone {
         let what = BTreeMap::from([("osdmap".to_owned(), SubscribeItem { start, flags: 0 })]);
         let message = MonSubscribe { what, hostname: String::new() };
         self.tell(osd, message.encode(SUPPORTED));
+    }
+
+    /// Each OSD reports the groups whose primary it is.
+    fn report_all(&mut self, map: &OsdMap) {
+        let mut reports = BTreeMap::<OsdId, StatsReport>::new();
+        let mut placement = map.placement();
+        for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
+            let mapping = placement.pg_to_osds(pg);
+            let Some(osd) = mapping.acting_primary else { continue };
+            let state = pg_state::ACTIVE | pg_state::CLEAN;
+            let (up, acting, reported_epoch) = (mapping.up, mapping.acting, map.epoch);
+            let stat = PgStat { state, up, acting, reported_epoch, ..PgStat::default() };
+            reports.entry(osd).or_default().pgs.insert(pg, stat);
+        }
+        for (osd, report) in reports {
+            let usage =
+                OsdUsage { bytes_total: 4 << 40, bytes_available: 3 << 40, ..OsdUsage::default() };
+            self.tell(osd, StatsReport { osd, usage, ..report }.encode(SUPPORTED));
+        }
     }
 
     fn report(&mut self, reporter: OsdId, target: OsdId, epoch: Epoch) {
