@@ -1,10 +1,13 @@
 //! Addresses at which daemons listen, as the command line has them.
 
+use crate::daemons::MetricsAddr;
 use anyhow::{Result, bail};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use types::EntityAddrVec;
 
 const MON_PORT: u16 = 3300;
+/// The port at which Ceph serves its metrics.
+const METRICS_PORT: u16 = 9283;
 
 /// The address of a monitor.
 pub fn parse_listen(text: &str) -> Result<SocketAddr> {
@@ -14,6 +17,23 @@ pub fn parse_listen(text: &str) -> Result<SocketAddr> {
     match text.parse::<IpAddr>() {
         Ok(ip) => Ok(SocketAddr::new(ip, MON_PORT)),
         Err(_) => bail!("--listen {text}: expected an address like 192.168.0.10 or 127.0.0.1:3300"),
+    }
+}
+
+/// Where a monitor that listens at `monitor` serves its metrics.
+pub fn parse_metrics(text: Option<&str>, monitor: SocketAddr) -> Result<MetricsAddr> {
+    let Some(text) = text else {
+        return Ok(MetricsAddr::Preferably(SocketAddr::new(monitor.ip(), METRICS_PORT)));
+    };
+    if text == "none" {
+        return Ok(MetricsAddr::Nowhere);
+    }
+    let addr = text.parse().or_else(|_| text.parse().map(|ip| SocketAddr::new(ip, METRICS_PORT)));
+    match addr {
+        Ok(addr) => Ok(MetricsAddr::Exactly(addr)),
+        Err(_) => {
+            bail!("--metrics {text}: expected an address like 10.0.0.2 or 10.0.0.2:9283, or none")
+        }
     }
 }
 
@@ -63,5 +83,17 @@ mod tests {
         assert_eq!(found(Some("10.0.0.2:6800"), 1).unwrap(), "10.0.0.2:6800");
         assert!(found(Some("10.0.0.2:6800"), 2).is_err());
         assert!(found(Some("here"), 1).is_err());
+    }
+
+    #[test]
+    fn metrics_are_beside_the_monitor_unless_told_otherwise() {
+        let monitor = "10.0.0.1:3300".parse().unwrap();
+        let at = |text| parse_metrics(text, monitor);
+        let addr = |text: &str| text.parse().unwrap();
+        assert_eq!(at(None).unwrap(), MetricsAddr::Preferably(addr("10.0.0.1:9283")));
+        assert_eq!(at(Some("::")).unwrap(), MetricsAddr::Exactly(addr("[::]:9283")));
+        assert_eq!(at(Some("127.0.0.1:0")).unwrap(), MetricsAddr::Exactly(addr("127.0.0.1:0")));
+        assert_eq!(at(Some("none")).unwrap(), MetricsAddr::Nowhere);
+        assert!(at(Some("9283")).is_err());
     }
 }

@@ -109,7 +109,9 @@ fn head(input: &[u8]) -> Head {
     };
     let has = |name: &str, is: &dyn Fn(&str) -> bool| {
         let named = parsed.headers.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
-        named.into_iter().any(|field| is(&String::from_utf8_lossy(field.value).to_ascii_lowercase()))
+        named
+            .into_iter()
+            .any(|field| is(&String::from_utf8_lossy(field.value).to_ascii_lowercase()))
     };
     if has("transfer-encoding", &|_| true) || has("content-length", &|value| value.trim() != "0") {
         return Head::Refused(Status::ContentTooLarge);
@@ -159,7 +161,10 @@ mod tests {
         assert_eq!(connection.poll_request().map(|request| request.method), Some(Method::Head));
         connection.respond(Response::text(Status::Ok, "up 1\n"));
         let answer = sent(&mut connection);
-        assert!(answer.contains("Content-Length: 5\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
+        assert!(
+            answer.contains("Content-Length: 5\r\n") && answer.ends_with("\r\n\r\n"),
+            "{answer}"
+        );
         assert!(connection.is_over());
     }
 

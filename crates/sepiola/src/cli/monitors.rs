@@ -28,6 +28,10 @@ pub struct MonStartArgs {
     /// Address of this machine by which clients reach it; the port may be left out
     #[arg(long)]
     pub listen: Option<String>,
+    /// Address of the metrics for Prometheus (http://ADDRESS/metrics); the port may be left out; `none`
+    /// serves none [default: port 9283 of the monitor's address]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     #[command(flatten)]
     pub etcd: EtcdArgs,
 }

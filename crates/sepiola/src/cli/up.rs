@@ -24,6 +24,10 @@ pub struct UpArgs {
     /// Address of the monitor; the port may be left out
     #[arg(long, default_value = "127.0.0.1:3300")]
     pub listen: String,
+    /// Address of the metrics for Prometheus (http://ADDRESS/metrics); the port may be left out; `none`
+    /// serves none [default: port 9283 of the monitor's address]
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<String>,
     /// How clients prove who they are
     #[arg(long, value_enum, default_value = "cephx")]
     pub auth: AuthMode,

@@ -3,11 +3,13 @@
 mod common;
 mod control;
 mod mark;
+mod metrics;
 mod monitor;
 mod nbd;
 mod osd;
 
 pub use common::msgr2_addrs;
+pub use metrics::MetricsAddr;
 pub use monitor::MonMember;
 pub use nbd::{NbdExport, NbdMember, NbdSettings};
 pub use osd::OsdMember;

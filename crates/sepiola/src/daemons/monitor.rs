@@ -3,6 +3,7 @@
 use super::common::{CONNECTION_MODES, msgr2_addrs};
 use super::control::Control;
 use super::mark;
+use super::metrics::{MetricsAddr, MonitorNode};
 use access::{AuthMode, DataDir};
 use anyhow::Result;
 use auth::CephxPolicy;
@@ -22,6 +23,8 @@ pub struct MonMember {
     pub manager: String,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where it serves its metrics.
+    pub metrics: MetricsAddr,
     /// How clients prove who they are.
     pub auth: AuthMode,
     /// Its files tell where the control store is.
@@ -48,15 +51,18 @@ impl Member for MonMember {
         let manager = ParticipantName::new(EntityType::MGR, self.rank as i64);
         let manager = Listening { node, participant: manager, nonce: 0 };
         let mgr_addr = core.listen(SocketAddr::new(self.listen.ip(), 0), manager)?;
+        let metrics = self.metrics.listen(core, node)?;
         Ok(Box::new(move |core| {
             let control = Control::open(&self.dir, &self.name, self.listen, core.waker())?;
-            Ok(Box::new(DaemonNode::new(participant, self.daemon(mgr_addr)?, control)))
+            let monitor = self.daemon(mgr_addr, metrics)?;
+            let node = DaemonNode::new(participant, monitor, control);
+            Ok(Box::new(MonitorNode::new(node, self.dir.path())))
         }))
     }
 }
 
 impl MonMember {
-    fn daemon(&self, mgr_addr: SocketAddr) -> Result<Monitor> {
+    fn daemon(&self, mgr_addr: SocketAddr, metrics: Option<SocketAddr>) -> Result<Monitor> {
         let settings = mon::Settings {
             mon_name: self.name.clone(),
             mon_addrs: msgr2_addrs(self.listen),
@@ -68,11 +74,21 @@ impl MonMember {
             },
             connection_modes: CONNECTION_MODES.to_vec(),
             cephx: CephxPolicy::default(),
+            services: metrics
+                .map(|addr| ("prometheus".to_owned(), self.url(addr)))
+                .into_iter()
+                .collect(),
             hostname: hostname(),
         };
         let mark = mark::load(&self.dir)?;
         let mut monitor = Monitor::new(settings, random_bytes()?).with_high_water(mark);
         monitor.describe_host(host_facts());
         Ok(monitor)
+    }
+
+    /// The URL of an address at which this process listens, for clients of the monitor.
+    fn url(&self, addr: SocketAddr) -> String {
+        let ip = if addr.ip().is_unspecified() { self.listen.ip() } else { addr.ip() };
+        format!("http://{}/", SocketAddr::new(ip, addr.port()))
     }
 }

@@ -25,6 +25,9 @@ pub struct MonSettings {
     pub name: String,
     /// Where it listens.
     pub listen: SocketAddr,
+    /// Where it serves its metrics, as on the command line.
+    #[serde(default)]
+    pub metrics: Option<String>,
 }
 
 fn path(dir: &DataDir) -> PathBuf {
@@ -101,8 +104,9 @@ mod tests {
         write_conf(&dir, &map, AuthMode::Cephx).unwrap();
         let text = fs::read_to_string(dir.conf()).unwrap();
         assert!(text.contains("mon_host = [v2:10.0.0.1:3300/0],[v2:10.0.0.2:3300/0]\n"), "{text}");
+        let listen = "10.0.0.1:3300".parse().unwrap();
         let settings =
-            MonSettings { name: "a".to_owned(), listen: "10.0.0.1:3300".parse().unwrap() };
+            MonSettings { name: "a".to_owned(), listen, metrics: Some("none".to_owned()) };
         assert_eq!(MonSettings::load(&dir).unwrap(), None);
         settings.save(&dir).unwrap();
         assert_eq!(MonSettings::load(&dir).unwrap(), Some(settings));

@@ -6,7 +6,7 @@ use crate::cli::MonStartArgs;
 use crate::cluster::admin_args;
 use crate::daemons::{MonMember, plan};
 use crate::image_worker::Worker;
-use crate::listen::parse_listen;
+use crate::listen::{parse_listen, parse_metrics};
 use crate::process;
 use access::{AuthMode, DataDir};
 use anyhow::{Context, Result, bail};
@@ -35,6 +35,7 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
         manager: settings.name.clone(),
         name: settings.name.clone(),
         listen: settings.listen,
+        metrics: parse_metrics(settings.metrics.as_deref(), settings.listen)?,
         auth: found.auth,
         dir: dir.clone(),
     };
@@ -75,7 +76,9 @@ fn settings(dir: &DataDir, args: &MonStartArgs) -> Result<MonSettings> {
         (None, Some(known)) => known.listen,
         (None, None) => bail!("a new monitor needs --listen, such as --listen 10.0.0.2"),
     };
-    Ok(MonSettings { name, listen })
+    let known = known.and_then(|known| known.metrics);
+    let metrics = args.metrics.clone().or(known);
+    Ok(MonSettings { name, listen, metrics })
 }
 
 /// Maps in the control store, read before the monitor starts.
