@@ -38,6 +38,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::RealImage
             | Check::Guest
             | Check::Groups
+            | Check::Metrics
             | Check::BadInput
                 if *clients != Clients::Host => {}
             _ => plan.push((check, Mode::Crc)),

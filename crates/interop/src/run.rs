@@ -22,6 +22,7 @@ pub enum Check {
     Clones,
     Nbd,
     Groups,
+    Metrics,
     ErasurePools,
     CompareCommands,
     BadInput,
@@ -42,7 +43,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 29] = [
+    pub const ALL: [Check; 30] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -56,6 +57,7 @@ impl Check {
         Check::Clones,
         Check::Nbd,
         Check::Groups,
+        Check::Metrics,
         Check::ErasurePools,
         Check::CompareCommands,
         Check::BadInput,
@@ -90,6 +92,7 @@ impl Check {
             Check::Clones => "clones",
             Check::Nbd => "nbd",
             Check::Groups => "groups",
+            Check::Metrics => "metrics",
             Check::ErasurePools => "erasure-pools",
             Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
@@ -124,6 +127,7 @@ impl Check {
             Check::Clones => ("bash", include_str!("../checks/clones.sh")),
             Check::Nbd => ("bash", include_str!("../checks/nbd.sh")),
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
+            Check::Metrics => ("python3", include_str!("../checks/metrics.py")),
             Check::ErasurePools => ("bash", include_str!("../checks/erasure_pools.sh")),
             Check::ErasureCodes
             | Check::CompareCommands
