@@ -7,7 +7,7 @@
 
 use pg::Pg;
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, PgShard};
+use types::{EVersion, Epoch, PgId, PgShard};
 
 /// The newest interval of a group in which it was served.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ struct Served {
 /// The committed versions of all erasure-coded groups.
 #[derive(Debug, Default)]
 pub struct Committed {
-    groups: BTreeMap<types::PgId, Served>,
+    groups: BTreeMap<PgId, Served>,
 }
 
 impl Committed {
@@ -33,6 +33,7 @@ impl Committed {
             return Ok(());
         }
         let hash_bits = pg.members().hash_bits;
+        self.forget_merged(pg.id(), pg.interval(), hash_bits);
         let known = self.groups.get(&pg.id()).copied();
         let known = known.filter(|known| known.hash_bits == hash_bits);
         if !pg.is_active() {
@@ -60,6 +61,20 @@ impl Committed {
         };
         self.groups.insert(pg.id(), served);
         check_settled(pg, served)
+    }
+
+    /// Forgets groups that were merged into this one. Later ones of the same names are split off it, and have
+    /// its history.
+    fn forget_merged(&mut self, pg: PgId, interval: Epoch, hash_bits: u8) {
+        let was_divided = |known: &Served| known.hash_bits > hash_bits && known.interval < interval;
+        if !self.groups.get(&pg).is_some_and(was_divided) {
+            return;
+        }
+        let of_whole = |seed: u32| u64::from(seed) % (1 << hash_bits);
+        let is_part = |other: &PgId| {
+            other.pool == pg.pool && *other != pg && of_whole(other.seed) == of_whole(pg.seed)
+        };
+        self.groups.retain(|other, known| !is_part(other) || !was_divided(known));
     }
 }
 
@@ -94,6 +109,26 @@ fn check_settled(pg: &Pg, known: Served) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_that_was_merged_is_forgotten() {
+        let pg = |seed| PgId { pool: types::PoolId(1), seed };
+        let served = |interval, hash_bits| Served {
+            interval: Epoch(interval),
+            began: EVersion::ZERO,
+            committed: EVersion::new(4, 2),
+            hash_bits,
+        };
+        let mut checker = Committed::default();
+        checker.groups = [(pg(1), 5), (pg(3), 6), (pg(5), 7)]
+            .map(|(pg, interval)| (pg, served(interval, 3)))
+            .into();
+        // A copy that does not know of the division yet.
+        checker.forget_merged(pg(1), Epoch(4), 2);
+        assert_eq!(checker.groups.len(), 3);
+        checker.forget_merged(pg(1), Epoch(8), 2);
+        assert_eq!(checker.groups.into_keys().collect::<Vec<_>>(), [pg(1), pg(3)]);
+    }
 
     #[test]
     fn a_primary_of_the_past_commits_nothing_that_the_next_one_lacks() {
