@@ -7,6 +7,8 @@
 use crate::names::{APPENDED, BESIDE, POOL};
 use stdx::Prng;
 
+/// Percent of the seeds that have an erasure-coded pool, unless the caller wants another share.
+pub const PERCENT_USUAL: u64 = 33;
 /// Separates its draws from all others.
 const SALT: u64 = 0xec_5eed_0042;
 /// Name of the profile.
@@ -85,6 +87,11 @@ impl Drawn {
     }
 }
 
+/// The `min_size` of a pool of this code, where that of copies is `min_size`.
+pub fn least(shape: &ErasureShape, min_size: u8) -> u8 {
+    min_size + shape.data - 1
+}
+
 /// Draws an erasure-coded pool in so many percent of the seeds.
 pub fn draw(seed: u64, percent: u64) -> Option<Drawn> {
     let mut prng = Prng::new(seed ^ SALT);
@@ -130,7 +137,7 @@ pub fn commands(
             r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":{pg_num},"pgp_num":{pg_num},"pool_type":"erasure","erasure_code_profile":"{PROFILE}","pg_autoscale_mode":"off"}}"#
         )
     };
-    let least = (min_size + data - 1).to_string();
+    let least = least(shape, min_size).to_string();
     let set = crate::commands::set_pool_command;
     // Rules for pairs are not for older clients.
     let compat = r#"{"prefix":"osd set-require-min-compat-client","version":"squid","yes_i_really_mean_it":true}"#;

@@ -7,16 +7,19 @@ use super::clean::{LIVENESS_LIMIT, become_clean, fall_silent};
 use super::looking::look_at_everything;
 use super::scrub::scrub;
 use crate::check::snapshots;
-use crate::commands::out_command;
+use crate::commands::{out_command, set_pool_command};
+use crate::erasure;
 use crate::events::{run_for, run_until};
 use crate::fault::Fault;
 use crate::inject;
+use crate::names::{POOL, POOL_ID};
 use crate::world::World;
 use types::OsdId;
 
 /// A disk of a healthy cluster dies for good, and its OSD gets an empty one.
 pub(crate) fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
     let node = world.cast.osds[osd.0 as usize];
+    restore_min_size(world)?;
     inject::apply(world, Fault::DiskDies(node));
     run_for(world, QUIET);
     for _ in 0..COMMAND_ATTEMPTS {
@@ -29,6 +32,18 @@ pub(crate) fn replace(world: &mut World, osd: OsdId) -> Result<(), String> {
         run_for(world, QUIET);
     }
     Err(format!("osd.{osd} is not up, and cannot be done without:\n{}", world.groups()))
+}
+
+/// Undoes the changes of `min_size`: a group that serves only with all its members cannot do without one.
+fn restore_min_size(world: &mut World) -> Result<(), String> {
+    let cluster = &world.scenario.cluster;
+    let Some(shape) = cluster.erasure else { return Ok(()) };
+    let usual = erasure::least(&shape, cluster.min_size);
+    let pool = world.newest_map().and_then(|map| map.pool(POOL_ID));
+    match pool.is_some_and(|pool| pool.min_size != usual) {
+        true => command(world, &set_pool_command(POOL, "min_size", &usual.to_string())),
+        false => Ok(()),
+    }
 }
 
 /// Announces the new disk of an OSD whose old disk is gone.
