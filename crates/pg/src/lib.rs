@@ -65,6 +65,7 @@ mod osds;
 mod peers;
 mod pg;
 mod primary;
+mod refusals;
 mod role;
 mod rows;
 pub mod scrub;
