@@ -7,6 +7,7 @@ use crate::loading::{self, Loaded};
 use crate::message::Header;
 use crate::pg::Pg;
 use crate::primary::Primary;
+use crate::refusals;
 use crate::role::{Loading, Role};
 use crate::rows;
 use crate::split_merge::{MergedVersions, SplitMerge};
@@ -160,7 +161,7 @@ impl Pg {
     /// All transactions are completed: the stored state is certain.
     pub(crate) fn drained(&mut self) {
         match &mut self.role {
-            Role::Refused(_) => return self.read_again(),
+            Role::Refused(_) => return refusals::read_again(self),
             Role::SplitMerge(stopped) => return stopped.handle_quiesced(&mut self.core),
             _ => {}
         }
@@ -225,7 +226,7 @@ impl Pg {
         match loading::take_page(&mut self.core, outcome) {
             Loaded::InPart => {}
             Loaded::Damaged => self.role = Role::Failed { asked_by: None },
-            Loaded::Failed(error) => self.fail(&error),
+            Loaded::Failed(error) => refusals::fail(self, &error),
             Loaded::Whole if self.is_splitting_or_merging() => self.quiesced(),
             Loaded::Whole => {
                 if let Role::Loading(loading) = std::mem::take(&mut self.role)

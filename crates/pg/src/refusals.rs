@@ -24,143 +24,141 @@ use crate::{Member, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
 use types::EVersion;
 
-impl Pg {
-    /// The store refused a transaction. If it also settles changes, they may be the reason: then no write is
-    /// answered with it, and the next interval settles them without the write.
-    pub(crate) fn refused(&mut self, tag: Tag, error: StoreError, settles: bool) {
-        if matches!(self.state(), State::Failed | State::Refused) {
-            return;
-        }
-        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the store refuses a write");
-        self.core.settling.note_refused();
-        self.core.store_queue.note_failed();
-        let refused = match tag {
-            Tag::Write(version, _) if !settles => RefusedWrite::of(version, &error),
-            _ => None,
-        };
-        if let Some(ticket) = self.ticket_of(tag).filter(|_| !settles) {
-            self.core.outputs.push_back(Output::Refused { ticket, error });
-        }
-        self.stop_serving();
-        let loading = match std::mem::take(&mut self.role) {
-            Role::SplitMerge(stopped) => Loading { asked_by: None, split_merge: Some(stopped) },
-            Role::Loading(loading) => loading,
-            _ => Loading::default(),
-        };
-        self.role = Role::Refused(loading);
-        if let Some(primary) = self.core.placement.members.primary_member()
-            && primary != self.core.own.whoami
-        {
-            self.core.send(primary, &Body::Stalled(refused));
-        }
+/// The store refused a transaction. If it also settles changes, they may be the reason: then no write is
+/// answered with it, and the next interval settles them without the write.
+pub(crate) fn refused(pg: &mut Pg, tag: Tag, error: StoreError, settles: bool) {
+    if matches!(pg.state(), State::Failed | State::Refused) {
+        return;
     }
+    tracing::error!(pg = %pg.core.own.id, osd = %pg.core.own.whoami, %error, "the store refuses a write");
+    pg.core.settling.note_refused();
+    pg.core.store_queue.note_failed();
+    let refused = match tag {
+        Tag::Write(version, _) if !settles => RefusedWrite::of(version, &error),
+        _ => None,
+    };
+    if let Some(ticket) = ticket_of(pg, tag).filter(|_| !settles) {
+        pg.core.outputs.push_back(Output::Refused { ticket, error });
+    }
+    stop_serving(pg);
+    let loading = match std::mem::take(&mut pg.role) {
+        Role::SplitMerge(stopped) => Loading { asked_by: None, split_merge: Some(stopped) },
+        Role::Loading(loading) => loading,
+        _ => Loading::default(),
+    };
+    pg.role = Role::Refused(loading);
+    if let Some(primary) = pg.core.placement.members.primary_member()
+        && primary != pg.core.own.whoami
+    {
+        pg.core.send(primary, &Body::Stalled(refused));
+    }
+}
 
-    /// Our parity cannot hold a write, because it cannot read an old row. Its object becomes missing here
-    /// first: it is rebuilt before the write is executed again.
-    pub(crate) fn refuse_write(&mut self, refused: Unconverted) {
-        let Unconverted { version, object, prior_version, error } = refused;
-        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %object, %error, "an old row of a parity cannot be read");
-        self.core.miss(&object, prior_version);
-        self.stop_serving();
-        self.role = Role::follower(FollowerStage::Stalled);
-        if let Some(primary) = self.core.placement.members.primary_member() {
-            self.core.send(primary, &Body::Stalled(RefusedWrite::of(version, &error)));
+/// Our parity cannot hold a write, because it cannot read an old row. Its object becomes missing here
+/// first: it is rebuilt before the write is executed again.
+pub(crate) fn refuse_write(pg: &mut Pg, refused: Unconverted) {
+    let Unconverted { version, object, prior_version, error } = refused;
+    tracing::error!(pg = %pg.core.own.id, osd = %pg.core.own.whoami, %object, %error, "an old row of a parity cannot be read");
+    pg.core.miss(&object, prior_version);
+    stop_serving(pg);
+    pg.role = Role::follower(FollowerStage::Stalled);
+    if let Some(primary) = pg.core.placement.members.primary_member() {
+        pg.core.send(primary, &Body::Stalled(RefusedWrite::of(version, &error)));
+    }
+}
+
+fn ticket_of(pg: &Pg, tag: Tag) -> Option<u64> {
+    let Tag::Write(version, interval) = tag else { return None };
+    let serving = pg.serving().filter(|_| interval == pg.core.placement.interval)?;
+    let write = serving.in_flight.iter().find(|write| write.version == version);
+    write.map(|write| write.ticket)
+}
+
+/// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
+/// so this copy takes no further ones: peering in the next interval lets it recover them.
+pub(crate) fn refuse_gap(pg: &mut Pg, what: &str) {
+    tracing::error!(pg = %pg.core.own.id, osd = %pg.core.own.whoami, head = ?pg.core.copy.log.head(), "{what}: the members will meet again");
+    stop_serving(pg);
+    pg.role = Role::follower(FollowerStage::Stalled);
+    if let Some(primary) = pg.core.placement.members.primary_member() {
+        pg.core.send(primary, &Body::Stalled(None));
+    }
+}
+
+/// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
+pub(crate) fn handle_stalled(pg: &mut Pg, from: Member, refused: Option<RefusedWrite>) {
+    if !pg.is_primary() {
+        return;
+    }
+    if pg.core.placement.members.has_member(from) {
+        report_refused(pg, refused);
+        stop_serving(pg);
+        pg.role = Role::Primary(Box::new(Primary::stalled()));
+    } else {
+        pg.with_primary(|primary, core| {
+            primary.forget_helper(core, from);
+            rows::forget_source(core, from);
+        });
+    }
+}
+
+/// Old rows that a write needs cannot be read. The write and those behind it never happened.
+pub(crate) fn give_up_write(pg: &mut Pg) {
+    let unreadable = pg.serving().and_then(|serving| serving.pipeline.unreadable().cloned());
+    let Some((version, object)) = unreadable else { return };
+    tracing::error!(pg = %pg.core.own.id, %object, "the content that a write depends on cannot be read");
+    let error = StoreError::Corrupt { object, offset: 0, length: 0 };
+    if let Some(ticket) = ticket_of(pg, Tag::Write(version, pg.core.placement.interval)) {
+        pg.core.outputs.push_back(Output::Refused { ticket, error });
+    }
+    stop_serving(pg);
+    pg.role = Role::Primary(Box::new(Primary::stalled()));
+}
+
+/// A member refused a write: its request is answered with the reason if the next log does not have it.
+fn report_refused(pg: &mut Pg, refused: Option<RefusedWrite>) {
+    let Some(refused) = refused else { return };
+    let tag = Tag::Write(refused.version, pg.core.placement.interval);
+    let Some(entry) = pg.core.copy.log.entry(refused.version) else { return };
+    let error = refused.error(&entry.object);
+    if let Some(ticket) = ticket_of(pg, tag) {
+        pg.core.outputs.push_back(Output::Refused { ticket, error });
+    }
+}
+
+fn stop_serving(pg: &mut Pg) {
+    pg.core.space.stalled_in = Some(pg.core.placement.interval);
+    let tickets = pg.take_writes();
+    pg.forget_peers();
+    pg.core.outputs.push_back(Output::Interrupted { tickets, members_stay: true });
+    pg.core.outputs.push_back(Output::WantsInterval);
+}
+
+/// The store failed: the outcome of every pending transaction is unknown here.
+pub(crate) fn fail(pg: &mut Pg, error: &StoreError) {
+    if pg.state() != State::Failed {
+        tracing::error!(pg = %pg.core.own.id, osd = %pg.core.own.whoami, %error, "the copy is out of service");
+        pg.core.store_queue.note_failed();
+        pg.interrupt_writes(false);
+        pg.end_backfill();
+        let was_splitting_or_merging = pg.is_splitting_or_merging();
+        pg.role = Role::Failed { asked_by: pg.role.take_query() };
+        if was_splitting_or_merging {
+            pg.core.outputs.push_back(Output::SplitMergeFailed);
         }
     }
+}
 
-    fn ticket_of(&self, tag: Tag) -> Option<u64> {
-        let Tag::Write(version, interval) = tag else { return None };
-        let serving = self.serving().filter(|_| interval == self.core.placement.interval)?;
-        let write = serving.in_flight.iter().find(|write| write.version == version);
-        write.map(|write| write.ticket)
+/// Drops the state in memory, and loads the copy from disk.
+pub(crate) fn read_again(pg: &mut Pg) {
+    pg.core.ask_store(Tag::Resumed, RequestKind::Resume(pg.core.own.collection));
+    if let Role::Refused(loading) = std::mem::take(&mut pg.role) {
+        pg.role = Role::Loading(loading);
     }
-
-    /// A write of the primary was lost or is malformed. A replica's confirmation covers all earlier writes,
-    /// so this copy takes no further ones: peering in the next interval lets it recover them.
-    pub(crate) fn refuse_gap(&mut self, what: &str) {
-        tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, head = ?self.core.copy.log.head(), "{what}: the members will meet again");
-        self.stop_serving();
-        self.role = Role::follower(FollowerStage::Stalled);
-        if let Some(primary) = self.core.placement.members.primary_member() {
-            self.core.send(primary, &Body::Stalled(None));
-        }
-    }
-
-    /// An OSD's store refused a transaction: aborts the interval if the OSD is a member.
-    pub(crate) fn handle_stalled(&mut self, from: Member, refused: Option<RefusedWrite>) {
-        if !self.is_primary() {
-            return;
-        }
-        if self.core.placement.members.has_member(from) {
-            self.report_refused(refused);
-            self.stop_serving();
-            self.role = Role::Primary(Box::new(Primary::stalled()));
-        } else {
-            self.with_primary(|primary, core| {
-                primary.forget_helper(core, from);
-                rows::forget_source(core, from);
-            });
-        }
-    }
-
-    /// Old rows that a write needs cannot be read. The write and those behind it never happened.
-    pub(crate) fn give_up_write(&mut self) {
-        let unreadable = self.serving().and_then(|serving| serving.pipeline.unreadable().cloned());
-        let Some((version, object)) = unreadable else { return };
-        tracing::error!(pg = %self.core.own.id, %object, "the content that a write depends on cannot be read");
-        let error = StoreError::Corrupt { object, offset: 0, length: 0 };
-        if let Some(ticket) = self.ticket_of(Tag::Write(version, self.core.placement.interval)) {
-            self.core.outputs.push_back(Output::Refused { ticket, error });
-        }
-        self.stop_serving();
-        self.role = Role::Primary(Box::new(Primary::stalled()));
-    }
-
-    /// A member refused a write: its request is answered with the reason if the next log does not have it.
-    fn report_refused(&mut self, refused: Option<RefusedWrite>) {
-        let Some(refused) = refused else { return };
-        let tag = Tag::Write(refused.version, self.core.placement.interval);
-        let Some(entry) = self.core.copy.log.entry(refused.version) else { return };
-        let error = refused.error(&entry.object);
-        if let Some(ticket) = self.ticket_of(tag) {
-            self.core.outputs.push_back(Output::Refused { ticket, error });
-        }
-    }
-
-    fn stop_serving(&mut self) {
-        self.core.space.stalled_in = Some(self.core.placement.interval);
-        let tickets = self.take_writes();
-        self.forget_peers();
-        self.core.outputs.push_back(Output::Interrupted { tickets, members_stay: true });
-        self.core.outputs.push_back(Output::WantsInterval);
-    }
-
-    /// The store failed: the outcome of every pending transaction is unknown here.
-    pub(crate) fn fail(&mut self, error: &StoreError) {
-        if self.state() != State::Failed {
-            tracing::error!(pg = %self.core.own.id, osd = %self.core.own.whoami, %error, "the copy is out of service");
-            self.core.store_queue.note_failed();
-            self.interrupt_writes(false);
-            self.end_backfill();
-            let was_splitting_or_merging = self.is_splitting_or_merging();
-            self.role = Role::Failed { asked_by: self.role.take_query() };
-            if was_splitting_or_merging {
-                self.core.outputs.push_back(Output::SplitMergeFailed);
-            }
-        }
-    }
-
-    /// Drops the state in memory, and loads the copy from disk.
-    pub(crate) fn read_again(&mut self) {
-        self.core.ask_store(Tag::Resumed, RequestKind::Resume(self.core.own.collection));
-        if let Role::Refused(loading) = std::mem::take(&mut self.role) {
-            self.role = Role::Loading(loading);
-        }
-        self.core.copy.info = PgInfo::of_new_copy(self.core.own.whoami.shard);
-        self.core.copy.log = PgLog::default();
-        self.core.copy.missing.clear();
-        // The writes that it is about may not have been stored.
-        self.core.settling.forget_above(EVersion::ZERO);
-        loading::load_page(&mut self.core, None);
-    }
+    pg.core.copy.info = PgInfo::of_new_copy(pg.core.own.whoami.shard);
+    pg.core.copy.log = PgLog::default();
+    pg.core.copy.missing.clear();
+    // The writes that it is about may not have been stored.
+    pg.core.settling.forget_above(EVersion::ZERO);
+    loading::load_page(&mut pg.core, None);
 }

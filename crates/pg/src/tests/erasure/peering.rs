@@ -398,7 +398,7 @@ fn an_interval_that_ends_in_a_stall_still_needs_its_survivors() {
     world.run_script("map 20 0 1 2\n until 0 Active");
     world.drain();
     world.messages.clear(); // nobody hears that the entry is committed
-    world.node(OsdId(0)).pg.refuse_gap("a test");
+    crate::refusals::refuse_gap(&mut world.node(OsdId(0)).pg, "a test");
     world.run_script(
         "map 25 0 1 2
          settle
