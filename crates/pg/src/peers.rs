@@ -1,7 +1,7 @@
 //! The primary's knowledge of the other copies in this interval.
 
 use crate::Member;
-use crate::backend::{Authority, TookPart};
+use crate::backend::{Authority, Claim, Evidence, TookPart};
 use crate::choice::{Choice, Infos};
 use crate::core::{Core, Output};
 use crate::serving::UnfoundCount;
@@ -61,8 +61,8 @@ pub(crate) struct Known {
     pub wanted: Option<Vec<OsdId>>,
     /// Unfound objects.
     pub unfound: UnfoundCount,
-    /// Logs of complete copies, while the authoritative one is chosen from them.
-    pub logs: BTreeMap<Member, PgLog>,
+    /// Logs of complete copies with their missing sets, while the authoritative one is chosen from them.
+    pub logs: BTreeMap<Member, (PgLog, Missing)>,
 }
 
 impl Known {
@@ -111,6 +111,17 @@ impl Known {
         }
     }
 
+    /// Whether a copy of an acting member proves that no activation of this past interval was completed, from
+    /// `first` on.
+    fn was_not_activated(&self, core: &Core, past: &Interval, first: Epoch) -> bool {
+        let Some(osds) = &core.placement.osds else { return false };
+        let mut acting = core.placement.members.layout.members(&past.acting);
+        acting.any(|member| {
+            let has_copy = member == core.own.whoami || self.info(member).is_some();
+            has_copy && self.part_in(core, osds, member, (first, past.last)) == TookPart::No
+        })
+    }
+
     /// Whether a copy of an acting member proves that the activation of this epoch was not completed. The
     /// epoch may lie in several past intervals that are kept as one each: the member acts in all of these.
     fn was_not_completed(&self, core: &Core, epoch: Epoch) -> bool {
@@ -149,12 +160,7 @@ impl Known {
         let empty = PgInfo::default();
         let infos = self.infos(core, &empty);
         let whoami = core.own.whoami;
-        let log_of = |member: Member| match member == whoami {
-            true => Some(&core.copy.log),
-            false => self.logs.get(&member),
-        };
-        let was_completed = |epoch| !self.was_not_completed(core, epoch);
-        core.placement.backend.choose_authority(&infos, whoami, was_completed, log_of)
+        core.placement.backend.choose_authority(&infos, whoami, &Testimony { known: self, core })
     }
 
     /// The wanted members of a group with this authority.
@@ -185,5 +191,55 @@ impl Known {
     /// Whether the OSD lacks an object that it should have.
     pub fn is_missing_on(&self, osd: Member, object: &HObject) -> bool {
         self.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
+    }
+}
+
+/// What is known of other copies, as evidence for the choice of a log.
+struct Testimony<'a> {
+    known: &'a Known,
+    core: &'a Core,
+}
+
+impl Testimony<'_> {
+    /// The claims of one past interval on an entry that was written in this epoch.
+    fn claims_of(&self, past: &Interval, written: Epoch) -> impl Iterator<Item = Claim> {
+        let later = past.first.max(written.next());
+        let is_followed =
+            later <= past.last && !self.known.was_not_activated(self.core, past, later);
+        let ways = [(is_followed, true), (past.first <= written, false)];
+        let layout = self.core.placement.members.layout;
+        let acting: BTreeSet<Member> = layout.members(&past.acting).collect();
+        let ways = ways.into_iter().filter(|(is_possible, _)| *is_possible);
+        ways.map(move |(_, is_followed)| Claim { acting: acting.clone(), is_followed })
+    }
+}
+
+impl Evidence for Testimony<'_> {
+    fn may_be_completed(&self, epoch: Epoch) -> bool {
+        !self.known.was_not_completed(self.core, epoch)
+    }
+
+    fn log_of(&self, member: Member) -> Option<(&PgLog, &Missing)> {
+        match member == self.core.own.whoami {
+            true => Some((&self.core.copy.log, &self.core.copy.missing)),
+            false => self.known.logs.get(&member).map(|(log, missing)| (log, missing)),
+        }
+    }
+
+    fn misses_nothing(&self, member: Member) -> bool {
+        match member == self.core.own.whoami {
+            true => self.core.copy.missing.stored_len() == 0,
+            false => self.known.peers.get(&member).is_some_and(|peer| peer.missing_count == 0),
+        }
+    }
+
+    fn claims(&self, written: Epoch) -> Option<Vec<Claim>> {
+        let past = &self.core.copy.past;
+        let since: Vec<&Interval> =
+            past.since(written).filter(|interval| interval.maybe_went_rw).collect();
+        let is_known = since.iter().any(|interval| interval.first <= written)
+            && !since.iter().any(|interval| interval.is_gap);
+        let claims = since.iter().flat_map(|interval| self.claims_of(interval, written));
+        is_known.then(|| claims.collect())
     }
 }

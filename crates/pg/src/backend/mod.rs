@@ -12,12 +12,12 @@ mod replicated;
 
 pub use erasure::ROW;
 pub(crate) use erasure::TookPart;
-pub(crate) use plans::{Authority, Undo};
+pub(crate) use plans::{Authority, Claim, Evidence, Undo};
 
 use crate::Member;
 use crate::choice::{self, Choice, Infos};
-use crate::{ErasureLayout, Interval, Layout, LogEntry, Members, Osds, PgLog};
-use types::{Epoch, OsdId};
+use crate::{ErasureLayout, Interval, Layout, LogEntry, Members, Osds};
+use types::OsdId;
 
 /// The kind of a group. See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,9 +67,7 @@ impl Backend {
     ) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::blocked_by(interval, osds, min_size),
-            Backend::Erasure(layout) => {
-                erasure::blocked_by(layout, interval, osds, min_size, took_part)
-            }
+            Backend::Erasure(layout) => erasure::blocked_by(layout, interval, osds, min_size, took_part),
         }
     }
 
@@ -83,22 +81,19 @@ impl Backend {
     }
 
     /// The authoritative log, as far as the known infos and logs tell; `None` if no known copy is complete
-    /// and new enough. `may_be_completed` tells of an activation whether all members may have stored it.
-    pub fn choose_authority<'a>(
+    /// and new enough.
+    pub fn choose_authority(
         self,
         infos: &Infos<'_>,
         own: Member,
-        may_be_completed: impl Fn(Epoch) -> bool,
-        log_of: impl Fn(Member) -> Option<&'a PgLog>,
+        evidence: &impl Evidence,
     ) -> Option<Authority> {
         match self {
             Backend::Replicated => {
                 let member = choice::find_best_info(infos, own)?;
                 Some(Authority::Log { member, head: infos[&member].last_update })
             }
-            Backend::Erasure(layout) => {
-                erasure::choose_authority(layout, infos, own, may_be_completed, log_of)
-            }
+            Backend::Erasure(layout) => erasure::choose_authority(layout, infos, own, evidence),
         }
     }
 

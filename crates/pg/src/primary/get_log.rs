@@ -72,7 +72,7 @@ impl Primary {
             Stage::CompareLogs { waiting } if waiting.contains(&from) => {
                 waiting.remove(&from);
                 let is_last = waiting.is_empty();
-                self.known.logs.insert(from, theirs);
+                self.known.logs.insert(from, (theirs, part.missing.clone()));
                 if is_last {
                     self.stage = Stage::get_info();
                     self.choose_authority(core);

@@ -2,36 +2,34 @@
 //!
 //! An acknowledged entry is in all logs of the last activation, so it is at or below the oldest of their
 //! ends. But an activation may have been begun by few members, and others have dropped entries since: an
-//! entry with fewer than k logs lacks shards, and was not acknowledged. Infos prove what a log contains in
-//! most cases.
+//! entry with fewer than k logs lacks shards, and was not acknowledged. Nor was one of which fewer than k
+//! shards are here, if it is proven that it was not committed with those that lack it. Infos prove what a log
+//! contains in most cases.
 
-use crate::backend::plans::Authority;
+use crate::backend::plans::{Authority, Evidence};
 use crate::choice::Infos;
-use crate::{ErasureLayout, Member, PgInfo, PgLog};
+use crate::{EntryKind, ErasureLayout, LogEntry, Member, PgInfo, PgLog};
 use std::cmp::Reverse;
-use types::{EVersion, Epoch, ShardId};
+use types::{EVersion, ShardId};
 
 /// The complete copies, of which some took part in the newest activation that may have been completed.
-struct Copies<'a> {
+struct Copies<'a, E> {
     layout: ErasureLayout,
     complete: Vec<(Member, &'a PgInfo)>,
     took_part: Vec<Member>,
     /// The newest version that a copy has settled: it was committed.
     settled: EVersion,
+    evidence: &'a E,
 }
 
-impl<'a> Copies<'a> {
-    fn of(
-        layout: ErasureLayout,
-        infos: &Infos<'a>,
-        may_be_completed: impl Fn(Epoch) -> bool,
-    ) -> Option<Self> {
+impl<'a, E: Evidence> Copies<'a, E> {
+    fn of(layout: ErasureLayout, infos: &Infos<'a>, evidence: &'a E) -> Option<Self> {
         let complete: Vec<(Member, &PgInfo)> =
             infos.iter().map(|(member, info)| (*member, *info)).collect();
         let known = complete.iter().map(|(_, info)| info.history.last_epoch_started);
         let started = complete.iter().filter(|(_, info)| info.is_complete());
         let started = started.map(|(_, info)| info.last_epoch_started);
-        let started = started.filter(|epoch| may_be_completed(*epoch));
+        let started = started.filter(|epoch| evidence.may_be_completed(*epoch));
         let newest = known.chain(started).max()?;
         let complete: Vec<_> =
             complete.into_iter().filter(|(_, info)| info.is_complete()).collect();
@@ -41,7 +39,7 @@ impl<'a> Copies<'a> {
             .iter()
             .filter(|(_, info)| info.last_epoch_started >= newest && info.last_update >= settled);
         let took_part = took_part.map(|(member, _)| *member).collect();
-        Some(Copies { layout, complete, took_part, settled })
+        Some(Copies { layout, complete, took_part, settled, evidence })
     }
 
     /// Whether the positions of these copies are enough to restore objects.
@@ -58,42 +56,99 @@ impl<'a> Copies<'a> {
     fn surely_has(&self, member: Member, info: &PgInfo, version: EVersion) -> bool {
         self.took_part.contains(&member) || info.settled().max(info.log_tail) >= version
     }
+
+    /// Whether enough copies have the entries up to this version, and miss nothing.
+    fn surely_keeps(&self, version: EVersion) -> bool {
+        self.are_enough(|member, info| {
+            self.surely_has(member, info, version) && self.evidence.misses_nothing(member)
+        })
+    }
+
+    fn has(&self, member: Member, info: &PgInfo, version: EVersion) -> bool {
+        let logged = || self.evidence.log_of(member).is_some_and(|(log, _)| log.contains(version));
+        self.surely_has(member, info, version) || logged()
+    }
+
+    /// Whether the copy lacks the data of an entry in its log.
+    fn lacks_data(&self, member: Member, entry: &LogEntry) -> bool {
+        let item =
+            self.evidence.log_of(member).and_then(|(_, missing)| missing.stored(&entry.object));
+        let lacks = |item: crate::Item| item.need >= entry.version && entry.version > item.have;
+        entry.kind == EntryKind::Modify && item.is_some_and(lacks)
+    }
+
+    /// Whether the copy did not store the entry as a write, but followed it later. A damaged object that is
+    /// missing has no version here at all.
+    fn has_followed(&self, member: Member, info: &PgInfo, entry: &LogEntry) -> bool {
+        let item =
+            self.evidence.log_of(member).and_then(|(_, missing)| missing.stored(&entry.object));
+        self.lacks_data(member, entry)
+            && info.last_epoch_started > entry.version.epoch
+            && item.is_some_and(|item| item.have > EVersion::ZERO)
+    }
+
+    /// Whether the entry may have been committed, as far as the copies that are here tell: in the interval in
+    /// which it was written, all members stored its data; in a later one, they may have followed it.
+    fn may_be_committed(&self, entry: &LogEntry) -> bool {
+        let has = |member: Member, info: &PgInfo| self.has(member, info, entry.version);
+        let Some(claims) = self.evidence.claims(entry.version.epoch) else {
+            return self.are_enough(has);
+        };
+        claims.iter().any(|claim| {
+            self.are_enough(|member, info| {
+                let is_evidence = claim.is_followed || !self.has_followed(member, info, entry);
+                claim.acting.contains(&member) && is_evidence && has(member, info)
+            })
+        })
+    }
+
+    /// Whether the entry and its data are on enough members.
+    fn is_kept(&self, entry: &LogEntry) -> bool {
+        self.are_enough(|member, info| {
+            self.has(member, info, entry.version) && !self.lacks_data(member, entry)
+        })
+    }
+
+    /// The newest entry of `log` up to `oldest` that may have been committed, or that like all before it has
+    /// its data.
+    fn head_of(&self, log: &PgLog, oldest: EVersion) -> EVersion {
+        let (mut head, mut is_sound) = (self.settled, true);
+        for entry in log.above(self.settled).take_while(|entry| entry.version <= oldest) {
+            let is_certain = self.may_be_committed(entry);
+            is_sound = is_certain || is_sound && self.is_kept(entry);
+            if is_sound {
+                head = entry.version;
+            }
+        }
+        head
+    }
 }
 
 /// The log of a copy that took part in the newest activation, up to the newest entry that all of these and at
-/// least k logs have.
-pub(crate) fn choose_authority<'a>(
+/// least k logs have, with data as far as it is certain that it was not committed without.
+pub(crate) fn choose_authority<E: Evidence>(
     layout: ErasureLayout,
     infos: &Infos<'_>,
     own: Member,
-    may_be_completed: impl Fn(Epoch) -> bool,
-    log_of: impl Fn(Member) -> Option<&'a PgLog>,
+    evidence: &E,
 ) -> Option<Authority> {
-    let copies = Copies::of(layout, infos, may_be_completed)?;
+    let copies = Copies::of(layout, infos, evidence)?;
     let by_length =
         |member: &&Member| (Reverse(infos[*member].log_tail), **member == own, Reverse(**member));
     let member = *copies.took_part.iter().max_by_key(by_length)?;
     let ends = copies.took_part.iter().map(|member| infos[member].last_update);
     let oldest = ends.min()?;
-    if copies.are_enough(|member, info| copies.surely_has(member, info, oldest)) {
+    if oldest <= copies.settled || copies.surely_keeps(oldest) {
         return Some(Authority::Log { member, head: oldest });
     }
-    let others = copies.complete.iter().map(|(member, _)| *member);
-    let others = others.filter(|other| !copies.took_part.contains(other)).chain([member]);
-    let unknown: Vec<Member> = others.filter(|other| log_of(*other).is_none()).collect();
+    let whole = |other: &Member| {
+        copies.took_part.contains(other) && evidence.misses_nothing(*other) && *other != member
+    };
+    let others = copies.complete.iter().map(|(other, _)| *other).filter(|other| !whole(other));
+    let unknown: Vec<Member> = others.filter(|other| evidence.log_of(*other).is_none()).collect();
     if !unknown.is_empty() {
         return Some(Authority::LogsOf(unknown));
     }
-    let has = |member: Member, info: &PgInfo, version: EVersion| {
-        let log = || log_of(member).is_some_and(|log| log.contains(version));
-        copies.surely_has(member, info, version) || log()
-    };
-    let log = log_of(member)?;
-    let above = log.above(copies.settled).map(|entry| entry.version);
-    let mut candidates = above.take_while(|version| *version <= oldest).collect::<Vec<_>>();
-    candidates.reverse();
-    let mut candidates = candidates.into_iter();
-    let counted =
-        candidates.find(|version| copies.are_enough(|member, info| has(member, info, *version)));
-    Some(Authority::Log { member, head: counted.unwrap_or(copies.settled) })
+    let (log, _) = evidence.log_of(member)?;
+    Some(Authority::Log { member, head: copies.head_of(log, oldest) })
 }

@@ -81,6 +81,62 @@ fn an_entry_with_as_many_logs_as_data_shards_is_kept() {
     assert_eq!(told(&world, 5), "10'6 missing x=10'6/10'5");
 }
 
+/// 4+2, `min_size` 5, no disk lost: osd.4 took part in the write, and has not stored it. Later it followed the
+/// entry, without its data, in an
+/// activation that others prove not completed; without that proof, the entry may have been acknowledged.
+#[test]
+fn a_log_that_followed_an_entry_without_its_data_does_not_count() {
+    let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (13, "0 1 2 3 4 5")];
+    for (started, expected) in [("started 10", "10'5"), ("started 13", "10'6 held 10'6")] {
+        let mut world = world(4, 2, 0);
+        world.run_script("min 5");
+        world.epoch = 15; // all have restarted since
+        store_all(&mut world, &[0, 1, 2], &history, &WRITTEN.replace("started 10", started));
+        let followed = "started 13 knew 10 settled 10'5 | x:10'5 ~x:10'6<10'5 | x=10'6/10'5";
+        store(&mut world, 4, &history, followed);
+        world.run_script("down 3\n down 5\n map 20 0 1 2 - 4 -\n run");
+        assert_eq!(world.node(OsdId(0)).pg.state(), State::Inactive, "{started}");
+        for osd in [0, 1, 2] {
+            assert_eq!(told(&world, osd), expected, "osd.{osd} {started}");
+        }
+        let unfound = if started == "started 10" { "" } else { "x" };
+        world.run_script(&format!("unfound 0 => {unfound}"));
+    }
+}
+
+/// The same, if osd.4 was no member when the entry was written, and two disks are lost.
+#[test]
+fn the_log_of_a_member_that_came_later_does_not_count() {
+    let history = [(10, "0 1 2 3 - 5"), (11, "0 1 2 3 4 -")];
+    for object in ["x:10'5 x:10'6<10'5 | x=10'6/10'5", "y:10'5 x:10'6 | x=10'6/0'0"] {
+        let (log, _) = object.split_once(" | ").unwrap();
+        let mut world = world(4, 2, 0);
+        world.run_script("min 5");
+        world.epoch = 15;
+        let copy = format!("started 10 knew 10 settled 10'5 | {log}");
+        store_all(&mut world, &[0, 1, 2], &history, &copy);
+        let followed = object.replace(" x:10'6", " ~x:10'6");
+        store(&mut world, 4, &history, &format!("started 11 knew 10 settled 10'5 | {followed}"));
+        world.run_script("down 3\n lost 3\n down 5\n lost 5\n map 20 0 1 2 - 4 -\n run");
+        for osd in [0, 1, 2, 4] {
+            assert_eq!(told(&world, osd), "10'5", "osd.{osd} {object}");
+        }
+    }
+}
+
+/// osd.2 cannot read its object any more. Its log still proves that the write may have been acknowledged.
+#[test]
+fn the_log_of_a_member_whose_object_is_damaged_counts() {
+    let mut world = world(2, 1, 0);
+    world.epoch = 15;
+    let history = [(10, "0 1 2")];
+    store_all(&mut world, &[0, 1], &history, WRITTEN);
+    store(&mut world, 2, &history, &format!("{WRITTEN} | x=10'6/0'0"));
+    world.run_script(
+        "down 1\n map 20 0 - 2\n run\n states => Active Stray ReplicaActive\n head 0 => 10'6",
+    );
+}
+
 /// 2+1: if the entry were kept, the loss of osd.0 before osd.1 is activated would leave one shard of it, and
 /// one of the version before.
 #[test]
