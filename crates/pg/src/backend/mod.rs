@@ -17,7 +17,7 @@ pub(crate) use plans::{Authority, Claim, Evidence, Undo};
 use crate::Member;
 use crate::choice::{self, Choice, Infos};
 use crate::{ErasureLayout, Interval, Layout, LogEntry, Members, Osds};
-use types::OsdId;
+use types::{Epoch, OsdId};
 
 /// The kind of a group. See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,7 +67,7 @@ impl Backend {
     ) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::blocked_by(interval, osds, min_size),
-            Backend::Erasure(layout) => erasure::blocked_by(layout, interval, osds, min_size, took_part),
+            Backend::Erasure(layout) => erasure::blocked_by(layout, interval, osds, took_part),
         }
     }
 
@@ -76,7 +76,7 @@ impl Backend {
     pub fn may_have_unknown(self, osds: &Osds, members: &Members) -> Vec<OsdId> {
         match self {
             Backend::Replicated => replicated::may_have_unknown(osds, members),
-            Backend::Erasure(layout) => erasure::may_have_unknown(layout, osds, members),
+            Backend::Erasure(_) => erasure::doubtful(osds, Epoch(0)),
         }
     }
 

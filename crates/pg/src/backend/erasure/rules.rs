@@ -44,14 +44,13 @@ pub(crate) fn blocked_by(
     layout: ErasureLayout,
     interval: &Interval,
     osds: &Osds,
-    min_size: usize,
     took_part: impl Fn(Member) -> TookPart,
 ) -> Vec<OsdId> {
     if !interval.maybe_went_rw {
         return Vec::new();
     }
     if interval.is_gap {
-        return doubtful(layout, osds, min_size, interval.first);
+        return doubtful(osds, interval.first);
     }
     let acting: Vec<Member> = crate::Layout::Erasure(layout).members(&interval.acting).collect();
     let parts: Vec<TookPart> = acting.iter().map(|member| took_part(*member)).collect();
@@ -63,20 +62,10 @@ pub(crate) fn blocked_by(
     down.filter(|osd| !osds.is_lost(*osd, interval.first)).collect()
 }
 
-pub(crate) fn may_have_unknown(
-    layout: ErasureLayout,
-    osds: &Osds,
-    members: &Members,
-) -> Vec<OsdId> {
-    doubtful(layout, osds, members.min_size, Epoch(0))
-}
-
-/// The OSDs that went down in a time without known history, if they are so many that an interval with
-/// `min_size` members may have fewer left than determine an object.
-fn doubtful(layout: ErasureLayout, osds: &Osds, min_size: usize, since: Epoch) -> Vec<OsdId> {
-    let down: Vec<OsdId> = osds.gone_since(since).collect();
-    let spare = min_size.saturating_sub(layout.enough());
-    if down.len() > spare { down } else { Vec::new() }
+/// The OSDs that went down in a time without known history. Even the pool's `min_size` of that time is not
+/// known: no more members may have served than determine an object, and then each of them is needed.
+pub(crate) fn doubtful(osds: &Osds, since: Epoch) -> Vec<OsdId> {
+    osds.gone_since(since).collect()
 }
 
 /// A copy can act if it is complete and the authoritative log overlaps its own.
@@ -146,7 +135,8 @@ pub(crate) fn choose_acting(
     infos: &Infos<'_>,
     members: &Members,
 ) -> Choice {
-    let acting = vec![OsdId::NONE; members.up.len().max(members.acting.len())];
+    let given = members.up.len().max(members.acting.len());
+    let acting = vec![OsdId::NONE; given.max(layout.shards())];
     let mut seats = Seats { infos, tail: infos[&best].log_tail, acting };
     let up_with_data: Vec<Member> =
         members.up_members().filter(|member| seats.has_data(*member)).collect();
@@ -168,5 +158,8 @@ pub(crate) fn choose_acting(
         }
     }
     let backfill = members.up_members().filter(|member| !seats.has_seat(*member)).collect();
+    // The rule may find fewer OSDs than there are shards; holes behind them are not asked for.
+    let last = seats.acting.iter().rposition(|osd| *osd != OsdId::NONE).map_or(0, |last| last + 1);
+    seats.acting.truncate(given.max(last));
     Choice { acting: seats.acting, backfill }
 }
