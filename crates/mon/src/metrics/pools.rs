@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use types::PoolId;
 use wire::internal::pg_state;
 
-/// States of groups, with the bits that a group in the state has, under the names that Ceph's metrics have
+/// States of groups, with the bit of each, under the names that Ceph's metrics have
 /// now and had before.
 const STATES: [(&str, u64); 36] = [
     ("ceph_pg_creating", pg_state::CREATING),
@@ -46,7 +46,7 @@ const STATES: [(&str, u64); 36] = [
     ("ceph_pg_failed_repair", pg_state::FAILED_REPAIR),
     ("ceph_pg_laggy", pg_state::LAGGY),
     ("ceph_pg_wait", pg_state::WAIT),
-    // No bits.
+    // No bit.
     ("ceph_pg_unknown", 0),
 ];
 
@@ -56,16 +56,43 @@ struct Row<'a> {
     pool: &'a Pool,
     labels: Labels,
     usage: PoolUsage,
-    /// Groups in each of [`STATES`].
-    states: [u64; STATES.len()],
+    counts: Counts,
+}
+
+/// Groups of a pool.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
     groups: u64,
+    /// Those without a state.
+    unknown: u64,
+    /// Those in a state, by the number of its bit.
+    by_bit: [u64; u64::BITS as usize],
+}
+
+impl Counts {
+    const NONE: Counts = Counts { groups: 0, unknown: 0, by_bit: [0; u64::BITS as usize] };
+
+    fn add(&mut self, state: u64) {
+        self.groups += 1;
+        self.unknown += u64::from(state == 0);
+        let mut bits = state;
+        while bits != 0 {
+            self.by_bit[bits.trailing_zeros() as usize] += 1;
+            bits &= bits - 1;
+        }
+    }
+
+    /// Groups in a state of [`STATES`].
+    fn of(&self, state: u64) -> u64 {
+        if state == 0 { self.unknown } else { self.by_bit[state.trailing_zeros() as usize] }
+    }
 }
 
 /// A number of a pool: name, type, help, value.
 type Column = (&'static str, Kind, &'static str, fn(&Row<'_>) -> f64);
 
 const COLUMNS: &[Column] = &[
-    ("ceph_pg_total", Kind::Untyped, "Groups of a pool", |row| row.groups as f64),
+    ("ceph_pg_total", Kind::Untyped, "Groups of a pool", |row| row.counts.groups as f64),
     ("ceph_pool_max_avail", Kind::Gauge, "Bytes that can still be stored", |row| {
         row.usage.available as f64
     }),
@@ -139,27 +166,22 @@ pub(super) fn write(page: &mut Page, view: &View<'_>) {
         let mut family = page.family(name, *kind, help);
         rows.iter().for_each(|row| family.add(&row.labels, value(row)));
     }
-    for (index, (name, _)) in STATES.iter().enumerate() {
+    for (name, state) in STATES {
         let mut family = page.family(name, Kind::Gauge, "Groups of a pool in this state");
-        rows.iter().for_each(|row| family.add(&row.labels, row.states[index]));
+        rows.iter().for_each(|row| family.add(&row.labels, row.counts.of(state)));
     }
 }
 
 fn rows<'a>(view: &View<'a>) -> Vec<Row<'a>> {
     let (map, stats) = (&view.state.osdmap, view.live.stats);
-    let mut states = BTreeMap::<PoolId, ([u64; STATES.len()], u64)>::new();
+    let mut counts = BTreeMap::<PoolId, Counts>::new();
     for (pg, state) in stats.pg_states(map) {
-        let (counts, groups) = states.entry(pg.pool).or_insert(([0; STATES.len()], 0));
-        *groups += 1;
-        for (count, (_, bits)) in counts.iter_mut().zip(STATES) {
-            let is_in = if bits == 0 { state == 0 } else { state & bits != 0 };
-            *count += u64::from(is_in);
-        }
+        counts.entry(pg.pool).or_insert(Counts::NONE).add(state);
     }
     let row = |(id, pool): (&PoolId, &'a Pool)| {
-        let (states, groups) = states.get(id).copied().unwrap_or(([0; STATES.len()], 0));
+        let counts = counts.get(id).copied().unwrap_or(Counts::NONE);
         let labels = Labels::of(&[("pool_id", &id.to_string())]);
-        Row { id: *id, pool, labels, usage: pool_usage(map, stats, *id), states, groups }
+        Row { id: *id, pool, labels, usage: pool_usage(map, stats, *id), counts }
     };
     map.pools.iter().map(row).collect()
 }
