@@ -3,8 +3,9 @@
 
 use crate::core::{Core, IntervalStored, LocalCopy, Output};
 use crate::follower::{Follower, FollowerStage, send_info};
+use crate::holding::Unconverted;
 use crate::loading::{self, Loaded};
-use crate::message::Header;
+use crate::message::{Header, RefusedWrite};
 use crate::pg::Pg;
 use crate::primary::Primary;
 use crate::refusals;
@@ -226,7 +227,7 @@ impl Pg {
         match loading::take_page(&mut self.core, outcome) {
             Loaded::InPart => {}
             Loaded::Damaged => self.role = Role::Failed { asked_by: None },
-            Loaded::Failed(error) => refusals::fail(self, &error),
+            Loaded::Failed(error) => self.fail(&error),
             Loaded::Whole if self.is_splitting_or_merging() => self.quiesced(),
             Loaded::Whole => {
                 if let Role::Loading(loading) = std::mem::take(&mut self.role)
@@ -401,5 +402,35 @@ impl Pg {
         if let Role::SplitMerge(stopped) = &mut self.role {
             handle(stopped, &mut self.core);
         }
+    }
+
+    /// See [`refusals::refused`].
+    pub(crate) fn refused(&mut self, tag: Tag, error: StoreError, settles: bool) {
+        refusals::refused(self, tag, error, settles);
+    }
+
+    /// See [`refusals::refuse_write`].
+    pub(crate) fn refuse_write(&mut self, refused: Unconverted) {
+        refusals::refuse_write(self, refused);
+    }
+
+    /// See [`refusals::refuse_gap`].
+    pub(crate) fn refuse_gap(&mut self, what: &str) {
+        refusals::refuse_gap(self, what);
+    }
+
+    /// See [`refusals::handle_stalled`].
+    pub(crate) fn handle_stalled(&mut self, from: Member, refused: Option<RefusedWrite>) {
+        refusals::handle_stalled(self, from, refused);
+    }
+
+    /// See [`refusals::give_up_write`].
+    pub(crate) fn give_up_write(&mut self) {
+        refusals::give_up_write(self);
+    }
+
+    /// See [`refusals::fail`].
+    pub(crate) fn fail(&mut self, error: &StoreError) {
+        refusals::fail(self, error);
     }
 }

@@ -194,7 +194,7 @@ impl Known {
     }
 }
 
-/// What is known of other copies, as evidence for the choice of a log.
+/// The knowledge of other copies, as evidence for the choice of a log.
 struct Testimony<'a> {
     known: &'a Known,
     core: &'a Core,

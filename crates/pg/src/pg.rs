@@ -7,7 +7,6 @@ use crate::invariants;
 use crate::loading;
 use crate::message::{Body, Header, Push, Replicate};
 use crate::primary::Primary;
-use crate::refusals;
 use crate::role::{Loading, Role};
 use crate::rows::{self, OwnRows, Read, Reader};
 use crate::scrub::{Finding, Order};
@@ -118,7 +117,7 @@ impl Pg {
             Body::HasSpace(has_space) => {
                 self.with_primary(|primary, core| primary.handle_has_space(core, from, has_space))
             }
-            Body::Stalled(refused) => refusals::handle_stalled(self, from, refused),
+            Body::Stalled(refused) => self.handle_stalled(from, refused),
             Body::Unreadable(object) => {
                 self.with(|service| service.handle_unreadable(from, &object))
             }
@@ -174,14 +173,14 @@ impl Pg {
             (Tag::SplitMerged, Err(StoreError::NoSpace { .. })) => {
                 self.with_stopped(|stopped, core| stopped.step_refused(core));
             }
-            (Tag::SplitMerged, Err(error)) => refusals::fail(self, &error),
+            (Tag::SplitMerged, Err(error)) => self.fail(&error),
             (tag, Err(error)) if tag.is_commit() => match error {
                 // No space, or lost content: the store itself still works.
                 StoreError::NoSpace { .. }
                 | StoreError::TooLarge { .. }
                 | StoreError::Corrupt { .. }
-                | StoreError::Behind(_) => refusals::refused(self, tag, error, has_settled),
-                _ => refusals::fail(self, &error),
+                | StoreError::Behind(_) => self.refused(tag, error, has_settled),
+                _ => self.fail(&error),
             },
             (tag, outcome) => self.dispatch_completion(tag, outcome),
         }
@@ -240,7 +239,7 @@ impl Pg {
             return self.with(|s| serving::advance::own_rows_read(s, version, outcome));
         }
         if let Err(refusal) = holding::old_rows_read(&mut self.core, number, outcome) {
-            refusals::refuse_write(self, *refusal);
+            self.refuse_write(*refusal);
         }
     }
 
@@ -382,7 +381,7 @@ impl Pg {
         if let Role::Follower(follower) = &mut self.role
             && let Err(what) = follower.handle_replicate(&mut self.core, write)
         {
-            refusals::refuse_gap(self, what);
+            self.refuse_gap(what);
         }
     }
 
@@ -434,7 +433,7 @@ impl Pg {
         if let Role::SplitMerge(stopped) = &mut self.role
             && let Err(error) = stopped.index_read(&mut self.core, outcome)
         {
-            refusals::fail(self, &error);
+            self.fail(&error);
         }
     }
 
@@ -456,7 +455,7 @@ impl Pg {
         if let Some(mut service) = self.service() {
             handle(&mut service);
             if service.serving.pipeline.unreadable().is_some() {
-                refusals::give_up_write(self);
+                self.give_up_write();
             }
         }
     }
@@ -500,7 +499,7 @@ impl Pg {
         let mut service = self.active().expect("writes come to active groups");
         let version = serving::submit(&mut service, write);
         if service.serving.pipeline.unreadable().is_some() {
-            refusals::give_up_write(self);
+            self.give_up_write();
         }
         version
     }

@@ -16,11 +16,10 @@ use crate::follower::FollowerStage;
 use crate::holding::Unconverted;
 use crate::loading;
 use crate::message::{Body, RefusedWrite};
-use crate::pg::Pg;
 use crate::primary::Primary;
 use crate::role::{Loading, Role};
 use crate::rows;
-use crate::{Member, PgInfo, PgLog, State, Tag};
+use crate::{Member, Pg, PgInfo, PgLog, State, Tag};
 use store::{RequestKind, StoreError};
 use types::EVersion;
 

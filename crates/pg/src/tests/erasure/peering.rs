@@ -81,9 +81,9 @@ fn an_entry_with_as_many_logs_as_data_shards_is_kept() {
     assert_eq!(told(&world, 5), "10'6 missing x=10'6/10'5");
 }
 
-/// 4+2, `min_size` 5, no disk lost: osd.4 took part in the write, and has not stored it. Later it followed the
-/// entry, without its data, in an
-/// activation that others prove not completed; without that proof, the entry may have been acknowledged.
+/// 4+2, `min_size` 5, no disk lost: osd.4 took part in the write, and has not stored it. Later it followed
+/// the entry, without its data, in an activation that others prove not completed; without that proof, the
+/// entry may have been acknowledged.
 #[test]
 fn a_log_that_followed_an_entry_without_its_data_does_not_count() {
     let history = [(10, "0 1 2 3 4 5"), (11, "0 1 2 3 4 -"), (13, "0 1 2 3 4 5")];
@@ -454,7 +454,7 @@ fn an_interval_that_ends_in_a_stall_still_needs_its_survivors() {
     world.run_script("map 20 0 1 2\n until 0 Active");
     world.drain();
     world.messages.clear(); // nobody hears that the entry is committed
-    crate::refusals::refuse_gap(&mut world.node(OsdId(0)).pg, "a test");
+    world.node(OsdId(0)).pg.refuse_gap("a test");
     world.run_script(
         "map 25 0 1 2
          settle
