@@ -11,8 +11,8 @@ use crate::clients::Clients;
 use crate::dups::{Dups, LogDup};
 use crate::log_entry::LogEntry;
 use crate::sizes::{LOG_ENTRIES_MAX, Sizes};
-use std::collections::VecDeque;
-use types::{EVersion, RequestId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{EVersion, HObject, RequestId};
 
 /// The entries above `tail`, and the dups below them.
 #[derive(Debug, Clone, Default)]
@@ -165,6 +165,24 @@ impl PgLog {
         known
     }
 
+    /// The newest change of each of these objects that the log has, found in one walk.
+    pub(crate) fn newest_changes<'a>(
+        &self,
+        objects: impl Iterator<Item = &'a HObject>,
+    ) -> BTreeMap<&'a HObject, &LogEntry> {
+        let mut wanted: BTreeSet<&HObject> = objects.collect();
+        let mut newest = BTreeMap::new();
+        let mut changes = self.entries.iter().rev().filter(|entry| entry.changes_object());
+        while !wanted.is_empty()
+            && let Some(entry) = changes.next()
+        {
+            if let Some(object) = wanted.take(&entry.object) {
+                newest.insert(object, entry);
+            }
+        }
+        newest
+    }
+
     /// The entry with just this version.
     pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
         let before = self.end_of(version).checked_sub(1)?;
@@ -208,6 +226,7 @@ impl PgLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::EntryKind;
     use types::{EntityType, ParticipantName};
 
     fn entry(epoch: u32, version: u64) -> LogEntry {
@@ -256,6 +275,25 @@ mod tests {
                 assert!(log.above(version).eq(above), "above {version}");
             }
         }
+    }
+
+    #[test]
+    fn the_newest_change_of_each_object_is_found_in_one_walk() {
+        let object = |hash| HObject::hash_start(types::PoolId(1), hash);
+        let of = |version, hash, kind| LogEntry { object: object(hash), kind, ..entry(1, version) };
+        let entries = [
+            of(1, 1, EntryKind::Modify),
+            of(2, 2, EntryKind::Modify),
+            of(3, 1, EntryKind::Delete),
+            of(4, 2, EntryKind::Unchanged),
+            of(5, 3, EntryKind::Modify),
+        ];
+        let log = PgLog::new(EVersion::ZERO, entries);
+        let wanted = [1, 2, 4].map(object);
+        let newest = log.newest_changes(wanted.iter());
+        let found =
+            wanted.each_ref().map(|object| newest.get(object).map(|entry| entry.version.version));
+        assert_eq!(found, [Some(3), Some(2), None]);
     }
 
     #[test]

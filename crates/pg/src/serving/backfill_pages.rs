@@ -229,7 +229,7 @@ impl Service<'_> {
             return is_begun;
         }
         let before = self.serving.agreed.backfill.pending.len();
-        candidates.into_iter().for_each(|object| self.put_off(object));
+        self.put_off(candidates);
         let is_less = self.serving.agreed.backfill.pending.len() < before;
         self.continue_backfill();
         is_less
@@ -242,30 +242,32 @@ impl Service<'_> {
         has_shards && !self.is_active() && self.serving.recovery.active.is_empty()
     }
 
-    /// The target will miss this object of the page.
-    fn put_off(&mut self, object: HObject) {
+    /// The target will miss these objects of the page. The log is walked once for all of them.
+    fn put_off(&mut self, objects: Vec<HObject>) {
         let copy = &self.core.copy;
-        let mut changes = copy.log.entries().rev().filter(|entry| entry.changes_object());
-        let newest = changes.find(|entry| entry.object == object);
-        let is_removal = newest.is_some_and(|entry| entry.kind == EntryKind::Delete);
+        let newest = copy.log.newest_changes(objects.iter());
         let backfill = &mut self.serving.agreed.backfill;
-        let need = match newest {
-            // The removal may be dropped. Until then, the target is as one that has removed it.
-            Some(removal) if is_removal => removal.prior_version,
-            Some(entry) => entry.version,
-            None => {
-                let listed = backfill.own.objects.get(&object).copied();
-                listed.or(copy.missing.need(&object)).unwrap_or_default()
+        for object in &objects {
+            let newest = newest.get(object);
+            let is_removal = newest.is_some_and(|entry| entry.kind == EntryKind::Delete);
+            let need = match newest {
+                // The removal may be dropped. Until then, the target is as one that has removed it.
+                Some(removal) if is_removal => removal.prior_version,
+                Some(entry) => entry.version,
+                None => {
+                    let listed = backfill.own.objects.get(object).copied();
+                    listed.or(copy.missing.need(object)).unwrap_or_default()
+                }
+            };
+            if is_removal {
+                backfill.removals.insert(object.clone());
             }
-        };
-        if is_removal {
-            backfill.removals.insert(object.clone());
-        }
-        if need > EVersion::ZERO {
-            backfill.put_off.insert(object.clone(), need);
-        }
-        if need > EVersion::ZERO || is_removal {
-            backfill.pending.remove(&object);
+            if need > EVersion::ZERO {
+                backfill.put_off.insert(object.clone(), need);
+            }
+            if need > EVersion::ZERO || is_removal {
+                backfill.pending.remove(object);
+            }
         }
     }
 
@@ -273,11 +275,14 @@ impl Service<'_> {
     fn take_put_off(&mut self, target: Member) -> Vec<(HObject, EVersion)> {
         let put_off: Vec<_> =
             std::mem::take(&mut self.serving.agreed.backfill.put_off).into_iter().collect();
-        for (object, need) in &put_off {
-            if !self.core.copy.is_removed(object) {
-                let item = Item { need: *need, have: EVersion::ZERO };
-                self.miss_on_member(target, object, item);
-            }
+        let newest = self.core.copy.log.newest_changes(put_off.iter().map(|(object, _)| object));
+        let is_removed = |object| {
+            newest.get(object).is_some_and(|entry: &&LogEntry| entry.kind == EntryKind::Delete)
+        };
+        let missed: Vec<(HObject, EVersion)> =
+            put_off.iter().filter(|(object, _)| !is_removed(object)).cloned().collect();
+        for (object, need) in missed {
+            self.miss_on_member(target, &object, Item { need, have: EVersion::ZERO });
         }
         put_off
     }
