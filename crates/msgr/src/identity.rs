@@ -82,11 +82,14 @@ impl Identity {
         self.seen_addr = seen_addr;
     }
 
-    /// A client's number is its global id, which was authenticated; its own claim was not.
+    /// The number of a client or a metadata server is its global id, which was authenticated; its own claim
+    /// was not, and a metadata server without a rank claims none.
     pub fn participant(&self, claimed: i64) -> ParticipantName {
         let proved = i64::try_from(self.credentials.global_id).unwrap_or(0);
         match self.kind {
-            EntityType::CLIENT if proved > 0 => ParticipantName::new(self.kind, proved),
+            EntityType::CLIENT | EntityType::MDS if proved > 0 => {
+                ParticipantName::new(self.kind, proved)
+            }
             kind => ParticipantName::new(kind, claimed),
         }
     }
@@ -219,5 +222,21 @@ impl Identity {
     /// A daemon may act as a client (`ceph -n mon.`), but a client not as a daemon.
     fn may_act_as(&self, name: &EntityName) -> bool {
         self.kind == EntityType::CLIENT || self.kind == name.kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_client_or_a_metadata_server_is_the_global_id_that_it_proved() {
+        for (kind, number) in
+            [(EntityType::CLIENT, 41), (EntityType::MDS, 41), (EntityType::OSD, -1)]
+        {
+            let mut identity = Identity::new(kind, EntityAddr::default());
+            identity.credentials.global_id = 41;
+            assert_eq!(identity.participant(-1), ParticipantName::new(kind, number));
+        }
     }
 }
