@@ -11,7 +11,7 @@ use bytes::Bytes;
 use control::Transaction;
 use crush::CrushMap;
 use engine::Time;
-use maps::{ApplyError, Incremental, OsdState, Pool, PoolFlags, PoolSnap};
+use maps::{ApplyError, FsMap, Incremental, OsdState, Pool, PoolFlags, PoolSnap};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{EntityAddr, Epoch, OsdId, PoolId, SnapId, UTime};
@@ -23,6 +23,7 @@ use wire::internal::ScrubOrder;
 pub struct Change {
     now: UTime,
     incremental: Option<Incremental>,
+    fsmap: Option<Box<FsMap>>,
     transaction: Transaction,
     /// Entries for the cluster log: severity and text.
     notes: Vec<(u16, String)>,
@@ -38,6 +39,7 @@ impl Change {
         Change {
             now,
             incremental: None,
+            fsmap: None,
             transaction: Transaction::default(),
             notes: Vec::new(),
             orders: Vec::new(),
@@ -47,7 +49,7 @@ impl Change {
 
     /// Whether there is nothing to commit. Notes and orders do not count.
     pub fn is_empty(&self) -> bool {
-        self.incremental.is_none() && self.transaction.is_empty()
+        self.incremental.is_none() && self.fsmap.is_none() && self.transaction.is_empty()
     }
 
     /// The wall-clock time at which the change began.
@@ -117,6 +119,21 @@ impl Change {
         let incremental = self.incremental.get_or_insert_with(begun);
         assert_eq!(incremental.epoch, map.epoch.next(), "a change is decided on one state");
         incremental
+    }
+
+    /// The file system map with the changes so far, to be changed further. It has the epoch that the change
+    /// leads to; those of its parts are set when the change is finished.
+    pub fn fsmap(&mut self, state: &State) -> &mut FsMap {
+        let begun = || {
+            let map = state.fs.map.clone();
+            Box::new(FsMap { epoch: map.epoch.next(), ..map })
+        };
+        self.fsmap.get_or_insert_with(begun)
+    }
+
+    /// The file system map that this change leads to, for reading.
+    pub fn fsmap_after<'a>(&'a self, state: &'a State) -> &'a FsMap {
+        self.fsmap.as_deref().unwrap_or(&state.fs.map)
     }
 
     /// A pool with the changes so far, to be changed further; sets its `last_change`. `None` if there is no
@@ -232,6 +249,9 @@ impl Change {
         if let Some(incremental) = self.incremental.take() {
             self.write_osdmap(state, incremental)?;
         }
+        if let Some(fsmap) = self.fsmap.take() {
+            self.write_fsmap(state, *fsmap);
+        }
         let mut transaction = self.transaction;
         assert!(transaction.compare.is_empty(), "versions are compared once");
         let groups: BTreeSet<VersionGroup> =
@@ -242,6 +262,27 @@ impl Change {
             transaction.put(group.version_key(), (version + 1).to_string());
         }
         Ok(transaction)
+    }
+
+    /// Sets the epoch and the time of each file system that has changed, and forgets servers that are gone.
+    fn write_fsmap(&mut self, state: &State, mut map: FsMap) {
+        let (before, epoch) = (&state.fs.map, map.epoch);
+        assert_eq!(epoch, before.epoch.next(), "epochs follow each other");
+        for (id, fs) in &mut map.file_systems {
+            if before.file_systems.get(id) != Some(fs) {
+                (fs.map.epoch, fs.map.modified) = (epoch, self.now);
+                fs.map.inc = fs.map.in_ranks.iter().map(|rank| (*rank, epoch.0 as i32)).collect();
+            }
+        }
+        let is_changed =
+            |(gid, info): &(&u64, &maps::MdsInfo)| before.standbys.get(gid) != Some(info);
+        let changed = map.standbys.iter().filter(is_changed).map(|(gid, _)| (*gid, epoch));
+        map.standby_epochs.extend(changed);
+        map.check_invariants();
+        for gid in state.fs.metadata.keys().filter(|gid| map.server(**gid).is_none()) {
+            self.delete(keys::mds_metadata(*gid));
+        }
+        self.put(keys::FSMAP, codec::encode_to_bytes(&map));
     }
 
     fn write_osdmap(
@@ -286,10 +327,10 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "fsmap is of no part of the state")]
+    #[should_panic(expected = "fsmaps is of no part of the state")]
     fn a_key_that_no_part_reads_is_not_written() {
         let mut change = Change::new(UTime::default());
         change.put(keys::config_key("a"), "1");
-        change.put("fsmap", "1");
+        change.put("fsmaps", "1");
     }
 }

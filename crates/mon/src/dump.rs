@@ -4,6 +4,7 @@
 
 pub mod addrs;
 pub mod crush;
+pub mod fsmap;
 pub mod maps;
 pub mod osdmap;
 pub mod peers;

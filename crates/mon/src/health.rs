@@ -5,6 +5,7 @@
 
 mod check;
 pub(crate) mod crashes;
+pub(crate) mod file_systems;
 pub(crate) mod groups;
 pub(crate) mod history;
 pub(crate) mod monitors;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use engine::{ConnId, Message, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use types::{EntityAddrVec, EntityName, Epoch, OsdId, PgId};
-use wire::{LogEntry, OsdBoot, OsdFailure, OsdMarkMeDown, PoolOp};
+use types::{EntityAddrVec, EntityName, Epoch, OsdId, PgId, SnapId};
+use wire::{LogEntry, MdsBeacon, OsdBoot, OsdFailure, OsdMarkMeDown, PoolOp};
 
 /// Characters of a command's text that its description shows.
 const DESCRIPTION_MAX: usize = 400;
@@ -43,8 +43,18 @@ pub(crate) enum ServiceJob {
         entries: Vec<LogEntry>,
     },
     Osd(OsdJob),
+    Fs(FsJob),
     /// A step of the balancer.
     Balance,
+}
+
+/// An operation of file systems.
+#[derive(Debug, Clone)]
+pub(crate) enum FsJob {
+    /// A beacon of a metadata server that changes the map.
+    Beacon { conn: ConnId, beacon: Box<MdsBeacon> },
+    /// A metadata server has removed snapshots, by pool.
+    RemoveSnaps { conn: ConnId, snaps: BTreeMap<i32, Vec<SnapId>> },
 }
 
 /// An operation on entities and secrets.
@@ -88,6 +98,9 @@ impl Job {
         match self {
             Job::Command(command) => Some(command.conn),
             Job::PoolOp { conn, .. } | Job::Of(ServiceJob::Log { conn, .. }) => Some(*conn),
+            Job::Of(ServiceJob::Fs(
+                FsJob::Beacon { conn, .. } | FsJob::RemoveSnaps { conn, .. },
+            )) => Some(*conn),
             _ => None,
         }
     }

@@ -8,7 +8,8 @@
 //! image-task/<n>                              JSON: work on images in the background
 //! image-schedule/<kind>/<level>               JSON: schedules of recurring work on images
 //! config-history/<n>   log/<n>  health/mutes  JSON, LogEntry, JSON
-//! monmap/<epoch>  mgrmap                      encoded maps
+//! monmap/<epoch>  mgrmap  fsmap               encoded maps
+//! fs/metadata/<gid>                           JSON object: facts that a metadata server reported
 //! meta/global-id                              decimal: the first global id that was never reserved
 //! version/<group>                             decimal; compared by every transaction
 //! present/<monitor>  leader                   JSON; go with the lease of a monitor
@@ -29,6 +30,8 @@ impl VersionGroup {
     pub const AUTH: Self = VersionGroup("auth");
     pub const CONFIG: Self = VersionGroup("config");
     pub const CONFIG_KEY: Self = VersionGroup("config-key");
+    /// File systems.
+    pub const FS: Self = VersionGroup("fs");
     pub const HEALTH: Self = VersionGroup("health");
     pub const LOG: Self = VersionGroup("log");
     /// Counters of the cluster.
@@ -53,6 +56,7 @@ pub const OSDMAP_FULL: &str = "osdmap/full/";
 pub const SECRETS: &str = "secrets";
 pub const GLOBAL_ID: &str = "meta/global-id";
 pub const MGRMAP: &str = "mgrmap";
+pub const FSMAP: &str = "fsmap";
 pub const LEADER: &str = "leader";
 pub const CLOCK: &str = "clock";
 pub const HEALTH_MUTES: &str = "health/mutes";
@@ -69,6 +73,11 @@ pub fn osdmap_incremental(epoch: Epoch) -> String {
 
 pub fn osd_metadata(osd: OsdId) -> String {
     format!("osd/metadata/{}", osd.0)
+}
+
+/// The metadata of a run of a metadata server, by its global id.
+pub fn mds_metadata(gid: u64) -> String {
+    format!("fs/metadata/{gid}")
 }
 
 pub fn auth(entity: &EntityName) -> String {

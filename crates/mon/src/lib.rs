@@ -38,6 +38,7 @@ mod commands;
 mod crashes;
 mod dump;
 mod failures;
+mod file_systems;
 mod flapping;
 mod health;
 mod high_water;

@@ -2,8 +2,11 @@
 //!
 //! Each structure has one owner among the parts of the monitor. Most is complete at the leader only.
 
+mod mds;
 #[cfg(test)]
 pub(crate) mod testing;
+
+pub use mds::MdsWatch;
 
 use crate::failures::Reported;
 use crate::progress::Progress;
@@ -28,6 +31,8 @@ pub struct Live<'a> {
     /// Reports of OSDs.
     pub stats: &'a Statistics,
     pub osds: &'a OsdWatch,
+    /// Reports of metadata servers; known at the leader only.
+    pub mds: &'a MdsWatch,
     /// Daemons outside of the cluster; known at the leader only.
     pub daemons: &'a ServiceMap,
     /// Clock skews of other monitors relative to the leader, by name.

@@ -181,6 +181,7 @@ pub(crate) enum Act {
 pub(crate) struct Reader<'a> {
     pub name: &'a EntityName,
     pub features: u64,
+    pub session: &'a Session,
 }
 
 /// The static facts of a service, by which messages and subscriptions find it.

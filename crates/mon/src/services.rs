@@ -6,6 +6,7 @@
 
 mod auth;
 mod config;
+mod fs;
 mod health;
 mod images;
 mod log;
@@ -13,6 +14,7 @@ mod managers;
 mod mons;
 mod osd;
 
+pub(crate) use fs::assign_ranks;
 pub(crate) use log::append_notes as log_notes;
 pub(crate) use osd::pool_ops;
 
@@ -29,6 +31,7 @@ use crate::state::{Leader, Overrides, State};
 use auth::AuthService;
 use config::ConfigService;
 use engine::ConnId;
+use fs::FsService;
 use health::HealthService;
 use images::ImagesService;
 use log::LogService;
@@ -49,6 +52,7 @@ pub(crate) struct Services {
     pub mons: MonsService,
     pub managers: ManagersService,
     pub images: ImagesService,
+    pub fs: FsService,
 }
 
 /// The names of services.
@@ -61,10 +65,11 @@ pub(crate) enum ServiceId {
     Managers,
     Osd,
     Images,
+    Fs,
     Health,
 }
 
-const SERVICES: usize = 8;
+const SERVICES: usize = 9;
 
 /// All services, in the order of their ticks and plans.
 const CATALOGS: [(ServiceId, &Catalog); SERVICES] = [
@@ -75,6 +80,7 @@ const CATALOGS: [(ServiceId, &Catalog); SERVICES] = [
     (ServiceId::Managers, &managers::CATALOG),
     (ServiceId::Osd, &osd::CATALOG),
     (ServiceId::Images, &images::CATALOG),
+    (ServiceId::Fs, &fs::CATALOG),
     (ServiceId::Health, &health::CATALOG),
 ];
 
@@ -121,6 +127,7 @@ impl Services {
             managers: ManagersService::default(),
             osd: OsdService::default(),
             images: ImagesService,
+            fs: FsService::default(),
             health: HealthService::default(),
         }
     }
@@ -134,13 +141,14 @@ impl Services {
             ServiceId::Managers => &mut self.managers,
             ServiceId::Osd => &mut self.osd,
             ServiceId::Images => &mut self.images,
+            ServiceId::Fs => &mut self.fs,
             ServiceId::Health => &mut self.health,
         }
     }
 
     fn all(&self) -> [&dyn Service; SERVICES] {
-        let Services { auth, osd, config, log, health, mons, managers, images } = self;
-        [auth, osd, config, log, health, mons, managers, images]
+        let Services { auth, osd, config, log, health, mons, managers, images, fs } = self;
+        [auth, osd, config, log, health, mons, managers, images, fs]
     }
 
     fn each(&mut self, mut call: impl FnMut(&mut dyn Service)) {
@@ -154,6 +162,7 @@ impl Services {
             running: core.running,
             stats: self.osd.statistics(),
             osds: self.osd.watch(),
+            mds: self.fs.watch(),
             daemons: self.managers.daemons(),
             clocks: self.mons.clocks(),
             peers: core.peers,
@@ -168,6 +177,7 @@ impl Services {
             ServiceJob::Auth(job) => auth::run(cx, job, change),
             ServiceJob::Log { conn, entries } => log::append_from(cx, *conn, entries, change),
             ServiceJob::Osd(job) => self.osd.run(cx, job, change),
+            ServiceJob::Fs(job) => fs::run(cx, job, change),
             ServiceJob::Balance => {
                 self.osd.balance(cx, change);
                 Effects::default()

@@ -110,6 +110,14 @@ impl Session {
         }
     }
 
+    /// Whether the peer may be shown a file system.
+    pub fn may_see_file_system(&self, name: &str) -> bool {
+        match &self.caps {
+            Caps::Mon(_) => !name.is_empty(),
+            Caps::Mgr(_) => false,
+        }
+    }
+
     /// The address that the peer was seen to connect from.
     pub fn ip(&self) -> Option<IpAddr> {
         self.peer.seen_addr.socket.map(|socket| socket.ip())

@@ -14,6 +14,7 @@ mod auth;
 mod clock;
 mod config;
 mod data;
+mod fs;
 mod images;
 mod log;
 mod managers;
@@ -23,7 +24,9 @@ mod values;
 
 pub use clock::LeaderClock;
 pub use config::{Overrides, parse_switch, shown_option, stored_option};
-pub use data::{FULL_MAPS_KEPT, History, Images, Leader, Members, Mute, Presence, State};
+pub use data::{
+    FULL_MAPS_KEPT, FileSystems, History, Images, Leader, Members, Mute, Presence, State,
+};
 
 use crate::keys::VersionGroup;
 use bytes::Bytes;
@@ -46,8 +49,16 @@ pub const LOG_ENTRIES_KEPT: usize = 1000;
 pub const CONFIG_HISTORY_KEPT: usize = 200;
 
 /// All keys of the store, by part, except the versions of groups.
-const PARTS: [&[Key]; 7] =
-    [osd::KEYS, auth::KEYS, config::KEYS, log::KEYS, members::KEYS, managers::KEYS, images::KEYS];
+const PARTS: [&[Key]; 8] = [
+    osd::KEYS,
+    auth::KEYS,
+    config::KEYS,
+    log::KEYS,
+    members::KEYS,
+    managers::KEYS,
+    images::KEYS,
+    fs::KEYS,
+];
 
 fn kinds() -> impl Iterator<Item = &'static Key> {
     PARTS.into_iter().flatten()
@@ -205,6 +216,8 @@ mod tests {
             log(1),
             monmap(Epoch(1)),
             MGRMAP.to_owned(),
+            FSMAP.to_owned(),
+            mds_metadata(4109),
             HEALTH_MUTES.to_owned(),
             GLOBAL_ID.to_owned(),
             SECRETS.to_owned(),
@@ -217,10 +230,21 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_are_those_of_the_first_release() {
+    fn the_groups_are_those_that_monitors_of_all_releases_in_use_know() {
         let names: Vec<_> = VersionGroup::all().into_iter().map(VersionGroup::name).collect();
-        let known =
-            ["auth", "config", "config-key", "health", "log", "meta", "mgrmap", "monmap", "osdmap"];
+        // `fs` came with file systems: earlier releases have no command that reads them.
+        let known = [
+            "auth",
+            "config",
+            "config-key",
+            "fs",
+            "health",
+            "log",
+            "meta",
+            "mgrmap",
+            "monmap",
+            "osdmap",
+        ];
         assert_eq!(names, known, "every transaction that only reads compares them all");
     }
 
@@ -234,7 +258,7 @@ mod tests {
     #[test]
     fn a_key_of_a_newer_release_changes_nothing() {
         let mut state = State::default();
-        for key in ["fsmap", "osdmap/pinned/7", "osd/other/3", "version/fs"] {
+        for key in ["fs/other/3", "osdmap/pinned/7", "osd/other/3", "version/newer"] {
             assert_eq!(state.apply(key, Some(&Bytes::from_static(b"x")), 3), Ok(()), "{key}");
         }
         assert!(state.osd_metadata.is_empty() && state.history.full.is_empty());

@@ -79,6 +79,10 @@ pub(crate) fn remove(
                     option to true before you can destroy a pool";
         return Err(Refusal::new(Errno::PERM, text));
     }
+    if crate::file_systems::user_of(state, id).is_some() {
+        let name = map.pool_name(id).unwrap_or_default();
+        return Err(Refusal::new(Errno::BUSY, format!("pool '{name}' is in use by CephFS")));
+    }
     if pool.flags.contains(PoolFlags::NODELETE) {
         let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
         return Err(Refusal::new(Errno::PERM, text));

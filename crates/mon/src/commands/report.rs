@@ -1,6 +1,5 @@
 //! `report`, `mon_status`, and the answer to `ceph ping`.
 
-use super::file_system::fsmap;
 use super::osd::metadata_of;
 use super::services;
 use crate::command::{Answer, Command, Context, Refusal, command};
@@ -101,9 +100,9 @@ fn of_maps(context: &Context<'_>) -> Value {
         "osdmap_last_committed": map.epoch.0,
         "crushmap": crush::json(&map.crush),
         "mgrmap": maps::mgrmap(&state.mgrmap),
-        "fsmap": fsmap(),
+        "fsmap": crate::dump::fsmap::json(&state.fs.map),
         "mdsmap_first_committed": 1,
-        "mdsmap_last_committed": 1,
+        "mdsmap_last_committed": state.fs.map.epoch.0,
         "purged_snaps": purged.map(|pool| json!({ "pool": pool.0, "purged_snaps": {} })).collect::<Vec<_>>(),
         "servicemap": services::dump(context.live.daemons),
     })

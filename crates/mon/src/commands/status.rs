@@ -1,8 +1,9 @@
 //! `status`, `health` and other summaries of the cluster.
 
 use super::pg::shortfalls;
-use super::{progress, services};
+use super::{mds, progress, services};
 use crate::command::{Answer, Command, Context, Refusal, command, number};
+use crate::dump::fsmap;
 use crate::dump::maps::quorum;
 use crate::dump::peers::{count_values, feature_map};
 use crate::health::health;
@@ -76,7 +77,7 @@ fn status_json(context: &Context<'_>) -> Value {
         },
         "osdmap": osdmap_summary(state),
         "pgmap": pgmap_summary(context),
-        "fsmap": { "epoch": 1, "by_rank": [], "up:standby": 0 },
+        "fsmap": fsmap::summary(&state.fs.map),
         "mgrmap": {
             "available": state.mgrmap.available,
             "num_standbys": state.mgrmap.standbys.len(),
@@ -211,10 +212,13 @@ fn status_plain(context: &Context<'_>) -> String {
     let map = &state.osdmap;
     let registered = &context.live.daemons;
     let width = services::width(registered) + 1;
-    let [mon, mgr, osd] = ["mon:", "mgr:", "osd:"].map(|label| format!("{label:<width$}"));
+    let [mon, mgr, mds, osd] =
+        ["mon:", "mgr:", "mds:", "osd:"].map(|label| format!("{label:<width$}"));
+    let servers = fsmap::servers_line(&state.fs.map);
+    let servers = servers.map_or(String::new(), |line| format!("    {mds} {line}\n"));
     text += &format!(
         " \n  services:\n    {mon} {} daemons, quorum {names} (age {quorum_age})\n    {mgr} \
-         {}(active, since {}){standbys}\n    {osd} {} osds: {} up{}, {} in{}\n",
+         {}(active, since {}){standbys}\n{servers}    {osd} {} osds: {} up{}, {} in{}\n",
         state.monmap.ranks.len(),
         state.mgrmap.active_name,
         age(context.now.wall().seconds.saturating_sub(state.mgrmap.active_change.seconds).into()),
@@ -270,8 +274,10 @@ fn data_plain(context: &Context<'_>) -> String {
     let (totals, usage) = (stats.totals(), stats.usage(map));
     let by_state = stats.pgs_by_state(map);
     let groups: u64 = by_state.iter().map(|(_, count)| count).sum();
+    let volumes = fsmap::volumes_line(&context.state.fs.map);
+    let volumes = volumes.map_or(String::new(), |line| format!("    volumes: {line}\n"));
     let mut text = format!(
-        " \n  data:\n    pools:   {} pools, {groups} pgs\n    objects: {} objects, {}\n    usage:   \
+        " \n  data:\n{volumes}    pools:   {} pools, {groups} pgs\n    objects: {} objects, {}\n    usage:   \
          {} used, {} / {} avail\n",
         map.pools.len(),
         count(totals.objects),
@@ -382,12 +388,18 @@ fn versions(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     if !osds.is_empty() {
         value["osd"] = count_values(osd_versions.clone());
     }
+    let servers = mds::versions(context);
+    if !servers.is_empty() {
+        value["mds"] = count_values(servers.iter().map(String::as_str));
+    }
     let services = services::versions(context.live.daemons);
     for (service, versions) in &services {
         value[*service] = count_values(versions.iter().copied());
     }
     let of_services = services.into_iter().flat_map(|(_, versions)| versions);
-    value["overall"] = count_values(own.chain(osd_versions).chain(of_services));
+    value["overall"] = count_values(
+        own.chain(osd_versions).chain(servers.iter().map(String::as_str)).chain(of_services),
+    );
     Ok(context.json(&value))
 }
 
@@ -423,7 +435,7 @@ fn nodes(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let mut all = Map::new();
     all.insert("mon".to_owned(), json!({ host: context.state.monmap.ranks }));
     all.insert("osd".to_owned(), Value::Object(osds));
-    all.insert("mds".to_owned(), json!({}));
+    all.insert("mds".to_owned(), mds::hosts(context));
     all.insert("mgr".to_owned(), json!({ host: [context.live.identity.mgr_name] }));
     let value = match context.arguments.optional("type") {
         None | Some("all") => Value::Object(all),

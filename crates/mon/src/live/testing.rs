@@ -1,6 +1,6 @@
 //! Facts that commands and health checks read, for tests of them: none, unless a test sets it.
 
-use super::{Identity, Live, Operations, OsdWatch, PeerSummary, Skew, StoreTroubles};
+use super::{Identity, Live, MdsWatch, Operations, OsdWatch, PeerSummary, Skew, StoreTroubles};
 use crate::service_map::ServiceMap;
 use crate::state::Overrides;
 use crate::statistics::Statistics;
@@ -12,6 +12,7 @@ pub(crate) struct Overview {
     pub identity: Identity,
     pub running: Overrides,
     pub osds: OsdWatch,
+    pub mds: MdsWatch,
     pub daemons: ServiceMap,
     pub clocks: BTreeMap<String, Skew>,
     pub peers: BTreeMap<u64, PeerSummary>,
@@ -27,6 +28,7 @@ impl Overview {
             running: &self.running,
             stats,
             osds: &self.osds,
+            mds: &self.mds,
             daemons: &self.daemons,
             clocks: &self.clocks,
             peers: &self.peers,

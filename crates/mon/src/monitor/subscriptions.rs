@@ -46,7 +46,9 @@ pub(super) fn due(
     let Some(session) = sessions.get_mut(conn) else { return Vec::new() };
     let mut messages = Vec::new();
     let mut subscriptions = std::mem::take(&mut session.subscriptions);
-    let reader = Reader { name: &session.peer().name, features: session.peer().features };
+    let of_session = &*session;
+    let peer = of_session.peer();
+    let reader = Reader { name: &peer.name, features: peer.features, session: of_session };
     subscriptions.retain(|what, subscription| {
         if subscription.lingers_until.is_some_and(|until| until <= now) {
             return false;

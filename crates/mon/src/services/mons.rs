@@ -4,7 +4,7 @@
 //! unknown moment of the round trip, so it is accurate to half of that.
 
 use crate::change::Change;
-use crate::commands::{file_system, misc, mon};
+use crate::commands::{misc, mon};
 use crate::health::monitors;
 use crate::keys;
 use crate::live::Skew;
@@ -29,11 +29,7 @@ pub(super) const CATALOG: Catalog = Catalog {
         excludes_others: false,
     }],
     messages: &[Intake { kind: MonGetMap::KIND, via: Via::Here }],
-    commands: &[
-        Family(4, mon::COMMANDS),
-        Family(43, file_system::COMMANDS),
-        Family(44, misc::COMMANDS),
-    ],
+    commands: &[Family(4, mon::COMMANDS), Family(44, misc::COMMANDS)],
     checks: &[monitors::check],
 };
 

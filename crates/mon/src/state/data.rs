@@ -8,7 +8,7 @@ use auth::{EntityAuth, ServiceSecrets};
 use bytes::Bytes;
 use codec::{DecodeError, decode_all};
 use control::Revision;
-use maps::{MgrMap, MonMap, OsdMap};
+use maps::{FsMap, MdsGid, MgrMap, MonMap, OsdMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,7 @@ pub struct State {
     pub monmap: MonMap,
     pub mgrmap: MgrMap,
     pub osdmap: OsdMap,
+    pub fs: FileSystems,
     pub history: History,
     /// Metadata that OSDs reported at their last boot.
     pub osd_metadata: BTreeMap<OsdId, BTreeMap<String, String>>,
@@ -56,6 +57,10 @@ impl State {
     /// cannot decode.
     pub fn check_invariants(&self) {
         self.history.check_invariants(self.osdmap.epoch);
+        self.fs.map.check_invariants();
+        for gid in self.fs.metadata.keys() {
+            assert!(self.fs.map.server(*gid).is_some(), "metadata of mds {gid} outlives it");
+        }
         for (group, (_, revision)) in &self.versions {
             let newest = self.newest.max(self.loaded);
             assert!(
@@ -105,6 +110,14 @@ impl State {
         let names = self.monmap.ranks.iter().map(String::as_str);
         names.filter(|name| alive.iter().all(|(_, alive)| alive != name)).collect()
     }
+}
+
+/// File systems and their servers.
+#[derive(Debug, Clone, Default)]
+pub struct FileSystems {
+    pub map: FsMap,
+    /// Metadata that servers reported at their boot, by run.
+    pub metadata: BTreeMap<MdsGid, BTreeMap<String, String>>,
 }
 
 /// Old OSD maps, as far as they are kept.

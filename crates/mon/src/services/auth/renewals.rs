@@ -66,7 +66,7 @@ impl Renewals {
         let service = EntityType(u8::try_from(request.service).unwrap_or_default());
         let is_own =
             session.peer().participant.kind == service && session.peer().name.kind == service;
-        if session.is_trusted() || is_own && session.may("osd", Rwx::EXECUTE) {
+        if session.is_trusted() || is_own && session.may(service.name(), Rwx::EXECUTE) {
             self.followed.insert(conn, service);
             self.send(cx, conn, service);
         }
