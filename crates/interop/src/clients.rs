@@ -54,6 +54,7 @@ impl Clients {
         let root_path = root.display();
         let packages = match *suite {
             "sid" => format!("{SHARED_PACKAGES} ceph-test ceph-base"),
+            "trixie" => format!("{SHARED_PACKAGES} ceph-mds ceph-fuse"),
             _ => SHARED_PACKAGES.to_owned(),
         };
         if !has_packages(root, &packages) {

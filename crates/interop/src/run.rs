@@ -24,6 +24,7 @@ pub enum Check {
     Groups,
     Metrics,
     ErasurePools,
+    FileSystem,
     CompareCommands,
     BadInput,
     SourceTree,
@@ -59,6 +60,7 @@ impl Check {
         Check::Groups,
         Check::Metrics,
         Check::ErasurePools,
+        Check::FileSystem,
         Check::CompareCommands,
         Check::BadInput,
         Check::SourceTree,
@@ -94,6 +96,7 @@ impl Check {
             Check::Groups => "groups",
             Check::Metrics => "metrics",
             Check::ErasurePools => "erasure-pools",
+            Check::FileSystem => "file-system",
             Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
@@ -129,6 +132,7 @@ impl Check {
             Check::Groups => ("python3", include_str!("../checks/groups.py")),
             Check::Metrics => ("python3", include_str!("../checks/metrics.py")),
             Check::ErasurePools => ("bash", include_str!("../checks/erasure_pools.sh")),
+            Check::FileSystem => ("bash", include_str!("../checks/file_system.sh")),
             Check::ErasureCodes
             | Check::CompareCommands
             | Check::BadInput
