@@ -105,9 +105,9 @@ impl Pg {
         !self.core.copy.created
     }
 
-    /// The OSDs that answered in this interval, with their infos; `None` if they have no copy.
-    pub fn peers(&self) -> impl Iterator<Item = (OsdId, Option<&PgInfo>)> {
-        self.view().known.peers.iter().map(|(member, peer)| (member.osd, peer.info.as_ref()))
+    /// The members that answered in this interval, with their infos; `None` if they have no copy.
+    pub fn peers(&self) -> impl Iterator<Item = (Member, Option<&PgInfo>)> {
+        self.view().known.peers.iter().map(|(member, peer)| (*member, peer.info.as_ref()))
     }
 
     /// The participants that have not stored this in-flight write; none if it is not in flight.
@@ -290,8 +290,8 @@ impl Pg {
     }
 
     /// Members that need backfill, with their progress.
-    pub fn backfill_targets(&self) -> impl Iterator<Item = (OsdId, &HObject)> {
-        self.view().backfill_targets().map(|(member, done)| (member.osd, done))
+    pub fn backfill_targets(&self) -> impl Iterator<Item = (Member, &HObject)> {
+        self.view().backfill_targets()
     }
 
     /// Number of recoveries that were begun in this interval.

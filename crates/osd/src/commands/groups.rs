@@ -7,9 +7,9 @@ use crate::commands::answer::{Arguments, Sentence, text};
 use crate::groups::states::state_name;
 use crate::groups::{Group, Groups};
 use crate::report::group_state::{shortage, state_bits};
-use pg::{EntryKind, LogDup, LogEntry, PgInfo, Probe};
+use pg::{EntryKind, LogDup, LogEntry, Member, PgInfo, Probe};
 use serde_json::{Map, Value, json};
-use types::{Epoch, Errno, HObject, OsdId, PgId, SnapId, Uuid};
+use types::{Epoch, Errno, HObject, OsdId, PgId, PgShard, SnapId, Uuid};
 use wire::internal::{ScrubOrder, pg_state};
 
 /// Prefix, arguments after the group's id, and help.
@@ -98,13 +98,13 @@ pub(crate) fn show(name: &str, group: &Group, epoch: Epoch) -> Result<Value, Sen
 fn query(group: &Group, epoch: Epoch) -> Value {
     let (pg, members) = (&group.pg, group.pg.members());
     let state = pg_state::to_text(state_bits(pg));
-    let peers = pg.peers().filter_map(|(osd, info)| Some((osd, info?)));
-    let peer = |(osd, known): (OsdId, &PgInfo)| {
-        let mut peer = info(pg.id(), known);
-        peer.insert("peer".to_owned(), json!(osd.to_string()));
+    let peers = pg.peers().filter_map(|(member, info)| Some((member, info?)));
+    let peer = |(member, known): (Member, &PgInfo)| {
+        let mut peer = info(PgShard { pg: pg.id(), shard: member.shard }, known);
+        peer.insert("peer".to_owned(), json!(member.to_string()));
         Value::Object(peer)
     };
-    let mut own = info(pg.id(), pg.info());
+    let mut own = info(PgShard { pg: pg.id(), shard: pg.whoami().shard }, pg.info());
     own.insert("stats".to_owned(), stats_of(group, epoch, &state));
     json!({
         "snap_trimq": "[]",
@@ -113,7 +113,7 @@ fn query(group: &Group, epoch: Epoch) -> Value {
         "epoch": epoch.0,
         "up": ids(&members.up),
         "acting": ids(&members.acting),
-        "backfill_targets": pg.backfill_targets().map(|(osd, _)| osd.to_string()).collect::<Vec<_>>(),
+        "backfill_targets": pg.backfill_targets().map(|(member, _)| member.to_string()).collect::<Vec<_>>(),
         "acting_recovery_backfill": members.all().map(|osd| osd.to_string()).collect::<Vec<_>>(),
         "info": own,
         "peer_info": peers.map(peer).collect::<Vec<_>>(),
@@ -182,8 +182,8 @@ fn ids(osds: &[OsdId]) -> Vec<i32> {
     osds.iter().map(|osd| osd.0).collect()
 }
 
-/// `pg_info_t`
-fn info(pg: PgId, info: &PgInfo) -> Map<String, Value> {
+/// `pg_info_t`. Of a shard, its position is part of the id.
+fn info(pg: PgShard, info: &PgInfo) -> Map<String, Value> {
     let history = &info.history;
     let last_backfill = match info.last_backfill.max {
         true => "MAX".to_owned(),
@@ -292,4 +292,18 @@ fn unfound(group: &Group) -> Value {
         "might_have_unfound": may_have,
         "more": false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{PoolId, ShardId};
+
+    #[test]
+    fn the_id_of_a_shards_info_has_its_position() {
+        let pg = PgId { pool: PoolId(1), seed: 10 };
+        for (shard, id) in [(ShardId::NONE, "1.a"), (ShardId::at(2).unwrap(), "1.as2")] {
+            assert_eq!(info(PgShard { pg, shard }, &PgInfo::default())["pgid"], id);
+        }
+    }
 }
