@@ -14,8 +14,8 @@ pub struct CephxPolicy {
     pub auth_ticket_ttl: Duration,
     /// `auth_service_ticket_ttl`
     pub service_ticket_ttl: Duration,
-    /// Type of the rotating secrets. Clients never see these, so it is independent of the clients'
-    /// releases.
+    /// Type of the rotating secrets, except those of metadata servers. Clients never see these, so it is
+    /// independent of the clients' releases.
     pub service_key_type: KeyType,
     /// Key types with which an entity may authenticate.
     pub allowed_key_types: Vec<KeyType>,
@@ -38,5 +38,11 @@ impl Default for CephxPolicy {
 impl CephxPolicy {
     pub(super) fn ticket_ttl(&self, service: EntityType) -> Duration {
         if service == EntityType::AUTH { self.auth_ticket_ttl } else { self.service_ticket_ttl }
+    }
+
+    /// Type of the rotating secrets of a service. Metadata servers may be those of Ceph, which know only the
+    /// old one before release 20.
+    pub(super) fn secret_type(&self, service: EntityType) -> KeyType {
+        if service == EntityType::MDS { KeyType::Aes } else { self.service_key_type }
     }
 }

@@ -155,8 +155,12 @@ impl ServiceSecrets {
         let mut changed = false;
         for service in SERVICES {
             let secrets = self.services.entry(service.0.into()).or_default();
-            changed |=
-                secrets.rotate(now, policy.ticket_ttl(service), policy.service_key_type, entropy);
+            let kind = policy.secret_type(service);
+            if service == EntityType::MDS {
+                // Of a release that served no file systems, so no ticket is sealed with them.
+                secrets.secrets.retain(|_, secret| secret.key.kind() == kind);
+            }
+            changed |= secrets.rotate(now, policy.ticket_ttl(service), kind, entropy);
         }
         self.version += u64::from(changed);
         changed
@@ -238,6 +242,22 @@ mod tests {
             now = after(now, Duration::from_secs(777));
             secrets.rotate(now, HOUR, KeyType::Aes, &mut entropy);
         }
+    }
+
+    #[test]
+    fn metadata_servers_of_ceph_18_can_read_their_secrets() {
+        let policy = super::super::CephxPolicy::default();
+        let mut entropy = Entropy::from_seed([0; 32]);
+        let mut secrets = ServiceSecrets::default();
+        let known = secrets.services.entry(EntityType::MDS.0.into()).or_default();
+        known.rotate(at(1000), HOUR, KeyType::Aes256k, &mut entropy);
+        assert!(secrets.rotate(at(1000), &policy, &mut entropy));
+        let kinds = |service| {
+            let secrets = secrets.service(service).unwrap().secrets.values();
+            secrets.map(|secret| secret.key.kind()).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(EntityType::MDS), [KeyType::Aes; 3]);
+        assert_eq!(kinds(EntityType::OSD), [KeyType::Aes256k; 3]);
     }
 
     #[test]
