@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Crates that a crate may use. Dependencies point down: hosts, engines, formats, values.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     ("stdx", &[]),
     ("erasure", &[]),
     ("codec", &[]),
@@ -30,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
     ),
     ("mon", &["codec", "types", "engine", "control", "maps", "wire", "auth", "crush", "stdx"]),
     ("namespace", &["codec", "types", "maps", "wire", "stdx"]),
+    ("mds", &["codec", "types", "engine", "wire", "namespace"]),
     ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "stdx"]),
     ("rbd", &["codec", "types", "engine", "wire", "rados", "stdx"]),
     ("nbd", &[]),

@@ -1,0 +1,370 @@
+//! Requests of clients as operations on the tree: what a request needs, changes and shows.
+
+use crate::caps::Need;
+use bytes::Bytes;
+use namespace::{
+    AttributeChange, Encryption, Ino, Kind, NewInode, Operation, PageStart, Place, SetAttributes,
+    Tree, WriteRange,
+};
+use types::{Errno, PoolId};
+use wire::client_request::{
+    LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments, ReaddirArguments,
+    SetattrArguments, SetxattrArguments,
+};
+use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, setattr_mask};
+
+/// Most entries of a page.
+const PAGE_MAX: usize = 1024;
+/// `CEPH_XATTR_CREATE`, `CEPH_XATTR_REPLACE` and `CEPH_XATTR_REMOVE`
+const XATTR_FLAGS: [u32; 3] = [1, 2, 1 << 31];
+
+/// Objects of a reply, besides its code.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Shown {
+    /// Directory and name of a dentry.
+    pub dentry: Option<(Ino, Bytes)>,
+    /// The inode.
+    pub target: Option<Ino>,
+    /// Bits that the client wants on the inode from now on.
+    pub wanted: CapBits,
+    /// The page of a directory: its beginning and its length.
+    pub page: Option<(PageStart, usize)>,
+    /// Whether an inode was created, so that its number is told.
+    pub tells_created: bool,
+}
+
+/// A request, as it is executed now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Plan {
+    /// Inodes that it needs from other clients.
+    pub needs: Vec<(Ino, Need)>,
+    /// Changes, in order; they belong together.
+    pub operations: Vec<Operation>,
+    /// Objects of the reply.
+    pub shown: Shown,
+}
+
+impl Plan {
+    fn show(target: Ino) -> Self {
+        let shown = Shown { target: Some(target), ..Shown::default() };
+        Plan { needs: vec![(target, Need::Read)], shown, ..Plan::default() }
+    }
+
+    fn change(
+        needs: Vec<Ino>,
+        operation: Operation,
+        dentry: (Ino, Bytes),
+        target: Option<Ino>,
+    ) -> Self {
+        let needs = needs.into_iter().map(|ino| (ino, Need::Change)).collect();
+        let shown = Shown { dentry: Some(dentry), target, ..Shown::default() };
+        Plan { needs, operations: vec![operation], shown }
+    }
+}
+
+/// Values that a plan takes from the rank.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Planner<'a> {
+    /// The tree as it is now.
+    pub tree: &'a Tree,
+    /// Number for a new inode.
+    pub next_ino: Ino,
+    /// The default data pool.
+    pub data_pool: PoolId,
+    /// The client.
+    pub client: u64,
+}
+
+/// Bits that a client wants with a file that it opens with these flags.
+pub(crate) fn wanted_by(flags: u32) -> CapBits {
+    let read = CapBits::FILE_SHARED | CapBits::FILE_READ | CapBits::FILE_CACHE;
+    let exclusive = CapBits::AUTH_EXCL | CapBits::XATTR_EXCL | CapBits::FILE_EXCL;
+    let write = CapBits::FILE_WRITE | CapBits::FILE_BUFFER | CapBits::AUTH_SHARED;
+    let write = write | CapBits::XATTR_SHARED | exclusive;
+    match flags & open_flags::ACCESS {
+        open_flags::WRITE_ONLY => write,
+        open_flags::READ_WRITE => read | write,
+        _ => read,
+    }
+}
+
+impl Planner<'_> {
+    /// The plan of a request.
+    ///
+    /// # Errors
+    ///
+    /// Of its path, or EOPNOTSUPP for an operation that this server does not know.
+    pub fn plan(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        match request.op {
+            ClientOp::LOOKUP => self.lookup(request),
+            ClientOp::GETATTR | ClientOp::LOOKUPHASH => {
+                Ok(Plan::show(self.walk(&request.path)?.existing()?))
+            }
+            ClientOp::LOOKUPINO => self.lookup_ino(request),
+            ClientOp::LOOKUPPARENT => self.lookup_parent(request),
+            ClientOp::LOOKUPNAME => self.lookup_name(request),
+            ClientOp::DUMMY => Ok(Plan::default()),
+            ClientOp::READDIR => self.readdir(request),
+            ClientOp::OPEN => self.open(request),
+            ClientOp::CREATE => self.create(request),
+            ClientOp::MKNOD | ClientOp::MKDIR | ClientOp::SYMLINK => self.make(request),
+            ClientOp::LINK => self.link(request),
+            ClientOp::UNLINK | ClientOp::RMDIR => self.remove(request),
+            ClientOp::RENAME => self.rename(request),
+            ClientOp::SETATTR => self.setattr(request),
+            ClientOp::SETXATTR | ClientOp::RMXATTR => self.xattr(request),
+            ClientOp::GETVXATTR => Err(Errno::NODATA),
+            _ => Err(Errno::NOTSUPP),
+        }
+    }
+
+    fn walk(&self, path: &FilePath) -> Result<Place, Errno> {
+        let from = if path.ino == 0 { Ino::ROOT } else { Ino(path.ino) };
+        self.tree.walk(from, path.names())
+    }
+
+    /// Directory and name of a path that must have a name.
+    fn entry(&self, path: &FilePath) -> Result<((Ino, Bytes), Option<Ino>), Errno> {
+        let place = self.walk(path)?;
+        Ok((place.entry.ok_or(Errno::INVAL)?, place.target))
+    }
+
+    fn lookup(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let (entry, target) = self.entry(&request.path)?;
+        let mut plan = Plan::show(target.ok_or(Errno::NOENT)?);
+        plan.shown.dentry = Some(entry);
+        Ok(plan)
+    }
+
+    fn lookup_ino(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let _: LookupInoArguments = request.arguments.read();
+        let ino = Ino(request.path.ino);
+        let inode = self.tree.get(ino).ok_or(Errno::STALE)?;
+        if inode.nlink == 0 { Err(Errno::STALE) } else { Ok(Plan::show(ino)) }
+    }
+
+    fn lookup_parent(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let ino = self.walk(&request.path)?.existing()?;
+        let (directory, _) = self.tree.home(ino).ok_or(Errno::NOENT)?;
+        Ok(Plan::show(*directory))
+    }
+
+    /// The name of an inode, in a directory if the second path names one.
+    fn lookup_name(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let ino = Ino(request.path2.ino);
+        let ino = if self.tree.get(ino).is_some() { ino } else { Ino(request.path.ino) };
+        let home = self.tree.home(ino).ok_or(Errno::NOENT)?;
+        let mut plan = Plan::show(ino);
+        plan.shown.dentry = Some(home.clone());
+        Ok(plan)
+    }
+
+    fn readdir(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let arguments: ReaddirArguments = request.arguments.read();
+        let directory = self.walk(&request.path)?.existing()?;
+        if self.tree.get(directory).is_none_or(|inode| !inode.is_directory()) {
+            return Err(Errno::NOTDIR);
+        }
+        let after = request.path2.path.clone();
+        let start = match (after.is_empty(), arguments.offset_hash) {
+            (false, _) => PageStart::After(after),
+            (true, 0) => PageStart::Begin,
+            (true, hash) => PageStart::Hash(hash),
+        };
+        let wanted = usize::try_from(arguments.max_entries).unwrap_or(usize::MAX);
+        let max = if wanted == 0 { PAGE_MAX } else { wanted.min(PAGE_MAX) };
+        let mut plan = Plan::show(directory);
+        plan.shown.page = Some((start, max));
+        Ok(plan)
+    }
+
+    fn open(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let target = self.walk(&request.path)?.existing()?;
+        self.open_existing(request, target)
+    }
+
+    fn open_existing(&self, request: &ClientRequest, target: Ino) -> Result<Plan, Errno> {
+        let arguments: OpenArguments = request.arguments.read();
+        let inode = self.tree.get(target).ok_or(Errno::STALE)?;
+        let writes = arguments.flags & open_flags::ACCESS != 0;
+        match inode.kind() {
+            Kind::Directory if writes => return Err(Errno::ISDIR),
+            Kind::Directory => return Ok(Plan::show(target)),
+            _ if arguments.flags & open_flags::DIRECTORY != 0 => return Err(Errno::NOTDIR),
+            _ => {}
+        }
+        let mut plan = Plan::show(target);
+        plan.shown.wanted = wanted_by(arguments.flags);
+        if arguments.flags & open_flags::TRUNCATE != 0 {
+            plan.needs = vec![(target, Need::Change)];
+            let change = SetAttributes { size: Some(0), ..SetAttributes::default() };
+            plan.operations.push(change_of(target, AttributeChange::Set(change)));
+        }
+        if writes && inode.is_file() {
+            let change = self.write_range(target, inode.size);
+            plan.operations.push(change_of(target, change));
+        }
+        Ok(plan)
+    }
+
+    /// The right to write beyond a size, which grows with the file.
+    fn write_range(&self, ino: Ino, size: u64) -> AttributeChange {
+        let inode = self.tree.get(ino);
+        let layout = inode.and_then(|inode| inode.layout.clone()).unwrap_or_else(|| self.layout());
+        let old = inode.and_then(|inode| inode.write_ranges.get(&self.client)).copied();
+        let end = range_end(&layout, size).max(old.unwrap_or_default().end);
+        AttributeChange::WriteRange { client: self.client, range: Some(WriteRange { end }) }
+    }
+
+    /// A client wants to write up to `wanted`.
+    pub fn grow(&self, ino: Ino, wanted: u64) -> Operation {
+        change_of(ino, self.write_range(ino, wanted))
+    }
+
+    fn layout(&self) -> FileLayout {
+        FileLayout::simple(self.data_pool)
+    }
+
+    fn create(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let arguments: OpenArguments = request.arguments.read();
+        let (entry, target) = self.entry(&request.path)?;
+        if let Some(target) = target {
+            if arguments.flags & open_flags::EXCLUSIVE != 0 {
+                return Err(Errno::EXIST);
+            }
+            let mut plan = self.open_existing(request, target)?;
+            plan.shown.dentry = Some(entry);
+            return Ok(plan);
+        }
+        let mode = Kind::FILE_MODE | arguments.mode & 0o7777;
+        let range = WriteRange { end: range_end(&self.layout(), 0) };
+        let new = NewInode { writer: Some((self.client, range)), ..self.new_inode(request, mode) };
+        let mut plan = self.creation(entry, new);
+        plan.shown.wanted = wanted_by(arguments.flags);
+        plan.shown.tells_created = true;
+        Ok(plan)
+    }
+
+    fn make(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let (entry, _) = self.entry(&request.path)?;
+        let new = match request.op {
+            ClientOp::MKDIR => {
+                let MkdirArguments { mode } = request.arguments.read();
+                self.new_inode(request, Kind::DIRECTORY_MODE | mode & 0o7777)
+            }
+            ClientOp::SYMLINK => {
+                let symlink = request.path2.path.clone();
+                NewInode { symlink, ..self.new_inode(request, Kind::SYMLINK_MODE | 0o777) }
+            }
+            _ => {
+                let MknodArguments { mode, rdev } = request.arguments.read();
+                let kind = if mode & !0o7777 == 0 { Kind::FILE_MODE } else { 0 };
+                NewInode { rdev, ..self.new_inode(request, mode | kind) }
+            }
+        };
+        Ok(self.creation(entry, new))
+    }
+
+    fn new_inode(&self, request: &ClientRequest, mode: u32) -> NewInode {
+        let (auth, file) = (request.fscrypt_auth.clone(), request.fscrypt_file.clone());
+        NewInode {
+            ino: self.next_ino,
+            mode,
+            default_layout: self.layout(),
+            encryption: Encryption { auth, file },
+            ..NewInode::default()
+        }
+    }
+
+    fn creation(&self, entry: (Ino, Bytes), new: NewInode) -> Plan {
+        let (directory, name) = entry.clone();
+        let operation = Operation::Create { directory, name, new: Box::new(new) };
+        Plan::change(vec![directory], operation, entry, Some(self.next_ino))
+    }
+
+    fn link(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let (entry, _) = self.entry(&request.path)?;
+        let ino = self.walk(&request.path2)?.existing()?;
+        let (directory, name) = entry.clone();
+        let operation = Operation::Link { ino, directory, name };
+        Ok(Plan::change(vec![directory, ino], operation, entry, Some(ino)))
+    }
+
+    fn remove(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let (entry, target) = self.entry(&request.path)?;
+        let (directory, name) = entry.clone();
+        let operation = match request.op {
+            ClientOp::RMDIR => Operation::RemoveDirectory { directory, name },
+            _ => Operation::Unlink { directory, name },
+        };
+        let needs = std::iter::once(directory).chain(target).collect();
+        Ok(Plan::change(needs, operation, entry, None))
+    }
+
+    /// The first path is the new name, the second one the old.
+    fn rename(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let (to, replaced) = self.entry(&request.path)?;
+        let (from, ino) = self.entry(&request.path2)?;
+        let needs = [from.0, to.0].into_iter().chain(ino).chain(replaced).collect();
+        let operation = Operation::Rename { from, to: to.clone() };
+        Ok(Plan::change(needs, operation, to, ino))
+    }
+
+    fn setattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let ino = self.walk(&request.path)?.existing()?;
+        let arguments: SetattrArguments = request.arguments.read();
+        let has = |mask: u32| arguments.mask & mask != 0;
+        let set = SetAttributes {
+            mode: has(setattr_mask::MODE).then_some(arguments.mode),
+            uid: has(setattr_mask::UID).then_some(arguments.uid),
+            gid: has(setattr_mask::GID).then_some(arguments.gid),
+            mtime: has(setattr_mask::MTIME).then_some(arguments.mtime),
+            atime: has(setattr_mask::ATIME).then_some(arguments.atime),
+            btime: has(setattr_mask::BTIME).then_some(arguments.btime),
+            size: has(setattr_mask::SIZE).then_some(arguments.size),
+            kill_set_ids: has(setattr_mask::KILL_SGUID),
+            ..SetAttributes::default()
+        };
+        Ok(self.changed(ino, AttributeChange::Set(set)))
+    }
+
+    fn xattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let ino = self.walk(&request.path)?.existing()?;
+        let name = request.path2.path.clone();
+        if name.starts_with(b"ceph.") {
+            return Err(Errno::NOTSUPP);
+        }
+        let SetxattrArguments { flags, .. } = request.arguments.read();
+        let [create, replace, remove] = XATTR_FLAGS.map(|flag| flags & flag != 0);
+        let change = match request.op == ClientOp::RMXATTR || remove {
+            true => AttributeChange::RemoveXattr { name },
+            false => AttributeChange::SetXattr {
+                name,
+                value: request.data.clone(),
+                must_create: create,
+                must_replace: replace,
+            },
+        };
+        Ok(self.changed(ino, change))
+    }
+
+    fn changed(&self, ino: Ino, change: AttributeChange) -> Plan {
+        let shown = Shown { target: Some(ino), ..Shown::default() };
+        let operations = vec![change_of(ino, change)];
+        Plan { needs: vec![(ino, Need::Change)], operations, shown }
+    }
+}
+
+fn change_of(ino: Ino, change: AttributeChange) -> Operation {
+    Operation::Change { ino, change: Box::new(change) }
+}
+
+/// End of the range that a client may write if it wants to write behind a size: twice the size, but not more
+/// than 1,024 objects beyond it, in whole stripes.
+fn range_end(layout: &FileLayout, size: u64) -> u64 {
+    let ahead = u64::from(layout.object_size).saturating_mul(1024);
+    let next = size.saturating_add(1);
+    let end = next.saturating_mul(2).min(next.saturating_add(ahead));
+    let stripe = u64::from(layout.stripe_unit).max(1);
+    end.div_ceil(stripe).saturating_mul(stripe)
+}

@@ -1,0 +1,282 @@
+//! One rank: its tree, its clients' sessions and capabilities, and requests in progress.
+//!
+//! A request is planned, demands its inodes from other clients, and waits until they have given back what
+//! contradicts it; then it is planned again, executed, and answered. The tree is in memory only, so an answer
+//! is safe at once.
+
+mod answers;
+mod client_caps;
+
+use crate::caps::Caps;
+use crate::plan::{Plan, Planner, Shown};
+use crate::sessions::{NEEDED_FEATURES, Sessions};
+use engine::{Message, Time};
+use namespace::{Context, Ino, Operation, Tree, execute};
+use std::collections::{BTreeMap, VecDeque};
+use types::{EntityName, Errno, PoolId, features};
+use wire::{
+    ClientCapRelease, ClientCaps, ClientReply, ClientRequest, ClientSession, FeatureBits,
+    MessageBody, PeerFault, SessionOp, decode_from_peer,
+};
+
+/// Messages from clients that are taken and have no effect yet: leases, metrics.
+const WITHOUT_EFFECT: [u16; 2] = [0x311, 29];
+
+/// A client, as its connection was authenticated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientPeer {
+    /// Its global id, which is the id of its session.
+    pub client: u64,
+    /// Its entity.
+    pub name: EntityName,
+}
+
+/// A request that waits for other clients.
+#[derive(Debug)]
+struct Waiting {
+    client: u64,
+    tid: u64,
+    request: ClientRequest,
+    /// Inodes that it demands.
+    demanded: Vec<Ino>,
+}
+
+/// A rank that serves clients.
+#[derive(Debug)]
+pub struct Rank {
+    tree: Tree,
+    sessions: Sessions,
+    caps: Caps,
+    waiting: BTreeMap<u64, Waiting>,
+    last_request: u64,
+    next_ino: Ino,
+    data_pool: PoolId,
+    map_epoch: u32,
+    outputs: VecDeque<(u64, Message)>,
+}
+
+impl Rank {
+    /// A rank with an empty root directory. Files go to `data_pool`.
+    pub fn new(now: Time, data_pool: PoolId) -> Self {
+        Rank {
+            tree: Tree::new(now.wall()),
+            sessions: Sessions::default(),
+            caps: Caps::default(),
+            waiting: BTreeMap::new(),
+            last_request: 0,
+            next_ino: Ino::FIRST,
+            data_pool,
+            map_epoch: 0,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The map that replies name.
+    pub fn set_map_epoch(&mut self, epoch: u32) {
+        self.map_epoch = epoch;
+    }
+
+    /// The next message and the client that it is for.
+    pub fn poll_output(&mut self) -> Option<(u64, Message)> {
+        self.outputs.pop_front()
+    }
+
+    /// Handles a message of a client.
+    ///
+    /// # Errors
+    ///
+    /// The message does not decode, or is not one that a client sends.
+    pub fn handle_message(
+        &mut self,
+        now: Time,
+        peer: &ClientPeer,
+        message: &Message,
+    ) -> Result<(), PeerFault> {
+        let client = peer.client;
+        if message.kind == ClientSession::KIND {
+            self.handle_session(peer, decode_from_peer(message)?);
+        } else if self.sessions.get(client).is_none() {
+            // It was closed or evicted; the client opens a new one.
+            self.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
+        } else {
+            match message.kind {
+                ClientRequest::KIND => {
+                    self.handle_request(client, message.tid, decode_from_peer(message)?);
+                }
+                ClientCaps::KIND => {
+                    self.handle_caps(now, client, message.tid, &decode_from_peer(message)?);
+                }
+                ClientCapRelease::KIND => {
+                    self.handle_release(client, &decode_from_peer(message)?);
+                }
+                kind if WITHOUT_EFFECT.contains(&kind) => {}
+                kind => return Err(PeerFault::NotExpected { kind }),
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Panics if the parts of the rank contradict each other.
+    pub fn check_invariants(&self) {
+        self.tree.check_invariants();
+        self.caps.check_invariants();
+    }
+
+    fn send(&mut self, client: u64, message: Message) {
+        self.outputs.push_back((client, message));
+    }
+
+    fn handle_session(&mut self, peer: &ClientPeer, message: ClientSession) {
+        let client = peer.client;
+        match message.op {
+            SessionOp::REQUEST_OPEN => self.open_session(peer, message),
+            SessionOp::REQUEST_RENEWCAPS if self.sessions.get(client).is_some() => {
+                let answer = ClientSession::new(SessionOp::RENEWCAPS, message.sequence);
+                self.send(client, answer.encode(0));
+            }
+            SessionOp::REQUEST_CLOSE => {
+                let session = self.sessions.get(client);
+                // A close that has not seen all capabilities is repeated by the client when it has.
+                if session.is_none_or(|session| session.has_seen_all(message.sequence)) {
+                    self.close_session(client, message.sequence);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn open_session(&mut self, peer: &ClientPeer, message: ClientSession) {
+        let features = message.features.0;
+        if features & NEEDED_FEATURES != NEEDED_FEATURES {
+            let reason = "the client is too old: it must read replies in their versioned encoding";
+            let metadata = [("error_string".to_owned(), reason.to_owned())].into();
+            let reject = ClientSession::new(SessionOp::REJECT, 0);
+            let reject = ClientSession { metadata, ..reject };
+            return self.send(peer.client, reject.encode(0));
+        }
+        let session =
+            self.sessions.open(peer.client, peer.name.clone(), message.metadata, features);
+        tracing::info!(client = peer.client, name = %session.name, facts = ?session.metadata,
+            "a client has opened a session");
+        let features = FeatureBits(session.features);
+        let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
+        self.send(peer.client, open.encode(0));
+    }
+
+    fn close_session(&mut self, client: u64, sequence: u64) {
+        self.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
+        if !self.sessions.close(client) {
+            return;
+        }
+        let requests = self.waiting.iter().filter(|(_, waiting)| waiting.client == client);
+        for id in requests.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let waiting = self.waiting.remove(&id).expect("it was listed");
+            self.caps.end_demands(id, waiting.demanded);
+        }
+        for ino in self.caps.remove_client(client) {
+            self.tend_released(ino, client);
+        }
+    }
+
+    fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
+        let session = self.sessions.get_mut(client).expect("the session was checked");
+        session.forget_completed(request.oldest_client_tid);
+        if let Some(created) = session.completed(tid) {
+            let extra = self.created(client, created);
+            let reply = ClientReply::plain(request.op, 0, self.map_epoch);
+            return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
+        }
+        for release in &request.releases {
+            let (ino, cap_id, kept) = (Ino(release.ino), release.cap_id, release.caps);
+            self.caps.confirm(ino, client, cap_id, release.seq, kept, release.wanted);
+        }
+        self.last_request += 1;
+        let waiting = Waiting { client, tid, request, demanded: Vec::new() };
+        self.run(self.last_request, waiting);
+    }
+
+    /// Executes a request, or keeps it until other clients have given back what it needs.
+    fn run(&mut self, id: u64, mut waiting: Waiting) {
+        let planned = self.planner(waiting.client).plan(&waiting.request);
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => return self.finish(id, waiting, Err(error)),
+        };
+        waiting.demanded.extend(plan.needs.iter().map(|(ino, _)| *ino));
+        let mut is_met = true;
+        for (ino, need) in &plan.needs {
+            is_met &= self.caps.demand(*ino, id, waiting.client, *need);
+        }
+        if !is_met {
+            waiting.demanded.sort_unstable();
+            waiting.demanded.dedup();
+            self.waiting.insert(id, waiting);
+            return;
+        }
+        let result = self.perform(&waiting, &plan).map(|created| (plan.shown, created));
+        self.finish(id, waiting, result);
+    }
+
+    fn planner(&self, client: u64) -> Planner<'_> {
+        Planner { tree: &self.tree, next_ino: self.next_ino, data_pool: self.data_pool, client }
+    }
+
+    /// Changes the tree; returns the number of an inode that was created, or 0.
+    fn perform(&mut self, waiting: &Waiting, plan: &Plan) -> Result<u64, Errno> {
+        let (uid, gid) = waiting.request.owner();
+        let context = Context { now: waiting.request.stamp, uid, gid };
+        let mut created = 0;
+        for operation in &plan.operations {
+            let orphan = self.execute(operation, &context)?;
+            if matches!(operation, Operation::Create { .. }) {
+                created = self.next_ino.0;
+                self.next_ino.0 += 1;
+            }
+            orphan.into_iter().for_each(|orphan| self.forget_unused(orphan));
+        }
+        if !plan.operations.is_empty() {
+            let session = self.sessions.get_mut(waiting.client).expect("a request has a session");
+            session.complete(waiting.tid, created);
+        }
+        Ok(created)
+    }
+
+    /// Executes one operation; returns the inode that has lost its last name.
+    fn execute(&mut self, operation: &Operation, context: &Context) -> Result<Option<Ino>, Errno> {
+        let done = execute(&self.tree, operation, context)?;
+        self.tree.apply(&done.records);
+        Ok(done.orphan)
+    }
+
+    /// Forgets an inode without a name that no client has a capability on.
+    fn forget_unused(&mut self, ino: Ino) {
+        let is_orphan = self.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
+        if is_orphan && !self.caps.is_held(ino) {
+            let forgotten = self.execute(&Operation::Forget { ino }, &Context::default());
+            forgotten.expect("an inode without a name may be forgotten");
+        }
+    }
+
+    fn finish(&mut self, id: u64, waiting: Waiting, result: Result<(Shown, u64), Errno>) {
+        let Waiting { client, tid, request, demanded } = waiting;
+        let reply = match result {
+            Ok((shown, created)) => self.reply(client, request.op, &shown, created),
+            Err(error) => ClientReply::plain(request.op, error.negative(), self.map_epoch),
+        };
+        self.send(client, reply.encode(features::SUPPORTED).with_tid(tid));
+        self.caps.end_demands(id, demanded);
+    }
+
+    /// Runs requests that no longer wait, until none is left that can run, and sends messages about
+    /// capabilities.
+    fn settle(&mut self) {
+        self.send_notices();
+        let ids: Vec<u64> = self.waiting.keys().copied().collect();
+        for id in ids {
+            let waiting = self.waiting.remove(&id).expect("requests leave only here");
+            self.run(id, waiting);
+            self.send_notices();
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Replies: dentries, inodes and pages, with capabilities for the client.
+
+use super::Rank;
+use crate::plan::Shown;
+use crate::replies::{inode_with_cap, no_lease, snap_trace};
+use bytes::Bytes;
+use namespace::{Ino, PageStart};
+use wire::{
+    CapBits, ClientOp, ClientReply, CreatedInode, DirStat, DirectoryEntry, DirectoryPage,
+    ReplyDentry, readdir_flags, session_features,
+};
+
+impl Rank {
+    pub(super) fn reply(
+        &mut self,
+        client: u64,
+        op: ClientOp,
+        shown: &Shown,
+        created: u64,
+    ) -> ClientReply {
+        let mut reply = ClientReply::plain(op, 0, self.map_epoch);
+        reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
+        reply.target = shown
+            .target
+            .and_then(|ino| inode_with_cap(&self.tree, &mut self.caps, ino, client, shown.wanted));
+        if let (Some((start, max)), Some(directory)) = (&shown.page, shown.target) {
+            reply.extra = codec::encode_to_bytes(&self.page(client, directory, start, *max));
+        }
+        if shown.tells_created && created != 0 {
+            reply.extra = self.created(client, created);
+        }
+        let session = self.sessions.get(client).expect("a request has a session");
+        if reply.target.is_some() || reply.dentry.is_some() {
+            reply.snap_trace = snap_trace(session.features);
+        }
+        reply
+    }
+
+    /// The own part of a reply to `create`.
+    pub(super) fn created(&self, client: u64, ino: u64) -> Bytes {
+        let session = self.sessions.get(client);
+        let delegates =
+            session.is_some_and(|session| session.features & session_features::DELEG_INO != 0);
+        match (ino, delegates) {
+            (0, _) => Bytes::new(),
+            (_, true) => codec::encode_to_bytes(&CreatedInode { ino, delegated: Vec::new() }),
+            (_, false) => codec::encode_to_bytes(&ino),
+        }
+    }
+
+    fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {
+        let (directory, name) = entry;
+        let stat = inode_with_cap(&self.tree, &mut self.caps, *directory, client, CapBits::NONE)?;
+        let is_primary = self.tree.entry(*directory, name).is_some_and(|entry| entry.is_primary);
+        Some(ReplyDentry {
+            directory: stat,
+            dirfrag: DirStat::own(),
+            name: name.clone(),
+            lease: no_lease(is_primary),
+        })
+    }
+
+    fn page(
+        &mut self,
+        client: u64,
+        directory: Ino,
+        start: &PageStart,
+        max: usize,
+    ) -> DirectoryPage {
+        let page = self.tree.page(directory, start, max).unwrap_or_default();
+        let mut flags = readdir_flags::HASH_ORDER | readdir_flags::OFFSET_HASH;
+        if page.is_last {
+            flags |= readdir_flags::FRAG_END;
+        }
+        if page.is_last && *start == PageStart::Begin {
+            flags |= readdir_flags::FRAG_COMPLETE;
+        }
+        let mut entries = Vec::with_capacity(page.entries.len());
+        for (name, entry) in page.entries {
+            let inode =
+                inode_with_cap(&self.tree, &mut self.caps, entry.ino, client, CapBits::NONE);
+            let Some(inode) = inode else { continue };
+            entries.push(DirectoryEntry { name, lease: no_lease(entry.is_primary), inode });
+        }
+        DirectoryPage { dirfrag: DirStat::own(), flags, entries }
+    }
+}

@@ -1,0 +1,295 @@
+//! Clients against a rank, by messages.
+
+use crate::{ClientPeer, Rank};
+use bytes::Bytes;
+use engine::{Message, Time};
+use types::{EntityName, Errno, PoolId, UTime};
+use wire::client_request::{MkdirArguments, OpenArguments, ReaddirArguments, SetattrArguments};
+use wire::*;
+
+/// Clients, and messages to them that they have not read.
+struct World {
+    rank: Rank,
+    inboxes: std::collections::BTreeMap<u64, Vec<Message>>,
+    tid: u64,
+}
+
+fn peer(client: u64) -> ClientPeer {
+    ClientPeer { client, name: EntityName::new(types::EntityType::CLIENT, client.to_string()) }
+}
+
+impl World {
+    fn new(clients: &[u64]) -> Self {
+        let rank = Rank::new(Time(1_000_000_000), PoolId(3));
+        let mut world = World { rank, inboxes: Default::default(), tid: 0 };
+        for client in clients {
+            let features = FeatureBits(u64::MAX);
+            let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
+            world.send(*client, &open.encode(0));
+            let answer: ClientSession = world.take(*client);
+            assert_eq!(answer.op, SessionOp::OPEN);
+        }
+        world
+    }
+
+    fn send(&mut self, client: u64, message: &Message) {
+        self.rank.handle_message(Time(2_000_000_000), &peer(client), message).unwrap();
+        self.rank.check_invariants();
+        while let Some((to, message)) = self.rank.poll_output() {
+            self.inboxes.entry(to).or_default().push(message);
+        }
+    }
+
+    /// The first message of a kind that a client has not read.
+    fn try_take<T: MessageBody>(&mut self, client: u64) -> Option<(u64, T)> {
+        let inbox = self.inboxes.entry(client).or_default();
+        let at = inbox.iter().position(|message| message.kind == T::KIND)?;
+        let message = inbox.remove(at);
+        Some((message.tid, T::decode(&message).unwrap()))
+    }
+
+    fn take<T: MessageBody>(&mut self, client: u64) -> T {
+        self.try_take(client).expect("there is a message").1
+    }
+
+    fn submit(&mut self, client: u64, request: ClientRequest) -> u64 {
+        self.tid += 1;
+        let stamp = UTime { seconds: 100 + self.tid as u32, nanoseconds: 0 };
+        let request = ClientRequest { stamp, uid: 5, gid: 6, ..request };
+        self.send(client, &request.encode(0).with_tid(self.tid));
+        self.tid
+    }
+
+    fn ask(&mut self, client: u64, request: ClientRequest) -> ClientReply {
+        let tid = self.submit(client, request);
+        let (answered, reply) = self.try_take::<ClientReply>(client).expect("it is answered");
+        assert_eq!(answered, tid);
+        reply
+    }
+
+    fn create(&mut self, client: u64, path: &'static str) -> InodeStat {
+        self.ask(client, create(path)).target.expect("it was created")
+    }
+
+    /// A client that gives back what it is asked for; returns the message.
+    fn obey(&mut self, client: u64, change: impl FnOnce(&mut ClientCaps)) -> ClientCaps {
+        let asked: ClientCaps = self.take(client);
+        assert_eq!(asked.op, CapOp::REVOKE);
+        let mut answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };
+        change(&mut answer);
+        self.send(client, &answer.encode(0).with_tid(77));
+        asked
+    }
+}
+
+fn request(op: ClientOp, path: &'static str) -> ClientRequest {
+    ClientRequest { op, path: FilePath::new(1, path), ..ClientRequest::default() }
+}
+
+fn mkdir(path: &'static str) -> ClientRequest {
+    let arguments = RequestArguments::of(&MkdirArguments { mode: 0o755 });
+    ClientRequest { arguments, ..request(ClientOp::MKDIR, path) }
+}
+
+fn create(path: &'static str) -> ClientRequest {
+    let flags = open_flags::CREATE | open_flags::WRITE_ONLY;
+    let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(ClientOp::CREATE, path) }
+}
+
+fn readdir(path: &'static str, max_entries: u32, after: Bytes) -> ClientRequest {
+    let arguments = ReaddirArguments { max_entries, ..ReaddirArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    let path2 = FilePath { ino: 0, path: after };
+    ClientRequest { arguments, path2, ..request(ClientOp::READDIR, path) }
+}
+
+#[test]
+fn a_client_without_the_needed_features_is_rejected() {
+    let mut world = World::new(&[]);
+    world.send(1, &ClientSession::new(SessionOp::REQUEST_OPEN, 0).encode(0));
+    let answer: ClientSession = world.take(1);
+    assert_eq!(answer.op, SessionOp::REJECT);
+    assert!(answer.metadata["error_string"].contains("too old"));
+    world.submit(1, mkdir("a"));
+    assert_eq!(world.take::<ClientSession>(1).op, SessionOp::CLOSE);
+}
+
+#[test]
+fn a_client_makes_directories_and_files_and_reads_them() {
+    let mut world = World::new(&[1]);
+    let root = world.ask(1, request(ClientOp::GETATTR, ""));
+    let root = root.target.unwrap();
+    assert_eq!((root.ino, root.mode, root.cap.is_auth), (1, 0o40755, true));
+    let reply = world.ask(1, mkdir("dir"));
+    assert!(reply.is_safe && reply.dentry.is_some() && !reply.snap_trace.is_empty());
+    let file = world.create(1, "dir/file");
+    assert_eq!((file.mode, file.uid, file.gid), (0o100644, 5, 6));
+    assert_eq!((file.layout.pool, file.max_size, file.truncate_seq), (PoolId(3), 4 << 20, 1));
+    assert!(file.cap.caps.contains(CapBits::FILE_WRITE | CapBits::FILE_BUFFER));
+    assert_eq!(world.ask(1, mkdir("dir")).result, Errno::EXIST.negative());
+    assert_eq!(world.ask(1, mkdir("none/dir")).result, Errno::NOENT.negative());
+    assert_eq!(world.ask(1, request(ClientOp::LOOKUP, "none")).result, Errno::NOENT.negative());
+    assert_eq!(world.ask(1, request(ClientOp::RMDIR, "dir")).result, Errno::NOTEMPTY.negative());
+    assert_eq!(world.ask(1, request(ClientOp::UNLINK, "dir/file")).result, 0);
+    assert_eq!(world.ask(1, request(ClientOp::RMDIR, "dir")).result, 0);
+}
+
+#[test]
+fn a_directory_is_read_in_pages() {
+    let mut world = World::new(&[1]);
+    for name in ["a", "b", "c", "d", "e"] {
+        world.create(1, name);
+    }
+    let (mut after, mut names) = (Bytes::new(), Vec::new());
+    loop {
+        let extra = world.ask(1, readdir("", 2, after)).extra;
+        let page: DirectoryPage = codec::decode_all("page", &extra).unwrap();
+        names.extend(page.entries.iter().map(|entry| entry.name.clone()));
+        assert_eq!(page.flags & readdir_flags::FRAG_COMPLETE, 0, "no page has all entries");
+        if page.flags & readdir_flags::FRAG_END != 0 {
+            break;
+        }
+        after = names.last().unwrap().clone();
+    }
+    assert!(names.is_sorted_by_key(|name| namespace::name_hash(name)));
+    names.sort();
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    let all = world.ask(1, readdir("", 0, Bytes::new())).extra;
+    let page: DirectoryPage = codec::decode_all("page", &all).unwrap();
+    assert_ne!(page.flags & readdir_flags::FRAG_COMPLETE, 0);
+}
+
+#[test]
+fn attributes_of_a_writer_are_written_back_before_another_client_sees_them() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    world.submit(2, request(ClientOp::LOOKUP, "file"));
+    assert!(world.try_take::<ClientReply>(2).is_none(), "the writer is asked first");
+    world.obey(1, |answer| {
+        answer.size = 1000;
+        answer.dirty = CapBits::FILE_WRITE;
+    });
+    let reply: ClientReply = world.take(2);
+    assert_eq!(reply.target.unwrap().size, 1000);
+    let (tid, acknowledged) = world.try_take::<ClientCaps>(1).unwrap();
+    assert_eq!(
+        (tid, acknowledged.op, acknowledged.dirty),
+        (77, CapOp::FLUSH_ACK, CapBits::FILE_WRITE)
+    );
+    let granted: ClientCaps = world.take(1);
+    assert_eq!(granted.op, CapOp::GRANT);
+    assert!(granted.caps.contains(CapBits::FILE_WRITE), "the writer goes on");
+}
+
+#[test]
+fn an_entry_changes_only_when_no_other_client_relies_on_the_directory() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, readdir("", 0, Bytes::new()));
+    world.submit(2, mkdir("dir"));
+    assert!(world.try_take::<ClientReply>(2).is_none());
+    let asked = world.obey(1, |_| ());
+    assert_eq!((asked.ino, asked.caps), (1, CapBits::PIN));
+    assert_eq!(world.take::<ClientReply>(2).result, 0);
+    // The new directory belongs to its creator, which gives it back in turn.
+    world.submit(1, request(ClientOp::LOOKUP, "dir"));
+    world.obey(2, |_| ());
+    assert_eq!(world.take::<ClientReply>(1).result, 0);
+}
+
+#[test]
+fn a_size_beyond_the_range_is_cut_and_a_larger_range_is_granted() {
+    let mut world = World::new(&[1]);
+    let file = world.create(1, "file");
+    let update = |max_size, size, dirty| ClientCaps {
+        op: CapOp::UPDATE,
+        ino: file.ino,
+        cap_id: file.cap.cap_id,
+        seq: file.cap.seq,
+        caps: file.cap.caps,
+        wanted: file.cap.wanted,
+        truncate_seq: 1,
+        max_size,
+        size,
+        dirty,
+        ..ClientCaps::default()
+    };
+    world.send(1, &update(0, 1 << 40, CapBits::FILE_WRITE).encode(0));
+    assert_eq!(world.ask(1, request(ClientOp::GETATTR, "file")).target.unwrap().size, 4 << 20);
+    world.take::<ClientCaps>(1);
+    world.send(1, &update(10 << 20, 0, CapBits::NONE).encode(0));
+    let granted: ClientCaps = world.take(1);
+    assert_eq!((granted.op, granted.max_size), (CapOp::GRANT, 24 << 20));
+}
+
+#[test]
+fn a_change_that_is_sent_again_is_not_executed_again() {
+    let mut world = World::new(&[1]);
+    let first = world.ask(1, create("file"));
+    let again = ClientRequest { retries: 1, ..create("file") };
+    world.send(1, &again.encode(0).with_tid(world.tid));
+    let reply: ClientReply = world.take(1);
+    assert_eq!((reply.result, &reply.extra), (0, &first.extra));
+    assert!(reply.target.is_none());
+    // When the client has seen the reply, the number may mean another request.
+    let later = ClientRequest { oldest_client_tid: world.tid + 1, ..mkdir("dir") };
+    world.send(1, &later.encode(0).with_tid(world.tid));
+    assert!(world.take::<ClientReply>(1).target.is_some());
+}
+
+#[test]
+fn an_open_file_outlives_its_name_until_it_is_released() {
+    let mut world = World::new(&[1]);
+    let file = world.create(1, "file");
+    world.ask(1, request(ClientOp::UNLINK, "file"));
+    let by_ino = |ino| ClientRequest {
+        path: FilePath { ino, path: Bytes::new() },
+        ..request(ClientOp::GETATTR, "")
+    };
+    let stat = world.ask(1, by_ino(file.ino)).target.unwrap();
+    assert_eq!(stat.nlink, 0);
+    let item = CapItem { ino: file.ino, cap_id: file.cap.cap_id, mseq: 0, issue_seq: stat.cap.seq };
+    let release = ClientCapRelease { items: vec![item], osd_epoch_barrier: 0 };
+    world.send(1, &release.encode(0));
+    assert_eq!(world.ask(1, by_ino(file.ino)).result, Errno::STALE.negative());
+}
+
+#[test]
+fn a_session_closes_when_the_client_has_seen_all_capabilities() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    world.submit(2, request(ClientOp::LOOKUP, "file"));
+    // A revocation is on its way to the client.
+    world.send(1, &ClientSession::new(SessionOp::REQUEST_CLOSE, 0).encode(0));
+    assert!(world.try_take::<ClientSession>(1).is_none());
+    world.send(1, &ClientSession::new(SessionOp::REQUEST_CLOSE, 1).encode(0));
+    assert_eq!(world.take::<ClientSession>(1).op, SessionOp::CLOSE);
+    assert_eq!(world.take::<ClientReply>(2).result, 0, "nothing holds the request back any more");
+}
+
+#[test]
+fn a_truncation_by_another_client_takes_the_buffers_of_the_writer() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    let arguments = SetattrArguments { size: 7, mask: setattr_mask::SIZE, ..Default::default() };
+    let arguments = RequestArguments::of(&arguments);
+    world.submit(2, ClientRequest { arguments, ..request(ClientOp::SETATTR, "file") });
+    world.obey(1, |answer| {
+        answer.size = 100;
+        answer.dirty = CapBits::FILE_WRITE;
+    });
+    let stat = world.take::<ClientReply>(2).target.unwrap();
+    assert_eq!((stat.size, stat.truncate_seq, stat.truncate_size), (7, 2, 7));
+}
+
+#[test]
+fn a_rename_names_the_new_path_first() {
+    let mut world = World::new(&[1]);
+    let file = world.create(1, "old");
+    let rename =
+        ClientRequest { path2: FilePath::new(1, "old"), ..request(ClientOp::RENAME, "new") };
+    let reply = world.ask(1, rename);
+    assert_eq!((reply.target.unwrap().ino, reply.dentry.unwrap().name), (file.ino, "new".into()));
+    assert_eq!(world.ask(1, request(ClientOp::LOOKUP, "old")).result, Errno::NOENT.negative());
+}
