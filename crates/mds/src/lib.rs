@@ -1,6 +1,7 @@
 //! The metadata server: sessions and capabilities of clients, and their requests on the name space.
 //!
-//! [`Rank`] is one rank, sans I/O: it takes messages of clients and returns messages for them. So far its
+//! [`Mds`] is the daemon: it sends beacons to a monitor, and serves the rank that the map gives it, while a
+//! lease lasts. [`Rank`] is that rank: it takes messages of clients and returns messages for them. So far its
 //! tree is in memory only.
 //!
 //! Invariants:
@@ -8,11 +9,15 @@
 //! * A request sees and changes an inode only when no other client may change it, or rely on it, unseen.
 //! * A change is executed once, however often its client sends it.
 //!
-//! Knows no sockets, no monitor, and not how the tree is kept.
+//! Knows no sockets, and not how the monitor decides.
 
 #![warn(missing_docs)]
 
+mod authentication;
+mod beacons;
 mod caps;
+mod config;
+mod daemon;
 mod plan;
 mod rank;
 mod replies;
@@ -20,4 +25,6 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
+pub use config::Config;
+pub use daemon::Mds;
 pub use rank::{ClientPeer, Rank};

@@ -30,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
     ),
     ("mon", &["codec", "types", "engine", "control", "maps", "wire", "auth", "crush", "stdx"]),
     ("namespace", &["codec", "types", "maps", "wire", "stdx"]),
-    ("mds", &["codec", "types", "engine", "wire", "namespace"]),
+    ("mds", &["codec", "types", "engine", "maps", "wire", "auth", "namespace"]),
     ("rados", &["codec", "types", "engine", "maps", "wire", "auth", "stdx"]),
     ("rbd", &["codec", "types", "engine", "wire", "rados", "stdx"]),
     ("nbd", &[]),

@@ -1,0 +1,41 @@
+//! Configuration of a metadata server.
+
+use auth::CryptoKey;
+use types::{EntityAddrVec, Uuid};
+
+/// Configuration, fixed for the server's lifetime.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its name without the type: `a` of `mds.a`.
+    pub name: String,
+    /// Id of the cluster.
+    pub fsid: Uuid,
+    /// Where it listens.
+    pub addrs: EntityAddrVec,
+    /// Monitors.
+    pub monitors: Vec<EntityAddrVec>,
+    /// Proof of its name; not needed where a monitor is in the same process.
+    pub key: Option<CryptoKey>,
+    /// Whether names are believed.
+    pub auth_none: bool,
+    /// Name of its host.
+    pub hostname: String,
+    /// Number of its run, unless a monitor gives it one as it authenticates.
+    pub gid: u64,
+}
+
+#[cfg(test)]
+impl Config {
+    pub(crate) fn for_tests() -> Self {
+        Config {
+            name: "a".to_owned(),
+            fsid: Uuid([1; 16]),
+            addrs: EntityAddrVec::default(),
+            monitors: vec![EntityAddrVec::default(); 2],
+            key: None,
+            auth_none: true,
+            hostname: "here".to_owned(),
+            gid: 4409,
+        }
+    }
+}
