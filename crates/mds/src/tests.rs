@@ -293,3 +293,65 @@ fn a_rename_names_the_new_path_first() {
     assert_eq!((reply.target.unwrap().ino, reply.dentry.unwrap().name), (file.ino, "new".into()));
     assert_eq!(world.ask(1, request(ClientOp::LOOKUP, "old")).result, Errno::NOENT.negative());
 }
+
+fn random_request(step: u8, name: &'static str, other: &'static str) -> ClientRequest {
+    let size = SetattrArguments { size: 9, mask: setattr_mask::SIZE, ..Default::default() };
+    match step {
+        0 => create(name),
+        1 => mkdir(name),
+        2 => request(ClientOp::LOOKUP, name),
+        3 => request(ClientOp::UNLINK, name),
+        4 => request(ClientOp::RMDIR, name),
+        5 => readdir("", 0, Bytes::new()),
+        6 => ClientRequest {
+            arguments: RequestArguments::of(&size),
+            ..request(ClientOp::SETATTR, name)
+        },
+        _ => ClientRequest { path2: FilePath::new(1, other), ..request(ClientOp::RENAME, name) },
+    }
+}
+
+impl World {
+    /// The client gives back what its oldest revocation asks for; false if there is none.
+    fn obey_oldest(&mut self, client: u64) -> bool {
+        while let Some((_, message)) = self.try_take::<ClientCaps>(client) {
+            if message.op == CapOp::REVOKE {
+                let answer = ClientCaps { op: CapOp::UPDATE, ..message };
+                self.send(client, &answer.encode(0));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn answers(&mut self) -> usize {
+        let clients = [1, 2, 3];
+        let count = |client| std::iter::from_fn(|| self.try_take::<ClientReply>(client)).count();
+        clients.map(count).into_iter().sum()
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn every_request_is_answered_once_when_clients_give_back(
+        steps in proptest::collection::vec((1u64..4, 0u8..10, 0usize..4, 0usize..4), 1..60)
+    ) {
+        const NAMES: [&str; 4] = ["a", "b", "c", "d/e"];
+        let mut world = World::new(&[1, 2, 3]);
+        let (mut submitted, mut answered) = (0, 0);
+        for (client, step, name, other) in steps {
+            match step {
+                8.. => drop(world.obey_oldest(client)),
+                _ => {
+                    world.submit(client, random_request(step, NAMES[name], NAMES[other]));
+                    submitted += 1;
+                }
+            }
+            answered += world.answers();
+        }
+        while [1, 2, 3].map(|client| world.obey_oldest(client)).contains(&true) {
+            answered += world.answers();
+        }
+        proptest::prop_assert_eq!(answered, submitted);
+    }
+}
