@@ -44,7 +44,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 30] = [
+    pub const ALL: [Check; 31] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
