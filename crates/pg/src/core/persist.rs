@@ -6,7 +6,7 @@ use crate::intervals::{Members, PastIntervals};
 use crate::log::Trimmed;
 use crate::message::Replicate;
 use crate::missing::Item;
-use crate::{DupBatch, Layout, LogEntry, Missing, PgInfo, PgLog, info};
+use crate::{DupBatch, EntryKind, Layout, LogEntry, Missing, PgInfo, PgLog, info};
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
@@ -201,12 +201,15 @@ impl Core {
 
     /// Adds objects of which nothing is here, with the versions that are needed, to the missing set and to
     /// the transaction. A shard counts as one that holds the later removal of an object: there is nothing to
-    /// remove.
+    /// remove. It does not miss an object whose removal it has settled: no member has it any more.
     pub fn add_missing(
         &mut self,
         transaction: &mut Transaction,
-        objects: Vec<(HObject, EVersion)>,
+        mut objects: Vec<(HObject, EVersion)>,
     ) {
+        if let Some(shard) = self.copy.info.shard {
+            self.forget_removed(&mut objects, shard.settled);
+        }
         if objects.is_empty() {
             return;
         }
@@ -219,6 +222,15 @@ impl Core {
             missing.find_superseded(&self.copy.log, shard.settled);
         }
         self.set_meta(transaction, pairs);
+    }
+
+    /// Leaves out objects of which the newest change is a removal, and is settled.
+    fn forget_removed(&self, objects: &mut Vec<(HObject, EVersion)>, settled: EVersion) {
+        let names: Vec<HObject> = objects.iter().map(|(object, _)| object.clone()).collect();
+        let newest = self.copy.log.newest_changes(names.iter());
+        let is_gone =
+            |entry: &&LogEntry| entry.kind == EntryKind::Delete && entry.version <= settled;
+        objects.retain(|(object, _)| !newest.get(object).is_some_and(is_gone));
     }
 
     /// Adds the log entry, and those before it, to the log and to the transaction.

@@ -373,6 +373,23 @@ fn a_group_below_min_size_is_backfilled_although_its_members_hold_changes() {
     }
 }
 
+/// osd.6 was a target of backfill when the removal was committed, and has settled it, unlike the others. Its
+/// page comes to the object that it has removed, and that no member has any more: it does not miss that.
+#[test]
+fn a_target_that_has_settled_a_removal_does_not_miss_the_object() {
+    let mut world = world(4, 2, 2);
+    let log = "y:10'6<10'4 -y:10'7<10'6";
+    world.run_script("min 5");
+    let intervals = [(10, "0 1 2 3 4 5")];
+    let text = format!("started 10 knew 10 settled 10'6 tail 10'5 | {log}");
+    store_all(&mut world, &[2, 3, 4, 5], &intervals, &text);
+    let target = format!("started 10 knew 10 settled 10'7 tail 10'5 through x | {log}");
+    store(&mut world, 6, &intervals, &target);
+    world.run_script("down 0\n down 1\n map 20 6 7 2 3 4 5\n run\n recover\n run");
+    assert!(world.nodes[6].pg.is_clean(), "{}", told(&world, 6));
+    assert_eq!(told(&world, 6), "10'7");
+}
+
 #[test]
 fn a_stray_with_the_shard_of_a_position_acts_until_its_osd_is_backfilled() {
     let mut world = world(2, 1, 2);
