@@ -6,9 +6,10 @@ use super::pool_numbers::{set_min_size, set_pg_num, set_pg_num_at_once, set_pgp_
 use super::pool_options::{self, UNSET, integer};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::state::parse_switch;
-use maps::{Pool, PoolFlags, PoolOption};
+use crate::usage::{room_found, room_wanted};
+use maps::{OsdMap, Pool, PoolFlags, PoolOption};
 use serde_json::{Map, Value, json};
-use types::Errno;
+use types::{Errno, PoolId};
 
 macro_rules! variables {
     ($prefix:literal, $more:literal) => {
@@ -219,7 +220,7 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
         "pg_num_actual" => set_pg_num_at_once(context, id, &mut pool, integer(&text)?)?,
         "pgp_num" => set_pgp_num(&mut pool, integer(&text)?, false)?,
         "pgp_num_actual" => set_pgp_num(&mut pool, integer(&text)?, true)?,
-        "crush_rule" => set_rule(context, &mut pool, &text)?,
+        "crush_rule" => set_rule(context, id, &mut pool, &text)?,
         "fast_read" => set_fast_read(&mut pool, &text)?,
         "pg_autoscale_mode" => {
             pool.pg_autoscale_mode = text.parse().map_err(|()| {
@@ -242,14 +243,34 @@ fn set(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     }))
 }
 
-fn set_rule(context: &Context<'_>, pool: &mut Pool, name: &str) -> Result<(), Refusal> {
+fn set_rule(context: &Context<'_>, of: PoolId, pool: &mut Pool, name: &str) -> Result<(), Refusal> {
     let map = &context.state.osdmap;
     let id = map.crush.rule_id(name).and_then(|id| u8::try_from(id).ok());
     let missing = || Refusal::missing(format!("crush rule {name} does not exist"));
     let id = id.ok_or_else(missing)?;
     check_rule(&map.crush, id, pool.kind)?;
-    pool.crush_rule = id;
-    Ok(())
+    let is_sure = context.arguments.flag("yes_i_really_mean_it");
+    let is_other = std::mem::replace(&mut pool.crush_rule, id) != id;
+    match pool.is_erasure() && is_other && !is_sure {
+        true => check_places(map, of, pool, name),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a rule by which no group of an erasure-coded pool could have all its shards.
+fn check_places(map: &OsdMap, of: PoolId, pool: &Pool, rule: &str) -> Result<(), Refusal> {
+    let mut domains = map.domains();
+    let room = domains.room(pool, |osd| map.is_in(osd));
+    if room.places >= usize::from(pool.size) {
+        return Ok(());
+    }
+    let (wanted, found, kind) = (room_wanted(pool, &room), room_found(&room), room.kind);
+    let of = map.pool_name(of).unwrap_or_default();
+    Err(Refusal::invalid(format!(
+        "pool '{of}' keeps its rule: it wants {wanted}, and rule '{rule}' {found}, so its groups would be \
+         degraded for good. Next: add {kind}s, or choose another rule; or with --yes-i-really-mean-it set it \
+         before they are there"
+    )))
 }
 
 fn set_fast_read(pool: &mut Pool, text: &str) -> Result<(), Refusal> {

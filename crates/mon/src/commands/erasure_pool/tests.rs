@@ -229,6 +229,32 @@ fn a_rule_of_the_pools_name_is_used_though_it_is_not_as_the_profile_says() {
 }
 
 #[test]
+fn a_pool_keeps_its_rule_if_another_one_has_places_for_fewer_shards() {
+    let mut state = serving();
+    create(&mut state, "e", json!({ "erasure_code_profile": "p" })).unwrap();
+    set_profile(&mut state, "hosts", &["k=2", "m=1"]);
+    for (name, profile) in [("hosts", "hosts"), ("osds", "p")] {
+        let rule = json!({ "name": name, "profile": profile });
+        run(&mut state, "osd crush rule create-erasure", rule).unwrap();
+    }
+    let set = |state: &mut State, rule: &str, is_sure: bool| {
+        let mut given = json!({ "pool": "e", "var": "crush_rule", "val": rule });
+        given["yes_i_really_mean_it"] = json!(is_sure);
+        run(state, "osd pool set", given)
+    };
+    let before = pool(&state, "e").crush_rule;
+    let refusal = set(&mut state, "hosts", false).unwrap_err();
+    let expected = "pool 'e' keeps its rule: it wants 3 shards, each on another host, and rule 'hosts' finds \
+                    1 host, so its groups would be degraded for good. Next: add hosts, or choose another \
+                    rule; or with --yes-i-really-mean-it set it before they are there";
+    assert_eq!(refusal, Refusal::invalid(expected));
+    assert_eq!(pool(&state, "e").crush_rule, before);
+    set(&mut state, "osds", false).unwrap();
+    set(&mut state, "hosts", true).unwrap();
+    set(&mut state, "hosts", false).unwrap();
+}
+
+#[test]
 fn groups_per_osd_are_counted_by_the_rule_that_comes_with_the_pool() {
     let mut state = serving();
     set_option(&mut state, "mon_max_pg_per_osd", "7");
