@@ -224,13 +224,17 @@ impl Core {
         self.set_meta(transaction, pairs);
     }
 
-    /// Leaves out objects of which the newest change is a removal, and is settled.
+    /// Leaves out objects of which the newest change is a removal that is settled, and newer than the version
+    /// that is needed.
     fn forget_removed(&self, objects: &mut Vec<(HObject, EVersion)>, settled: EVersion) {
         let names: Vec<HObject> = objects.iter().map(|(object, _)| object.clone()).collect();
         let newest = self.copy.log.newest_changes(names.iter());
-        let is_gone =
-            |entry: &&LogEntry| entry.kind == EntryKind::Delete && entry.version <= settled;
-        objects.retain(|(object, _)| !newest.get(object).is_some_and(is_gone));
+        let is_gone = |need: EVersion| {
+            move |entry: &&LogEntry| {
+                entry.kind == EntryKind::Delete && entry.version <= settled && need < entry.version
+            }
+        };
+        objects.retain(|(object, need)| !newest.get(object).is_some_and(is_gone(*need)));
     }
 
     /// Adds the log entry, and those before it, to the log and to the transaction.
