@@ -10,7 +10,6 @@ use types::{AddrType, EntityAddrVec, Epoch, PoolId, UTime};
 
 /// `mon_mds_blocklist_interval`: for how long the addresses of a failed metadata server are excluded.
 const BLOCKLISTED_FOR: Duration = Duration::from_secs(24 * 3600);
-const GRACE_DEFAULT: Duration = Duration::from_secs(15);
 /// `MAX_MDS`: ranks of a file system.
 pub(crate) const RANKS_MAX: i64 = 256;
 
@@ -54,8 +53,7 @@ pub(crate) const BALANCE_AUTOMATE: u32 = 1 << 8;
 
 /// Time without a beacon after which a metadata server is replaced (`mds_beacon_grace`).
 pub(crate) fn beacon_grace(state: &State, running: &Overrides) -> Duration {
-    let given = state.mon_option(running, "mds_beacon_grace").and_then(|text| text.parse().ok());
-    given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(GRACE_DEFAULT)
+    state.options(running).duration("mds_beacon_grace")
 }
 
 /// Whether a server in one state may ask for another one.

@@ -158,6 +158,11 @@ pub const TABLE: &[Known] = &[
         .within(1.0, FOREVER)
         .means("The period of osd_max_markdown_count.")
         .change("Leave it."),
+    seconds("mds_beacon_grace", "15")
+        .within(4.0, 3600.0)
+        .read_by(&["mon", "mds"])
+        .means("Time without a beacon after which a metadata server is replaced by a standby.")
+        .change("Lower it where file systems should fail over sooner; servers send a beacon every 4 s."),
     real("mon_clock_drift_allowed", "0.05")
         .unit("s")
         .within(0.0, 3600.0)
