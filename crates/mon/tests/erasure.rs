@@ -139,11 +139,15 @@ fn health_says_that_an_erasure_rule_finds_too_few_hosts() {
     });
     let rule =
         json!({ "prefix": "osd crush rule create-erasure", "name": "hosts", "profile": "hosts" });
-    let set =
+    let mut set =
         json!({ "prefix": "osd pool set", "pool": "data", "var": "crush_rule", "val": "hosts" });
-    for command in [profile, rule, set] {
+    for command in [profile, rule] {
         assert_eq!(cluster.command(command).result, 0);
     }
+    let refusal = cluster.command(set.clone());
+    assert!(refusal.text.contains("each on another host"), "{}", refusal.text);
+    set["yes_i_really_mean_it"] = json!(true);
+    assert_eq!(cluster.command(set).result, 0);
     let state = pg_state::PEERED | pg_state::UNDERSIZED;
     let stat = PgStat { state, ..PgStat::default() };
     (0..3).for_each(|osd| cluster.report_groups(osd, 3 << 30, |_| stat.clone()));
