@@ -118,6 +118,9 @@ def alerts(prometheus):
         ceph("osd", "set", "noup")
         ceph("osd", "down", *which)
 
+    def objects():
+        return len(subprocess.run(["rados", "-p", POOL, "ls"], check=True, capture_output=True, timeout=60).stdout.splitlines())
+
     def fill(kind):
         for osd in osds: ceph("tell", f"osd.{osd}", "injectfull", kind)
 
@@ -125,7 +128,7 @@ def alerts(prometheus):
         ("a flag is set", ["CephHealthWarning"], lambda: ceph("osd", "set", "noout"), lambda: ceph("osd", "unset", "noout")),
         ("an OSD is down", ["CephOSDDown", "CephOSDDownHigh", "CephPGUnavilableBlockingIO"][:2], lambda: down(osds[0]),
          lambda: ceph("osd", "unset", "noup")),
-        ("a pool is near its quota", ["CephPoolNearFull"], lambda: ceph("osd", "pool", "set-quota", POOL, "max_objects", 110),
+        ("a pool is near its quota", ["CephPoolNearFull"], lambda: ceph("osd", "pool", "set-quota", POOL, "max_objects", objects() * 11 // 10),
          lambda: ceph("osd", "pool", "set-quota", POOL, "max_objects", 0)),
         ("a pool is over its quota", ["CephPoolFull"], lambda: ceph("osd", "pool", "set-quota", POOL, "max_objects", 10),
          lambda: ceph("osd", "pool", "set-quota", POOL, "max_objects", 0)),
