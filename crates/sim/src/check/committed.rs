@@ -119,10 +119,9 @@ mod tests {
             committed: EVersion::new(4, 2),
             hash_bits,
         };
-        let mut checker = Committed::default();
-        checker.groups = [(pg(1), 5), (pg(3), 6), (pg(5), 7)]
-            .map(|(pg, interval)| (pg, served(interval, 3)))
-            .into();
+        let groups = [(pg(1), 5), (pg(3), 6), (pg(5), 7)];
+        let groups = groups.map(|(pg, interval)| (pg, served(interval, 3)));
+        let mut checker = Committed { groups: groups.into() };
         // A copy that does not know of the division yet.
         checker.forget_merged(pg(1), Epoch(4), 2);
         assert_eq!(checker.groups.len(), 3);
