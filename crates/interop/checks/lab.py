@@ -121,6 +121,8 @@ class Lab:
         until("all monitors", lambda: len(self.status()["quorum"]) == hosts, 60)
         # Each fault is to be met as if it were the first: machines that came back are not suspected for it.
         self.ceph("config", "set", "mon", "mon_osd_adjust_heartbeat_grace", "false")
+        # The machine of a test may have a full disk of its own, which is no fault of the cluster.
+        for limit in ("mon_data_avail_warn", "mon_data_avail_crit"): self.ceph("config", "set", "mon", limit, "0")
         for _ in range(osds):
             for host in self.hosts: self.create_osd(host)
         for osd in self.osds: self.start_osd(osd, wait=False)
