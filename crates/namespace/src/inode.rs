@@ -127,7 +127,7 @@ pub struct WriteRange {
 /// Recursive statistics of what is below a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Bytes of files.
+    /// Bytes of files, modulo 2^64: a client may set any size, and sums must come out when files go.
     pub bytes: u64,
     /// Inodes that are not directories.
     pub files: u64,
@@ -139,7 +139,7 @@ pub struct Statistics {
 
 impl Statistics {
     pub(crate) fn add(&mut self, other: &Statistics) {
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.wrapping_add(other.bytes);
         self.files += other.files;
         self.directories += other.directories;
         self.changed = self.changed.max(other.changed);
@@ -148,7 +148,7 @@ impl Statistics {
     /// Takes a part away. The latest change stays, as in Ceph.
     pub(crate) fn subtract(&mut self, other: &Statistics) {
         let less = |whole: u64, part: u64| whole.checked_sub(part).expect("a part is counted once");
-        self.bytes = less(self.bytes, other.bytes);
+        self.bytes = self.bytes.wrapping_sub(other.bytes);
         self.files = less(self.files, other.files);
         self.directories = less(self.directories, other.directories);
     }
@@ -218,7 +218,8 @@ impl Inode {
     /// Counts a change at a time. Times do not go back by it.
     pub(crate) fn touch(&mut self, now: UTime) {
         self.version += 1;
-        self.change_attr += 1;
+        // Clients that hold an inode exclusively set the count, to any number.
+        self.change_attr = self.change_attr.saturating_add(1);
         self.ctime = self.ctime.max(now);
     }
 

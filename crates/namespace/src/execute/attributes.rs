@@ -5,6 +5,8 @@ use super::operation::{Context, Done};
 use super::values::{AttributeChange, Flush, FlushedFile, SetAttributes};
 use crate::inode::{Owner, Truncation, Xattrs};
 use crate::{Ino, Inode, Kind, Tree};
+use bytes::Bytes;
+use std::collections::BTreeMap;
 use types::{Errno, UTime};
 
 /// Bits of the mode that `chmod` changes.
@@ -13,7 +15,8 @@ const PERMISSIONS: u32 = 0o7777;
 const SET_IDS: u32 = 0o6000;
 /// Set-group-id counts only with the right to execute.
 const GROUP_EXECUTE: u32 = 0o010;
-/// Most bytes of names and values of extended attributes. More is ENOSPC, as of local file systems.
+/// Most bytes of names and values of extended attributes. More is ENOSPC, as of local file systems; a flush of
+/// more leaves them as they are.
 const XATTRS_MAX_BYTES: usize = 64 << 10;
 
 pub(super) fn change(
@@ -51,13 +54,16 @@ pub(super) fn change(
     Ok(Done { records, target: Some(ino), orphan: None })
 }
 
+fn fits(xattrs: &BTreeMap<Bytes, Bytes>) -> bool {
+    let bytes: usize = xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    bytes <= XATTRS_MAX_BYTES
+}
+
 fn changed_xattrs(inode: &mut Inode, context: &Context) -> Result<(), Errno> {
-    let bytes: usize =
-        inode.xattrs.values.iter().map(|(name, value)| name.len() + value.len()).sum();
-    if bytes > XATTRS_MAX_BYTES {
+    if !fits(&inode.xattrs.values) {
         return Err(Errno::NOSPC);
     }
-    inode.xattrs.version += 1;
+    inode.xattrs.version = inode.xattrs.version.saturating_add(1);
     inode.touch(context.now);
     Ok(())
 }
@@ -78,7 +84,7 @@ fn set_attributes(inode: &mut Inode, set: &SetAttributes, context: &Context) -> 
     if set.mtime.is_some() || set.atime.is_some() {
         inode.mtime = set.mtime.unwrap_or(inode.mtime);
         inode.atime = set.atime.unwrap_or(inode.atime);
-        inode.time_warp_seq += 1;
+        inode.time_warp_seq = inode.time_warp_seq.saturating_add(1);
     }
     inode.btime = set.btime.unwrap_or(inode.btime);
     let encryption = &mut inode.encryption;
@@ -107,7 +113,9 @@ fn apply_flush(inode: &mut Inode, flush: &Flush) {
         inode.mode = inode.mode & !PERMISSIONS | mode & PERMISSIONS;
         inode.owner = Owner { uid, gid };
     }
+    // Clients keep the bound themselves, and send what is beyond it as a request.
     if let Some((version, xattrs)) = &flush.xattrs
+        && fits(xattrs)
         && *version > inode.xattrs.version
     {
         inode.xattrs = Xattrs { version: *version, values: xattrs.clone() };

@@ -14,6 +14,8 @@ use wire::FileLayout;
 const SET_GROUP_ID: u32 = 0o2000;
 /// Longest target of a symbolic link in bytes. A longer one is ENAMETOOLONG.
 const SYMLINK_MAX_BYTES: usize = 4096;
+/// Most bytes of the values of an encrypting client; Linux has 40 and 8. More is EINVAL.
+const ENCRYPTION_MAX_BYTES: usize = 1024;
 
 pub(super) fn create(
     tree: &Tree,
@@ -36,6 +38,9 @@ pub(super) fn create(
     }
     if new.symlink.len() > SYMLINK_MAX_BYTES {
         return Err(Errno::NAMETOOLONG);
+    }
+    if new.encryption.auth.len() + new.encryption.file.len() > ENCRYPTION_MAX_BYTES {
+        return Err(Errno::INVAL);
     }
     let inode = new_inode(tree, parent, new, context);
     let image = EntryImage::Primary(Box::new(inode));

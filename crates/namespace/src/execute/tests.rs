@@ -352,3 +352,53 @@ fn a_walk_ends_with_a_name_that_need_not_exist() {
     let page = world.tree.page(directory, &PageStart::Begin, 10).unwrap();
     assert_eq!((page.entries.len(), page.is_last), (1, true));
 }
+
+#[test]
+fn sums_of_any_sizes_come_out_when_the_files_go() {
+    let mut world = World::new();
+    let set =
+        |size| AttributeChange::Set(SetAttributes { size: Some(size), ..SetAttributes::default() });
+    for (name, size) in [("a", u64::MAX), ("b", 2)] {
+        let file = world.file(Ino::ROOT, name);
+        world.change(file, set(size)).unwrap();
+    }
+    world.unlink(Ino::ROOT, "a").unwrap();
+    assert_eq!(world.tree.statistics(Ino::ROOT).bytes, 2);
+}
+
+#[test]
+fn counts_of_a_client_may_be_the_greatest_ones() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let times = FlushedFile {
+        truncate_seq: 1,
+        is_exclusive: true,
+        time_warp_seq: u32::MAX,
+        ..FlushedFile::default()
+    };
+    let flush = Flush {
+        file: Some(times),
+        xattrs: Some((u64::MAX, [("user.a".into(), "1".into())].into())),
+        change_attr: u64::MAX,
+        ..Flush::default()
+    };
+    world.change(file, AttributeChange::Flush(flush)).unwrap();
+    let set = SetAttributes { mtime: Some(UTime::ZERO), ..SetAttributes::default() };
+    world.change(file, AttributeChange::Set(set)).unwrap();
+    world.change(file, AttributeChange::RemoveXattr { name: "user.a".into() }).unwrap();
+    assert_eq!(world.get(file).change_attr, u64::MAX);
+}
+
+#[test]
+fn a_flush_and_a_creation_are_bounded_as_requests_are() {
+    let mut world = World::new();
+    let file = world.file(Ino::ROOT, "file");
+    let value = Bytes::from(vec![0; 70_000]);
+    let flush =
+        Flush { xattrs: Some((9, [("user.a".into(), value.clone())].into())), ..Flush::default() };
+    world.change(file, AttributeChange::Flush(flush)).unwrap();
+    assert!(world.get(file).xattrs.values.is_empty());
+    let encryption = crate::Encryption { auth: value, file: Bytes::new() };
+    let new = NewInode { mode: FILE, encryption, ..NewInode::default() };
+    assert_eq!(world.create_with(Ino::ROOT, "other", new), Err(Errno::INVAL));
+}
