@@ -13,10 +13,23 @@ use wire::client_request::{
 };
 use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, setattr_mask};
 
-/// Most entries of a page.
+/// Most entries of a page of a directory. Of more, the client asks for the next page.
 const PAGE_MAX: usize = 1024;
+/// Most bytes of a page, as in Ceph. Of more, the client asks for the next page; one entry is always there.
+const PAGE_MAX_BYTES: usize = 512 << 10;
 /// `CEPH_XATTR_CREATE`, `CEPH_XATTR_REPLACE` and `CEPH_XATTR_REMOVE`
 const XATTR_FLAGS: [u32; 3] = [1, 2, 1 << 31];
+
+/// A page of a directory that a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShownPage {
+    /// Its beginning.
+    pub start: PageStart,
+    /// Most entries.
+    pub max: usize,
+    /// Most bytes, unless it is one entry.
+    pub max_bytes: usize,
+}
 
 /// Objects of a reply, besides its code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,8 +40,8 @@ pub(crate) struct Shown {
     pub target: Option<Ino>,
     /// Bits that the client wants on the inode from now on.
     pub wanted: CapBits,
-    /// The page of a directory: its beginning and its length.
-    pub page: Option<(PageStart, usize)>,
+    /// The page of a directory.
+    pub page: Option<ShownPage>,
     /// Whether an inode was created, so that its number is told.
     pub tells_created: bool,
 }
@@ -171,10 +184,14 @@ impl Planner<'_> {
             (true, 0) => PageStart::Begin,
             (true, hash) => PageStart::Hash(hash),
         };
-        let wanted = usize::try_from(arguments.max_entries).unwrap_or(usize::MAX);
-        let max = if wanted == 0 { PAGE_MAX } else { wanted.min(PAGE_MAX) };
+        let bounded = |wanted: u32, bound: usize| match wanted as usize {
+            0 => bound,
+            wanted => wanted.min(bound),
+        };
+        let max = bounded(arguments.max_entries, PAGE_MAX);
+        let max_bytes = bounded(arguments.max_bytes, PAGE_MAX_BYTES);
         let mut plan = Plan::show(directory);
-        plan.shown.page = Some((start, max));
+        plan.shown.page = Some(ShownPage { start, max, max_bytes });
         Ok(plan)
     }
 

@@ -68,6 +68,16 @@ pub(crate) fn inode_stat(tree: &Tree, inode: &Inode, cap: ReplyCap) -> InodeStat
     }
 }
 
+/// Bytes that an entry with an inode has in a page, without its name: not fewer than are sent.
+pub(crate) fn inode_bytes(inode: &Inode) -> usize {
+    const NUMBERS: usize = 512;
+    let xattrs = inode.xattrs.values.iter();
+    let xattrs: usize = xattrs.map(|(name, value)| 8 + name.len() + value.len()).sum();
+    let encryption = inode.encryption.auth.len() + inode.encryption.file.len();
+    let layout = inode.layout.as_ref().map_or(0, |layout| layout.namespace.len());
+    NUMBERS + inode.symlink.len() + xattrs + encryption + layout
+}
+
 /// Size up to which clients may write a file.
 pub(crate) fn max_size(inode: &Inode) -> u64 {
     inode.write_ranges.values().map(|range| range.end).max().unwrap_or(0)

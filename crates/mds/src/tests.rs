@@ -162,6 +162,31 @@ fn a_directory_is_read_in_pages() {
 }
 
 #[test]
+fn a_page_of_large_entries_is_short() {
+    let mut world = World::new(&[1]);
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
+        world.create(1, name);
+        let path2 = FilePath { ino: 0, path: "user.x".into() };
+        let data = Bytes::from(vec![7; 60_000]);
+        let set = ClientRequest { path2, data, ..request(ClientOp::SETXATTR, name) };
+        assert_eq!(world.ask(1, set).result, 0);
+    }
+    let (mut after, mut pages) = (Bytes::new(), Vec::new());
+    loop {
+        let extra = world.ask(1, readdir("", 0, after)).extra;
+        assert!(extra.len() <= 512 << 10, "{} bytes", extra.len());
+        let page: DirectoryPage = codec::decode_all("page", &extra).unwrap();
+        assert_eq!(page.flags & readdir_flags::FRAG_COMPLETE, 0, "no page has all entries");
+        pages.push(page.entries.len());
+        if page.flags & readdir_flags::FRAG_END != 0 {
+            break;
+        }
+        after = page.entries.last().unwrap().name.clone();
+    }
+    assert_eq!(pages, [8, 3]);
+}
+
+#[test]
 fn attributes_of_a_writer_are_written_back_before_another_client_sees_them() {
     let mut world = World::new(&[1, 2]);
     world.create(1, "file");

@@ -1,8 +1,8 @@
 //! Replies: dentries, inodes and pages, with capabilities for the client.
 
 use super::Rank;
-use crate::plan::Shown;
-use crate::replies::{inode_with_cap, no_lease, snap_trace};
+use crate::plan::{Shown, ShownPage};
+use crate::replies::{inode_bytes, inode_with_cap, no_lease, snap_trace};
 use bytes::Bytes;
 use namespace::{Ino, PageStart};
 use wire::{
@@ -23,8 +23,8 @@ impl Rank {
         reply.target = shown
             .target
             .and_then(|ino| inode_with_cap(&self.tree, &mut self.caps, ino, client, shown.wanted));
-        if let (Some((start, max)), Some(directory)) = (&shown.page, shown.target) {
-            reply.extra = codec::encode_to_bytes(&self.page(client, directory, start, *max));
+        if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
+            reply.extra = codec::encode_to_bytes(&self.page(client, directory, page));
         }
         if shown.tells_created && created != 0 {
             reply.extra = self.created(client, created);
@@ -60,27 +60,28 @@ impl Rank {
         })
     }
 
-    fn page(
-        &mut self,
-        client: u64,
-        directory: Ino,
-        start: &PageStart,
-        max: usize,
-    ) -> DirectoryPage {
-        let page = self.tree.page(directory, start, max).unwrap_or_default();
-        let mut flags = readdir_flags::HASH_ORDER | readdir_flags::OFFSET_HASH;
-        if page.is_last {
-            flags |= readdir_flags::FRAG_END;
-        }
-        if page.is_last && *start == PageStart::Begin {
-            flags |= readdir_flags::FRAG_COMPLETE;
-        }
+    fn page(&mut self, client: u64, directory: Ino, wanted: &ShownPage) -> DirectoryPage {
+        let page = self.tree.page(directory, &wanted.start, wanted.max).unwrap_or_default();
+        let (mut bytes, mut is_last) = (0, page.is_last);
         let mut entries = Vec::with_capacity(page.entries.len());
         for (name, entry) in page.entries {
+            // The client is given no capability on an entry that is not in the page.
+            bytes += name.len() + self.tree.get(entry.ino).map_or(0, inode_bytes);
+            if bytes > wanted.max_bytes && !entries.is_empty() {
+                is_last = false;
+                break;
+            }
             let inode =
                 inode_with_cap(&self.tree, &mut self.caps, entry.ino, client, CapBits::NONE);
             let Some(inode) = inode else { continue };
             entries.push(DirectoryEntry { name, lease: no_lease(entry.is_primary), inode });
+        }
+        let mut flags = readdir_flags::HASH_ORDER | readdir_flags::OFFSET_HASH;
+        if is_last {
+            flags |= readdir_flags::FRAG_END;
+        }
+        if is_last && wanted.start == PageStart::Begin {
+            flags |= readdir_flags::FRAG_COMPLETE;
         }
         DirectoryPage { dirfrag: DirStat::own(), flags, entries }
     }
