@@ -1,6 +1,6 @@
 //! Sessions of clients.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use types::EntityName;
 use wire::session_features;
 
@@ -33,8 +33,8 @@ pub(crate) struct Session {
     pub features: u64,
     /// Messages about capabilities that were sent; a close that has not seen all is ignored.
     pushed: u64,
-    /// Changes that were executed: their number, and the inode that was created.
-    completed: VecDeque<(u64, u64)>,
+    /// Changes that were executed, by number, and the inode that was created.
+    completed: BTreeMap<u64, u64>,
 }
 
 impl Session {
@@ -50,20 +50,24 @@ impl Session {
 
     /// Remembers an executed change.
     pub fn complete(&mut self, tid: u64, created: u64) {
-        self.completed.push_back((tid, created));
+        self.completed.insert(tid, created);
         if self.completed.len() > COMPLETED_MAX {
-            self.completed.pop_front();
+            self.completed.pop_first();
         }
     }
 
     /// The inode that an executed change created, 0 for none; `None` if it was not executed.
     pub fn completed(&self, tid: u64) -> Option<u64> {
-        self.completed.iter().find(|(done, _)| *done == tid).map(|(_, created)| *created)
+        self.completed.get(&tid).copied()
     }
 
     /// Forgets changes whose replies the client has seen.
     pub fn forget_completed(&mut self, oldest: u64) {
-        self.completed.retain(|(tid, _)| *tid >= oldest);
+        while let Some(first) = self.completed.first_entry()
+            && *first.key() < oldest
+        {
+            first.remove();
+        }
     }
 }
 
@@ -87,7 +91,7 @@ impl Sessions {
             metadata,
             features: features & FEATURES,
             pushed: 0,
-            completed: VecDeque::new(),
+            completed: BTreeMap::new(),
         })
     }
 
