@@ -1,13 +1,14 @@
 //! One rank: its tree, its clients' sessions and capabilities, and requests in progress.
 //!
 //! A request is planned, demands its inodes from other clients, and waits until they have given back what
-//! contradicts it; then it is planned again, executed, and answered. The tree is in memory only, so an answer
+//! contradicts it; then it is planned again, executed, and answered. A request that is sent again while it
+//! waits is not executed twice. The tree is in memory only, so an answer
 //! is safe at once.
 
 mod answers;
 mod client_caps;
 
-use crate::caps::Caps;
+use crate::caps::{Caps, RequestId};
 use crate::plan::{Plan, Planner, Shown};
 use crate::sessions::{NEEDED_FEATURES, Sessions};
 use engine::{Message, Time};
@@ -22,6 +23,9 @@ use wire::{
 /// Messages from clients that are taken and have no effect yet: leases, metrics.
 const WITHOUT_EFFECT: [u16; 2] = [0x311, 29];
 
+/// Requests of one client that wait for other clients. One more is answered with EAGAIN.
+const WAITING_MAX: usize = 1024;
+
 /// A client, as its connection was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientPeer {
@@ -34,8 +38,6 @@ pub struct ClientPeer {
 /// A request that waits for other clients.
 #[derive(Debug)]
 struct Waiting {
-    client: u64,
-    tid: u64,
     request: ClientRequest,
     /// Inodes that it demands.
     demanded: Vec<Ino>,
@@ -47,8 +49,7 @@ pub struct Rank {
     tree: Tree,
     sessions: Sessions,
     caps: Caps,
-    waiting: BTreeMap<u64, Waiting>,
-    last_request: u64,
+    waiting: BTreeMap<RequestId, Waiting>,
     next_ino: Ino,
     data_pool: PoolId,
     map_epoch: u32,
@@ -63,7 +64,6 @@ impl Rank {
             sessions: Sessions::default(),
             caps: Caps::default(),
             waiting: BTreeMap::new(),
-            last_request: 0,
             next_ino: Ino::FIRST,
             data_pool,
             map_epoch: 0,
@@ -169,14 +169,19 @@ impl Rank {
         if !self.sessions.close(client) {
             return;
         }
-        let requests = self.waiting.iter().filter(|(_, waiting)| waiting.client == client);
-        for id in requests.map(|(id, _)| *id).collect::<Vec<_>>() {
+        for id in self.waiting_of(client).collect::<Vec<_>>() {
             let waiting = self.waiting.remove(&id).expect("it was listed");
             self.caps.end_demands(id, waiting.demanded);
         }
         for ino in self.caps.remove_client(client) {
             self.tend_released(ino, client);
         }
+    }
+
+    /// Requests of a client that wait for other clients.
+    fn waiting_of(&self, client: u64) -> impl Iterator<Item = RequestId> {
+        let [first, last] = [u64::MIN, u64::MAX].map(|tid| RequestId { client, tid });
+        self.waiting.range(first..=last).map(|(id, _)| *id)
     }
 
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
@@ -187,18 +192,25 @@ impl Rank {
             let reply = ClientReply::plain(request.op, 0, self.map_epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
         }
+        let id = RequestId { client, tid };
+        if self.waiting.contains_key(&id) {
+            // It was sent again by a new connection, to which the reply will go.
+            return;
+        }
         for release in &request.releases {
             let (ino, cap_id, kept) = (Ino(release.ino), release.cap_id, release.caps);
             self.caps.confirm(ino, client, cap_id, release.seq, kept, release.wanted);
         }
-        self.last_request += 1;
-        let waiting = Waiting { client, tid, request, demanded: Vec::new() };
-        self.run(self.last_request, waiting);
+        let waiting = Waiting { request, demanded: Vec::new() };
+        if self.waiting_of(client).count() >= WAITING_MAX {
+            return self.finish(id, waiting, Err(Errno::AGAIN));
+        }
+        self.run(id, waiting);
     }
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
-    fn run(&mut self, id: u64, mut waiting: Waiting) {
-        let planned = self.planner(waiting.client).plan(&waiting.request);
+    fn run(&mut self, id: RequestId, mut waiting: Waiting) {
+        let planned = self.planner(id.client).plan(&waiting.request);
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => return self.finish(id, waiting, Err(error)),
@@ -206,7 +218,7 @@ impl Rank {
         waiting.demanded.extend(plan.needs.iter().map(|(ino, _)| *ino));
         let mut is_met = true;
         for (ino, need) in &plan.needs {
-            is_met &= self.caps.demand(*ino, id, waiting.client, *need);
+            is_met &= self.caps.demand(*ino, id, *need);
         }
         if !is_met {
             waiting.demanded.sort_unstable();
@@ -214,7 +226,7 @@ impl Rank {
             self.waiting.insert(id, waiting);
             return;
         }
-        let result = self.perform(&waiting, &plan).map(|created| (plan.shown, created));
+        let result = self.perform(id, &waiting.request, &plan).map(|created| (plan.shown, created));
         self.finish(id, waiting, result);
     }
 
@@ -223,9 +235,14 @@ impl Rank {
     }
 
     /// Changes the tree; returns the number of an inode that was created, or 0.
-    fn perform(&mut self, waiting: &Waiting, plan: &Plan) -> Result<u64, Errno> {
-        let (uid, gid) = waiting.request.owner();
-        let context = Context { now: waiting.request.stamp, uid, gid };
+    fn perform(
+        &mut self,
+        id: RequestId,
+        request: &ClientRequest,
+        plan: &Plan,
+    ) -> Result<u64, Errno> {
+        let (uid, gid) = request.owner();
+        let context = Context { now: request.stamp, uid, gid };
         let mut created = 0;
         for operation in &plan.operations {
             let orphan = self.execute(operation, &context)?;
@@ -236,8 +253,8 @@ impl Rank {
             orphan.into_iter().for_each(|orphan| self.forget_unused(orphan));
         }
         if !plan.operations.is_empty() {
-            let session = self.sessions.get_mut(waiting.client).expect("a request has a session");
-            session.complete(waiting.tid, created);
+            let session = self.sessions.get_mut(id.client).expect("a request has a session");
+            session.complete(id.tid, created);
         }
         Ok(created)
     }
@@ -258,8 +275,8 @@ impl Rank {
         }
     }
 
-    fn finish(&mut self, id: u64, waiting: Waiting, result: Result<(Shown, u64), Errno>) {
-        let Waiting { client, tid, request, demanded } = waiting;
+    fn finish(&mut self, id: RequestId, waiting: Waiting, result: Result<(Shown, u64), Errno>) {
+        let (Waiting { request, demanded }, RequestId { client, tid }) = (waiting, id);
         let reply = match result {
             Ok((shown, created)) => self.reply(client, request.op, &shown, created),
             Err(error) => ClientReply::plain(request.op, error.negative(), self.map_epoch),
@@ -268,15 +285,14 @@ impl Rank {
         self.caps.end_demands(id, demanded);
     }
 
-    /// Runs requests that no longer wait, until none is left that can run, and sends messages about
-    /// capabilities.
+    /// Tries the requests for which a client has given something back, and sends messages about capabilities.
     fn settle(&mut self) {
         self.send_notices();
-        let ids: Vec<u64> = self.waiting.keys().copied().collect();
-        for id in ids {
-            let waiting = self.waiting.remove(&id).expect("requests leave only here");
-            self.run(id, waiting);
-            self.send_notices();
+        while let Some(id) = self.caps.poll_woken() {
+            if let Some(waiting) = self.waiting.remove(&id) {
+                self.run(id, waiting);
+                self.send_notices();
+            }
         }
     }
 }

@@ -264,6 +264,36 @@ fn a_change_that_is_sent_again_is_not_executed_again() {
 }
 
 #[test]
+fn a_change_that_is_sent_again_while_it_waits_is_executed_once() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    world.submit(2, request(ClientOp::UNLINK, "file"));
+    let again = ClientRequest { retries: 1, ..request(ClientOp::UNLINK, "file") };
+    world.send(2, &again.encode(0).with_tid(world.tid));
+    while world.obey_oldest(1) {}
+    assert_eq!(world.take::<ClientReply>(2).result, 0);
+    assert!(world.try_take::<ClientReply>(2).is_none(), "there is one answer");
+}
+
+#[test]
+fn a_client_with_too_many_waiting_requests_is_refused_and_others_are_not() {
+    let mut world = World::new(&[1, 2, 3]);
+    world.create(1, "file");
+    for _ in 0..1024 {
+        world.submit(2, request(ClientOp::LOOKUP, "file"));
+    }
+    assert!(world.try_take::<ClientReply>(2).is_none());
+    let refused = world.ask(2, request(ClientOp::LOOKUP, "file"));
+    assert_eq!(refused.result, Errno::AGAIN.negative());
+    world.submit(3, request(ClientOp::LOOKUP, "file"));
+    assert!(world.try_take::<ClientReply>(3).is_none(), "it waits");
+    while world.obey_oldest(1) {}
+    assert_eq!(world.take::<ClientReply>(3).result, 0);
+    let answers = std::iter::from_fn(|| world.try_take::<ClientReply>(2)).count();
+    assert_eq!(answers, 1024);
+}
+
+#[test]
 fn an_open_file_outlives_its_name_until_it_is_released() {
     let mut world = World::new(&[1]);
     let file = world.create(1, "file");

@@ -15,7 +15,7 @@ mod tests;
 use held::Held;
 use namespace::Ino;
 use rules::Sharing;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::{CapBits, CapOp, ReplyCap};
 
 /// The realm of all inodes, as there are no snapshots.
@@ -38,6 +38,15 @@ impl Need {
             Need::Change => CapBits::PIN,
         }
     }
+}
+
+/// A request: its client, and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RequestId {
+    /// The client.
+    pub client: u64,
+    /// The transaction id.
+    pub tid: u64,
 }
 
 /// A message to a client about one of its capabilities.
@@ -63,8 +72,8 @@ pub(crate) struct CapNotice {
 struct InodeCaps {
     is_directory: bool,
     holders: BTreeMap<u64, Held>,
-    /// By request: the client on whose behalf, and what for.
-    demands: BTreeMap<u64, (u64, Need)>,
+    /// By request: what for.
+    demands: BTreeMap<RequestId, Need>,
 }
 
 impl InodeCaps {
@@ -76,7 +85,7 @@ impl InodeCaps {
     /// Bits that a client should have.
     fn target(&self, sharing: Sharing, client: u64) -> CapBits {
         let wanted = self.holders.get(&client).map_or(CapBits::NONE, |held| held.wanted);
-        let foreign = self.demands.values().filter(|(by, _)| *by != client);
+        let foreign = self.demands.iter().filter(|(by, _)| by.client != client);
         let left = foreign.fold(!CapBits::NONE, |bits, (_, need)| bits & need.left_to_others());
         let allowed = rules::allowed(sharing, self.is_directory, client);
         (wanted | rules::liked(self.is_directory)) & allowed & left | CapBits::PIN
@@ -101,12 +110,19 @@ pub(crate) struct Caps {
     inodes: BTreeMap<Ino, InodeCaps>,
     last_id: u64,
     notices: VecDeque<CapNotice>,
+    /// Requests whose inodes have lost bits of a client since they were tried.
+    woken: BTreeSet<RequestId>,
 }
 
 impl Caps {
     /// The next message for a client.
     pub fn poll_notice(&mut self) -> Option<CapNotice> {
         self.notices.pop_front()
+    }
+
+    /// The next request that may have all that it demands, since a client has given bits back.
+    pub fn poll_woken(&mut self) -> Option<RequestId> {
+        self.woken.pop_first()
     }
 
     /// Whether a client holds a capability on an inode; its id.
@@ -171,17 +187,17 @@ impl Caps {
         self.notices.push_back(notice(CapOp::GRANT, ino, client, held));
     }
 
-    /// Needs an inode for a request of a client; true if other clients hold nothing against it.
-    pub fn demand(&mut self, ino: Ino, request: u64, client: u64, need: Need) -> bool {
+    /// Needs an inode for a request; true if other clients hold nothing against it.
+    pub fn demand(&mut self, ino: Ino, request: RequestId, need: Need) -> bool {
         let Some(inode) = self.inodes.get_mut(&ino) else { return true };
-        let demand = inode.demands.entry(request).or_insert((client, need));
-        demand.1 = demand.1.max(need);
+        let demand = inode.demands.entry(request).or_insert(need);
+        *demand = need.max(*demand);
         self.evaluate(ino);
-        self.inodes.get(&ino).is_none_or(|inode| inode.is_met(client, need))
+        self.inodes.get(&ino).is_none_or(|inode| inode.is_met(request.client, need))
     }
 
     /// Ends the demands of a request on inodes, and gives others what they may have again.
-    pub fn end_demands(&mut self, request: u64, inodes: impl IntoIterator<Item = Ino>) {
+    pub fn end_demands(&mut self, request: RequestId, inodes: impl IntoIterator<Item = Ino>) {
         for ino in inodes {
             if let Some(inode) = self.inodes.get_mut(&ino) {
                 inode.demands.remove(&request);
@@ -212,7 +228,7 @@ impl Caps {
             held.wanted |= wanted;
         }
         held.confirm(seq, kept | CapBits::PIN);
-        self.evaluate(ino);
+        self.given_back(ino);
     }
 
     /// A client gives a capability up; false if it has not seen the last grant.
@@ -223,7 +239,7 @@ impl Caps {
             return false;
         }
         inode.holders.remove(&client);
-        self.evaluate(ino);
+        self.given_back(ino);
         true
     }
 
@@ -233,9 +249,17 @@ impl Caps {
         let inodes: Vec<Ino> = held.map(|(ino, _)| *ino).collect();
         for ino in &inodes {
             self.inodes.get_mut(ino).expect("it was listed").holders.remove(&client);
-            self.evaluate(*ino);
+            self.given_back(*ino);
         }
         inodes
+    }
+
+    /// A client may hold less of an inode than before.
+    fn given_back(&mut self, ino: Ino) {
+        if let Some(inode) = self.inodes.get(&ino) {
+            self.woken.extend(inode.demands.keys());
+        }
+        self.evaluate(ino);
     }
 
     /// Revokes bits that clients should not have, and grants those that they may have now.

@@ -11,7 +11,7 @@ const WRITE: CapBits =
 
 fn issue(caps: &mut Caps, client: u64, wanted: CapBits) -> ReplyCap {
     let cap = caps.issue(INO, false, client, wanted);
-    caps.end_demands(0, [INO]);
+    caps.end_demands(RequestId { client: 0, tid: 0 }, [INO]);
     caps.check_invariants();
     cap
 }
@@ -53,21 +53,22 @@ fn a_second_writer_waits_until_the_first_has_written_back() {
 
 #[test]
 fn a_demand_takes_what_contradicts_it_and_gives_it_back() {
+    let [own, other] = [1, 2].map(|client| RequestId { client, tid: 9 });
     let mut caps = Caps::default();
     issue(&mut caps, 1, WRITE);
-    assert!(caps.demand(INO, 9, 1, Need::Change), "its own client need not give anything back");
-    caps.end_demands(9, [INO]);
-    assert!(!caps.demand(INO, 10, 2, Need::Read));
+    assert!(caps.demand(INO, own, Need::Change), "its own client need not give anything back");
+    caps.end_demands(own, [INO]);
+    assert!(!caps.demand(INO, other, Need::Read));
     let revoked = notices(&mut caps);
     assert_eq!(revoked[0].caps.to_string(), "pAsLsXsFscr");
     obey(&mut caps, &revoked[0]);
-    assert!(caps.demand(INO, 10, 2, Need::Read));
-    assert!(!caps.demand(INO, 10, 2, Need::Change));
+    assert!(caps.demand(INO, other, Need::Read));
+    assert!(!caps.demand(INO, other, Need::Change));
     let revoked = notices(&mut caps);
     assert_eq!(revoked[0].caps.to_string(), "p");
     obey(&mut caps, &revoked[0]);
-    assert!(caps.demand(INO, 10, 2, Need::Change));
-    caps.end_demands(10, [INO]);
+    assert!(caps.demand(INO, other, Need::Change));
+    caps.end_demands(other, [INO]);
     assert_eq!(notices(&mut caps)[0].caps.to_string(), "pAsxLsxXsxFsxcrwb");
 }
 
@@ -98,7 +99,7 @@ fn directories_are_given_to_one_client_and_shared_by_two() {
     let mut caps = Caps::default();
     let root = caps.issue(Ino::ROOT, true, 1, CapBits::NONE);
     assert_eq!(root.caps.to_string(), "pAsxLsxXsxFsx");
-    assert!(!caps.demand(Ino::ROOT, 1, 2, Need::Change));
+    assert!(!caps.demand(Ino::ROOT, RequestId { client: 2, tid: 1 }, Need::Change));
 }
 
 proptest! {
@@ -111,9 +112,10 @@ proptest! {
                 0 => drop(issue(&mut caps, client, if flag { WRITE } else { READ })),
                 1 => {
                     let need = if flag { Need::Change } else { Need::Read };
-                    let is_met = caps.demand(INO, number as u64, client, need);
+                    let request = RequestId { client, tid: number as u64 };
+                    let is_met = caps.demand(INO, request, need);
                     if is_met || flag {
-                        caps.end_demands(number as u64, [INO]);
+                        caps.end_demands(request, [INO]);
                     }
                 }
                 2 => drop(caps.remove_client(client)),
