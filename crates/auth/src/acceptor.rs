@@ -39,6 +39,9 @@ pub enum AcceptFailure {
     /// An asserted name does not decode.
     #[error("the authorizer is malformed")]
     Malformed(#[source] DecodeError),
+    /// The peer answers a challenge that it did not get.
+    #[error("the peer answers without a challenge")]
+    NotChallenged,
     /// The ticket, or the answer to the challenge, is not accepted.
     #[error(transparent)]
     Authorizer(#[from] AuthorizeError),
@@ -49,7 +52,7 @@ impl AcceptFailure {
     pub fn errno(&self) -> Errno {
         match self {
             AcceptFailure::Method(_) | AcceptFailure::Modes(_) => Errno::NOTSUPP,
-            AcceptFailure::Malformed(_) => Errno::INVAL,
+            AcceptFailure::Malformed(_) | AcceptFailure::NotChallenged => Errno::INVAL,
             AcceptFailure::Authorizer(_) => Errno::ACCES,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! * [`crypto`]: keys and their ciphers.
 //! * [`cephx`]: the exchange of proofs and tickets, for monitor, service and client.
-//! * [`Acceptor`]: the tickets that are shown to a service.
+//! * [`Acceptor`]: the tickets that are shown to a service; [`Verifier`]: those of all its connections.
 //! * [`Connector`]: the proofs of an entity in all sessions that it opens.
 //! * [`session`]: the ciphers of msgr2's secure mode.
 //! * [`keyring`]: keyring files.
@@ -25,6 +25,7 @@ pub mod session;
 
 #[cfg(test)]
 mod testing;
+mod verifier;
 
 pub use acceptor::{
     AcceptFailure, Acceptance, Accepted, Acceptor, Presentation, connection_secret_length,
@@ -50,3 +51,4 @@ pub use session::{
     BLOCK_LENGTH, CONNECTION_SECRET_LENGTH, SessionCipher, SessionCiphers, SessionError, Side,
     TAG_LENGTH,
 };
+pub use verifier::Verifier;

@@ -2,19 +2,16 @@
 
 use crate::Config;
 use auth::{
-    AcceptFailure, Acceptance, Acceptor, Connector, Entropy, Identity, METHOD_CEPHX, METHOD_NONE,
-    MODE_CRC, MODE_SECURE, Presentation, RotatingSecrets, Towards,
+    Acceptor, Connector, Entropy, Identity, METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE,
+    RotatingSecrets, Towards, Verifier,
 };
 use engine::{AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Time};
-use std::collections::BTreeMap;
-use types::{EntityName, EntityType, Errno};
+use types::{EntityName, EntityType};
 
 /// Proofs and secrets of one server.
 #[derive(Debug)]
 pub(crate) struct Authentication {
-    acceptor: Acceptor,
-    /// Tickets of sessions that clients are opening.
-    presentations: BTreeMap<ConnId, Presentation>,
+    verifier: Verifier,
     connector: Connector,
     secrets: RotatingSecrets,
     entropy: Entropy,
@@ -29,9 +26,9 @@ impl Authentication {
             false => (METHOD_CEPHX, Identity::Daemon { name, key: config.key.clone() }),
         };
         let modes = vec![MODE_CRC, MODE_SECURE];
+        let acceptor = Acceptor::new(method, modes.clone());
         Authentication {
-            acceptor: Acceptor::new(method, modes.clone()),
-            presentations: BTreeMap::new(),
+            verifier: Verifier::new(EntityType::MDS, acceptor),
             connector: Connector::new(identity, modes),
             secrets: RotatingSecrets::default(),
             entropy: Entropy::from_seed(seed),
@@ -45,7 +42,7 @@ impl Authentication {
 
     /// A session has ended, maybe before it was authenticated.
     pub fn closed(&mut self, conn: ConnId) {
-        self.presentations.remove(&conn);
+        self.verifier.closed(conn);
         self.connector.forget(conn);
     }
 
@@ -76,42 +73,10 @@ impl Authentication {
 
     /// One step of the authentication of a connecting client.
     pub fn verify(&mut self, now: Time, conn: ConnId, request: AuthRequest) -> AuthVerdict {
-        let outcome = match request {
-            AuthRequest::Start { method, preferred_modes, payload, .. } => {
-                self.start(now, method, &preferred_modes, &payload)
-            }
-            AuthRequest::More { payload } => match self.presentations.remove(&conn) {
-                Some(presentation) => {
-                    presentation.answer(now, &payload, &self.secrets, &mut self.entropy)
-                }
-                None => return self.acceptor.refuse(Errno::INVAL),
-            },
-        };
-        match outcome {
-            Ok(Acceptance::Challenged { payload, presentation }) => {
-                self.presentations.insert(conn, presentation);
-                AuthVerdict::More { payload }
-            }
-            Ok(Acceptance::Accepted(peer)) => {
-                let caps = codec::encode_to_bytes(&peer.caps);
-                peer.verdict(caps)
-            }
-            Err(failure) => {
-                tracing::debug!(%failure, "a client was refused");
-                self.acceptor.refuse(failure.errno())
-            }
-        }
-    }
-
-    fn start(
-        &mut self,
-        now: Time,
-        method: u32,
-        preferred_modes: &[u32],
-        payload: &[u8],
-    ) -> Result<Acceptance, AcceptFailure> {
-        let mode = self.acceptor.choose_mode(method, preferred_modes)?;
-        let (secrets, entropy) = (&self.secrets, &mut self.entropy);
-        self.acceptor.begin(now, EntityType::MDS, mode, payload, secrets, entropy)
+        let verdict = self.verifier.verify(now, conn, request, &self.secrets, &mut self.entropy);
+        verdict.unwrap_or_else(|failure| {
+            tracing::debug!(%failure, "a client was refused");
+            self.verifier.refuse(failure.errno())
+        })
     }
 }

@@ -6,20 +6,17 @@
 
 use crate::Config;
 use auth::{
-    AcceptFailure, Acceptance, Accepted, Acceptor, ConnectFailure, Connector, Entropy, Identity,
-    METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE, Presentation, RotatingSecrets, Towards,
+    Acceptor, ConnectFailure, Connector, Entropy, Identity, METHOD_CEPHX, METHOD_NONE, MODE_CRC,
+    MODE_SECURE, RotatingSecrets, Towards, Verifier,
 };
 use engine::{AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Time};
-use std::collections::BTreeMap;
-use types::{EntityName, EntityType, Errno, OsdId};
+use types::{EntityName, EntityType, OsdId};
 
 /// Proofs and secrets of one OSD.
 #[derive(Debug)]
 pub(crate) struct Authentication {
     id: OsdId,
-    acceptor: Acceptor,
-    /// Tickets of sessions that peers are opening.
-    presentations: BTreeMap<ConnId, Presentation>,
+    verifier: Verifier,
     /// Proofs of this OSD in sessions that it is opening.
     connector: Connector,
     secrets: RotatingSecrets,
@@ -31,10 +28,10 @@ impl Authentication {
     /// Without secrets: no cephx peer is accepted before the monitor has sent them.
     pub fn new(config: &Config, seed: [u8; 32]) -> Self {
         let method = if config.auth_none { METHOD_NONE } else { METHOD_CEPHX };
+        let acceptor = Acceptor::new(method, config.connection_modes.clone());
         Authentication {
             id: config.id,
-            acceptor: Acceptor::new(method, config.connection_modes.clone()),
-            presentations: BTreeMap::new(),
+            verifier: Verifier::new(EntityType::OSD, acceptor),
             connector: connector(config),
             secrets: RotatingSecrets::default(),
             needs_secrets: !config.auth_none,
@@ -44,7 +41,7 @@ impl Authentication {
 
     /// A session ended, maybe before it was authenticated.
     pub fn closed(&mut self, conn: ConnId) {
-        self.presentations.remove(&conn);
+        self.verifier.closed(conn);
         self.connector.forget(conn);
     }
 
@@ -101,40 +98,11 @@ impl Authentication {
 
     /// Performs one step of the authentication of a connecting peer.
     pub fn verify(&mut self, now: Time, conn: ConnId, request: AuthRequest) -> AuthVerdict {
-        let outcome = match request {
-            AuthRequest::Start { method, preferred_modes, payload, .. } => {
-                self.begin(now, method, &preferred_modes, &payload)
-            }
-            AuthRequest::More { payload } => match self.presentations.remove(&conn) {
-                Some(presentation) => {
-                    presentation.answer(now, &payload, &self.secrets, &mut self.entropy)
-                }
-                None => return self.acceptor.refuse(Errno::INVAL),
-            },
-        };
-        match outcome {
-            Ok(Acceptance::Challenged { payload, presentation }) => {
-                self.presentations.insert(conn, presentation);
-                AuthVerdict::More { payload }
-            }
-            Ok(Acceptance::Accepted(peer)) => admitted(*peer),
-            Err(failure) => {
-                tracing::debug!(%failure, "a peer was refused");
-                self.acceptor.refuse(failure.errno())
-            }
-        }
-    }
-
-    fn begin(
-        &mut self,
-        now: Time,
-        method: u32,
-        preferred_modes: &[u32],
-        payload: &[u8],
-    ) -> Result<Acceptance, AcceptFailure> {
-        let mode = self.acceptor.choose_mode(method, preferred_modes)?;
-        let (secrets, entropy) = (&self.secrets, &mut self.entropy);
-        self.acceptor.begin(now, EntityType::OSD, mode, payload, secrets, entropy)
+        let verdict = self.verifier.verify(now, conn, request, &self.secrets, &mut self.entropy);
+        verdict.unwrap_or_else(|failure| {
+            tracing::debug!(%failure, "a peer was refused");
+            self.verifier.refuse(failure.errno())
+        })
     }
 }
 
@@ -150,9 +118,4 @@ fn connector(config: &Config) -> Connector {
             Connector::new(identity, vec![MODE_CRC, MODE_SECURE])
         }
     }
-}
-
-fn admitted(peer: Accepted) -> AuthVerdict {
-    let caps = codec::encode_to_bytes(&peer.caps);
-    peer.verdict(caps)
 }
