@@ -275,8 +275,12 @@ impl Planner<'_> {
             }
             _ => {
                 let MknodArguments { mode, rdev } = request.arguments.read();
-                let kind = if mode & !0o7777 == 0 { Kind::FILE_MODE } else { 0 };
-                NewInode { rdev, ..self.new_inode(request, mode | kind) }
+                let mode = if mode & !0o7777 == 0 { mode | Kind::FILE_MODE } else { mode };
+                // Directories and symbolic links have operations of their own, and no mode has more bits.
+                if mode > 0o177_777 || !matches!(Kind::of(mode), Kind::File | Kind::Special) {
+                    return Err(Errno::INVAL);
+                }
+                NewInode { rdev, ..self.new_inode(request, mode) }
             }
         };
         Ok(self.creation(entry, new))
