@@ -23,6 +23,8 @@ use wire::{
 /// Messages from clients that are taken and have no effect yet: leases, metrics.
 const WITHOUT_EFFECT: [u16; 2] = [0x311, 29];
 
+/// Bytes of the facts that a client tells about itself. A client with more is rejected.
+const METADATA_MAX_BYTES: usize = 16 << 10;
 /// Requests of one client that wait for other clients. One more is answered with EAGAIN.
 const WAITING_MAX: usize = 1024;
 
@@ -104,7 +106,7 @@ impl Rank {
                     self.handle_request(client, message.tid, decode_from_peer(message)?);
                 }
                 ClientCaps::KIND => {
-                    self.handle_caps(now, client, message.tid, &decode_from_peer(message)?);
+                    self.handle_caps(now, client, message.tid, &decode_from_peer(message)?)?;
                 }
                 ClientCapRelease::KIND => {
                     self.handle_release(client, &decode_from_peer(message)?);
@@ -150,10 +152,12 @@ impl Rank {
         let features = message.features.0;
         if features & NEEDED_FEATURES != NEEDED_FEATURES {
             let reason = "the client is too old: it must read replies in their versioned encoding";
-            let metadata = [("error_string".to_owned(), reason.to_owned())].into();
-            let reject = ClientSession::new(SessionOp::REJECT, 0);
-            let reject = ClientSession { metadata, ..reject };
-            return self.send(peer.client, reject.encode(0));
+            return self.reject_session(peer.client, reason);
+        }
+        let facts = message.metadata.iter().map(|(name, fact)| name.len() + fact.len());
+        if facts.sum::<usize>() > METADATA_MAX_BYTES {
+            let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
+            return self.reject_session(peer.client, reason);
         }
         let session =
             self.sessions.open(peer.client, peer.name.clone(), message.metadata, features);
@@ -162,6 +166,12 @@ impl Rank {
         let features = FeatureBits(session.features);
         let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
         self.send(peer.client, open.encode(0));
+    }
+
+    fn reject_session(&mut self, client: u64, reason: &str) {
+        let metadata = [("error_string".to_owned(), reason.to_owned())].into();
+        let reject = ClientSession { metadata, ..ClientSession::new(SessionOp::REJECT, 0) };
+        self.send(client, reject.encode(0));
     }
 
     fn close_session(&mut self, client: u64, sequence: u64) {

@@ -117,6 +117,50 @@ fn a_client_without_the_needed_features_is_rejected() {
 }
 
 #[test]
+fn a_client_that_tells_too_much_about_itself_is_rejected() {
+    let mut world = World::new(&[]);
+    let open = ClientSession {
+        features: FeatureBits(u64::MAX),
+        metadata: [("hostname".to_owned(), "x".repeat(20_000))].into(),
+        ..ClientSession::new(SessionOp::REQUEST_OPEN, 0)
+    };
+    world.send(1, &open.encode(0));
+    assert_eq!(world.take::<ClientSession>(1).op, SessionOp::REJECT);
+}
+
+#[test]
+fn attributes_that_do_not_decode_are_not_acknowledged() {
+    let mut world = World::new(&[1]);
+    let file = world.create(1, "file");
+    let flush = ClientCaps {
+        op: CapOp::FLUSH,
+        ino: file.ino,
+        cap_id: file.cap.cap_id,
+        seq: file.cap.seq,
+        caps: file.cap.caps,
+        dirty: CapBits::XATTR_EXCL,
+        xattr_version: 9,
+        xattrs: "no attributes".into(),
+        ..ClientCaps::default()
+    };
+    let message = flush.encode(0);
+    let fault = world.rank.handle_message(Time(2_000_000_000), &peer(1), &message).unwrap_err();
+    assert!(matches!(fault, PeerFault::Undecodable { .. }), "{fault}");
+    assert!(world.rank.poll_output().is_none());
+}
+
+#[test]
+fn a_special_file_is_no_directory() {
+    let mut world = World::new(&[1]);
+    for mode in [0o040_755, 0o120_777, 1 << 20] {
+        let arguments =
+            RequestArguments::of(&wire::client_request::MknodArguments { mode, rdev: 0 });
+        let mknod = ClientRequest { arguments, ..request(ClientOp::MKNOD, "x") };
+        assert_eq!(world.ask(1, mknod).result, Errno::INVAL.negative(), "{mode:o}");
+    }
+}
+
+#[test]
 fn a_client_makes_directories_and_files_and_reads_them() {
     let mut world = World::new(&[1]);
     let root = world.ask(1, request(ClientOp::GETATTR, ""));

@@ -3,28 +3,42 @@
 use super::Rank;
 use crate::caps::CapNotice;
 use crate::replies::{inode_stat, max_size};
+use bytes::Bytes;
 use engine::{Message, Time};
 use namespace::{AttributeChange, Context, Flush, FlushedFile, Ino, Operation};
+use std::collections::BTreeMap;
 use types::features;
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
-use wire::{CapBits, CapOp, ClientCapRelease, ClientCaps, MessageBody, ReplyCap};
+use wire::{CapBits, CapOp, ClientCapRelease, ClientCaps, MessageBody, PeerFault, ReplyCap};
 
 impl Rank {
-    pub(super) fn handle_caps(&mut self, now: Time, client: u64, tid: u64, message: &ClientCaps) {
+    /// # Errors
+    ///
+    /// Extended attributes that the client flushes do not decode. Nothing has changed.
+    pub(super) fn handle_caps(
+        &mut self,
+        now: Time,
+        client: u64,
+        tid: u64,
+        message: &ClientCaps,
+    ) -> Result<(), PeerFault> {
         let ino = Ino(message.ino);
         let is_known = self.caps.id(ino, client) == Some(message.cap_id);
         match message.op {
             CapOp::FLUSHSNAP => {
-                return self.acknowledge(client, tid, CapOp::FLUSHSNAP_ACK, message);
+                self.acknowledge(client, tid, CapOp::FLUSHSNAP_ACK, message);
+                return Ok(());
             }
             CapOp::RELEASE => {
                 self.caps.release(ino, client, message.cap_id, message.issue_seq);
-                return self.tend_released(ino, client);
+                self.tend_released(ino, client);
+                return Ok(());
             }
             _ => {}
         }
+        let xattrs = flushed_xattrs(message)?;
         if is_known && self.tree.get(ino).is_some() {
-            self.flush(client, ino, message);
+            self.flush(client, ino, message, xattrs);
             self.grow(now, client, ino, message);
         }
         if !message.dirty.is_empty() {
@@ -33,17 +47,23 @@ impl Rank {
         let (seq, kept, wanted) = (message.seq, message.caps, message.wanted);
         self.caps.confirm(ino, client, message.cap_id, seq, kept, wanted);
         self.tend_released(ino, client);
+        Ok(())
     }
 
     /// Takes attributes that a client has changed and was allowed to change.
-    fn flush(&mut self, client: u64, ino: Ino, message: &ClientCaps) {
+    fn flush(
+        &mut self,
+        client: u64,
+        ino: Ino,
+        message: &ClientCaps,
+        xattrs: Option<BTreeMap<Bytes, Bytes>>,
+    ) {
         let dirty = message.dirty & self.caps.issued(ino, client);
         if dirty.is_empty() {
             return;
         }
         let inode = self.tree.get(ino).expect("the inode was checked");
-        let xattrs =
-            decode_xattrs(&message.xattrs).ok().map(|value| (message.xattr_version, value));
+        let xattrs = xattrs.map(|values| (message.xattr_version, values));
         let file = FlushedFile {
             size: message.size.min(max_size(inode).max(inode.size)),
             truncate_seq: message.truncate_seq,
@@ -168,4 +188,13 @@ impl Rank {
             ..ClientCaps::default()
         })
     }
+}
+
+/// The extended attributes that a message flushes; `None` if it has none.
+fn flushed_xattrs(message: &ClientCaps) -> Result<Option<BTreeMap<Bytes, Bytes>>, PeerFault> {
+    if !message.dirty.contains(CapBits::XATTR_EXCL) || message.xattrs.is_empty() {
+        return Ok(None);
+    }
+    let xattrs = decode_xattrs(&message.xattrs);
+    xattrs.map(Some).map_err(|error| PeerFault::Undecodable { kind: ClientCaps::KIND, error })
 }
