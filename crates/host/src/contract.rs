@@ -110,6 +110,8 @@ pub enum StreamOutput {
     /// Receives as many bytes as the number says, and appends them to the buffer: `Filled` follows.
     /// For large data, which is not copied then.
     ReceiveInto(BytesMut, usize),
+    /// Closes the connection once the queued bytes are sent: `Closed` follows.
+    Finish,
     /// Closes the connection; no event follows. Queued bytes are sent as far as the kernel takes
     /// them at once.
     Close,

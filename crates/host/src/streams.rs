@@ -70,6 +70,7 @@ impl Streams {
             StreamOutput::ReceiveInto(buffer, length) => {
                 reactor.receive_into(socket, buffer, length);
             }
+            StreamOutput::Finish => reactor.finish(socket),
             StreamOutput::Close => {
                 self.sockets.remove(&socket);
                 reactor.close(socket);

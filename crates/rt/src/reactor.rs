@@ -236,6 +236,23 @@ impl Reactor {
         self.socket(id).map_or(0, |socket| socket.sending.queued_len())
     }
 
+    /// Closes the connection once the queued bytes are sent; [`Event::Closed`] follows. A peer that does not
+    /// read keeps it open.
+    pub fn finish(&mut self, id: SocketId) {
+        let Some(socket) = self.socket_mut(id) else { return };
+        if socket.closing {
+            return;
+        }
+        socket.finishing = true;
+        if socket.has_to_send() {
+            socket.send_now();
+        }
+        match socket.sending.queued_len() {
+            0 => self.fail(id, None),
+            _ => self.flush(id),
+        }
+    }
+
     /// Closes the connection; no events follow. Queued bytes are sent as far as the kernel takes them at
     /// once.
     pub fn close(&mut self, id: SocketId) {
@@ -510,6 +527,9 @@ impl Reactor {
         socket.sending.sent(result as usize);
         if socket.closing {
             return;
+        }
+        if socket.finishing && socket.sending.queued_len() == 0 {
+            return self.fail(id, None);
         }
         if socket.sending.take_drained() {
             self.events.push_back(Event::Drained { socket: id });

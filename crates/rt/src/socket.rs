@@ -39,6 +39,8 @@ pub(crate) struct Socket {
     pub operations: u32,
     /// The owner has closed the socket; it gets no events.
     pub closing: bool,
+    /// The connection ends once the queue is sent.
+    pub finishing: bool,
     /// The connection is established.
     pub connected: bool,
     /// State of receiving.
@@ -61,6 +63,7 @@ impl Socket {
             generation,
             operations: 0,
             closing: false,
+            finishing: false,
             connected,
             receiving: Receiving::Ready,
             paused: false,

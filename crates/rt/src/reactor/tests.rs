@@ -123,6 +123,29 @@ fn a_closed_connection_is_reported_once_and_its_slot_is_reused_under_another_id(
 }
 
 #[test]
+fn a_connection_that_is_finished_ends_once_all_is_sent() {
+    for length in [10, 8 << 20] {
+        let mut world = World::connect();
+        // The kernel does not take all at once.
+        world.reactor.pause(world.server, true);
+        world.send(pattern(length));
+        world.reactor.finish(world.client);
+        world.reactor.pause(world.server, false);
+        let (mut received, mut ended) = (Vec::new(), Vec::new());
+        while ended.len() < 2 {
+            match next(&mut world.reactor) {
+                Event::Received { bytes, .. } => received.extend_from_slice(&bytes),
+                Event::ReceiveIdle { socket } => world.reactor.receive(socket),
+                Event::Closed { socket, .. } => ended.push(socket),
+                _ => {}
+            }
+        }
+        assert_eq!(ended, [world.client, world.server]);
+        assert!(received == pattern(length), "{} of {length} bytes", received.len());
+    }
+}
+
+#[test]
 fn a_refused_connection_is_closed_with_its_reason() {
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut reactor = Reactor::new(Config::default()).unwrap();

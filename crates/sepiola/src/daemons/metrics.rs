@@ -117,6 +117,7 @@ impl MonitorNode {
     fn received(&mut self, now: Time, socket: SocketId, bytes: &[u8]) {
         let Some(mut connection) = self.take(socket) else { return };
         connection.handle_received(bytes);
+        let was_over = connection.is_over();
         while let Some(request) = connection.poll_request() {
             let response = self.answer(now, &request);
             connection.respond(response);
@@ -124,11 +125,13 @@ impl MonitorNode {
         let mut pieces = Vec::new();
         connection.poll_transmit(&mut pieces);
         self.outputs.extend(pieces.into_iter().map(|piece| (socket, StreamOutput::Send(piece))));
-        self.outputs.push_back((socket, StreamOutput::Flush));
         match connection.is_over() {
-            true => self.outputs.push_back((socket, StreamOutput::Close)),
-            false => self.connections.push_back((socket, connection)),
+            // The text may be longer than what the kernel takes at once.
+            true if !was_over => self.outputs.push_back((socket, StreamOutput::Finish)),
+            true => {}
+            false => self.outputs.push_back((socket, StreamOutput::Flush)),
         }
+        self.connections.push_back((socket, connection));
     }
 
     fn take(&mut self, socket: SocketId) -> Option<Connection> {
@@ -200,12 +203,10 @@ impl Hosted for MonitorNode {
             StreamEvent::Received(bytes) => self.received(now, socket, &bytes),
             StreamEvent::Closed => drop(self.take(socket)),
             StreamEvent::Idle => self.outputs.push_back((socket, StreamOutput::Receive)),
-            // It does not read the texts that it requests.
-            StreamEvent::Behind => {
-                drop(self.take(socket));
-                self.outputs.push_back((socket, StreamOutput::Close));
-            }
-            StreamEvent::Filled(_) | StreamEvent::Drained => {}
+            // No further request is taken until it has read the texts that it has requested.
+            StreamEvent::Behind => self.outputs.push_back((socket, StreamOutput::Pause(true))),
+            StreamEvent::Drained => self.outputs.push_back((socket, StreamOutput::Pause(false))),
+            StreamEvent::Filled(_) => {}
         }
     }
 
