@@ -92,6 +92,21 @@ pub(crate) enum Role {
     Owner,
 }
 
+/// The ticks of a leader, by which it notices that it did not run for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Ticks {
+    last: Option<Time>,
+}
+
+impl Ticks {
+    /// Notes a tick. Returns by how much it is late: a time that counts against no daemon, as its messages
+    /// could not be received.
+    pub fn note(&mut self, now: Time) -> Duration {
+        let last = self.last.replace(now).unwrap_or(now);
+        now.since(last).saturating_sub(2 * TICK)
+    }
+}
+
 /// The inputs of a service, and its effects.
 pub(crate) struct Cx<'a> {
     pub now: Time,

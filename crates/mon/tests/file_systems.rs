@@ -231,6 +231,20 @@ fn a_silent_server_without_a_standby_keeps_its_rank_and_may_speak_again() {
 }
 
 #[test]
+fn time_in_which_the_monitor_did_not_run_counts_against_no_server() {
+    let (mut cluster, mut server) = active();
+    let mut standby = Server::new(&mut cluster, "b", 102);
+    standby.beat(&mut cluster, MdsState::BOOT);
+    pass(&mut cluster, 4, &mut [&mut server, &mut standby]);
+    cluster.suspend(Duration::from_secs(60));
+    // The beacon of the standby is the first in the sockets' buffers.
+    pass(&mut cluster, 2, &mut [&mut standby]);
+    assert_eq!((server.state(&cluster), standby.state(&cluster)), ("up:active", "up:standby"));
+    pass(&mut cluster, 16, &mut [&mut standby]);
+    assert_eq!((server.state(&cluster), standby.state(&cluster)), ("gone", "up:replay"));
+}
+
+#[test]
 fn a_server_takes_no_state_that_the_monitor_has_not_led_it_to() {
     let (mut cluster, mut server) = active();
     let mut standby = Server::new(&mut cluster, "b", 102);

@@ -32,6 +32,11 @@ impl MdsWatch {
         self.reports.insert(gid, Report { last: now, health: health.metrics.clone() });
     }
 
+    /// Moves the times of beacons forward by a time in which this monitor received none.
+    pub fn postpone(&mut self, now: Time, late: Duration) {
+        self.reports.values_mut().for_each(|report| report.last = (report.last + late).min(now));
+    }
+
     /// Forgets servers.
     pub fn retain(&mut self, is_known: impl Fn(MdsGid) -> bool) {
         self.reports.retain(|gid, _| is_known(*gid));

@@ -1,7 +1,8 @@
 //! File systems: their map, the beacons of metadata servers, and the maps that servers and clients are sent.
 //!
 //! The map is committed state. Times of beacons and complaints of servers are known to the leader only, and
-//! begin anew with its term: a server is silent at the earliest one grace after that.
+//! begin anew with its term: a server is silent at the earliest one grace after that. Time in which the leader
+//! did not run counts against no server.
 
 mod beacons;
 mod plan;
@@ -15,7 +16,9 @@ use crate::commands::{file_system, fs_pools, fs_set, fs_status, mds};
 use crate::health::file_systems;
 use crate::job::{Effects, FsJob};
 use crate::live::MdsWatch;
-use crate::service::{Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Service, Topic, Via};
+use crate::service::{
+    Catalog, Cx, DecideCx, Family, Intake, Pattern, Reader, Role, Service, Ticks, Topic, Via,
+};
 use crate::sessions::{Sessions, Subscription};
 use crate::state::State;
 use engine::{ConnId, Message};
@@ -57,6 +60,8 @@ const fn topic(pattern: Pattern) -> Topic {
 #[derive(Debug, Default)]
 pub(crate) struct FsService {
     watch: MdsWatch,
+    /// Those in which this monitor led.
+    ticks: Ticks,
 }
 
 impl Service for FsService {
@@ -86,6 +91,12 @@ impl Service for FsService {
         messages.extend(publish::due(state, reader, topic, subscription));
     }
 
+    fn tick(&mut self, cx: &mut Cx<'_>, role: Role) {
+        if role == Role::Any && cx.leads {
+            self.watch.postpone(cx.now, self.ticks.note(cx.now));
+        }
+    }
+
     fn plan(&mut self, cx: &DecideCx<'_>, change: &mut Change) {
         plan::plan(cx, &self.watch, change);
     }
@@ -99,7 +110,7 @@ impl Service for FsService {
     }
 
     fn leadership(&mut self, cx: &mut Cx<'_>, _leads: bool) {
-        self.watch = MdsWatch::default();
+        (self.watch, self.ticks) = (MdsWatch::default(), Ticks::default());
         self.watch.expect(cx.now, cx.state.fs.map.roles.keys().copied());
     }
 

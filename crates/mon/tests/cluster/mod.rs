@@ -350,6 +350,13 @@ impl Cluster {
         self.now = end;
     }
 
+    /// Lets time pass in which the monitor does not run, as on a machine that is suspended.
+    pub fn suspend(&mut self, duration: Duration) {
+        self.now = self.now + duration;
+        self.monitor.handle_timeout(self.now);
+        self.drain();
+    }
+
     pub fn command_on(&mut self, conn: ConnId, command: &Value, input: &[u8]) -> MonCommandAck {
         self.raw_command(conn, &command.to_string(), input)
     }

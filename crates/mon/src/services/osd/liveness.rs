@@ -3,7 +3,7 @@
 //! An OSD reports every few seconds. An open session proves nothing: the kernel of a stopped process goes on
 //! acknowledging data. Time in which this monitor did not run counts against no OSD.
 
-use crate::service::TICK;
+use crate::service::Ticks;
 use crate::state::{Overrides, State};
 use engine::Time;
 use maps::OsdMap;
@@ -19,8 +19,8 @@ const DOWN_GRACE: Duration = Duration::from_secs(20);
 pub(super) struct Liveness {
     lost: BTreeMap<OsdId, Time>,
     heard: BTreeMap<OsdId, Time>,
-    /// The last tick in which this monitor led.
-    looked: Option<Time>,
+    /// Those in which this monitor led.
+    ticks: Ticks,
 }
 
 impl Liveness {
@@ -37,13 +37,12 @@ impl Liveness {
 
     /// Restarts all measurements; called when this monitor begins to lead.
     pub fn restart(&mut self) {
-        (self.heard, self.looked) = (BTreeMap::new(), None);
+        (self.heard, self.ticks) = (BTreeMap::new(), Ticks::default());
     }
 
     /// Called in every tick of the leader. If the tick is late, times are moved forward by the delay.
     pub fn look(&mut self, now: Time, map: &OsdMap) {
-        let looked = self.looked.replace(now).unwrap_or(now);
-        let late = now.since(looked).saturating_sub(2 * TICK);
+        let late = self.ticks.note(now);
         if !late.is_zero() {
             let all = self.heard.values_mut().chain(self.lost.values_mut());
             all.for_each(|time| *time = (*time + late).min(now));
