@@ -231,6 +231,22 @@ fn a_silent_server_without_a_standby_keeps_its_rank_and_may_speak_again() {
 }
 
 #[test]
+fn a_standby_replaces_one_of_two_silent_servers_and_the_other_keeps_its_rank() {
+    let (mut cluster, server) = active();
+    let mut other = Server::new(&mut cluster, "b", 102);
+    other.beat(&mut cluster, MdsState::BOOT);
+    let set = json!({ "prefix": "fs set", "fs_name": "cephfs", "var": "max_mds", "val": "2" });
+    assert_eq!(cluster.command(set).result, 0);
+    other.beat(&mut cluster, MdsState::ACTIVE);
+    let mut standby = Server::new(&mut cluster, "c", 103);
+    standby.beat(&mut cluster, MdsState::BOOT);
+    pass(&mut cluster, 18, &mut [&mut standby]);
+    assert_eq!((server.state(&cluster), standby.state(&cluster)), ("gone", "up:replay"));
+    assert_eq!(other.state(&cluster), "up:active");
+    assert!(fsmap(&cluster).server(other.gid).unwrap().is_laggy());
+}
+
+#[test]
 fn time_in_which_the_monitor_did_not_run_counts_against_no_server() {
     let (mut cluster, mut server) = active();
     let mut standby = Server::new(&mut cluster, "b", 102);

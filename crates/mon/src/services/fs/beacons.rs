@@ -6,7 +6,7 @@
 use super::plan;
 use super::publish::null_map;
 use crate::change::Change;
-use crate::file_systems::{DEBUG, ERROR, INFO, blocklist, is_transition, roles};
+use crate::file_systems::{DEBUG, ERROR, INFO, blocklist, fail, is_transition, roles};
 use crate::job::{Effects, FsJob, Job, ServiceJob};
 use crate::keys;
 use crate::live::MdsWatch;
@@ -113,7 +113,7 @@ pub(super) fn run(
             let info = info.clone();
             refresh(state, &info, beacon, change);
             match wanted != info.state && is_transition(info.state, wanted) {
-                true => step(cx, &info, beacon, change),
+                true => step(state, &info, beacon, change),
                 false => Some(answer(state, beacon).encode(0)),
             }
         }
@@ -140,7 +140,7 @@ fn boot(
     }
     let earlier = state.fs.map.servers().find(|info| info.name == beacon.name);
     if let Some(earlier) = earlier.map(|info| info.gid) {
-        plan::fail(cx, earlier, change);
+        fail(state, change, earlier);
     }
     let standby = MdsInfo {
         gid: beacon.gid,
@@ -174,13 +174,8 @@ fn refresh(state: &State, info: &MdsInfo, beacon: &MdsBeacon, change: &mut Chang
 }
 
 /// Takes a server to the state that it asks for.
-fn step(
-    cx: &DecideCx<'_>,
-    info: &MdsInfo,
-    beacon: &MdsBeacon,
-    change: &mut Change,
-) -> Option<Message> {
-    let (state, gid, wanted) = (cx.state, info.gid, MdsState(beacon.state));
+fn step(state: &State, info: &MdsInfo, beacon: &MdsBeacon, change: &mut Change) -> Option<Message> {
+    let (gid, wanted) = (info.gid, MdsState(beacon.state));
     let reply = answer(state, beacon).encode(0);
     match wanted {
         MdsState::STOPPED => {
@@ -196,7 +191,7 @@ fn step(
             change.note(ERROR, text);
         }
         MdsState::DNE => {
-            plan::fail(cx, gid, change);
+            fail(state, change, gid);
             plan::assign(state, change);
         }
         _ => {

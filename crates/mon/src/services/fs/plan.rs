@@ -2,64 +2,52 @@
 //! without a server get a standby, and `max_mds` is followed.
 
 use crate::change::Change;
-use crate::file_systems::{INFO, WARNING, beacon_grace, is_resizable, next_rank, roles};
+use crate::file_systems::{INFO, WARNING, beacon_grace, fail, is_resizable, next_rank, roles};
 use crate::live::MdsWatch;
 use crate::service::DecideCx;
 use crate::state::State;
 use maps::{FsId, FsMap, MdsGid, MdsInfo, MdsMap, MdsRank, MdsState, NO_RANK};
 
-/// `mds_info_t` flag: an administrator has frozen the server, and it is not replaced.
-const FROZEN: u64 = 1;
-
 /// Adds all changes that are due.
 pub(super) fn plan(cx: &DecideCx<'_>, watch: &MdsWatch, change: &mut Change) {
-    let grace = beacon_grace(cx.state, cx.running);
+    let state = cx.state;
+    let grace = beacon_grace(state, cx.running);
     let is_silent = |info: &&MdsInfo| watch.silence(cx.now, info.gid) > grace;
-    let silent: Vec<MdsInfo> = cx
-        .state
-        .fs
-        .map
-        .servers()
-        .filter(is_silent)
-        .filter(|info| !is_frozen(info))
-        .cloned()
-        .collect();
+    let mut silent: Vec<MdsInfo> = state.fs.map.servers().filter(is_silent).cloned().collect();
+    // Standbys first: no rank is given to a silent one.
+    silent.sort_by_key(|info| info.rank != NO_RANK);
     for info in silent {
-        replace_silent(cx, watch, &info, change);
+        replace_silent(state, &info, change);
     }
-    assign(cx.state, change);
-}
-
-fn is_frozen(info: &MdsInfo) -> bool {
-    info.flags & FROZEN != 0
+    assign(state, change);
 }
 
 /// A silent standby is removed. A silent server with a rank is replaced if a standby can take the rank;
 /// otherwise it is marked, and keeps the rank if it speaks again.
-fn replace_silent(cx: &DecideCx<'_>, watch: &MdsWatch, info: &MdsInfo, change: &mut Change) {
-    let map = change.fsmap_after(cx.state);
-    let Some(fscid) = map.roles.get(&info.gid).copied() else { return };
-    let grace = beacon_grace(cx.state, cx.running);
-    let lives = |other: &MdsInfo| watch.silence(cx.now, other.gid) <= grace;
-    let has_standby = roles::standbys_for(map, fscid).any(lives);
-    if info.rank == NO_RANK || has_standby {
+fn replace_silent(state: &State, info: &MdsInfo, change: &mut Change) {
+    if info.rank == NO_RANK || has_standby(change.fsmap_after(state), info.gid) {
         let text = format!(
             "MDS daemon mds.{} is removed because it is dead or otherwise unavailable.",
             info.name
         );
         change.note(WARNING, text);
-        fail(cx, info.gid, change);
+        fail(state, change, info.gid);
+        // The standby is there for one rank.
+        assign(state, change);
     } else if !info.is_laggy() {
         let now = change.now();
-        if let Some(info) = change.fsmap(cx.state).server_mut(info.gid) {
+        if let Some(info) = change.fsmap(state).server_mut(info.gid) {
             info.laggy_since = now;
         }
     }
 }
 
-/// Removes a server. One with a rank may still write, so its addresses are blocklisted in the same change.
-pub(super) fn fail(cx: &DecideCx<'_>, gid: MdsGid, change: &mut Change) {
-    crate::file_systems::fail(cx.state, change, gid);
+/// Whether a standby may take the rank of a server now.
+fn has_standby(map: &FsMap, gid: MdsGid) -> bool {
+    let fs = map.roles.get(&gid).and_then(|fscid| map.file_systems.get(fscid));
+    fs.is_some_and(|fs| {
+        !fs.map.has(MdsMap::NOT_JOINABLE) && roles::standbys_for(map, fs.fscid).next().is_some()
+    })
 }
 
 /// Gives ranks to standbys, and takes them away, as far as the map allows now.
