@@ -9,6 +9,7 @@ use crate::sessions::Subscription;
 use crate::state::State;
 use engine::Message;
 use maps::{FsId, MdsMap, NO_FILE_SYSTEM};
+use std::borrow::Cow;
 use types::{EntityType, Epoch};
 use wire::{FsMapMessage, FsMapUserMessage, MdsMapMessage, MessageBody};
 
@@ -62,26 +63,32 @@ fn without_servers(epoch: Epoch) -> MdsMap {
     MdsMap { epoch, ..MdsMap::default() }
 }
 
-fn for_server(state: &State, gid: u64) -> (MdsMap, &str) {
+fn for_server(state: &State, gid: u64) -> (Cow<'_, MdsMap>, &str) {
     let map = &state.fs.map;
     let fs = map.roles.get(&gid).and_then(|fscid| map.file_systems.get(fscid));
     if let Some(fs) = fs {
-        return (fs.map.clone(), &fs.map.fs_name);
+        return (Cow::Borrowed(&fs.map), &fs.map.fs_name);
     }
-    let Some(info) = map.standbys.get(&gid) else { return (without_servers(map.epoch), "") };
+    let Some(info) = map.standbys.get(&gid) else {
+        return (Cow::Owned(without_servers(map.epoch)), "");
+    };
     let epoch = map.standby_epochs.get(&gid).copied().unwrap_or(map.epoch);
     let mut own = without_servers(epoch);
     own.mds_info.insert(gid, info.clone());
-    (own, "")
+    (Cow::Owned(own), "")
 }
 
 /// The file system that a client asks for, by number or as the default; `None` until there is one.
-fn for_client<'a>(state: &'a State, reader: Reader<'_>, topic: &str) -> Option<(MdsMap, &'a str)> {
+fn for_client<'a>(
+    state: &'a State,
+    reader: Reader<'_>,
+    topic: &str,
+) -> Option<(Cow<'a, MdsMap>, &'a str)> {
     let asked = match topic.strip_prefix("mdsmap.") {
         Some(number) => number.parse::<FsId>().unwrap_or(NO_FILE_SYSTEM),
         None => state.fs.map.default_fscid,
     };
     let fs = state.fs.map.file_systems.get(&asked)?;
     let name = fs.map.fs_name.as_str();
-    reader.session.may_see_file_system(name).then(|| (fs.map.clone(), name))
+    reader.session.may_see_file_system(name).then_some((Cow::Borrowed(&fs.map), name))
 }
