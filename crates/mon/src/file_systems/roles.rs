@@ -1,5 +1,6 @@
 //! The roles of metadata servers: a standby takes a rank, and gives it up by failing or stopping.
 
+use super::REFUSE_STANDBY_FOR_ANOTHER_FS;
 use maps::{FsId, FsMap, MdsGid, MdsInfo, MdsRank, MdsState, NO_FILE_SYSTEM, NO_RANK};
 use types::Epoch;
 
@@ -76,16 +77,23 @@ pub(crate) fn stop(map: &mut FsMap, gid: MdsGid) {
     map.roles.remove(&gid);
 }
 
-/// The standbys that may serve a file system: those bound to it first, then those bound to none.
+/// The standbys that may serve a file system: those bound to it first, then those bound to none, and at last
+/// those bound to another one, unless the file system refuses them.
 pub(crate) fn standbys_for(map: &FsMap, fscid: FsId) -> impl Iterator<Item = &MdsInfo> {
-    let compat = map.file_systems.get(&fscid).map(|fs| &fs.map.compat);
+    let fs = map.file_systems.get(&fscid).map(|fs| &fs.map);
+    let compat = fs.map(|fs| &fs.compat);
+    let takes_others = fs.is_some_and(|fs| !fs.has(REFUSE_STANDBY_FOR_ANOTHER_FS));
     let can_serve = move |info: &&MdsInfo| {
         let knows_all = compat.is_some_and(|compat| info.compat.can_write(compat));
         knows_all && info.state == MdsState::STANDBY && !info.is_laggy()
     };
     let bound = map.standbys.values().filter(move |info| info.join_fscid == fscid);
     let free = map.standbys.values().filter(|info| info.join_fscid == NO_FILE_SYSTEM);
-    bound.chain(free).filter(can_serve)
+    let of_others = map
+        .standbys
+        .values()
+        .filter(move |info| takes_others && ![fscid, NO_FILE_SYSTEM].contains(&info.join_fscid));
+    bound.chain(free).chain(of_others).filter(can_serve)
 }
 
 #[cfg(test)]
@@ -151,6 +159,10 @@ mod tests {
         map.standbys.get_mut(&11).unwrap().join_fscid = 1;
         let of = |map: &FsMap| standbys_for(map, 1).map(|info| info.gid).collect::<Vec<_>>();
         assert_eq!(of(&map), [11, 10]);
+        map.standbys.get_mut(&10).unwrap().join_fscid = 2;
+        assert_eq!(of(&map), [11, 10], "that of another file system is the last resort");
+        map.file_systems.get_mut(&1).unwrap().map.flags |= REFUSE_STANDBY_FOR_ANOTHER_FS;
+        assert_eq!(of(&map), [11]);
         map.file_systems.get_mut(&1).unwrap().map.compat.incompat.insert(11, "minor log segments");
         assert!(of(&map).is_empty());
     }
