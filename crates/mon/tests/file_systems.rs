@@ -38,6 +38,19 @@ impl Server {
         Server { conn, name, gid, sequence: 0 }
     }
 
+    fn beacon(&self, cluster: &Cluster, state: MdsState) -> MdsBeacon {
+        MdsBeacon {
+            fsid: cluster.monitor.fsid(),
+            gid: self.gid,
+            state: state.0,
+            sequence: self.sequence,
+            name: self.name.to_owned(),
+            compat: encode_to_bytes(&compat()),
+            metadata: [("hostname".to_owned(), "alpha".to_owned())].into(),
+            ..MdsBeacon::default()
+        }
+    }
+
     /// Sends a beacon; returns the number of answers.
     fn beat(&mut self, cluster: &mut Cluster, state: MdsState) -> usize {
         self.complain(cluster, state, &[])
@@ -51,17 +64,8 @@ impl Server {
             message: "trouble".to_owned(),
             metadata: BTreeMap::new(),
         };
-        let beacon = MdsBeacon {
-            fsid: cluster.monitor.fsid(),
-            gid: self.gid,
-            state: state.0,
-            sequence: self.sequence,
-            name: self.name.to_owned(),
-            compat: encode_to_bytes(&compat()),
-            metadata: [("hostname".to_owned(), "alpha".to_owned())].into(),
-            health: MdsHealth { metrics: kinds.iter().map(metric).collect() },
-            ..MdsBeacon::default()
-        };
+        let health = MdsHealth { metrics: kinds.iter().map(metric).collect() };
+        let beacon = MdsBeacon { health, ..self.beacon(cluster, state) };
         cluster.send(self.conn, 0, &beacon);
         cluster.take::<MdsBeacon>(self.conn).len()
     }
@@ -279,6 +283,23 @@ fn a_server_takes_no_state_that_the_monitor_has_not_led_it_to() {
     let mut imposter = Server { conn, name: "a", gid: 101, sequence: 9 };
     imposter.beat(&mut cluster, MdsState::DNE);
     assert_eq!((server.state(&cluster), fsmap(&cluster).epoch), ("up:active", epoch));
+}
+
+#[test]
+fn a_beacon_that_would_fill_the_memory_is_dropped() {
+    let mut cluster = with_pools();
+    let server = Server::new(&mut cluster, "a", 101);
+    let mut features = compat();
+    features.compat.insert(20, "x".repeat(1 << 20));
+    let beacon = server.beacon(&cluster, MdsState::BOOT);
+    let metric = MdsHealthMetric { message: "x".repeat(1 << 20), ..MdsHealthMetric::default() };
+    for beacon in [
+        MdsBeacon { compat: encode_to_bytes(&features), ..beacon.clone() },
+        MdsBeacon { health: MdsHealth { metrics: vec![metric] }, ..beacon },
+    ] {
+        cluster.send(server.conn, 0, &beacon);
+        assert_eq!(server.state(&cluster), "gone");
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ use auth::Rwx;
 use codec::decode_all;
 use engine::{ConnId, Message};
 use maps::{CompatSet, FsId, MdsInfo, MdsState, NO_FILE_SYSTEM};
+use std::collections::BTreeMap;
 use types::{EntityType, UTime};
 use wire::{MdsBeacon, MdsHealth, MessageBody, PeerFault};
 
@@ -23,6 +24,9 @@ use wire::{MdsBeacon, MdsHealth, MessageBody, PeerFault};
 const NAME_BYTES_MAX: usize = 256;
 const METADATA_BYTES_MAX: usize = 64 << 10;
 const HEALTH_METRICS_MAX: usize = 1024;
+const HEALTH_BYTES_MAX: usize = 256 << 10;
+/// Ceph's servers have a dozen features, of some 30 bytes each.
+const COMPAT_BYTES_MAX: usize = 8 << 10;
 /// Bound of the servers in the map; further ones are not taken.
 const SERVERS_MAX: usize = 1024;
 
@@ -55,13 +59,17 @@ pub(super) fn take(watch: &mut MdsWatch, cx: &mut Cx<'_>, conn: ConnId, beacon: 
 }
 
 fn is_bounded(beacon: &MdsBeacon) -> bool {
-    let metadata =
-        beacon.metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-    let name = &beacon.name;
-    (1..=NAME_BYTES_MAX).contains(&name.len())
-        && metadata <= METADATA_BYTES_MAX
+    let length = |facts: &BTreeMap<String, String>| -> usize {
+        facts.iter().map(|(key, value)| key.len() + value.len()).sum()
+    };
+    let metrics = &beacon.health.metrics;
+    let health = metrics.iter().map(|metric| metric.message.len() + length(&metric.metadata));
+    (1..=NAME_BYTES_MAX).contains(&beacon.name.len())
+        && length(&beacon.metadata) <= METADATA_BYTES_MAX
+        && beacon.compat.len() <= COMPAT_BYTES_MAX
         && beacon.file_system.len() <= NAME_BYTES_MAX
-        && beacon.health.metrics.len() <= HEALTH_METRICS_MAX
+        && metrics.len() <= HEALTH_METRICS_MAX
+        && health.sum::<usize>() <= HEALTH_BYTES_MAX
 }
 
 fn enqueue(cx: &mut Cx<'_>, conn: ConnId, beacon: MdsBeacon) {
