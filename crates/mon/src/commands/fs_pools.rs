@@ -50,6 +50,10 @@ fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let id = pool(context)?;
     let name = pool_name(context, id);
     let (fscid, fs_name) = (fs.fscid, fs.map.fs_name.clone());
+    if fs.map.data_pools.contains(&id) {
+        // Also what a client is told that repeats a command whose answer was lost.
+        return Ok(Answer::said(format!("data pool {} is already on fs {fs_name}", id.0)));
+    }
     if let Some(user) = user_of(context.state, id) {
         let role = if user.metadata_pool == id { "metadata" } else { "data" };
         let text = format!(

@@ -79,9 +79,13 @@ pub(crate) fn remove(
                     option to true before you can destroy a pool";
         return Err(Refusal::new(Errno::PERM, text));
     }
-    if crate::file_systems::user_of(state, id).is_some() {
-        let name = map.pool_name(id).unwrap_or_default();
-        return Err(Refusal::new(Errno::BUSY, format!("pool '{name}' is in use by CephFS")));
+    if let Some(user) = crate::file_systems::user_of(state, id) {
+        let (name, fs) = (map.pool_name(id).unwrap_or_default(), &user.fs_name);
+        let text = format!(
+            "pool '{name}' is in use by CephFS: remove it from file system '{fs}' with 'ceph fs rm_data_pool', or \
+             the file system with 'ceph fs rm'"
+        );
+        return Err(Refusal::new(Errno::BUSY, text));
     }
     if pool.flags.contains(PoolFlags::NODELETE) {
         let text = "pool deletion is disabled; you must unset nodelete flag for the pool first";
