@@ -34,7 +34,7 @@ const LOAD_INTERVAL: Duration = Duration::from_secs(1);
 /// Work of one turn beyond which clients notice that no daemon answers.
 const STALL: Duration = Duration::from_millis(50);
 /// Time for which a killed predecessor may hold a port.
-const PORT_TIME_MAX: Duration = Duration::from_secs(5);
+pub const PORT_TIME_MAX: Duration = Duration::from_secs(5);
 const PORT_RETRY: Duration = Duration::from_millis(10);
 /// Token of a disk operation: the node's number in the upper bits, the node's own token below.
 const NODE_SHIFT: u32 = 48;
@@ -202,16 +202,21 @@ impl<N: Hosted> Core<N> {
 
     /// Listens for sessions to a daemon, which presents itself there as `listening`.
     pub fn listen(&mut self, addr: SocketAddr, listening: Listening) -> Result<SocketAddr> {
-        let (id, local) =
-            self.listen_patiently(addr).with_context(|| format!("listening on {addr}"))?;
+        let (id, local) = self
+            .listen_patiently(addr, PORT_TIME_MAX)
+            .with_context(|| format!("listening on {addr}"))?;
         self.wire.add_listener(id, local, listening);
         Ok(local)
     }
 
     /// Retries while the port is in use: the kernel takes a killed process's ring apart in the background,
     /// and its sockets hold their ports until then.
-    fn listen_patiently(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
-        let give_up = Instant::now() + PORT_TIME_MAX;
+    fn listen_patiently(
+        &mut self,
+        addr: SocketAddr,
+        patience: Duration,
+    ) -> io::Result<(ListenerId, SocketAddr)> {
+        let give_up = Instant::now() + patience;
         loop {
             match self.reactor.listen(addr) {
                 Err(error)
@@ -224,9 +229,14 @@ impl<N: Hosted> Core<N> {
         }
     }
 
-    /// Listens for streams to a daemon.
-    pub fn listen_for_streams(&mut self, addr: SocketAddr, node: usize) -> Result<SocketAddr> {
-        let listening = self.reactor.listen(addr);
+    /// Listens for streams to a daemon. Waits at most for `patience` while the port is in use.
+    pub fn listen_for_streams(
+        &mut self,
+        addr: SocketAddr,
+        node: usize,
+        patience: Duration,
+    ) -> Result<SocketAddr> {
+        let listening = self.listen_patiently(addr, patience);
         let (id, local) = listening.with_context(|| format!("listening on {addr}"))?;
         self.streams.add_listener(id, node);
         Ok(local)

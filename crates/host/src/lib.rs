@@ -23,7 +23,7 @@ mod wire;
 
 pub use alone::run_until_signal;
 pub use contract::{DiskStorage, Hosted, StorageIo, StreamEvent, StreamOutput};
-pub use core::{Core, CoreConfig};
+pub use core::{Core, CoreConfig, PORT_TIME_MAX};
 pub use links::{Addressing, Directory, LocalMessage, NodeAddress};
 pub use node::{DaemonNode, NoStorage};
 pub use notices::{Notice, Notices};

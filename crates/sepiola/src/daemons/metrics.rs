@@ -4,14 +4,14 @@ use super::control::Control;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use engine::{Node, NodeOutput, Time, sessions_go_to};
-use host::{AnyCore, DaemonNode, Hosted, StorageIo, StreamEvent, StreamOutput};
+use host::{AnyCore, DaemonNode, Hosted, PORT_TIME_MAX, StorageIo, StreamEvent, StreamOutput};
 use mon::{DiskSpace, Monitor};
 use rt::{DiskResult, SocketId};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::ParticipantName;
 use web::{Connection, Request, Response, Status};
 
@@ -21,9 +21,9 @@ const CONNECTIONS_MAX: usize = 32;
 const TEXT_KEPT: Duration = Duration::from_secs(1);
 /// Interval at which the space of the monitor's directory is looked at.
 const DISK_INTERVAL: Duration = Duration::from_secs(10);
-/// Time for which a killed predecessor may hold the port.
-const PORT_TIME_MAX: Duration = Duration::from_millis(500);
-const PORT_RETRY: Duration = Duration::from_millis(20);
+/// Time after which another port is taken. That of a killed predecessor is free again when the monitor's own is,
+/// which was waited for.
+const OTHER_PORT_AFTER: Duration = Duration::from_millis(500);
 
 /// Where metrics are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,13 +41,14 @@ impl MetricsAddr {
     pub fn listen(self, core: &mut AnyCore, node: usize) -> Result<Option<SocketAddr>> {
         match self {
             MetricsAddr::Nowhere => Ok(None),
-            MetricsAddr::Exactly(addr) => listen_patiently(core, addr, node).map(Some),
+            MetricsAddr::Exactly(addr) => listen(core, addr, node, PORT_TIME_MAX).map(Some),
             MetricsAddr::Preferably(addr) => {
-                let listening = listen_patiently(core, addr, node);
+                let listening = listen(core, addr, node, OTHER_PORT_AFTER);
                 if !listening.as_ref().is_err_and(is_taken) {
                     return listening.map(Some);
                 }
-                let local = core.listen_for_streams(SocketAddr::new(addr.ip(), 0), node)?;
+                let any = SocketAddr::new(addr.ip(), 0);
+                let local = listen(core, any, node, Duration::ZERO)?;
                 tracing::warn!(%addr, %local, "the port of the metrics is taken: they are served at another");
                 Ok(Some(local))
             }
@@ -55,15 +56,13 @@ impl MetricsAddr {
     }
 }
 
-fn listen_patiently(core: &mut AnyCore, addr: SocketAddr, node: usize) -> Result<SocketAddr> {
-    let give_up = Instant::now() + PORT_TIME_MAX;
-    loop {
-        let listening = core.listen_for_streams(addr, node).context("serving metrics (--metrics)");
-        if !listening.as_ref().is_err_and(is_taken) || Instant::now() >= give_up {
-            return listening;
-        }
-        std::thread::sleep(PORT_RETRY);
-    }
+fn listen(
+    core: &mut AnyCore,
+    addr: SocketAddr,
+    node: usize,
+    patience: Duration,
+) -> Result<SocketAddr> {
+    core.listen_for_streams(addr, node, patience).context("serving metrics (--metrics)")
 }
 
 fn is_taken(error: &anyhow::Error) -> bool {

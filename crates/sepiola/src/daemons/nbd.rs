@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use gateway::{NbdNode, ServedImage, TlsPolicy};
-use host::{AnyCore, Member, Prepared};
+use host::{AnyCore, Member, PORT_TIME_MAX, Prepared};
 use machine::random_bytes;
 use rados::Config;
 use rbd::{Header, Image};
@@ -69,7 +69,7 @@ impl NbdMember {
             assert!(self.bound.set(bound).is_ok(), "a server listens once");
         }
         if let Some(addr) = self.settings.listen {
-            let addr = core.listen_for_streams(addr, node)?;
+            let addr = core.listen_for_streams(addr, node, PORT_TIME_MAX)?;
             println!("listening on {addr}");
         }
         if let Some(path) = &self.settings.socket {
