@@ -6,7 +6,6 @@ pub(crate) mod autoscale;
 pub(crate) mod balancer;
 pub(crate) mod blocklist;
 pub(crate) mod config;
-mod config_help;
 pub(crate) mod config_key;
 mod config_values;
 pub(crate) mod crash;

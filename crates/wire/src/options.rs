@@ -3,12 +3,14 @@
 //! One table for both sides: the monitor checks values against it and shows its defaults, and daemons read
 //! their values through it. Options of clients, and of Ceph's daemons only, are in [`upstream`].
 
+mod description;
 mod document;
 mod known;
 mod running;
 mod table;
 mod upstream;
 
+pub use description::{Description, can_update, level};
 pub use document::document;
 pub use known::{Kind, Known, Permitted, parse_switch as switch};
 pub use running::{COMMANDS as RUNNING_COMMANDS, Running, RunningAnswer};

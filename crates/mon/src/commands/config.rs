@@ -4,7 +4,6 @@
 //! other options of Ceph, such as those of clients, are passed on to the clients. Unknown names and invalid
 //! values are refused.
 
-use super::config_help::{Description, can_update, level};
 use super::config_values::{check_value, option_name, section};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::keys;
@@ -12,7 +11,9 @@ use crate::state::{CONFIG_HISTORY_KEPT, shown_option as shown, stored_option as 
 use crate::table::Table;
 use serde_json::{Map, Value, json};
 use types::{EntityName, EntityType};
-use wire::options::{Known, TABLE, known, upstream, upstream_names};
+use wire::options::{
+    Description, Known, TABLE, can_update, known, level, upstream, upstream_names,
+};
 
 /// Default number of changes that `config log` shows.
 const LOG_DEFAULT: i64 = 10;
@@ -264,7 +265,9 @@ fn mask_parts(mask: &str) -> Value {
 }
 
 fn help(context: &mut Context<'_>) -> Result<Answer, Refusal> {
-    let description = Description::of(&option_name(context.arguments.text("key"))?)?;
+    let key = option_name(context.arguments.text("key"))?;
+    let missing = || Refusal::missing(format!("configuration option '{key}' not recognized"));
+    let description = Description::of(&key).ok_or_else(missing)?;
     Ok(context.show(|| description.to_json(), || description.to_text()))
 }
 

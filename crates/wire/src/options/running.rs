@@ -4,7 +4,7 @@
 //! A value set at the daemon overrides the configuration database, is known to no other daemon, and is lost
 //! when the daemon ends.
 
-use super::{Kind, Known, Permitted, TABLE, Upstream, known, upstream};
+use super::{Description, Kind, Known, TABLE, Upstream, known, upstream};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::Errno;
@@ -91,10 +91,14 @@ impl Running {
                 plain(json!({ option.name: value }))
             }),
             "config help" if var.is_empty() => {
-                let options: Vec<Value> = TABLE.iter().map(describe).collect();
+                let options: Vec<Value> =
+                    TABLE.iter().map(|own| Description::own(own).to_json()).collect();
                 Ok(plain(json!({ "options": options })))
             }
-            "config help" => find(var).map(|option| plain(json!({ "option": option.describe() }))),
+            "config help" => find(var).map(|option| {
+                let description = Description::of(&option.name).map(|found| found.to_json());
+                plain(json!({ "option": description }))
+            }),
             "config set" => self.set_one(var, &words(arguments.get("val")).join(" ")),
             "config unset" => find(var).map(|option| {
                 self.overrides.remove(&option.name);
@@ -203,20 +207,6 @@ impl Found {
             (None, None) => Err((Errno::NOENT, "there is no such option".to_owned())),
         }
     }
-
-    fn describe(&self) -> Value {
-        match (self.own, self.upstream) {
-            (Some(own), _) => describe(own),
-            (None, upstream) => json!({
-                "name": self.name,
-                "type": upstream.map_or("str", |upstream| upstream.kind),
-                "level": upstream.map_or("advanced", |upstream| upstream.level),
-                "desc": "an option of Ceph's that no daemon of this cluster reads",
-                "default": self.default,
-                "can_update_at_runtime": false,
-            }),
-        }
-    }
 }
 
 fn find(name: &str) -> Result<Found, (Errno, String)> {
@@ -239,38 +229,6 @@ fn words(value: Option<&Value>) -> Vec<String> {
         Some(Value::Null) | None => Vec::new(),
         Some(other) => vec![other.to_string()],
     }
-}
-
-fn describe(option: &Known) -> Value {
-    let default = match option.kind {
-        Kind::Number => json!(option.default.parse::<u64>().unwrap_or_default()),
-        Kind::Size => json!(stdx::parse_bytes(option.default).unwrap_or_default()),
-        Kind::Switch => json!(super::switch(option.default)),
-        Kind::Real | Kind::Seconds => json!(option.default.parse::<f64>().unwrap_or_default()),
-        Kind::Text => json!(option.default),
-    };
-    let (least, most) = option.bounds();
-    let permitted = match option.permitted {
-        Permitted::OneOf(texts) => texts.to_vec(),
-        _ => Vec::new(),
-    };
-    json!({
-        "name": option.name,
-        "type": option.kind.name(),
-        "level": "advanced",
-        "desc": option.meaning,
-        "long_desc": option.advice,
-        "default": default,
-        "daemon_default": "",
-        "tags": [],
-        "services": option.readers(),
-        "see_also": [],
-        "enum_values": permitted,
-        "min": least,
-        "max": most,
-        "can_update_at_runtime": option.can_change,
-        "flags": if option.can_change { vec!["runtime"] } else { vec![] },
-    })
 }
 
 #[cfg(test)]
@@ -319,6 +277,19 @@ mod tests {
             assert_eq!(answer.map(drop).map_err(|(errno, _)| errno), expected, "{given}");
         }
         assert_eq!(backfills(&mut running), "4");
+    }
+
+    #[test]
+    fn an_option_is_described_as_the_monitors_do() {
+        let mut running = Running::default();
+        let mut option = |name: &str| {
+            ask(&mut running, "config help", &json!({ "var": name })).unwrap().0["option"].clone()
+        };
+        let grace = option("osd_heartbeat_grace");
+        assert_eq!((&grace["min"], &grace["max"]), (&json!(0.2), &json!(3600)), "{grace}");
+        assert_eq!(grace["services"], json!(["mon", "osd"]));
+        assert_eq!(option("osd_scrub_auto_repair")["min"], "");
+        assert_eq!(option("rbd_cache")["default"], json!(true));
     }
 
     #[test]

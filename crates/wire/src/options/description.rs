@@ -1,11 +1,12 @@
-//! `config help`: the description of an option, as JSON and as text.
+//! The description of an option, as `config help` shows it: at the monitors, and at each daemon.
 
-use crate::command::Refusal;
+use super::known::{Known, Permitted};
+use super::{Upstream, known, upstream};
 use serde_json::{Value, json};
-use wire::options::{Known, Permitted, Upstream, known, upstream};
 
 /// The description of one option, from this cluster's table or from Ceph's.
-pub(super) struct Description {
+#[derive(Debug, Clone)]
+pub struct Description {
     name: String,
     kind: &'static str,
     default: &'static str,
@@ -18,17 +19,13 @@ pub(super) struct Description {
 }
 
 impl Description {
-    pub(super) fn of(name: &str) -> Result<Self, Refusal> {
-        match (known(name), upstream(name)) {
-            (Some(own), _) => Ok(Description::own(own)),
-            (None, Some(theirs)) => Ok(Description::theirs(name, theirs)),
-            (None, None) => {
-                Err(Refusal::missing(format!("configuration option '{name}' not recognized")))
-            }
-        }
+    /// The description of an option; `None` if neither table has it.
+    pub fn of(name: &str) -> Option<Self> {
+        let theirs = || upstream(name).map(|theirs| Description::theirs(name, theirs));
+        known(name).map(Description::own).or_else(theirs)
     }
 
-    fn own(own: &'static Known) -> Self {
+    pub(super) fn own(own: &'static Known) -> Self {
         let (least, most) = own.bounds();
         let permitted = match own.permitted {
             Permitted::OneOf(texts) => texts.to_vec(),
@@ -69,7 +66,8 @@ impl Description {
         can_update(&self.name)
     }
 
-    pub(super) fn to_json(&self) -> Value {
+    /// The fields that Ceph has.
+    pub fn to_json(&self) -> Value {
         json!({
             "name": self.name,
             "type": self.kind,
@@ -90,7 +88,7 @@ impl Description {
     }
 
     /// The lines that Ceph prints, without those that would be empty.
-    pub(super) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let services = match self.services.is_empty() {
             true => String::new(),
             false => format!("[{}]", self.services.join(", ")),
@@ -116,12 +114,12 @@ impl Description {
 }
 
 /// Ceph's level of an option.
-pub(super) fn level(name: &str) -> &'static str {
+pub fn level(name: &str) -> &'static str {
     upstream(name).map_or("advanced", |option| option.level)
 }
 
 /// Whether a new value takes effect without a restart.
-pub(super) fn can_update(name: &str) -> bool {
+pub fn can_update(name: &str) -> bool {
     match known(name) {
         Some(known) => known.can_change,
         None => {
@@ -131,15 +129,18 @@ pub(super) fn can_update(name: &str) -> bool {
     }
 }
 
-/// The value of an option in its JSON type.
+/// The value of an option in its JSON type; a text if it is none.
 fn typed(kind: &str, text: &str) -> Value {
-    match kind {
-        "bool" => json!(text == "true"),
-        "int" | "uint" | "size" | "secs" | "millisecs" | "float" => text
-            .parse::<i64>()
-            .map(Value::from)
-            .or_else(|_| text.parse::<f64>().map(Value::from))
-            .unwrap_or_else(|_| json!(text)),
-        _ => json!(text),
-    }
+    let number = || {
+        let whole = text.parse::<u64>().map(Value::from).ok();
+        let signed = || text.parse::<i64>().map(Value::from).ok();
+        whole.or_else(signed).or_else(|| text.parse::<f64>().map(Value::from).ok())
+    };
+    let value = match kind {
+        "bool" if !text.is_empty() => Some(json!(text == "true")),
+        "size" => number().or_else(|| stdx::parse_bytes(text).map(Value::from)),
+        "int" | "uint" | "secs" | "millisecs" | "float" => number(),
+        _ => None,
+    };
+    value.unwrap_or_else(|| json!(text))
 }
