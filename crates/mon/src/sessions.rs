@@ -110,7 +110,8 @@ impl Session {
         }
     }
 
-    /// Whether the peer may be shown a file system.
+    /// Whether the peer may be shown a file system: in a session with the monitor, whatever its capabilities
+    /// name.
     pub fn may_see_file_system(&self, name: &str) -> bool {
         match &self.caps {
             Caps::Mon(_) => !name.is_empty(),

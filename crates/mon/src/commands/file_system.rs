@@ -156,7 +156,8 @@ fn get(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     Ok(context.show(|| fsmap::file_system(fs), || fsmap::file_system_plain(fs)))
 }
 
-fn pool_given(context: &Context<'_>, argument: &str) -> Result<PoolId, Refusal> {
+/// The pool that an argument names.
+pub(super) fn pool_given(context: &Context<'_>, argument: &str) -> Result<PoolId, Refusal> {
     let missing = |_| {
         let name = context.arguments.text(argument);
         Refusal::missing(format!("pool '{name}' does not exist"))

@@ -1,7 +1,6 @@
 //! `fs add_data_pool`, `fs rm_data_pool` and `fs authorize`: pools of a file system, and who may use them.
 
-use super::file_system::{APPLICATION, edit, enable, named, pool_name};
-use super::named::pool_named;
+use super::file_system::{APPLICATION, edit, enable, named, pool_given, pool_name};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::file_systems::user_of;
 use crate::keys;
@@ -39,15 +38,9 @@ pub const COMMANDS: &[Command] = &[
     ),
 ];
 
-fn pool(context: &Context<'_>) -> Result<PoolId, Refusal> {
-    let name = context.arguments.text("pool");
-    pool_named(context, "pool")
-        .map_err(|_| Refusal::missing(format!("pool '{name}' does not exist")))
-}
-
 fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let fs = named(context, "fs_name")?;
-    let id = pool(context)?;
+    let id = pool_given(context, "pool")?;
     let name = pool_name(context, id);
     let (fscid, fs_name) = (fs.fscid, fs.map.fs_name.clone());
     if fs.map.data_pools.contains(&id) {
@@ -84,7 +77,7 @@ fn add(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 fn remove(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let fs = named(context, "fs_name")?;
-    let id = pool(context)?;
+    let id = pool_given(context, "pool")?;
     let fscid = fs.fscid;
     if fs.map.data_pools.first() == Some(&id) {
         let text = "cannot remove default data pool; clients write new files to it";

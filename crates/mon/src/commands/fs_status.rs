@@ -4,7 +4,7 @@ use super::file_system::pool_name;
 use super::mds::short_state;
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::table::{Table, bytes};
-use crate::usage::{pool_available, raw_bytes_per_byte};
+use crate::usage::pool_usage;
 use maps::{MdsInfo, MdsMap};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -36,19 +36,15 @@ fn pools(map: &MdsMap) -> impl Iterator<Item = (PoolId, &'static str)> {
 }
 
 fn used_and_available(context: &Context<'_>, id: PoolId) -> (u64, u64) {
-    let (map, stats) = (&context.state.osdmap, context.live.stats);
-    let totals = stats.pool_totals(id);
-    let raw = (totals.bytes + totals.omap_bytes) as f64 * raw_bytes_per_byte(map, id);
-    (raw as u64, pool_available(map, stats, id))
+    let usage = pool_usage(&context.state.osdmap, context.live.stats, id);
+    (usage.used, usage.available)
 }
 
 /// Servers by version.
 fn versions<'a>(context: &'a Context<'_>) -> BTreeMap<&'a str, Vec<&'a str>> {
     let mut versions = BTreeMap::<&str, Vec<&str>>::new();
     for info in context.state.fs.map.servers() {
-        let known = context.state.fs.metadata.get(&info.gid);
-        let version = known.and_then(|known| known.get("ceph_version"));
-        let version = version.map_or("unknown", String::as_str);
+        let version = context.state.fs.fact(info.gid, "ceph_version").unwrap_or("unknown");
         versions.entry(version).or_default().push(&info.name);
     }
     versions

@@ -1,12 +1,12 @@
 //! `mds`: metadata servers.
 
-use super::file_system::confirm;
+use super::file_system::{confirm, edit};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::fsmap;
 use crate::dump::peers::count_values;
 use crate::file_systems::{INFO, fail};
 use crate::services::assign_ranks;
-use maps::{FsId, FsMap, MdsGid, MdsInfo, MdsMap, MdsRank, MdsState};
+use maps::{FsId, FsMap, MdsGid, MdsInfo, MdsRank, MdsState};
 use serde_json::{Map, Value, json};
 use types::Errno;
 
@@ -142,11 +142,7 @@ fn metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 }
 
 fn count(context: &Context<'_>, property: &str) -> Value {
-    let values = context.state.fs.map.servers().map(|info| {
-        let known = context.state.fs.metadata.get(&info.gid);
-        known.and_then(|known| known.get(property)).map_or("unknown", String::as_str)
-    });
-    count_values(values)
+    count_values(facts_named(context, property))
 }
 
 fn count_metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
@@ -156,22 +152,20 @@ fn count_metadata(context: &mut Context<'_>) -> Result<Answer, Refusal> {
 
 /// The versions of metadata servers.
 pub fn versions(context: &Context<'_>) -> Vec<String> {
-    let version = |info: &MdsInfo| {
-        let known = context.state.fs.metadata.get(&info.gid);
-        known
-            .and_then(|known| known.get("ceph_version"))
-            .map_or("unknown", String::as_str)
-            .to_owned()
-    };
-    context.state.fs.map.servers().map(version).collect()
+    facts_named(context, "ceph_version").map(str::to_owned).collect()
+}
+
+/// One fact of each server.
+fn facts_named<'a>(context: &'a Context<'_>, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let fs = &context.state.fs;
+    fs.map.servers().map(move |info| fs.fact(info.gid, name).unwrap_or("unknown"))
 }
 
 /// The names of metadata servers by host.
 pub fn hosts(context: &Context<'_>) -> Value {
     let mut hosts = Map::new();
     for info in context.state.fs.map.servers() {
-        let known = context.state.fs.metadata.get(&info.gid);
-        let host = known.and_then(|known| known.get("hostname")).map_or("", String::as_str);
+        let host = context.state.fs.fact(info.gid, "hostname").unwrap_or_default();
         let list = hosts.entry(host).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
             list.push(json!(info.name));
@@ -215,10 +209,6 @@ fn fail_one(context: &mut Context<'_>) -> Result<Answer, Refusal> {
     let text = format!("daemon mds.{name} marked failed by {}", context.caller.name);
     context.change.note(INFO, text);
     Ok(Answer::said(format!("failed mds gid {gid}")))
-}
-
-fn edit<'a>(context: &'a mut Context<'_>, id: FsId) -> Result<&'a mut MdsMap, Refusal> {
-    super::file_system::edit(context, id)
 }
 
 fn repaired(context: &mut Context<'_>) -> Result<Answer, Refusal> {

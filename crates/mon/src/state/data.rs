@@ -120,6 +120,13 @@ pub struct FileSystems {
     pub metadata: BTreeMap<MdsGid, BTreeMap<String, String>>,
 }
 
+impl FileSystems {
+    /// A fact that a server reported at its boot.
+    pub fn fact(&self, gid: MdsGid, name: &str) -> Option<&str> {
+        self.metadata.get(&gid)?.get(name).map(String::as_str)
+    }
+}
+
 /// Old OSD maps, as far as they are kept.
 #[derive(Debug, Clone, Default)]
 pub struct History {

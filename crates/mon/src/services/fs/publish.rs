@@ -1,8 +1,8 @@
 //! The maps that metadata servers and clients are sent.
 //!
 //! A server gets the map of the file system whose rank it has, or a map with itself alone; a server that the
-//! map does not list gets one without servers, and starts again. A client gets only file systems that its
-//! capabilities name.
+//! map does not list gets one without servers, and starts again. A client gets all file systems, also
+//! those that its capabilities (`fsname=`) do not name.
 
 use crate::service::Reader;
 use crate::sessions::Subscription;
