@@ -4,9 +4,9 @@ use crate::run::run;
 use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
-/// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), and the
-/// store of a control plane.
-pub const TEST_PACKAGES: [&str; 14] = [
+/// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), the
+/// store of a control plane, and Prometheus with Ceph's rules and dashboards.
+pub const TEST_PACKAGES: [&str; 17] = [
     "ceph-common",
     "python3-rados",
     "python3-rbd",
@@ -21,6 +21,9 @@ pub const TEST_PACKAGES: [&str; 14] = [
     "etcd-client",
     "openssl",
     "iproute2",
+    "prometheus",
+    "ceph-prometheus-alerts",
+    "ceph-grafana-dashboards",
 ];
 
 /// Installs those of `packages` that are missing.
