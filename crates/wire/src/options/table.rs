@@ -66,14 +66,14 @@ pub const TABLE: &[Known] = &[
     switch("osd_pool_default_flag_nodelete", "false")
         .read_by(&["mon"])
         .means("Whether new pools are protected from deletion.")
-        .change("Set to true with mon_allow_pool_delete, to protect pools one by one instead."),
+        .change("Set to true to protect each new pool until its flag `nodelete` is unset."),
     switch("osd_pool_default_flag_ec_overwrites", "true")
         .read_by(&["mon"])
         .means("Whether objects of new erasure-coded pools can be overwritten in part.")
         .change("Set to false for applications that expect Ceph's default."),
     switch("mon_warn_on_pool_no_app", "true")
         .means("Whether a pool without an application is a warning.")
-        .change("Set to false if own applications do not name themselves."),
+        .change("Set to false if your applications do not enable theirs on their pools."),
     switch("mon_warn_on_pool_no_redundancy", "true")
         .means("Whether a pool with a single copy is a warning.")
         .change("Set to false once such a pool is intended."),
@@ -162,7 +162,7 @@ pub const TABLE: &[Known] = &[
         .within(4.0, 3600.0)
         .read_by(&["mon", "mds"])
         .means("Time without a beacon after which a metadata server is replaced by a standby.")
-        .change("Lower it where file systems should fail over sooner; servers send a beacon every 4 s."),
+        .change("Lower it to fail over sooner, but not below 10: servers send a beacon every 4 s."),
     real("mon_clock_drift_allowed", "0.05")
         .unit("s")
         .within(0.0, 3600.0)
@@ -301,12 +301,12 @@ pub const TABLE: &[Known] = &[
     number("mon_data_avail_warn", "30")
         .unit("%")
         .within(0.0, 100.0)
-        .means("Free space at a monitor's directory below which MON_DISK_LOW is raised.")
-        .change("Lower it where the directory lies on a large disk that others fill on purpose."),
+        .means("Free space at a monitor's directory at which MON_DISK_LOW is raised, and below.")
+        .change("Lower it if the directory is on a large disk that other data fills."),
     number("mon_data_avail_crit", "5")
         .unit("%")
         .within(0.0, 100.0)
-        .means("Free space at a monitor's directory below which MON_DISK_CRIT is raised.")
+        .means("Free space at a monitor's directory at which MON_DISK_CRIT is raised, and below.")
         .change("Leave it: a monitor without space stops."),
     number("mon_pool_quota_warn_threshold", "80")
         .unit("% of the quota")
