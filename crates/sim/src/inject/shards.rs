@@ -33,17 +33,21 @@ pub(super) fn fail_copy(world: &mut World, node: NodeId) {
     world.crash(node, false);
     world.with_store(node, |store, _| store.fail_copy(shard));
     world.start(node);
-    world.injection.count(Kind::FailCopy);
 }
 
-/// All logs of the OSD can be read again. The OSD restarts: a copy that failed stays so until then.
+/// All logs of the OSD can be read again. The OSD restarts: a copy that failed stays so until then. The fault
+/// counts if the OSD met it.
 pub(super) fn heal_copy(world: &mut World, node: NodeId) {
     if !world.disks.note_copy_heals(node) {
         return;
     }
     let was_up = world.nodes.is_up(node);
     world.crash(node, false);
-    world.with_store(node, |store, _| store.heal_copy());
+    let mut was_met = false;
+    world.with_store(node, |store, _| was_met = store.heal_copy());
+    if was_met {
+        world.injection.count(Kind::FailCopy);
+    }
     if was_up {
         world.start(node);
     }

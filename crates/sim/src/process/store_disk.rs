@@ -18,6 +18,8 @@ pub struct StoreDisk {
     unreadable: Option<Collection>,
     /// Reads of that log, with their times.
     failed: VecDeque<(Time, Completion)>,
+    /// Set once a read of that log has failed.
+    has_failed: bool,
 }
 
 enum Store {
@@ -32,7 +34,8 @@ impl StoreDisk {
             StoreKind::Crash(options) => Store::Crash(CrashStore::new(seed, options)),
             StoreKind::Block(shape) => Store::Block(Box::new(BlockDisk::new(seed, *shape))),
         };
-        StoreDisk { store, is_stopped: false, unreadable: None, failed: VecDeque::new() }
+        let failed = VecDeque::new();
+        StoreDisk { store, is_stopped: false, unreadable: None, failed, has_failed: false }
     }
 
     /// Completes no requests until it resumes.
@@ -125,9 +128,10 @@ impl StoreDisk {
         self.unreadable = Some(copy);
     }
 
-    /// All logs can be read again.
-    pub fn heal_copy(&mut self) {
+    /// All logs can be read again; true if a read has failed.
+    pub fn heal_copy(&mut self) -> bool {
         self.unreadable = None;
+        std::mem::take(&mut self.has_failed)
     }
 
     /// The failure of a request that reads an unreadable log.
@@ -174,6 +178,7 @@ impl Storage for StoreDisk {
 
     fn submit(&mut self, now: Time, request: Request) {
         if let Some(failure) = self.failure(&request) {
+            self.has_failed = true;
             return self.failed.push_back((now, failure));
         }
         match &mut self.store {
