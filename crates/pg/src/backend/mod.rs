@@ -62,21 +62,17 @@ impl Backend {
         self,
         interval: &Interval,
         osds: &Osds,
-        min_size: usize,
         took_part: impl Fn(Member) -> TookPart,
     ) -> Vec<OsdId> {
-        match self {
-            Backend::Replicated => replicated::blocked_by(interval, osds, min_size),
-            Backend::Erasure(layout) => erasure::blocked_by(layout, interval, osds, took_part),
+        if !interval.maybe_went_rw {
+            return Vec::new();
         }
-    }
-
-    /// For a primary without a copy and without history: the down OSDs that may hold the group's data. Their
-    /// down stamps are ignored: clocks differ, so a stamp is no proof that the pool was created later.
-    pub fn may_have_unknown(self, osds: &Osds, members: &Members) -> Vec<OsdId> {
+        if interval.is_gap {
+            return doubtful(osds, interval.first);
+        }
         match self {
-            Backend::Replicated => replicated::may_have_unknown(osds, members),
-            Backend::Erasure(_) => erasure::doubtful(osds, Epoch(0)),
+            Backend::Replicated => replicated::blocked_by(interval, osds),
+            Backend::Erasure(layout) => erasure::blocked_by(layout, interval, osds, took_part),
         }
     }
 
@@ -127,6 +123,18 @@ impl Backend {
             Backend::Erasure(layout) => erasure::choose_acting(layout, best, infos, members),
         }
     }
+}
+
+/// For a primary without a copy and without history: the down OSDs that may hold the group's data. Their down
+/// stamps are ignored: clocks differ, so a stamp is no proof that the pool was created later.
+pub(crate) fn may_have_unknown(osds: &Osds) -> Vec<OsdId> {
+    doubtful(osds, Epoch(0))
+}
+
+/// The OSDs that went down in a time without known history. Even the pool's `min_size` of that time is not
+/// known: no more members may have served than determine an object, and then each of them is needed.
+fn doubtful(osds: &Osds, since: Epoch) -> Vec<OsdId> {
+    osds.gone_since(since).collect()
 }
 
 /// The way in which a member with whole objects rolls back an own entry that is divergent.

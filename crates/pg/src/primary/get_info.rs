@@ -8,7 +8,7 @@
 use super::prior_leases::must_wait;
 use super::stage::{Primary, Stage};
 use crate::Member;
-use crate::backend::Authority;
+use crate::backend::{self, Authority};
 use crate::core::{Core, Placement};
 use crate::intervals::Interval;
 use crate::members::{Participants, TooManyMembers};
@@ -34,16 +34,16 @@ fn prior_set(core: &Core) -> BTreeSet<Member> {
 
 /// The OSDs that must come back, or be marked lost, before the history of writes is certain.
 fn find_blocking(core: &Core, known: &Known) -> BTreeSet<OsdId> {
-    let Placement { osds, members, backend, .. } = &core.placement;
+    let Placement { osds, backend, .. } = &core.placement;
     let Some(osds) = osds else { return BTreeSet::new() };
     if !core.copy.knows_past {
-        return backend.may_have_unknown(osds, members).into_iter().collect();
+        return backend::may_have_unknown(osds).into_iter().collect();
     }
     // Earlier intervals are covered: each participant in that activation has their log.
     let matters = core.copy.past.since(core.copy.info.history.last_epoch_started);
     let blocking = |past: &Interval| {
         let took_part = |member| known.part_in(core, osds, member, (past.first, past.last));
-        backend.blocked_by(past, osds, members.min_size, took_part)
+        backend.blocked_by(past, osds, took_part)
     };
     matters.flat_map(blocking).collect()
 }

@@ -5,11 +5,11 @@
 //! gap FIRST LAST
 //! down OSD E, lost OSD E
 //! clean E
-//! blocked                                  OSDs that are waited for (min_size is 2)
+//! blocked                                  OSDs that are waited for
 //! participants
 //! ```
 
-use crate::backend::{Backend, TookPart};
+use crate::backend::{self, Backend, TookPart};
 use crate::{Interval, Layout, Members, OsdStatus, Osds, PastIntervals};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId};
@@ -70,9 +70,8 @@ fn play(script: &str) {
             "blocked" => {
                 let osds = osds(&status);
                 let all = past.since(Epoch(0));
-                let blocking = |one| {
-                    Backend::Replicated.blocked_by(one, &osds, MIN_SIZE, |_| TookPart::IsGone)
-                };
+                let blocking =
+                    |one| Backend::Replicated.blocked_by(one, &osds, |_| TookPart::IsGone);
                 list(&all.flat_map(blocking).collect())
             }
             "participants" => {
@@ -139,24 +138,27 @@ fn what_was_over_before_the_group_was_clean_does_not_matter() {
 
 #[test]
 fn of_a_time_without_maps_anyone_may_have_been_active_who_went_down_since() {
+    // One is enough: `min_size` may have been lower then.
     play(
         "gap 5 9
          down 3 4
-         down 4 6
          blocked =>
+         down 4 6
+         blocked => 4
          down 5 7
          blocked => 4 5
          lost 5 12
+         blocked => 4
+         lost 4 12
          blocked =>",
     );
 }
 
 #[test]
 fn without_history_whoever_is_down_may_know_more_whatever_clocks_say() {
-    let members = Members { min_size: 1, ..Members::default() };
     let down = OsdStatus { exists: true, down_at: Epoch(3), ..OsdStatus::default() };
     let osds: Osds = [(OsdId(0), down)].into_iter().collect();
-    assert_eq!(Backend::Replicated.may_have_unknown(&osds, &members), [OsdId(0)]);
+    assert_eq!(backend::may_have_unknown(&osds), [OsdId(0)]);
 }
 
 #[test]

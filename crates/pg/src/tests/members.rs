@@ -209,6 +209,10 @@ fn a_lease_from_before_a_gap_in_the_maps_is_waited_for() {
          down 2
          gap 30 1 0
          run
+         states => Replica Down ReplicaActive
+         lost 2
+         map 31 1 0
+         run
          states => ReplicaActive WaitReadable ReplicaActive
          time 150
          run

@@ -15,4 +15,4 @@ pub(super) use authority::choose_authority;
 pub(crate) use geometry::Geometry;
 pub use geometry::ROW;
 pub(crate) use rules::TookPart;
-pub(super) use rules::{blocked_by, can_serve, choose_acting, choose_holders, doubtful};
+pub(super) use rules::{blocked_by, can_serve, choose_acting, choose_holders};

@@ -46,12 +46,6 @@ pub(crate) fn blocked_by(
     osds: &Osds,
     took_part: impl Fn(Member) -> TookPart,
 ) -> Vec<OsdId> {
-    if !interval.maybe_went_rw {
-        return Vec::new();
-    }
-    if interval.is_gap {
-        return doubtful(osds, interval.first);
-    }
     let acting: Vec<Member> = crate::Layout::Erasure(layout).members(&interval.acting).collect();
     let parts: Vec<TookPart> = acting.iter().map(|member| took_part(*member)).collect();
     let here = parts.iter().filter(|part| **part == TookPart::MayHave).count();
@@ -60,12 +54,6 @@ pub(crate) fn blocked_by(
     }
     let down = acting.iter().map(|member| member.osd).filter(|osd| !osds.is_up(*osd));
     down.filter(|osd| !osds.is_lost(*osd, interval.first)).collect()
-}
-
-/// The OSDs that went down in a time without known history. Even the pool's `min_size` of that time is not
-/// known: no more members may have served than determine an object, and then each of them is needed.
-pub(crate) fn doubtful(osds: &Osds, since: Epoch) -> Vec<OsdId> {
-    osds.gone_since(since).collect()
 }
 
 /// A copy can act if it is complete and the authoritative log overlaps its own.
