@@ -164,6 +164,11 @@ impl PastIntervals {
         self.0.iter()
     }
 
+    /// Whether the maps of some time were not available.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.0.iter().any(|interval| interval.is_gap)
+    }
+
     /// Adds an interval. It replaces earlier ones with the same members, because groups may flap for long.
     pub fn push(&mut self, interval: Interval) {
         self.0.retain(|known| {

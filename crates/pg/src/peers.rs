@@ -5,7 +5,7 @@ use crate::backend::{Authority, Claim, Evidence, TookPart};
 use crate::choice::{Choice, Infos};
 use crate::core::{Core, Output};
 use crate::serving::UnfoundCount;
-use crate::{Interval, Missing, Osds, PgInfo, PgLog};
+use crate::{Interval, Missing, Osds, PastIntervals, PgInfo, PgLog};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, HObject, OsdId};
 
@@ -53,6 +53,8 @@ impl Peer {
 pub(crate) struct Known {
     /// The infos and missing sets of other OSDs, as told in this interval.
     pub peers: BTreeMap<Member, Peer>,
+    /// The past intervals of another copy, which was told all maps, if the own ones have a gap.
+    pub told: Option<PastIntervals>,
     /// OSDs that were queried in this interval.
     pub asked: BTreeSet<Member>,
     /// Down OSDs without which peering cannot proceed.
@@ -78,6 +80,12 @@ impl Known {
             }
         }
         infos
+    }
+
+    /// The past intervals, with those that another copy knows instead of gaps.
+    pub fn past<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = &'a Interval> {
+        let own = core.copy.past.iter().filter(|past| !past.is_gap || self.told.is_none());
+        own.chain(self.told.iter().flat_map(PastIntervals::iter))
     }
 
     /// A member's part, as far as it is known, in the activations of intervals from `first` to `last`, in

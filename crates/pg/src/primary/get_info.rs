@@ -19,14 +19,17 @@ use std::collections::BTreeSet;
 use types::OsdId;
 
 /// The prior set: all members that may have a copy that matters, up or down.
-fn prior_set(core: &Core) -> BTreeSet<Member> {
+fn prior_set(core: &Core, known: &Known) -> BTreeSet<Member> {
     let layout = core.placement.members.layout;
     let mut prior: BTreeSet<Member> = core.placement.members.all().collect();
     match (core.copy.knows_past, &core.placement.osds) {
         (false, Some(osds)) => {
             prior.extend(osds.iter().flat_map(|(osd, _)| layout.members_on(osd)))
         }
-        _ => prior.extend(core.copy.past.participants(layout)),
+        _ => {
+            let lists = [&core.copy.past].into_iter().chain(&known.told);
+            prior.extend(lists.flat_map(|past| past.participants(layout)));
+        }
     }
     prior.remove(&core.own.whoami);
     prior
@@ -40,7 +43,8 @@ fn find_blocking(core: &Core, known: &Known) -> BTreeSet<OsdId> {
         return backend::may_have_unknown(osds).into_iter().collect();
     }
     // Earlier intervals are covered: each participant in that activation has their log.
-    let matters = core.copy.past.since(core.copy.info.history.last_epoch_started);
+    let started = core.copy.info.history.last_epoch_started;
+    let matters = known.past(core).filter(|past| past.last >= started);
     let blocking = |past: &Interval| {
         let took_part = |member| known.part_in(core, osds, member, (past.first, past.last));
         backend.blocked_by(past, osds, took_part)
@@ -48,14 +52,21 @@ fn find_blocking(core: &Core, known: &Known) -> BTreeSet<OsdId> {
     matters.flat_map(blocking).collect()
 }
 
-/// Takes over the history and past intervals of another copy.
-fn learn(core: &mut Core, notice: &Notice) {
+/// Takes over the history and past intervals of another copy. If the own ones have a gap, they are kept for
+/// the read leases of that time, and those of the other copy tell what happened in it.
+fn learn(core: &mut Core, known: &mut Known, notice: &Notice) {
     core.copy.info.history.merge(&notice.info.history);
     if !core.copy.knows_past {
         core.copy.knows_past = true;
         core.copy.past = notice.intervals.clone();
     }
-    core.copy.past.trim(core.copy.info.history.last_epoch_clean);
+    let last_epoch_clean = core.copy.info.history.last_epoch_clean;
+    core.copy.past.trim(last_epoch_clean);
+    if core.copy.past.has_gap() && known.told.is_none() {
+        let mut told = notice.intervals.clone();
+        told.trim(last_epoch_clean);
+        known.told = Some(told).filter(|told| !told.has_gap());
+    }
     core.leases.learn(core.own.whoami.osd, &notice.leases);
     let orders = [core.copy.scrub_order, notice.scrub_order];
     core.copy.scrub_order = orders.into_iter().flatten().max_by_key(|order| order.at);
@@ -104,6 +115,7 @@ impl Primary {
         self.known.peers.clear();
         self.known.asked.clear();
         self.known.wanted = None;
+        self.known.told = None;
         self.known.logs.clear();
         self.ask_prior_set(core);
         self.choose_authority(core);
@@ -112,7 +124,7 @@ impl Primary {
     /// Queries OSDs of the prior set that were not queried yet, and waits no longer for those outside of it.
     fn ask_prior_set(&mut self, core: &mut Core) {
         let Stage::GetInfo { waiting } = &mut self.stage else { return };
-        let mut prior = prior_set(core);
+        let mut prior = prior_set(core, &self.known);
         prior.retain(|member| core.placement.is_osd_up(member.osd));
         waiting.retain(|osd| prior.contains(osd));
         for member in prior {
@@ -150,7 +162,8 @@ impl Primary {
 
     /// Whether a queried OSD went down, another one came up, or one was marked lost.
     fn prior_set_changed(&self, core: &Core) -> bool {
-        let (prior, known) = (prior_set(core), &self.known);
+        let known = &self.known;
+        let prior = prior_set(core, known);
         let is_up = |member: &Member| core.placement.is_osd_up(member.osd);
         let came = prior.iter().any(|osd| is_up(osd) && !known.asked.contains(osd));
         let left = known.asked.iter().any(|osd| !is_up(osd));
@@ -166,7 +179,7 @@ impl Primary {
             return;
         }
         if let Some(notice) = &notice {
-            learn(core, notice);
+            learn(core, &mut self.known, notice);
         }
         let peer = self.known.peer_mut(from);
         peer.missing_count = notice.as_ref().map_or(0, |notice| notice.missing);

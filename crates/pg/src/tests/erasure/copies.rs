@@ -125,7 +125,7 @@ fn changes(entry: &LogEntry) -> Vec<Change> {
 }
 
 /// Intervals by their first epochs, each until the next one; the last is the present one. All that had enough
-/// members were written.
+/// members were written. `gap` stands for a time without maps.
 fn intervals(layout: Layout, min_size: usize, text: &[(u32, &str)]) -> StoredIntervals {
     let osds = |text: &str| -> Vec<OsdId> {
         text.split_whitespace().map(|word| word.parse().map_or(OsdId::NONE, OsdId)).collect()
@@ -140,9 +140,14 @@ fn intervals(layout: Layout, min_size: usize, text: &[(u32, &str)]) -> StoredInt
     };
     let mut past = PastIntervals::default();
     for pair in text.windows(2) {
-        let (of, last) = (members(pair[0].1), Epoch(pair[1].0 - 1));
+        let (first, last) = (Epoch(pair[0].0), Epoch(pair[1].0 - 1));
+        if pair[0].1 == "gap" {
+            past.push(Interval::gap(first, last));
+            continue;
+        }
+        let of = members(pair[0].1);
         let may_serve = of.acting_members().count() >= min_size;
-        past.push(Interval::of(&of, Epoch(pair[0].0), last, None, may_serve));
+        past.push(Interval::of(&of, first, last, None, may_serve));
     }
     let (first, acting) = text.last().expect("there is a present interval");
     StoredIntervals { past, first: Epoch(*first), members: members(acting) }

@@ -508,3 +508,20 @@ fn an_object_is_not_unfound_while_targets_of_backfill_may_have_it() {
          unfound 0 =>",
     );
 }
+
+/// osd.0 returns after a time whose maps are gone, in which osd.3 was in its place. Those that stayed know
+/// that osd.4, which is down, was no member.
+#[test]
+fn a_copy_that_has_the_maps_of_a_gap_tells_its_members() {
+    let away = [(5, "0 1 2"), (6, "gap"), (15, "0 1 2")];
+    let stayed = [(5, "0 1 2"), (6, "3 1 2"), (15, "0 1 2")];
+    for (others, state, blocked_by) in [(stayed, State::Active, ""), (away, State::Down, "4")] {
+        let mut world = world(2, 1, 2);
+        world.epoch = 15;
+        store(&mut world, 0, &away, "started 5 knew 5 settled 5'4 | x:5'4");
+        let newer = "started 6 knew 6 settled 6'5 | x:5'4 x:6'5<5'4";
+        store_all(&mut world, &[1, 2, 3], &others, newer);
+        world.run_script(&format!("down 4\n map 20 0 1 2\n run\n blocked-by 0 => {blocked_by}"));
+        assert_eq!(world.nodes[0].pg.state(), state);
+    }
+}
