@@ -4,10 +4,20 @@ use crate::packages::{TEST_PACKAGES, ensure};
 use crate::run::{cargo, root, run};
 use crate::tidy;
 use anyhow::Result;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Seeds that `test` simulates; `soak` takes any number.
 const TEST_SEEDS: &str = "40";
+
+/// The profile of programs that are tested and not measured, and its directory in `target`: optimised, without
+/// link-time optimisation.
+const CHECKS: &str = "checks";
+
+/// The path of a program that was built for tests.
+fn built(program: &str) -> PathBuf {
+    root().join("target").join(CHECKS).join(program)
+}
 
 /// All tests: house rules, unit and property tests, short simulations, stock clients.
 pub fn test() -> Result<()> {
@@ -20,9 +30,9 @@ pub fn test() -> Result<()> {
     // One build for all three: alone, the simulator would select other features of the libraries below it.
     let packages = ["-p", "sim", "-p", "sepiola", "-p", "interop"];
     let programs = ["--bin", "soak", "--bin", "sepiola", "--bin", "interop"];
-    cargo(&[&["build", "--release"][..], &packages, &programs].concat())?;
-    run(Command::new(root().join("target/release/soak")).args(["--seeds", TEST_SEEDS]))?;
-    run(Command::new(root().join("target/release/interop")).args(["--clients", "host", "--short"]))
+    cargo(&[&["build", "--profile", CHECKS][..], &packages, &programs].concat())?;
+    run(Command::new(built("soak")).args(["--seeds", TEST_SEEDS]))?;
+    run(Command::new(built("interop")).args(["--clients", "host", "--short"]))
 }
 
 /// Runs all checks with the stock clients of all supported releases.
@@ -37,8 +47,9 @@ pub fn interop(args: &[String]) -> Result<()> {
 /// processes on machines that fail, unless a seed is replayed.
 pub fn soak(args: &[String]) -> Result<()> {
     simulate(args)?;
-    cargo(&["build", "--release", "--quiet", "--package", "block", "--bin", "block_soak"])?;
-    run(Command::new(root().join("target/release/block_soak")).args(args))?;
+    let program = ["--package", "block", "--bin", "block_soak"];
+    cargo(&[&["build", "--profile", CHECKS, "--quiet"][..], &program].concat())?;
+    run(Command::new(built("block_soak")).args(args))?;
     if args.iter().any(|arg| arg == "--first-seed") {
         return Ok(());
     }
@@ -46,8 +57,9 @@ pub fn soak(args: &[String]) -> Result<()> {
 }
 
 fn simulate(args: &[String]) -> Result<()> {
-    cargo(&["build", "--release", "--quiet", "--package", "sim", "--bin", "soak"])?;
-    run(Command::new(root().join("target/release/soak")).args(args))
+    let program = ["--package", "sim", "--bin", "soak"];
+    cargo(&[&["build", "--profile", CHECKS, "--quiet"][..], &program].concat())?;
+    run(Command::new(built("soak")).args(args))
 }
 
 /// Fuzzes each decoder for a while.
