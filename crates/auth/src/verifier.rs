@@ -5,8 +5,8 @@ use engine::{AuthRequest, AuthVerdict, ConnId, Time};
 use std::collections::BTreeMap;
 use types::{EntityType, Errno};
 
-/// An [`Acceptor`] with the [`Presentation`]s of connections that are not authenticated yet. The owner has the
-/// secrets, and calls [`Verifier::closed`] for each connection that ends.
+/// An [`Acceptor`] with the [`Presentation`]s of connections that are not authenticated yet. The owner has
+/// the secrets, and calls [`Verifier::closed`] for each connection that ends.
 #[derive(Debug)]
 pub struct Verifier {
     service: EntityType,

@@ -46,8 +46,6 @@ pub(crate) const INFO: u16 = 1;
 pub(crate) const WARNING: u16 = 3;
 pub(crate) const ERROR: u16 = 4;
 
-/// Flag of a file system: standbys that are bound to another one do not serve it.
-pub(crate) const REFUSE_STANDBY_FOR_ANOTHER_FS: u32 = 1 << 7;
 /// Flag of a file system: servers move directories between ranks by themselves.
 pub(crate) const BALANCE_AUTOMATE: u32 = 1 << 8;
 

@@ -10,8 +10,8 @@ use std::process::Command;
 /// Seeds that `test` simulates; `soak` takes any number.
 const TEST_SEEDS: &str = "40";
 
-/// The profile of programs that are tested and not measured, and its directory in `target`: optimised, without
-/// link-time optimisation.
+/// The profile of programs that are tested and not measured, and its directory in `target`: optimised,
+/// without link-time optimisation.
 const CHECKS: &str = "checks";
 
 /// The path of a program that was built for tests.

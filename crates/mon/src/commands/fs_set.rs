@@ -3,9 +3,8 @@
 use super::file_system::{edit, named};
 use crate::command::{Answer, Command, Context, Refusal, command};
 use crate::dump::fsmap;
-use crate::file_systems::{
-    BALANCE_AUTOMATE, CLIENT_FEATURES, RANKS_MAX, REFUSE_STANDBY_FOR_ANOTHER_FS, RESERVED,
-};
+use crate::file_systems::roles::REFUSE_STANDBY_FOR_ANOTHER_FS;
+use crate::file_systems::{BALANCE_AUTOMATE, CLIENT_FEATURES, RANKS_MAX, RESERVED};
 use crate::services::assign_ranks;
 use maps::{FsId, MdsMap};
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 
 use super::addrs;
 use super::osdmap::stamp;
-use crate::file_systems::{BALANCE_AUTOMATE, CLIENT_FEATURES, REFUSE_STANDBY_FOR_ANOTHER_FS};
+use crate::file_systems::roles::REFUSE_STANDBY_FOR_ANOTHER_FS;
+use crate::file_systems::{BALANCE_AUTOMATE, CLIENT_FEATURES};
 use maps::{CompatSet, FeatureSet, FileSystem, FsMap, MdsInfo, MdsMap};
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,10 @@
 //! The roles of metadata servers: a standby takes a rank, and gives it up by failing or stopping.
 
-use super::REFUSE_STANDBY_FOR_ANOTHER_FS;
 use maps::{FsId, FsMap, MdsGid, MdsInfo, MdsRank, MdsState, NO_FILE_SYSTEM, NO_RANK};
 use types::Epoch;
+
+/// Flag of a file system: standbys that are bound to another one do not serve it.
+pub(crate) const REFUSE_STANDBY_FOR_ANOTHER_FS: u32 = 1 << 7;
 
 /// Adds a server without a rank.
 pub(crate) fn add_standby(map: &mut FsMap, info: MdsInfo) {

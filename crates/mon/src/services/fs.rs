@@ -1,8 +1,8 @@
 //! File systems: their map, the beacons of metadata servers, and the maps that servers and clients are sent.
 //!
 //! The map is committed state. Times of beacons and complaints of servers are known to the leader only, and
-//! begin anew with its term: a server is silent at the earliest one grace after that. Time in which the leader
-//! did not run counts against no server.
+//! begin anew with its term: a server is silent at the earliest one grace after that. Time in which the
+//! leader did not run counts against no server.
 
 mod beacons;
 mod plan;

@@ -15,8 +15,8 @@ const PERMISSIONS: u32 = 0o7777;
 const SET_IDS: u32 = 0o6000;
 /// Set-group-id counts only with the right to execute.
 const GROUP_EXECUTE: u32 = 0o010;
-/// Most bytes of names and values of extended attributes. More is ENOSPC, as of local file systems; a flush of
-/// more leaves them as they are.
+/// Most bytes of names and values of extended attributes. More is ENOSPC, as of local file systems; a flush
+/// of more leaves them as they are.
 const XATTRS_MAX_BYTES: usize = 64 << 10;
 
 pub(super) fn change(

@@ -21,8 +21,8 @@ const CONNECTIONS_MAX: usize = 32;
 const TEXT_KEPT: Duration = Duration::from_secs(1);
 /// Interval at which the space of the monitor's directory is looked at.
 const DISK_INTERVAL: Duration = Duration::from_secs(10);
-/// Time after which another port is taken. That of a killed predecessor is free again when the monitor's own is,
-/// which was waited for.
+/// Time after which another port is taken. That of a killed predecessor is free again when the monitor's own
+/// is, which was waited for.
 const OTHER_PORT_AFTER: Duration = Duration::from_millis(500);
 
 /// Where metrics are served.
