@@ -171,16 +171,20 @@ impl Connector {
         client.next_renewal().map(|at| Time(UTime::as_nanos(at)))
     }
 
-    /// Opens the rotating secrets of a daemon's service, which a monitor sealed with the daemon's key.
+    /// Opens the rotating secrets of a daemon's service, which a monitor sealed with the daemon's key. A
+    /// daemon that keeps its global id is an [`Identity::Key`].
     ///
     /// # Errors
     ///
     /// [`ConnectFailure::NoKey`] if the entity has none, else the secrets cannot be opened with it.
     pub fn open_rotating(&self, sealed: &[u8]) -> Result<RotatingSecrets, ConnectFailure> {
-        let Identity::Daemon { name, key: Some(key) } = &self.identity else {
-            return Err(ConnectFailure::NoKey);
-        };
-        Ok(CephxClient::new(name.clone(), key.clone(), &[]).handle_rotating(sealed)?)
+        match &self.identity {
+            Identity::Key(client) => Ok(client.handle_rotating(sealed)?),
+            Identity::Daemon { name, key: Some(key) } => {
+                Ok(CephxClient::new(name.clone(), key.clone(), &[]).handle_rotating(sealed)?)
+            }
+            _ => Err(ConnectFailure::NoKey),
+        }
     }
 
     /// # Panics

@@ -3,7 +3,7 @@
 use codec::{Decode, Encode, Reader, Result, Writer};
 use std::collections::BTreeMap;
 
-/// The incompatible features of Ceph's metadata server, by bit. Bit 7 is not used any more.
+/// The incompatible features of Ceph's metadata server, by bit. Bit 7 is not that of a new map.
 const MDS_FEATURES: [(u64, &str); 9] = [
     (1, "base v0.20"),
     (2, "client writeable ranges"),
@@ -15,6 +15,9 @@ const MDS_FEATURES: [(u64, &str); 9] = [
     (9, "file layout v2"),
     (10, "snaprealm v2"),
 ];
+
+/// The feature of bit 7.
+const INLINE_DATA: (u64, &str) = (7, "mds uses inline data");
 
 /// `CompatSet`: three sets of features.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,10 +65,18 @@ impl FeatureSet {
 }
 
 impl CompatSet {
-    /// The set of a new file system, which Ceph's metadata servers since 16.2 can serve.
+    /// The set of a new map, which Ceph's metadata servers since 16.2 can serve.
     pub fn of_file_systems() -> Self {
         let mut set = CompatSet::default();
         MDS_FEATURES.iter().for_each(|(bit, name)| set.incompat.insert(*bit, *name));
+        set
+    }
+
+    /// The set of a metadata server. `fs new` demands inline data, too, because Ceph's servers have it; no
+    /// client uses it.
+    pub fn of_servers() -> Self {
+        let mut set = CompatSet::of_file_systems();
+        set.incompat.insert(INLINE_DATA.0, INLINE_DATA.1);
         set
     }
 

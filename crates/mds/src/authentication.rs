@@ -2,9 +2,10 @@
 
 use crate::Config;
 use auth::{
-    Acceptor, Connector, Entropy, Identity, METHOD_CEPHX, METHOD_NONE, MODE_CRC, MODE_SECURE,
-    RotatingSecrets, Towards, Verifier,
+    Acceptor, CephxClient, Connector, Entropy, Identity, METHOD_CEPHX, METHOD_NONE, MODE_CRC,
+    MODE_SECURE, RotatingSecrets, Towards, Verifier,
 };
+use bytes::Bytes;
 use engine::{AuthRequest, AuthVerdict, ConnId, ConnectingAnswer, ConnectingStep, Time};
 use types::{EntityName, EntityType};
 
@@ -21,9 +22,13 @@ impl Authentication {
     /// Without secrets: no cephx client is accepted before the monitor has sent them.
     pub fn new(config: &Config, seed: [u8; 32]) -> Self {
         let name = EntityName::new(EntityType::MDS, config.name.clone());
-        let (method, identity) = match config.auth_none {
-            true => (METHOD_NONE, Identity::Asserted { name, keeps_global_id: true }),
-            false => (METHOD_CEPHX, Identity::Daemon { name, key: config.key.clone() }),
+        let (method, identity) = match (config.auth_none, config.key.clone()) {
+            (true, _) => (METHOD_NONE, Identity::Asserted { name, keeps_global_id: true }),
+            // Monitors know a run of the server by its global id, which it must keep in all sessions.
+            (false, Some(key)) => {
+                (METHOD_CEPHX, Identity::Key(Box::new(CephxClient::new(name, key, &[]))))
+            }
+            (false, None) => (METHOD_CEPHX, Identity::Daemon { name, key: None }),
         };
         let modes = vec![MODE_CRC, MODE_SECURE];
         let acceptor = Acceptor::new(method, modes.clone());
@@ -46,12 +51,24 @@ impl Authentication {
         self.connector.forget(conn);
     }
 
-    /// Takes the rotating secrets of the service, sealed with this server's key.
-    pub fn take_sealed_secrets(&mut self, sealed: &[u8]) {
-        match self.connector.open_rotating(sealed) {
-            Ok(secrets) => self.secrets = secrets,
-            Err(error) => tracing::error!(%error, "the monitor's secrets cannot be opened"),
+    /// Takes what a monitor has sealed with this server's key: the rotating secrets of the service, or the
+    /// ticket by which the server keeps its global id.
+    pub fn take_sealed(&mut self, now: Time, sealed: &[u8]) {
+        if let Ok(secrets) = self.connector.open_rotating(sealed) {
+            self.secrets = secrets;
+        } else if let Err(error) = self.connector.handle_renewal(now, sealed) {
+            tracing::error!(%error, "an answer of the monitor about keys cannot be opened");
         }
+    }
+
+    /// Protocol and payload of a request for a new ticket, if it is due.
+    pub fn renewal(&mut self, now: Time) -> Option<(u32, Bytes)> {
+        self.connector.renewal(now, &mut self.entropy)
+    }
+
+    /// When [`Authentication::renewal`] has a request.
+    pub fn next_renewal(&self) -> Option<Time> {
+        self.connector.next_renewal()
     }
 
     /// Takes rotating secrets that the monitor sent without encryption of their own.
@@ -78,5 +95,83 @@ impl Authentication {
             tracing::debug!(%failure, "a client was refused");
             self.verifier.refuse(failure.errno())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::{
+        CephxPolicy, CephxServer, CryptoKey, EntityAuth, KeyType, MonAuthRequest, ServerContext,
+        ServiceSecrets,
+    };
+    use std::collections::BTreeMap;
+
+    const NOW: Time = Time(1_700_000_000_000_000_000);
+    const CONN: ConnId = ConnId(7);
+    const GLOBAL_ID: u64 = 4123;
+
+    /// A monitor that knows the server's key.
+    struct Monitor {
+        keys: BTreeMap<EntityName, EntityAuth>,
+        secrets: ServiceSecrets,
+        policy: CephxPolicy,
+        entropy: Entropy,
+    }
+
+    impl Monitor {
+        fn new(name: &EntityName) -> Self {
+            let (mut entropy, policy) = (Entropy::from_seed([3; 32]), CephxPolicy::default());
+            let mut secrets = ServiceSecrets::default();
+            secrets.rotate(NOW.wall(), &policy, &mut entropy);
+            let key = CryptoKey::generate(KeyType::Aes, NOW.wall(), &mut entropy);
+            let entity = EntityAuth::new(key).with_caps("mon", "allow profile mds");
+            Monitor { keys: [(name.clone(), entity)].into(), secrets, policy, entropy }
+        }
+
+        fn handle(&mut self, server: &mut CephxServer, payload: &[u8]) -> Bytes {
+            let context = ServerContext {
+                now: NOW.wall(),
+                keys: &self.keys,
+                secrets: &self.secrets,
+                policy: &self.policy,
+                entropy: &mut self.entropy,
+            };
+            server.handle_request(context, payload, None).unwrap().payload.into()
+        }
+
+        /// Authenticates a server in a session.
+        fn admit(&mut self, server: &mut Authentication) -> CephxServer {
+            let started = server.prove(NOW, CONN, ConnectingStep::Begin);
+            let ConnectingAnswer::Start { payload, .. } = started else { panic!("{started:?}") };
+            let request: MonAuthRequest = codec::decode_all("request", &payload).unwrap();
+            let (mut session, challenge) =
+                CephxServer::start(request.name, GLOBAL_ID, true, &mut self.entropy);
+            let more = ConnectingStep::More { payload: challenge.into() };
+            let proof = server.prove(NOW, CONN, more);
+            let ConnectingAnswer::More { payload } = proof else { panic!("{proof:?}") };
+            let payload = self.handle(&mut session, &payload);
+            let done = ConnectingStep::Done { global_id: GLOBAL_ID, payload };
+            let finish = server.prove(NOW, CONN, done);
+            assert!(matches!(finish, ConnectingAnswer::Finish { .. }), "{finish:?}");
+            session
+        }
+    }
+
+    #[test]
+    fn a_server_is_known_by_the_global_id_that_it_has_proved() {
+        let name = EntityName::new(EntityType::MDS, "a".to_owned());
+        let mut monitor = Monitor::new(&name);
+        let key = Some(monitor.keys[&name].key.clone());
+        let config = Config { key, auth_none: false, ..Config::for_tests() };
+        let mut server = Authentication::new(&config, [7; 32]);
+        let mut session = monitor.admit(&mut server);
+        assert_eq!(server.global_id(), GLOBAL_ID);
+        assert!(server.next_renewal().is_some_and(|due| due > NOW), "its ticket keeps the id");
+        // Answers about secrets and about tickets look alike until they are opened.
+        let request = auth::RequestType::RotatingKey.number().to_le_bytes();
+        let sealed = monitor.handle(&mut session, &request);
+        server.take_sealed(NOW, &sealed);
+        assert_eq!(Some(&server.secrets), monitor.secrets.service(EntityType::MDS));
     }
 }

@@ -111,7 +111,7 @@ impl Beacons {
             state: wanted.0,
             sequence: self.sequence,
             name: config.name.clone(),
-            compat: codec::encode_to_bytes(&maps::CompatSet::of_file_systems()),
+            compat: codec::encode_to_bytes(&maps::CompatSet::of_servers()),
             metadata,
             features: SUPPORTED,
             ..MdsBeacon::default()
@@ -156,6 +156,7 @@ fn metadata(config: &Config) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use maps::CompatSet;
     use types::Epoch;
 
     const GID: u64 = 4409;
@@ -177,6 +178,10 @@ mod tests {
         beacons.begin(now);
         let boot = beacon(&mut beacons, now).unwrap();
         assert_eq!((boot.state, boot.metadata.is_empty()), (MdsState::BOOT.0, false));
+        let compat: CompatSet = codec::decode_all("compat", &boot.compat).unwrap();
+        let mut demanded = CompatSet::of_file_systems();
+        demanded.incompat.insert(7, "mds uses inline data");
+        assert!(compat.can_write(&demanded), "as `fs new` demands it");
         assert!(beacon(&mut beacons, now).is_none(), "the next one is not due");
         beacons.acknowledged(&boot);
         let later = now + INTERVAL;

@@ -13,12 +13,14 @@ use types::features::SUPPORTED;
 use types::{EntityType, ParticipantName, PoolId};
 use wire::internal::{RotatingSecrets, RotatingSecretsRequest};
 use wire::{
-    AuthReply, MdsBeacon, MdsMapMessage, MessageBody, MonSubscribe, PeerFault, SubscribeItem,
+    Auth, AuthReply, MdsBeacon, MdsMapMessage, MessageBody, MonSubscribe, PeerFault, SubscribeItem,
     decode_from_peer,
 };
 
 /// Pause before the next monitor is tried.
 const MONITOR_RETRY: Duration = Duration::from_millis(500);
+/// Pause before a request for a ticket is repeated.
+const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// Messages of clients that are held while the server may not answer. A client that sends more loses its
 /// connection, and sends them again when it has a new one.
 const HELD_MAX: usize = 10_000;
@@ -42,6 +44,8 @@ pub struct Mds {
     last_conn: u64,
     clients: BTreeMap<ConnId, ClientPeer>,
     rank: Option<Rank>,
+    /// When the ticket is renewed at the earliest, after a request without an answer.
+    renewal_pause: Time,
     /// Messages of clients that came while the server may not answer.
     held: VecDeque<(ConnId, Message)>,
     was_replaced: bool,
@@ -60,6 +64,7 @@ impl Mds {
             last_conn: 0,
             clients: BTreeMap::new(),
             rank: None,
+            renewal_pause: Time::ZERO,
             held: VecDeque::new(),
             was_replaced: false,
             outputs: VecDeque::new(),
@@ -132,6 +137,23 @@ impl Mds {
         }
     }
 
+    /// Asks for a new ticket if that is due, again after a while without an answer.
+    fn renew_ticket(&mut self, now: Time) {
+        let Monitor::Open(conn) = self.monitor else { return };
+        if self.next_renewal().is_none_or(|due| now < due) {
+            return;
+        }
+        self.renewal_pause = now + RENEWAL_RETRY;
+        if let Some((protocol, payload)) = self.authentication.renewal(now) {
+            let request = Auth { version: 0, protocol, payload, monmap_epoch: 0 };
+            self.send(conn, request.encode(SUPPORTED));
+        }
+    }
+
+    fn next_renewal(&self) -> Option<Time> {
+        self.authentication.next_renewal().map(|due| due.max(self.renewal_pause))
+    }
+
     fn handle_from_monitor(&mut self, now: Time, message: &Message) -> Result<(), PeerFault> {
         match message.kind {
             MdsBeacon::KIND => self.beacons.acknowledged(&decode_from_peer(message)?),
@@ -142,7 +164,7 @@ impl Mds {
             }
             AuthReply::KIND => {
                 let reply: AuthReply = decode_from_peer(message)?;
-                self.authentication.take_sealed_secrets(&reply.payload);
+                self.authentication.take_sealed(now, &reply.payload);
             }
             // Monitors send configuration and monitor maps, too.
             _ => {}
@@ -254,6 +276,7 @@ impl Daemon for Mds {
         if matches!(self.monitor, Monitor::Waiting(until) if until <= now) {
             self.connect();
         }
+        self.renew_ticket(now);
         self.send_beacon(now);
     }
 
@@ -264,7 +287,10 @@ impl Daemon for Mds {
     fn poll_timeout(&self) -> Option<Time> {
         match self.monitor {
             Monitor::Waiting(until) => Some(until),
-            _ => self.beacons.due(),
+            Monitor::Opening(_) => None,
+            Monitor::Open(_) => {
+                [self.beacons.due(), self.next_renewal()].into_iter().flatten().min()
+            }
         }
     }
 }

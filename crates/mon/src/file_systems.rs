@@ -68,7 +68,8 @@ pub(crate) fn is_transition(from: MdsState, to: MdsState) -> bool {
         S::CREATING | S::STARTING => to == S::ACTIVE,
         S::REPLAY => matches!(to, S::RESOLVE | S::RECONNECT),
         S::RESOLVE => to == S::RECONNECT,
-        S::RECONNECT => to == S::REJOIN,
+        // Of a single rank nothing has to be joined again.
+        S::RECONNECT => matches!(to, S::REJOIN | S::ACTIVE),
         S::REJOIN => matches!(to, S::ACTIVE | S::CLIENTREPLAY),
         S::CLIENTREPLAY => to == S::ACTIVE,
         S::STOPPING => to == S::STOPPED,
@@ -136,6 +137,7 @@ mod tests {
         let steps = [S::REPLAY, S::RECONNECT, S::REJOIN, S::CLIENTREPLAY, S::ACTIVE];
         assert!(steps.windows(2).all(|pair| is_transition(pair[0], pair[1])));
         assert!(!is_transition(S::STANDBY, S::ACTIVE), "only the monitor gives ranks");
+        assert!(is_transition(S::RECONNECT, S::ACTIVE));
         assert!(!is_transition(S::REPLAY, S::ACTIVE), "clients must see the reconnect state");
         assert!(!is_transition(S::ACTIVE, S::STOPPING), "only the monitor takes ranks");
         assert!(is_transition(S::STANDBY, S::DNE) && !is_transition(S::STANDBY, S::DAMAGED));

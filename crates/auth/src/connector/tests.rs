@@ -233,6 +233,19 @@ fn rotating_secrets_open_with_the_key_for_which_they_were_sealed() {
 }
 
 #[test]
+fn a_daemon_that_keeps_its_global_id_opens_rotating_secrets_too() {
+    let mut monitor = Monitor::new();
+    let key = monitor.key(&EntityName::osd(3));
+    let identity = CephxClient::new(EntityName::osd(3), key, &[]);
+    let mut daemon = connector(Identity::Key(Box::new(identity)));
+    let mut server = monitor.admit(&mut daemon);
+    let request = crate::RequestType::RotatingKey.number().to_le_bytes();
+    let sealed = monitor.handle(&mut server, NOW, &request, None);
+    assert_eq!(daemon.open_rotating(&sealed), Ok(monitor.secrets(EntityType::OSD)));
+    assert_eq!(daemon.global_id(), GLOBAL_ID);
+}
+
+#[test]
 fn a_monitor_seals_a_ticket_for_another_and_has_no_key() {
     let mut monitor = Monitor::new();
     let name = EntityName::new(EntityType::MON, "b");

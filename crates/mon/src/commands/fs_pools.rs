@@ -7,7 +7,7 @@ use crate::keys;
 use auth::{CryptoKey, EntityAuth, KeyType};
 use maps::PoolFlags;
 use std::collections::BTreeMap;
-use types::{EntityName, EntityType, Errno, PoolId};
+use types::{EntityName, EntityType, Errno};
 
 /// Bound of the data pools of a file system.
 const DATA_POOLS_MAX: usize = 64;
