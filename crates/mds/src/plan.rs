@@ -213,7 +213,7 @@ impl Planner<'_> {
         let mut plan = Plan::show(target);
         plan.shown.wanted = wanted_by(arguments.flags);
         if arguments.flags & open_flags::TRUNCATE != 0 {
-            plan.needs = vec![(target, Need::Change)];
+            plan.needs = vec![(target, Need::Cut)];
             let change = SetAttributes { size: Some(0), ..SetAttributes::default() };
             plan.operations.push(change_of(target, AttributeChange::Set(change)));
         }
@@ -346,7 +346,9 @@ impl Planner<'_> {
             kill_set_ids: has(setattr_mask::KILL_SGUID),
             ..SetAttributes::default()
         };
-        Ok(self.changed(ino, AttributeChange::Set(set)))
+        let need = if set.size.is_some() { Need::Cut } else { Need::Change };
+        let changed = self.changed(ino, AttributeChange::Set(set));
+        Ok(Plan { needs: vec![(ino, need)], ..changed })
     }
 
     fn xattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {

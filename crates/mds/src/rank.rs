@@ -28,6 +28,14 @@ const METADATA_MAX_BYTES: usize = 16 << 10;
 /// Requests of one client that wait for other clients. One more is answered with EAGAIN.
 const WAITING_MAX: usize = 1024;
 
+/// The first number for inodes of a run: behind those of earlier runs, whose trees are lost while the data of
+/// their files is still there, unless those made more than 4,096 inodes in each second.
+fn first_ino(now: Time) -> Ino {
+    const START_OF_2026: u32 = 1_767_225_600;
+    let seconds = now.wall().seconds.saturating_sub(START_OF_2026);
+    Ino(Ino::FIRST.0 + (u64::from(seconds) << 12))
+}
+
 /// A client, as its connection was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientPeer {
@@ -66,7 +74,7 @@ impl Rank {
             sessions: Sessions::default(),
             caps: Caps::default(),
             waiting: BTreeMap::new(),
-            next_ino: Ino::FIRST,
+            next_ino: first_ino(now),
             data_pool,
             map_epoch: 0,
             outputs: VecDeque::new(),

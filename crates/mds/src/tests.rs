@@ -23,13 +23,17 @@ impl World {
         let rank = Rank::new(Time(1_000_000_000), PoolId(3));
         let mut world = World { rank, inboxes: Default::default(), tid: 0 };
         for client in clients {
-            let features = FeatureBits(u64::MAX);
-            let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
-            world.send(*client, &open.encode(0));
-            let answer: ClientSession = world.take(*client);
-            assert_eq!(answer.op, SessionOp::OPEN);
+            world.open(*client);
         }
         world
+    }
+
+    fn open(&mut self, client: u64) {
+        let features = FeatureBits(u64::MAX);
+        let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
+        self.send(client, &open.encode(0));
+        let answer: ClientSession = self.take(client);
+        assert_eq!(answer.op, SessionOp::OPEN);
     }
 
     fn send(&mut self, client: u64, message: &Message) {
@@ -380,6 +384,62 @@ fn a_truncation_by_another_client_takes_the_buffers_of_the_writer() {
     });
     let stat = world.take::<ClientReply>(2).target.unwrap();
     assert_eq!((stat.size, stat.truncate_seq, stat.truncate_size), (7, 2, 7));
+}
+
+#[test]
+fn a_client_takes_links_and_attributes_from_the_replies_to_its_requests() {
+    let mut world = World::new(&[1]);
+    world.create(1, "file");
+    let link = ClientRequest { path2: FilePath::new(1, "file"), ..request(ClientOp::LINK, "link") };
+    let stat = world.ask(1, link).target.unwrap();
+    assert_eq!(stat.nlink, 2);
+    assert!(!stat.cap.caps.contains(CapBits::LINK_EXCL), "{}", stat.cap.caps);
+    let path2 = FilePath { ino: 0, path: "user.x".into() };
+    let set = ClientRequest { path2, data: "1".into(), ..request(ClientOp::SETXATTR, "file") };
+    let stat = world.ask(1, set).target.unwrap();
+    assert!(!stat.xattrs.is_empty());
+    assert!(!stat.cap.caps.contains(CapBits::XATTR_EXCL), "{}", stat.cap.caps);
+}
+
+#[test]
+fn a_later_run_takes_other_numbers_for_files() {
+    let mut numbers = [1_800_000_000u64, 1_800_000_001].map(|seconds| {
+        let mut world = World::new(&[]);
+        world.rank = Rank::new(Time(seconds * 1_000_000_000), PoolId(3));
+        world.open(1);
+        world.create(1, "file").ino
+    });
+    numbers.sort_unstable();
+    assert!(numbers[0] > 1 << 40 && numbers[1] > numbers[0] + 4000, "{numbers:?}");
+}
+
+#[test]
+fn a_client_tells_the_size_that_it_has_written_before_it_cuts_the_file() {
+    let mut world = World::new(&[1]);
+    world.create(1, "file");
+    let arguments = SetattrArguments { size: 3, mask: setattr_mask::SIZE, ..Default::default() };
+    let arguments = RequestArguments::of(&arguments);
+    world.submit(1, ClientRequest { arguments, ..request(ClientOp::SETATTR, "file") });
+    assert!(world.try_take::<ClientReply>(1).is_none(), "the server does not know the size");
+    let asked = world.obey(1, |answer| {
+        answer.size = 11;
+        answer.dirty = CapBits::FILE_WRITE;
+    });
+    assert_eq!(asked.caps.to_string(), "pAsxLsXsFsc");
+    let stat = world.take::<ClientReply>(1).target.unwrap();
+    assert_eq!((stat.size, stat.truncate_seq, stat.truncate_size), (3, 2, 3));
+    // The same by opening it.
+    let flags = open_flags::TRUNCATE | open_flags::WRITE_ONLY;
+    let arguments = RequestArguments::of(&OpenArguments { flags, ..OpenArguments::default() });
+    world.submit(1, ClientRequest { arguments, ..request(ClientOp::OPEN, "file") });
+    let reply = match world.try_take::<ClientReply>(1) {
+        Some((_, reply)) => reply,
+        None => {
+            while world.obey_oldest(1) {}
+            world.take(1)
+        }
+    };
+    assert_eq!(reply.target.unwrap().truncate_seq, 3);
 }
 
 #[test]

@@ -28,6 +28,8 @@ pub(crate) enum Need {
     Read,
     /// Attributes or entries change, so no other client may rely on them.
     Change,
+    /// A file's size is set, so the client itself must have told the size that it has given the file.
+    Cut,
 }
 
 impl Need {
@@ -35,8 +37,22 @@ impl Need {
     fn left_to_others(self) -> CapBits {
         match self {
             Need::Read => !(CapBits::ANY_EXCL | CapBits::FILE_WRITE | CapBits::FILE_BUFFER),
-            Need::Change => CapBits::PIN,
+            Need::Change | Need::Cut => CapBits::PIN,
         }
+    }
+
+    /// Bits that the client itself may keep.
+    fn left_to_own(self) -> CapBits {
+        match self {
+            Need::Read | Need::Change => !CapBits::NONE,
+            // Kernels warn if they may read while a file is cut.
+            Need::Cut => !CapBits::ANY_FILE | CapBits::FILE_SHARED | CapBits::FILE_CACHE,
+        }
+    }
+
+    /// Bits that a client may keep during a request.
+    fn left_to(self, client: u64, request: RequestId) -> CapBits {
+        if client == request.client { self.left_to_own() } else { self.left_to_others() }
     }
 }
 
@@ -85,8 +101,9 @@ impl InodeCaps {
     /// Bits that a client should have.
     fn target(&self, sharing: Sharing, client: u64) -> CapBits {
         let wanted = self.holders.get(&client).map_or(CapBits::NONE, |held| held.wanted);
-        let foreign = self.demands.iter().filter(|(by, _)| by.client != client);
-        let left = foreign.fold(!CapBits::NONE, |bits, (_, need)| bits & need.left_to_others());
+        let demands = self.demands.iter();
+        let left =
+            demands.fold(!CapBits::NONE, |bits, (by, need)| bits & need.left_to(client, *by));
         let allowed = rules::allowed(sharing, self.is_directory, client);
         (wanted | rules::liked(self.is_directory)) & allowed & left | CapBits::PIN
     }
@@ -97,10 +114,10 @@ impl InodeCaps {
         others.fold(CapBits::NONE, |bits, (_, held)| bits | rules::excluded_by(held.issued()))
     }
 
-    /// Whether no other client holds a bit that contradicts a demand.
-    fn is_met(&self, client: u64, need: Need) -> bool {
-        let mut others = self.holders.iter().filter(|(id, _)| **id != client);
-        others.all(|(_, held)| need.left_to_others().contains(held.issued()))
+    /// Whether no client holds a bit that contradicts a demand.
+    fn is_met(&self, request: RequestId, need: Need) -> bool {
+        let mut holders = self.holders.iter();
+        holders.all(|(client, held)| need.left_to(*client, request).contains(held.issued()))
     }
 }
 
@@ -187,13 +204,13 @@ impl Caps {
         self.notices.push_back(notice(CapOp::GRANT, ino, client, held));
     }
 
-    /// Needs an inode for a request; true if other clients hold nothing against it.
+    /// Needs an inode for a request; true if no client holds anything against it.
     pub fn demand(&mut self, ino: Ino, request: RequestId, need: Need) -> bool {
         let Some(inode) = self.inodes.get_mut(&ino) else { return true };
         let demand = inode.demands.entry(request).or_insert(need);
         *demand = need.max(*demand);
         self.evaluate(ino);
-        self.inodes.get(&ino).is_none_or(|inode| inode.is_met(request.client, need))
+        self.inodes.get(&ino).is_none_or(|inode| inode.is_met(request, need))
     }
 
     /// Ends the demands of a request on inodes, and gives others what they may have again.

@@ -42,7 +42,9 @@ pub(crate) fn right_sharing(is_directory: bool, holders: &[(u64, CapBits)]) -> S
 pub(crate) fn allowed(sharing: Sharing, is_directory: bool, client: u64) -> CapBits {
     let attributes = CapBits::AUTH_SHARED | CapBits::LINK_SHARED | CapBits::XATTR_SHARED;
     let reading = CapBits::FILE_SHARED | CapBits::FILE_CACHE | CapBits::FILE_READ;
-    let all = CapBits::ANY_SHARED | CapBits::ANY_EXCL;
+    // A client that has these does not take the values from replies, also not those of its own requests.
+    let never = CapBits::LINK_EXCL | CapBits::XATTR_EXCL;
+    let all = CapBits::ANY_SHARED | (CapBits::ANY_EXCL - never);
     let bits = match sharing {
         Sharing::Exclusive(loner) if loner != client => CapBits::NONE,
         Sharing::Exclusive(_) if is_directory => all,

@@ -133,7 +133,7 @@ fn apply_flush(inode: &mut Inode, flush: &Flush) {
 
 fn flush_file(inode: &mut Inode, file: &FlushedFile) {
     // Only a truncation makes a file shorter, and that is a request.
-    if inode.is_file() && file.truncate_seq == inode.truncation.seq {
+    if inode.is_file() && [0, inode.truncation.seq].contains(&file.truncate_seq) {
         inode.size = inode.size.max(file.size);
     }
     if file.is_exclusive && file.time_warp_seq >= inode.time_warp_seq {

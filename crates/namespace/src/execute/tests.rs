@@ -272,6 +272,8 @@ fn a_shorter_size_counts_truncations_and_a_flush_from_before_does_not_undo_it() 
     assert_eq!(world.get(file).size, 5, "this size is from before the cut");
     world.change(file, flush(6, 2)).unwrap();
     assert_eq!(world.get(file).size, 6);
+    world.change(file, flush(7, 0)).unwrap();
+    assert_eq!(world.get(file).size, 7, "kernels do not tell the number");
     let directory = SetAttributes { size: Some(5), ..SetAttributes::default() };
     let error = world.change(Ino::ROOT, AttributeChange::Set(directory)).unwrap_err();
     assert_eq!(error, Errno::ISDIR);

@@ -107,7 +107,8 @@ pub struct Flush {
 pub struct FlushedFile {
     /// Size as the client sees it.
     pub size: u64,
-    /// Number of truncations that it has seen. A size from before the last one says nothing.
+    /// Number of truncations that it has seen. A size from before the last one says nothing. Kernels tell 0;
+    /// they must have flushed before the file is cut.
     pub truncate_seq: u32,
     /// Modification time.
     pub mtime: UTime,
