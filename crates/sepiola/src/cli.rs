@@ -2,6 +2,7 @@
 
 mod control;
 mod image;
+mod mds;
 mod monitors;
 mod nbd;
 mod object;
@@ -16,6 +17,7 @@ pub use image::{
     CreateArgs, ExportArgs, FeatureCommand, ImageCommand, ImagePoolArgs, ImportArgs, InfoArgs,
     MoveImageArgs, ObjectMapCommand, ResizeArgs, ShapeArgs, UsageArgs,
 };
+pub use mds::{MdsCommand, MdsCreateArgs, MdsStartArgs};
 pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
 pub use nbd::NbdArgs;
 pub use object::{GetArgs, ObjectArgs, ObjectsArgs, PutArgs};
@@ -81,6 +83,11 @@ pub enum Command {
     Osd {
         #[command(subcommand)]
         command: OsdCommand,
+    },
+    /// Make and run metadata servers of file systems
+    Mds {
+        #[command(subcommand)]
+        command: MdsCommand,
     },
     /// Look after the store of the control plane
     Control {

@@ -9,6 +9,7 @@ mod down;
 mod image;
 mod image_worker;
 mod listen;
+mod mds;
 mod monitors;
 mod nbd;
 mod osd;
@@ -54,6 +55,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Cluster { command } => monitors::run_cluster(&command),
         Command::Mon { command } => monitors::run(&command),
         Command::Osd { command } => osd::run(&command),
+        Command::Mds { command } => mds::run(&command),
         Command::Control { command } => control::run(&command),
         Command::Store(args) => store::run(&args),
     }

@@ -4,6 +4,7 @@ use crate::cli::UpArgs;
 use crate::cluster::{self, RunningCluster};
 use crate::image_worker::Worker;
 use crate::listen::parse_listen;
+use crate::mds::FileSystem;
 use crate::osd::hosts;
 use crate::process;
 use access::{AuthMode, Connection, DataDir};
@@ -23,6 +24,7 @@ const CONF_MODE: u32 = 0o644;
 pub fn up(args: &UpArgs) -> Result<()> {
     let notices = process::begin()?;
     let start = Instant::now();
+    FileSystem::check(args)?;
     let dir = DataDir::new(&args.data.data);
     dir.create()?;
     let _lock = dir.lock()?;
@@ -41,7 +43,7 @@ pub fn up(args: &UpArgs) -> Result<()> {
     }
     let processes = hosts::start(&dir, args)?;
     let worker = Worker::start(cluster::admin_args(&dir))?;
-    let served = serve(&dir, &running, &notices, start);
+    let served = serve(&dir, args, &running, &notices, start);
     println!("stopping");
     drop(worker);
     drop(processes);
@@ -72,10 +74,22 @@ fn says_how_to_create(args: &UpArgs) -> bool {
 }
 
 /// Returns when the cluster is to stop.
-fn serve(dir: &DataDir, running: &RunningCluster, notices: &Notices, start: Instant) -> Result<()> {
-    let Some(health) = wait_until_healthy(dir, notices)? else { return Ok(()) };
+fn serve(
+    dir: &DataDir,
+    args: &UpArgs,
+    running: &RunningCluster,
+    notices: &Notices,
+    start: Instant,
+) -> Result<()> {
+    let mut file_system = FileSystem::start(dir, args)?;
+    let is_active = match &mut file_system {
+        Some(file_system) => file_system.wait_until_active(dir, notices)?,
+        None => true,
+    };
+    let health = if is_active { wait_until_healthy(dir, notices)? } else { None };
+    let Some(health) = health else { return Ok(()) };
     println!("{health} after {:.1} s", start.elapsed().as_secs_f64());
-    print_next(dir, running);
+    print_next(dir, running, file_system.as_ref());
     std::io::stdout().flush()?;
     notices.wait()?;
     Ok(())
@@ -136,7 +150,7 @@ fn all_clean(pgmap: &Value) -> bool {
     clean == pgmap["num_pgs"].as_u64().unwrap_or(0)
 }
 
-fn print_next(dir: &DataDir, running: &RunningCluster) {
+fn print_next(dir: &DataDir, running: &RunningCluster, file_system: Option<&FileSystem>) {
     let conf = shown(&dir.conf());
     println!(
         "\nNext, with Ceph's own tools (Debian: apt-get install ceph-common):\n\n  \
@@ -148,12 +162,28 @@ fn print_next(dir: &DataDir, running: &RunningCluster) {
          or with this binary:\n\n  \
            {me} put --data {data} --pool data hello /etc/hostname\n  \
            {me} bench --data {data} --pool data write -b 4K\n\n\
+         {mount}\
          The monitor listens on {mon}. Ctrl-C (or {me} down --data {data}) stops the cluster;\n\
          starting it again brings it back with its data.",
         me = std::env::current_exe().map_or_else(|_| "sepiola".to_owned(), |path| shown(&path)),
         data = shown(dir.path()),
+        mount = file_system.map_or_else(String::new, |fs| how_to_mount(dir, running, fs.name())),
         mon = running.mon_addr(),
     );
+}
+
+fn how_to_mount(dir: &DataDir, running: &RunningCluster, name: &str) -> String {
+    let (conf, mon, fsid) = (shown(&dir.conf()), running.mon_addr(), running.fsid());
+    let secret = match running.auth() {
+        AuthMode::Cephx => ",secret=$(ceph auth get-key client.admin)",
+        AuthMode::None => "",
+    };
+    format!(
+        "The file system {name} is mounted (Debian: apt-get install ceph-fuse) by\n\n  \
+           ceph-fuse -c {conf} -n client.admin --client_fs {name} /mnt\n\n\
+         or by the kernel\n\n  \
+           mount -t ceph admin@{fsid}.{name}=/ /mnt -o mon_addr={mon},ms_mode=prefer-crc{secret}\n\n"
+    )
 }
 
 /// Relative to the current directory if it lies below.

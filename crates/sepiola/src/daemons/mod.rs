@@ -3,12 +3,14 @@
 mod common;
 mod control;
 mod mark;
+mod mds;
 mod metrics;
 mod monitor;
 mod nbd;
 mod osd;
 
 pub use common::msgr2_addrs;
+pub use mds::{MdsMember, Replaced};
 pub use metrics::MetricsAddr;
 pub use monitor::MonMember;
 pub use nbd::{NbdExport, NbdMember, NbdSettings};

@@ -11,6 +11,8 @@ mod registry;
 mod replace;
 mod start;
 
+pub use registry::Registry;
+
 use crate::cli::OsdCommand;
 use anyhow::Result;
 

@@ -59,8 +59,8 @@ const ARROWS: [(&str, &[&str]); 37] = [
         "sepiola",
         &[
             "codec", "types", "engine", "control", "maps", "wire", "auth", "store", "block", "osd",
-            "mon", "rados", "rbd", "rt", "machine", "host", "disks", "embedded", "etcd", "access",
-            "gateway", "bench", "stdx", "web",
+            "mds", "mon", "rados", "rbd", "rt", "machine", "host", "disks", "embedded", "etcd",
+            "access", "gateway", "bench", "stdx", "web",
         ],
     ),
     ("interop", &["erasure"]),

@@ -1,0 +1,106 @@
+//! A metadata server of this process.
+
+use access::AuthMode;
+use anyhow::{Result, bail};
+use auth::CryptoKey;
+use engine::{Node, NodeOutput, Time, sessions_go_to};
+use host::{AnyCore, DaemonNode, Hosted, Listening, Member, NoStorage, Prepared};
+use machine::{hostname, random_bytes, random_u64};
+use mds::Mds;
+use std::net::SocketAddr;
+use types::{EntityAddr, EntityAddrVec, EntityType, ParticipantName, Uuid};
+
+/// The rank that clients take the server for. Monitors know it by the global id that it has proved.
+const RANK: i64 = 0;
+
+/// A metadata server that this process is to run.
+#[derive(Debug)]
+pub struct MdsMember {
+    /// Its name: `a` of `mds.a`.
+    pub name: String,
+    /// Its cluster's id.
+    pub fsid: Uuid,
+    /// Where it listens; any port if that is 0.
+    pub listen: SocketAddr,
+    /// Where it looks for monitors.
+    pub monitors: Vec<EntityAddrVec>,
+    /// How it proves who it is.
+    pub auth: AuthMode,
+    /// Proof of its name.
+    pub key: Option<CryptoKey>,
+}
+
+impl Member for MdsMember {
+    fn participant(&self) -> ParticipantName {
+        ParticipantName::new(EntityType::MDS, RANK)
+    }
+
+    fn prepare<'a>(&'a self, core: &mut AnyCore, node: usize) -> Result<Prepared<'a>> {
+        let (participant, nonce) = (self.participant(), random_u64()? as u32);
+        let addr = core.listen(self.listen, Listening { node, participant, nonce })?;
+        let addr = EntityAddr::msgr2(addr, nonce);
+        Ok(Box::new(move |_| {
+            let inner = DaemonNode::new(participant, self.daemon(addr)?, NoStorage);
+            Ok(Box::new(MdsNode { inner }))
+        }))
+    }
+}
+
+impl MdsMember {
+    fn daemon(&self, addr: EntityAddr) -> Result<Mds> {
+        let config = mds::Config {
+            name: self.name.clone(),
+            fsid: self.fsid,
+            addrs: EntityAddrVec::one(addr),
+            monitors: self.monitors.clone(),
+            key: self.key.clone(),
+            auth_none: self.auth == AuthMode::None,
+            hostname: hostname(),
+            gid: 0,
+        };
+        Ok(Mds::new(config, random_bytes()?))
+    }
+}
+
+/// Another server has the rank: this run of the server is over, and a new one may begin.
+#[derive(Debug, thiserror::Error)]
+#[error("the monitors have removed this run of the server from the map")]
+pub struct Replaced;
+
+/// A metadata server that ends when the map has given its rank to another one.
+struct MdsNode {
+    inner: DaemonNode<Mds, NoStorage>,
+}
+
+impl Node for MdsNode {
+    sessions_go_to!(inner);
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.inner.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.inner.poll_timeout()
+    }
+
+    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
+        self.inner.poll_output(now)
+    }
+}
+
+impl Hosted for MdsNode {
+    fn participant(&self) -> ParticipantName {
+        self.inner.participant()
+    }
+
+    fn pump_storage(&mut self, now: Time) -> bool {
+        self.inner.pump_storage(now)
+    }
+
+    fn check(&mut self) -> Result<()> {
+        if self.inner.daemon_mut().was_replaced() {
+            bail!(Replaced);
+        }
+        Ok(())
+    }
+}

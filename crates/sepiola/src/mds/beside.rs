@@ -1,0 +1,127 @@
+//! `sepiola up --fs`: a file system with its metadata server beside the OSDs.
+
+use super::create::make;
+use super::volatile::{self, WARNING};
+use crate::cli::{OsdClusterArgs, UpArgs};
+use crate::cluster;
+use access::{Connection, DataDir};
+use anyhow::{Context, Result, bail};
+use host::Notices;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Name of the one metadata server.
+const SERVER: &str = "a";
+/// Bound of the wait for the server, which takes about a second.
+const ACTIVE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// A file system whose server runs until this is dropped.
+pub struct FileSystem {
+    name: String,
+    server: Child,
+}
+
+impl FileSystem {
+    /// Refuses what the command line asks for before anything is made.
+    pub fn check(args: &UpArgs) -> Result<()> {
+        if args.fs.is_none() {
+            return Ok(());
+        }
+        volatile::check(args.volatile)?;
+        println!("warning: {WARNING}");
+        Ok(())
+    }
+
+    /// Makes the file system that the command line asks for, unless there is one, and starts its server.
+    pub fn start(dir: &DataDir, args: &UpArgs) -> Result<Option<Self>> {
+        let Some(name) = args.fs.clone() else { return Ok(None) };
+        let directory = dir.path().join(format!("mds.{SERVER}"));
+        let cluster = OsdClusterArgs {
+            conf: dir.conf(),
+            keyring: Some(dir.admin_keyring()),
+            name: "client.admin".to_owned(),
+        };
+        make(&cluster, SERVER, &directory)?;
+        make_file_system(&mut Connection::open(&cluster::admin_args(dir))?, &name)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["mds", "start", "--with-parent", "--volatile", "--data"]).arg(directory);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        // Ctrl-C is for the process that was started first; it stops the others.
+        let server = command.process_group(0).spawn().context("starting the metadata server")?;
+        Ok(Some(FileSystem { name, server }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns when clients can mount it; false if the cluster is to stop before.
+    ///
+    /// # Errors
+    ///
+    /// The server does not become active.
+    pub fn wait_until_active(&mut self, dir: &DataDir, notices: &Notices) -> Result<bool> {
+        let mut connection = Connection::open(&cluster::admin_args(dir))?;
+        let start = Instant::now();
+        while !is_active(&mut connection, &self.name)? {
+            if notices.has_any() {
+                return Ok(false);
+            }
+            if let Some(status) = self.server.try_wait()? {
+                bail!("the metadata server has ended ({status}); its reason is above");
+            }
+            if start.elapsed() > ACTIVE_TIME_MAX {
+                bail!(
+                    "the metadata server is not active after {ACTIVE_TIME_MAX:?}; see `ceph fs status`"
+                );
+            }
+            connection.turn()?;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for FileSystem {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
+        // One that has ended already needs no signal.
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        let _ = self.server.wait();
+    }
+}
+
+/// Pools and file system, named as `ceph fs volume create` names them.
+fn make_file_system(connection: &mut Connection, name: &str) -> Result<()> {
+    let known = ask(connection, &json!({"prefix": "fs ls", "format": "json"}))?;
+    let known = known.as_array().map(Vec::as_slice).unwrap_or_default();
+    if known.iter().any(|fs| fs["name"] == name) {
+        return Ok(());
+    }
+    if let Some(other) = known.first() {
+        bail!("the cluster has the file system {} already (--fs {0})", other["name"]);
+    }
+    let [metadata, data] = ["meta", "data"].map(|kind| format!("cephfs.{name}.{kind}"));
+    for pool in [&metadata, &data] {
+        let command = json!({"prefix": "osd pool create", "pool": pool});
+        connection.command(&command).with_context(|| format!("making the pool {pool}"))?;
+    }
+    let command = json!({"prefix": "fs new", "fs_name": name, "metadata": metadata, "data": data});
+    connection.command(&command).with_context(|| format!("making the file system {name}"))?;
+    Ok(())
+}
+
+fn is_active(connection: &mut Connection, name: &str) -> Result<bool> {
+    let command = json!({"prefix": "fs status", "fs": name, "format": "json"});
+    let status = ask(connection, &command)?;
+    let servers = status["mdsmap"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(servers.iter().any(|server| server["state"] == "active"))
+}
+
+fn ask(connection: &mut Connection, command: &Value) -> Result<Value> {
+    let output = connection.command(command)?;
+    serde_json::from_slice(&output.output).context("reading the monitor's answer")
+}

@@ -1,0 +1,77 @@
+//! `sepiola mds start`: runs a metadata server in the foreground.
+
+use super::directory::{self, MdsSettings};
+use super::volatile::{self, WARNING};
+use crate::cli::MdsStartArgs;
+use crate::daemons::{MdsMember, Replaced};
+use crate::listen::osd_listen;
+use crate::process;
+use access::{AuthMode, DataDir};
+use anyhow::{Context, Result};
+use host::run_until_signal;
+use machine::random_u64;
+use rustix::process::{Signal, getpid, kill_process};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// `sepiola mds start`
+pub fn start(args: &MdsStartArgs) -> Result<()> {
+    volatile::check(args.volatile)?;
+    let signals = process::begin_alone()?;
+    if args.with_parent {
+        stop_with_parent()?;
+    }
+    let lock = DataDir::new(&args.data).lock()?;
+    let member = member(&args.data, args)?;
+    eprintln!("sepiola: mds.{}: {WARNING}", member.name);
+    println!("mds.{} started", member.name);
+    std::io::stdout().flush()?;
+    let ended = run_until_signal(&member, random_u64()?, signals);
+    drop(lock);
+    match ended {
+        Err(error) if error.is::<Replaced>() => begin_again(&member.name),
+        ended => ended,
+    }
+}
+
+/// Becomes a new run of the server, which is a standby at first, as in Ceph. It has nothing from this one.
+fn begin_again(name: &str) -> Result<()> {
+    println!("mds.{name}: the monitors have given its rank away; it begins again");
+    std::io::stdout().flush()?;
+    let program = std::env::current_exe()?;
+    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
+    Err(error).with_context(|| format!("starting {} again", program.display()))
+}
+
+fn member(path: &Path, args: &MdsStartArgs) -> Result<MdsMember> {
+    let directory = std::path::absolute(path)?;
+    let settings = MdsSettings::load(&directory)?;
+    let monitors = match &args.conf {
+        Some(conf) => access::monitors(&access::read_conf(conf)?.mon_host)?,
+        None => settings.monitors,
+    };
+    let key = match settings.auth {
+        AuthMode::Cephx => Some(directory::key(&directory, &settings.name)?),
+        AuthMode::None => None,
+    };
+    Ok(MdsMember {
+        name: settings.name,
+        fsid: settings.fsid,
+        listen: osd_listen(args.listen.as_deref(), 1, &monitors)?,
+        monitors,
+        auth: settings.auth,
+        key,
+    })
+}
+
+/// Asks for a stop when standard input ends, whose other end the parent process holds.
+fn stop_with_parent() -> Result<()> {
+    std::thread::Builder::new().name("parent".to_owned()).spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        // A process may always signal itself.
+        let _ = kill_process(getpid(), Signal::TERM);
+    })?;
+    Ok(())
+}
