@@ -58,6 +58,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::ErasureCodes => return erasure_codes::run(run),
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
+        Check::OwnFileSystem => return own_file_system(run),
         Check::Faults => return faults(run),
         Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS, &[]),
         Check::ImagesUnderKills => return images_under_kills(run),
@@ -225,6 +226,15 @@ fn faults(run: &Run<'_>) -> Result<()> {
         return Ok(());
     }
     script_that_starts_all(run, "faults.py", text, &["--code", "2+1"], [])
+}
+
+/// A cluster with a metadata server of its own and stock clients; the script starts everything.
+fn own_file_system(run: &Run<'_>) -> Result<()> {
+    let text = include_str!("../checks/own_file_system.sh");
+    let script = run.write_script("own_file_system.sh", text)?;
+    let mut environment = run.environment_without_cluster();
+    environment.push(("SEPIOLA", run.binary()?.display().to_string()));
+    finish(run.clients.command("bash", &environment).arg(script))
 }
 
 const IMAGES_UNDER_KILLS: &str = include_str!("../checks/images_under_kills.py");

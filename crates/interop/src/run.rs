@@ -25,6 +25,7 @@ pub enum Check {
     Metrics,
     ErasurePools,
     FileSystem,
+    OwnFileSystem,
     CompareCommands,
     BadInput,
     SourceTree,
@@ -44,7 +45,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 31] = [
+    pub const ALL: [Check; 32] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
@@ -61,6 +62,7 @@ impl Check {
         Check::Metrics,
         Check::ErasurePools,
         Check::FileSystem,
+        Check::OwnFileSystem,
         Check::CompareCommands,
         Check::BadInput,
         Check::SourceTree,
@@ -97,6 +99,7 @@ impl Check {
             Check::Metrics => "metrics",
             Check::ErasurePools => "erasure-pools",
             Check::FileSystem => "file-system",
+            Check::OwnFileSystem => "own-file-system",
             Check::CompareCommands => "compare-commands",
             Check::BadInput => "bad-input",
             Check::SourceTree => "source-tree",
@@ -134,6 +137,7 @@ impl Check {
             Check::ErasurePools => ("bash", include_str!("../checks/erasure_pools.sh")),
             Check::FileSystem => ("bash", include_str!("../checks/file_system.sh")),
             Check::ErasureCodes
+            | Check::OwnFileSystem
             | Check::CompareCommands
             | Check::BadInput
             | Check::SourceTree

@@ -1,0 +1,120 @@
+# Sepiola's own metadata server with stock clients: `sepiola up --fs`, ceph-fuse, python3-cephfs where it is installed; files are written,
+# changed, read back by the same and by another client, and after another mount. Needs ceph-fuse, /dev/fuse, and root.
+set -euo pipefail
+fail() { echo "$*"; exit 1; }
+same() { [ "$1" = "$2" ] || fail "$3: expected '$2', found '$1'"; }
+within() { timeout 30 "$@" || fail "failed or took too long: $*"; }
+until_true() { for _ in $(seq 300); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done; fail "never true: $*"; }
+unset CEPH_ARGS
+data=$SCRATCH/own; one=$SCRATCH/one; two=$SCRATCH/two; mkdir -p "$one" "$two"
+export CEPH_CONF=$data/ceph.conf
+pids=()
+stop() {
+  umount -l "$one" 2>/dev/null || true; umount -l "$two" 2>/dev/null || true
+  "$SEPIOLA" down --data "$data" >/dev/null 2>&1 || true
+  for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
+}
+trap stop EXIT
+mount_at() {
+  ceph-fuse -f -c "$CEPH_CONF" -n client.admin --log-file "$SCRATCH/fuse.log" "$1" >"$SCRATCH/fuse.out" 2>&1 </dev/null &
+  pids+=($!)
+  until_true mountpoint -q "$1"
+}
+before=""
+is_active_again() { local now; now=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active"); [ -n "$now" ] && [ "$now" != "$before" ]; }
+contents() { (cd "$1"; find . -type f -print0 | sort -z | xargs -0 md5sum; find . \( -type d -printf '%M %u %g %p\n' \) -o -printf '%M %n %u %g %s %T@ %p %l\n' | sort); }
+
+# A server that keeps nothing is run only for those who say that they know.
+up="up --data $data --osds 1 --disk-size 1G --listen 127.0.0.1:0 --metrics none"
+if text=$("$SEPIOLA" $up --fs tree 2>&1); then fail "a volatile server ran without --volatile"; fi
+grep -q -- --volatile <<<"$text" || fail "no --volatile in: $text"
+"$SEPIOLA" $up --fs tree --volatile >"$SCRATCH/up.out" 2>"$SCRATCH/up.err" </dev/null &
+pids+=($!)
+until_true grep -q "mount -t ceph admin@" "$SCRATCH/up.out"
+until_true grep -q "Ctrl-C" "$SCRATCH/up.out"
+grep -q "tree:1 {0=a=up:active}" <<<"$(ceph mds stat)" || fail "$(ceph mds stat)"
+same "$(ceph fs ls)" "name: tree, metadata pool: cephfs.tree.meta, data pools: [cephfs.tree.data ]" "fs ls"
+grep -q "mds: 1/1 daemons up" <<<"$("$SEPIOLA" status --data "$data")" || fail "$("$SEPIOLA" status --data "$data")"
+
+# One client.
+mount_at "$one"
+cd "$one"
+within df . >/dev/null
+within mkdir -p a/b/c
+echo hello >a/x; same "$(cat a/x)" hello "write"
+echo more >>a/x; same "$(cat a/x)" $'hello\nmore' "append"
+within truncate -s 3 a/x; same "$(cat a/x)" hel "a shorter file"
+within truncate -s 5 a/x; same "$(od -An -tx1 a/x | tr -d ' \n')" 68656c0000 "a longer file"
+head -c 9000000 /dev/urandom >"$SCRATCH/big"; within cp "$SCRATCH/big" a/big; within cmp "$SCRATCH/big" a/big
+within mv a/x a/b/y; [ ! -e a/x ] || fail "a renamed file is still there"
+echo target >a/t1; echo other >a/t2; within mv a/t1 a/t2; same "$(cat a/t2)" target "rename over a file"
+within ln a/t2 a/b/hard; same "$(stat -c %h a/t2)" 2 "links"; same "$(stat -c %i a/t2)" "$(stat -c %i a/b/hard)" "inode of a link"
+echo new >a/b/hard; same "$(cat a/t2)" new "write by another name"
+within rm a/t2; same "$(cat a/b/hard)" new "the other name"; same "$(stat -c %h a/b/hard)" 1 "links"
+within ln -s b/hard a/link; same "$(cat a/link)" new "symbolic link"
+within chmod 640 a/b/hard; within chown 1000:1001 a/b/hard; same "$(stat -c %a:%u:%g a/b/hard)" 640:1000:1001 "mode and owner"
+within touch -d 2001-02-03T04:05:06Z a/b/hard; same "$(stat -c %Y a/b/hard)" 981173106 "mtime"
+python3 - a/b/hard <<'PY'
+import os, sys
+path = sys.argv[1]
+os.setxattr(path, "user.k", b"value")
+assert os.getxattr(path, "user.k") == b"value"
+os.setxattr(path, "user.other", b"x" * 5000)
+assert sorted(os.listxattr(path)) == ["user.k", "user.other"], os.listxattr(path)
+os.removexattr(path, "user.k")
+assert os.listxattr(path) == ["user.other"]
+PY
+count=300; [ "$SHORT" = 1 ] || count=3000
+for i in $(seq $count); do echo $i >a/b/c/f$i; done; same "$(ls a/b/c | wc -l)" $count "entries"
+within rm a/b/c/f7; same "$(ls a/b/c | wc -l)" $((count - 1)) "entries"
+if rmdir a/b 2>/dev/null; then fail "a full directory was removed"; fi
+within mv a/b a/bb; same "$(cat a/bb/hard)" new "renamed directory"
+if mv a a/bb 2>/dev/null; then fail "a directory was moved below itself"; fi
+exec 5>open; echo 1 >&5; within rm open; echo 2 >&5; exec 5>&-
+within dd if=/dev/zero of=sparse bs=1 count=1 seek=10M status=none; same "$(stat -c %s sparse)" 10485761 "sparse file"
+within sync .
+
+# Another mount shows the same.
+contents "$one" >"$SCRATCH/before"
+cd /; umount "$one"; mount_at "$one"; mount_at "$two"
+contents "$one" >"$SCRATCH/after"; diff "$SCRATCH/before" "$SCRATCH/after" || fail "another mount shows something else"
+contents "$two" >"$SCRATCH/after"; diff "$SCRATCH/before" "$SCRATCH/after" || fail "another client sees something else"
+
+# Two clients.
+within mkdir "$one/both"
+for i in $(seq 30); do echo $i >"$one/both/f"; same "$(cat "$two/both/f")" $i "what the other has written"; done
+for i in $(seq 10); do echo a >>"$one/both/l"; echo b >>"$two/both/l"; done; same "$(wc -l <"$one/both/l")" 20 "lines of both"
+within mv "$one/both/f" "$one/both/g"; same "$(ls "$two/both" | tr '\n' ' ')" "g l " "renamed by the other"
+within truncate -s 3 "$two/both/l"; same "$(cat "$one/both/l" | tr '\n' ' ')" "a b" "cut by the other"
+(for i in $(seq 100); do echo $i >"$one/both/a$i"; done) & first=$!
+for i in $(seq 100); do echo $i >"$two/both/b$i"; done
+wait $first
+same "$(ls "$one/both" | wc -l)" 202 "entries of both"; same "$(ls "$two/both" | wc -l)" 202 "entries of both"
+for i in $(seq 100); do same "$(cat "$two/both/a$i")$(cat "$one/both/b$i")" $i$i "files of both"; done
+exec 5<"$two/both/a5"; within rm "$one/both/a5"; same "$(cat <&5)" 5 "a file without a name"; exec 5<&-
+if python3 -c "import cephfs" 2>/dev/null; then
+  python3 - <<'PY'
+import cephfs, os
+fs = cephfs.LibCephFS(conffile=os.environ["CEPH_CONF"], auth_id="admin")
+fs.mount(filesystem_name=b"tree")
+fs.mkdir("/python", 0o755)
+file = fs.open("/python/file", "w", 0o644)
+assert fs.write(file, b"from python", 0) == 11
+fs.fsync(file, 0)
+fs.close(file)
+fs.setxattr("/python/file", "user.x", b"1", 0)
+assert fs.getxattr("/python/file", "user.x") == b"1"
+assert fs.stat("/python/file").st_size == 11
+fs.unmount(); fs.shutdown()
+PY
+  same "$(cat "$one/python/file")" "from python" "written by libcephfs"
+fi
+within rm -rf "$one/a" "$one/both" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
+
+# Unmounted clients are gone; a server that is failed begins again, with nothing.
+umount "$one" "$two"
+before=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active")
+ceph mds fail 0 2>/dev/null
+until_true is_active_again
+"$SEPIOLA" down --data "$data" >/dev/null
+if grep -i panic "$SCRATCH/up.err"; then fail "a daemon panicked"; fi
