@@ -2,6 +2,8 @@
 
 use crate::core::CoreConfig;
 use crate::plan::{AnyCore, Member};
+use crate::supervisor::Supervisor;
+use crate::watchdog::{Turns, Watchdog, turn_time_max};
 use anyhow::Result;
 use rt::{Clock, StopSignals};
 use std::sync::Arc;
@@ -25,11 +27,19 @@ pub fn run_until_signal(member: &dyn Member, seed: u64, signals: StopSignals) ->
     let node = make(&mut core)?;
     core.add(node);
     let stop = stop_flag(&core, signals);
+    let supervisor = Arc::new(Supervisor::of_process());
+    let turn_time = supervisor.watchdog().map_or(TURN_TIME_MAX, turn_time_max);
+    let turns = Turns::new(1);
+    let watchdog = Watchdog::start(supervisor.clone(), turns.clone())?;
+    supervisor.ready();
     let mut outcome = Ok(());
     while !stop.load(Ordering::Acquire) && outcome.is_ok() {
-        core.turn(clock.now() + TURN_TIME_MAX)?;
+        core.turn(clock.now() + turn_time)?;
+        turns.count(0);
         outcome = core.check();
     }
+    supervisor.stopping();
+    drop(watchdog);
     core.close(CLOSE_TIME_MAX)?;
     outcome
 }

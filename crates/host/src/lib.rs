@@ -6,6 +6,9 @@
 //! [`RunningDaemons`] is a set of cores that run [`Member`]s. [`run_until_signal`] runs one on the thread
 //! of its caller.
 //!
+//! Both tell the service manager that started the process when the daemons run, that all cores make progress,
+//! and when they stop (`sd_notify(3)`).
+//!
 //! This crate does not interpret messages.
 
 #![warn(missing_docs)]
@@ -18,7 +21,9 @@ mod node;
 mod notices;
 mod plan;
 mod streams;
+mod supervisor;
 mod threads;
+mod watchdog;
 mod wire;
 
 pub use alone::run_until_signal;

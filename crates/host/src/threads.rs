@@ -4,6 +4,8 @@ use crate::core::CoreConfig;
 use crate::links::{Directory, LocalMessage};
 use crate::notices::{Notice, Notices};
 use crate::plan::{AnyCore, Plan};
+use crate::supervisor::Supervisor;
+use crate::watchdog::{Turns, Watchdog, turn_time_max};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::Time;
 use rt::{Clock, Sender, Waker};
@@ -17,8 +19,13 @@ use std::time::Duration;
 /// Time that an ending core waits for its storage.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Daemons of this process, which run until they are stopped.
-pub struct RunningDaemons(Threads);
+/// Daemons of this process, which run until they are stopped. The service manager that started the process is
+/// told the stages of their life.
+pub struct RunningDaemons {
+    threads: Threads,
+    supervisor: Arc<Supervisor>,
+    watchdog: Option<Watchdog>,
+}
 
 impl RunningDaemons {
     /// Returns when all daemons run. Afterwards, `notices` is told when a core ends.
@@ -28,14 +35,17 @@ impl RunningDaemons {
     /// The reason why a daemon does not run; the others were stopped.
     pub fn start(plan: Plan, notices: &Notices) -> Result<Self> {
         let plan = Arc::new(plan);
-        let mut threads = Threads::new();
+        let supervisor = Arc::new(Supervisor::of_process());
+        let mut threads = Threads::new(plan.cores(), supervisor.watchdog().map(turn_time_max));
         for index in 0..plan.cores() {
             threads.spawn(index, plan.clone(), notices.sender())?;
         }
-        match threads.start(&plan) {
-            Ok(()) => Ok(RunningDaemons(threads)),
-            Err(NotStarted { core }) => Err(threads.abort(core)),
+        if let Err(NotStarted { core }) = threads.start(&plan) {
+            return Err(threads.abort(core));
         }
+        let watchdog = Watchdog::start(supervisor.clone(), threads.pace.turns.clone())?;
+        supervisor.ready();
+        Ok(RunningDaemons { threads, supervisor, watchdog })
     }
 
     /// Lets every core finish its turn and flush its storage.
@@ -44,7 +54,9 @@ impl RunningDaemons {
     ///
     /// If a core had ended before.
     pub fn stop(self) -> Result<()> {
-        self.0.stop().into_iter().collect()
+        self.supervisor.stopping();
+        drop(self.watchdog);
+        self.threads.stop().into_iter().collect()
     }
 }
 
@@ -71,7 +83,33 @@ struct Threads {
     /// One for all, so that their times agree.
     clock: Clock,
     stop: Arc<AtomicBool>,
+    pace: Pace,
     cores: Vec<CoreThread>,
+}
+
+/// Proof of each core's progress, for the watchdog.
+#[derive(Clone)]
+struct Pace {
+    turns: Turns,
+    /// The longest turn of an idle core, if there is a watchdog.
+    turn_time_max: Option<Duration>,
+}
+
+impl Pace {
+    /// Runs a core until `is_done`.
+    fn run(
+        &self,
+        core: &mut AnyCore,
+        index: usize,
+        is_done: impl Fn(&AnyCore) -> Result<bool>,
+    ) -> Result<()> {
+        while !is_done(core)? {
+            let deadline = self.turn_time_max.map_or(Time::FAR_FUTURE, |max| core.now() + max);
+            core.turn(deadline)?;
+            self.turns.count(index);
+        }
+        Ok(())
+    }
 }
 
 struct CoreThread {
@@ -84,8 +122,9 @@ struct CoreThread {
 }
 
 impl Threads {
-    fn new() -> Self {
-        Threads { clock: Clock::start(), stop: Arc::default(), cores: Vec::new() }
+    fn new(cores: usize, turn_time_max: Option<Duration>) -> Self {
+        let pace = Pace { turns: Turns::new(cores), turn_time_max };
+        Threads { clock: Clock::start(), stop: Arc::default(), pace, cores: Vec::new() }
     }
 
     fn spawn(
@@ -97,11 +136,12 @@ impl Threads {
         let (tell_ready, ready) = sync_channel(1);
         let (go, wait_go) = sync_channel(1);
         let (tell_running, running) = sync_channel(1);
-        let (clock, stop) = (self.clock.clone(), self.stop.clone());
+        let (clock, stop, pace) = (self.clock.clone(), self.stop.clone(), self.pace.clone());
         let thread = std::thread::Builder::new().name(format!("core {index}"));
         let handle = thread.spawn(move || {
             let _end = TellEnd(notices);
-            let start = Start { index, plan: &plan, clock, tell_ready, wait_go, tell_running };
+            let start =
+                Start { index, plan: &plan, clock, pace, tell_ready, wait_go, tell_running };
             run_core(&start, &stop).with_context(|| format!("core {index}"))
         })?;
         self.cores.push(CoreThread { ready, go: Some(go), running, waker: None, handle });
@@ -168,6 +208,7 @@ struct Start<'a> {
     index: usize,
     plan: &'a Plan,
     clock: Clock,
+    pace: Pace,
     tell_ready: SyncSender<Ready>,
     wait_go: Receiver<Go>,
     tell_running: SyncSender<()>,
@@ -189,13 +230,10 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
         let node = make(&mut core)?;
         assert_eq!(core.add(node), place, "daemons are added in the order of the plan");
     }
-    while !stop.load(Ordering::Acquire) && !core.is_open()? {
-        core.turn(Time::FAR_FUTURE)?;
-    }
+    let is_stopped = || stop.load(Ordering::Acquire);
+    start.pace.run(&mut core, index, |core| Ok(is_stopped() || core.is_open()?))?;
     start.tell_running.send(()).context("the process is ending")?;
-    while !stop.load(Ordering::Acquire) {
-        core.turn(Time::FAR_FUTURE)?;
-    }
+    start.pace.run(&mut core, index, |_| Ok(is_stopped()))?;
     core.close(CLOSE_TIME_MAX)
 }
 
@@ -212,7 +250,7 @@ mod tests {
             let _end = TellEnd(notify);
             panic!("osd.{} lost its mind", 3)
         });
-        let mut threads = Threads::new();
+        let mut threads = Threads::new(1, None);
         threads.cores.push(CoreThread { ready, go: None, running, waker: None, handle });
         assert_eq!(notices.recv(), Ok(Notice::CoreEnded));
         let reason = threads.stop().pop().unwrap().unwrap_err();
