@@ -1,6 +1,7 @@
 //! Syntax of the command line; each subcommand has a module of its own.
 
 mod control;
+mod generate;
 mod image;
 mod mds;
 mod monitors;
@@ -13,12 +14,15 @@ mod up;
 mod values;
 
 pub use control::{CollectArgs, ControlCommand, MoveArgs, RebuildArgs};
+pub use generate::GenerateCommand;
 pub use image::{
     CreateArgs, ExportArgs, FeatureCommand, ImageCommand, ImagePoolArgs, ImportArgs, InfoArgs,
     MoveImageArgs, ObjectMapCommand, ResizeArgs, ShapeArgs, UsageArgs,
 };
 pub use mds::{MdsCommand, MdsCreateArgs, MdsStartArgs};
-pub use monitors::{ClusterCommand, ClusterCreateArgs, MonCommand, MonStartArgs};
+pub use monitors::{
+    ClusterCommand, ClusterCreateArgs, MonCommand, MonCreateArgs, MonOptions, MonStartArgs,
+};
 pub use nbd::NbdArgs;
 pub use object::{GetArgs, ObjectArgs, ObjectsArgs, PutArgs};
 pub use osd::{
@@ -96,6 +100,12 @@ pub enum Command {
     },
     /// Examine or copy an OSD's block store while its cluster is stopped
     Store(StoreArgs),
+    /// Write manual pages and shell completions of this program
+    #[command(hide = true)]
+    Generate {
+        #[command(subcommand)]
+        command: GenerateCommand,
+    },
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ mod cluster;
 mod control;
 mod daemons;
 mod down;
+mod generate;
 mod image;
 mod image_worker;
+mod journal;
 mod listen;
 mod mds;
 mod monitors;
@@ -58,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Mds { command } => mds::run(&command),
         Command::Control { command } => control::run(&command),
         Command::Store(args) => store::run(&args),
+        Command::Generate { command } => generate::run(&command),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A process that runs in the foreground: its log, and the signals that end it.
 
+use crate::journal::{self, JournalLines};
 use anyhow::Result;
 use host::Notices;
 use rt::StopSignals;
@@ -24,7 +25,8 @@ pub fn begin_alone() -> Result<StopSignals> {
     Ok(StopSignals::block()?)
 }
 
-/// Events go to standard error; `SEPIOLA_LOG=debug` shows more, `SEPIOLA_LOG=warn,osd=debug` of one crate.
+/// Events go to standard error, with priorities if that is the journal. `SEPIOLA_LOG=debug` shows more,
+/// `SEPIOLA_LOG=warn,osd=debug` of one crate.
 pub fn start_log() {
     let filter = std::env::var("SEPIOLA_LOG").map_or(Ok(Targets::default()), |text| text.parse());
     let filter = filter.unwrap_or_else(|error| {
@@ -35,7 +37,11 @@ pub fn start_log() {
         None => filter.with_default(LevelFilter::WARN),
         Some(_) => filter,
     };
-    let is_terminal = std::io::stderr().is_terminal();
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(is_terminal);
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    if journal::is_standard_error() {
+        let lines = lines.with_ansi(false).event_format(JournalLines);
+        return tracing_subscriber::registry().with(lines).with(filter).init();
+    }
+    let lines = lines.with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry().with(lines).with(filter).init();
 }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum MonCommand {
+    /// Make the directory of a further monitor, which can then be started
+    Create(MonCreateArgs),
     /// Run a monitor of this machine in the foreground
     Start(MonStartArgs),
 }
@@ -17,8 +19,25 @@ pub enum ClusterCommand {
     Create(ClusterCreateArgs),
 }
 
+/// `sepiola mon create`
+#[derive(Debug, Clone, Args)]
+pub struct MonCreateArgs {
+    /// Its directory and the etcd.
+    #[command(flatten)]
+    pub options: MonOptions,
+}
+
+/// `sepiola mon start`
 #[derive(Debug, Clone, Args)]
 pub struct MonStartArgs {
+    /// Its directory and the etcd.
+    #[command(flatten)]
+    pub options: MonOptions,
+}
+
+/// Options from which a monitor finds its cluster.
+#[derive(Debug, Clone, Args)]
+pub struct MonOptions {
     /// The monitor's directory; remembers everything else from the first start on
     #[arg(long)]
     pub data: PathBuf,

@@ -79,7 +79,7 @@ fn tell(dir: &DataDir, args: &ClusterCreateArgs, fsid: &str) {
          {conf}     for clients, with the key in {keyring}\n\n\
          Next, on this machine and on the others:\n\n  \
            sepiola mon start --data {data}\n  \
-           sepiola mon start --data DIR --name b --listen ADDRESS --etcd {urls}\n\n\
+           sepiola mon create --data DIR --name b --listen ADDRESS --etcd {urls}\n\n\
          and then, with copies of both files, on each machine with disks:\n\n  \
            sepiola osd create --conf {conf} --disk /dev/…",
         etcd = args.etcd.options().shown(),

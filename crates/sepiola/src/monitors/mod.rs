@@ -2,6 +2,7 @@
 
 mod create;
 mod directory;
+mod prepare;
 mod start;
 
 pub use create::{AUTH_OPTION, monmap_of};
@@ -13,6 +14,7 @@ use anyhow::Result;
 /// `sepiola mon …`
 pub fn run(command: &MonCommand) -> Result<()> {
     match command {
+        MonCommand::Create(args) => start::create(args),
         MonCommand::Start(args) => start::start(args),
     }
 }
