@@ -1,7 +1,8 @@
-//! Developer commands: `cargo xtask test | tidy | interop | soak | fuzz`.
+//! Developer commands: `cargo xtask test | tidy | interop | soak | fuzz | deb`.
 //!
 //! Each command prints what it runs, so that it can be repeated by hand.
 
+mod deb;
 mod packages;
 mod run;
 mod test;
@@ -19,6 +20,7 @@ cargo xtask COMMAND
   soak [--first-seed S] --seeds N long simulations; a failing seed is printed and replays exactly;
                                   then all faults of real machines
   fuzz [--seconds N] [TARGET…]    fuzzes the decoders (needs a nightly toolchain and cargo-fuzz)
+  deb [--binary F] [--out DIR]    the Debian package, of a program that is built already or of a release build
 ";
 
 fn main() -> ExitCode {
@@ -43,6 +45,7 @@ fn command() -> Result<()> {
         "interop" => test::interop(rest),
         "soak" => test::soak(rest),
         "fuzz" => test::fuzz(rest),
+        "deb" => deb::deb(rest),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())
