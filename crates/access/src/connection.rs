@@ -174,7 +174,10 @@ pub fn client_config(args: &ClusterArgs) -> Result<Config> {
         .map_err(|()| anyhow!("{:?} is not a name like client.admin", args.name))?;
     let credentials = match conf.auth_none {
         true => Credentials::None,
-        false => key(args.keyring.as_deref().or(conf.keyring.as_deref()), &name)?,
+        false => {
+            let named = args.keyring.clone().or(conf.keyring);
+            key(&named.unwrap_or_else(|| usual_keyring(&name)), &name)?
+        }
     };
     let mut config = Config::new(name, credentials, monitors(&conf.mon_host)?);
     config.timeout = Some(REQUEST_TIME_MAX);
@@ -197,9 +200,14 @@ fn parse_conf(text: &str) -> Conf {
     conf
 }
 
-fn key(keyring: Option<&Path>, name: &EntityName) -> Result<Credentials> {
-    let path = keyring.context("no keyring: name one with --keyring")?;
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+/// The first of the places where stock clients look for a key.
+fn usual_keyring(name: &EntityName) -> PathBuf {
+    PathBuf::from(format!("/etc/ceph/ceph.{name}.keyring"))
+}
+
+fn key(path: &Path, name: &EntityName) -> Result<Credentials> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("reading {}; --keyring names another", path.display()))?;
     let keyring: Keyring =
         text.parse().with_context(|| format!("reading the keyring {}", path.display()))?;
     let key =
@@ -231,6 +239,15 @@ mod tests {
         let shown: Vec<String> = found.iter().map(EntityAddrVec::to_string).collect();
         assert_eq!(shown, ["v2:127.0.0.1:3300/0", "v2:10.0.0.2:3300/0"]);
         assert!(monitors("").is_err());
+    }
+
+    #[test]
+    fn without_a_keyring_the_usual_one_is_read() {
+        let name = "client.none-of-that-name".parse().unwrap();
+        let reason = key(&usual_keyring(&name), &name).unwrap_err();
+        let expected =
+            "reading /etc/ceph/ceph.client.none-of-that-name.keyring; --keyring names another";
+        assert_eq!(reason.to_string(), expected);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `sepiola up`: a whole cluster in one process.
 
 use crate::cli::UpArgs;
-use crate::cluster::{self, RunningCluster};
+use crate::cluster::{self, RunningCluster, Settings};
 use crate::image_worker::Worker;
 use crate::listen::parse_listen;
 use crate::mds::FileSystem;
@@ -34,10 +34,12 @@ pub fn up(args: &UpArgs) -> Result<()> {
     } else if says_how_to_create(args) {
         println!("the cluster exists: its stores stay as and where they are");
     }
-    let running = RunningCluster::start(&dir, args, &notices)?;
+    let settings = Settings::load(&dir)?;
+    // Before the daemons: a service manager that hears that they run starts clients, which need it.
+    write_conf(&dir, &settings)?;
+    let running = RunningCluster::start(&dir, settings, args, &notices)?;
     let verb = if is_new { "created" } else { "found" };
     println!("cluster {} {verb} in {}", running.fsid(), dir.path().display());
-    write_conf(&dir, &running)?;
     if let Some(hosts) = args.hosts.filter(|_| is_new) {
         hosts::make(&dir, hosts, args.osds.unwrap_or(hosts), args)?;
     }
@@ -96,8 +98,8 @@ fn serve(
 }
 
 /// Writes the addresses and credentials that clients need.
-fn write_conf(dir: &DataDir, running: &RunningCluster) -> Result<()> {
-    let auth = match running.auth() {
+fn write_conf(dir: &DataDir, settings: &Settings) -> Result<()> {
+    let auth = match settings.auth {
         AuthMode::Cephx => "cephx",
         AuthMode::None => "none",
     };
@@ -109,8 +111,8 @@ fn write_conf(dir: &DataDir, running: &RunningCluster) -> Result<()> {
          auth_service_required = {auth}\n\
          auth_client_required = {auth}\n\
          keyring = {}\n",
-        running.fsid(),
-        running.mon_addr(),
+        settings.fsid,
+        settings.mon_addr,
         dir.admin_keyring().display()
     );
     write_file(&dir.conf(), &conf, CONF_MODE)
@@ -186,11 +188,29 @@ fn how_to_mount(dir: &DataDir, running: &RunningCluster, name: &str) -> String {
     )
 }
 
-/// Relative to the current directory if it lies below.
+/// Relative to the current directory if it lies below; services run in `/`, below which everything lies.
 fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    match path.strip_prefix(&here) {
-        Ok(below) if !below.as_os_str().is_empty() => below.display().to_string(),
+    shown_from(&std::env::current_dir().unwrap_or_default(), path)
+}
+
+fn shown_from(here: &Path, path: &Path) -> String {
+    match path.strip_prefix(here) {
+        Ok(below) if !below.as_os_str().is_empty() && here.parent().is_some() => {
+            below.display().to_string()
+        }
         _ => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_shown_so_that_they_can_be_typed() {
+        let path = Path::new("/srv/data/ceph.conf");
+        assert_eq!(shown_from(Path::new("/srv"), path), "data/ceph.conf");
+        assert_eq!(shown_from(Path::new("/"), path), "/srv/data/ceph.conf");
+        assert_eq!(shown_from(path, path), "/srv/data/ceph.conf");
     }
 }

@@ -4,7 +4,7 @@ use super::settings::{MGR_NAME, MON_NAME, Settings};
 use crate::cli::UpArgs;
 use crate::daemons::{MonMember, OsdMember, msgr2_addrs, plan};
 use crate::listen::parse_metrics;
-use access::{AuthMode, DataDir};
+use access::DataDir;
 use anyhow::Result;
 use disks::default_memory;
 use host::{Member, Notices, Plan, RunningDaemons};
@@ -20,8 +20,12 @@ pub struct RunningCluster {
 
 impl RunningCluster {
     /// As [`RunningDaemons::start`].
-    pub fn start(dir: &DataDir, args: &UpArgs, notices: &Notices) -> Result<Self> {
-        let settings = Settings::load(dir)?;
+    pub fn start(
+        dir: &DataDir,
+        settings: Settings,
+        args: &UpArgs,
+        notices: &Notices,
+    ) -> Result<Self> {
         let plan = cluster_plan(dir, &settings, args)?;
         let daemons = RunningDaemons::start(plan, notices)?;
         Ok(RunningCluster { settings, daemons })
@@ -35,11 +39,6 @@ impl RunningCluster {
     /// Where the monitor listens.
     pub fn mon_addr(&self) -> SocketAddr {
         self.settings.mon_addr
-    }
-
-    /// How clients prove who they are.
-    pub fn auth(&self) -> AuthMode {
-        self.settings.auth
     }
 
     /// As [`RunningDaemons::stop`].

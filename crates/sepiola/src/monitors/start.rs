@@ -48,8 +48,9 @@ pub fn start(args: &MonStartArgs) -> Result<()> {
         auth: found.auth,
         dir: dir.clone(),
     };
-    let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
+    // Before the daemon: a service manager that hears that it runs starts clients, which need it.
     write_conf(&dir, &found.map_with(&settings), found.auth)?;
+    let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
     let worker = Worker::start(admin_args(&dir))?;
     println!("mon.{} of cluster {} listens on {}", settings.name, found.map.fsid, settings.listen);
     std::io::stdout().flush()?;
