@@ -16,8 +16,8 @@ class Network:
 
     DROP = "1,6 0 0 2"
 
-    def __init__(self, hosts):
-        self.prefix = f"sep{os.getpid()}"
+    def __init__(self, hosts, subnet="10.77.0"):
+        self.prefix, self.subnet = f"sep{os.getpid()}", subnet
         self.switch = f"{self.prefix}-net"
         self.hosts = hosts
         atexit.register(self.remove)
@@ -35,14 +35,14 @@ class Network:
         run("ip", "-n", self.switch, "link", "add", f"p-{host}", "type", "veth", "peer", "name", "eth0", "netns", space)
         self.inside("ip", "link", "set", f"p-{host}", "master", "switch", "up")
         self.inside("tc", "qdisc", "add", "dev", f"p-{host}", "clsact")
-        for command in [f"addr add 10.77.0.{number}/24 dev eth0", "link set eth0 up", "link set lo up"]:
+        for command in [f"addr add {self.subnet}.{number}/24 dev eth0", "link set eth0 up", "link set lo up"]:
             run("ip", "-n", space, *command.split())
 
     def space(self, host):
         return f"{self.prefix}-{host}"
 
     def address(self, host):
-        return f"10.77.0.{self.hosts.index(host) + 1}"
+        return f"{self.subnet}.{self.hosts.index(host) + 1}"
 
     def filter(self, host, direction, program):
         """`out` is what the host sends, `in` what it gets."""

@@ -34,6 +34,7 @@ pub fn plan(clients: &Clients, short: bool) -> Vec<(Check, Mode)> {
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
+            | Check::Book
             | Check::Faults
             | Check::ManyGroups
             | Check::ImagesUnderKills
@@ -59,6 +60,7 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
         Check::KillStore => return kill_store(run),
         Check::Control => return control(run),
         Check::OwnFileSystem => return own_file_system(run),
+        Check::Book => return book(run),
         Check::Faults => return faults(run),
         Check::ManyGroups => return with_machine(run, "many_groups.py", MANY_GROUPS, &[]),
         Check::ImagesUnderKills => return images_under_kills(run),
@@ -202,8 +204,12 @@ macro_rules! unit {
     };
 }
 
-const UNITS: [(&str, &str); 3] =
-    [unit!("sepiola-mon@.service"), unit!("sepiola-osd@.service"), unit!("sepiola.target")];
+const UNITS: [(&str, &str); 4] = [
+    unit!("sepiola-mon@.service"),
+    unit!("sepiola-osd@.service"),
+    unit!("sepiola-up.service"),
+    unit!("sepiola.target"),
+];
 
 /// The control plane: where it lies, how it is moved, rebuilt and reached; the script starts everything.
 fn control(run: &Run<'_>) -> Result<()> {
@@ -215,6 +221,26 @@ fn control(run: &Run<'_>) -> Result<()> {
     let units = ("UNITS", units.display().to_string());
     let text = include_str!("../checks/control.py");
     script_that_starts_all(run, "control.py", text, &[], [units])
+}
+
+/// The operator's book, on machines that boot systemd and install the package.
+fn book(run: &Run<'_>) -> Result<()> {
+    run.write_script("lab.py", include_str!("../checks/lab.py"))?;
+    run.write_script("containers.py", include_str!("../checks/containers.py"))?;
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
+    let more = [("BOOK", pages.to_owned()), ("SEPIOLA_DEB", package()?.display().to_string())];
+    script_that_starts_all(run, "book.py", include_str!("../checks/book.py"), &[], more)
+}
+
+/// The package beside the program.
+fn package() -> Result<PathBuf> {
+    let binary = cluster::binary()?;
+    let directory = binary.ancestors().nth(2).context("a target directory")?.join("debian");
+    let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+    let found =
+        entries.map(|entry| entry.path()).find(|path| path.extension() == Some("deb".as_ref()));
+    found
+        .with_context(|| format!("there is no package in {}: cargo xtask deb", directory.display()))
 }
 
 /// Machines in network namespaces, which fail and come back; the script starts their daemons.

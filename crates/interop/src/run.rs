@@ -32,6 +32,7 @@ pub enum Check {
     KillStore,
     FullDisk,
     Control,
+    Book,
     Faults,
     ManyGroups,
     ImagesUnderKills,
@@ -69,6 +70,7 @@ impl Check {
         Check::KillStore,
         Check::FullDisk,
         Check::Control,
+        Check::Book,
         Check::Faults,
         Check::ManyGroups,
         Check::ImagesUnderKills,
@@ -106,6 +108,7 @@ impl Check {
             Check::KillStore => "kill-store",
             Check::FullDisk => "full-disk",
             Check::Control => "control",
+            Check::Book => "book",
             Check::Faults => "faults",
             Check::ManyGroups => "many-groups",
             Check::ImagesUnderKills => "images-under-kills",
@@ -144,6 +147,7 @@ impl Check {
             | Check::KillStore
             | Check::FullDisk
             | Check::Control
+            | Check::Book
             | Check::Faults
             | Check::ManyGroups
             | Check::ImagesUnderKills

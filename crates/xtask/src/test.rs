@@ -1,10 +1,11 @@
 //! The test commands.
 
+use crate::deb;
 use crate::packages::{TEST_PACKAGES, ensure};
 use crate::run::{cargo, root, run};
 use crate::tidy;
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Seeds that `test` simulates; `soak` takes any number.
@@ -32,7 +33,13 @@ pub fn test() -> Result<()> {
     let programs = ["--bin", "soak", "--bin", "sepiola", "--bin", "interop"];
     cargo(&[&["build", "--profile", CHECKS][..], &packages, &programs].concat())?;
     run(Command::new(built("soak")).args(["--seeds", TEST_SEEDS]))?;
+    package(&built("sepiola"))?;
     run(Command::new(built("interop")).args(["--clients", "host", "--short"]))
+}
+
+/// The package of a program, for the checks that install it.
+fn package(program: &Path) -> Result<()> {
+    deb::deb(&["--binary".to_owned(), program.display().to_string()])
 }
 
 /// Runs all checks with the stock clients of all supported releases.
@@ -40,6 +47,7 @@ pub fn interop(args: &[String]) -> Result<()> {
     ensure(&TEST_PACKAGES)?;
     ensure(&["debootstrap"])?;
     cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
+    package(&root().join("target/release/sepiola"))?;
     run(Command::new(root().join("target/release/interop")).args(args))
 }
 

@@ -6,6 +6,7 @@ mod arrows;
 mod circles;
 mod docs;
 mod examples;
+mod health;
 mod shape;
 mod sources;
 mod traces;
@@ -35,6 +36,7 @@ pub fn tidy() -> Result<()> {
     findings.extend(traces::crates_in_overview(&sources)?);
     findings.extend(words::machine_paths(&sources)?);
     findings.extend(arrows::dependencies_are_explained()?);
+    findings.extend(health::health_codes(&sources)?);
     if findings.is_empty() {
         println!("tidy: {} source files are in order", sources.len());
         return Ok(());
