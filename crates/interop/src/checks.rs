@@ -232,14 +232,15 @@ fn book(run: &Run<'_>) -> Result<()> {
     script_that_starts_all(run, "book.py", include_str!("../checks/book.py"), &[], more)
 }
 
-/// The package beside the program.
+/// The package beside the program: the newest, if those of other versions lie there, too.
 fn package() -> Result<PathBuf> {
     let binary = cluster::binary()?;
     let directory = binary.ancestors().nth(2).context("a target directory")?.join("debian");
     let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-    let found =
-        entries.map(|entry| entry.path()).find(|path| path.extension() == Some("deb".as_ref()));
-    found
+    let packages = entries.filter(|entry| entry.path().extension() == Some("deb".as_ref()));
+    let made = |entry: &fs::DirEntry| entry.metadata().and_then(|file| file.modified()).ok();
+    let newest = packages.max_by_key(made).map(|entry| entry.path());
+    newest
         .with_context(|| format!("there is no package in {}: cargo xtask deb", directory.display()))
 }
 
