@@ -8,6 +8,9 @@ use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
+/// Beginning of a line of priority `err`.
+pub const ERROR: &str = "<3>";
+
 /// True if standard error is the journal's socket: programs that this one starts may have inherited the
 /// variable, but not the file.
 pub fn is_standard_error() -> bool {

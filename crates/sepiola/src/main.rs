@@ -35,7 +35,8 @@ fn main() -> ExitCode {
         // The reader of the output has closed its end.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("sepiola: {error:#}");
+            let priority = if journal::is_standard_error() { journal::ERROR } else { "" };
+            eprintln!("{priority}sepiola: {error:#}");
             ExitCode::FAILURE
         }
     }
