@@ -4,7 +4,7 @@ use super::settings::{MGR_NAME, MON_NAME, Settings};
 use crate::cli::UpArgs;
 use crate::daemons::{MonMember, OsdMember, msgr2_addrs, plan};
 use crate::listen::parse_metrics;
-use access::DataDir;
+use access::{AuthMode, DataDir};
 use anyhow::Result;
 use disks::default_memory;
 use host::{Member, Notices, Plan, RunningDaemons};
@@ -39,6 +39,11 @@ impl RunningCluster {
     /// Where the monitor listens.
     pub fn mon_addr(&self) -> SocketAddr {
         self.settings.mon_addr
+    }
+
+    /// How clients prove who they are.
+    pub fn auth(&self) -> AuthMode {
+        self.settings.auth
     }
 
     /// As [`RunningDaemons::stop`].
