@@ -46,7 +46,7 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Check; 32] = [
+    pub const ALL: [Check; 33] = [
         Check::ErasureCodes,
         Check::Commands,
         Check::Rados,
