@@ -16,8 +16,8 @@ use namespace::{Context, Ino, Operation, Tree, execute};
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityName, Errno, PoolId, features};
 use wire::{
-    ClientCapRelease, ClientCaps, ClientReply, ClientRequest, ClientSession, FeatureBits,
-    MessageBody, PeerFault, SessionOp, decode_from_peer,
+    ClientCapRelease, ClientCaps, ClientReconnect, ClientReply, ClientRequest, ClientSession,
+    FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
 /// Messages from clients that are taken and have no effect yet: leases, metrics.
@@ -119,6 +119,9 @@ impl Rank {
                 ClientCapRelease::KIND => {
                     self.handle_release(client, &decode_from_peer(message)?);
                 }
+                // Its connection was lost. Claims are for a new server, which takes sessions over; this one
+                // answers as Ceph's does then, and the client opens a new session.
+                ClientReconnect::KIND => self.close_session(client, 0),
                 kind if WITHOUT_EFFECT.contains(&kind) => {}
                 kind => return Err(PeerFault::NotExpected { kind }),
             }

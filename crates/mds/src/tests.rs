@@ -443,6 +443,16 @@ fn a_client_tells_the_size_that_it_has_written_before_it_cuts_the_file() {
 }
 
 #[test]
+fn a_client_that_comes_back_to_an_active_server_gets_a_new_session() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    world.send(1, &ClientReconnect::default().encode(0));
+    assert_eq!(world.take::<ClientSession>(1).op, SessionOp::CLOSE);
+    let found = world.ask(2, request(ClientOp::LOOKUP, "file"));
+    assert_eq!(found.result, 0, "nothing of the first client's is waited for");
+}
+
+#[test]
 fn a_rename_names_the_new_path_first() {
     let mut world = World::new(&[1]);
     let file = world.create(1, "old");
