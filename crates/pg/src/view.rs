@@ -178,7 +178,7 @@ impl Pg {
         scrub::View {
             log: &self.core.copy.log,
             committed: self.core.copy.committed,
-            recoveries: self.recoveries_begun(),
+            recoveries: (self.recovering() == 0).then(|| self.recoveries_begun()),
             shards: self.core.placement.geometry().zip(self.core.placement.code.as_deref()),
         }
     }

@@ -39,8 +39,8 @@ pub struct View<'a> {
     pub log: &'a PgLog,
     /// All writes up to here are durable on all members.
     pub committed: EVersion,
-    /// Number of recoveries that were begun in this interval.
-    pub recoveries: u64,
+    /// Number of recoveries that were begun in this interval; `None` while one of them has not ended.
+    pub recoveries: Option<u64>,
     /// The places and the code of shards, in a group that has them.
     pub(crate) shards: Option<(Geometry, &'a Code)>,
 }
@@ -92,8 +92,8 @@ struct Chunk {
     end: HObject,
     /// The committed version when the members were asked.
     since: EVersion,
-    /// The number of recoveries at that time.
-    recoveries: u64,
+    /// The recoveries at that time, see [`View::recoveries`].
+    recoveries: Option<u64>,
     own: Option<Scan>,
     maps: BTreeMap<Member, ScrubMap>,
     tries: u32,
@@ -366,8 +366,8 @@ impl Round {
         let Chunk { mut end, since, recoveries, mut maps, tries, family, .. } = *chunk;
         // A member that has far more objects than the primary returns only the first of them.
         end = maps.values().filter_map(|map| map.until.clone()).chain([end]).min().expect("one");
-        // Which objects were recovered meanwhile is not known, so all count as written: it is rare.
-        let written = match recoveries == view.recoveries {
+        // The objects that were recovered meanwhile are not known, so all count as written: it is rare.
+        let written = match recoveries.is_some() && recoveries == view.recoveries {
             true => written_since(view, since),
             false => None,
         };

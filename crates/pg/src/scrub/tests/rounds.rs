@@ -23,6 +23,8 @@ pub(super) struct World {
     omaps: Vec<(HObject, OmapSize)>,
     /// Objects whose reads fail.
     rotten: Vec<(Member, HObject)>,
+    /// See [`View::recoveries`].
+    recoveries: Option<u64>,
 }
 
 pub(super) fn object(number: u32) -> HObject {
@@ -30,8 +32,8 @@ pub(super) fn object(number: u32) -> HObject {
     HObject::head(PG.pool, Bytes::new(), Bytes::new(), name, number.wrapping_mul(0x9e37_79b9))
 }
 
-fn view(log: &PgLog, committed: EVersion) -> View<'_> {
-    View { log, committed, recoveries: 0, shards: None }
+fn view(log: &PgLog, committed: EVersion, recoveries: Option<u64>) -> View<'_> {
+    View { log, committed, recoveries, shards: None }
 }
 
 pub(super) const fn member(osd: i32) -> Member {
@@ -47,6 +49,7 @@ impl World {
             snap_findings: Vec::new(),
             omaps: Vec::new(),
             rotten: Vec::new(),
+            recoveries: Some(0),
         };
         for osd in (0..members).map(member) {
             let mut store = MemStore::new();
@@ -110,7 +113,7 @@ impl World {
         match output {
             RoundOutput::Storage(tag, kind) => {
                 let outcome = self.execute(PRIMARY, kind);
-                let view = view(&self.log, self.log.head());
+                let view = view(&self.log, self.log.head(), self.recoveries);
                 round.handle_completion(tag, outcome, view);
             }
             RoundOutput::Index(pairs) => self.add_to_index(PRIMARY, pairs),
@@ -119,7 +122,7 @@ impl World {
                     meanwhile(self);
                 }
                 if let Some(answer) = self.answer(to, body) {
-                    let view = view(&self.log, self.log.head());
+                    let view = view(&self.log, self.log.head(), self.recoveries);
                     round.handle_message(to, answer, view);
                 }
             }
@@ -270,6 +273,32 @@ fn what_is_written_meanwhile_is_looked_at_again() {
 }
 
 #[test]
+fn what_was_being_recovered_when_its_chunk_was_asked_for_is_looked_at_again() {
+    let mut world = World::new(2);
+    (0..10).for_each(|number| world.write(number, "text"));
+    let stored = |world: &World, osd| {
+        let stored = world.stores[&osd].object(Collection::replicated(PG), &object(4));
+        let stored = stored.expect("it was written");
+        (stored.data.read(0, stored.data.size()).data, stored.attrs.clone())
+    };
+    let (data, attrs) = stored(&world, PRIMARY);
+    world.apply(member(1), vec![Change::Truncate { object: object(4), size: 1 }]);
+    world.recoveries = None;
+    let mut scans = 0;
+    let (end, findings, progress) = world.scrub(Level::Deep, |world| {
+        scans += 1;
+        if scans == 2 {
+            let write = Change::Write { object: object(4), offset: 0, data: data.clone() };
+            let set = Change::SetAttrs { object: object(4), attrs: attrs.clone() };
+            world.apply(member(1), vec![write, set]);
+            world.recoveries = Some(1);
+        }
+    });
+    assert_eq!((end, findings, progress), (End::Complete, vec![], (10, 0)));
+    assert_eq!(scans, 3);
+}
+
+#[test]
 fn what_is_written_all_the_time_is_left_alone() {
     let mut world = World::new(2);
     (0..10).for_each(|number| world.write(number, "text"));
@@ -284,7 +313,7 @@ fn a_member_that_has_too_much_to_do_ends_the_round() {
         matches!(round.poll_output(), Some(RoundOutput::Send(to, Body::Reserve)) if to == member(1))
     );
     let log = PgLog::default();
-    let view = view(&log, EVersion::ZERO);
+    let view = view(&log, EVersion::ZERO, Some(0));
     round.handle_message(member(1), Body::Reserved(false), view);
     assert_eq!(round.end(), Some(&End::Refused(member(1))));
 }
