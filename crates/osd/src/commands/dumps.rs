@@ -8,7 +8,7 @@ use crate::operations::Operations;
 use crate::operations::queues::Counters;
 use crate::recovery::Recovery;
 use crate::report::Report;
-use crate::report::op_history::{Latency, PerfBase};
+use crate::report::op_history::PerfBase;
 use crate::report::usage::DiskUsage;
 use crate::scrub::Scrubs;
 use crate::sessions::clients::Clients;
@@ -99,8 +99,9 @@ impl View<'_> {
             sum.writes += group.counters.writes;
             sum.write_bytes += group.counters.write_bytes;
         }
-        let (reads, writes) = self.report.latencies();
-        PerfBase { counters: sum, reads, writes }
+        let ((reads, writes), sums) = (self.report.latencies(), self.report.sums());
+        let (queued, committing) = (sums.queued, sums.committing);
+        PerfBase { counters: sum, reads, writes, queued, committing }
     }
 
     /// The counters as section, name and value; sections that Ceph does not have begin with `sepiola_`.
@@ -108,11 +109,10 @@ impl View<'_> {
         let osd = self.perf_of_osd().into_iter().map(|(name, value)| ("osd", name, value));
         let (requests, bytes) = self.clients.in_flight();
         let budgets = &self.env.config.sizes.budgets;
-        let ((_, writes), sums) = (self.report.latencies(), self.report.sums());
-        let part = |sum: Duration| Latency { count: writes.count, sum }.json();
+        let (sums, base) = (self.report.sums(), self.report.perf_base());
         let others = [
-            ("sepiola_writes", "queue_latency", part(sums.queued)),
-            ("sepiola_writes", "commit_latency", part(sums.committing)),
+            ("sepiola_writes", "queue_latency", sums.queued.since(base.queued).json()),
+            ("sepiola_writes", "commit_latency", sums.committing.since(base.committing).json()),
             ("objecter", "op_r", json!(self.operations.fetches())),
             ("objecter", "op_w", json!(0)),
             ("throttle-osd_client_messages", "val", json!(requests)),

@@ -64,9 +64,10 @@ impl Latency {
 pub(crate) struct Sums {
     pub read_bytes: u64,
     pub write_bytes: u64,
-    /// Time of writes until they were executed, and from their submission until all members had stored them.
-    pub queued: Duration,
-    pub committing: Duration,
+    /// Writes that were executed, until then.
+    pub queued: Latency,
+    /// Writes that all members have stored, from their submission until then.
+    pub committing: Latency,
 }
 
 /// Counters at the last `perf reset`.
@@ -75,6 +76,9 @@ pub(crate) struct PerfBase {
     pub counters: Counters,
     pub reads: Latency,
     pub writes: Latency,
+    /// See [`Sums`].
+    pub queued: Latency,
+    pub committing: Latency,
 }
 
 /// Completed operations, and latencies since the OSD started.
@@ -132,10 +136,10 @@ impl OpHistory {
         self.sums.write_bytes += bytes;
         self.write_histogram.count(took, bytes);
         if let Some(started) = times.started {
-            self.sums.queued += started.since(times.arrived);
+            self.sums.queued.add(started.since(times.arrived));
         }
         if let (Some(submitted), Some(committed)) = (times.submitted, times.committed) {
-            self.sums.committing += committed.since(submitted);
+            self.sums.committing.add(committed.since(submitted));
         }
     }
 
