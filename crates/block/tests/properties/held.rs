@@ -10,6 +10,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{
     Change, Collection, HELD_MAX, HoldFault, Outcome, RequestKind, StoreError, Transaction,
+    VERSION_MAX,
 };
 use types::{EVersion, HObject, SnapId};
 
@@ -198,6 +199,62 @@ fn the_number_of_held_changes_is_bounded_and_all_are_settled_at_once() {
     life.verify();
     assert!(life.commit(hold(7, vec![write(0, 0, 1)])), "all versions may come again");
     life.crash().recover().verify();
+}
+
+/// Versions from `first` on, each of one block.
+fn hold_many(at: Collection, first: u64, count: u64) -> Transaction {
+    let one = |number| {
+        let changes = vec![write(number % 7, number % 300, 1)];
+        (at, Change::Hold { version: version(number), changes })
+    };
+    Transaction { changes: (first..first + count).map(one).collect() }
+}
+
+/// Contents of 2048 held changes are kept in memory.
+#[test]
+fn changes_beyond_those_that_are_kept_in_memory_are_settled_like_others() {
+    let (_, mut life) = begin(96);
+    let all: Vec<Collection> = (0..3).map(collection).collect();
+    for at in &all[1..] {
+        assert!(life.commit(one(*at, Change::CreateCollection)));
+        let touches = (0..7).map(|number| (*at, Change::Touch { object: object(number) }));
+        assert!(life.commit(Transaction { changes: touches.collect() }));
+    }
+    for first in (1..1000).step_by(100) {
+        all.iter().for_each(|at| assert!(life.commit(hold_many(*at, first, 100))));
+    }
+    // Those that are held first are settled last: the others have no content in memory.
+    for (at, through) in [(2, 700), (2, 1000), (0, 1000), (1, 1000)] {
+        assert!(life.commit(one(all[at], Change::Settle { through: version(through) })));
+    }
+    life.verify();
+    // There is space for contents again.
+    all.iter().for_each(|at| assert!(life.commit(hold_many(*at, 2000, 100))));
+    all.iter().for_each(|at| assert!(life.commit(one(*at, Change::Settle { through: ALL }))));
+    life.verify();
+    life.crash().recover().verify();
+}
+
+/// Beyond 128 changes of a transaction, the newest one is found in another way.
+#[test]
+fn a_transaction_that_holds_and_drops_very_many_changes_knows_the_newest_one() {
+    let (_, mut life) = begin(64);
+    let mut many = hold_many(at(), 1, 200);
+    let (from, through) = (version(150), VERSION_MAX);
+    many.changes.push((at(), Change::Drop { from, through }));
+    let again = |number| Change::Hold { version: version(number), changes: vec![write(1, 0, 1)] };
+    let mut refused = many.clone();
+    refused.changes.push((at(), again(149)));
+    let fault = HoldFault::Order { newest: version(149) };
+    assert_eq!(
+        life.execute(RequestKind::Commit(refused)),
+        Err(StoreError::CannotHold { collection: at(), version: version(149), fault })
+    );
+    many.changes.push((at(), again(150)));
+    assert!(life.commit(many), "those above were dropped");
+    life.verify();
+    assert!(life.commit(settle(ALL)));
+    life.verify();
 }
 
 #[test]
