@@ -67,8 +67,10 @@ impl Follower {
             }
             None => {
                 let last_backfill = HObject::default();
-                // Nothing is held any more. What the log has above its tail is perhaps not committed.
-                let shard = own.shard.map(|own| ShardState { settled: theirs.tail(), ..own });
+                // Nothing is held any more. What the primary has settled is committed, and perhaps nothing
+                // else that the log has above its tail.
+                let settled = info.settled().min(theirs.head()).max(theirs.tail());
+                let shard = own.shard.map(|own| ShardState { settled, ..own });
                 core.copy.info = PgInfo { last_backfill, last_epoch_started, shard, ..info };
                 restart(core, theirs.with_dups(dups), tag);
             }
@@ -153,7 +155,9 @@ fn restart(core: &mut Core, log: PgLog, tag: Tag) {
 fn info_through(core: &Core, entries: usize) -> PgInfo {
     let newest = core.copy.log.entries().nth(entries - 1).map(|entry| entry.version);
     let last_update = newest.unwrap_or(core.copy.log.tail());
-    PgInfo { last_update, last_complete: last_update, ..core.copy.info.clone() }
+    let within = |own: ShardState| ShardState { settled: own.settled.min(last_update), ..own };
+    let shard = core.copy.info.shard.map(within);
+    PgInfo { last_update, last_complete: last_update, shard, ..core.copy.info.clone() }
 }
 
 /// Stores new dups in place of the old ones. Most are stored in transactions of their own before the log

@@ -172,7 +172,7 @@ impl Peer {
         // Changes that are certain here are certain there, too, as soon as it has merged the log.
         let own_settled = core.copy.info.settled();
         let settled = |shard: ShardState| match is_reset {
-            true => core.copy.log.tail(),
+            true => own_settled.max(core.copy.log.tail()),
             false => shard.settled.max(own_settled),
         };
         let shard = info.shard.or(PgInfo::of_new_copy(member.shard).shard);

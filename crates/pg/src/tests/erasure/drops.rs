@@ -138,6 +138,43 @@ fn more_removals_than_can_be_held_are_applied_if_any_member_has_settled_them() {
     assert_eq!(told(&world, 1), format!("10'{head}"));
 }
 
+/// 2+2: two copies were reset and backfilled while the group did not serve, and those that had settled the
+/// removals are gone. A copy that was away must follow them.
+#[test]
+fn a_copy_that_is_reset_knows_what_the_others_have_settled() {
+    let mut world = world(2, 2, 1);
+    let removal = |number: usize| format!("-x{number}:10'{}<10'4", number + 6);
+    let log = (0..store::HELD_MAX + 10).map(removal).collect::<Vec<_>>().join(" ");
+    let head = store::HELD_MAX + 15;
+    world.run_script("min 3");
+    let history = [(9, "4 1 2 3"), (10, "0 1 2 3")];
+    let settled = format!("started 10 knew 10 settled 10'{head} tail 10'5 | {log}");
+    store_all(&mut world, &[0, 1], &history, &settled);
+    let behind = "started 9 knew 9 settled 10'4 tail 10'4";
+    store_all(&mut world, &[2, 3], &history, behind);
+    store(&mut world, 4, &[(9, "4 1 2 3")], "started 9 knew 9 settled 10'5 tail 10'5");
+    world.run_script(
+        "refuse 2
+         refuse 3
+         map 20 0 1 2 3
+         run
+         states => Inactive ReplicaActive ReplicaActive ReplicaActive Stray
+         allow 2
+         allow 3
+         recover
+         retry 0
+         settle
+         down 0
+         lost 0
+         down 1
+         lost 1
+         map 30 4 - 2 3
+         run
+         states => Inactive ReplicaActive ReplicaActive ReplicaActive Active",
+    );
+    assert_eq!(told(&world, 4), format!("10'{head}"));
+}
+
 #[test]
 fn a_copy_that_is_reset_drops_all_that_it_holds() {
     let mut world = world(2, 1, 0);
