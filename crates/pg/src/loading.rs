@@ -2,7 +2,6 @@
 
 use crate::core::persist::StoredIntervals;
 use crate::core::{Core, LocalCopy, Tag};
-use crate::missing::Item;
 use crate::scrub::{STAMPS_KEY, Stamps};
 use crate::snaps::is_index_key;
 use crate::{DupBatch, LogEntry, PgInfo, PgLog, info};
@@ -102,8 +101,7 @@ fn load_pair(core: &mut Core, key: &Bytes, value: &Bytes) -> codec::Result<()> {
         core.copy.scrub_order =
             core.copy.scrub_order.or(stamps.ok().and_then(|stamps| stamps.order));
     } else if let Some(object) = info::decode_missing_key(key)? {
-        let item: Item = codec::decode_all("missing item", value)?;
-        core.copy.missing.add(object, item);
+        core.copy.missing.load(&object, value)?;
     }
     Ok(())
 }

@@ -26,10 +26,14 @@ pub struct Missing {
     items: BTreeMap<HObject, Item>,
     /// Oldest first: the order in which objects are recovered.
     by_need: BTreeSet<(EVersion, HObject)>,
-    /// Items of objects that a held change replaces or removes, and its version. They count as not missing.
-    /// Their stored items go when the change is settled; if it is dropped, they are missing again.
-    superseded: BTreeMap<HObject, (EVersion, Item)>,
+    /// Items of objects that a held change replaces or removes, oldest first, and its version. They count as
+    /// not missing. Their stored items go when the change is settled; if it is dropped, they are missing
+    /// again. An object may be missing in a version above: a later entry was followed.
+    superseded: BTreeMap<HObject, Vec<(EVersion, Item)>>,
 }
+
+/// Stands for the change that superseded an item, until the log is asked for it.
+const UNKNOWN: EVersion = EVersion::ZERO;
 
 impl Missing {
     /// Whether no object is missing.
@@ -57,17 +61,40 @@ impl Missing {
         self.items.get(object).map(|item| item.need)
     }
 
-    /// Adds an object, or replaces its item.
+    /// Adds an object, or replaces its items.
     pub fn add(&mut self, object: HObject, item: Item) {
-        self.remove(&object);
         self.superseded.remove(&object);
+        self.add_above(object, item);
+    }
+
+    /// Adds an object, or replaces its item. Items that held changes superseded stay.
+    pub(crate) fn add_above(&mut self, object: HObject, item: Item) {
+        self.take_item(&object);
         self.by_need.insert((item.need, object.clone()));
         self.items.insert(object, item);
         assert_eq!(self.items.len(), self.by_need.len(), "each item has one need");
     }
 
+    /// Adds an item as it was stored or told. Of several of an object, the later ones lie above.
+    pub(crate) fn add_stored(&mut self, object: HObject, item: Item) {
+        let below = self.get(&object).filter(|below| below.need < item.need);
+        if let Some(below) = below {
+            self.superseded.entry(object.clone()).or_default().push((UNKNOWN, below));
+        }
+        self.add_above(object, item);
+    }
+
     /// Removes an object that was recovered or deleted; whether it was missing.
     pub fn remove(&mut self, object: &HObject) -> bool {
+        let was_missing = self.take_item(object);
+        if was_missing {
+            self.superseded.remove(object);
+        }
+        was_missing
+    }
+
+    /// Removes the item of an object; items that held changes superseded stay.
+    pub(crate) fn take_item(&mut self, object: &HObject) -> bool {
         if self.items.is_empty() {
             return false;
         }
@@ -93,14 +120,20 @@ impl Missing {
     /// A held change of this version replaces or removes the object; whether it was missing in an older one.
     pub(crate) fn supersede(&mut self, object: &HObject, by: EVersion) -> bool {
         let Some(item) = self.get(object).filter(|item| item.need < by) else { return false };
-        self.remove(object);
-        self.superseded.insert(object.clone(), (by, item));
+        self.take_item(object);
+        self.superseded.entry(object.clone()).or_default().push((by, item));
         true
     }
 
     /// Finds the superseded items of a shard with this log. An entry above the needed version is one that
     /// this copy had not followed, but stored as a write, so it holds the change.
     pub(crate) fn find_superseded(&mut self, log: &PgLog, settled: EVersion) {
+        self.superseded.retain(|object, below| {
+            let unknown = below.iter_mut().filter(|(by, _)| *by == UNKNOWN);
+            unknown.for_each(|(by, item)| *by = change_of(log, object, item.need));
+            below.retain(|(by, _)| *by > settled);
+            !below.is_empty()
+        });
         let Some(oldest) = self.oldest_need() else { return };
         for entry in log.above(oldest.max(settled)).filter(|entry| entry.changes_object()) {
             self.supersede(&entry.object, entry.version);
@@ -109,8 +142,11 @@ impl Missing {
 
     /// The item of an object that the change of this version superseded is missing again.
     pub(crate) fn take_superseded(&mut self, object: &HObject, by: EVersion) -> Option<Item> {
-        let (_, item) = *self.superseded.get(object).filter(|(version, _)| *version == by)?;
-        self.superseded.remove(object);
+        let below = self.superseded.get_mut(object)?;
+        let (_, item) = below.pop_if(|(version, _)| *version == by)?;
+        if below.is_empty() {
+            self.superseded.remove(object);
+        }
         Some(item)
     }
 
@@ -119,9 +155,15 @@ impl Missing {
         if self.superseded.is_empty() {
             return Vec::new();
         }
-        let gone = self.superseded.iter().filter(|(_, (by, _))| *by <= through);
-        let gone: Vec<HObject> = gone.map(|(object, _)| object.clone()).collect();
-        self.superseded.retain(|_, (by, _)| *by > through);
+        let mut gone = Vec::new();
+        self.superseded.retain(|object, below| {
+            below.retain(|(by, _)| *by > through);
+            // The stored value of an object that is missing in a later version names it, too.
+            if below.is_empty() && !self.items.contains_key(object) {
+                gone.push(object.clone());
+            }
+            !below.is_empty()
+        });
         gone
     }
 
@@ -132,18 +174,25 @@ impl Missing {
 
     /// The stored item of an object, also if it is superseded. With one, the stored content is not valid.
     pub(crate) fn stored(&self, object: &HObject) -> Option<Item> {
-        self.get(object).or_else(|| self.superseded.get(object).map(|(_, item)| *item))
+        self.items_of(object).last()
     }
 
-    /// All stored items.
-    pub(crate) fn all_stored(&self) -> impl Iterator<Item = (&HObject, &Item)> {
-        let superseded = self.superseded.iter().map(|(object, (_, item))| (object, item));
-        self.items.iter().chain(superseded)
+    /// All items of an object: those that held changes superseded, oldest first, then the one above.
+    pub(crate) fn items_of(&self, object: &HObject) -> impl Iterator<Item = Item> {
+        let below = self.superseded.get(object).into_iter().flatten().map(|(_, item)| *item);
+        below.chain(self.get(object))
     }
 
-    /// The number of stored items.
+    /// All objects with stored items.
+    pub(crate) fn all_stored(&self) -> impl Iterator<Item = &HObject> {
+        let superseded = self.superseded.keys().filter(|object| !self.contains(object));
+        self.items.keys().chain(superseded)
+    }
+
+    /// The number of objects with stored items.
     pub(crate) fn stored_len(&self) -> usize {
-        self.items.len() + self.superseded.len()
+        let is_below = |object: &&HObject| self.contains(object);
+        self.items.len() + self.superseded.len() - self.superseded.keys().filter(is_below).count()
     }
 
     /// The same of some objects.
@@ -152,7 +201,7 @@ impl Missing {
         let own = self.items.iter().filter(|(object, _)| holds(object));
         own.for_each(|(object, item)| part.add(object.clone(), *item));
         let superseded = self.superseded.iter().filter(|(object, _)| holds(object));
-        part.superseded = superseded.map(|(object, by)| (object.clone(), *by)).collect();
+        part.superseded = superseded.map(|(object, by)| (object.clone(), by.clone())).collect();
         part
     }
 
@@ -192,11 +241,30 @@ impl Missing {
         self.by_need.first().map(|(need, _)| *need)
     }
 
-    /// The stored key and value of a missing object's item.
+    /// The stored key and value of a missing object: its items, mostly one.
     pub(crate) fn pair(&self, object: &HObject) -> Option<(Bytes, Bytes)> {
-        let item = self.stored(object)?;
-        Some((info::missing_key(object), codec::encode_to_bytes(&item)))
+        let mut w = Writer::new();
+        self.items_of(object).for_each(|item| w.value(&item));
+        (!w.is_empty()).then(|| (info::missing_key(object), w.into_bytes()))
     }
+
+    /// Takes the stored value of a missing object.
+    pub(crate) fn load(&mut self, object: &HObject, value: &[u8]) -> Result<()> {
+        let mut r = Reader::new(value);
+        self.add_stored(object.clone(), r.value()?);
+        while !r.is_empty() {
+            self.add_stored(object.clone(), r.value()?);
+        }
+        Ok(())
+    }
+}
+
+/// The change that superseded an object's item which needs this version; zero if the log does not have it any
+/// more: then it is settled.
+fn change_of(log: &PgLog, object: &HObject, need: EVersion) -> EVersion {
+    let mut later = log.above(need).filter(|entry| entry.changes_object());
+    let next = later.find(|entry| entry.object == *object);
+    next.filter(|entry| entry.prior_version == need).map_or(EVersion::ZERO, |entry| entry.version)
 }
 
 impl Encode for Item {
@@ -214,10 +282,13 @@ impl Decode for Item {
 
 impl Encode for Missing {
     fn encode(&self, w: &mut Writer) {
-        w.count(self.stored_len());
-        for (object, item) in self.all_stored() {
-            w.value(object);
-            w.value(item);
+        let below = self.superseded.values().map(Vec::len).sum::<usize>();
+        w.count(self.items.len() + below);
+        for object in self.all_stored() {
+            for item in self.items_of(object) {
+                w.value(object);
+                w.value(&item);
+            }
         }
     }
 }
@@ -226,7 +297,7 @@ impl Decode for Missing {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let items = r.list("missing objects", |r| Ok((r.value()?, r.value()?)))?;
         let mut missing = Missing::default();
-        items.into_iter().for_each(|(object, item)| missing.add(object, item));
+        items.into_iter().for_each(|(object, item)| missing.add_stored(object, item));
         Ok(missing)
     }
 }

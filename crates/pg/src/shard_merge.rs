@@ -6,9 +6,11 @@
 //! enough to be rolled back later: it may still be dropped until the group is active. Removals that are
 //! certain are applied at once, as very many cannot be held.
 //!
-//! * The item of an object that is followed names the entry as needed, and the version that is here; of one
-//!   that is made again, the version of the removal before it, if the object was not missing then.
-//! * The item of an object that a held change replaces or removes stays, superseded.
+//! * The item of an object that is followed names the entry as needed, and the version that is here or held;
+//!   of one that is made again, the version of the removal before it, if the object was not missing then.
+//! * The item of an object that a held change replaces or removes stays, superseded, also below the item of a
+//!   later entry that is followed: the change before that may be the newest one that was acknowledged, and is
+//!   here.
 
 use crate::missing::{Item, Missing};
 use crate::{EntryKind, LogEntry, PgLog};
@@ -46,14 +48,14 @@ pub(crate) fn follow(
             Effect::HoldRemoval
         }
         EntryKind::Modify => {
-            let have = match missing.stored(object) {
+            let have = match missing.get(object) {
                 Some(item) => item.have,
                 None if entry.prior_version == EVersion::ZERO => {
                     change_before(log, entry).map_or(EVersion::ZERO, |removal| removal.version)
                 }
                 None => entry.prior_version,
             };
-            missing.add(object.clone(), Item { need: entry.version, have });
+            missing.add_above(object.clone(), Item { need: entry.version, have });
             Effect::Item
         }
     }
@@ -96,7 +98,7 @@ fn set_back(
         EVersion::ZERO => match change_before(log, entry) {
             // The content is as the removal found it, which is held.
             Some(removal) if removal.version == have => {
-                missing.remove(object);
+                missing.take_item(object);
                 Effect::Item
             }
             Some(removal) if removal.version > settled => {
@@ -111,11 +113,11 @@ fn set_back(
             }
         },
         prior if prior == have => {
-            missing.remove(object);
+            missing.take_item(object);
             Effect::Item
         }
         need => {
-            missing.add(object.clone(), Item { need, have });
+            missing.add_above(object.clone(), Item { need, have });
             Effect::Item
         }
     }
@@ -164,6 +166,41 @@ mod tests {
         }
     }
 
+    /// Both are held when a later change is followed; what is here below it is told, and all is as before
+    /// when that is rolled back.
+    #[test]
+    fn held_changes_of_a_missing_object_stay_known_below_an_entry_that_is_followed() {
+        let (removal, again) = removed_and_made_again();
+        let object = again.object.clone();
+        let later = LogEntry { version: version(8), prior_version: version(7), ..again.clone() };
+        let log = PgLog::new(version(4), [removal.clone(), again.clone(), later.clone()]);
+        let mut missing = Missing::default();
+        missing.add(object.clone(), Item { need: version(5), have: version(3) });
+        missing.find_superseded(&log.through(version(7)), version(5));
+        assert_eq!(missing.len(), 0, "the held removal superseded it");
+        let before = missing.clone();
+        follow(&mut missing, &log, &later, EVersion::ZERO);
+        let followed = Item { need: version(8), have: version(7) };
+        assert_eq!(missing.get(&object), Some(followed));
+        let (_, value) = missing.pair(&object).unwrap();
+        let mut loaded = Missing::default();
+        loaded.load(&object, &value).unwrap();
+        let bytes = codec::encode_to_bytes(&missing);
+        let decoded = codec::decode_all::<Missing>("missing", &bytes).unwrap();
+        for mut copy in [loaded, decoded] {
+            copy.find_superseded(&log, version(5));
+            assert_eq!(copy, missing, "it is stored and sent");
+            copy.find_superseded(&log, version(7));
+            assert_eq!(copy.items_of(&object).collect::<Vec<_>>(), [followed], "it is settled");
+        }
+        undo(&mut missing, &log, &later, version(5));
+        assert_eq!(missing, before);
+        undo(&mut missing, &log.through(version(7)), &again, version(5));
+        undo(&mut missing, &log.through(version(6)), &removal, version(5));
+        let item = Item { need: version(5), have: version(3) };
+        assert_eq!(missing.get(&object), Some(item), "it is missing as it was");
+    }
+
     /// It is missing when its removal is held, and made again when that is settled.
     #[test]
     fn an_object_whose_removal_was_settled_is_absent_when_its_new_one_is_rolled_back() {
@@ -174,7 +211,8 @@ mod tests {
         for entry in [&removal, &again] {
             follow(&mut missing, &log, entry, version(5));
         }
+        assert_eq!(missing.settle(version(6)), [], "it is missing in a later version");
         let effect = undo(&mut missing, &log, &again, version(6));
-        assert_eq!((effect, missing), (Effect::Remove, Missing::default()));
+        assert_eq!((effect, missing), (Effect::Item, Missing::default()), "the removal is applied");
     }
 }

@@ -13,7 +13,7 @@ use crate::missing::Item;
 use crate::shard_merge::{self, Effect};
 use crate::{EntryKind, LogEntry, Missing, PgInfo, PgLog, info};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
 use store::{BOOKKEEPING_BYTES_MAX, Change, Collection, Transaction};
 use types::{EVersion, HObject};
@@ -51,8 +51,8 @@ struct Step {
     removed: usize,
     bytes: usize,
     pairs: BTreeMap<Bytes, Bytes>,
-    /// Items of the missing set after this step; `None` removes the item.
-    items: BTreeMap<HObject, Option<Item>>,
+    /// Objects of which this step changes the items in the missing set.
+    items: BTreeSet<HObject>,
     backend: Backend,
     /// Entries of the other log up to this version are certain.
     committed: EVersion,
@@ -60,7 +60,7 @@ struct Step {
 
 impl Step {
     fn new(core: &Core, committed: EVersion, transaction: Transaction) -> Self {
-        let (pairs, items) = (BTreeMap::new(), BTreeMap::new());
+        let (pairs, items) = (BTreeMap::new(), BTreeSet::new());
         let (collection, backend) = (core.own.collection, core.placement.backend);
         Step { collection, transaction, removed: 0, bytes: 0, pairs, items, backend, committed }
     }
@@ -94,13 +94,13 @@ impl Step {
     fn miss(&mut self, missing: &mut Missing, object: &HObject, item: Item) {
         missing.add(object.clone(), item);
         self.bytes += missing.pair(object).map_or(0, |(key, value)| key.len() + value.len());
-        self.items.insert(object.clone(), Some(item));
+        self.items.insert(object.clone());
     }
 
     /// The object is neither missing nor stored any more.
     fn drop_object(&mut self, missing: &mut Missing, object: &HObject) {
         if missing.remove(object) {
-            self.items.insert(object.clone(), None);
+            self.items.insert(object.clone());
         }
         self.remove(object);
     }
@@ -150,7 +150,7 @@ impl Step {
             Effect::Item | Effect::Remove => {
                 self.bytes +=
                     missing.pair(object).map_or(0, |(key, value)| key.len() + value.len());
-                self.items.insert(object.clone(), missing.stored(object));
+                self.items.insert(object.clone());
                 if effect == Effect::Remove {
                     self.remove(object);
                 }
@@ -240,16 +240,14 @@ impl Core {
     fn take_step_of(&self, step: &mut Step) -> Transaction {
         let next = Step::new(self, step.committed, Transaction::new());
         let Step { mut transaction, mut pairs, items, .. } = std::mem::replace(step, next);
-        let gone = items.iter().filter(|(_, item)| item.is_none());
-        let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
+        let missing = &self.copy.missing;
+        let gone = items.iter().filter(|object| missing.stored(object).is_none());
+        let keys: Vec<Bytes> = gone.map(info::missing_key).collect();
         if !keys.is_empty() {
             let object = self.own.meta.clone();
             transaction.push(self.own.collection, Change::OmapRemove { object, keys });
         }
-        let kept = items.iter().filter_map(|(object, item)| Some((object, (*item)?)));
-        pairs.extend(
-            kept.map(|(object, item)| (info::missing_key(object), codec::encode_to_bytes(&item))),
-        );
+        pairs.extend(items.iter().filter_map(|object| missing.pair(object)));
         if !pairs.is_empty() {
             self.set_meta(&mut transaction, pairs);
         }
@@ -265,7 +263,7 @@ impl Core {
 
     /// Transactions that remove the content of missing objects, which is not valid.
     pub fn remove_missing(&self, missing: &Missing) -> Vec<Transaction> {
-        let objects: Vec<&HObject> = missing.all_stored().map(|(object, _)| object).collect();
+        let objects: Vec<&HObject> = missing.all_stored().collect();
         let remove =
             |object: &&HObject| (self.own.collection, Change::Remove { object: (*object).clone() });
         let steps = objects.chunks(REMOVED_AT_ONCE);

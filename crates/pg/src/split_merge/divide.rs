@@ -183,7 +183,7 @@ fn part_of(core: &Core, hashes: Hashes, index: u64, count: u64) -> Part {
 /// left.
 fn prepare_meta(core: &Core, steps: &mut VecDeque<Transaction>, part: &Core) {
     let LocalCopy { log, missing, .. } = &part.copy;
-    let missing = missing.all_stored().filter_map(|(object, _)| missing.pair(object));
+    let missing = missing.all_stored().filter_map(|object| missing.pair(object));
     let dups = log.dups().batches().map(dups_pair);
     let mut pairs = dups.chain(log.entries().map(log_pair)).chain(missing).peekable();
     let object = || part.own.meta.clone();
@@ -200,8 +200,8 @@ fn prepare_meta(core: &Core, steps: &mut VecDeque<Transaction>, part: &Core) {
 /// Reduces this copy's own meta object to its part of the state.
 fn keep_own_meta(core: &Core, transaction: &mut Transaction, own: &Part) {
     let all = core.copy.missing.all_stored();
-    let gone = all.filter(|(object, _)| own.missing.stored(object).is_none());
-    let keys: Vec<Bytes> = gone.map(|(object, _)| info::missing_key(object)).collect();
+    let gone = all.filter(|object| own.missing.stored(object).is_none());
+    let keys: Vec<Bytes> = gone.map(info::missing_key).collect();
     if !keys.is_empty() {
         let object = core.own.meta.clone();
         transaction.push(core.own.collection, Change::OmapRemove { object, keys });

@@ -8,7 +8,7 @@
 
 use crate::backend::plans::{Authority, Evidence};
 use crate::choice::Infos;
-use crate::{EntryKind, ErasureLayout, LogEntry, Member, PgInfo, PgLog};
+use crate::{EntryKind, ErasureLayout, Item, LogEntry, Member, PgInfo, PgLog};
 use std::cmp::Reverse;
 use types::{EVersion, ShardId};
 
@@ -69,21 +69,28 @@ impl<'a, E: Evidence> Copies<'a, E> {
         self.surely_has(member, info, version) || logged()
     }
 
+    /// The item by which the copy lacks the data of an entry in its log. An item that a later held change
+    /// superseded counts, and one below a later entry, which the copy has followed, does not tell of the
+    /// changes in between: those are held.
+    fn item_without(&self, member: Member, entry: &LogEntry) -> Option<Item> {
+        let (_, missing) = self.evidence.log_of(member)?;
+        let lacks = |item: &Item| item.need >= entry.version && entry.version > item.have;
+        let mut items = missing.items_of(&entry.object).filter(|_| entry.kind == EntryKind::Modify);
+        items.find(lacks)
+    }
+
     /// Whether the copy lacks the data of an entry in its log.
     fn lacks_data(&self, member: Member, entry: &LogEntry) -> bool {
-        let item =
-            self.evidence.log_of(member).and_then(|(_, missing)| missing.stored(&entry.object));
-        let lacks = |item: crate::Item| item.need >= entry.version && entry.version > item.have;
-        entry.kind == EntryKind::Modify && item.is_some_and(lacks)
+        self.item_without(member, entry).is_some()
     }
 
     /// Whether the copy did not store the entry as a write, but followed it later. A damaged object that is
-    /// missing has no version here at all.
+    /// missing has no version here at all. That a write came later and superseded the item changes nothing:
+    /// the entry was followed in an activation before that, which this copy has stored. So the members of
+    /// that activation are evidence for the entry, and this copy is one of them.
     fn has_followed(&self, member: Member, info: &PgInfo, entry: &LogEntry) -> bool {
-        let item =
-            self.evidence.log_of(member).and_then(|(_, missing)| missing.stored(&entry.object));
-        self.lacks_data(member, entry)
-            && info.last_epoch_started > entry.version.epoch
+        let item = self.item_without(member, entry);
+        info.last_epoch_started > entry.version.epoch
             && item.is_some_and(|item| item.have > EVersion::ZERO)
     }
 

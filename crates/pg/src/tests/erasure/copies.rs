@@ -6,7 +6,8 @@
 //!
 //! First fields of the info; then the log, `-` before the object for a removal; then missing objects, with
 //! the versions that are needed and here. Changes above the settled version are held, except for `~x:10'6`,
-//! which the copy has followed. The content of an object is its version.
+//! which the copy has followed. The content of an object is its version. Of several items of an object, all
+//! but the last are superseded.
 
 use crate::core::persist::StoredIntervals;
 use crate::core::steps::log_pair;
@@ -84,7 +85,7 @@ impl Copy {
         for word in parts.next().into_iter().flatten() {
             let (name, versions) = word.split_once('=').unwrap();
             let (need, have) = versions.split_once('/').unwrap();
-            missing.add(object(name), Item { need: version(need), have: version(have) });
+            missing.add_stored(object(name), Item { need: version(need), have: version(have) });
         }
         info.last_update = log.last().map_or(info.log_tail, |entry| entry.version);
         info.history = PgHistory { epoch_created: Epoch(2), ..info.history };

@@ -292,8 +292,11 @@ fn told(world: &World) -> String {
         let pg = &node.pg;
         let info = pg.info();
         let held = super::copies::held(world, pg.whoami().osd.0 as usize).join(" ");
-        let missing: Vec<String> =
-            pg.missing().all_stored().map(|(o, i)| format!("{o}={}/{}", i.need, i.have)).collect();
+        let missing: Vec<String> = pg
+            .missing()
+            .all_stored()
+            .map(|o| format!("{o}={:?}", pg.missing().items_of(o).collect::<Vec<_>>()))
+            .collect();
         format!(
             "{} {:?} started {} knew {} update {} head {} settled {} committed {} held [{held}] missing {missing:?} past {:?}\n",
             pg.whoami(),

@@ -104,6 +104,65 @@ fn a_log_that_followed_an_entry_without_its_data_does_not_count() {
     }
 }
 
+/// osd.4 missed x when it was removed and made again, holds both, and the client has its answers. Then osd.4
+/// follows a later write of x, which was not acknowledged, in an activation that others prove not completed.
+#[test]
+fn a_write_that_a_copy_holds_below_an_entry_that_it_followed_counts() {
+    let mut world = world(4, 2, 0);
+    world.run_script("min 5");
+    world.epoch = 35; // all have restarted since
+    let before = [(20, "0 1 2 3 4 5")];
+    let history = [(20, "0 1 2 3 4 5"), (30, "0 1 2 3 - 5")];
+    let log = "x:10'5<9'4 -x:20'6<10'5 x:20'7";
+    let newer = format!("started 20 knew 20 settled 10'5 | {log} x:20'8<20'7");
+    store(&mut world, 5, &history, &newer);
+    store_all(&mut world, &[0, 1, 2, 3], &history, &newer.replace("started 20", "started 30"));
+    let missing = format!("started 20 knew 20 settled 10'5 | {log} | x=10'5/9'4");
+    store(&mut world, 4, &before, &missing);
+    world.run_script("down 5\n map 40 0 1 2 3 4 -");
+    while world.nodes[0].pg.state() != State::Activating {
+        assert!(world.step(true) || world.grant(), "it is activated");
+    }
+    world.drain();
+    world.run_script("lose 0 1\n lose 0 2\n lose 0 3\n settle");
+    assert!(told(&world, 4).starts_with("20'8 held 20'6 20'7 missing x=20'8"), "it has followed");
+    world.run_script(
+        "restart 4
+         down 2
+         lost 2
+         down 3
+         lost 3
+         up 5
+         restart 5
+         map 50 0 1 - - 4 5
+         run
+         unfound 0 =>",
+    );
+    for osd in [0, 1, 4, 5] {
+        assert_eq!(told(&world, osd), "20'7 held 20'6 20'7", "osd.{osd}");
+    }
+}
+
+/// osd.4 has followed an entry of x without its data, and holds a later write of x, which others lack: the
+/// activation in which it followed the entry keeps that, although too few have its data.
+#[test]
+fn an_entry_below_a_held_write_is_kept_by_the_activation_in_which_it_was_followed() {
+    let history = [(10, "0 1 2 3 4 5"), (12, "0 1 2 3 4 -")];
+    let mut world = world(4, 2, 0);
+    world.run_script("min 5");
+    world.epoch = 15; // all have restarted since
+    let log = "started 12 knew 10 settled 10'5 | x:10'5 x:10'6<10'5";
+    store_all(&mut world, &[1, 2], &history, log);
+    store(&mut world, 0, &history, &format!("{log} x:12'7<10'6"));
+    let followed = log.replace(" x:10'6", " ~x:10'6");
+    store(&mut world, 4, &history, &format!("{followed} x:12'7<10'6 | x=10'6/10'5"));
+    world.run_script("down 3\n down 5\n map 20 0 1 2 - 4 -\n run\n unfound 0 => x");
+    for osd in [0, 1, 2] {
+        assert_eq!(told(&world, osd), "10'6 held 10'6", "osd.{osd}");
+    }
+    assert_eq!(told(&world, 4), "10'6 missing x=10'6/10'5");
+}
+
 /// The same, if osd.4 was no member when the entry was written, and two disks are lost.
 #[test]
 fn the_log_of_a_member_that_came_later_does_not_count() {
