@@ -61,6 +61,8 @@ pub(crate) struct Known {
     pub blocked_by: BTreeSet<OsdId>,
     /// The acting set to ask the monitor for; empty means the up set.
     pub wanted: Option<Vec<OsdId>>,
+    /// Set if our own copy has settled changes that the authoritative log does not have.
+    pub cannot_follow: bool,
     /// Unfound objects.
     pub unfound: UnfoundCount,
     /// Logs of complete copies with their missing sets, while the authoritative one is chosen from them.
@@ -136,7 +138,7 @@ impl Known {
         let Some(osds) = &core.placement.osds else { return false };
         let layout = core.placement.members.layout;
         let is_then = |past: &&Interval| past.first <= epoch && epoch <= past.last;
-        let mut intervals = core.copy.past.iter().filter(is_then);
+        let mut intervals = self.past(core).filter(is_then);
         let Some(first) = intervals.next() else { return false };
         let others: Vec<&Interval> = intervals.collect();
         layout.members(&first.acting).any(|member| {
@@ -171,10 +173,21 @@ impl Known {
         core.placement.backend.choose_authority(&infos, whoami, &Testimony { known: self, core })
     }
 
-    /// The wanted members of a group with this authority.
-    pub fn choose_acting(&self, core: &Core, authority: Member) -> Choice {
+    /// The wanted members of a group with this authority, whose log counts up to `head`. A copy that has
+    /// settled changes that the log does not have, as an OSD that was declared lost and returned, is treated
+    /// as incomplete.
+    pub fn choose_acting(&self, core: &Core, authority: Member, head: EVersion) -> Choice {
         let empty = PgInfo::default();
-        let infos = self.infos(core, &empty);
+        let mut infos = self.infos(core, &empty);
+        let has_parted = |member: Member, info: &PgInfo| {
+            member == core.own.whoami && self.cannot_follow || has_parted(core, info, head)
+        };
+        let parted = infos.iter().filter(|(member, info)| has_parted(**member, info));
+        let incomplete =
+            |info: &PgInfo| PgInfo { last_backfill: HObject::default(), ..info.clone() };
+        let parted: Vec<(Member, PgInfo)> =
+            parted.map(|(member, info)| (*member, incomplete(info))).collect();
+        infos.extend(parted.iter().map(|(member, info)| (*member, info)));
         core.placement.backend.choose_acting(authority, &infos, &core.placement.members)
     }
 
@@ -200,6 +213,13 @@ impl Known {
     pub fn is_missing_on(&self, osd: Member, object: &HObject) -> bool {
         self.peers.get(&osd).is_some_and(|peer| peer.missing.contains(object))
     }
+}
+
+/// Whether a copy has settled a change that is not in the history up to `head`, as far as our own log tells.
+fn has_parted(core: &Core, info: &PgInfo, head: EVersion) -> bool {
+    let (settled, log) = (info.settled(), &core.copy.log);
+    let is_known = info.shard.is_some() && log.contains(head);
+    is_known && settled > log.tail() && (settled > head || !log.contains(settled))
 }
 
 /// The knowledge of other copies, as evidence for the choice of a log.
@@ -242,9 +262,8 @@ impl Evidence for Testimony<'_> {
     }
 
     fn claims(&self, written: Epoch) -> Option<Vec<Claim>> {
-        let past = &self.core.copy.past;
-        let since: Vec<&Interval> =
-            past.since(written).filter(|interval| interval.maybe_went_rw).collect();
+        let past = self.known.past(self.core).filter(|past| past.last >= written);
+        let since: Vec<&Interval> = past.filter(|interval| interval.maybe_went_rw).collect();
         let is_known = since.iter().any(|interval| interval.first <= written)
             && !since.iter().any(|interval| interval.is_gap);
         let claims = since.iter().flat_map(|interval| self.claims_of(interval, written));

@@ -116,6 +116,7 @@ impl Primary {
         self.known.asked.clear();
         self.known.wanted = None;
         self.known.told = None;
+        self.known.cannot_follow = false;
         self.known.logs.clear();
         self.ask_prior_set(core);
         self.choose_authority(core);
@@ -237,7 +238,7 @@ impl Primary {
             Some(Authority::LogsOf(members)) => return self.ask_for_logs(core, members),
             Some(Authority::Log { member, head }) => (member, head),
         };
-        let choice = self.known.choose_acting(core, best);
+        let choice = self.known.choose_acting(core, best, head);
         if self.known.wants_other_members(core, &choice) {
             self.stage = Stage::WaitActingChange;
             return;

@@ -62,6 +62,14 @@ impl Primary {
         self.stage = Stage::Incomplete;
     }
 
+    /// Our copy has settled what the log to follow does not have: others serve, and ours is backfilled.
+    fn give_way(&mut self, core: &mut Core, from: Member) {
+        tracing::error!(pg = %core.own.id, %from, "this copy has settled what the log to follow does not have: it needs backfill");
+        self.known.cannot_follow = true;
+        self.stage = Stage::get_info();
+        self.choose_authority(core);
+    }
+
     /// Takes a log: the authoritative one, a participant's, or a stray's.
     pub fn handle_log(&mut self, core: &mut Core, from: Member, part: &LogPart) {
         let Some(theirs) = log_of(part.tail, &part.entries, part.info.last_update) else {
@@ -125,7 +133,10 @@ impl Primary {
         let cut = (head < theirs.head()).then(|| theirs.through(head));
         let to_follow = cut.as_ref().unwrap_or(theirs);
         let Some(merged) = merge::merge(core.placement.backend, core.side(), to_follow) else {
-            return self.refuse_log(core, from);
+            return match core.placement.backend {
+                Backend::Replicated => self.refuse_log(core, from),
+                Backend::Erasure(_) => self.give_way(core, from),
+            };
         };
         let own = &core.copy.info;
         // With the log comes all that the other copy knew by taking part in its last activation.

@@ -164,10 +164,10 @@ impl Service<'_> {
             return;
         }
         self.refresh_participants();
-        let Some(Authority::Log { member, .. }) = self.known.find_authority(self.core) else {
+        let Some(Authority::Log { member, head }) = self.known.find_authority(self.core) else {
             return;
         };
-        let choice = self.known.choose_acting(self.core, member);
+        let choice = self.known.choose_acting(self.core, member, head);
         if self.known.wants_other_members(self.core, &choice) || !self.is_active() {
             return;
         }

@@ -17,7 +17,7 @@ struct Copies<'a, E> {
     layout: ErasureLayout,
     complete: Vec<(Member, &'a PgInfo)>,
     took_part: Vec<Member>,
-    /// The newest version that a copy has settled: it was committed.
+    /// The newest version that a copy of that activation has settled: it was committed.
     settled: EVersion,
     evidence: &'a E,
 }
@@ -33,11 +33,12 @@ impl<'a, E: Evidence> Copies<'a, E> {
         let newest = known.chain(started).max()?;
         let complete: Vec<_> =
             complete.into_iter().filter(|(_, info)| info.is_complete()).collect();
-        let settled = complete.iter().map(|(_, info)| info.settled().max(info.log_tail)).max()?;
+        // An older copy may be of an OSD that was declared lost: the others need not have what it has
+        // settled.
+        let newer = complete.iter().filter(|(_, info)| info.last_epoch_started >= newest);
+        let settled = newer.clone().map(|(_, info)| info.settled().max(info.log_tail)).max()?;
         // A copy that ends before what was settled went back in time: its objects are as old as its log.
-        let took_part = complete
-            .iter()
-            .filter(|(_, info)| info.last_epoch_started >= newest && info.last_update >= settled);
+        let took_part = newer.filter(|(_, info)| info.last_update >= settled);
         let took_part = took_part.map(|(member, _)| *member).collect();
         Some(Copies { layout, complete, took_part, settled, evidence })
     }
