@@ -4,7 +4,7 @@ use super::World;
 use super::world::PG;
 use crate::members::MEMBERS_MAX;
 use crate::message::{Body, Header, Replicate};
-use crate::{LogEntry, State};
+use crate::{ErasureCode, ErasureLayout, LogEntry, State};
 use store::Transaction;
 use types::{EVersion, Epoch, OsdId, ShardId};
 
@@ -236,6 +236,33 @@ fn replicas_of_each_interval_are_waited_for() {
          run
          states => Active ReplicaActive ReplicaActive ReplicaActive",
     );
+}
+
+/// As after the monitors were made anew: no OSD knows what happened since its map, and one of them is dead.
+#[test]
+fn when_no_copy_has_the_maps_a_dead_osd_is_waited_for_until_it_is_lost() {
+    let code = ErasureCode::IsaVandermonde;
+    let shards = ErasureLayout { data: 2, parity: 1, unit: 4096, code };
+    for mut world in [World::new(4), World::of_shards(shards, &[0, 1, 2, 0])] {
+        world.run_script(
+            "map 20 0 1 2
+             run
+             clean => yes
+             down 3
+             gap 30 0 1 2
+             restart 0
+             restart 1
+             restart 2
+             gap 40 0 1 2
+             run
+             blocked-by 0 => 3
+             lost 3
+             map 50 0 1 2
+             run
+             blocked-by 0 =>
+             clean => yes",
+        );
+    }
 }
 
 #[test]

@@ -6,11 +6,11 @@
 //! shards are here, if it is proven that it was not committed with those that lack it. Infos prove what a log
 //! contains in most cases.
 
-use crate::backend::plans::{Authority, Evidence};
+use crate::backend::plans::{Authority, Claim, Evidence};
 use crate::choice::Infos;
 use crate::{EntryKind, ErasureLayout, Item, LogEntry, Member, PgInfo, PgLog};
 use std::cmp::Reverse;
-use types::{EVersion, ShardId};
+use types::{EVersion, Epoch, ShardId};
 
 /// The complete copies, of which some took part in the newest activation that may have been completed.
 struct Copies<'a, E> {
@@ -96,10 +96,11 @@ impl<'a, E: Evidence> Copies<'a, E> {
     }
 
     /// Whether the entry may have been committed, as far as the copies that are here tell: in the interval in
-    /// which it was written, all members stored its data; in a later one, they may have followed it.
-    fn may_be_committed(&self, entry: &LogEntry) -> bool {
+    /// which it was written, all members stored its data; in a later one, they may have followed it. `claims`
+    /// are those of its epoch.
+    fn may_be_committed(&self, entry: &LogEntry, claims: Option<&[Claim]>) -> bool {
         let has = |member: Member, info: &PgInfo| self.has(member, info, entry.version);
-        let Some(claims) = self.evidence.claims(entry.version.epoch) else {
+        let Some(claims) = claims else {
             return self.are_enough(has);
         };
         claims.iter().any(|claim| {
@@ -121,8 +122,15 @@ impl<'a, E: Evidence> Copies<'a, E> {
     /// its data.
     fn head_of(&self, log: &PgLog, oldest: EVersion) -> EVersion {
         let (mut head, mut is_sound) = (self.settled, true);
+        // All entries of an epoch have the same claims.
+        let mut claims: Option<(Epoch, Option<Vec<Claim>>)> = None;
         for entry in log.above(self.settled).take_while(|entry| entry.version <= oldest) {
-            let is_certain = self.may_be_committed(entry);
+            let written = entry.version.epoch;
+            if claims.as_ref().is_none_or(|(epoch, _)| *epoch != written) {
+                claims = Some((written, self.evidence.claims(written)));
+            }
+            let of_epoch = claims.as_ref().and_then(|(_, claims)| claims.as_deref());
+            let is_certain = self.may_be_committed(entry, of_epoch);
             is_sound = is_certain || is_sound && self.is_kept(entry);
             if is_sound {
                 head = entry.version;
