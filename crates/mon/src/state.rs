@@ -34,8 +34,8 @@ use control::{Entry, Event, Revision, Transaction};
 use data::{Applied, Key};
 use std::collections::BTreeSet;
 
-/// Number of old OSD maps that are kept as incrementals at least. A subscriber that is further behind gets
-/// the newest full map.
+/// Number of old OSD maps that are kept as incrementals at least, unless `mon_min_osdmap_epochs` is set. A
+/// subscriber that is further behind gets the newest full map.
 pub const INCREMENTALS_KEPT: usize = 500;
 /// Upper bound of OSD ids; the map has a slot for each.
 pub const OSD_ID_MAX: i32 = 10_000;

@@ -162,6 +162,19 @@ fn old_epochs_are_trimmed_and_late_readers_get_the_newest_map() {
 }
 
 #[test]
+fn as_many_old_maps_are_kept_as_an_option_says() {
+    let mut cluster = Cluster::healthy();
+    let set = json!({ "prefix": "config set", "who": "mon", "name": "mon_min_osdmap_epochs", "value": "10" });
+    cluster.command(set);
+    for _ in 0..20 {
+        cluster.command(json!({ "prefix": "osd set", "key": "noout" }));
+        cluster.command(json!({ "prefix": "osd unset", "key": "noout" }));
+    }
+    cluster.advance(Duration::from_secs(2));
+    assert_eq!(cluster.monitor.state().history.incrementals.len(), 10);
+}
+
+#[test]
 fn an_osd_that_returns_unnoticed_ends_its_old_life_first() {
     let mut cluster = Cluster::healthy();
     let before = cluster.epoch();

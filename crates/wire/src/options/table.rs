@@ -308,6 +308,11 @@ pub const TABLE: &[Known] = &[
         .within(0.0, 100.0)
         .means("Free space at a monitor's directory at which MON_DISK_CRIT is raised, and below.")
         .change("Leave it: a monitor without space stops."),
+    number("mon_min_osdmap_epochs", "500")
+        .unit("maps")
+        .within(1.0, 100_000.0)
+        .means("OSD maps that are kept although no group needs them. OSDs that were away for longer do not know what happened meanwhile.")
+        .change("Raise it if OSDs are often away for longer than so many maps."),
     number("mon_pool_quota_warn_threshold", "80")
         .unit("% of the quota")
         .within(0.0, 100.0)

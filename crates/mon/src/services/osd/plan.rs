@@ -18,7 +18,7 @@ pub(super) fn plan(cx: &DecideCx<'_>, stats: &Statistics, change: &mut Change) {
     fullness::plan(state, stats, change);
     quotas::plan(state, stats, change);
     blocklist::plan(state, cx.now, change);
-    history::plan(state, stats, change);
+    history::plan(cx, stats, change);
     numbers::plan_steps(state, running, stats, change);
     purge::plan(state, stats, change);
     numbers::plan_targets(state, running, stats, change);
