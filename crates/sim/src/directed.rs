@@ -3,6 +3,8 @@
 //! Each case says which members hold the overwrite, and which stay dead when the others restart. The object
 //! reads as one of its two versions, as the new one if that was acknowledged, and the same ever after.
 
+pub mod dropped;
+
 use crate::cluster;
 use crate::erasure::ErasureShape;
 use crate::events::{run_for, run_until};
@@ -81,11 +83,12 @@ pub fn play(case: Case) -> Result<(), String> {
     let mut after = before.to_vec();
     after[case.offset as usize..][..patch.len()].copy_from_slice(&patch);
     let writer = world.cast.clients[0];
-    ask(world, writer, Action::WriteFull { data: before.clone() })?;
+    ask(world, writer, OBJECT, Action::WriteFull { data: before.clone() })?;
     run_for(world, HELD_WITHIN);
     let nodes = members(world);
-    let is_answered = overwrite(world, case, &nodes, patch);
-    restart(world, case, &nodes);
+    let patch = Action::Write { offset: case.offset, data: patch };
+    let is_answered = change(world, case, &nodes, patch);
+    restart(world, case, &nodes, &nodes);
     let first = read(world)?;
     if first != before && first != after[..] {
         return Err(format!("the object is neither as before nor as after: {first:?}"));
@@ -112,8 +115,8 @@ fn members(world: &World) -> Vec<NodeId> {
     acting.iter().map(node).collect()
 }
 
-/// Overwrites the object, so that only some members hold it. Returns whether the client had an answer.
-fn overwrite(world: &mut World, case: Case, nodes: &[NodeId], data: Bytes) -> bool {
+/// Changes the object, so that only some members hold that. Returns whether the client had an answer.
+fn change(world: &mut World, case: Case, nodes: &[NodeId], action: Action) -> bool {
     let primary = nodes[0];
     for (position, node) in nodes.iter().enumerate() {
         match case.held_by & 1 << position {
@@ -123,16 +126,16 @@ fn overwrite(world: &mut World, case: Case, nodes: &[NodeId], data: Bytes) -> bo
         }
     }
     let (writer, request) = (world.cast.clients[0], world.records.history.entries().len());
-    load::request(world, writer, OBJECT, Action::Write { offset: case.offset, data });
+    load::request(world, writer, OBJECT, action);
     run_for(world, HELD_WITHIN);
     world.records.history.entries()[request].completed.is_some()
 }
 
-/// All OSDs lose power, and those that are not dead come back. The writer dies, too: it must not resend.
-fn restart(world: &mut World, case: Case, nodes: &[NodeId]) {
+/// Some OSDs lose power, and those that are not dead come back. The writer dies, too: it must not resend.
+fn restart(world: &mut World, case: Case, nodes: &[NodeId], fallen: &[NodeId]) {
     let writer = world.cast.clients[0];
     inject::apply(world, Fault::Crash(vec![writer]));
-    inject::apply(world, Fault::Vanish(nodes.to_vec()));
+    inject::apply(world, Fault::Vanish(fallen.to_vec()));
     inject::apply(world, Fault::DiskGoesOn(nodes[0]));
     inject::apply(world, Fault::Mend);
     let alive = nodes.iter().enumerate().filter(|(position, _)| case.dead & 1 << position == 0);
@@ -142,7 +145,7 @@ fn restart(world: &mut World, case: Case, nodes: &[NodeId]) {
 
 fn read(world: &mut World) -> Result<Bytes, String> {
     let reader = world.cast.clients[1];
-    let request = ask(world, reader, Action::Read)?;
+    let request = ask(world, reader, OBJECT, Action::Read)?;
     let answer = world.records.history.entries()[request].completed.clone();
     let answer = answer.expect("it was waited for").outcome;
     let seen = answer.map_err(|errno| format!("the object cannot be read: {errno}"))?;
@@ -150,8 +153,13 @@ fn read(world: &mut World) -> Result<Bytes, String> {
 }
 
 /// Makes a request, and waits for its answer. Returns its number.
-fn ask(world: &mut World, client: NodeId, action: Action) -> Result<usize, String> {
-    let asks = |world: &mut World| load::request(world, client, OBJECT, action.clone());
+fn ask(
+    world: &mut World,
+    client: NodeId,
+    object: ObjectId,
+    action: Action,
+) -> Result<usize, String> {
+    let asks = |world: &mut World| load::request(world, client, object, action.clone());
     if !run_until(world, ANSWERED_WITHIN, asks) {
         return Err(String::from("the client does not know the pool"));
     }
