@@ -294,6 +294,11 @@ impl Pg {
         self.view().backfill_targets()
     }
 
+    /// Whether the maps of some time since the group was last clean were not available here.
+    pub fn has_gap(&self) -> bool {
+        self.core.copy.past.has_gap()
+    }
+
     /// Number of recoveries that were begun in this interval.
     pub fn recoveries_begun(&self) -> u64 {
         self.view().recovery.begun()

@@ -14,6 +14,11 @@ pub fn set_pool_command(pool: &str, variable: &str, value: &str) -> String {
     format!(r#"{{"prefix":"osd pool set","pool":"{pool}","var":"{variable}","val":"{value}"}}"#)
 }
 
+/// Sets an option of daemons.
+pub fn set_option_command(who: &str, name: &str, value: u64) -> String {
+    format!(r#"{{"prefix":"config set","who":"{who}","name":"{name}","value":"{value}"}}"#)
+}
+
 /// Marks an OSD out, so that its data moves to others.
 pub fn out_command(osd: OsdId) -> String {
     format!(r#"{{"prefix":"osd out","ids":["{osd}"]}}"#)

@@ -199,7 +199,12 @@ fn met(world: &World) -> BTreeMap<String, u64> {
     let kinds = world.injection.tally().iter().map(|(kind, times)| (format!("{kind:?}"), *times));
     let many = (world.injection.tally().len() >= MANY_KINDS)
         .then(|| (format!("{MANY_KINDS} kinds or more"), 1));
-    kinds.chain(many).chain(world.scenario.traits().map(|name| (name.to_owned(), 1))).collect()
+    let gap = world.checks.has_met_gap().then(|| ("a gap in the maps".to_owned(), 1));
+    kinds
+        .chain(many)
+        .chain(gap)
+        .chain(world.scenario.traits().map(|name| (name.to_owned(), 1)))
+        .collect()
 }
 
 fn report(world: &mut World) -> Report {

@@ -8,6 +8,7 @@ use crate::fault_mix::FaultMix;
 use stdx::Prng;
 
 const TRIALS: u64 = 0x7472_6961_6c73;
+const MAPS: u64 = 0x6d61_7073;
 /// One in so many seeds has small pieces and short logs.
 const PIECES_ONE_IN: u64 = 3;
 /// One in so many seeds with faults has, each independently: reads that fail once; resent requests; pauses;
@@ -30,6 +31,9 @@ const FEW_GROUPS_ONE_IN: u64 = 3;
 const GROUPS_PLACED: [usize; 3] = [1, 2, 5];
 /// One in so many seeds has clients that read from any member of a group.
 const BALANCES_ONE_IN: u64 = 4;
+/// One in so many seeds with faults has monitors that keep few maps, so many at least.
+const MAPS_ONE_IN: u64 = 3;
+const MAPS_KEPT: [u64; 3] = [1, 3, 10];
 /// Weight of the faults of one condition relative to all other faults.
 const SHARES: [u64; 3] = [1, 3, 8];
 const PIECE_DATA: [u64; 4] = [48, 256, 1_000, 4_096];
@@ -72,6 +76,8 @@ pub struct Trials {
     pub scales: bool,
     /// Disks are full for a while, one at a time or several.
     pub fills: bool,
+    /// Monitors keep so many maps that no group needs; an OSD that was away may have a gap in its history.
+    pub maps_kept: Option<u64>,
 }
 
 /// Parts of the scenario that the conditions depend on.
@@ -105,6 +111,7 @@ impl Trials {
             balances_reads: p.chance(1, BALANCES_ONE_IN),
             scales: false,
             fills: false,
+            maps_kept: draw_maps_kept(seed).filter(|_| has_faults),
             sizes: osd::Sizes::default(),
         };
         trials.has_pieces |= trials.fails_reads && p.chance(1, 2);
@@ -151,7 +158,7 @@ impl Trials {
     }
 
     /// Special traits of the seed.
-    pub fn traits(&self) -> [(&'static str, bool); 9] {
+    pub fn traits(&self) -> [(&'static str, bool); 10] {
         let is_placed_in_turns = self.sizes.groups_placed <= GROUPS_PLACED[GROUPS_PLACED.len() - 1];
         let has_small_budgets = self.sizes.budgets.expansion == EXPANSION;
         [
@@ -164,8 +171,15 @@ impl Trials {
             ("the autoscaler at work", self.scales),
             ("a full disk among others", self.fills),
             ("small budgets for requests", has_small_budgets),
+            ("few maps are kept", self.maps_kept.is_some()),
         ]
     }
+}
+
+/// Drawn from a generator of its own.
+fn draw_maps_kept(seed: u64) -> Option<u64> {
+    let mut prng = Prng::new(seed ^ MAPS);
+    prng.chance(1, MAPS_ONE_IN).then(|| *prng.choose(&MAPS_KEPT))
 }
 
 fn draw_sizes(p: &mut Prng) -> osd::Sizes {

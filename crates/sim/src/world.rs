@@ -224,6 +224,9 @@ impl World {
         self.checks.check_issued(node, self.nodes.starts(node), process);
         checks::check_memory(process, self.scenario.network.is_wired);
         self.checks.check_steady(process);
+        if self.scenario.trials.maps_kept.is_some() {
+            self.checks.look_for_gap(process);
+        }
         // A restored control store issues epochs twice.
         if self.scenario.cluster.erasure.is_some() && self.scenario.control.restore.is_none() {
             self.checks.check_committed(process);

@@ -3,7 +3,7 @@
 use super::admin::{BOOT_LIMIT, command};
 use super::clean::unanswered;
 use super::scaling;
-use crate::commands::{create_pool_command, set_pool_command};
+use crate::commands::{create_pool_command, set_option_command, set_pool_command};
 use crate::erasure;
 use crate::events::run_until;
 use crate::load;
@@ -24,6 +24,9 @@ pub(crate) fn boot(world: &mut World) -> Result<(), String> {
         world.newest_map().is_some_and(|map| map.up_count() == osds)
     }) {
         return Err("not all OSDs come up".to_owned());
+    }
+    if let Some(maps) = world.scenario.trials.maps_kept {
+        command(world, &set_option_command("mon", "mon_min_osdmap_epochs", maps))?;
     }
     if let Some(shape) = world.scenario.cluster.erasure {
         let domain = world.scenario.failure_domain();

@@ -26,6 +26,8 @@ pub struct Checks {
     over_quota: Option<(PoolId, Epoch)>,
     /// The pool with a constant number of groups, once it exists.
     steady: Option<Steady>,
+    /// A copy did not get the maps of some time.
+    has_met_gap: bool,
 }
 
 impl Checks {
@@ -76,6 +78,17 @@ impl Checks {
         if let Some(map) = map {
             agreed(self.issued.note_map(node, starts, map));
         }
+    }
+
+    /// Looks for copies that did not get the maps of some time.
+    pub fn look_for_gap(&mut self, process: &dyn Process) {
+        let Some(osd) = process.as_osd().filter(|_| !self.has_met_gap) else { return };
+        self.has_met_gap = osd.groups().any(pg::Pg::has_gap);
+    }
+
+    /// True if a copy did not get the maps of some time.
+    pub fn has_met_gap(&self) -> bool {
+        self.has_met_gap
     }
 
     /// Panics if an erasure-coded group loses a committed write, or settles one that is not committed.
