@@ -186,7 +186,7 @@ impl Osd {
             }
             kind if pg::scrub::message::is_scrub_message(kind) => {
                 if let Some(from) = shared.peers.at(&shared.clients, conn) {
-                    scrubbing::handle_message(hosted, shared, from, &message);
+                    inputs::deliver(hosted, shared, conn, from, message)?;
                 }
             }
             Command::KIND => {

@@ -80,9 +80,9 @@ pub(crate) fn deliver_local(hosted: &mut HostedGroups, shared: &mut Shared) {
     }
 }
 
-/// Delivers a message of a member, or makes it wait for its map. Fails if it does not decode: its
-/// sender never resends it.
-fn deliver(
+/// Delivers a message of a member, or makes it wait for its map: messages of scrubs, too, as they must not
+/// overtake others. Fails if it does not decode: its sender never resends it.
+pub(crate) fn deliver(
     hosted: &mut HostedGroups,
     shared: &mut Shared,
     conn: ConnId,
@@ -94,6 +94,10 @@ fn deliver(
     if let Some(awaited) = awaited(shared, epoch) {
         charge(hosted, shared, conn, message.len());
         hosted.waiting_for_map.push_message(awaited, conn, from, message);
+        return Ok(());
+    }
+    if pg::scrub::message::is_scrub_message(kind) {
+        scrubbing::handle_message(hosted, shared, from, &message);
         return Ok(());
     }
     let (header, body) = Body::decode(&message).map_err(undecodable(kind))?;

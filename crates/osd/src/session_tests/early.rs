@@ -71,6 +71,20 @@ fn an_osd_that_is_far_ahead_waits_and_nothing_that_it_said_is_dropped() {
     assert_eq!((lone.osd.hosted().waiting_len(), lone.paused.len()), (0, 0));
 }
 
+/// A scan must not overtake the message that says what is committed.
+#[test]
+fn a_message_of_a_scrub_waits_for_the_map_behind_others_of_its_sender() {
+    let mut lone = ahead();
+    let conn = peer(&mut lone);
+    say(&mut lone, conn);
+    let pg = PgId { pool: super::lone::POOL, seed: 0 };
+    let header = Header::replicated(pg, lone.map.epoch, lone.map.epoch);
+    lone.deliver(conn, pg::scrub::message::Body::Reserve.encode(&header));
+    assert_eq!(lone.osd.hosted().waiting_len(), 2);
+    catch_up(&mut lone);
+    assert_eq!(lone.osd.hosted().waiting_len(), 0);
+}
+
 #[test]
 fn what_an_osd_said_from_ahead_of_the_map_goes_with_its_session() {
     let mut lone = ahead();
