@@ -9,6 +9,9 @@
 //! changes, as [`Record`]s, or an error as Ceph gives it. [`Tree::apply`] makes them true. Nothing else
 //! changes a tree, so the records of a journal, applied in order, give the tree from which they came.
 //!
+//! A tree is stored as *rows*: [`Tree::row`] gives them, [`ChangedRows`] says which have changed, and a
+//! [`Loader`] makes a tree of rows and of the records behind them.
+//!
 //! Invariants:
 //! * All records of one operation are applied together; then each inode has as many links as its number of
 //!   links says, each directory has one, and counts and recursive statistics are those of the entries.
@@ -18,18 +21,26 @@
 
 #![warn(missing_docs)]
 
+mod changed;
 mod directory;
 mod execute;
 mod inode;
+mod load;
 mod record;
+mod row;
 mod tree;
 mod walk;
 
+pub use changed::ChangedRows;
 pub use directory::{Entry, EntryKey, Page, PageStart, name_hash};
 pub use execute::{
     AttributeChange, Context, Done, Flush, FlushedFile, NewInode, Operation, SetAttributes, execute,
 };
 pub use inode::{Encryption, Ino, Inode, Kind, Owner, Statistics, Truncation, WriteRange, Xattrs};
+pub use load::{LoadError, Loader};
 pub use record::{EntryImage, Record};
+pub use row::{
+    Row, RowKey, decode_entry_key, decode_ino_key, directory_object, ino_key, links_object,
+};
 pub use tree::Tree;
 pub use walk::{NAME_MAX_BYTES, Place};

@@ -52,6 +52,11 @@ impl Tree {
         tree
     }
 
+    /// A tree without a root, which a loader gives it.
+    pub(crate) fn unrooted() -> Self {
+        Tree { nodes: FastMap::default() }
+    }
+
     /// An inode.
     pub fn get(&self, ino: Ino) -> Option<&Inode> {
         self.nodes.get(&ino).map(|node| &node.inode)
