@@ -26,6 +26,8 @@ pub(crate) struct Beacons {
     /// Times of beacons without an answer, by number.
     sent: BTreeMap<u64, Time>,
     lease: Option<Time>,
+    /// Whether the server has done the work of its state, so that it asks for the next one.
+    is_ready: bool,
 }
 
 impl Beacons {
@@ -38,6 +40,7 @@ impl Beacons {
             due: None,
             sent: BTreeMap::new(),
             lease: None,
+            is_ready: false,
         }
     }
 
@@ -53,7 +56,16 @@ impl Beacons {
 
     /// Whether clients may be answered now.
     pub fn may_answer(&self, now: Time) -> bool {
-        self.state == MdsState::ACTIVE && self.lease.is_some_and(|end| now < end)
+        let answers = [MdsState::RECONNECT, MdsState::ACTIVE].contains(&self.state);
+        answers && self.lease.is_some_and(|end| now < end)
+    }
+
+    /// The server has done the work of its state: the next one is asked for at once.
+    pub fn set_ready(&mut self, now: Time) {
+        if !self.is_ready {
+            self.is_ready = true;
+            self.due = self.due.map(|_| now);
+        }
     }
 
     /// When a beacon is due; `None` while there is no monitor.
@@ -85,6 +97,7 @@ impl Beacons {
         if info.state != self.state {
             tracing::info!(state = info.state.name(), epoch = self.epoch, "the map grants a state");
             self.state = info.state;
+            self.is_ready = false;
             // The next state is asked for at once.
             self.due = self.due.map(|_| now);
         }
@@ -102,7 +115,7 @@ impl Beacons {
         if self.sent.len() > SENT_MAX {
             self.sent.pop_first();
         }
-        let wanted = next_state(self.state);
+        let wanted = if self.is_ready { next_state(self.state) } else { self.state };
         let metadata = if wanted == MdsState::BOOT { metadata(config) } else { BTreeMap::new() };
         Some(MdsBeacon {
             epoch: self.epoch.into(),
@@ -130,8 +143,7 @@ impl Beacons {
     }
 }
 
-/// The state that a server asks for in a state. Its tree is in memory, so there is nothing to replay, and no
-/// client comes back to anything; clients see each state of a take-over all the same.
+/// The state that a server asks for when it has done the work of a state.
 fn next_state(state: MdsState) -> MdsState {
     match state {
         MdsState::CREATING | MdsState::STARTING => MdsState::ACTIVE,
@@ -187,8 +199,12 @@ mod tests {
         let later = now + INTERVAL;
         assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::STANDBY.0);
         assert!(beacons.handle_map(later, GID, &map(3, Some(MdsState::REPLAY))));
+        assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::REPLAY.0);
+        beacons.set_ready(later);
         assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::RECONNECT.0);
         assert!(beacons.handle_map(later, GID, &map(4, Some(MdsState::RECONNECT))));
+        assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::RECONNECT.0);
+        beacons.set_ready(later);
         assert_eq!(beacon(&mut beacons, later).unwrap().state, MdsState::ACTIVE.0);
         assert!(beacons.handle_map(later, GID, &map(3, None)), "this map is old");
         assert!(!beacons.handle_map(later, GID, &map(5, None)), "the rank is another server's");

@@ -22,6 +22,8 @@ pub struct Config {
     pub hostname: String,
     /// Number of its run, unless a monitor gives it one as it authenticates.
     pub gid: u64,
+    /// Whether nothing is stored: the file system ends with the process. For tests.
+    pub is_volatile: bool,
 }
 
 #[cfg(test)]
@@ -36,6 +38,7 @@ impl Config {
             auth_none: true,
             hostname: "here".to_owned(),
             gid: 4409,
+            is_volatile: true,
         }
     }
 }

@@ -1,12 +1,19 @@
 //! The daemon: a monitor's session, beacons, sessions of clients, and the rank that it serves.
 
+mod cluster;
+
 use crate::authentication::Authentication;
 use crate::beacons::Beacons;
+use crate::rank::reconnect;
+use crate::store::{Setup, Store};
 use crate::{ClientPeer, Config, Rank};
+use auth::Entropy;
+use cluster::Cluster;
 use engine::{
     AuthRequest, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon, Duration,
     Message, Output, Peer, Policy, Time,
 };
+use fsjournal::Limits;
 use maps::{MdsMap, MdsState};
 use std::collections::{BTreeMap, VecDeque};
 use types::features::SUPPORTED;
@@ -44,6 +51,12 @@ pub struct Mds {
     last_conn: u64,
     clients: BTreeMap<ConnId, ClientPeer>,
     rank: Option<Rank>,
+    /// Where the rank is stored; `None` if it is not.
+    cluster: Option<Cluster>,
+    /// Values of the map with which a rank is opened and served.
+    map: MdsMap,
+    /// Time of the last input.
+    now: Time,
     /// When the ticket is renewed at the earliest, after a request without an answer.
     renewal_pause: Time,
     /// Messages of clients that came while the server may not answer.
@@ -55,8 +68,11 @@ pub struct Mds {
 impl Mds {
     /// A server without a session; its first timeout opens one. `seed` makes challenges and keys.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
+        let mut entropy = Entropy::from_seed(seed);
+        let authentication = Authentication::new(&config, entropy.array());
+        let cluster = (!config.is_volatile).then(|| Cluster::new(&config, entropy));
         Mds {
-            authentication: Authentication::new(&config, seed),
+            authentication,
             config,
             beacons: Beacons::new(),
             monitor: Monitor::Waiting(Time::ZERO),
@@ -64,6 +80,9 @@ impl Mds {
             last_conn: 0,
             clients: BTreeMap::new(),
             rank: None,
+            cluster,
+            map: MdsMap::default(),
+            now: Time::ZERO,
             renewal_pause: Time::ZERO,
             held: VecDeque::new(),
             was_replaced: false,
@@ -169,7 +188,6 @@ impl Mds {
             // Monitors send configuration and monitor maps, too.
             _ => {}
         }
-        self.serve(now);
         Ok(())
     }
 
@@ -182,24 +200,113 @@ impl Mds {
         };
         if !self.beacons.handle_map(now, self.gid(), &map) {
             tracing::error!("the rank was given to another server; this one serves no longer");
-            self.was_replaced = true;
-            self.rank = None;
-            self.beacons.pause();
+            self.end();
         }
-        if self.beacons.state() == MdsState::ACTIVE && self.rank.is_none() && !self.was_replaced {
-            let pool = map.data_pools.first().copied().unwrap_or(PoolId(-1));
-            self.rank = Some(Rank::new(now, pool));
+        if map.epoch >= self.map.epoch {
+            self.map = map;
         }
-        if let Some(rank) = &mut self.rank {
-            rank.set_map_epoch(self.beacons.epoch());
+    }
+
+    /// Serves no longer: a successor may have the rank.
+    fn end(&mut self) {
+        self.was_replaced = true;
+        self.rank = None;
+        self.cluster = None;
+        self.beacons.pause();
+    }
+
+    fn data_pool(&self) -> PoolId {
+        self.map.data_pools.first().copied().unwrap_or(PoolId(-1))
+    }
+
+    /// Does the work of the state that the map grants, as far as it can be done now.
+    fn work(&mut self, now: Time) {
+        let state = self.beacons.state();
+        if self.was_replaced || [MdsState::BOOT, MdsState::STANDBY].contains(&state) {
+            return;
         }
+        self.open_rank(now);
+        let Some(rank) = &mut self.rank else { return };
+        rank.set_map_epoch(self.beacons.epoch());
+        match state {
+            MdsState::RECONNECT => {
+                reconnect::begin(rank, now);
+                if reconnect::is_reconnected(rank, now) {
+                    self.beacons.set_ready(now);
+                }
+            }
+            MdsState::ACTIVE => {
+                reconnect::activate(rank, now);
+                self.beacons.set_ready(now);
+            }
+            _ => self.beacons.set_ready(now),
+        }
+    }
+
+    fn open_rank(&mut self, now: Time) {
+        if self.rank.is_some() {
+            return;
+        }
+        let setup = Setup {
+            pool: self.map.metadata_pool,
+            rank: 0,
+            id: file_system_id(&self.map),
+            incarnation: self.gid(),
+            data_pool: self.data_pool(),
+            osd_epoch: self.map.last_failure_osd_epoch,
+            is_new: self.beacons.state() == MdsState::CREATING,
+            now: now.wall(),
+            limits: Limits::default(),
+        };
+        match &mut self.cluster {
+            Some(cluster) => cluster.open(now, setup),
+            None => self.rank = Some(Rank::new(now, setup.data_pool)),
+        }
+    }
+
+    /// Ends a turn: what is stored, what was opened, what may be sent.
+    fn run(&mut self, now: Time) {
+        self.now = now;
+        loop {
+            self.work(now);
+            self.serve(now);
+            let Some(cluster) = &mut self.cluster else { break };
+            if let Some(opened) = cluster.run(now, self.rank.as_mut()) {
+                let pool = self.data_pool();
+                self.rank = Some(reconnect::opened(opened, pool));
+                continue;
+            }
+            if let Some(reason) = cluster.failure() {
+                tracing::error!(reason, "this run of the server ends; another one takes over");
+                self.end();
+            }
+            break;
+        }
+        self.answer(now);
         self.send_beacon(now);
+        if let Some(cluster) = &mut self.cluster {
+            self.outputs.extend(std::iter::from_fn(|| cluster.poll_output()));
+        }
+    }
+
+    /// Sends messages to clients, as far as they may be sent.
+    fn answer(&mut self, now: Time) {
+        let Some(rank) = self.rank.as_mut().filter(|_| self.beacons.may_answer(now)) else {
+            return;
+        };
+        while let Some((client, message)) = rank.poll_output() {
+            // The newest connection of a client is the one that it uses.
+            let conn = self.clients.iter().rev().find(|(_, peer)| peer.client == client);
+            if let Some((conn, _)) = conn {
+                self.outputs.push_back(Output::Send { conn: *conn, message });
+            }
+        }
     }
 
     /// Serves messages of clients that were held, if the server may answer.
     fn serve(&mut self, now: Time) {
         while self.beacons.may_answer(now)
-            && self.rank.is_some()
+            && self.rank.as_mut().is_some_and(|rank| !Store::is_full(rank))
             && let Some((conn, message)) = self.held.pop_front()
         {
             self.handle_from_client(now, conn, &message);
@@ -208,15 +315,8 @@ impl Mds {
 
     fn handle_from_client(&mut self, now: Time, conn: ConnId, message: &Message) {
         let (Some(rank), Some(peer)) = (&mut self.rank, self.clients.get(&conn)) else { return };
-        if let Err(fault) = rank.handle_message(now, peer, message) {
+        if let Err(fault) = reconnect::handle_message(rank, now, peer, message) {
             tracing::warn!(client = peer.client, %fault, "a message is dropped");
-        }
-        while let Some((client, message)) = rank.poll_output() {
-            // The newest connection of a client is the one that it uses.
-            let conn = self.clients.iter().rev().find(|(_, peer)| peer.client == client);
-            if let Some((conn, _)) = conn {
-                self.outputs.push_back(Output::Send { conn: *conn, message });
-            }
         }
     }
 }
@@ -231,24 +331,35 @@ impl Daemon for Mds {
     }
 
     fn authenticate(&mut self, now: Time, conn: ConnId, step: ConnectingStep) -> ConnectingAnswer {
-        self.authentication.prove(now, conn, step)
+        match self.cluster.as_mut().filter(|_| Cluster::owns(conn)) {
+            Some(cluster) => cluster.authenticate(now, conn, step),
+            None => self.authentication.prove(now, conn, step),
+        }
     }
 
     fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
         if self.is_monitor(conn) {
-            return self.monitor_opened(now, conn);
+            self.monitor_opened(now, conn);
+            return self.run(now);
+        }
+        if let Some(cluster) = self.cluster.as_mut().filter(|_| Cluster::owns(conn)) {
+            cluster.handle_opened(now, conn, peer);
+            return self.run(now);
         }
         let client = u64::try_from(peer.participant.number);
         match client.ok().filter(|_| peer.participant.kind == EntityType::CLIENT) {
             Some(client) => {
-                self.clients.insert(conn, ClientPeer { client, name: peer.name });
+                self.clients
+                    .insert(conn, ClientPeer { client, name: peer.name, addrs: peer.addrs });
             }
             None => self.outputs.push_back(Output::Close { conn }),
         }
     }
 
     fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
-        if self.is_monitor(conn) {
+        if let Some(cluster) = self.cluster.as_mut().filter(|_| Cluster::owns(conn)) {
+            cluster.handle_message(now, conn, message);
+        } else if self.is_monitor(conn) {
             if let Err(fault) = self.handle_from_monitor(now, &message) {
                 tracing::warn!(%fault, "a message of the monitor is dropped");
             }
@@ -257,11 +368,15 @@ impl Daemon for Mds {
             self.outputs.push_back(Output::Close { conn });
         } else {
             self.held.push_back((conn, message));
-            self.serve(now);
         }
+        self.run(now);
     }
 
     fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        if let Some(cluster) = self.cluster.as_mut().filter(|_| Cluster::owns(conn)) {
+            cluster.handle_closed(now, conn);
+            return self.run(now);
+        }
         self.authentication.closed(conn);
         if self.is_monitor(conn) {
             self.monitor = Monitor::Waiting(now + MONITOR_RETRY);
@@ -276,8 +391,11 @@ impl Daemon for Mds {
         if matches!(self.monitor, Monitor::Waiting(until) if until <= now) {
             self.connect();
         }
+        if let Some(cluster) = &mut self.cluster {
+            cluster.handle_timeout(now);
+        }
         self.renew_ticket(now);
-        self.send_beacon(now);
+        self.run(now);
     }
 
     fn poll_output(&mut self) -> Option<Output<()>> {
@@ -285,14 +403,29 @@ impl Daemon for Mds {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        match self.monitor {
+        let monitor = match self.monitor {
             Monitor::Waiting(until) => Some(until),
             Monitor::Opening(_) => None,
             Monitor::Open(_) => {
                 [self.beacons.due(), self.next_renewal()].into_iter().flatten().min()
             }
-        }
+        };
+        let cluster = self.cluster.as_ref();
+        let cluster = cluster.and_then(|cluster| cluster.poll_timeout(self.rank.is_some()));
+        // A time that is past waits for something else.
+        let clients = self.rank.as_ref().and_then(reconnect::poll_timeout);
+        let clients = clients.filter(|due| *due > self.now);
+        [monitor, cluster, clients].into_iter().flatten().min()
     }
+}
+
+/// Id of a file system in its pool: a pool that another one has used is refused.
+fn file_system_id(map: &MdsMap) -> [u8; 16] {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&map.metadata_pool.0.to_le_bytes());
+    id[8..12].copy_from_slice(&map.created.seconds.to_le_bytes());
+    id[12..].copy_from_slice(&map.created.nanoseconds.to_le_bytes());
+    id
 }
 
 #[cfg(test)]

@@ -14,17 +14,24 @@
 #![warn(missing_docs)]
 
 mod authentication;
+mod awaited;
 mod beacons;
 mod caps;
+mod change;
 mod config;
 mod daemon;
+mod log;
+mod peer;
 mod plan;
 mod rank;
 mod replies;
+mod rows;
 mod sessions;
+mod store;
 #[cfg(test)]
 mod tests;
 
 pub use config::Config;
 pub use daemon::Mds;
-pub use rank::{ClientPeer, Rank};
+pub use peer::ClientPeer;
+pub use rank::Rank;

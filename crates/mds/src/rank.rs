@@ -7,14 +7,20 @@
 
 mod answers;
 mod client_caps;
+pub(crate) mod reconnect;
 
+use crate::awaited::Awaited;
 use crate::caps::{Caps, RequestId};
+use crate::change::Change;
+use crate::log::Log;
+use crate::peer::ClientPeer;
 use crate::plan::{Plan, Planner, Shown};
-use crate::sessions::{NEEDED_FEATURES, Sessions};
+use crate::rows::{RowQueue, RowWrite};
+use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use engine::{Message, Time};
 use namespace::{Context, Ino, Operation, Tree, execute};
 use std::collections::{BTreeMap, VecDeque};
-use types::{EntityName, Errno, PoolId, features};
+use types::{Errno, PoolId, features};
 use wire::{
     ClientCapRelease, ClientCaps, ClientReconnect, ClientReply, ClientRequest, ClientSession,
     FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
@@ -25,6 +31,8 @@ const WITHOUT_EFFECT: [u16; 2] = [0x311, 29];
 
 /// Bytes of the facts that a client tells about itself. A client with more is rejected.
 const METADATA_MAX_BYTES: usize = 16 << 10;
+/// Inode numbers that one record lets the rank use.
+const NUMBERS_AT_ONCE: u64 = 4096;
 /// Requests of one client that wait for other clients. One more is answered with EAGAIN.
 const WAITING_MAX: usize = 1024;
 
@@ -34,15 +42,6 @@ fn first_ino(now: Time) -> Ino {
     const START_OF_2026: u32 = 1_767_225_600;
     let seconds = now.wall().seconds.saturating_sub(START_OF_2026);
     Ino(Ino::FIRST.0 + (u64::from(seconds) << 12))
-}
-
-/// A client, as its connection was authenticated.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientPeer {
-    /// Its global id, which is the id of its session.
-    pub client: u64,
-    /// Its entity.
-    pub name: EntityName,
 }
 
 /// A request that waits for other clients.
@@ -63,7 +62,13 @@ pub struct Rank {
     next_ino: Ino,
     data_pool: PoolId,
     map_epoch: u32,
-    outputs: VecDeque<(u64, Message)>,
+    log: Log,
+    /// Inode numbers below this one may be used, by a record.
+    numbers: Ino,
+    /// Clients that are awaited after a take-over.
+    awaited: Option<Awaited>,
+    /// Messages with the client that each is for, and the LSN that must be durable before it is sent.
+    outputs: VecDeque<(u64, u64, Message)>,
 }
 
 impl Rank {
@@ -77,6 +82,9 @@ impl Rank {
             next_ino: first_ino(now),
             data_pool,
             map_epoch: 0,
+            log: Log::default(),
+            numbers: Ino::FIRST,
+            awaited: None,
             outputs: VecDeque::new(),
         }
     }
@@ -86,12 +94,17 @@ impl Rank {
         self.map_epoch = epoch;
     }
 
-    /// The next message and the client that it is for.
+    /// The next message and the client that it is for. A message waits until every change before it is
+    /// durable, so a client sees nothing that a crash could undo.
     pub fn poll_output(&mut self) -> Option<(u64, Message)> {
-        self.outputs.pop_front()
+        let (lsn, ..) = self.outputs.front()?;
+        if !self.log.is_durable(*lsn) {
+            return None;
+        }
+        self.outputs.pop_front().map(|(_, client, message)| (client, message))
     }
 
-    /// Handles a message of a client.
+    /// Handles a message of a client, when no clients are awaited.
     ///
     /// # Errors
     ///
@@ -119,8 +132,8 @@ impl Rank {
                 ClientCapRelease::KIND => {
                     self.handle_release(client, &decode_from_peer(message)?);
                 }
-                // Its connection was lost. Claims are for a new server, which takes sessions over; this one
-                // answers as Ceph's does then, and the client opens a new session.
+                // Its connection was lost, or it comes too late: what it claims may be another client's by now. It
+                // opens a new session.
                 ClientReconnect::KIND => self.close_session(client, 0),
                 kind if WITHOUT_EFFECT.contains(&kind) => {}
                 kind => return Err(PeerFault::NotExpected { kind }),
@@ -130,6 +143,29 @@ impl Rank {
         Ok(())
     }
 
+    /// Its tree.
+    #[cfg(test)]
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The log of its changes.
+    pub(crate) fn log_mut(&mut self) -> &mut Log {
+        &mut self.log
+    }
+
+    /// Inode numbers below this one may be used.
+    pub(crate) fn numbers(&self) -> u64 {
+        self.numbers.0
+    }
+
+    /// The next rows of a checkpoint, and the LSN that must be durable before they are written.
+    pub(crate) fn next_rows(&mut self, rank: u32, queue: &mut RowQueue) -> Option<(u64, RowWrite)> {
+        let lsn = self.log.close();
+        let write = queue.next(rank, &self.tree, &self.log, &self.sessions)?;
+        Some((lsn, write))
+    }
+
     /// Panics if the parts of the rank contradict each other.
     pub fn check_invariants(&self) {
         self.tree.check_invariants();
@@ -137,7 +173,8 @@ impl Rank {
     }
 
     fn send(&mut self, client: u64, message: Message) {
-        self.outputs.push_back((client, message));
+        let lsn = self.log.close();
+        self.outputs.push_back((lsn, client, message));
     }
 
     fn handle_session(&mut self, peer: &ClientPeer, message: ClientSession) {
@@ -170,11 +207,18 @@ impl Rank {
             let reason = "the client tells more than 16 KiB about itself; shorten its metadata";
             return self.reject_session(peer.client, reason);
         }
-        let session =
-            self.sessions.open(peer.client, peer.name.clone(), message.metadata, features);
-        tracing::info!(client = peer.client, name = %session.name, facts = ?session.metadata,
+        let image = SessionImage {
+            name: peer.name.clone(),
+            addrs: peer.addrs.clone(),
+            metadata: message.metadata,
+            features,
+            ..SessionImage::default()
+        };
+        let image = self.sessions.open(peer.client, image).image().clone();
+        tracing::info!(client = peer.client, name = %image.name, facts = ?image.metadata,
             "a client has opened a session");
-        let features = FeatureBits(session.features);
+        let features = FeatureBits(image.features);
+        self.log.change_session(peer.client, &Change::Session(peer.client, image));
         let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
         self.send(peer.client, open.encode(0));
     }
@@ -186,10 +230,18 @@ impl Rank {
     }
 
     fn close_session(&mut self, client: u64, sequence: u64) {
-        self.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
-        if !self.sessions.close(client) {
-            return;
+        if let Some(awaited) = &mut self.awaited {
+            awaited.remove(client);
         }
+        if self.sessions.close(client) {
+            self.log.change_session(client, &Change::SessionGone(client));
+            self.release_all(client);
+        }
+        self.send(client, ClientSession::new(SessionOp::CLOSE, sequence).encode(0));
+    }
+
+    /// Ends the requests of a client whose session has ended, and takes its capabilities.
+    fn release_all(&mut self, client: u64) {
         for id in self.waiting_of(client).collect::<Vec<_>>() {
             let waiting = self.waiting.remove(&id).expect("it was listed");
             self.caps.end_demands(id, waiting.demanded);
@@ -270,12 +322,17 @@ impl Rank {
             if matches!(operation, Operation::Create { .. }) {
                 created = self.next_ino.0;
                 self.next_ino.0 += 1;
+                self.reserve_numbers();
             }
             orphan.into_iter().for_each(|orphan| self.forget_unused(orphan));
         }
         if !plan.operations.is_empty() {
-            let session = self.sessions.get_mut(id.client).expect("a request has a session");
-            session.complete(id.tid, created);
+            let RequestId { client, tid } = id;
+            let oldest = request.oldest_client_tid;
+            let session = self.sessions.get_mut(client).expect("a request has a session");
+            session.complete(tid, created, oldest);
+            let completed = Change::Completed { client, tid, created, oldest };
+            self.log.change_session(client, &completed);
         }
         Ok(created)
     }
@@ -283,8 +340,18 @@ impl Rank {
     /// Executes one operation; returns the inode that has lost its last name.
     fn execute(&mut self, operation: &Operation, context: &Context) -> Result<Option<Ino>, Errno> {
         let done = execute(&self.tree, operation, context)?;
+        self.log.change_tree(&self.tree, &done.records);
         self.tree.apply(&done.records);
         Ok(done.orphan)
+    }
+
+    /// Keeps the next number within those that may be used. The record of a range is in the journal before
+    /// that of an inode that has a number of it, so a successor never gives a number twice.
+    fn reserve_numbers(&mut self) {
+        if self.next_ino >= self.numbers {
+            self.numbers = Ino(self.next_ino.0 + NUMBERS_AT_ONCE);
+            self.log.change_numbers(self.numbers.0);
+        }
     }
 
     /// Forgets an inode without a name that no client has a capability on.

@@ -1,7 +1,8 @@
 //! Sessions of clients.
 
+use codec::{Decode, Encode, Reader, Writer};
 use std::collections::BTreeMap;
-use types::EntityName;
+use types::{EntityAddrVec, EntityName};
 use wire::session_features;
 
 /// Features of this server. A session has those of them that its client has, too.
@@ -22,19 +23,77 @@ pub(crate) const NEEDED_FEATURES: u64 = session_features::REPLY_ENCODING;
 /// never says which it has seen has so many.
 const COMPLETED_MAX: usize = 100_000;
 
-/// Session of one client, which is known by its global id.
-#[derive(Debug)]
-pub(crate) struct Session {
+/// Version of a session's row, and the oldest reader that understands it.
+const ROW_VERSION: u8 = 1;
+
+/// The part of a session that outlives its server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SessionImage {
     /// Name of its entity.
     pub name: EntityName,
+    /// Addresses of the client, for a blocklist.
+    pub addrs: EntityAddrVec,
     /// Facts about the client.
     pub metadata: BTreeMap<String, String>,
     /// Features of both.
     pub features: u64,
+    /// Changes that were executed, by number, and the inode that was created.
+    pub completed: BTreeMap<u64, u64>,
+}
+
+impl SessionImage {
+    /// Remembers an executed change, and forgets those whose replies the client has seen.
+    pub fn complete(&mut self, tid: u64, created: u64, oldest: u64) {
+        self.completed.insert(tid, created);
+        self.forget_completed(oldest);
+        if self.completed.len() > COMPLETED_MAX {
+            self.completed.pop_first();
+        }
+    }
+
+    /// Forgets changes whose replies the client has seen.
+    pub fn forget_completed(&mut self, oldest: u64) {
+        while let Some(first) = self.completed.first_entry()
+            && *first.key() < oldest
+        {
+            first.remove();
+        }
+    }
+}
+
+impl Encode for SessionImage {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(ROW_VERSION, ROW_VERSION, |w| {
+            w.value(&self.name);
+            w.value(&self.addrs);
+            w.value(&self.metadata);
+            w.u64(self.features);
+            w.value(&self.completed);
+        });
+    }
+}
+
+impl Decode for SessionImage {
+    fn decode(r: &mut Reader<'_>) -> codec::Result<Self> {
+        r.versioned("session", ROW_VERSION, |r, _| {
+            Ok(SessionImage {
+                name: r.value()?,
+                addrs: r.value()?,
+                metadata: r.value()?,
+                features: r.u64("features")?,
+                completed: r.value()?,
+            })
+        })
+    }
+}
+
+/// Session of one client, which is known by its global id.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// The part that is stored.
+    image: SessionImage,
     /// Messages about capabilities that were sent; a close that has not seen all is ignored.
     pushed: u64,
-    /// Changes that were executed, by number, and the inode that was created.
-    completed: BTreeMap<u64, u64>,
 }
 
 impl Session {
@@ -48,26 +107,29 @@ impl Session {
         seen >= self.pushed
     }
 
-    /// Remembers an executed change.
-    pub fn complete(&mut self, tid: u64, created: u64) {
-        self.completed.insert(tid, created);
-        if self.completed.len() > COMPLETED_MAX {
-            self.completed.pop_first();
-        }
+    /// The part that is stored.
+    pub fn image(&self) -> &SessionImage {
+        &self.image
+    }
+
+    /// Features of both.
+    pub fn features(&self) -> u64 {
+        self.image.features
+    }
+
+    /// Remembers an executed change, and forgets those whose replies the client has seen.
+    pub fn complete(&mut self, tid: u64, created: u64, oldest: u64) {
+        self.image.complete(tid, created, oldest);
     }
 
     /// The inode that an executed change created, 0 for none; `None` if it was not executed.
     pub fn completed(&self, tid: u64) -> Option<u64> {
-        self.completed.get(&tid).copied()
+        self.image.completed.get(&tid).copied()
     }
 
     /// Forgets changes whose replies the client has seen.
     pub fn forget_completed(&mut self, oldest: u64) {
-        while let Some(first) = self.completed.first_entry()
-            && *first.key() < oldest
-        {
-            first.remove();
-        }
+        self.image.forget_completed(oldest);
     }
 }
 
@@ -78,21 +140,16 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
+    /// Sessions of a predecessor.
+    pub fn restored(images: BTreeMap<u64, SessionImage>) -> Self {
+        let open = images.into_iter().map(|(client, image)| (client, Session { image, pushed: 0 }));
+        Sessions { open: open.collect() }
+    }
+
     /// Opens a session, or keeps the one that is open.
-    pub fn open(
-        &mut self,
-        client: u64,
-        name: EntityName,
-        metadata: BTreeMap<String, String>,
-        features: u64,
-    ) -> &Session {
-        self.open.entry(client).or_insert_with(|| Session {
-            name,
-            metadata,
-            features: features & FEATURES,
-            pushed: 0,
-            completed: BTreeMap::new(),
-        })
+    pub fn open(&mut self, client: u64, image: SessionImage) -> &Session {
+        let image = SessionImage { features: image.features & FEATURES, ..image };
+        self.open.entry(client).or_insert(Session { image, pushed: 0 })
     }
 
     /// The session of a client.

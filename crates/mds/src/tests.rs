@@ -15,7 +15,8 @@ struct World {
 }
 
 fn peer(client: u64) -> ClientPeer {
-    ClientPeer { client, name: EntityName::new(types::EntityType::CLIENT, client.to_string()) }
+    let name = EntityName::new(types::EntityType::CLIENT, client.to_string());
+    ClientPeer { client, name, addrs: types::EntityAddrVec::default() }
 }
 
 impl World {

@@ -84,7 +84,10 @@ impl Loader {
             Record::Orphan(inode) => self.keep_apart(inode.ino, Apart::Orphan(inode)),
             Record::Gone(ino) => {
                 // It may have been a directory; that it has no object is no error.
-                self.changed.replayed(RowKey::Directory(ino));
+                if !matches!(self.apart.get(&ino), Some(Apart::Orphan(inode)) if !inode.is_directory())
+                {
+                    self.changed.replayed(RowKey::Directory(ino));
+                }
                 self.keep_apart(ino, Apart::Gone);
             }
         }

@@ -40,6 +40,11 @@ impl Held {
         }
     }
 
+    /// A capability of a predecessor, of which the client counts messages from 0 again.
+    pub fn adopted(id: u64, issued: CapBits, wanted: CapBits) -> Self {
+        Held { wanted, pending: issued, issued, ..Held::new(id) }
+    }
+
     /// Bits of the last message.
     pub fn pending(&self) -> CapBits {
         self.pending

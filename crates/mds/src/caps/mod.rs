@@ -195,6 +195,37 @@ impl Caps {
         }
     }
 
+    /// Takes a capability that a client of a predecessor claims. Bits that contradict those of others it
+    /// loses.
+    pub fn adopt(
+        &mut self,
+        ino: Ino,
+        is_directory: bool,
+        client: u64,
+        cap_id: u64,
+        issued: CapBits,
+        wanted: CapBits,
+    ) {
+        self.last_id = self.last_id.max(cap_id);
+        let inode = self.inodes.entry(ino).or_default();
+        inode.is_directory = is_directory;
+        let kept = issued - inode.blocked(client);
+        let mut held = Held::adopted(cap_id, kept | CapBits::PIN, wanted);
+        if kept != issued {
+            tracing::warn!(client, %ino, %issued, "a client claims what another one has");
+            held.send(kept | CapBits::PIN);
+            self.notices.push_back(notice(CapOp::REVOKE, ino, client, &held));
+        }
+        inode.holders.insert(client, held);
+    }
+
+    /// Revokes and grants on all inodes, after capabilities were adopted.
+    pub fn evaluate_all(&mut self) {
+        for ino in self.inodes.keys().copied().collect::<Vec<_>>() {
+            self.evaluate(ino);
+        }
+    }
+
     /// Sends a client its capability again, since attributes have changed.
     pub fn repeat(&mut self, ino: Ino, client: u64) {
         let inode = self.inodes.get_mut(&ino);

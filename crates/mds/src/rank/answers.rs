@@ -31,7 +31,7 @@ impl Rank {
         }
         let session = self.sessions.get(client).expect("a request has a session");
         if reply.target.is_some() || reply.dentry.is_some() {
-            reply.snap_trace = snap_trace(session.features);
+            reply.snap_trace = snap_trace(session.features());
         }
         reply
     }
@@ -40,7 +40,7 @@ impl Rank {
     pub(super) fn created(&self, client: u64, ino: u64) -> Bytes {
         let session = self.sessions.get(client);
         let delegates =
-            session.is_some_and(|session| session.features & session_features::DELEG_INO != 0);
+            session.is_some_and(|session| session.features() & session_features::DELEG_INO != 0);
         match (ino, delegates) {
             (0, _) => Bytes::new(),
             (_, true) => codec::encode_to_bytes(&CreatedInode { ino, delegated: Vec::new() }),

@@ -57,6 +57,7 @@ impl MdsMember {
             auth_none: self.auth == AuthMode::None,
             hostname: hostname(),
             gid: 0,
+            is_volatile: true,
         };
         Ok(Mds::new(config, random_bytes()?))
     }

@@ -1,0 +1,74 @@
+//! Clients of a predecessor that are awaited after a take-over, and messages that wait meanwhile.
+
+use crate::peer::ClientPeer;
+use engine::{Duration, Message, Time};
+use std::collections::{BTreeSet, VecDeque};
+
+/// The state lasts at least this long: clients must see it, or they close their sessions.
+const SHOWN: Duration = Duration::from_millis(500);
+/// A client that does not come back for so long is evicted: by then it uses no capability any more.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Messages of clients that wait. A client that sends more loses its session.
+const PARKED_MAX: usize = 20_000;
+
+/// Clients that are awaited, and messages that wait.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    absent: BTreeSet<u64>,
+    /// When the map said so.
+    began: Option<Time>,
+    parked: VecDeque<(ClientPeer, Message)>,
+}
+
+impl Awaited {
+    /// These clients are awaited.
+    pub fn new(absent: BTreeSet<u64>) -> Self {
+        Awaited { absent, began: None, parked: VecDeque::new() }
+    }
+
+    /// The map shows that clients are awaited.
+    pub fn begin(&mut self, now: Time) {
+        self.began.get_or_insert(now);
+    }
+
+    /// Whether all clients are back or given up, and have seen that they were awaited.
+    pub fn is_over(&self, now: Time) -> bool {
+        self.absent.is_empty() && self.began.is_some_and(|began| now >= began + SHOWN)
+    }
+
+    /// When [`Awaited::is_over`] or [`Awaited::overdue`] may change without a message.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let lasts = if self.absent.is_empty() { SHOWN } else { TIMEOUT };
+        self.began.map(|began| began + lasts)
+    }
+
+    /// A client that must be evicted, since it has not come back in time.
+    pub fn overdue(&self, now: Time) -> Option<u64> {
+        let is_late = self.began.is_some_and(|began| now >= began + TIMEOUT);
+        self.absent.first().copied().filter(|_| is_late)
+    }
+
+    /// Whether a client has not come back.
+    pub fn has(&self, client: u64) -> bool {
+        self.absent.contains(&client)
+    }
+
+    /// A session has ended or its client has come back.
+    pub fn remove(&mut self, client: u64) {
+        self.absent.remove(&client);
+    }
+
+    /// Keeps a message until the end; false if there are too many.
+    pub fn park(&mut self, peer: &ClientPeer, message: &Message) -> bool {
+        let has_room = self.parked.len() < PARKED_MAX;
+        if has_room {
+            self.parked.push_back((peer.clone(), message.clone()));
+        }
+        has_room
+    }
+
+    /// The messages, in the order of their arrival.
+    pub fn into_parked(self) -> VecDeque<(ClientPeer, Message)> {
+        self.parked
+    }
+}

@@ -1,0 +1,138 @@
+//! The pools: a client of the cluster, and the stored rank that speaks through it.
+
+use crate::Config;
+use crate::log::Opened;
+use crate::rank::{Rank, reconnect};
+use crate::store::{Setup, Store, Task};
+use auth::Entropy;
+use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
+use rados::{Client, Credentials, RequestRouter};
+use types::{EntityName, EntityType};
+
+/// The first number of sessions that the client opens; the server's own are below.
+const FIRST_CONN: ConnId = ConnId(1 << 31);
+
+/// A client of the cluster with the rank that it stores.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    client: Client,
+    router: RequestRouter<Task>,
+    store: Option<Store>,
+    is_started: bool,
+}
+
+impl Cluster {
+    /// Without a session and without a rank.
+    pub fn new(config: &Config, entropy: Entropy) -> Self {
+        let name = EntityName::new(EntityType::MDS, config.name.clone());
+        let credentials = match &config.key {
+            Some(key) if !config.auth_none => Credentials::Key(key.clone()),
+            _ => Credentials::None,
+        };
+        let own = rados::Config::new(name, credentials, config.monitors.clone());
+        let own = rados::Config { first_conn: FIRST_CONN, ..own };
+        Cluster {
+            client: Client::new(own, entropy),
+            router: RequestRouter::default(),
+            store: None,
+            is_started: false,
+        }
+    }
+
+    /// Whether a session is the client's.
+    pub fn owns(conn: ConnId) -> bool {
+        conn >= FIRST_CONN && !conn.is_accepted()
+    }
+
+    /// Begins to open the rank, if that has not begun.
+    pub fn open(&mut self, now: Time, setup: Setup) {
+        if self.store.is_none() {
+            self.store = Some(Store::open(now, setup));
+        }
+    }
+
+    /// Reason why the server must end.
+    pub fn failure(&self) -> Option<&str> {
+        self.store.as_ref()?.failure()
+    }
+
+    /// Ends a turn: responses go to the store, and its requests to the cluster. Returns the rank when it is
+    /// open.
+    pub fn run(&mut self, now: Time, mut rank: Option<&mut Rank>) -> Option<Opened> {
+        let store = self.store.as_mut()?;
+        loop {
+            while let Some((operation, answer)) = self.client.poll_completion() {
+                if let Some((task, id)) = self.router.take(operation) {
+                    store.handle_response(rank.as_deref_mut(), task, id, answer);
+                }
+            }
+            while let Some((task, id, answer)) = self.router.poll_due(now) {
+                store.handle_response(rank.as_deref_mut(), task, id, answer);
+            }
+            if let Some(rank) = rank.as_deref_mut() {
+                if let Some((client, addrs)) = reconnect::overdue(rank, now) {
+                    store.evict(client, &addrs);
+                }
+                store.pump(now, rank);
+            }
+            let mut any = false;
+            for task in Task::ALL {
+                any |= self.router.send(&mut self.client, now, task, &mut store.source(task));
+            }
+            if !any {
+                return store.poll_opened();
+            }
+        }
+    }
+
+    /// The client's next output.
+    pub fn poll_output(&mut self) -> Option<Output<()>> {
+        self.client.poll_output()
+    }
+
+    /// When the client or the store has something to do.
+    pub fn poll_timeout(&self, is_open: bool) -> Option<Time> {
+        let store = self.store.as_ref().filter(|_| is_open).and_then(Store::poll_timeout);
+        let parts = [self.client.poll_timeout(), self.router.poll_timeout(), store];
+        parts.into_iter().flatten().min()
+    }
+
+    /// See [`Daemon::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.is_started {
+            self.client.handle_timeout(now);
+        } else {
+            self.is_started = true;
+            self.client.start(now);
+        }
+    }
+
+    /// See [`Daemon::authenticate`].
+    pub fn authenticate(
+        &mut self,
+        now: Time,
+        conn: ConnId,
+        step: ConnectingStep,
+    ) -> ConnectingAnswer {
+        let answer = self.client.authenticate(now, conn, step);
+        if let Some(failure) = self.client.take_auth_failure() {
+            tracing::warn!(%failure, "cannot authenticate to the cluster; check the server's key");
+        }
+        answer
+    }
+
+    /// See [`Daemon::handle_opened`].
+    pub fn handle_opened(&mut self, now: Time, conn: ConnId, peer: Peer) {
+        self.client.handle_opened(now, conn, peer);
+    }
+
+    /// See [`Daemon::handle_message`].
+    pub fn handle_message(&mut self, now: Time, conn: ConnId, message: Message) {
+        self.client.handle_message(now, conn, message);
+    }
+
+    /// See [`Daemon::handle_closed`].
+    pub fn handle_closed(&mut self, now: Time, conn: ConnId) {
+        self.client.handle_closed(now, conn);
+    }
+}

@@ -1,0 +1,94 @@
+//! Changes of a rank on their way to the journal, and rows that they make old.
+
+use crate::change::Change;
+use crate::sessions::SessionImage;
+use fsjournal::{Journal, RawRecord};
+use namespace::{ChangedRows, Record, Tree};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The log of a rank.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// `None` if nothing is stored: then everything counts as durable.
+    journal: Option<Journal>,
+    /// Changes that belong together and are not appended yet.
+    open: Vec<RawRecord>,
+    /// Rows that are not stored as they are.
+    pub rows: ChangedRows,
+    /// Sessions whose rows are not stored as they are.
+    pub sessions: BTreeSet<u64>,
+    is_broken: bool,
+}
+
+impl Log {
+    /// A log that continues a journal. `rows` and `sessions` are not stored as they are.
+    pub fn new(journal: Journal, rows: ChangedRows, sessions: BTreeSet<u64>) -> Self {
+        Log { journal: Some(journal), rows, sessions, ..Log::default() }
+    }
+
+    /// The journal, unless nothing is stored.
+    pub fn journal(&mut self) -> Option<&mut Journal> {
+        self.journal.as_mut()
+    }
+
+    /// Notes records that are applied to the tree next.
+    pub fn change_tree(&mut self, tree: &Tree, records: &[Record]) {
+        if self.journal.is_some() {
+            self.rows.note(tree, records);
+            let changes = records.iter().map(|record| Change::Tree(record.clone()).encode());
+            self.open.extend(changes);
+        }
+    }
+
+    /// Notes a change of a session.
+    pub fn change_session(&mut self, client: u64, change: &Change) {
+        if self.journal.is_some() {
+            self.sessions.insert(client);
+            self.open.push(change.encode());
+        }
+    }
+
+    /// Notes that numbers are used.
+    pub fn change_numbers(&mut self, until: u64) {
+        if self.journal.is_some() {
+            self.open.push(Change::Numbers(until).encode());
+        }
+    }
+
+    /// The changes so far belong together; returns the LSN of the last one, or of the last of all before.
+    pub fn close(&mut self) -> u64 {
+        let Some(journal) = &mut self.journal else { return 0 };
+        if self.open.is_empty() {
+            return journal.last();
+        }
+        journal.append(std::mem::take(&mut self.open)).unwrap_or_else(|error| {
+            // The tree has it already, so nothing that follows may be answered.
+            tracing::error!(%error, "a change cannot be stored; the server ends");
+            self.is_broken = true;
+            u64::MAX
+        })
+    }
+
+    /// Whether a change could not be stored.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Whether a change is stored.
+    pub fn is_durable(&self, lsn: u64) -> bool {
+        self.journal.as_ref().is_none_or(|journal| lsn <= journal.durable())
+    }
+}
+
+/// A rank as it was stored.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// All inodes and entries.
+    pub tree: Tree,
+    /// Sessions of clients, by global id.
+    pub sessions: BTreeMap<u64, SessionImage>,
+    /// The log that continues the journal.
+    pub log: Log,
+    /// Numbers of inodes below this one may have been used.
+    pub numbers: u64,
+}

@@ -1,0 +1,163 @@
+//! The beginning of a rank that another server has served: its clients come back with their capabilities.
+//!
+//! Until all have come back or were given up, nothing is executed. Requests and capability messages that come
+//! meanwhile wait, in the order of each client.
+
+use super::Rank;
+use crate::awaited::Awaited;
+use crate::log::Opened;
+use crate::peer::ClientPeer;
+use engine::{Message, Time};
+use namespace::Ino;
+use std::collections::{BTreeMap, VecDeque};
+use types::{EntityAddrVec, PoolId, features};
+use wire::{
+    CapOp, ClaimedCap, ClientCaps, ClientReconnect, ClientRequest, ClientSession, FeatureBits,
+    MessageBody, PeerFault, SessionOp, decode_from_peer,
+};
+
+/// A rank as it was opened. Its clients are awaited until [`activate`].
+pub(crate) fn opened(opened: Opened, data_pool: PoolId) -> Rank {
+    let Opened { tree, sessions, log, numbers } = opened;
+    let awaited = Some(Awaited::new(sessions.keys().copied().collect()));
+    let mut rank = Rank {
+        tree,
+        sessions: crate::sessions::Sessions::restored(sessions),
+        caps: crate::caps::Caps::default(),
+        waiting: BTreeMap::new(),
+        next_ino: Ino(numbers),
+        data_pool,
+        map_epoch: 0,
+        log,
+        numbers: Ino(numbers),
+        awaited,
+        outputs: VecDeque::new(),
+    };
+    rank.reserve_numbers();
+    rank
+}
+
+/// The map shows that clients are awaited.
+pub(crate) fn begin(rank: &mut Rank, now: Time) {
+    if let Some(awaited) = &mut rank.awaited {
+        awaited.begin(now);
+    }
+}
+
+/// Whether all clients are back or given up, and have seen that they were awaited.
+pub(crate) fn is_reconnected(rank: &Rank, now: Time) -> bool {
+    rank.awaited.as_ref().is_none_or(|awaited| awaited.is_over(now))
+}
+
+/// When [`is_reconnected`] or [`overdue`] may change without a message.
+pub(crate) fn poll_timeout(rank: &Rank) -> Option<Time> {
+    rank.awaited.as_ref()?.poll_timeout()
+}
+
+/// A client that must be evicted, since it has not come back in time.
+pub(crate) fn overdue(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
+    let client = rank.awaited.as_ref()?.overdue(now)?;
+    let session = rank.sessions.get(client).expect("sessions are awaited");
+    Some((client, session.image().addrs.clone()))
+}
+
+/// A client can reach no data any more: its session ends.
+pub(crate) fn evicted(rank: &mut Rank, client: u64) {
+    tracing::warn!(client, "a client has not come back after a take-over and was evicted");
+    rank.close_session(client, 0);
+}
+
+/// Begins to execute: first requests that the predecessor had answered early, then all others.
+pub(crate) fn activate(rank: &mut Rank, now: Time) {
+    let Some(awaited) = rank.awaited.take() else { return };
+    rank.caps.evaluate_all();
+    for ino in rank.tree.orphans() {
+        rank.forget_unused(ino);
+    }
+    let (first, rest): (Vec<_>, Vec<_>) =
+        awaited.into_parked().into_iter().partition(|(_, message)| was_executed(message));
+    for (peer, message) in first.iter().chain(&rest) {
+        if let Err(fault) = rank.handle_message(now, peer, message) {
+            tracing::warn!(client = peer.client, %fault, "a message is dropped");
+        }
+    }
+    rank.settle();
+}
+
+/// Handles a message of a client, also while clients are awaited.
+///
+/// # Errors
+///
+/// See [`Rank::handle_message`].
+pub(crate) fn handle_message(
+    rank: &mut Rank,
+    now: Time,
+    peer: &ClientPeer,
+    message: &Message,
+) -> Result<(), PeerFault> {
+    if rank.awaited.is_none() {
+        return rank.handle_message(now, peer, message);
+    }
+    let client = peer.client;
+    match message.kind {
+        ClientReconnect::KIND => handle_reconnect(rank, client, decode_from_peer(message)?),
+        ClientSession::KIND => {
+            let body: ClientSession = decode_from_peer(message)?;
+            match body.op {
+                // A new client waits.
+                SessionOp::REQUEST_OPEN => park(rank, peer, message),
+                _ => rank.handle_session(peer, body),
+            }
+        }
+        _ if rank.sessions.get(client).is_some() => park(rank, peer, message),
+        _ => rank.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0)),
+    }
+    Ok(())
+}
+
+fn park(rank: &mut Rank, peer: &ClientPeer, message: &Message) {
+    let awaited = rank.awaited.as_mut().expect("clients are awaited");
+    if !awaited.park(peer, message) {
+        rank.close_session(peer.client, 0);
+    }
+}
+
+fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
+    if !rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client)) {
+        return rank.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
+    }
+    for (ino, claimed) in &message.caps {
+        adopt(rank, client, Ino(*ino), claimed);
+    }
+    if message.more {
+        return;
+    }
+    rank.awaited.as_mut().expect("clients are awaited").remove(client);
+    let session = rank.sessions.get(client).expect("sessions are awaited");
+    let features = FeatureBits(session.features());
+    let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
+    rank.send(client, open.encode(0));
+}
+
+fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
+    let Some(inode) = rank.tree.get(ino) else {
+        // Without a target the client drops the capability.
+        let export = ClientCaps {
+            op: CapOp::EXPORT,
+            ino: ino.0,
+            cap_id: claimed.cap_id,
+            mseq: 1,
+            ..ClientCaps::default()
+        };
+        return rank.send(client, export.encode(features::SUPPORTED));
+    };
+    let is_directory = inode.is_directory();
+    rank.caps.adopt(ino, is_directory, client, claimed.cap_id, claimed.issued, claimed.wanted);
+}
+
+/// Whether a parked message is a request that the predecessor has executed or that changes nothing for
+/// others.
+fn was_executed(message: &Message) -> bool {
+    message.kind == ClientRequest::KIND
+        && ClientRequest::decode(message).is_ok_and(|request| request.is_replayed())
+}

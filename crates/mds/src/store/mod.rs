@@ -1,0 +1,332 @@
+//! The stored form of a rank: opens it, writes its journal, and checkpoints.
+//!
+//! ```text
+//! Store::open(setup) -> poll_opened -> Opened        pump(now, rank): records -> writes, rows, head
+//! source(task): ClusterRequests                      handle_response(task, id, answer)
+//! ```
+//!
+//! Invariants:
+//! * Nothing is written to the journal before the head names its generation.
+//! * A row is written when all records that made it are durable, the head when all rows of its checkpoint
+//!   are.
+//! * After a failed write the rank answers nothing more: its process ends, and a successor replays.
+
+mod objects;
+mod open;
+mod setup;
+#[cfg(test)]
+mod tests;
+
+use crate::log::Opened;
+use crate::rank::{Rank, reconnect};
+use crate::rows::{RowQueue, place};
+use engine::{Duration, Time};
+use fsjournal::{SegmentWrite, head_name};
+use rados::{
+    ClusterRequest, ClusterRequestId, ClusterResponse, Operation, Part, Procedure, RequestSource,
+};
+pub(crate) use setup::{Setup, StoreError};
+use std::collections::VecDeque;
+use types::Errno;
+use wire::OsdOp;
+
+/// Bytes of the journal at which a checkpoint begins.
+const CHECKPOINT_BYTES: u64 = 32 << 20;
+/// Time after which one begins if anything has changed.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
+/// Bytes of the journal at which changes wait.
+const JOURNAL_MAX_BYTES: u64 = 128 << 20;
+/// Requests of a checkpoint in flight: for rows, and for removed segments.
+const ROWS_IN_FLIGHT: usize = 16;
+const REMOVALS_IN_FLIGHT: usize = 4;
+
+/// Purpose of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Task {
+    /// To open the rank.
+    Opening,
+    /// A frame of the journal.
+    Frame,
+    /// A part of a checkpoint.
+    Checkpoint,
+    /// To evict a client.
+    Eviction,
+}
+
+impl Task {
+    /// All tasks.
+    pub const ALL: [Task; 4] = [Task::Opening, Task::Frame, Task::Checkpoint, Task::Eviction];
+}
+
+/// Progress of a checkpoint.
+#[derive(Debug)]
+enum Stage {
+    Rows { queue: RowQueue, waiting: VecDeque<(u64, Operation)> },
+    Head,
+    Removal(VecDeque<String>),
+}
+
+#[derive(Debug)]
+struct Checkpoint {
+    /// All records up to it are in rows when the checkpoint has ended.
+    lsn: u64,
+    stage: Stage,
+    in_flight: usize,
+}
+
+/// The stored form of a rank. See the module's description.
+#[derive(Debug)]
+pub(crate) struct Store {
+    setup: Setup,
+    opening: Option<Procedure<Result<Opened, StoreError>>>,
+    frames: VecDeque<SegmentWrite>,
+    /// Requests of the checkpoint.
+    rows: VecDeque<Operation>,
+    checkpoint: Option<Checkpoint>,
+    /// When the last checkpoint began.
+    begun: Time,
+    eviction: Option<(u64, Procedure<Result<(), Errno>>)>,
+    failure: Option<String>,
+}
+
+impl Store {
+    /// Begins to open a rank.
+    pub fn open(now: Time, setup: Setup) -> Self {
+        let own = setup.clone();
+        Store {
+            opening: Some(Procedure::new(move |steps| open::open(steps, own))),
+            setup,
+            frames: VecDeque::new(),
+            rows: VecDeque::new(),
+            checkpoint: None,
+            begun: now,
+            eviction: None,
+            failure: None,
+        }
+    }
+
+    /// The rank, once it is open.
+    pub fn poll_opened(&mut self) -> Option<Opened> {
+        match self.opening.as_mut()?.poll_outcome()? {
+            Ok(opened) => {
+                self.opening = None;
+                Some(opened)
+            }
+            Err(error) => {
+                self.fail(&error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Reason why the server must end.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    fn fail(&mut self, reason: &str) {
+        tracing::error!(reason, "the rank cannot go on");
+        self.failure.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Whether changes must wait for a checkpoint to free space in the journal.
+    pub fn is_full(rank: &mut Rank) -> bool {
+        rank.log_mut().journal().is_some_and(|journal| journal.bytes() >= JOURNAL_MAX_BYTES)
+    }
+
+    /// Ends a turn: records of the rank become frames, and a checkpoint goes on.
+    pub fn pump(&mut self, now: Time, rank: &mut Rank) {
+        if self.failure.is_some() {
+            return;
+        }
+        rank.log_mut().close();
+        if rank.log_mut().is_broken() {
+            return self.fail("a change does not fit into the journal");
+        }
+        self.begin_checkpoint(now, rank);
+        let Some(journal) = rank.log_mut().journal() else { return };
+        journal.flush();
+        while let Some(write) = journal.poll_write() {
+            self.frames.push_back(write);
+        }
+        self.advance_checkpoint(rank);
+    }
+
+    fn begin_checkpoint(&mut self, now: Time, rank: &mut Rank) {
+        let Some(journal) = rank.log_mut().journal() else { return };
+        let has_changed = journal.last() > journal.checkpoint();
+        let is_due = journal.bytes() >= CHECKPOINT_BYTES || now >= self.begun + CHECKPOINT_INTERVAL;
+        match (self.checkpoint.is_none() && is_due, has_changed) {
+            (true, true) => self.start_checkpoint(now, rank),
+            (true, false) => self.begun = now,
+            (false, _) => {}
+        }
+    }
+
+    fn start_checkpoint(&mut self, now: Time, rank: &mut Rank) {
+        let log = rank.log_mut();
+        let lsn = log.close();
+        let stage = Stage::Rows { queue: RowQueue::freeze(log), waiting: VecDeque::new() };
+        self.checkpoint = Some(Checkpoint { lsn, stage, in_flight: 0 });
+        self.begun = now;
+    }
+
+    /// When [`Store::pump`] has something to do without a response.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL)
+    }
+
+    fn advance_checkpoint(&mut self, rank: &mut Rank) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        let setup = &self.setup;
+        let mut ask = |operation| self.rows.push_back(operation);
+        match &mut checkpoint.stage {
+            Stage::Rows { queue, waiting } => {
+                while checkpoint.in_flight + waiting.len() < ROWS_IN_FLIGHT
+                    && let Some((lsn, write)) = rank.next_rows(setup.rank, queue)
+                {
+                    waiting.push_back((lsn, write.operation(setup.pool)));
+                }
+                while waiting.front().is_some_and(|(lsn, _)| rank.log_mut().is_durable(*lsn)) {
+                    let (_, operation) = waiting.pop_front().expect("it was seen");
+                    checkpoint.in_flight += 1;
+                    ask(operation);
+                }
+                let are_stored =
+                    queue.is_empty() && waiting.is_empty() && checkpoint.in_flight == 0;
+                if are_stored && rank.log_mut().is_durable(checkpoint.lsn) {
+                    let numbers = rank.numbers();
+                    let journal = rank.log_mut().journal().expect("a checkpoint has a journal");
+                    let head = setup.head(checkpoint.lsn, numbers, journal);
+                    let place = place(setup.pool, head_name(setup.rank));
+                    let ops = vec![OsdOp::write_full(head.encode())];
+                    ask(Operation::write(place, ops));
+                    (checkpoint.stage, checkpoint.in_flight) = (Stage::Head, 1);
+                }
+            }
+            Stage::Head if checkpoint.in_flight == 0 => {
+                let log = rank.log_mut();
+                log.rows.thaw();
+                let journal = log.journal().expect("a checkpoint has a journal");
+                checkpoint.stage = Stage::Removal(journal.trim(checkpoint.lsn).into());
+                self.advance_checkpoint(rank);
+            }
+            Stage::Head => {}
+            Stage::Removal(names) => {
+                while checkpoint.in_flight < REMOVALS_IN_FLIGHT
+                    && let Some(name) = names.pop_front()
+                {
+                    checkpoint.in_flight += 1;
+                    let place = place(setup.pool, name);
+                    ask(Operation::write(place, vec![OsdOp::remove()]));
+                }
+                if checkpoint.in_flight == 0 {
+                    self.checkpoint = None;
+                }
+            }
+        }
+    }
+
+    /// Evicts a client: its address is put on the blocklist, and OSDs that are asked from now on know it.
+    pub fn evict(&mut self, client: u64, addrs: &types::EntityAddrVec) {
+        if self.eviction.is_some() {
+            return;
+        }
+        let addrs: Vec<String> = addrs.0.iter().map(|addr| addr.to_string()).collect();
+        let procedure = Procedure::new(async move |steps| {
+            for addr in &addrs {
+                let command = format!(
+                    r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#
+                );
+                let output = steps.command(command).await?;
+                if output.result < 0 {
+                    return Err(Errno(output.result.saturating_neg()));
+                }
+            }
+            steps.newest_map().await.map(|_| ())
+        });
+        self.eviction = Some((client, procedure));
+    }
+
+    /// The requests of a task.
+    pub fn source(&mut self, task: Task) -> TaskSource<'_> {
+        TaskSource { store: self, task }
+    }
+
+    /// Handles the response to a request.
+    pub fn handle_response(
+        &mut self,
+        rank: Option<&mut Rank>,
+        task: Task,
+        id: ClusterRequestId,
+        answer: ClusterResponse,
+    ) {
+        match (task, rank) {
+            (Task::Opening, _) => {
+                if let Some(opening) = &mut self.opening {
+                    opening.handle_response(id, answer);
+                }
+            }
+            (Task::Eviction, Some(rank)) => self.handle_eviction(rank, id, answer),
+            (Task::Frame, Some(rank)) => match (answer, rank.log_mut().journal()) {
+                (Ok(_), Some(journal)) => journal.handle_written(id.number),
+                (Err(error), _) => self.fail(&format!("the journal cannot be written: {error}")),
+                _ => {}
+            },
+            (Task::Checkpoint, Some(_)) => match answer {
+                // Rows or a segment that were not there need not be removed.
+                Ok(_) | Err(Errno::NOENT) => {
+                    if let Some(checkpoint) = &mut self.checkpoint {
+                        checkpoint.in_flight -= 1;
+                    }
+                }
+                Err(error) => self.fail(&format!("a checkpoint cannot be written: {error}")),
+            },
+            (_, None) => {}
+        }
+    }
+
+    fn handle_eviction(&mut self, rank: &mut Rank, id: ClusterRequestId, answer: ClusterResponse) {
+        let Some((client, procedure)) = &mut self.eviction else { return };
+        procedure.handle_response(id, answer);
+        match procedure.poll_outcome() {
+            Some(Ok(())) => {
+                reconnect::evicted(rank, *client);
+                self.eviction = None;
+            }
+            Some(Err(error)) => {
+                let reason = format!("client {client} cannot be put on the blocklist: {error}");
+                self.fail(&reason);
+            }
+            None => {}
+        }
+    }
+}
+
+/// The requests of one task. Their responses go to [`Store::handle_response`].
+pub(crate) struct TaskSource<'a> {
+    store: &'a mut Store,
+    task: Task,
+}
+
+impl RequestSource for TaskSource<'_> {
+    fn poll_request(&mut self) -> Option<(ClusterRequestId, ClusterRequest)> {
+        let own = |number| ClusterRequestId { part: Part(Part::FIRST_OWN), number };
+        let store = &mut self.store;
+        match self.task {
+            Task::Opening => store.opening.as_mut()?.poll_request(),
+            Task::Eviction => store.eviction.as_mut()?.1.poll_request(),
+            Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
+            Task::Frame => {
+                let write = store.frames.pop_front()?;
+                let place = place(store.setup.pool, write.object);
+                let ops = vec![OsdOp::write(write.offset, write.frame)];
+                Some((own(write.id), ClusterRequest::Operate(Operation::write(place, ops))))
+            }
+        }
+    }
+
+    fn handle_response(&mut self, id: ClusterRequestId, _answer: ClusterResponse) {
+        unreachable!("the response to {id:?} goes to the store, with its rank");
+    }
+}

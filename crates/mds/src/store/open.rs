@@ -1,0 +1,287 @@
+//! How a rank is opened: a new one is created, another server's is read and taken over.
+
+use super::objects::{PAGE_MAX, read_all, read_keys, read_pairs};
+use super::setup::{Setup, StoreError};
+use crate::change::{Change, decode_session_key};
+use crate::log::{Log, Opened};
+use crate::rows::{RowQueue, sessions_object};
+use crate::sessions::{SessionImage, Sessions};
+use bytes::Bytes;
+use engine::Duration;
+use fsjournal::{Head, Journal, RawRecord, Replay, SPANS_MAX, SUPER, Super, head_name};
+use namespace::{Ino, Loader, Row, RowKey, Tree, directory_object, ino_key, links_object};
+use rados::{Place, Steps};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use types::Errno;
+use wire::OsdOp;
+use wire::op::OpCode;
+
+/// Pause before a map is asked for again that shuts a predecessor out.
+const MAP_RETRY: Duration = Duration::from_millis(100);
+/// Directories that are read at once.
+const DIRECTORIES_AT_ONCE: usize = 16;
+/// Take-overs without a checkpoint, of which the head has as many parts. The next server writes rows first.
+const SPANS_USUAL: usize = SPANS_MAX / 2;
+
+/// Opens a rank. Its predecessor, if there was one, is shut out by the OSD map that is awaited first.
+pub(super) async fn open(steps: Steps, setup: Setup) -> Result<Opened, StoreError> {
+    while steps.newest_map().await? < setup.osd_epoch {
+        steps.wait(MAP_RETRY).await;
+    }
+    check_super(&steps, &setup).await?;
+    let place = setup.place(head_name(setup.rank));
+    match read_all(&steps, &place).await? {
+        Some(object) => take_over(&steps, &setup, &object).await,
+        None if setup.is_new => create(&steps, &setup).await,
+        None => Err(StoreError::NoHead { object: head_name(setup.rank) }),
+    }
+}
+
+/// The pool has this file system, or becomes that of a new one.
+async fn check_super(steps: &Steps, setup: &Setup) -> Result<(), StoreError> {
+    let place = setup.place(SUPER);
+    let own = Super { id: setup.id, data_pool: setup.data_pool.0, next_chunk: Super::FIRST_CHUNK };
+    if setup.is_new {
+        let ops = vec![OsdOp::create(true), OsdOp::write_full(own.encode())];
+        match steps.write(&place, ops).await {
+            Err(Errno::EXIST) => {}
+            written => return Ok(written.map(|_| ())?),
+        }
+    }
+    let object = read_all(steps, &place).await?;
+    let object = object.ok_or_else(|| StoreError::NoHead { object: SUPER.to_owned() })?;
+    let found = Super::decode(&object).map_err(StoreError::undecodable(SUPER))?;
+    if found.id == setup.id { Ok(()) } else { Err(StoreError::OtherFileSystem) }
+}
+
+async fn create(steps: &Steps, setup: &Setup) -> Result<Opened, StoreError> {
+    let tree = Tree::new(setup.now);
+    let root = RowKey::Root(Ino::ROOT);
+    let row: Row = tree.row(&root).expect("a new tree has a root");
+    let pairs = BTreeMap::from([(root.key(), row.encode())]);
+    let pairs = codec::encode_to_bytes(&pairs);
+    let set = OsdOp::new(OpCode::OMAPSETVALS).with_input(pairs);
+    steps.write(&setup.place(root.object(setup.rank)), vec![set]).await?;
+    let journal = Journal::create(setup.rank, setup.limits);
+    let numbers = Ino::FIRST.0;
+    let head = setup.head(0, numbers, &journal);
+    let ops = vec![OsdOp::create(true), OsdOp::write_full(head.encode())];
+    steps.write(&setup.place(head_name(setup.rank)), ops).await?;
+    let log = Log::new(journal, Default::default(), BTreeSet::new());
+    Ok(Opened { tree, sessions: BTreeMap::new(), log, numbers })
+}
+
+/// Records and rows, as far as they are read.
+struct Loaded {
+    loader: Loader,
+    sessions: BTreeMap<u64, SessionImage>,
+    /// Sessions of which the journal has something.
+    changed: BTreeSet<u64>,
+    gone: BTreeSet<u64>,
+    numbers: u64,
+    /// Completed requests, which come on top of the rows of sessions.
+    completed: Vec<(u64, [u64; 3])>,
+}
+
+impl Loaded {
+    fn new(head: &Head) -> Self {
+        Loaded {
+            loader: Loader::new(head.rank),
+            sessions: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            numbers: head.numbers,
+            completed: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, record: &RawRecord) -> codec::Result<()> {
+        match Change::decode(record)? {
+            Change::Tree(record) => self.loader.record(record),
+            Change::Session(client, image) => {
+                self.changed.insert(client);
+                self.gone.remove(&client);
+                self.completed.retain(|(other, _)| *other != client);
+                self.sessions.insert(client, image);
+            }
+            Change::SessionGone(client) => {
+                self.changed.insert(client);
+                self.gone.insert(client);
+                self.completed.retain(|(other, _)| *other != client);
+                self.sessions.remove(&client);
+            }
+            Change::Completed { client, tid, created, oldest } => {
+                self.changed.insert(client);
+                self.completed.push((client, [tid, created, oldest]));
+            }
+            Change::Numbers(until) => self.numbers = self.numbers.max(until),
+        }
+        Ok(())
+    }
+
+    /// A stored session: what the journal says of it comes later.
+    fn session_row(&mut self, key: &[u8], value: &[u8]) -> codec::Result<()> {
+        let client = decode_session_key(key)?;
+        let image = codec::decode_all("row of a session", value)?;
+        if !self.gone.contains(&client) {
+            self.sessions.entry(client).or_insert(image);
+        }
+        Ok(())
+    }
+}
+
+async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened, StoreError> {
+    let name = head_name(setup.rank);
+    let head = Head::decode(object).map_err(StoreError::undecodable(&name))?;
+    if head.rank != setup.rank {
+        return Err(StoreError::OtherFileSystem);
+    }
+    let mut loaded = Loaded::new(&head);
+    let mut replay = Replay::new(&head);
+    while let Some(segment) = replay.next_object() {
+        let data = read_all(steps, &setup.place(segment.clone())).await?;
+        for (_, record) in replay.feed(data.as_ref())? {
+            loaded.record(&record).map_err(StoreError::undecodable(&segment))?;
+        }
+    }
+    let loaded = read_rows(steps, setup, loaded).await?;
+    let Loaded { loader, mut sessions, changed, numbers, completed, .. } = loaded;
+    for (client, [tid, created, oldest]) in completed {
+        if let Some(session) = sessions.get_mut(&client) {
+            session.complete(tid, created, oldest);
+        }
+    }
+    let (tree, rows) = loader.finish()?;
+    let journal = Journal::resume(setup.rank, setup.limits, replay.finish());
+    let mut opened = Opened { tree, sessions, log: Log::new(journal, rows, changed), numbers };
+    write_head(steps, setup, &mut opened).await?;
+    Ok(opened)
+}
+
+/// From now on no other generation writes, and this one's frames are found.
+async fn write_head(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result<(), StoreError> {
+    let journal = opened.log.journal().expect("it was opened with a journal");
+    let (mut checkpoint, last) = (journal.checkpoint(), journal.last());
+    let mut removed = Vec::new();
+    if journal.spans(checkpoint).len() > SPANS_USUAL {
+        write_rows(steps, setup, opened).await?;
+        checkpoint = last;
+        let journal = opened.log.journal().expect("it was opened with a journal");
+        removed = journal.trim(checkpoint);
+    }
+    let journal = opened.log.journal().expect("it was opened with a journal");
+    let head = setup.head(checkpoint, opened.numbers, journal);
+    let place = setup.place(head_name(setup.rank));
+    steps.write(&place, vec![OsdOp::write_full(head.encode())]).await?;
+    for name in removed {
+        remove(steps, &setup.place(name)).await?;
+    }
+    Ok(())
+}
+
+async fn remove(steps: &Steps, place: &Place) -> Result<(), Errno> {
+    match steps.write(place, vec![OsdOp::remove()]).await {
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A checkpoint of all that was replayed.
+async fn write_rows(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result<(), Errno> {
+    let sessions = Sessions::restored(opened.sessions.clone());
+    let mut queue = RowQueue::freeze(&mut opened.log);
+    while let Some(write) = queue.next(setup.rank, &opened.tree, &opened.log, &sessions) {
+        match steps.operate(write.operation(setup.pool)).await {
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    opened.log.rows.thaw();
+    Ok(())
+}
+
+async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loaded, StoreError> {
+    let loaded = RefCell::new(loaded);
+    let rank = setup.rank;
+    let (roots, orphans) = (RowKey::Root(Ino::ROOT), RowKey::Orphan(Ino::ROOT));
+    for (object, key) in [
+        (roots.object(rank), RowKey::Root as fn(Ino) -> RowKey),
+        (orphans.object(rank), RowKey::Orphan),
+    ] {
+        each_pair(steps, setup, &object, |raw, value| {
+            Ok(loaded.borrow_mut().loader.inode_row(key, raw, value)?)
+        })
+        .await?;
+    }
+    let sessions = sessions_object(rank);
+    each_pair(steps, setup, &sessions, |raw, value| {
+        let mut loaded = loaded.borrow_mut();
+        loaded.session_row(raw, value).map_err(StoreError::undecodable(&sessions))
+    })
+    .await?;
+    read_directories(steps, setup, &loaded).await?;
+    read_links(steps, setup, &loaded).await?;
+    Ok(loaded.into_inner())
+}
+
+async fn read_directories(
+    steps: &Steps,
+    setup: &Setup,
+    loaded: &RefCell<Loaded>,
+) -> Result<(), StoreError> {
+    loop {
+        let next = |_| loaded.borrow_mut().loader.next_directory();
+        let level: Vec<Ino> = (0..PAGE_MAX).map_while(next).collect();
+        if level.is_empty() {
+            return Ok(());
+        }
+        let read = async |directory: Ino| {
+            each_pair(steps, setup, &directory_object(directory), |key, value| {
+                Ok(loaded.borrow_mut().loader.directory_row(directory, key, value)?)
+            })
+            .await
+        };
+        steps.each(DIRECTORIES_AT_ONCE, level, read).await?;
+    }
+}
+
+/// Inodes with several names, by their numbers.
+async fn read_links(
+    steps: &Steps,
+    setup: &Setup,
+    loaded: &RefCell<Loaded>,
+) -> Result<(), StoreError> {
+    let missing = loaded.borrow().loader.missing_links();
+    let same_object = |one: &Ino, next: &Ino| links_object(*one) == links_object(*next);
+    for inodes in missing.chunk_by(same_object) {
+        for inodes in inodes.chunks(PAGE_MAX as usize) {
+            let keys: Vec<Bytes> = inodes.iter().map(|ino| ino_key(*ino)).collect();
+            let place = setup.place(links_object(inodes[0]));
+            for (raw, value) in read_keys(steps, &place, &keys).await? {
+                loaded.borrow_mut().loader.inode_row(RowKey::Link, &raw, &value)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn each_pair(
+    steps: &Steps,
+    setup: &Setup,
+    object: &str,
+    mut take: impl FnMut(&Bytes, &Bytes) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let place = setup.place(object.to_owned());
+    let mut after = Bytes::new();
+    loop {
+        let page = read_pairs(steps, &place, &after).await?;
+        for (key, value) in &page.pairs {
+            take(key, value)?;
+        }
+        match page.pairs.last() {
+            Some((last, _)) if page.more => after = last.clone(),
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Where a rank is stored, and reasons why it cannot be opened.
+
+use crate::rows::place;
+use bytes::Bytes;
+use codec::DecodeError;
+use fsjournal::{Damage, Head, Journal, Limits};
+use namespace::LoadError;
+use rados::Place;
+use types::{Epoch, Errno, PoolId, UTime};
+
+/// Where a rank is stored, and by whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    /// The metadata pool.
+    pub pool: PoolId,
+    /// The rank.
+    pub rank: u32,
+    /// Id of the file system.
+    pub id: [u8; 16],
+    /// Run of the server, for people.
+    pub incarnation: u64,
+    /// The data pool of the root directory.
+    pub data_pool: PoolId,
+    /// The OSD map that shuts all predecessors out. No request is sent before it is here.
+    pub osd_epoch: Epoch,
+    /// Whether the rank is created if it is not there.
+    pub is_new: bool,
+    /// Time of creation of a new root.
+    pub now: UTime,
+    /// Sizes of the journal.
+    pub limits: Limits,
+}
+
+impl Setup {
+    /// The place of an object.
+    pub(super) fn place(&self, object: impl Into<Bytes>) -> Place {
+        place(self.pool, object)
+    }
+
+    /// The head for a checkpoint.
+    pub(super) fn head(&self, checkpoint: u64, numbers: u64, journal: &Journal) -> Head {
+        Head {
+            rank: self.rank,
+            incarnation: self.incarnation,
+            checkpoint,
+            numbers,
+            spans: journal.spans(checkpoint),
+        }
+    }
+}
+
+/// A rank cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StoreError {
+    /// A request failed.
+    #[error("a request to the metadata pool failed: {0}")]
+    Request(#[from] Errno),
+    /// An object that must exist does not.
+    #[error(
+        "object {object} of the metadata pool is missing; restore it, or create the file system anew"
+    )]
+    NoHead {
+        /// The object.
+        object: String,
+    },
+    /// The pool was used before.
+    #[error("the metadata pool has another file system; create this one with an empty pool")]
+    OtherFileSystem,
+    /// An object does not decode.
+    #[error("object {object} of the metadata pool does not decode: {error}")]
+    Undecodable {
+        /// The object.
+        object: String,
+        /// The reason.
+        error: DecodeError,
+    },
+    /// The journal is damaged.
+    #[error(transparent)]
+    Journal(#[from] Damage),
+    /// Rows are damaged.
+    #[error(transparent)]
+    Rows(#[from] LoadError),
+}
+
+impl StoreError {
+    /// The error of an object.
+    pub(super) fn undecodable(object: &str) -> impl Fn(DecodeError) -> StoreError {
+        move |error| StoreError::Undecodable { object: object.to_owned(), error }
+    }
+}

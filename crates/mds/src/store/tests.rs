@@ -1,0 +1,623 @@
+//! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
+
+use super::{Setup, Store, Task};
+use crate::rank::reconnect;
+use crate::{ClientPeer, Rank};
+use bytes::Bytes;
+use codec::{Reader, Writer};
+use engine::{Duration, Message, Time};
+use fsjournal::Limits;
+use namespace::{Ino, PageStart};
+use proptest::prelude::*;
+use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
+use wire::client_request::{MkdirArguments, OpenArguments};
+use wire::op::{OpCode, op_flags};
+use wire::*;
+
+const START: Time = Time(1_000_000_000);
+/// Sizes at which segments and frames end after a few records.
+const SMALL: Limits =
+    Limits { frame_bytes: 600, segment_bytes: 3_000, frames_in_flight: 3, bytes_in_flight: 4_000 };
+
+#[derive(Debug, Clone, Default)]
+struct Object {
+    data: Vec<u8>,
+    pairs: BTreeMap<Bytes, Bytes>,
+}
+
+/// Objects by name.
+#[derive(Debug, Clone, Default)]
+struct Pool {
+    objects: BTreeMap<Bytes, Object>,
+}
+
+impl Pool {
+    /// Executes operations on an object: all, or none.
+    fn execute(&mut self, operation: &Operation) -> Result<Reply, Errno> {
+        assert_eq!(&operation.place.namespace[..], b"sepiola");
+        let name = operation.place.object.clone();
+        let mut object = self.objects.get(&name).cloned();
+        let mut ops = Vec::new();
+        for op in &operation.ops {
+            let output = execute(&mut object, op)?;
+            ops.push(OpResult::new(op, 0, output));
+        }
+        match object {
+            Some(object) => self.objects.insert(name, object),
+            None => self.objects.remove(&name),
+        };
+        Ok(Reply::Operation(OperationReply { ops, ..OperationReply::default() }))
+    }
+
+    fn names(&self, prefix: &str) -> Vec<String> {
+        let names = self.objects.keys().map(|name| String::from_utf8_lossy(name).into_owned());
+        names.filter(|name| name.starts_with(prefix)).collect()
+    }
+}
+
+fn execute(object: &mut Option<Object>, op: &OsdOp) -> Result<Bytes, Errno> {
+    let mut r = Reader::new(&op.input);
+    let blob = |r: &mut Reader<'_>| Ok(Bytes::copy_from_slice(r.blob("bytes")?));
+    let existing = object.as_ref().ok_or(Errno::NOENT);
+    match op.code {
+        OpCode::READ => return Ok(existing?.data.clone().into()),
+        OpCode::CREATE if object.is_some() && op.flags & op_flags::EXCL != 0 => {
+            return Err(Errno::EXIST);
+        }
+        OpCode::CREATE => drop(object.get_or_insert_default()),
+        OpCode::WRITEFULL => object.get_or_insert_default().data = op.input.to_vec(),
+        OpCode::WRITE => {
+            let data = &mut object.get_or_insert_default().data;
+            let offset = op.extent().offset as usize;
+            data.resize(data.len().max(offset + op.input.len()), 0);
+            data[offset..offset + op.input.len()].copy_from_slice(&op.input);
+        }
+        OpCode::DELETE => {
+            existing?;
+            *object = None;
+        }
+        OpCode::OMAPSETVALS => {
+            let pairs: BTreeMap<Bytes, Bytes> = codec::decode_all("pairs", &op.input).unwrap();
+            object.get_or_insert_default().pairs.extend(pairs);
+        }
+        OpCode::OMAPRMKEYS => {
+            existing?;
+            for key in r.list("keys", blob).unwrap() {
+                object.as_mut().expect("it was checked").pairs.remove(&key);
+            }
+        }
+        OpCode::OMAPGETVALS => {
+            let after = blob(&mut r).unwrap();
+            let mut rest = existing?.pairs.iter().filter(|(key, _)| **key > after).peekable();
+            // A short page, so that readers ask for more.
+            let page: BTreeMap<_, _> = rest.by_ref().take(3).collect();
+            let page = page.into_iter().map(|(key, value)| (key.clone(), value.clone()));
+            let mut w = Writer::new();
+            w.value(&page.collect::<BTreeMap<_, _>>());
+            w.bool(existing?.pairs.range(after..).count() > 3);
+            return Ok(w.into_bytes());
+        }
+        OpCode::OMAPGETVALSBYKEYS => {
+            let keys = r.list("keys", blob).unwrap();
+            let pairs = &existing?.pairs;
+            let found = keys.iter().filter_map(|key| Some((key.clone(), pairs.get(key)?.clone())));
+            return Ok(codec::encode_to_bytes(&found.collect::<BTreeMap<_, _>>()));
+        }
+        code => panic!("{code:?} is not modelled"),
+    }
+    Ok(Bytes::new())
+}
+
+/// A client: the request that is not answered, and the capabilities that it has.
+#[derive(Debug, Default)]
+struct Client {
+    asked: Option<(u64, ClientRequest)>,
+    answers: Vec<(u64, i32)>,
+    caps: BTreeMap<u64, (u64, CapBits)>,
+    sessions: Vec<SessionOp>,
+}
+
+/// A server with its pool and its clients.
+struct World {
+    pool: Pool,
+    store: Store,
+    rank: Option<Rank>,
+    pending: Vec<(Task, ClusterRequestId, Operation)>,
+    commands: Vec<String>,
+    clients: BTreeMap<u64, Client>,
+    tid: u64,
+    now: Time,
+}
+
+fn setup(is_new: bool) -> Setup {
+    Setup {
+        pool: PoolId(2),
+        rank: 0,
+        id: [7; 16],
+        incarnation: 4409,
+        data_pool: PoolId(3),
+        osd_epoch: Epoch(9),
+        is_new,
+        now: UTime::ZERO,
+        limits: SMALL,
+    }
+}
+
+fn peer(client: u64) -> ClientPeer {
+    let name = EntityName::new(EntityType::CLIENT, client.to_string());
+    ClientPeer { client, name, addrs: EntityAddrVec::default() }
+}
+
+fn request(op: ClientOp, path: &str) -> ClientRequest {
+    let path = FilePath::new(1, Bytes::copy_from_slice(path.as_bytes()));
+    ClientRequest { op, path, ..ClientRequest::default() }
+}
+
+fn mkdir(path: &str) -> ClientRequest {
+    let arguments = RequestArguments::of(&MkdirArguments { mode: 0o755 });
+    ClientRequest { arguments, ..request(ClientOp::MKDIR, path) }
+}
+
+fn create(path: &str) -> ClientRequest {
+    let flags = open_flags::CREATE | open_flags::WRITE_ONLY;
+    let arguments = OpenArguments { flags, mode: 0o644, ..OpenArguments::default() };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(ClientOp::CREATE, path) }
+}
+
+fn rename(from: &str, to: &str) -> ClientRequest {
+    let path2 = FilePath::new(1, Bytes::copy_from_slice(from.as_bytes()));
+    ClientRequest { path2, ..request(ClientOp::RENAME, to) }
+}
+
+impl World {
+    /// A new file system whose server is active.
+    fn new(clients: &[u64]) -> Self {
+        let mut world = World {
+            pool: Pool::default(),
+            store: Store::open(START, setup(true)),
+            rank: None,
+            pending: Vec::new(),
+            commands: Vec::new(),
+            clients: BTreeMap::new(),
+            tid: 0,
+            now: START,
+        };
+        world.finish();
+        world.activate();
+        for client in clients {
+            world.clients.insert(*client, Client::default());
+            let features = FeatureBits(u64::MAX);
+            let open = ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) };
+            world.send(*client, &open.encode(0));
+        }
+        world.finish();
+        world
+    }
+
+    fn rank(&mut self) -> &mut Rank {
+        self.rank.as_mut().expect("the rank is open")
+    }
+
+    fn activate(&mut self) {
+        let now = self.now;
+        reconnect::activate(self.rank(), now);
+        self.pump();
+    }
+
+    /// The end of a turn: requests to the pool, messages to clients.
+    fn pump(&mut self) {
+        loop {
+            if let Some(rank) = &mut self.rank {
+                rank.check_invariants();
+                self.store.pump(self.now, rank);
+                if let Some(journal) = rank.log_mut().journal() {
+                    journal.check_invariants();
+                }
+            }
+            let mut is_quiet = true;
+            let store = &mut self.store;
+            let requests = Task::ALL.into_iter().flat_map(|task| {
+                let mut source = store.source(task);
+                let requests: Vec<_> = std::iter::from_fn(|| source.poll_request()).collect();
+                requests.into_iter().map(move |(id, request)| (task, id, request))
+            });
+            for (task, id, request) in requests.collect::<Vec<_>>() {
+                let answer = match request {
+                    ClusterRequest::Operate(operation) => {
+                        self.pending.push((task, id, operation));
+                        continue;
+                    }
+                    ClusterRequest::NewestMap => Ok(Reply::Map(Epoch(9))),
+                    ClusterRequest::Command(command) => {
+                        self.commands.push(command);
+                        Ok(Reply::Command(rados::CommandOutput::default()))
+                    }
+                    other => panic!("{other:?}"),
+                };
+                self.store.handle_response(self.rank.as_mut(), task, id, answer);
+                is_quiet = false;
+            }
+            if let Some(opened) = self.store.poll_opened() {
+                self.rank = Some(reconnect::opened(opened, PoolId(3)));
+                is_quiet = false;
+            }
+            is_quiet &= !self.deliver();
+            if is_quiet {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, client: u64, message: &Message) {
+        let now = self.now;
+        reconnect::handle_message(self.rank(), now, &peer(client), message).unwrap();
+        self.pump();
+    }
+
+    /// Clients take their messages; whether there were any.
+    fn deliver(&mut self) -> bool {
+        let Some(rank) = &mut self.rank else { return false };
+        let messages: Vec<_> = std::iter::from_fn(|| rank.poll_output()).collect();
+        for (to, message) in &messages {
+            if let Some(answer) = self.clients.entry(*to).or_default().take(message) {
+                let now = self.now;
+                reconnect::handle_message(self.rank(), now, &peer(*to), &answer).unwrap();
+            }
+        }
+        !messages.is_empty()
+    }
+
+    /// The pool answers a write that is the first on its object.
+    fn answer(&mut self, which: usize) {
+        let mut objects = BTreeSet::new();
+        let is_first = |(_, _, operation): &&(Task, ClusterRequestId, Operation)| {
+            objects.insert(operation.place.object.clone())
+        };
+        let firsts: Vec<_> = self.pending.iter().filter(is_first).map(|(_, id, _)| *id).collect();
+        let Some(id) = firsts.get(which % firsts.len().max(1)) else { return };
+        let at = self.pending.iter().position(|(_, other, _)| other == id).expect("it is pending");
+        let (task, id, operation) = self.pending.remove(at);
+        let answer = self.pool.execute(&operation);
+        self.store.handle_response(self.rank.as_mut(), task, id, answer);
+        self.pump();
+    }
+
+    /// The pool answers everything.
+    fn finish(&mut self) {
+        self.pump();
+        while !self.pending.is_empty() {
+            self.answer(0);
+        }
+        assert_eq!(self.store.failure(), None);
+    }
+
+    fn ask(&mut self, client: u64, request: ClientRequest) -> u64 {
+        self.tid += 1;
+        let stamp = UTime { seconds: 100 + self.tid as u32, nanoseconds: 0 };
+        let request = ClientRequest { stamp, uid: 5, gid: 6, ..request };
+        let message = request.encode(0).with_tid(self.tid);
+        let client_state = self.clients.get_mut(&client).expect("it has a session");
+        client_state.asked = Some((self.tid, request));
+        self.send(client, &message);
+        self.tid
+    }
+
+    /// The server dies; of what is in flight, `stored` says what is stored. A successor opens the rank.
+    fn crash(&mut self, stored: u64) {
+        let mut lost = BTreeSet::new();
+        for (at, (_, _, operation)) in std::mem::take(&mut self.pending).iter().enumerate() {
+            if stored & (1 << (at % 64)) != 0 && !lost.contains(&operation.place.object) {
+                let _ = self.pool.execute(operation);
+            } else {
+                lost.insert(operation.place.object.clone());
+            }
+        }
+        self.rank = None;
+        self.store = Store::open(self.now, setup(false));
+        self.pump();
+    }
+
+    /// Clients come back, with requests that were not answered before their claims.
+    fn reconnect(&mut self) {
+        assert!(self.rank.is_some(), "{:?}", self.store.failure());
+        let now = self.now;
+        reconnect::begin(self.rank(), now);
+        for client in self.clients.keys().copied().collect::<Vec<_>>() {
+            let state = &self.clients[&client];
+            let resent = state.asked.clone();
+            let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
+                (*ino, ClaimedCap { cap_id: *cap_id, issued: *issued, ..ClaimedCap::default() })
+            };
+            let caps = state.caps.iter().map(claim).collect();
+            if let Some((tid, request)) = resent {
+                self.send(client, &request.encode(0).with_tid(tid));
+            }
+            let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
+            self.send(client, &claims.encode(0));
+        }
+        assert!(!reconnect::is_reconnected(self.rank(), now), "clients have not seen the state");
+        self.now = now + Duration::from_secs(1);
+        let now = self.now;
+        assert!(reconnect::is_reconnected(self.rank(), now));
+        self.activate();
+    }
+
+    fn paths(&mut self) -> BTreeMap<String, u64> {
+        let rank = self.rank();
+        paths(rank)
+    }
+}
+
+fn paths(rank: &Rank) -> BTreeMap<String, u64> {
+    let tree = rank.tree();
+    let (mut found, mut open) = (BTreeMap::new(), vec![(String::new(), Ino::ROOT)]);
+    while let Some((path, directory)) = open.pop() {
+        for (name, entry) in tree.page(directory, &PageStart::Begin, usize::MAX).unwrap().entries {
+            let path = format!("{path}/{}", String::from_utf8_lossy(&name));
+            if tree.get(entry.ino).unwrap().is_directory() {
+                open.push((path.clone(), entry.ino));
+            }
+            found.insert(path, entry.ino.0);
+        }
+    }
+    found
+}
+
+impl Client {
+    /// Takes a message; returns the answer that the server waits for.
+    fn take(&mut self, message: &Message) -> Option<Message> {
+        match message.kind {
+            ClientReply::KIND => {
+                let reply = ClientReply::decode(message).unwrap();
+                if self.asked.as_ref().is_some_and(|(tid, _)| *tid == message.tid) {
+                    self.asked = None;
+                    self.answers.push((message.tid, reply.result));
+                }
+                let directory = reply.dentry.map(|dentry| dentry.directory);
+                for inode in reply.target.iter().chain(&directory) {
+                    self.caps.insert(inode.ino, (inode.cap.cap_id, inode.cap.caps));
+                }
+                None
+            }
+            ClientCaps::KIND => {
+                let asked = ClientCaps::decode(message).unwrap();
+                match asked.op {
+                    CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
+                    _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
+                }
+                let answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };
+                (asked.op == CapOp::REVOKE).then(|| answer.encode(0).with_tid(77))
+            }
+            ClientSession::KIND => {
+                self.sessions.push(ClientSession::decode(message).unwrap().op);
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn no_reply_is_sent_before_its_change_is_durable() {
+    let mut world = World::new(&[1]);
+    assert_eq!(world.clients[&1].sessions, [SessionOp::OPEN]);
+    let tid = world.ask(1, mkdir("a"));
+    assert!(world.clients[&1].answers.is_empty());
+    let (task, _, operation) = &world.pending[0];
+    assert_eq!((*task, &operation.place.object[..]), (Task::Frame, b"journal.0.1.0".as_slice()));
+    world.finish();
+    assert_eq!(world.clients[&1].answers, [(tid, 0)]);
+}
+
+#[test]
+fn a_successor_has_all_that_was_answered_and_answers_it_again() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    world.finish();
+    let tid = world.ask(1, create("a/f"));
+    let before = world.paths();
+    // The frame is stored, but neither its answer nor the reply has arrived.
+    world.crash(u64::MAX);
+    world.finish();
+    assert_eq!(world.paths(), before);
+    world.reconnect();
+    world.finish();
+    assert_eq!(world.clients[&1].answers.last(), Some(&(tid, 0)), "it was not created twice");
+    assert_eq!(world.clients[&1].sessions, [SessionOp::OPEN, SessionOp::OPEN]);
+    assert_eq!(world.paths(), before);
+    // The capability of the created file is claimed, or was never seen.
+    let ino = before["/a/f"];
+    assert!(
+        world.clients[&1].caps.contains_key(&ino) || world.rank().tree().get(Ino(ino)).is_some()
+    );
+}
+
+#[test]
+fn a_number_is_not_given_twice_although_its_inode_is_gone() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    world.finish();
+    let first = world.paths()["/a"];
+    world.ask(1, request(ClientOp::RMDIR, "a"));
+    world.finish();
+    world.clients.get_mut(&1).unwrap().caps.clear();
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.ask(1, mkdir("b"));
+    world.finish();
+    assert!(world.paths()["/b"] > first, "{:x} was {first:x}", world.paths()["/b"]);
+}
+
+#[test]
+fn checkpoints_bound_the_journal_and_rows_are_all_that_is_left() {
+    let mut world = World::new(&[1]);
+    for number in 0..20 {
+        world.ask(1, mkdir(&format!("d{number}")));
+        world.finish();
+    }
+    assert!(world.pool.names("journal").len() > 2);
+    let before = world.paths();
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    assert_eq!(world.pool.names("journal").len(), 1);
+    assert_eq!(world.pool.names("dir."), ["dir.1.0.0"]);
+    world.crash(0);
+    world.finish();
+    assert_eq!(world.paths(), before);
+    world.reconnect();
+    assert_eq!(world.clients[&1].sessions.len(), 2, "the session is in its row");
+}
+
+#[test]
+fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
+    let mut world = World::new(&[1, 2]);
+    world.crash(0);
+    world.finish();
+    let now = world.now;
+    reconnect::begin(world.rank(), now);
+    world.send(1, &ClientReconnect::default().encode(0));
+    assert_eq!(reconnect::overdue(world.rank(), now + Duration::from_secs(59)), None);
+    let late = now + Duration::from_secs(60);
+    let (client, _) = reconnect::overdue(world.rank(), late).unwrap();
+    assert_eq!(client, 2);
+    assert!(!reconnect::is_reconnected(world.rank(), late));
+    let addrs = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
+    world.store.evict(client, &addrs);
+    world.finish();
+    assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
+    assert!(reconnect::is_reconnected(world.rank(), late));
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::CLOSE));
+}
+
+#[test]
+fn a_claim_of_an_inode_that_is_gone_is_dropped() {
+    let mut world = World::new(&[1]);
+    world.crash(0);
+    world.finish();
+    world.clients.get_mut(&1).unwrap().caps.insert(0x999, (5, CapBits::PIN));
+    world.reconnect();
+    assert!(!world.clients[&1].caps.contains_key(&0x999));
+}
+
+#[test]
+fn a_failed_write_ends_the_server_without_a_reply() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    let (task, id, _) = world.pending.remove(0);
+    world.store.handle_response(world.rank.as_mut(), task, id, Err(Errno::BLOCKLISTED));
+    world.pump();
+    assert!(world.store.failure().unwrap().contains("journal"));
+    assert!(world.clients[&1].answers.is_empty());
+}
+
+#[test]
+fn a_pool_of_another_file_system_is_refused() {
+    let world = World::new(&[]);
+    let mut other =
+        World { store: Store::open(START, Setup { id: [8; 16], ..setup(true) }), ..world };
+    other.rank = None;
+    other.pump();
+    while !other.pending.is_empty() {
+        other.answer(0);
+    }
+    assert!(other.store.failure().unwrap().contains("another file system"));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// A client that waits for nothing sends a request.
+    Ask(u64, u8, u8, u8),
+    Answer(usize),
+    /// 31 s pass, so a checkpoint begins if none runs.
+    Wait,
+    /// Bits: what is stored of what is in flight. Then how many requests of the opening are answered before
+    /// the successor crashes, too.
+    Crash(u64, Option<u8>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (1u64..4, 0u8..5, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        12 => any::<usize>().prop_map(Step::Answer),
+        2 => Just(Step::Wait),
+        1 => (any::<u64>(), prop::option::of(0u8..20)).prop_map(|(bits, n)| Step::Crash(bits, n)),
+    ]
+}
+
+/// A request of a client below its own directory.
+fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
+    let one = format!("c{client}/{a}");
+    match op {
+        0 => mkdir(&one),
+        1 => create(&format!("{one}/{b}")),
+        2 => request(ClientOp::UNLINK, &format!("{one}/{b}")),
+        3 => request(ClientOp::RMDIR, &one),
+        _ => rename(&one, &format!("c{client}/{b}/x")),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn crashes_are_not_seen_in_answers_and_names(steps in prop::collection::vec(step(), 1..120)) {
+        let clients = [1, 2, 3];
+        let mut world = World::new(&clients);
+        // The same requests without a crash, each executed when it is first sent.
+        let mut plain = World::new(&clients);
+        for client in clients {
+            for world in [&mut world, &mut plain] {
+                world.ask(client, mkdir(&format!("c{client}")));
+                world.finish();
+            }
+        }
+        for step in &steps {
+            match step {
+                Step::Ask(client, op, a, b) if world.clients[client].asked.is_none() => {
+                    let request = request_of(*client, *op, *a, *b);
+                    plain.tid = world.tid;
+                    plain.ask(*client, request.clone());
+                    plain.finish();
+                    world.ask(*client, request);
+                }
+                Step::Ask(..) => {}
+                Step::Answer(which) => world.answer(*which),
+                Step::Wait => {
+                    world.now = world.now + Duration::from_secs(31);
+                    world.pump();
+                }
+                Step::Crash(stored, again) => {
+                    world.crash(*stored);
+                    for _ in 0..again.unwrap_or(0) {
+                        world.answer(0);
+                    }
+                    if again.is_some() {
+                        world.crash(*stored);
+                    }
+                    world.finish();
+                    world.reconnect();
+                }
+            }
+        }
+        world.finish();
+        world.crash(0);
+        world.finish();
+        world.reconnect();
+        world.finish();
+        let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
+        prop_assert_eq!(names(&mut world), names(&mut plain));
+        for client in clients {
+            prop_assert!(world.clients[&client].asked.is_none(), "client {} has its answer", client);
+            prop_assert_eq!(&world.clients[&client].answers, &plain.clients[&client].answers);
+        }
+    }
+}
