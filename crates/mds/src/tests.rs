@@ -525,3 +525,31 @@ proptest::proptest! {
         proptest::prop_assert_eq!(answered, submitted);
     }
 }
+
+#[test]
+fn one_message_asks_for_the_right_to_write_and_for_a_range() {
+    let mut world = World::new(&[1]);
+    let file = world.create(1, "f");
+    let none = CapBits::PIN | CapBits::AUTH_SHARED;
+    let update = |caps, wanted, max_size| ClientCaps {
+        op: CapOp::UPDATE,
+        ino: file.ino,
+        cap_id: file.cap.cap_id,
+        seq: file.cap.seq,
+        caps,
+        wanted,
+        max_size,
+        ..ClientCaps::default()
+    };
+    // The file is closed, and what it may write is over; then it is opened without a request.
+    world.send(1, &update(none, CapBits::NONE, 0).encode(0));
+    world.send(1, &update(none, CapBits::FILE_WRITE, 9_000_000).encode(0));
+    let sizes: Vec<u64> = std::iter::from_fn(|| world.try_take::<ClientCaps>(1))
+        .map(
+            |(_, granted)| {
+                if granted.caps.contains(CapBits::FILE_WRITE) { granted.max_size } else { 0 }
+            },
+        )
+        .collect();
+    assert!(sizes.iter().any(|size| *size >= 9_000_000), "{sizes:?}");
+}

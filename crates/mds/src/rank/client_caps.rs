@@ -39,13 +39,16 @@ impl Rank {
         let xattrs = flushed_xattrs(message)?;
         if is_known && self.tree.get(ino).is_some() {
             self.flush(client, ino, message, xattrs);
+        }
+        let (seq, kept, wanted) = (message.seq, message.caps, message.wanted);
+        self.caps.confirm(ino, client, message.cap_id, seq, kept, wanted);
+        // The same message may say that the client wants to write at all.
+        if is_known && self.tree.get(ino).is_some() {
             self.grow(now, client, ino, message);
         }
         if !message.dirty.is_empty() {
             self.acknowledge(client, tid, CapOp::FLUSH_ACK, message);
         }
-        let (seq, kept, wanted) = (message.seq, message.caps, message.wanted);
-        self.caps.confirm(ino, client, message.cap_id, seq, kept, wanted);
         self.tend_released(ino, client);
         Ok(())
     }
