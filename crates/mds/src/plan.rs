@@ -131,6 +131,23 @@ impl Planner<'_> {
         }
     }
 
+    /// The plan of a request that has created an inode, when it is sent again.
+    ///
+    /// # Errors
+    ///
+    /// ESTALE if the inode is gone.
+    pub fn show_again(&self, request: &ClientRequest, created: Ino) -> Result<Plan, Errno> {
+        self.tree.get(created).ok_or(Errno::STALE)?;
+        let mut plan = Plan::show(created);
+        plan.shown.dentry = self.tree.home(created).cloned();
+        if request.op == ClientOp::CREATE {
+            let arguments: OpenArguments = request.arguments.read();
+            plan.shown.wanted = wanted_by(arguments.flags);
+            plan.shown.tells_created = true;
+        }
+        Ok(plan)
+    }
+
     fn walk(&self, path: &FilePath) -> Result<Place, Errno> {
         let from = if path.ino == 0 { Ino::ROOT } else { Ino(path.ino) };
         self.tree.walk(from, path.names())

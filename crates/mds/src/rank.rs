@@ -50,6 +50,8 @@ struct Waiting {
     request: ClientRequest,
     /// Inodes that it demands.
     demanded: Vec<Ino>,
+    /// The inode that it has created already, if it is only answered again.
+    created: Option<Ino>,
 }
 
 /// A rank that serves clients.
@@ -260,7 +262,10 @@ impl Rank {
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
         let session = self.sessions.get_mut(client).expect("the session was checked");
         session.forget_completed(request.oldest_client_tid);
-        if let Some(created) = session.completed(tid) {
+        let completed = session.completed(tid);
+        if let Some(created) = completed
+            && self.tree.get(Ino(created)).is_none()
+        {
             let extra = self.created(client, created);
             let reply = ClientReply::plain(request.op, 0, self.map_epoch);
             return self.send(client, ClientReply { extra, ..reply }.encode(0).with_tid(tid));
@@ -274,7 +279,9 @@ impl Rank {
             let (ino, cap_id, kept) = (Ino(release.ino), release.cap_id, release.caps);
             self.caps.confirm(ino, client, cap_id, release.seq, kept, release.wanted);
         }
-        let waiting = Waiting { request, demanded: Vec::new() };
+        // A client that has created a file relies on the capabilities of the reply, also of a second one.
+        let created = completed.map(Ino);
+        let waiting = Waiting { request, demanded: Vec::new(), created };
         if self.waiting_of(client).count() >= WAITING_MAX {
             return self.finish(id, waiting, Err(Errno::AGAIN));
         }
@@ -283,7 +290,11 @@ impl Rank {
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
     fn run(&mut self, id: RequestId, mut waiting: Waiting) {
-        let planned = self.planner(id.client).plan(&waiting.request);
+        let planner = self.planner(id.client);
+        let planned = match waiting.created {
+            Some(created) => planner.show_again(&waiting.request, created),
+            None => planner.plan(&waiting.request),
+        };
         let plan = match planned {
             Ok(plan) => plan,
             Err(error) => return self.finish(id, waiting, Err(error)),
@@ -299,7 +310,9 @@ impl Rank {
             self.waiting.insert(id, waiting);
             return;
         }
-        let result = self.perform(id, &waiting.request, &plan).map(|created| (plan.shown, created));
+        let result = self.perform(id, &waiting.request, &plan);
+        let again = waiting.created.map_or(0, |ino| ino.0);
+        let result = result.map(|created| (plan.shown, created.max(again)));
         self.finish(id, waiting, result);
     }
 
@@ -364,7 +377,7 @@ impl Rank {
     }
 
     fn finish(&mut self, id: RequestId, waiting: Waiting, result: Result<(Shown, u64), Errno>) {
-        let (Waiting { request, demanded }, RequestId { client, tid }) = (waiting, id);
+        let (Waiting { request, demanded, .. }, RequestId { client, tid }) = (waiting, id);
         let reply = match result {
             Ok((shown, created)) => self.reply(client, request.op, &shown, created),
             Err(error) => ClientReply::plain(request.op, error.negative(), self.map_epoch),
