@@ -5,19 +5,26 @@
 use bytes::Bytes;
 use fsjournal::{Chain, Head, RawRecord, Replay, Super, decode_frame, encode_frame};
 use libfuzzer_sys::fuzz_target;
+use namespace::{Ino, Loader, Record, Row, RowKey, decode_entry_key};
 
 /// Header of a frame; its checksum is the last field.
 const HEADER_BYTES: usize = 36;
 
 fuzz_target!(|input: &[u8]| {
     let Some((choice, bytes)) = input.split_first() else { return };
-    match choice % 4 {
+    match choice % 6 {
         0 => frame(bytes),
         1 => head(bytes),
         2 => {
             if let Ok(description) = Super::decode(&sealed(b"SFSSUPER", bytes)) {
                 assert_eq!(Super::decode(&description.encode()), Ok(description));
             }
+        }
+        3 => rows(bytes),
+        4 => {
+            let Ok(record) = codec::decode_all::<Record>("record", bytes) else { return };
+            let again = codec::encode_to_bytes(&record);
+            assert_eq!(codec::decode_all("record", &again), Ok(record));
         }
         _ => {
             let _ = Super::decode(bytes);
@@ -48,6 +55,28 @@ fn frame(bytes: &[u8]) {
     let (bytes, same, decoded, _) = decode_frame(&again, &chain).unwrap().unwrap();
     assert_eq!((bytes, same, decoded), (again.len(), sealed, records));
     assert!(after.lsn >= chain.lsn);
+}
+
+/// Rows of the root and of one directory: a tree, or an error.
+fn rows(bytes: &[u8]) {
+    if let Ok(key) = decode_entry_key(&Bytes::copy_from_slice(bytes)) {
+        assert_eq!(RowKey::Entry(Ino::ROOT, key).key(), bytes);
+    }
+    if let Ok(image) = Row::decode_entry(bytes) {
+        assert_eq!(Row::decode_entry(&Row::Entry(image.clone()).encode()).as_ref(), Ok(&image));
+    }
+    let mut loader = Loader::new(0);
+    let mut rest = bytes;
+    while let Some((length, more)) = rest.split_first() {
+        let (record, behind) = more.split_at(more.len().min(usize::from(*length)));
+        rest = behind;
+        if let Ok(record) = codec::decode_all::<Record>("record", record) {
+            loader.record(record);
+        }
+    }
+    if let Ok((tree, _)) = loader.finish() {
+        tree.check_invariants();
+    }
 }
 
 fn head(bytes: &[u8]) {

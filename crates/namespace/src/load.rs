@@ -218,7 +218,8 @@ impl Loader {
 
     fn check(&self) -> Result<(), LoadError> {
         let wrong = |ino, problem| Err(LoadError::Contradiction { ino, problem });
-        if !matches!(self.apart.get(&Ino::ROOT), Some(Apart::Root(root)) if root.is_directory()) {
+        if !matches!(self.apart.get(&Ino::ROOT), Some(Apart::Root(root)) if root.is_directory() && root.nlink == 1)
+        {
             return wrong(Ino::ROOT, "the root directory has no row");
         }
         let mut parents = BTreeMap::from([(Ino::ROOT, Ino::ROOT)]);
