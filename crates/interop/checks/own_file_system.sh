@@ -24,11 +24,8 @@ before=""
 is_active_again() { local now; now=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active"); [ -n "$now" ] && [ "$now" != "$before" ]; }
 contents() { (cd "$1"; find . -type f -print0 | sort -z | xargs -0 md5sum; find . \( -type d -printf '%M %u %g %p\n' \) -o -printf '%M %n %u %g %s %T@ %p %l\n' | sort); }
 
-# A server that keeps nothing is run only for those who say that they know.
 up="up --data $data --osds 1 --disk-size 1G --listen 127.0.0.1:0 --metrics none"
-if text=$("$SEPIOLA" $up --fs tree 2>&1); then fail "a volatile server ran without --volatile"; fi
-grep -q -- --volatile <<<"$text" || fail "no --volatile in: $text"
-"$SEPIOLA" $up --fs tree --volatile >"$SCRATCH/up.out" 2>"$SCRATCH/up.err" </dev/null &
+"$SEPIOLA" $up --fs tree >"$SCRATCH/up.out" 2>"$SCRATCH/up.err" </dev/null &
 pids+=($!)
 until_true grep -q "mount -t ceph admin@" "$SCRATCH/up.out"
 until_true grep -q "Ctrl-C" "$SCRATCH/up.out"
@@ -111,10 +108,30 @@ PY
 fi
 within rm -rf "$one/a" "$one/both" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
 
-# Unmounted clients are gone; a server that is failed begins again, with nothing.
-umount "$one" "$two"
+# A server that is failed, and one that is killed, have all that they have answered, and clients go on.
+grows() { for i in $(seq $1 $2); do echo $i >"$one/w/f$i"; mv "$one/w/f$i" "$one/w/g$i"; done; }
+mkdir "$one/w"; cp "$SCRATCH/big" "$one/big"; ln "$one/big" "$one/w/hard"
+grows 1 200 & first=$!
 before=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active")
 ceph mds fail 0 2>/dev/null
 until_true is_active_again
+wait $first
+grows 201 400 & first=$!
+for i in 1 2 3; do
+  sleep 1
+  before=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active")
+  pkill -9 -f "mds start .*--data $data/mds.a"
+  "$SEPIOLA" mds start --data "$data/mds.a" >>"$SCRATCH/mds.out" 2>&1 </dev/null &
+  pids+=($!)
+  until_true is_active_again
+done
+wait $first
+same "$(cat "$one"/w/g* | sort -n | md5sum)" "$(seq 400 | md5sum)" "files that were made under kills"
+within cmp "$SCRATCH/big" "$one/w/hard"
+contents "$one" >"$SCRATCH/before"
+umount "$one" "$two"; mount_at "$one"
+contents "$one" >"$SCRATCH/after"; diff "$SCRATCH/before" "$SCRATCH/after" || fail "another mount shows something else after kills"
+umount "$one"
+if grep -i panic "$SCRATCH/mds.out"; then fail "a metadata server panicked"; fi
 "$SEPIOLA" down --data "$data" >/dev/null
 if grep -i panic "$SCRATCH/up.err"; then fail "a daemon panicked"; fi

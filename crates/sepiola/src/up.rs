@@ -24,7 +24,7 @@ const CONF_MODE: u32 = 0o644;
 pub fn up(args: &UpArgs) -> Result<()> {
     let notices = process::begin()?;
     let start = Instant::now();
-    FileSystem::check(args)?;
+    FileSystem::warn(args);
     let dir = DataDir::new(&args.data.data);
     dir.create()?;
     let _lock = dir.lock()?;

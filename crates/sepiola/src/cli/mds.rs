@@ -49,7 +49,7 @@ pub struct MdsStartArgs {
     /// ceph.conf that names the monitors [default: those that there were at the creation]
     #[arg(short, long)]
     pub conf: Option<PathBuf>,
-    /// Run although all names and attributes of files are lost when the server stops
+    /// Store nothing: all names and attributes of files are lost when the server stops
     #[arg(long)]
     pub volatile: bool,
     /// Stop when standard input ends, as it does when the parent process ends

@@ -55,10 +55,10 @@ pub struct UpArgs {
     /// Threads that run the daemons [default: half of the cores, at most one per OSD]
     #[arg(long)]
     pub cores: Option<usize>,
-    /// Make a file system of this name, and run a metadata server for it; needs --volatile
+    /// Make a file system of this name, and run a metadata server for it
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "cephfs")]
     pub fs: Option<String>,
-    /// Run the metadata server although all names and attributes of files are lost when it stops
+    /// Store no metadata of files: all names and attributes are lost when the server stops
     #[arg(long, requires = "fs")]
     pub volatile: bool,
     /// Where a new cluster has its control store [default: a file in the data directory]

@@ -28,6 +28,8 @@ pub struct MdsMember {
     pub auth: AuthMode,
     /// Proof of its name.
     pub key: Option<CryptoKey>,
+    /// Whether it stores nothing.
+    pub is_volatile: bool,
 }
 
 impl Member for MdsMember {
@@ -57,7 +59,7 @@ impl MdsMember {
             auth_none: self.auth == AuthMode::None,
             hostname: hostname(),
             gid: 0,
-            is_volatile: true,
+            is_volatile: self.is_volatile,
         };
         Ok(Mds::new(config, random_bytes()?))
     }

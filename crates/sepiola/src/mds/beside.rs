@@ -1,7 +1,7 @@
 //! `sepiola up --fs`: a file system with its metadata server beside the OSDs.
 
+use super::WARNING;
 use super::create::make;
-use super::volatile::{self, WARNING};
 use crate::cli::{OsdClusterArgs, UpArgs};
 use crate::cluster;
 use access::{Connection, DataDir};
@@ -25,14 +25,11 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Refuses what the command line asks for before anything is made.
-    pub fn check(args: &UpArgs) -> Result<()> {
-        if args.fs.is_none() {
-            return Ok(());
+    /// Says what the command line means for files before anything is made.
+    pub fn warn(args: &UpArgs) {
+        if args.volatile {
+            println!("warning: {WARNING}");
         }
-        volatile::check(args.volatile)?;
-        println!("warning: {WARNING}");
-        Ok(())
     }
 
     /// Makes the file system that the command line asks for, unless there is one, and starts its server.
@@ -47,7 +44,8 @@ impl FileSystem {
         make(&cluster, SERVER, &directory)?;
         make_file_system(&mut Connection::open(&cluster::admin_args(dir))?, &name)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["mds", "start", "--with-parent", "--volatile", "--data"]).arg(directory);
+        command.args(["mds", "start", "--with-parent", "--data"]).arg(directory);
+        command.args(args.volatile.then_some("--volatile"));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
         // Ctrl-C is for the process that was started first; it stops the others.
         let server = command.process_group(0).spawn().context("starting the metadata server")?;

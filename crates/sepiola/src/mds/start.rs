@@ -1,7 +1,7 @@
 //! `sepiola mds start`: runs a metadata server in the foreground.
 
+use super::WARNING;
 use super::directory::{self, MdsSettings};
-use super::volatile::{self, WARNING};
 use crate::cli::MdsStartArgs;
 use crate::daemons::{MdsMember, Replaced};
 use crate::listen::osd_listen;
@@ -18,14 +18,15 @@ use std::process::Command;
 
 /// `sepiola mds start`
 pub fn start(args: &MdsStartArgs) -> Result<()> {
-    volatile::check(args.volatile)?;
     let signals = process::begin_alone()?;
     if args.with_parent {
         stop_with_parent()?;
     }
     let lock = DataDir::new(&args.data).lock()?;
     let member = member(&args.data, args)?;
-    eprintln!("sepiola: mds.{}: {WARNING}", member.name);
+    if args.volatile {
+        eprintln!("sepiola: mds.{}: {WARNING}", member.name);
+    }
     println!("mds.{} started", member.name);
     std::io::stdout().flush()?;
     let ended = run_until_signal(&member, random_u64()?, signals);
@@ -36,7 +37,7 @@ pub fn start(args: &MdsStartArgs) -> Result<()> {
     }
 }
 
-/// Becomes a new run of the server, which is a standby at first, as in Ceph. It has nothing from this one.
+/// Becomes a new run of the server, which is a standby at first, as in Ceph.
 fn begin_again(name: &str) -> Result<()> {
     println!("mds.{name}: the monitors have given its rank away; it begins again");
     std::io::stdout().flush()?;
@@ -63,6 +64,7 @@ fn member(path: &Path, args: &MdsStartArgs) -> Result<MdsMember> {
         monitors,
         auth: settings.auth,
         key,
+        is_volatile: args.volatile,
     })
 }
 
