@@ -67,6 +67,11 @@ impl Awaited {
         has_room
     }
 
+    /// The messages that wait.
+    pub fn parked(&self) -> impl Iterator<Item = &(ClientPeer, Message)> {
+        self.parked.iter()
+    }
+
     /// The messages, in the order of their arrival.
     pub fn into_parked(self) -> VecDeque<(ClientPeer, Message)> {
         self.parked

@@ -45,6 +45,11 @@ impl Held {
         Held { wanted, pending: issued, issued, ..Held::new(id) }
     }
 
+    /// Bits that the client had given back, and by which it has written.
+    pub fn adopt_dirty(&mut self, dirty: CapBits) {
+        self.issued |= dirty;
+    }
+
     /// Bits of the last message.
     pub fn pending(&self) -> CapBits {
         self.pending

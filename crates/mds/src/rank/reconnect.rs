@@ -70,6 +70,9 @@ pub(crate) fn evicted(rank: &mut Rank, client: u64) {
 /// Begins to execute: first requests that the predecessor had answered early, then all others.
 pub(crate) fn activate(rank: &mut Rank, now: Time) {
     let Some(awaited) = rank.awaited.take() else { return };
+    for (peer, message) in awaited.parked() {
+        adopt_dirty(rank, peer.client, message);
+    }
     rank.caps.evaluate_all();
     for ino in rank.tree.orphans() {
         rank.forget_unused(ino);
@@ -153,6 +156,15 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
     };
     let is_directory = inode.is_directory();
     rank.caps.adopt(ino, is_directory, client, claimed.cap_id, claimed.issued, claimed.wanted);
+}
+
+/// Bits of a flush that was sent again before its client's claims.
+fn adopt_dirty(rank: &mut Rank, client: u64, message: &Message) {
+    if message.kind == ClientCaps::KIND
+        && let Ok(caps) = ClientCaps::decode(message)
+    {
+        rank.caps.adopt_dirty(Ino(caps.ino), client, caps.cap_id, caps.dirty);
+    }
 }
 
 /// Whether a parked message is a request that the predecessor has executed or that changes nothing for

@@ -497,6 +497,36 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
 }
 
 #[test]
+fn what_a_client_wrote_by_rights_that_it_gave_back_is_taken_after_a_crash() {
+    let mut world = World::new(&[1]);
+    world.ask(1, create("f"));
+    world.finish();
+    let ino = world.paths()["/f"];
+    let (cap_id, _) = world.clients[&1].caps[&ino];
+    let kept = CapBits::PIN | CapBits::AUTH_SHARED;
+    let flush = ClientCaps {
+        op: CapOp::FLUSH,
+        ino,
+        cap_id,
+        seq: 1,
+        caps: kept,
+        dirty: CapBits::FILE_WRITE,
+        size: 5,
+        truncate_seq: 1,
+        ..ClientCaps::default()
+    };
+    world.send(1, &flush.encode(0).with_tid(3));
+    // The frame is lost; the client sends the flush again before its claims, which do not have the bit.
+    world.crash(0);
+    world.finish();
+    world.send(1, &flush.encode(0).with_tid(3));
+    world.clients.get_mut(&1).unwrap().caps.insert(ino, (cap_id, kept));
+    world.reconnect();
+    world.finish();
+    assert_eq!(world.rank().tree().get(Ino(ino)).unwrap().size, 5);
+}
+
+#[test]
 fn a_claim_of_an_inode_that_is_gone_is_dropped() {
     let mut world = World::new(&[1]);
     world.crash(0);
