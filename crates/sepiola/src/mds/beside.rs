@@ -1,7 +1,7 @@
 //! `sepiola up --fs`: a file system with its metadata server beside the OSDs.
 
-use super::WARNING;
 use super::create::make;
+use super::volatile::WARNING;
 use crate::cli::{OsdClusterArgs, UpArgs};
 use crate::cluster;
 use access::{Connection, DataDir};

@@ -7,15 +7,12 @@ mod beside;
 mod create;
 mod directory;
 mod start;
+mod volatile;
 
 pub use beside::FileSystem;
 
 use crate::cli::MdsCommand;
 use anyhow::Result;
-
-/// The loss that comes with the end of a server that stores nothing.
-const WARNING: &str = "the metadata server keeps all names and attributes of files in memory only, as --volatile \
-    says: when it stops or fails, the whole file system is empty, and the data of its files is lost";
 
 /// `sepiola mds …`
 pub fn run(command: &MdsCommand) -> Result<()> {

@@ -1,7 +1,7 @@
 //! `sepiola mds start`: runs a metadata server in the foreground.
 
-use super::WARNING;
 use super::directory::{self, MdsSettings};
+use super::volatile::WARNING;
 use crate::cli::MdsStartArgs;
 use crate::daemons::{MdsMember, Replaced};
 use crate::listen::osd_listen;
