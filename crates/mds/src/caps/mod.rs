@@ -219,8 +219,8 @@ impl Caps {
         inode.holders.insert(client, held);
     }
 
-    /// A client of a predecessor has sent what it wrote by bits that it had given back, without knowing whether
-    /// that arrived: it has these bits until its message is handled.
+    /// A client of a predecessor has sent what it wrote by bits that it had given back, without knowing
+    /// whether that arrived: it has these bits until its message is handled.
     pub fn adopt_dirty(&mut self, ino: Ino, client: u64, cap_id: u64, dirty: CapBits) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         let kept = dirty - inode.blocked(client);
