@@ -134,8 +134,8 @@ impl Rank {
                 ClientCapRelease::KIND => {
                     self.handle_release(client, &decode_from_peer(message)?);
                 }
-                // Its connection was lost, or it comes too late: what it claims may be another client's by now. It
-                // opens a new session.
+                // Its connection was lost, or it comes too late: what it claims may be another client's by
+                // now. It opens a new session.
                 ClientReconnect::KIND => self.close_session(client, 0),
                 kind if WITHOUT_EFFECT.contains(&kind) => {}
                 kind => return Err(PeerFault::NotExpected { kind }),

@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use std::process::{Command, Stdio};
 
 /// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), the
-/// store of a control plane, machines that boot, and Prometheus with Ceph's rules and dashboards.
-pub const TEST_PACKAGES: [&str; 18] = [
+/// store of a control plane, and Prometheus with Ceph's rules and dashboards.
+pub const TEST_PACKAGES: [&str; 17] = [
     "ceph-common",
     "python3-rados",
     "python3-rbd",
@@ -21,7 +21,6 @@ pub const TEST_PACKAGES: [&str; 18] = [
     "etcd-client",
     "openssl",
     "iproute2",
-    "systemd-container",
     "prometheus",
     "ceph-prometheus-alerts",
     "ceph-grafana-dashboards",

@@ -5,7 +5,7 @@ use crate::packages::{TEST_PACKAGES, ensure};
 use crate::run::{cargo, root, run};
 use crate::tidy;
 use anyhow::Result;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Seeds that `test` simulates; `soak` takes any number.
@@ -33,21 +33,17 @@ pub fn test() -> Result<()> {
     let programs = ["--bin", "soak", "--bin", "sepiola", "--bin", "interop"];
     cargo(&[&["build", "--profile", CHECKS][..], &packages, &programs].concat())?;
     run(Command::new(built("soak")).args(["--seeds", TEST_SEEDS]))?;
-    package(&built("sepiola"))?;
     run(Command::new(built("interop")).args(["--clients", "host", "--short"]))
-}
-
-/// The package of a program, for the checks that install it.
-fn package(program: &Path) -> Result<()> {
-    deb::deb(&["--binary".to_owned(), program.display().to_string()])
 }
 
 /// Runs all checks with the stock clients of all supported releases.
 pub fn interop(args: &[String]) -> Result<()> {
     ensure(&TEST_PACKAGES)?;
-    ensure(&["debootstrap"])?;
+    ensure(&["debootstrap", "systemd-container"])?;
     cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
-    package(&root().join("target/release/sepiola"))?;
+    // For the checks that install it.
+    let program = root().join("target/release/sepiola").display().to_string();
+    deb::deb(&["--binary".to_owned(), program])?;
     run(Command::new(root().join("target/release/interop")).args(args))
 }
 
