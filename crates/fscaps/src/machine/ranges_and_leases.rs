@@ -1,0 +1,69 @@
+//! Inputs about ranges of files that clients write, and about leases of entries.
+
+use super::LockMachine;
+use crate::exchange::Output;
+use crate::leases::LeaseGrant;
+use crate::ranges::{Unit, range_end};
+use crate::requests::{Entry, InodeId};
+use engine::Time;
+
+impl LockMachine {
+    /// A client wants to write up to `wanted` in a file of `size` bytes. It must hold or want the right to
+    /// write.
+    pub fn handle_size(&mut self, ino: InodeId, client: u64, size: u64, wanted: u64, unit: Unit) {
+        if !self.writes(ino, client) {
+            return;
+        }
+        let end = range_end(unit, wanted.max(size));
+        if let Some(end) = self.ranges.extend(ino, client, end) {
+            self.outputs.push_back(Output::RecordRange { ino, client, end: Some(end) });
+        }
+    }
+
+    /// The record of a range is durable: its writer may know it.
+    pub fn handle_range_durable(&mut self, ino: InodeId, client: u64, end: u64) {
+        if self.ranges.recorded(ino, client, end) {
+            self.repeat(ino, client);
+        }
+    }
+
+    /// A client has a range by the record of a create or an open.
+    pub fn adopt_range(&mut self, ino: InodeId, client: u64, end: u64) {
+        self.ranges.adopt(ino, client, end);
+    }
+
+    /// Bytes up to which a client may write, as far as that is durable; 0 for none.
+    pub fn max_size(&self, ino: InodeId, client: u64) -> u64 {
+        self.ranges.durable(ino, client)
+    }
+
+    /// A client that neither holds nor wants the right to write has no range.
+    pub(super) fn tend_range(&mut self, ino: InodeId, client: u64) {
+        if !self.writes(ino, client) && self.ranges.remove(ino, client) {
+            self.outputs.push_back(Output::RecordRange { ino, client, end: None });
+        }
+    }
+
+    /// Gives a client a lease of an entry; none while it is about to change.
+    pub fn grant_lease(&mut self, now: Time, client: u64, entry: Entry) -> Option<LeaseGrant> {
+        self.sessions.get(client)?;
+        self.leases.grant(now, client, entry)
+    }
+
+    /// A client has forgotten a lease.
+    pub fn handle_lease_released(&mut self, client: u64, entry: &Entry) {
+        if self.leases.remove(client, entry) {
+            self.wake_for_entry(entry);
+        }
+    }
+
+    /// A client asks for more time; `None` if it has no lease, or the entry is about to change.
+    pub fn handle_lease_renewal(
+        &mut self,
+        now: Time,
+        client: u64,
+        entry: Entry,
+    ) -> Option<LeaseGrant> {
+        self.leases.has(client, &entry).then(|| self.leases.grant(now, client, entry))?
+    }
+}

@@ -1,0 +1,5 @@
+//! Clients against the lock machine: cases as text, and random orders of messages.
+
+mod cases;
+mod clients;
+mod random;
