@@ -80,6 +80,25 @@ pub struct Update {
     pub wanted: CapBits,
 }
 
+/// A client says which capability it had from a predecessor of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The client.
+    pub client: u64,
+    /// The inode.
+    pub ino: InodeId,
+    /// Its kind.
+    pub kind: Kind,
+    /// Id of the capability.
+    pub cap_id: u64,
+    /// Number of its migrations.
+    pub mseq: u32,
+    /// Bits that it has.
+    pub issued: CapBits,
+    /// Bits that it wants.
+    pub wanted: CapBits,
+}
+
 /// A client has dropped a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {

@@ -118,8 +118,8 @@ pub enum State {
     Excl(u64),
     /// All may read and write data, and cache none. Only of files.
     Mix,
-    /// The server reads or changes it for a client, which keeps the bits that it has; others keep `c` and `b`
-    /// of a file. Client 0 is a task of the server, for which all are others.
+    /// The server reads or changes it for a client, which keeps its bits of F and other `s` bits; others keep
+    /// `c` and `b` of a file. Client 0 is a task of the server, for which all are others.
     Lock(u64),
 }
 
@@ -147,7 +147,7 @@ impl State {
             State::Excl(_) if group == Group::File => {
                 group.shared() | group.exclusive() | DIRECTORY_OPERATIONS
             }
-            State::Excl(_) => group.mask(),
+            State::Excl(_) => group.mask() - CapBits::LINK_EXCL,
             State::Sync if is_file => READING,
             State::Mix if is_file => MIXED,
             State::Sync | State::Mix => group.shared(),
@@ -158,16 +158,27 @@ impl State {
     /// Bits of a group that a client may keep if it has them.
     pub(crate) fn kept(self, group: Group, kind: Kind, client: u64) -> CapBits {
         match self {
-            State::Lock(by) if by == client => group.mask(),
+            State::Lock(by) if by == client => group.mask() - changed_by_server(group),
             State::Lock(_) if group == Group::File && kind == Kind::File => BUFFERS,
             _ => self.granted(group, kind, client),
         }
     }
 }
 
-/// Bits that a client gets without asking.
+/// Bits of a group that a client must not have while the server changes the group for that client itself:
+/// with them it would not take the new values from the reply. Sizes and times carry numbers of their own.
+pub(crate) fn changed_by_server(group: Group) -> CapBits {
+    match group {
+        Group::File => CapBits::NONE,
+        _ => group.exclusive(),
+    }
+}
+
+/// Bits that a client gets without asking. `Lx` is of no use, since only the server changes the number of
+/// links; with `Xx`, a client that changes attributes by requests would have to give it back each time.
 pub(crate) fn liked(kind: Kind) -> CapBits {
-    let attributes = CapBits::PIN | CapBits::ANY_SHARED | CapBits::ANY_EXCL;
+    let of_server = CapBits::LINK_EXCL | CapBits::XATTR_EXCL;
+    let attributes = CapBits::PIN | CapBits::ANY_SHARED | (CapBits::ANY_EXCL - of_server);
     match kind {
         Kind::Directory => attributes | DIRECTORY_OPERATIONS,
         Kind::File => attributes | (CapBits::ANY_FILE - CapBits::FILE_LAZY - CapBits::FILE_EXTEND),

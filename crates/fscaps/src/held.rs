@@ -13,6 +13,8 @@ pub(crate) struct Held {
     pub wanted: CapBits,
     /// Whether the client may get the rights to create and unlink asynchronously.
     pub may_delegate: bool,
+    /// Whether the client knows of it, by a reply or from a predecessor of the server.
+    pub is_known: bool,
     /// Bits of the last message.
     pending: CapBits,
     /// Bits that the client may believe to have: `pending`, and those that are being revoked.
@@ -33,6 +35,7 @@ impl Held {
             mseq: 0,
             wanted: CapBits::NONE,
             may_delegate: false,
+            is_known: false,
             pending: CapBits::NONE,
             issued: CapBits::NONE,
             seq: 0,
@@ -66,9 +69,20 @@ impl Held {
         !self.pending.contains(self.issued)
     }
 
-    /// Whether a reply has told the client of the capability.
-    pub fn is_known(&self) -> bool {
-        self.issue_seq != 0
+    /// A capability that a client had from a predecessor of the server. Messages count from 0 again.
+    pub fn adopted(id: u64, mseq: u32, issued: CapBits, wanted: CapBits) -> Self {
+        let issued = issued | CapBits::PIN;
+        Held { mseq, wanted, is_known: true, pending: issued, issued, ..Held::new(id) }
+    }
+
+    /// Bits are gone that the client never should have had.
+    pub fn lose(&mut self, bits: CapBits) {
+        if self.issued.intersects(bits) {
+            self.seq += 1;
+            self.revoke_seq = self.seq;
+        }
+        self.pending = self.pending - bits;
+        self.issued = self.issued - bits;
     }
 
     /// Adds bits by a message, or repeats those that the client has.
@@ -82,6 +96,7 @@ impl Held {
     pub fn grant_in_reply(&mut self, bits: CapBits) {
         self.grant(bits);
         self.issue_seq = self.seq;
+        self.is_known = true;
     }
 
     /// Asks for all bits but `left`.

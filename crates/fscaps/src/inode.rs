@@ -5,7 +5,8 @@
 //! target in between changes nothing of a revocation that is on its way.
 
 use crate::group::{
-    DIRECTORY_OPERATIONS, Group, Kind, State, USING, WRITING, hides, liked, relies_on,
+    DIRECTORY_OPERATIONS, Group, Kind, State, USING, WRITING, changed_by_server, hides, liked,
+    relies_on,
 };
 use crate::held::Held;
 use crate::requests::{Access, RequestId};
@@ -81,7 +82,8 @@ impl InodeCaps {
     /// The state that is right when no request needs the group.
     fn resting(&self, group: Group, loner: Option<u64>) -> State {
         let wants = |held: &Held, bits: CapBits| held.wanted.intersects(bits);
-        let Some(loner) = loner else {
+        // A loner gets nothing of L that others cannot have, too.
+        let Some(loner) = loner.filter(|_| group != Group::Link) else {
             let mut holders = self.holders.values();
             let is_written = holders.any(|held| wants(held, WRITING));
             let is_mixed = is_written && group == Group::File && self.kind == Kind::File;
@@ -91,7 +93,10 @@ impl InodeCaps {
         // A client that only reads takes no bits away from others, which may come back to read, too.
         let takes = wants(&self.holders[&loner], changing);
         let is_alone = !self.issued_to_others(loner).intersects(group.mask());
-        match is_alone || takes || self.target(group) == State::Excl(loner) {
+        // Without asking, a loner gets nothing of X that others cannot have, too.
+        let likes = group != Group::Xattr;
+        let keeps = is_alone || self.target(group) == State::Excl(loner);
+        match takes || likes && keeps {
             true => State::Excl(loner),
             false => State::Sync,
         }
@@ -111,7 +116,9 @@ impl InodeCaps {
         if let Some((first, _)) = changing.next() {
             let is_one = changing.all(|(id, _)| id.client == first.client);
             return match resting {
-                State::Excl(loner) if is_one && loner == first.client => resting,
+                State::Excl(loner) if is_one && loner == first.client && group == Group::File => {
+                    resting
+                }
                 _ => State::Lock(if is_one { first.client } else { 0 }),
             };
         }
@@ -197,7 +204,7 @@ impl InodeCaps {
             let held = self.holders.get_mut(client).expect("it was listed");
             // Bits that a client gets without asking it gets with a reply, else it could return them and be
             // given them for ever.
-            if held.is_known() && bits.intersects(held.wanted) {
+            if held.is_known && bits.intersects(held.wanted) {
                 held.grant(bits);
                 changes.push(Change::Granted(*client));
             }
@@ -213,7 +220,21 @@ impl InodeCaps {
         if access.looks_up && self.kind == Kind::Directory {
             contrary |= DIRECTORY_OPERATIONS;
         }
-        !self.issued_to_others(client).intersects(contrary)
+        let own = access.changes.iter().map(changed_by_server);
+        let own = own.fold(CapBits::NONE, |bits, more| bits | more);
+        !self.issued_to_others(client).intersects(contrary) && !self.issued(client).intersects(own)
+    }
+
+    /// Takes a capability that a client had from a predecessor of the server; false if it loses bits that
+    /// contradict those of others.
+    pub fn adopt(&mut self, client: u64, mut held: Held, rows: &[table::Row]) -> bool {
+        self.holders.remove(&client);
+        let others = self.issued_to_others(client);
+        let contrary = table::excluded_by(rows, others);
+        let is_right = !held.issued().intersects(contrary);
+        held.lose(contrary);
+        self.holders.insert(client, held);
+        is_right
     }
 
     /// Panics if clients hold bits that contradict each other by the table.

@@ -30,7 +30,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use exchange::{Issue, IssuedCap, Notice, Output, Release, Update};
+pub use exchange::{Claim, Issue, IssuedCap, Notice, Output, Release, Update};
 pub use file_locks::{FileLock, FileLocks, LockKind, LockOwner, LockRequest, LockRule, SetOutcome};
 pub use group::{DIRECTORY_OPERATIONS, Group, Groups, Kind, State, WRITING, snapshot_caps};
 pub use leases::{LEASE, LeaseGrant};

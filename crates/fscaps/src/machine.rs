@@ -2,7 +2,7 @@
 
 mod ranges_and_leases;
 
-use crate::exchange::{Issue, IssuedCap, Notice, Output, Release, Update};
+use crate::exchange::{Claim, Issue, IssuedCap, Notice, Output, Release, Update};
 use crate::group::{Group, State, WRITING};
 use crate::held::Held;
 use crate::inode::{Change, InodeCaps};
@@ -281,6 +281,30 @@ impl LockMachine {
         self.tend_range(ino, client);
         self.evaluate(now, ino);
         true
+    }
+
+    /// Takes a capability that a client claims after a take-over; false if it contradicts those of others,
+    /// and the client must give bits back. Nothing is granted before [`LockMachine::handle_claims_complete`].
+    pub fn handle_claim(&mut self, claim: &Claim) -> bool {
+        let Claim { client, ino, kind, cap_id, mseq, issued, wanted } = *claim;
+        let Some(session) = self.sessions.get_mut(client) else { return false };
+        session.caps.insert(ino);
+        self.last_id = self.last_id.max(cap_id);
+        let inode = self.inodes.entry(ino).or_default();
+        inode.kind = kind;
+        let held = Held::adopted(cap_id, mseq, issued, wanted);
+        let is_right = inode.adopt(client, held, &table::ROWS);
+        if !is_right {
+            self.notice(CapOp::REVOKE, ino, client);
+        }
+        is_right
+    }
+
+    /// All clients have claimed what they had: states follow from that.
+    pub fn handle_claims_complete(&mut self, now: Time) {
+        for ino in self.inodes.keys().copied().collect::<Vec<_>>() {
+            self.evaluate(now, ino);
+        }
     }
 
     /// Asynchronous creates and unlinks in a directory are possible, or not any more.

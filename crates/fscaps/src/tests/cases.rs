@@ -21,6 +21,10 @@ fn run(world: &mut World, step: &str) -> Vec<String> {
             world.machine.handle_timeout(world.now);
             Vec::new()
         }
+        ["all", "have", "claimed"] => {
+            world.machine.handle_claims_complete(world.now);
+            Vec::new()
+        }
         ["full"] => {
             world.machine.handle_pressure(Pressure { excess: 0, is_full: true });
             Vec::new()
@@ -66,6 +70,9 @@ fn run_client(world: &mut World, client: u64, what: &[&str]) -> Vec<String> {
         ["closes"] => {
             world.machine.close_session(world.now, client);
             Vec::new()
+        }
+        ["claims", bits, "wants", wanted] => {
+            vec![world.claims(client, World::bits(bits), World::bits(wanted))]
         }
         ["renews"] => {
             world.machine.handle_renewal(world.now, client);
@@ -139,4 +146,9 @@ fn directories_and_leases() {
 #[test]
 fn ranges_silence_and_memory() {
     check("sessions", include_str!("cases/sessions.txt"));
+}
+
+#[test]
+fn claims_after_a_take_over() {
+    check("claims", include_str!("cases/claims.txt"));
 }

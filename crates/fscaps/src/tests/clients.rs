@@ -85,6 +85,19 @@ impl World {
         format!("{client} is answered with {}", issued.caps)
     }
 
+    /// A client comes back to a server that has taken over.
+    pub fn claims(&mut self, client: u64, issued: CapBits, wanted: CapBits) -> String {
+        let (cap_id, mseq) = (100 + client, 0);
+        let cap = Cap { id: cap_id, wanted, last: (0, issued), ..Cap::default() };
+        self.caps.insert(client, cap);
+        let (ino, kind) = (Self::INO, self.kind);
+        let claim = Claim { client, ino, kind, cap_id, mseq, issued, wanted };
+        match self.machine.handle_claim(&claim) {
+            true => format!("{client} has it"),
+            false => format!("{client} claims what another one has"),
+        }
+    }
+
     pub fn demands(&mut self, client: u64, access: Access, entry: Option<&str>) -> Admission {
         let entries = entry.map(Self::entry).into_iter().collect();
         let demand = Demand { accesses: vec![(Self::INO, access)], entries };
