@@ -23,8 +23,9 @@ pub(crate) struct Held {
     seq: u32,
     /// Number of the last reply that gave the capability.
     issue_seq: u32,
-    /// Number of the last revocation.
-    revoke_seq: u32,
+    /// Earlier messages that the client may not have seen and that had bits which no later one has: number and
+    /// bits, oldest first. There are no more of them than bits.
+    earlier: Vec<(u32, CapBits)>,
 }
 
 impl Held {
@@ -40,7 +41,7 @@ impl Held {
             issued: CapBits::NONE,
             seq: 0,
             issue_seq: 0,
-            revoke_seq: 0,
+            earlier: Vec::new(),
         }
     }
 
@@ -79,7 +80,6 @@ impl Held {
     pub fn lose(&mut self, bits: CapBits) {
         if self.issued.intersects(bits) {
             self.seq += 1;
-            self.revoke_seq = self.seq;
         }
         self.pending = self.pending - bits;
         self.issued = self.issued - bits;
@@ -87,9 +87,22 @@ impl Held {
 
     /// Adds bits by a message, or repeats those that the client has.
     pub fn grant(&mut self, bits: CapBits) {
-        self.seq += 1;
-        self.pending |= bits;
+        self.send(self.pending | bits);
         self.issued |= bits;
+    }
+
+    fn send(&mut self, bits: CapBits) {
+        let mut last = std::mem::take(&mut self.earlier);
+        last.push((self.seq, self.pending));
+        let mut later = bits;
+        for (seq, sent) in last.into_iter().rev() {
+            if !later.contains(sent) {
+                later |= sent;
+                self.earlier.insert(0, (seq, sent));
+            }
+        }
+        self.seq += 1;
+        self.pending = bits;
     }
 
     /// The same by a reply, which also is the grant that a release must have seen.
@@ -101,22 +114,21 @@ impl Held {
 
     /// Asks for all bits but `left`.
     pub fn revoke(&mut self, left: CapBits) {
-        self.seq += 1;
-        self.revoke_seq = self.seq;
-        self.pending = self.pending & left;
+        self.send(self.pending & left);
     }
 
-    /// The client has seen the message `seq`, and has kept `kept` of the bits that it had by then.
+    /// The client has seen the message `seq`, and has kept `kept` of the bits that it had by then. It has bits of
+    /// later messages, too, although it may have given them back before: a message gives all that it names.
     ///
-    /// Messages that crossed the client's own change nothing of what they say: bits that were granted later
-    /// stay, and so does a later revocation, which the client will answer, too.
+    /// No later answer can be waited for instead: a client does not answer a revocation of bits that it does not
+    /// have.
     pub fn confirm(&mut self, seq: u32, kept: CapBits) {
+        self.earlier.retain(|(sent, _)| *sent > seq);
+        let earlier = self.earlier.iter().fold(CapBits::NONE, |bits, sent| bits | sent.1);
         if seq >= self.seq {
             self.pending = self.pending & kept;
-            self.issued = self.issued & kept;
-        } else if seq >= self.revoke_seq {
-            self.issued = self.issued & (kept | self.pending);
         }
+        self.issued = self.issued & (kept | earlier | self.pending);
     }
 
     /// Whether the client has seen the last reply that gave the capability.
@@ -159,16 +171,44 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_to_the_first_of_two_revocations_ends_none() {
+    fn an_answer_to_the_first_of_two_revocations_leaves_the_second() {
         let mut held = Held::new(1);
         held.grant_in_reply(READ | SHARED);
         held.revoke(SHARED);
         let first = held.seq();
         held.revoke(CapBits::NONE);
         held.confirm(first, SHARED);
-        assert_eq!(bits(&held), [READ | SHARED, CapBits::NONE]);
+        assert_eq!(bits(&held), [SHARED, CapBits::NONE]);
         held.confirm(held.seq(), CapBits::NONE);
         assert!(!held.is_revoking());
+    }
+
+    #[test]
+    fn bits_that_were_given_back_before_are_not_waited_for() {
+        let mut held = Held::new(1);
+        held.grant_in_reply(READ | SHARED | CapBits::FILE_EXCL);
+        let first = held.seq();
+        held.revoke(READ);
+        held.revoke(CapBits::NONE);
+        // The client has returned all but `Fs` by itself; the first revocation gave it `Fr` again.
+        held.confirm(first, SHARED);
+        assert_eq!(bits(&held), [READ | SHARED, CapBits::NONE]);
+        held.confirm(first + 1, CapBits::NONE);
+        assert_eq!(bits(&held), [CapBits::NONE; 2], "the second one is not answered");
+    }
+
+    #[test]
+    fn messages_without_answers_are_forgotten_when_later_ones_have_their_bits() {
+        let mut held = Held::new(1);
+        for _ in 0..100 {
+            held.grant(READ);
+            held.grant(SHARED);
+            held.revoke(READ);
+            held.revoke(CapBits::NONE);
+        }
+        assert!(held.earlier.len() <= 2, "{:?}", held.earlier);
+        held.confirm(held.seq() - 1, READ);
+        assert_eq!(bits(&held), [READ, CapBits::NONE]);
     }
 
     #[test]

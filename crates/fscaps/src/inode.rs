@@ -186,8 +186,9 @@ impl InodeCaps {
         }
     }
 
-    /// Revokes what clients should not have, and grants what they want and may have now.
-    pub fn evaluate(&mut self, silent: &Silent) -> Vec<Change> {
+    /// Revokes what clients should not have, and grants what they want and may have now, except to a client that
+    /// a reply is going to give it.
+    pub fn evaluate(&mut self, silent: &Silent, answered: Option<u64>) -> Vec<Change> {
         self.retarget(silent);
         let mut changes = Vec::new();
         let clients: Vec<u64> = self.holders.keys().copied().collect();
@@ -204,7 +205,8 @@ impl InodeCaps {
             let held = self.holders.get_mut(client).expect("it was listed");
             // Bits that a client gets without asking it gets with a reply, else it could return them and be
             // given them for ever.
-            if held.is_known && bits.intersects(held.wanted) {
+            let is_told = held.is_known && answered != Some(*client);
+            if is_told && bits.intersects(held.wanted) {
                 held.grant(bits);
                 changes.push(Change::Granted(*client));
             }

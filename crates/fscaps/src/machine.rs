@@ -109,7 +109,7 @@ impl LockMachine {
         let Some(session) = self.sessions.remove(client) else { return Vec::new() };
         for ino in &session.caps {
             self.inodes.get_mut(ino).expect("a capability has an inode").holders.remove(&client);
-            self.evaluate(now, *ino);
+            self.given_back(now, *ino);
         }
         for ino in self.ranges.remove_client(client) {
             self.outputs.push_back(Output::RecordRange { ino, client, end: None });
@@ -144,7 +144,8 @@ impl LockMachine {
         if let Some(before) = before {
             self.end_entries(&before);
             for ino in before.accesses.keys().filter(|ino| !inodes.contains(ino)) {
-                self.withdraw(now, id, *ino);
+                self.forget_request(id, *ino);
+                self.evaluate(now, *ino);
             }
         }
         inodes.iter().for_each(|ino| self.evaluate(now, *ino));
@@ -165,15 +166,16 @@ impl LockMachine {
             self.hold(user);
         }
         for ino in request.accesses.keys() {
-            self.withdraw(now, id, *ino);
+            self.forget_request(id, *ino);
+            let is_answered = users.iter().any(|user| user.ino == *ino);
+            self.evaluate_for(now, *ino, is_answered.then_some(id.client));
         }
     }
 
-    fn withdraw(&mut self, now: Time, id: RequestId, ino: InodeId) {
+    fn forget_request(&mut self, id: RequestId, ino: InodeId) {
         if let Some(inode) = self.inodes.get_mut(&ino) {
             inode.requests.remove(&id);
         }
-        self.evaluate(now, ino);
     }
 
     fn end_entries(&mut self, request: &InProgress) {
@@ -257,19 +259,27 @@ impl LockMachine {
             false => held.wanted | update.wanted,
         };
         held.confirm(update.seq, update.kept | CapBits::PIN);
-        if !held.is_revoking() {
+        self.confirmed(now, client, ino);
+        true
+    }
+
+    /// A client has told what it has.
+    fn confirmed(&mut self, now: Time, client: u64, ino: InodeId) {
+        if !self.inodes[&ino].holders[&client].is_revoking() {
             self.sessions.end_revocation(client, ino);
         }
         self.tend_range(ino, client);
-        self.evaluate(now, ino);
-        true
+        self.given_back(now, ino);
     }
 
     /// A client has dropped a capability; false if it has not seen the last reply that gave it.
     pub fn handle_release(&mut self, now: Time, release: &Release) -> bool {
         let Release { client, ino, cap_id, mseq, issue_seq } = *release;
-        let held = self.held_mut(ino, client, cap_id, mseq);
-        if !held.is_some_and(|held| held.has_seen_issue(issue_seq)) {
+        let Some(held) = self.held_mut(ino, client, cap_id, mseq) else { return false };
+        if !held.has_seen_issue(issue_seq) {
+            // A reply has given the capability again meanwhile; older bits are gone all the same.
+            held.confirm(issue_seq, CapBits::NONE);
+            self.confirmed(now, client, ino);
             return false;
         }
         let inode = self.inodes.get_mut(&ino).expect("a capability has an inode");
@@ -279,7 +289,7 @@ impl LockMachine {
             session.caps.remove(&ino);
         }
         self.tend_range(ino, client);
-        self.evaluate(now, ino);
+        self.given_back(now, ino);
         true
     }
 
@@ -329,6 +339,16 @@ impl LockMachine {
         self.notice(CapOp::GRANT, ino, client);
     }
 
+    /// The same for all clients but one that have any of these bits.
+    pub fn repeat_to_others(&mut self, ino: InodeId, client: u64, bits: CapBits) {
+        let Some(inode) = self.inodes.get(&ino) else { return };
+        let others = inode.holders.iter().filter(|(other, _)| **other != client);
+        let others = others.filter(|(_, held)| held.issued().intersects(bits));
+        for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
+            self.repeat(ino, other);
+        }
+    }
+
     fn notice(&mut self, op: CapOp, ino: InodeId, client: u64) {
         let held = &self.inodes[&ino].holders[&client];
         self.outputs.push_back(Output::Notice(Notice {
@@ -344,15 +364,18 @@ impl LockMachine {
         }));
     }
 
-    /// Revokes what clients should not have, grants what they may have, and tells requests that can go on.
+    /// Revokes what clients should not have, and grants what they want and may have.
     fn evaluate(&mut self, now: Time, ino: InodeId) {
+        self.evaluate_for(now, ino, None);
+    }
+
+    fn evaluate_for(&mut self, now: Time, ino: InodeId, answered: Option<u64>) {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         if inode.is_unused() {
             self.inodes.remove(&ino);
             return;
         }
-        let waiting: Vec<RequestId> = inode.requests.keys().copied().collect();
-        for change in inode.evaluate(self.sessions.silent()) {
+        for change in inode.evaluate(self.sessions.silent(), answered) {
             match change {
                 Change::Revoked(client) => {
                     let held = &self.inodes[&ino].holders[&client];
@@ -364,6 +387,13 @@ impl LockMachine {
                 Change::Granted(client) => self.notice(CapOp::GRANT, ino, client),
             }
         }
+    }
+
+    /// A client has less of an inode than before: tells requests that can go on.
+    fn given_back(&mut self, now: Time, ino: InodeId) {
+        let waiting = self.inodes.get(&ino).map(|inode| inode.requests.keys().copied().collect());
+        let waiting: Vec<RequestId> = waiting.unwrap_or_default();
+        self.evaluate(now, ino);
         waiting.into_iter().for_each(|id| self.wake(id));
     }
 

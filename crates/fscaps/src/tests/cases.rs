@@ -65,6 +65,10 @@ fn run_client(world: &mut World, client: u64, what: &[&str]) -> Vec<String> {
             world.keeps(client, World::bits(bits), World::bits(wanted));
             Vec::new()
         }
+        ["keeps", bits, "of", "all", "but", "the", "last"] => {
+            world.keeps_before_last(client, World::bits(bits));
+            Vec::new()
+        }
         ["releases"] => world.releases(client, 0),
         ["releases", "before", "the", "last", "reply"] => world.releases(client, 1),
         ["closes"] => {

@@ -130,6 +130,15 @@ impl World {
         self.update(client, bits);
     }
 
+    /// The client has returned bits, and then reads a message that takes nothing from it any more.
+    pub fn keeps_before_last(&mut self, client: u64, bits: CapBits) {
+        let cap = self.caps.get_mut(&client).expect("it has a capability");
+        let last = cap.unread.pop().expect("it was sent a message");
+        cap.last = cap.unread.drain(..).next_back().unwrap_or(cap.last);
+        self.update(client, bits);
+        self.caps.get_mut(&client).expect("it has a capability").last = last;
+    }
+
     fn update(&mut self, client: u64, kept: CapBits) {
         let cap = &self.caps[&client];
         let update = Update {

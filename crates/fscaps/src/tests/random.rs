@@ -65,12 +65,21 @@ impl Client {
                 cap.seq = notice.seq;
                 cap.has |= notice.caps;
                 cap.left = notice.caps;
-                if notice.op == CapOp::REVOKE && number == 2 {
+                if notice.op == CapOp::REVOKE && number == 2 && !cap.left.contains(cap.has) {
                     self.answer(number, CapBits::NONE);
                 }
             }
-            // It has dropped the capability.
-            _ => {}
+            // It has dropped the capability, and says so again.
+            (Some(ToClient::Notice(notice)), _) => {
+                self.outbox.push_back(ToServer::Release(Release {
+                    client: number,
+                    ino: World::INO,
+                    cap_id: notice.cap_id,
+                    mseq: notice.mseq,
+                    issue_seq: notice.seq,
+                }));
+            }
+            (None, _) => {}
         }
     }
 
@@ -264,14 +273,18 @@ impl Run {
         }
     }
 
-    /// Everyone reads, answers and is heard, until nothing is left to say.
+    /// All clients read, and are heard, until nothing is left to say. A client does not answer a revocation of
+    /// bits that it has given back before.
     fn settle(&mut self) {
         for _ in 0..100 {
             for number in 1..4 {
                 while !self.client(number).inbox.is_empty() {
                     self.client(number).read(number);
                 }
-                self.client(number).answer(number, CapBits::NONE);
+                let client = self.client(number);
+                if client.cap.is_some_and(|cap| !cap.left.contains(cap.has)) {
+                    client.answer(number, CapBits::NONE);
+                }
                 while !self.client(number).outbox.is_empty() {
                     self.deliver(number);
                     self.take_outputs();
