@@ -118,8 +118,8 @@ pub enum State {
     Excl(u64),
     /// All may read and write data, and cache none. Only of files.
     Mix,
-    /// The server reads or changes it for a client, which keeps its bits of F and other `s` bits; others keep
-    /// `c` and `b` of a file. Client 0 is a task of the server, for which all are others.
+    /// The server reads or changes it for a client, which keeps its bits but for those by which it changes it
+    /// itself; others keep `c` and `b` of a file. Client 0 is a task of the server, for which all are others.
     Lock(u64),
 }
 
@@ -158,7 +158,7 @@ impl State {
     /// Bits of a group that a client may keep if it has them.
     pub(crate) fn kept(self, group: Group, kind: Kind, client: u64) -> CapBits {
         match self {
-            State::Lock(by) if by == client => group.mask() - changed_by_server(group),
+            State::Lock(by) if by == client => group.mask() - changed_by_server(group, kind),
             State::Lock(_) if group == Group::File && kind == Kind::File => BUFFERS,
             _ => self.granted(group, kind, client),
         }
@@ -166,10 +166,14 @@ impl State {
 }
 
 /// Bits of a group that a client must not have while the server changes the group for that client itself:
-/// with them it would not take the new values from the reply. Sizes and times carry numbers of their own.
-pub(crate) fn changed_by_server(group: Group) -> CapBits {
-    match group {
-        Group::File => CapBits::NONE,
+/// with them it would not take the new values from the reply, and the server would not know the size that it
+/// cuts.
+pub(crate) fn changed_by_server(group: Group, kind: Kind) -> CapBits {
+    match (group, kind) {
+        // Linux warns if it may read a file that is cut.
+        (Group::File, Kind::File) => group.mask() - BUFFERS - CapBits::FILE_SHARED,
+        // Others have no entries of their own, and times only grow.
+        (Group::File, Kind::Directory) => CapBits::NONE,
         _ => group.exclusive(),
     }
 }

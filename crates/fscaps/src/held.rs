@@ -23,8 +23,8 @@ pub(crate) struct Held {
     seq: u32,
     /// Number of the last reply that gave the capability.
     issue_seq: u32,
-    /// Earlier messages that the client may not have seen and that had bits which no later one has: number and
-    /// bits, oldest first. There are no more of them than bits.
+    /// Earlier messages that the client may not have seen and that had bits which no later one has: number
+    /// and bits, oldest first. There are no more of them than bits.
     earlier: Vec<(u32, CapBits)>,
 }
 
@@ -117,11 +117,11 @@ impl Held {
         self.send(self.pending & left);
     }
 
-    /// The client has seen the message `seq`, and has kept `kept` of the bits that it had by then. It has bits of
-    /// later messages, too, although it may have given them back before: a message gives all that it names.
+    /// The client has seen the message `seq`, and has kept `kept` of the bits that it had by then. It has bits
+    /// of later messages, too, although it may have given them back before: a message gives all that it names.
     ///
-    /// No later answer can be waited for instead: a client does not answer a revocation of bits that it does not
-    /// have.
+    /// No later answer can be waited for instead: a client does not answer a revocation of bits that it does
+    /// not have.
     pub fn confirm(&mut self, seq: u32, kept: CapBits) {
         self.earlier.retain(|(sent, _)| *sent > seq);
         let earlier = self.earlier.iter().fold(CapBits::NONE, |bits, sent| bits | sent.1);

@@ -115,10 +115,9 @@ impl InodeCaps {
         let mut changing = accesses.clone().filter(|(_, access)| access.changes.contains(group));
         if let Some((first, _)) = changing.next() {
             let is_one = changing.all(|(id, _)| id.client == first.client);
+            let keeps_all = changed_by_server(group, self.kind).is_empty();
             return match resting {
-                State::Excl(loner) if is_one && loner == first.client && group == Group::File => {
-                    resting
-                }
+                State::Excl(loner) if is_one && loner == first.client && keeps_all => resting,
                 _ => State::Lock(if is_one { first.client } else { 0 }),
             };
         }
@@ -186,8 +185,8 @@ impl InodeCaps {
         }
     }
 
-    /// Revokes what clients should not have, and grants what they want and may have now, except to a client that
-    /// a reply is going to give it.
+    /// Revokes what clients should not have, and grants what they want and may have now, except to a client
+    /// that a reply is going to give it.
     pub fn evaluate(&mut self, silent: &Silent, answered: Option<u64>) -> Vec<Change> {
         self.retarget(silent);
         let mut changes = Vec::new();
@@ -222,7 +221,7 @@ impl InodeCaps {
         if access.looks_up && self.kind == Kind::Directory {
             contrary |= DIRECTORY_OPERATIONS;
         }
-        let own = access.changes.iter().map(changed_by_server);
+        let own = access.changes.iter().map(|group| changed_by_server(group, self.kind));
         let own = own.fold(CapBits::NONE, |bits, more| bits | more);
         !self.issued_to_others(client).intersects(contrary) && !self.issued(client).intersects(own)
     }

@@ -273,8 +273,8 @@ impl Run {
         }
     }
 
-    /// All clients read, and are heard, until nothing is left to say. A client does not answer a revocation of
-    /// bits that it has given back before.
+    /// All clients read, and are heard, until nothing is left to say. A client does not answer a revocation
+    /// of bits that it has given back before.
     fn settle(&mut self) {
         for _ in 0..100 {
             for number in 1..4 {
