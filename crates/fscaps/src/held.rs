@@ -76,6 +76,11 @@ impl Held {
         Held { mseq, wanted, is_known: true, pending: issued, issued, ..Held::new(id) }
     }
 
+    /// The client has given back these bits of a predecessor, which may not know it.
+    pub fn adopt_returned(&mut self, bits: CapBits) {
+        self.issued |= bits;
+    }
+
     /// Bits are gone that the client never should have had.
     pub fn lose(&mut self, bits: CapBits) {
         if self.issued.intersects(bits) {

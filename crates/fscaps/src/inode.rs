@@ -238,6 +238,16 @@ impl InodeCaps {
         is_right
     }
 
+    /// A client may believe to have these bits of a predecessor, too, as far as they do not contradict those of
+    /// others, and gives them back without being asked.
+    pub fn adopt_returned(&mut self, client: u64, cap_id: u64, bits: CapBits, rows: &[table::Row]) {
+        let contrary = table::excluded_by(rows, self.issued_to_others(client));
+        let held = self.holders.get_mut(&client).filter(|held| held.id == cap_id);
+        if let Some(held) = held {
+            held.adopt_returned(bits - contrary);
+        }
+    }
+
     /// Panics if clients hold bits that contradict each other by the table.
     pub fn check(&self, rows: &[table::Row]) {
         let holders = self.holders.iter().map(|(client, held)| (*client, held.issued()));

@@ -310,6 +310,15 @@ impl LockMachine {
         is_right
     }
 
+    /// A client sends again what it has written by bits that it had given back before the take-over, without
+    /// knowing whether that arrived: it has these bits until its message is handled, which must follow
+    /// [`LockMachine::handle_claims_complete`] at once.
+    pub fn handle_claimed_flush(&mut self, client: u64, ino: InodeId, cap_id: u64, dirty: CapBits) {
+        if let Some(inode) = self.inodes.get_mut(&ino) {
+            inode.adopt_returned(client, cap_id, dirty, &table::ROWS);
+        }
+    }
+
     /// All clients have claimed what they had: states follow from that.
     pub fn handle_claims_complete(&mut self, now: Time) {
         for ino in self.inodes.keys().copied().collect::<Vec<_>>() {

@@ -70,6 +70,11 @@ impl Ranges {
         range.durable = range.durable.max(end);
     }
 
+    /// Inodes and clients of all ranges.
+    pub fn all(&self) -> Vec<(InodeId, u64)> {
+        self.ranges.keys().copied().collect()
+    }
+
     /// Forgets a range; whether there was one.
     pub fn remove(&mut self, ino: InodeId, client: u64) -> bool {
         self.ranges.remove(&(ino, client)).is_some()

@@ -122,6 +122,15 @@ impl Tree {
         orphans
     }
 
+    /// Inodes that clients may write, ascending.
+    pub fn written(&self) -> Vec<Ino> {
+        let has_ranges = |inode: &Inode| !inode.write_ranges.is_empty();
+        let written = self.nodes.values().map(|node| &node.inode).filter(|inode| has_ranges(inode));
+        let mut written: Vec<Ino> = written.map(|inode| inode.ino).collect();
+        written.sort_unstable();
+        written
+    }
+
     /// The number behind the greatest one that is used, or the first one for files.
     pub fn next_ino(&self) -> Ino {
         let greatest = self.nodes.keys().max().copied().unwrap_or_default();

@@ -32,6 +32,13 @@ impl LockMachine {
         self.ranges.adopt(ino, client, end);
     }
 
+    /// Removes the ranges of clients that neither hold nor want the right to write, after a take-over.
+    pub fn remove_unclaimed_ranges(&mut self) {
+        for (ino, client) in self.ranges.all() {
+            self.tend_range(ino, client);
+        }
+    }
+
     /// Bytes up to which a client may write, as far as that is durable; 0 for none.
     pub fn max_size(&self, ino: InodeId, client: u64) -> u64 {
         self.ranges.durable(ino, client)

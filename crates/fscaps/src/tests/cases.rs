@@ -25,6 +25,10 @@ fn run(world: &mut World, step: &str) -> Vec<String> {
             world.machine.handle_claims_complete(world.now);
             Vec::new()
         }
+        ["unclaimed", "ranges", "go"] => {
+            world.machine.remove_unclaimed_ranges();
+            Vec::new()
+        }
         ["full"] => {
             world.machine.handle_pressure(Pressure { excess: 0, is_full: true });
             Vec::new()
@@ -77,6 +81,14 @@ fn run_client(world: &mut World, client: u64, what: &[&str]) -> Vec<String> {
         }
         ["claims", bits, "wants", wanted] => {
             vec![world.claims(client, World::bits(bits), World::bits(wanted))]
+        }
+        ["flushes", bits, "again"] => {
+            world.flushes_again(client, World::bits(bits));
+            Vec::new()
+        }
+        ["had", "a", "range", "of", end] => {
+            world.machine.adopt_range(World::INO, client, end.parse().expect("bytes"));
+            Vec::new()
         }
         ["renews"] => {
             world.machine.handle_renewal(world.now, client);

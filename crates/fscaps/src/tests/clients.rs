@@ -98,6 +98,11 @@ impl World {
         }
     }
 
+    /// A client sends again what it has written by bits that it had given back before the take-over.
+    pub fn flushes_again(&mut self, client: u64, dirty: CapBits) {
+        self.machine.handle_claimed_flush(client, Self::INO, self.caps[&client].id, dirty);
+    }
+
     pub fn demands(&mut self, client: u64, access: Access, entry: Option<&str>) -> Admission {
         let entries = entry.map(Self::entry).into_iter().collect();
         let demand = Demand { accesses: vec![(Self::INO, access)], entries };
