@@ -122,8 +122,9 @@ impl Held {
         self.send(self.pending & left);
     }
 
-    /// The client has seen the message `seq`, and has kept `kept` of the bits that it had by then. It has bits
-    /// of later messages, too, although it may have given them back before: a message gives all that it names.
+    /// The client has seen the message `seq`, and has kept `kept` of the bits that it had by then. It has
+    /// bits of later messages, too, although it may have given them back before: a message gives all that it
+    /// names.
     ///
     /// No later answer can be waited for instead: a client does not answer a revocation of bits that it does
     /// not have.

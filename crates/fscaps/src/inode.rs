@@ -238,8 +238,8 @@ impl InodeCaps {
         is_right
     }
 
-    /// A client may believe to have these bits of a predecessor, too, as far as they do not contradict those of
-    /// others, and gives them back without being asked.
+    /// A client may believe to have these bits of a predecessor, too, as far as they do not contradict those
+    /// of others, and gives them back without being asked.
     pub fn adopt_returned(&mut self, client: u64, cap_id: u64, bits: CapBits, rows: &[table::Row]) {
         let contrary = table::excluded_by(rows, self.issued_to_others(client));
         let held = self.holders.get_mut(&client).filter(|held| held.id == cap_id);

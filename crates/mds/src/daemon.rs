@@ -273,7 +273,7 @@ impl Mds {
             let Some(cluster) = &mut self.cluster else { break };
             if let Some(opened) = cluster.run(now, self.rank.as_mut()) {
                 let pool = self.data_pool();
-                self.rank = Some(reconnect::opened(opened, pool));
+                self.rank = Some(reconnect::opened(now, opened, pool));
                 continue;
             }
             if let Some(reason) = cluster.failure() {
@@ -317,6 +317,14 @@ impl Mds {
         let (Some(rank), Some(peer)) = (&mut self.rank, self.clients.get(&conn)) else { return };
         if let Err(fault) = reconnect::handle_message(rank, now, peer, message) {
             tracing::warn!(client = peer.client, %fault, "a message is dropped");
+        }
+    }
+
+    /// Lets the rank look for silent clients and leases that have ended, unless it may not answer.
+    fn tend_rank(&mut self, now: Time) {
+        let Some(rank) = &mut self.rank else { return };
+        if self.beacons.may_answer(now) && rank.poll_timeout().is_some_and(|due| due <= now) {
+            rank.handle_timeout(now);
         }
     }
 }
@@ -395,6 +403,7 @@ impl Daemon for Mds {
             cluster.handle_timeout(now);
         }
         self.renew_ticket(now);
+        self.tend_rank(now);
         self.run(now);
     }
 
@@ -413,7 +422,10 @@ impl Daemon for Mds {
         let cluster = self.cluster.as_ref();
         let cluster = cluster.and_then(|cluster| cluster.poll_timeout(self.rank.is_some()));
         // A time that is past waits for something else.
-        let clients = self.rank.as_ref().and_then(reconnect::poll_timeout);
+        let clients = self
+            .rank
+            .as_ref()
+            .and_then(|rank| reconnect::poll_timeout(rank).or(rank.poll_timeout()));
         let clients = clients.filter(|due| *due > self.now);
         [monitor, cluster, clients].into_iter().flatten().min()
     }

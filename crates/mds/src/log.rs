@@ -31,6 +31,11 @@ impl Log {
         self.journal.as_mut()
     }
 
+    /// Whether changes are stored.
+    pub fn is_stored(&self) -> bool {
+        self.journal.is_some()
+    }
+
     /// Notes records that are applied to the tree next.
     pub fn change_tree(&mut self, tree: &Tree, records: &[Record]) {
         if self.journal.is_some() {

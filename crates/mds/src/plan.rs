@@ -1,15 +1,16 @@
 //! Requests of clients as operations on the tree: what a request needs, changes and shows.
 
-use crate::caps::Need;
+use crate::caps;
 use bytes::Bytes;
+use fscaps::{Access, Demand, Groups, range_end};
 use namespace::{
     AttributeChange, Encryption, Ino, Kind, NewInode, Operation, PageStart, Place, SetAttributes,
     Tree, WriteRange,
 };
 use types::{Errno, PoolId};
 use wire::client_request::{
-    LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments, ReaddirArguments,
-    SetattrArguments, SetxattrArguments,
+    GetattrArguments, LookupInoArguments, MkdirArguments, MknodArguments, OpenArguments,
+    ReaddirArguments, SetattrArguments, SetxattrArguments,
 };
 use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, setattr_mask};
 
@@ -17,6 +18,14 @@ use wire::{CapBits, ClientOp, ClientRequest, FileLayout, FilePath, open_flags, s
 const PAGE_MAX: usize = 1024;
 /// Most bytes of a page, as in Ceph. Of more, the client asks for the next page; one entry is always there.
 const PAGE_MAX_BYTES: usize = 512 << 10;
+/// Attributes of the group F that `setattr` changes. A time of the last change of the inode belongs to the
+/// group that is changed with it.
+const FILE_ATTRIBUTES: u32 = setattr_mask::SIZE
+    | setattr_mask::MTIME
+    | setattr_mask::ATIME
+    | setattr_mask::CTIME
+    | setattr_mask::MTIME_NOW
+    | setattr_mask::ATIME_NOW;
 /// `CEPH_XATTR_CREATE`, `CEPH_XATTR_REPLACE` and `CEPH_XATTR_REMOVE`
 const XATTR_FLAGS: [u32; 3] = [1, 2, 1 << 31];
 
@@ -49,8 +58,8 @@ pub(crate) struct Shown {
 /// A request, as it is executed now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Plan {
-    /// Inodes that it needs from other clients.
-    pub needs: Vec<(Ino, Need)>,
+    /// Parts of inodes, and entries, that no other client may hide from it or rely on.
+    pub demand: Demand,
     /// Changes, in order; they belong together.
     pub operations: Vec<Operation>,
     /// Objects of the reply.
@@ -58,20 +67,38 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn show(target: Ino) -> Self {
+    /// Shows an inode, of which the client needs what the bits of `mask` show.
+    fn show(target: Ino, mask: CapBits) -> Self {
         let shown = Shown { target: Some(target), ..Shown::default() };
-        Plan { needs: vec![(target, Need::Read)], shown, ..Plan::default() }
+        Plan { shown, ..Plan::default() }.with(target, Access::read(Groups::of(mask)))
     }
 
-    fn change(
-        needs: Vec<Ino>,
-        operation: Operation,
-        dentry: (Ino, Bytes),
-        target: Option<Ino>,
-    ) -> Self {
-        let needs = needs.into_iter().map(|ino| (ino, Need::Change)).collect();
-        let shown = Shown { dentry: Some(dentry), target, ..Shown::default() };
-        Plan { needs, operations: vec![operation], shown }
+    /// Changes an entry of a directory.
+    fn change(operation: Operation, dentry: (Ino, Bytes), target: Option<Ino>) -> Self {
+        let shown = Shown { dentry: Some(dentry.clone()), target, ..Shown::default() };
+        let plan = Plan { operations: vec![operation], shown, ..Plan::default() };
+        plan.with_entry(&dentry)
+    }
+
+    fn with(mut self, ino: Ino, access: Access) -> Self {
+        if access != Access::default() {
+            self.demand.accesses.push((caps::inode_id(ino), access));
+        }
+        self
+    }
+
+    /// An entry changes: no other client may rely on the entries of its directory.
+    fn with_entry(mut self, (directory, name): &(Ino, Bytes)) -> Self {
+        self.demand.entries.push(caps::entry(*directory, name));
+        self.with(*directory, Access::change(Groups::FILE))
+    }
+
+    /// The number of links of an inode changes.
+    fn with_link(self, ino: Option<Ino>) -> Self {
+        match ino {
+            Some(ino) => self.with(ino, Access::change(Groups::LINK)),
+            None => self,
+        }
     }
 }
 
@@ -110,8 +137,12 @@ impl Planner<'_> {
     pub fn plan(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         match request.op {
             ClientOp::LOOKUP => self.lookup(request),
-            ClientOp::GETATTR | ClientOp::LOOKUPHASH => {
-                Ok(Plan::show(self.walk(&request.path)?.existing()?))
+            ClientOp::GETATTR => {
+                let GetattrArguments { mask } = request.arguments.read();
+                Ok(Plan::show(self.walk(&request.path)?.existing()?, mask))
+            }
+            ClientOp::LOOKUPHASH => {
+                Ok(Plan::show(self.walk(&request.path)?.existing()?, CapBits::NONE))
             }
             ClientOp::LOOKUPINO => self.lookup_ino(request),
             ClientOp::LOOKUPPARENT => self.lookup_parent(request),
@@ -138,7 +169,7 @@ impl Planner<'_> {
     /// ESTALE if the inode is gone.
     pub fn show_again(&self, request: &ClientRequest, created: Ino) -> Result<Plan, Errno> {
         self.tree.get(created).ok_or(Errno::STALE)?;
-        let mut plan = Plan::show(created);
+        let mut plan = Plan::show(created, CapBits::ANY_SHARED);
         plan.shown.dentry = self.tree.home(created).cloned();
         if request.op == ClientOp::CREATE {
             let arguments: OpenArguments = request.arguments.read();
@@ -160,23 +191,25 @@ impl Planner<'_> {
     }
 
     fn lookup(&self, request: &ClientRequest) -> Result<Plan, Errno> {
+        let GetattrArguments { mask } = request.arguments.read();
         let (entry, target) = self.entry(&request.path)?;
-        let mut plan = Plan::show(target.ok_or(Errno::NOENT)?);
+        let plan = Plan::show(target.ok_or(Errno::NOENT)?, mask);
+        let mut plan = plan.with(entry.0, Access::look_up());
         plan.shown.dentry = Some(entry);
         Ok(plan)
     }
 
     fn lookup_ino(&self, request: &ClientRequest) -> Result<Plan, Errno> {
-        let _: LookupInoArguments = request.arguments.read();
+        let LookupInoArguments { mask, .. } = request.arguments.read();
         let ino = Ino(request.path.ino);
         let inode = self.tree.get(ino).ok_or(Errno::STALE)?;
-        if inode.nlink == 0 { Err(Errno::STALE) } else { Ok(Plan::show(ino)) }
+        if inode.nlink == 0 { Err(Errno::STALE) } else { Ok(Plan::show(ino, mask)) }
     }
 
     fn lookup_parent(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         let ino = self.walk(&request.path)?.existing()?;
         let (directory, _) = self.tree.home(ino).ok_or(Errno::NOENT)?;
-        Ok(Plan::show(*directory))
+        Ok(Plan::show(*directory, CapBits::NONE))
     }
 
     /// The name of an inode, in a directory if the second path names one.
@@ -184,7 +217,7 @@ impl Planner<'_> {
         let ino = Ino(request.path2.ino);
         let ino = if self.tree.get(ino).is_some() { ino } else { Ino(request.path.ino) };
         let home = self.tree.home(ino).ok_or(Errno::NOENT)?;
-        let mut plan = Plan::show(ino);
+        let mut plan = Plan::show(ino, CapBits::NONE).with(home.0, Access::look_up());
         plan.shown.dentry = Some(home.clone());
         Ok(plan)
     }
@@ -207,7 +240,7 @@ impl Planner<'_> {
         };
         let max = bounded(arguments.max_entries, PAGE_MAX);
         let max_bytes = bounded(arguments.max_bytes, PAGE_MAX_BYTES);
-        let mut plan = Plan::show(directory);
+        let mut plan = Plan::show(directory, CapBits::FILE_SHARED);
         plan.shown.page = Some(ShownPage { start, max, max_bytes });
         Ok(plan)
     }
@@ -223,14 +256,14 @@ impl Planner<'_> {
         let writes = arguments.flags & open_flags::ACCESS != 0;
         match inode.kind() {
             Kind::Directory if writes => return Err(Errno::ISDIR),
-            Kind::Directory => return Ok(Plan::show(target)),
+            Kind::Directory => return Ok(Plan::show(target, arguments.mask)),
             _ if arguments.flags & open_flags::DIRECTORY != 0 => return Err(Errno::NOTDIR),
             _ => {}
         }
-        let mut plan = Plan::show(target);
+        let mut plan = Plan::show(target, arguments.mask);
         plan.shown.wanted = wanted_by(arguments.flags);
         if arguments.flags & open_flags::TRUNCATE != 0 {
-            plan.needs = vec![(target, Need::Cut)];
+            plan = plan.with(target, Access::change(Groups::FILE));
             let change = SetAttributes { size: Some(0), ..SetAttributes::default() };
             plan.operations.push(change_of(target, AttributeChange::Set(change)));
         }
@@ -246,13 +279,8 @@ impl Planner<'_> {
         let inode = self.tree.get(ino);
         let layout = inode.and_then(|inode| inode.layout.clone()).unwrap_or_else(|| self.layout());
         let old = inode.and_then(|inode| inode.write_ranges.get(&self.client)).copied();
-        let end = range_end(&layout, size).max(old.unwrap_or_default().end);
+        let end = range_end(caps::unit_of(&layout), size).max(old.unwrap_or_default().end);
         AttributeChange::WriteRange { client: self.client, range: Some(WriteRange { end }) }
-    }
-
-    /// A client wants to write up to `wanted`.
-    pub fn grow(&self, ino: Ino, wanted: u64) -> Operation {
-        change_of(ino, self.write_range(ino, wanted))
     }
 
     fn layout(&self) -> FileLayout {
@@ -266,12 +294,13 @@ impl Planner<'_> {
             if arguments.flags & open_flags::EXCLUSIVE != 0 {
                 return Err(Errno::EXIST);
             }
-            let mut plan = self.open_existing(request, target)?;
+            let plan = self.open_existing(request, target)?;
+            let mut plan = plan.with(entry.0, Access::look_up());
             plan.shown.dentry = Some(entry);
             return Ok(plan);
         }
         let mode = Kind::FILE_MODE | arguments.mode & 0o7777;
-        let range = WriteRange { end: range_end(&self.layout(), 0) };
+        let range = WriteRange { end: range_end(caps::unit_of(&self.layout()), 0) };
         let new = NewInode { writer: Some((self.client, range)), ..self.new_inode(request, mode) };
         let mut plan = self.creation(entry, new);
         plan.shown.wanted = wanted_by(arguments.flags);
@@ -317,7 +346,7 @@ impl Planner<'_> {
     fn creation(&self, entry: (Ino, Bytes), new: NewInode) -> Plan {
         let (directory, name) = entry.clone();
         let operation = Operation::Create { directory, name, new: Box::new(new) };
-        Plan::change(vec![directory], operation, entry, Some(self.next_ino))
+        Plan::change(operation, entry, Some(self.next_ino))
     }
 
     fn link(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -325,7 +354,7 @@ impl Planner<'_> {
         let ino = self.walk(&request.path2)?.existing()?;
         let (directory, name) = entry.clone();
         let operation = Operation::Link { ino, directory, name };
-        Ok(Plan::change(vec![directory, ino], operation, entry, Some(ino)))
+        Ok(Plan::change(operation, entry, Some(ino)).with_link(Some(ino)))
     }
 
     fn remove(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -335,17 +364,23 @@ impl Planner<'_> {
             ClientOp::RMDIR => Operation::RemoveDirectory { directory, name },
             _ => Operation::Unlink { directory, name },
         };
-        let needs = std::iter::once(directory).chain(target).collect();
-        Ok(Plan::change(needs, operation, entry, None))
+        let plan = Plan::change(operation, entry, None).with_link(target);
+        Ok(match target {
+            // Whether it is empty must be known.
+            Some(target) if request.op == ClientOp::RMDIR => {
+                plan.with(target, Access::read(Groups::FILE))
+            }
+            _ => plan,
+        })
     }
 
     /// The first path is the new name, the second one the old.
     fn rename(&self, request: &ClientRequest) -> Result<Plan, Errno> {
         let (to, replaced) = self.entry(&request.path)?;
         let (from, ino) = self.entry(&request.path2)?;
-        let needs = [from.0, to.0].into_iter().chain(ino).chain(replaced).collect();
-        let operation = Operation::Rename { from, to: to.clone() };
-        Ok(Plan::change(needs, operation, to, ino))
+        let operation = Operation::Rename { from: from.clone(), to: to.clone() };
+        let plan = Plan::change(operation, to, ino).with_entry(&from);
+        Ok(plan.with_link(ino).with_link(replaced))
     }
 
     fn setattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -363,9 +398,12 @@ impl Planner<'_> {
             kill_set_ids: has(setattr_mask::KILL_SGUID),
             ..SetAttributes::default()
         };
-        let need = if set.size.is_some() { Need::Cut } else { Need::Change };
-        let changed = self.changed(ino, AttributeChange::Set(set));
-        Ok(Plan { needs: vec![(ino, need)], ..changed })
+        let file = has(setattr_mask::SIZE | setattr_mask::MTIME | setattr_mask::ATIME);
+        let auth = !file || arguments.mask & !FILE_ATTRIBUTES != 0;
+        let groups = [(file, Groups::FILE), (auth, Groups::AUTH)].into_iter();
+        let groups = groups.filter(|(is_changed, _)| *is_changed);
+        let groups = groups.fold(Groups::NONE, |all, (_, group)| all | group);
+        Ok(self.changed(ino, groups, AttributeChange::Set(set)))
     }
 
     fn xattr(&self, request: &ClientRequest) -> Result<Plan, Errno> {
@@ -385,26 +423,16 @@ impl Planner<'_> {
                 must_replace: replace,
             },
         };
-        Ok(self.changed(ino, change))
+        Ok(self.changed(ino, Groups::XATTR, change))
     }
 
-    fn changed(&self, ino: Ino, change: AttributeChange) -> Plan {
+    fn changed(&self, ino: Ino, groups: Groups, change: AttributeChange) -> Plan {
         let shown = Shown { target: Some(ino), ..Shown::default() };
-        let operations = vec![change_of(ino, change)];
-        Plan { needs: vec![(ino, Need::Change)], operations, shown }
+        let plan = Plan { operations: vec![change_of(ino, change)], shown, ..Plan::default() };
+        plan.with(ino, Access::change(groups))
     }
 }
 
 fn change_of(ino: Ino, change: AttributeChange) -> Operation {
     Operation::Change { ino, change: Box::new(change) }
-}
-
-/// End of the range that a client may write if it wants to write behind a size: twice the size, but not more
-/// than 1,024 objects beyond it, in whole stripes.
-fn range_end(layout: &FileLayout, size: u64) -> u64 {
-    let ahead = u64::from(layout.object_size).saturating_mul(1024);
-    let next = size.saturating_add(1);
-    let end = next.saturating_mul(2).min(next.saturating_add(ahead));
-    let stripe = u64::from(layout.stripe_unit).max(1);
-    end.div_ceil(stripe).saturating_mul(stripe)
 }

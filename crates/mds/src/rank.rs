@@ -2,15 +2,15 @@
 //!
 //! A request is planned, demands its inodes from other clients, and waits until they have given back what
 //! contradicts it; then it is planned again, executed, and answered. A request that is sent again while it
-//! waits is not executed twice. The tree is in memory only, so an answer
-//! is safe at once.
+//! waits is not executed twice.
 
 mod answers;
 mod client_caps;
+pub(crate) mod evictions;
 pub(crate) mod reconnect;
 
 use crate::awaited::Awaited;
-use crate::caps::{Caps, RequestId};
+use crate::caps;
 use crate::change::Change;
 use crate::log::Log;
 use crate::peer::ClientPeer;
@@ -18,23 +18,22 @@ use crate::plan::{Plan, Planner, Shown};
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use engine::{Message, Time};
+use fscaps::{Admission, LockMachine, RequestId, Settings};
 use namespace::{Context, Ino, Operation, Tree, execute};
-use std::collections::{BTreeMap, VecDeque};
-use types::{Errno, PoolId, features};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{Epoch, Errno, PoolId, features};
 use wire::{
-    ClientCapRelease, ClientCaps, ClientReconnect, ClientReply, ClientRequest, ClientSession,
-    FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
+    ClientCapRelease, ClientCaps, ClientLease, ClientReconnect, ClientReply, ClientRequest,
+    ClientSession, FeatureBits, MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
-/// Messages from clients that are taken and have no effect yet: leases, metrics.
-const WITHOUT_EFFECT: [u16; 2] = [0x311, 29];
+/// Messages from clients that are taken and have no effect yet: metrics.
+const WITHOUT_EFFECT: [u16; 1] = [29];
 
 /// Bytes of the facts that a client tells about itself. A client with more is rejected.
 const METADATA_MAX_BYTES: usize = 16 << 10;
 /// Inode numbers that one record lets the rank use.
 const NUMBERS_AT_ONCE: u64 = 4096;
-/// Requests of one client that wait for other clients. One more is answered with EAGAIN.
-const WAITING_MAX: usize = 1024;
 
 /// The first number for inodes of a run: behind those of earlier runs, whose trees are lost while the data of
 /// their files is still there, unless those made more than 4,096 inodes in each second.
@@ -48,8 +47,6 @@ fn first_ino(now: Time) -> Ino {
 #[derive(Debug)]
 struct Waiting {
     request: ClientRequest,
-    /// Inodes that it demands.
-    demanded: Vec<Ino>,
     /// The inode that it has created already, if it is only answered again.
     created: Option<Ino>,
 }
@@ -59,8 +56,13 @@ struct Waiting {
 pub struct Rank {
     tree: Tree,
     sessions: Sessions,
-    caps: Caps,
+    caps: LockMachine,
+    /// Requests that wait for other clients.
     waiting: BTreeMap<RequestId, Waiting>,
+    /// Those for which others have given back what they need.
+    ready: VecDeque<RequestId>,
+    /// Time of the input that is handled.
+    now: Time,
     next_ino: Ino,
     data_pool: PoolId,
     map_epoch: u32,
@@ -69,6 +71,10 @@ pub struct Rank {
     numbers: Ino,
     /// Clients that are awaited after a take-over.
     awaited: Option<Awaited>,
+    /// Clients that must be evicted, and were not yet.
+    evicting: BTreeSet<u64>,
+    /// The OSD map that shuts out the clients that were evicted.
+    barrier: Epoch,
     /// Messages with the client that each is for, and the LSN that must be durable before it is sent.
     outputs: VecDeque<(u64, u64, Message)>,
 }
@@ -79,14 +85,18 @@ impl Rank {
         Rank {
             tree: Tree::new(now.wall()),
             sessions: Sessions::default(),
-            caps: Caps::default(),
+            caps: LockMachine::new(Settings::default()),
             waiting: BTreeMap::new(),
+            ready: VecDeque::new(),
+            now,
             next_ino: first_ino(now),
             data_pool,
             map_epoch: 0,
             log: Log::default(),
             numbers: Ino::FIRST,
             awaited: None,
+            evicting: BTreeSet::new(),
+            barrier: Epoch::default(),
             outputs: VecDeque::new(),
         }
     }
@@ -118,6 +128,7 @@ impl Rank {
         message: &Message,
     ) -> Result<(), PeerFault> {
         let client = peer.client;
+        self.now = now;
         if message.kind == ClientSession::KIND {
             self.handle_session(peer, decode_from_peer(message)?);
         } else if self.sessions.get(client).is_none() {
@@ -129,7 +140,7 @@ impl Rank {
                     self.handle_request(client, message.tid, decode_from_peer(message)?);
                 }
                 ClientCaps::KIND => {
-                    self.handle_caps(now, client, message.tid, &decode_from_peer(message)?)?;
+                    self.handle_caps(client, message.tid, &decode_from_peer(message)?)?;
                 }
                 ClientCapRelease::KIND => {
                     self.handle_release(client, &decode_from_peer(message)?);
@@ -137,6 +148,7 @@ impl Rank {
                 // Its connection was lost, or it comes too late: what it claims may be another client's by
                 // now. It opens a new session.
                 ClientReconnect::KIND => self.close_session(client, 0),
+                ClientLease::KIND => self.handle_lease(client, decode_from_peer(message)?),
                 kind if WITHOUT_EFFECT.contains(&kind) => {}
                 kind => return Err(PeerFault::NotExpected { kind }),
             }
@@ -168,6 +180,21 @@ impl Rank {
         Some((lsn, write))
     }
 
+    /// When `handle_timeout` should be called. While clients are awaited, `reconnect` has its own timeouts.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.caps.poll_timeout().filter(|_| self.awaited.is_none())
+    }
+
+    /// Looks for leases that have ended and for clients that are silent or late.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.awaited.is_some() {
+            return;
+        }
+        self.now = now;
+        self.caps.handle_timeout(now);
+        self.settle();
+    }
+
     /// Panics if the parts of the rank contradict each other.
     pub fn check_invariants(&self) {
         self.tree.check_invariants();
@@ -184,6 +211,7 @@ impl Rank {
         match message.op {
             SessionOp::REQUEST_OPEN => self.open_session(peer, message),
             SessionOp::REQUEST_RENEWCAPS if self.sessions.get(client).is_some() => {
+                self.caps.handle_renewal(self.now, client);
                 let answer = ClientSession::new(SessionOp::RENEWCAPS, message.sequence);
                 self.send(client, answer.encode(0));
             }
@@ -221,6 +249,7 @@ impl Rank {
             "a client has opened a session");
         let features = FeatureBits(image.features);
         self.log.change_session(peer.client, &Change::Session(peer.client, image));
+        self.caps.open_session(self.now, peer.client);
         let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
         self.send(peer.client, open.encode(0));
     }
@@ -235,6 +264,7 @@ impl Rank {
         if let Some(awaited) = &mut self.awaited {
             awaited.remove(client);
         }
+        self.evicting.remove(&client);
         if self.sessions.close(client) {
             self.log.change_session(client, &Change::SessionGone(client));
             self.release_all(client);
@@ -244,19 +274,12 @@ impl Rank {
 
     /// Ends the requests of a client whose session has ended, and takes its capabilities.
     fn release_all(&mut self, client: u64) {
-        for id in self.waiting_of(client).collect::<Vec<_>>() {
-            let waiting = self.waiting.remove(&id).expect("it was listed");
-            self.caps.end_demands(id, waiting.demanded);
+        self.waiting.retain(|id, _| id.client != client);
+        let released = self.caps.close_session(self.now, client);
+        self.take_cap_outputs();
+        for ino in released {
+            self.forget_unused(Ino(ino.0));
         }
-        for ino in self.caps.remove_client(client) {
-            self.tend_released(ino, client);
-        }
-    }
-
-    /// Requests of a client that wait for other clients.
-    fn waiting_of(&self, client: u64) -> impl Iterator<Item = RequestId> {
-        let [first, last] = [u64::MIN, u64::MAX].map(|tid| RequestId { client, tid });
-        self.waiting.range(first..=last).map(|(id, _)| *id)
     }
 
     fn handle_request(&mut self, client: u64, tid: u64, request: ClientRequest) {
@@ -276,44 +299,38 @@ impl Rank {
             return;
         }
         for release in &request.releases {
-            let (ino, cap_id, kept) = (Ino(release.ino), release.cap_id, release.caps);
-            self.caps.confirm(ino, client, cap_id, release.seq, kept, release.wanted);
+            self.caps.handle_update(self.now, &caps::returned_in_request(client, release));
+            let entry = caps::entry(Ino(release.ino), &release.name);
+            self.caps.handle_lease_released(client, &entry);
         }
         // A client that has created a file relies on the capabilities of the reply, also of a second one.
-        let created = completed.map(Ino);
-        let waiting = Waiting { request, demanded: Vec::new(), created };
-        if self.waiting_of(client).count() >= WAITING_MAX {
-            return self.finish(id, waiting, Err(Errno::AGAIN));
-        }
-        self.run(id, waiting);
+        self.run(id, Waiting { request, created: completed.map(Ino) });
     }
 
     /// Executes a request, or keeps it until other clients have given back what it needs.
-    fn run(&mut self, id: RequestId, mut waiting: Waiting) {
+    fn run(&mut self, id: RequestId, waiting: Waiting) {
+        let Waiting { request, created } = &waiting;
         let planner = self.planner(id.client);
-        let planned = match waiting.created {
-            Some(created) => planner.show_again(&waiting.request, created),
-            None => planner.plan(&waiting.request),
+        let planned = match created {
+            Some(created) => planner.show_again(request, *created),
+            None => planner.plan(request),
         };
-        let plan = match planned {
+        let mut plan = match planned {
             Ok(plan) => plan,
-            Err(error) => return self.finish(id, waiting, Err(error)),
+            Err(error) => return self.finish(id, request, Err(error)),
         };
-        waiting.demanded.extend(plan.needs.iter().map(|(ino, _)| *ino));
-        let mut is_met = true;
-        for (ino, need) in &plan.needs {
-            is_met &= self.caps.demand(*ino, id, *need);
+        match self.caps.handle_request(self.now, id, std::mem::take(&mut plan.demand)) {
+            Admission::Ready => {}
+            Admission::Waits => {
+                self.waiting.insert(id, waiting);
+                return;
+            }
+            Admission::Refused => return self.finish(id, request, Err(Errno::AGAIN)),
         }
-        if !is_met {
-            waiting.demanded.sort_unstable();
-            waiting.demanded.dedup();
-            self.waiting.insert(id, waiting);
-            return;
-        }
-        let result = self.perform(id, &waiting.request, &plan);
-        let again = waiting.created.map_or(0, |ino| ino.0);
+        let result = self.perform(id, request, &plan);
+        let again = created.map_or(0, |ino| ino.0);
         let result = result.map(|created| (plan.shown, created.max(again)));
-        self.finish(id, waiting, result);
+        self.finish(id, request, result);
     }
 
     fn planner(&self, client: u64) -> Planner<'_> {
@@ -332,6 +349,7 @@ impl Rank {
         let mut created = 0;
         for operation in &plan.operations {
             let orphan = self.execute(operation, &context)?;
+            self.show_truncation(operation, id.client);
             if matches!(operation, Operation::Create { .. }) {
                 created = self.next_ino.0;
                 self.next_ino.0 += 1;
@@ -370,29 +388,42 @@ impl Rank {
     /// Forgets an inode without a name that no client has a capability on.
     fn forget_unused(&mut self, ino: Ino) {
         let is_orphan = self.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
-        if is_orphan && !self.caps.is_held(ino) {
+        if is_orphan && !self.caps.is_held(caps::inode_id(ino)) {
             let forgotten = self.execute(&Operation::Forget { ino }, &Context::default());
             forgotten.expect("an inode without a name may be forgotten");
         }
     }
 
-    fn finish(&mut self, id: RequestId, waiting: Waiting, result: Result<(Shown, u64), Errno>) {
-        let (Waiting { request, demanded, .. }, RequestId { client, tid }) = (waiting, id);
+    fn finish(
+        &mut self,
+        id: RequestId,
+        request: &ClientRequest,
+        result: Result<(Shown, u64), Errno>,
+    ) {
+        let RequestId { client, tid } = id;
+        // Others get back what they may have beside the bits that this client wants from now on. Messages
+        // about capabilities go out in the order of their numbers, so these go before the reply.
+        let shown = result.as_ref().ok().map(|(shown, _)| shown);
+        let user = shown.and_then(|shown| {
+            let inode = self.tree.get(shown.target?)?;
+            Some(caps::issue_of(inode, client, shown.wanted))
+        });
+        self.caps.end_request(self.now, id, user.as_slice());
+        self.take_cap_outputs();
         let reply = match result {
             Ok((shown, created)) => self.reply(client, request.op, &shown, created),
             Err(error) => ClientReply::plain(request.op, error.negative(), self.map_epoch),
         };
         self.send(client, reply.encode(features::SUPPORTED).with_tid(tid));
-        self.caps.end_demands(id, demanded);
     }
 
     /// Tries the requests for which a client has given something back, and sends messages about capabilities.
     fn settle(&mut self) {
-        self.send_notices();
-        while let Some(id) = self.caps.poll_woken() {
+        self.take_cap_outputs();
+        while let Some(id) = self.ready.pop_front() {
             if let Some(waiting) = self.waiting.remove(&id) {
                 self.run(id, waiting);
-                self.send_notices();
+                self.take_cap_outputs();
             }
         }
     }

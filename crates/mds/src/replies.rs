@@ -1,6 +1,8 @@
 //! Inodes and traces as replies show them.
 
-use crate::caps::Caps;
+use crate::caps;
+use engine::Time;
+use fscaps::{LeaseGrant, LockMachine};
 use namespace::{Ino, Inode, Tree};
 use types::SnapId;
 use wire::inode_stat::{NO_PIN, encode_xattrs};
@@ -15,13 +17,14 @@ pub(crate) fn snap_trace(features: u64) -> bytes::Bytes {
 /// An inode with a capability for a client.
 pub(crate) fn inode_with_cap(
     tree: &Tree,
-    caps: &mut Caps,
+    caps: &mut LockMachine,
+    now: Time,
     ino: Ino,
     client: u64,
     wanted: CapBits,
 ) -> Option<InodeStat> {
     let inode = tree.get(ino)?;
-    let cap = caps.issue(ino, inode.is_directory(), client, wanted);
+    let cap = caps::issue(caps, now, inode, client, wanted);
     Some(inode_stat(tree, inode, cap))
 }
 
@@ -81,6 +84,13 @@ pub(crate) fn inode_bytes(inode: &Inode) -> usize {
 /// Size up to which clients may write a file.
 pub(crate) fn max_size(inode: &Inode) -> u64 {
     inode.write_ranges.values().map(|range| range.end).max().unwrap_or(0)
+}
+
+/// A dentry that the client may use for a time, as it may not cache the directory's entries.
+pub(crate) fn lease(granted: LeaseGrant, is_primary: bool) -> LeaseStat {
+    let duration_ms = u32::try_from(granted.duration.as_millis()).unwrap_or(u32::MAX);
+    let mask = no_lease(is_primary).mask | LeaseStat::VALID;
+    LeaseStat { mask, duration_ms, seq: granted.seq, ..LeaseStat::default() }
 }
 
 /// A dentry without a lease of its own: it is valid as long as the client may cache the directory's entries.

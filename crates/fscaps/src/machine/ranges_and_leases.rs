@@ -39,6 +39,11 @@ impl LockMachine {
         }
     }
 
+    /// A client that was evicted may have written up to the ends of its ranges: they stay recorded.
+    pub fn leave_ranges(&mut self, client: u64) {
+        self.ranges.remove_client(client);
+    }
+
     /// Bytes up to which a client may write, as far as that is durable; 0 for none.
     pub fn max_size(&self, ino: InodeId, client: u64) -> u64 {
         self.ranges.durable(ino, client)

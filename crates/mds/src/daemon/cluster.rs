@@ -2,7 +2,7 @@
 
 use crate::Config;
 use crate::log::Opened;
-use crate::rank::{Rank, reconnect};
+use crate::rank::{Rank, evictions};
 use crate::store::{Setup, Store, Task};
 use auth::Entropy;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
@@ -70,7 +70,7 @@ impl Cluster {
                 store.handle_response(rank.as_deref_mut(), task, id, answer);
             }
             if let Some(rank) = rank.as_deref_mut() {
-                if let Some((client, addrs)) = reconnect::overdue(rank, now) {
+                if let Some((client, addrs)) = evictions::next(rank, now) {
                     store.evict(client, &addrs);
                 }
                 store.pump(now, rank);

@@ -1,13 +1,14 @@
 //! Replies: dentries, inodes and pages, with capabilities for the client.
 
 use super::Rank;
+use crate::caps;
 use crate::plan::{Shown, ShownPage};
-use crate::replies::{inode_bytes, inode_with_cap, no_lease, snap_trace};
+use crate::replies::{inode_bytes, inode_with_cap, lease, no_lease, snap_trace};
 use bytes::Bytes;
 use namespace::{Ino, PageStart};
 use wire::{
     CapBits, ClientOp, ClientReply, CreatedInode, DirStat, DirectoryEntry, DirectoryPage,
-    ReplyDentry, readdir_flags, session_features,
+    InodeStat, ReplyDentry, readdir_flags, session_features,
 };
 
 impl Rank {
@@ -20,9 +21,7 @@ impl Rank {
     ) -> ClientReply {
         let mut reply = ClientReply::plain(op, 0, self.map_epoch);
         reply.dentry = shown.dentry.as_ref().and_then(|entry| self.dentry(client, entry));
-        reply.target = shown
-            .target
-            .and_then(|ino| inode_with_cap(&self.tree, &mut self.caps, ino, client, shown.wanted));
+        reply.target = shown.target.and_then(|ino| self.inode(ino, client, shown.wanted));
         if let (Some(page), Some(directory)) = (&shown.page, shown.target) {
             reply.extra = codec::encode_to_bytes(&self.page(client, directory, page));
         }
@@ -48,15 +47,23 @@ impl Rank {
         }
     }
 
+    fn inode(&mut self, ino: Ino, client: u64, wanted: CapBits) -> Option<InodeStat> {
+        inode_with_cap(&self.tree, &mut self.caps, self.now, ino, client, wanted)
+    }
+
     fn dentry(&mut self, client: u64, entry: &(Ino, Bytes)) -> Option<ReplyDentry> {
         let (directory, name) = entry;
-        let stat = inode_with_cap(&self.tree, &mut self.caps, *directory, client, CapBits::NONE)?;
-        let is_primary = self.tree.entry(*directory, name).is_some_and(|entry| entry.is_primary);
+        let stat = self.inode(*directory, client, CapBits::NONE)?;
+        let found = self.tree.entry(*directory, name);
+        let is_primary = found.as_ref().is_some_and(|entry| entry.is_primary);
+        let needs_lease = found.is_some() && !stat.cap.caps.contains(CapBits::FILE_SHARED);
+        let granted = needs_lease.then(|| caps::entry(*directory, name));
+        let granted = granted.and_then(|entry| self.caps.grant_lease(self.now, client, entry));
         Some(ReplyDentry {
             directory: stat,
             dirfrag: DirStat::own(),
             name: name.clone(),
-            lease: no_lease(is_primary),
+            lease: granted.map_or(no_lease(is_primary), |granted| lease(granted, is_primary)),
         })
     }
 
@@ -71,8 +78,7 @@ impl Rank {
                 is_last = false;
                 break;
             }
-            let inode =
-                inode_with_cap(&self.tree, &mut self.caps, entry.ino, client, CapBits::NONE);
+            let inode = self.inode(entry.ino, client, CapBits::NONE);
             let Some(inode) = inode else { continue };
             entries.push(DirectoryEntry { name, lease: no_lease(entry.is_primary), inode });
         }

@@ -1,15 +1,19 @@
 //! Messages of clients about capabilities: changes that they write back, and bits that they return.
 
-use super::Rank;
-use crate::caps::CapNotice;
+use super::{Rank, evictions};
+use crate::caps::{self, ROOT_REALM};
 use crate::replies::{inode_stat, max_size};
 use bytes::Bytes;
-use engine::{Message, Time};
-use namespace::{AttributeChange, Context, Flush, FlushedFile, Ino, Operation};
+use engine::Message;
+use fscaps::{Notice, Output};
+use namespace::{AttributeChange, Context, Flush, FlushedFile, Ino, Inode, Operation, WriteRange};
 use std::collections::BTreeMap;
-use types::features;
+use types::{SnapId, features};
 use wire::inode_stat::{decode_xattrs, encode_xattrs};
-use wire::{CapBits, CapOp, ClientCapRelease, ClientCaps, MessageBody, PeerFault, ReplyCap};
+use wire::{
+    CapBits, CapOp, ClientCapRelease, ClientCaps, ClientLease, ClientSession, MessageBody,
+    PeerFault, ReplyCap, SessionOp,
+};
 
 impl Rank {
     /// # Errors
@@ -17,21 +21,20 @@ impl Rank {
     /// Extended attributes that the client flushes do not decode. Nothing has changed.
     pub(super) fn handle_caps(
         &mut self,
-        now: Time,
         client: u64,
         tid: u64,
         message: &ClientCaps,
     ) -> Result<(), PeerFault> {
         let ino = Ino(message.ino);
-        let is_known = self.caps.id(ino, client) == Some(message.cap_id);
+        let is_known = self.caps.cap_id(caps::inode_id(ino), client) == Some(message.cap_id);
         match message.op {
             CapOp::FLUSHSNAP => {
                 self.acknowledge(client, tid, CapOp::FLUSHSNAP_ACK, message);
                 return Ok(());
             }
             CapOp::RELEASE => {
-                self.caps.release(ino, client, message.cap_id, message.issue_seq);
-                self.tend_released(ino, client);
+                self.caps.handle_release(self.now, &caps::release_of(client, message));
+                self.tend_released(ino);
                 return Ok(());
             }
             _ => {}
@@ -40,16 +43,15 @@ impl Rank {
         if is_known && self.tree.get(ino).is_some() {
             self.flush(client, ino, message, xattrs);
         }
-        let (seq, kept, wanted) = (message.seq, message.caps, message.wanted);
-        self.caps.confirm(ino, client, message.cap_id, seq, kept, wanted);
-        // The same message may say that the client wants to write at all.
-        if is_known && self.tree.get(ino).is_some() {
-            self.grow(now, client, ino, message);
-        }
         if !message.dirty.is_empty() {
             self.acknowledge(client, tid, CapOp::FLUSH_ACK, message);
         }
-        self.tend_released(ino, client);
+        self.caps.handle_update(self.now, &caps::update_of(client, message));
+        // The same message may say that the client wants to write at all.
+        if is_known {
+            self.grow(client, ino, message);
+        }
+        self.tend_released(ino);
         Ok(())
     }
 
@@ -61,7 +63,7 @@ impl Rank {
         message: &ClientCaps,
         xattrs: Option<BTreeMap<Bytes, Bytes>>,
     ) {
-        let dirty = message.dirty & self.caps.issued(ino, client);
+        let dirty = message.dirty & self.caps.issued(caps::inode_id(ino), client);
         if dirty.is_empty() {
             return;
         }
@@ -95,33 +97,64 @@ impl Rank {
         changed.expect("the inode exists, and flushes are not refused");
     }
 
-    /// Gives a client the right to write further.
-    fn grow(&mut self, now: Time, client: u64, ino: Ino, message: &ClientCaps) {
-        let inode = self.tree.get(ino).expect("the inode was checked");
-        let wants_more = message.max_size > max_size(inode) && inode.is_file();
-        if !wants_more || !self.caps.writes(ino, client) {
+    /// A client may ask for the right to write further.
+    fn grow(&mut self, client: u64, ino: Ino, message: &ClientCaps) {
+        let Some(inode) = self.tree.get(ino).filter(|inode| inode.is_file()) else { return };
+        if message.max_size > max_size(inode) {
+            let layout = inode.layout.clone().unwrap_or_default();
+            let unit = caps::unit_of(&layout);
+            let ino = caps::inode_id(ino);
+            self.caps.handle_size(ino, client, inode.size, message.max_size, unit);
+        }
+    }
+
+    /// Records the range up to which a client may write, or that it writes no more. The message that tells
+    /// the client waits until the record is durable, as all that follow it do.
+    fn record_range(&mut self, ino: Ino, client: u64, end: Option<u64>) {
+        let Some(inode) = self.tree.get(ino) else { return };
+        if end.is_none() && !inode.write_ranges.contains_key(&client) {
             return;
         }
-        let operation = self.planner(client).grow(ino, message.max_size);
-        let context = Context { now: now.wall(), ..Context::default() };
-        self.execute(&operation, &context).expect("the inode exists");
-        self.caps.repeat(ino, client);
+        let range = end.map(|end| WriteRange { end });
+        self.change(ino, AttributeChange::WriteRange { client, range });
+        if let Some(end) = end {
+            self.caps.handle_range_durable(caps::inode_id(ino), client, end);
+        }
+    }
+
+    /// Tells clients that still have data of a file that it was cut.
+    pub(super) fn show_truncation(&mut self, operation: &Operation, client: u64) {
+        let Operation::Change { ino, change } = operation else { return };
+        if matches!(&**change, AttributeChange::Set(set) if set.size.is_some()) {
+            let cached = CapBits::FILE_CACHE | CapBits::FILE_BUFFER;
+            self.caps.repeat_to_others(caps::inode_id(*ino), client, cached);
+        }
     }
 
     pub(super) fn handle_release(&mut self, client: u64, message: &ClientCapRelease) {
         for item in &message.items {
-            self.caps.release(Ino(item.ino), client, item.cap_id, item.issue_seq);
-            self.tend_released(Ino(item.ino), client);
+            self.caps.handle_release(self.now, &caps::released_item(client, item));
+            self.tend_released(Ino(item.ino));
         }
     }
 
-    /// A client may have given up its right to write, or the last use of an inode without a name.
-    pub(super) fn tend_released(&mut self, ino: Ino, client: u64) {
-        let Some(inode) = self.tree.get(ino) else { return };
-        if inode.write_ranges.contains_key(&client) && !self.caps.writes(ino, client) {
-            self.change(ino, AttributeChange::WriteRange { client, range: None });
-        }
+    /// A client may have given up the last use of an inode without a name.
+    fn tend_released(&mut self, ino: Ino) {
+        self.take_cap_outputs();
         self.forget_unused(ino);
+    }
+
+    /// A client has forgotten the lease of an entry, or asks for more time.
+    pub(super) fn handle_lease(&mut self, client: u64, message: ClientLease) {
+        let entry = caps::entry(Ino(message.ino), &message.name);
+        if message.action != ClientLease::RENEW {
+            return self.caps.handle_lease_released(client, &entry);
+        }
+        if let Some(lease) = self.caps.handle_lease_renewal(self.now, client, entry) {
+            let duration_ms = u32::try_from(lease.duration.as_millis()).unwrap_or(u32::MAX);
+            let answer = ClientLease { seq: lease.seq, duration_ms, ..message };
+            self.push(client, answer.encode(0));
+        }
     }
 
     fn acknowledge(&mut self, client: u64, tid: u64, op: CapOp, message: &ClientCaps) {
@@ -131,7 +164,7 @@ impl Rank {
             ino: message.ino,
             cap_id: message.cap_id,
             seq: message.seq,
-            caps: self.caps.issued(ino, client),
+            caps: self.caps.issued(caps::inode_id(ino), client),
             dirty: message.dirty,
             snap_follows: message.snap_follows,
             files: -1,
@@ -149,24 +182,59 @@ impl Rank {
         }
     }
 
-    pub(super) fn send_notices(&mut self) {
-        while let Some(notice) = self.caps.poll_notice() {
-            if let Some(message) = self.notice_message(&notice) {
-                self.push(notice.client, message.encode(features::SUPPORTED));
+    /// Carries out what follows from the capabilities.
+    pub(super) fn take_cap_outputs(&mut self) {
+        while let Some(output) = self.caps.poll_output() {
+            match output {
+                Output::Notice(notice) => {
+                    if let Some(inode) = self.tree.get(Ino(notice.ino.0)) {
+                        let message = self.notice_message(&notice, inode);
+                        self.push(notice.client, message.encode(features::SUPPORTED));
+                    }
+                }
+                Output::Ready(id) => self.ready.push_back(id),
+                Output::RecordRange { ino, client, end } => {
+                    self.record_range(Ino(ino.0), client, end);
+                }
+                Output::RevokeLease { client, entry, seq } => {
+                    let revoke = ClientLease {
+                        action: ClientLease::REVOKE,
+                        mask: 1,
+                        ino: entry.directory.0,
+                        first: SnapId::HEAD.0,
+                        last: SnapId::HEAD.0,
+                        seq,
+                        duration_ms: 0,
+                        name: entry.name,
+                    };
+                    self.push(client, revoke.encode(0));
+                }
+                Output::Recall { client, caps_max } => self.recall(client, caps_max),
+                Output::LateRelease { client, ino, since } => {
+                    tracing::warn!(client, ino = ino.0, %since,
+                        "a client does not give back a capability for which another one waits");
+                }
+                Output::Evict { client, reason } => evictions::begin(self, client, reason),
             }
         }
     }
 
-    fn notice_message(&self, notice: &CapNotice) -> Option<ClientCaps> {
-        let inode = self.tree.get(notice.ino)?;
+    fn recall(&mut self, client: u64, caps_max: usize) {
+        let max_caps = u32::try_from(caps_max).unwrap_or(u32::MAX);
+        let recall = ClientSession { max_caps, ..ClientSession::new(SessionOp::RECALL_STATE, 0) };
+        self.send(client, recall.encode(0));
+    }
+
+    fn notice_message(&self, notice: &Notice, inode: &Inode) -> ClientCaps {
         let stat = inode_stat(&self.tree, inode, ReplyCap::default());
-        Some(ClientCaps {
+        ClientCaps {
             op: notice.op,
             ino: notice.ino.0,
-            realm: Ino::ROOT.0,
+            realm: ROOT_REALM,
             cap_id: notice.cap_id,
             seq: notice.seq,
-            issue_seq: notice.seq,
+            issue_seq: notice.issue_seq,
+            mseq: notice.mseq,
             caps: notice.caps,
             wanted: notice.wanted,
             uid: stat.uid,
@@ -188,8 +256,9 @@ impl Rank {
             change_attr: stat.change_attr,
             files: stat.files as i64,
             subdirs: stat.subdirs as i64,
+            osd_epoch_barrier: self.barrier.0,
             ..ClientCaps::default()
-        })
+        }
     }
 }
 

@@ -5,36 +5,49 @@
 
 use super::Rank;
 use crate::awaited::Awaited;
+use crate::caps;
 use crate::log::Opened;
 use crate::peer::ClientPeer;
+use crate::sessions::Sessions;
 use engine::{Message, Time};
+use fscaps::InodeId;
 use namespace::Ino;
-use std::collections::{BTreeMap, VecDeque};
-use types::{EntityAddrVec, PoolId, features};
+use std::collections::BTreeSet;
+use types::{PoolId, features};
 use wire::{
     CapOp, ClaimedCap, ClientCaps, ClientReconnect, ClientRequest, ClientSession, FeatureBits,
     MessageBody, PeerFault, SessionOp, decode_from_peer,
 };
 
 /// A rank as it was opened. Its clients are awaited until [`activate`].
-pub(crate) fn opened(opened: Opened, data_pool: PoolId) -> Rank {
+pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
     let Opened { tree, sessions, log, numbers } = opened;
-    let awaited = Some(Awaited::new(sessions.keys().copied().collect()));
+    let clients: BTreeSet<u64> = sessions.keys().copied().collect();
     let mut rank = Rank {
         tree,
-        sessions: crate::sessions::Sessions::restored(sessions),
-        caps: crate::caps::Caps::default(),
-        waiting: BTreeMap::new(),
+        sessions: Sessions::restored(sessions),
         next_ino: Ino(numbers),
-        data_pool,
-        map_epoch: 0,
         log,
         numbers: Ino(numbers),
-        awaited,
-        outputs: VecDeque::new(),
+        ..Rank::new(now, data_pool)
     };
+    clients.iter().for_each(|client| rank.caps.open_session(now, *client));
+    rank.awaited = Some(Awaited::new(clients));
+    adopt_ranges(&mut rank);
     rank.reserve_numbers();
     rank
+}
+
+/// Ranges up to which clients write are recorded; those that no client has a use for end by [`activate`].
+/// Ranges of evicted clients stay.
+fn adopt_ranges(rank: &mut Rank) {
+    for ino in rank.tree.written() {
+        let inode = rank.tree.get(ino).expect("it was listed");
+        let ranges = inode.write_ranges.iter();
+        for (client, range) in ranges.filter(|(client, _)| rank.sessions.get(**client).is_some()) {
+            rank.caps.adopt_range(caps::inode_id(ino), *client, range.end);
+        }
+    }
 }
 
 /// The map shows that clients are awaited.
@@ -55,16 +68,8 @@ pub(crate) fn poll_timeout(rank: &Rank) -> Option<Time> {
 }
 
 /// A client that must be evicted, since it has not come back in time.
-pub(crate) fn overdue(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
-    let client = rank.awaited.as_ref()?.overdue(now)?;
-    let session = rank.sessions.get(client).expect("sessions are awaited");
-    Some((client, session.image().addrs.clone()))
-}
-
-/// A client can reach no data any more: its session ends.
-pub(crate) fn evicted(rank: &mut Rank, client: u64) {
-    tracing::warn!(client, "a client has not come back after a take-over and was evicted");
-    rank.close_session(client, 0);
+pub(crate) fn overdue(rank: &Rank, now: Time) -> Option<u64> {
+    rank.awaited.as_ref()?.overdue(now)
 }
 
 /// Begins to execute: first requests that the predecessor had answered early, then all others.
@@ -73,7 +78,8 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     for (peer, message) in awaited.parked() {
         adopt_dirty(rank, peer.client, message);
     }
-    rank.caps.evaluate_all();
+    rank.now = now;
+    rank.caps.handle_claims_complete(now);
     for ino in rank.tree.orphans() {
         rank.forget_unused(ino);
     }
@@ -84,6 +90,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
             tracing::warn!(client = peer.client, %fault, "a message is dropped");
         }
     }
+    rank.caps.remove_unclaimed_ranges();
     rank.settle();
 }
 
@@ -101,6 +108,7 @@ pub(crate) fn handle_message(
     if rank.awaited.is_none() {
         return rank.handle_message(now, peer, message);
     }
+    rank.now = now;
     let client = peer.client;
     match message.kind {
         ClientReconnect::KIND => handle_reconnect(rank, client, decode_from_peer(message)?),
@@ -129,6 +137,7 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     if !rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client)) {
         return rank.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
     }
+    rank.caps.handle_renewal(rank.now, client);
     for (ino, claimed) in &message.caps {
         adopt(rank, client, Ino(*ino), claimed);
     }
@@ -140,6 +149,7 @@ fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     let features = FeatureBits(session.features());
     let open = ClientSession { features, ..ClientSession::new(SessionOp::OPEN, 0) };
     rank.send(client, open.encode(0));
+    rank.take_cap_outputs();
 }
 
 fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
@@ -154,8 +164,11 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
         };
         return rank.send(client, export.encode(features::SUPPORTED));
     };
-    let is_directory = inode.is_directory();
-    rank.caps.adopt(ino, is_directory, client, claimed.cap_id, claimed.issued, claimed.wanted);
+    let claim = caps::claim_of(inode, client, claimed);
+    if !rank.caps.handle_claim(&claim) {
+        let ClaimedCap { issued, .. } = claimed;
+        tracing::warn!(client, %ino, %issued, "a client claims what another one has");
+    }
 }
 
 /// Bits of a flush that was sent again before its client's claims.
@@ -163,7 +176,7 @@ fn adopt_dirty(rank: &mut Rank, client: u64, message: &Message) {
     if message.kind == ClientCaps::KIND
         && let Ok(caps) = ClientCaps::decode(message)
     {
-        rank.caps.adopt_dirty(Ino(caps.ino), client, caps.cap_id, caps.dirty);
+        rank.caps.handle_claimed_flush(client, InodeId(caps.ino), caps.cap_id, caps.dirty);
     }
 }
 

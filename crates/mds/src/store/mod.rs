@@ -18,7 +18,7 @@ mod setup;
 mod tests;
 
 use crate::log::Opened;
-use crate::rank::{Rank, reconnect};
+use crate::rank::{Rank, evictions};
 use crate::rows::{RowQueue, place};
 use engine::{Duration, Time};
 use fsjournal::{SegmentWrite, head_name};
@@ -27,7 +27,7 @@ use rados::{
 };
 pub(crate) use setup::{Setup, StoreError};
 use std::collections::VecDeque;
-use types::Errno;
+use types::{Epoch, Errno};
 use wire::OsdOp;
 
 /// Bytes of the journal at which a checkpoint begins.
@@ -85,7 +85,7 @@ pub(crate) struct Store {
     checkpoint: Option<Checkpoint>,
     /// When the last checkpoint began.
     begun: Time,
-    eviction: Option<(u64, Procedure<Result<(), Errno>>)>,
+    eviction: Option<(u64, Procedure<Result<Epoch, Errno>>)>,
     failure: Option<String>,
 }
 
@@ -243,7 +243,7 @@ impl Store {
                     return Err(Errno(output.result.saturating_neg()));
                 }
             }
-            steps.newest_map().await.map(|_| ())
+            steps.newest_map().await
         });
         self.eviction = Some((client, procedure));
     }
@@ -290,8 +290,8 @@ impl Store {
         let Some((client, procedure)) = &mut self.eviction else { return };
         procedure.handle_response(id, answer);
         match procedure.poll_outcome() {
-            Some(Ok(())) => {
-                reconnect::evicted(rank, *client);
+            Some(Ok(epoch)) => {
+                evictions::evicted(rank, *client, epoch);
                 self.eviction = None;
             }
             Some(Err(error)) => {

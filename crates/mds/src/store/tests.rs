@@ -1,7 +1,7 @@
 //! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
 
 use super::{Setup, Store, Task};
-use crate::rank::reconnect;
+use crate::rank::{evictions, reconnect};
 use crate::{ClientPeer, Rank};
 use bytes::Bytes;
 use codec::{Reader, Writer};
@@ -117,6 +117,8 @@ struct Client {
     answers: Vec<(u64, i32)>,
     caps: BTreeMap<u64, (u64, CapBits)>,
     sessions: Vec<SessionOp>,
+    /// It answers nothing.
+    is_silent: bool,
 }
 
 /// A server with its pool and its clients.
@@ -241,7 +243,7 @@ impl World {
                 is_quiet = false;
             }
             if let Some(opened) = self.store.poll_opened() {
-                self.rank = Some(reconnect::opened(opened, PoolId(3)));
+                self.rank = Some(reconnect::opened(self.now, opened, PoolId(3)));
                 is_quiet = false;
             }
             is_quiet &= !self.deliver();
@@ -329,7 +331,8 @@ impl World {
             let state = &self.clients[&client];
             let resent = state.asked.clone();
             let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
-                (*ino, ClaimedCap { cap_id: *cap_id, issued: *issued, ..ClaimedCap::default() })
+                let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
+                (*ino, ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() })
             };
             let caps = state.caps.iter().map(claim).collect();
             if let Some((tid, request)) = resent {
@@ -389,7 +392,8 @@ impl Client {
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
                 }
                 let answer = ClientCaps { op: CapOp::UPDATE, ..asked.clone() };
-                (asked.op == CapOp::REVOKE).then(|| answer.encode(0).with_tid(77))
+                let answers = asked.op == CapOp::REVOKE && !self.is_silent;
+                answers.then(|| answer.encode(0).with_tid(77))
             }
             ClientSession::KIND => {
                 self.sessions.push(ClientSession::decode(message).unwrap().op);
@@ -483,9 +487,9 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
     let now = world.now;
     reconnect::begin(world.rank(), now);
     world.send(1, &ClientReconnect::default().encode(0));
-    assert_eq!(reconnect::overdue(world.rank(), now + Duration::from_secs(59)), None);
+    assert_eq!(evictions::next(world.rank(), now + Duration::from_secs(59)), None);
     let late = now + Duration::from_secs(60);
-    let (client, _) = reconnect::overdue(world.rank(), late).unwrap();
+    let (client, _) = evictions::next(world.rank(), late).unwrap();
     assert_eq!(client, 2);
     assert!(!reconnect::is_reconnected(world.rank(), late));
     let addrs = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
@@ -494,6 +498,64 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
     assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
     assert!(reconnect::is_reconnected(world.rank(), late));
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::CLOSE));
+}
+
+#[test]
+fn a_silent_client_is_blocklisted_before_another_one_gets_its_file() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    world.clients.get_mut(&1).unwrap().is_silent = true;
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&wire::client_request::GetattrArguments { mask });
+    let tid = world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.finish();
+    let renewal = ClientSession::new(SessionOp::REQUEST_RENEWCAPS, 1).encode(0);
+    for _ in 0..61 {
+        assert!(world.commands.is_empty(), "a session lasts a minute without a renewal");
+        world.now = world.now + Duration::from_secs(1);
+        world.send(2, &renewal);
+        let now = world.now;
+        world.rank().handle_timeout(now);
+    }
+    let now = world.now;
+    let (client, _) = evictions::next(world.rank(), now).unwrap();
+    assert_eq!(client, 1);
+    assert!(world.clients[&2].asked.is_some(), "it waits for the blocklist");
+    let addrs = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
+    world.store.evict(client, &addrs);
+    world.finish();
+    assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    assert_eq!(world.clients[&2].answers, [(tid, 0)]);
+    assert_eq!(evictions::next(world.rank(), now), None);
+    let file = Ino(world.paths()["/f"]);
+    let ranges = |world: &mut World| world.rank().tree().get(file).unwrap().write_ranges.len();
+    assert_eq!(ranges(&mut world), 1, "what the evicted client may have written is known");
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    assert_eq!(ranges(&mut world), 1);
+}
+
+#[test]
+fn a_range_that_no_client_claims_ends() {
+    let mut world = World::new(&[1, 2]);
+    for (client, name) in [(1, "f"), (2, "g")] {
+        world.ask(client, create(name));
+        world.finish();
+    }
+    let inodes = world.paths();
+    world.clients.get_mut(&2).unwrap().caps.remove(&inodes["/g"]);
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    let ranges = ["/f", "/g"].map(|path| {
+        let inode = world.rank().tree().get(Ino(inodes[path])).unwrap();
+        inode.write_ranges.len()
+    });
+    assert_eq!(ranges, [1, 0]);
 }
 
 #[test]

@@ -1,0 +1,39 @@
+//! Evictions: a client's address is put on the blocklist, and then its session ends.
+//!
+//! The rank names the client; the owner of the store sees to the blocklist and says when that is done.
+
+use super::{Rank, reconnect};
+use engine::Time;
+use fscaps::EvictReason;
+use types::{EntityAddrVec, Epoch};
+
+/// A client must be evicted. A rank that is not stored cannot: then others wait for the client.
+pub(super) fn begin(rank: &mut Rank, client: u64, reason: EvictReason) {
+    if rank.log.is_stored() {
+        tracing::warn!(client, ?reason, "a client is evicted");
+        rank.evicting.insert(client);
+    } else {
+        tracing::warn!(client, ?reason, "a client should be evicted; until it is, others may wait");
+    }
+}
+
+/// The next client that must be evicted, with its addresses: one that has not come back after a take-over, or
+/// one that is silent or withholds a capability.
+pub(crate) fn next(rank: &Rank, now: Time) -> Option<(u64, EntityAddrVec)> {
+    let client = reconnect::overdue(rank, now).or_else(|| rank.evicting.first().copied())?;
+    let session = rank.sessions.get(client).expect("a closed session is not evicted");
+    Some((client, session.image().addrs.clone()))
+}
+
+/// A client can reach no data any more by the OSD map of this epoch: its session ends. Those that get its
+/// capabilities wait for the map, so that no OSD that they ask takes a late write of it.
+pub(crate) fn evicted(rank: &mut Rank, client: u64, epoch: Epoch) {
+    tracing::warn!(client, %epoch, "a client was evicted");
+    rank.barrier = rank.barrier.max(epoch);
+    // It may have written up to the ends of its ranges.
+    rank.caps.leave_ranges(client);
+    rank.close_session(client, 0);
+    if rank.awaited.is_none() {
+        rank.settle();
+    }
+}

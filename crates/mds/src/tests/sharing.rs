@@ -1,0 +1,142 @@
+//! Several clients on the same files: each sees the others' changes.
+
+use super::*;
+
+#[test]
+fn a_truncation_by_another_client_leaves_the_writer_buffers_that_it_must_cut() {
+    let mut world = World::new(&[1, 2]);
+    let file = world.create(1, "file");
+    let arguments = SetattrArguments { size: 7, mask: setattr_mask::SIZE, ..Default::default() };
+    let arguments = RequestArguments::of(&arguments);
+    world.submit(2, ClientRequest { arguments, ..request(ClientOp::SETATTR, "file") });
+    let asked = world.obey(1, |answer| {
+        answer.size = 100;
+        answer.dirty = CapBits::FILE_WRITE;
+        answer.wanted = file.cap.wanted;
+    });
+    assert_eq!(asked.caps.to_string(), "pAsxLsXsxFcb");
+    let stat = world.take::<ClientReply>(2).target.unwrap();
+    assert_eq!((stat.size, stat.truncate_seq, stat.truncate_size), (7, 2, 7));
+    assert_eq!(world.take::<ClientCaps>(1).op, CapOp::FLUSH_ACK);
+    let told: ClientCaps = world.take(1);
+    assert_eq!(
+        (told.op, told.size, told.truncate_seq, told.truncate_size),
+        (CapOp::GRANT, 7, 2, 7)
+    );
+    assert!(told.caps.contains(CapBits::FILE_BUFFER));
+    let granted: ClientCaps = world.take(1);
+    assert!(granted.caps.contains(CapBits::FILE_WRITE), "the writer goes on");
+}
+
+#[test]
+fn a_mode_that_a_client_has_changed_by_itself_is_seen_by_another_one() {
+    let mut world = World::new(&[1, 2]);
+    let file = world.create(1, "file");
+    assert!(file.cap.caps.contains(CapBits::AUTH_EXCL));
+    world.submit(2, look_up("file"));
+    world.obey(1, |answer| {
+        answer.mode = 0o100_600;
+        answer.ctime = UTime { seconds: 500, nanoseconds: 0 };
+        answer.dirty = CapBits::AUTH_EXCL;
+        answer.wanted = file.cap.wanted;
+    });
+    let seen = world.take::<ClientReply>(2).target.unwrap();
+    assert_eq!((seen.mode, seen.ctime.seconds), (0o100_600, 500));
+}
+
+#[test]
+fn two_writers_read_and_write_without_caches_and_a_stat_sees_the_size_of_both() {
+    let mut world = World::new(&[1, 2, 3]);
+    let one = world.create(1, "file");
+    let two = world.create(2, "file");
+    assert_eq!(two.cap.caps, CapBits::PIN | CapBits::LINK_SHARED, "the first one is asked");
+    let asked = world.take_about(1, one.ino);
+    world.answer(1, asked, |answer| answer.wanted = one.cap.wanted);
+    let mixed = "pAsLsXsFrw";
+    let granted = world.take_about(2, one.ino);
+    assert_eq!((granted.op, granted.caps.to_string()), (CapOp::GRANT, mixed.to_owned()));
+    world.submit(3, look_up("file"));
+    for (client, size, wanted) in [(1, 50, one.cap.wanted), (2, 70, two.cap.wanted)] {
+        assert!(world.try_take::<ClientReply>(3).is_none(), "it waits for both");
+        let asked = world.take_about(client, one.ino);
+        world.answer(client, asked, |answer| {
+            answer.size = size;
+            answer.dirty = CapBits::FILE_WRITE;
+            answer.wanted = wanted;
+        });
+    }
+    assert_eq!(world.take::<ClientReply>(3).target.unwrap().size, 70);
+    for client in [1, 2] {
+        assert_eq!(world.take_about(client, one.ino).op, CapOp::FLUSH_ACK);
+        let granted = world.take_about(client, one.ino);
+        assert_eq!(granted.caps.to_string(), mixed, "client {client} goes on");
+    }
+}
+
+#[test]
+fn an_entry_that_a_client_may_trust_is_taken_from_it_before_it_changes() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    // Client 1 has the root for itself, so client 2 gets only a lease.
+    let lease = world.ask(2, request(ClientOp::LOOKUP, "file")).dentry.unwrap().lease;
+    assert_eq!((lease.mask & LeaseStat::VALID != 0, lease.duration_ms), (true, 30_000));
+    world.submit(1, request(ClientOp::UNLINK, "file"));
+    let (_, revoked) = world.try_take::<ClientLease>(2).expect("the lease is revoked");
+    assert_eq!((revoked.action, &revoked.name[..]), (ClientLease::REVOKE, &b"file"[..]));
+    while world.obey_oldest(1) || world.obey_oldest(2) {}
+    assert!(world.try_take::<ClientReply>(1).is_none(), "the lease is not given back");
+    let answer = ClientLease { action: ClientLease::REVOKE_ACK, ..revoked };
+    world.send(2, &answer.encode(0));
+    assert_eq!(world.take::<ClientReply>(1).result, 0);
+    assert_eq!(world.ask(2, request(ClientOp::LOOKUP, "file")).result, Errno::NOENT.negative());
+}
+
+#[test]
+fn a_lease_that_is_not_given_back_is_waited_for_until_it_ends() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    world.ask(2, request(ClientOp::LOOKUP, "file"));
+    world.submit(1, request(ClientOp::UNLINK, "file"));
+    let _: ClientLease = world.take(2);
+    while world.obey_oldest(1) || world.obey_oldest(2) {}
+    assert!(world.try_take::<ClientReply>(1).is_none());
+    world.pass(Duration::from_secs(31));
+    assert_eq!(world.take::<ClientReply>(1).result, 0);
+}
+
+#[test]
+fn attributes_of_a_writer_are_written_back_before_another_client_sees_them() {
+    let mut world = World::new(&[1, 2]);
+    world.create(1, "file");
+    world.submit(2, look_up("file"));
+    assert!(world.try_take::<ClientReply>(2).is_none(), "the writer is asked first");
+    world.obey(1, |answer| {
+        answer.size = 1000;
+        answer.dirty = CapBits::FILE_WRITE;
+    });
+    let reply: ClientReply = world.take(2);
+    assert_eq!(reply.target.unwrap().size, 1000);
+    let (tid, acknowledged) = world.try_take::<ClientCaps>(1).unwrap();
+    assert_eq!(
+        (tid, acknowledged.op, acknowledged.dirty),
+        (77, CapOp::FLUSH_ACK, CapBits::FILE_WRITE)
+    );
+    let granted: ClientCaps = world.take(1);
+    assert_eq!(granted.op, CapOp::GRANT);
+    assert!(granted.caps.contains(CapBits::FILE_WRITE), "the writer goes on");
+}
+
+#[test]
+fn an_entry_changes_only_when_no_other_client_relies_on_the_directory() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, readdir("", 0, Bytes::new()));
+    world.submit(2, mkdir("dir"));
+    assert!(world.try_take::<ClientReply>(2).is_none());
+    let asked = world.obey(1, |_| ());
+    assert_eq!((asked.ino, asked.caps.to_string()), (1, "pAsxLsXs".to_owned()));
+    assert_eq!(world.take::<ClientReply>(2).result, 0);
+    // The new directory belongs to its creator, which gives it back in turn.
+    world.submit(1, look_up("dir"));
+    world.obey(2, |_| ());
+    assert_eq!(world.take::<ClientReply>(1).result, 0);
+}
