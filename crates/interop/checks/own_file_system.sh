@@ -89,6 +89,9 @@ wait $first
 same "$(ls "$one/both" | wc -l)" 202 "entries of both"; same "$(ls "$two/both" | wc -l)" 202 "entries of both"
 for i in $(seq 100); do same "$(cat "$two/both/a$i")$(cat "$one/both/b$i")" $i$i "files of both"; done
 exec 5<"$two/both/a5"; within rm "$one/both/a5"; same "$(cat <&5)" 5 "a file without a name"; exec 5<&-
+steps=2000; [ "$SHORT" = 1 ] && steps=400
+within mkdir "$one/model"
+for seed in 1 2 3; do timeout 300 python3 "$TWO_MOUNTS" $seed $steps "$one/model" "$two/model"; rm -f "$one/model/"*; done
 if python3 -c "import cephfs" 2>/dev/null; then
   python3 - <<'PY'
 import cephfs, os
@@ -106,7 +109,7 @@ fs.unmount(); fs.shutdown()
 PY
   same "$(cat "$one/python/file")" "from python" "written by libcephfs"
 fi
-within rm -rf "$one/a" "$one/both" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
+within rm -rf "$one/a" "$one/both" "$one/model" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
 
 # A server that is failed, and one that is killed, have all that they have answered, and clients go on.
 grows() { for i in $(seq $1 $2); do echo $i >"$one/w/f$i"; mv "$one/w/f$i" "$one/w/g$i"; done; }

@@ -262,6 +262,8 @@ fn own_file_system(run: &Run<'_>) -> Result<()> {
     let script = run.write_script("own_file_system.sh", text)?;
     let mut environment = run.environment_without_cluster();
     environment.push(("SEPIOLA", run.binary()?.display().to_string()));
+    let model = run.write_script("two_mounts.py", include_str!("../checks/two_mounts.py"))?;
+    environment.push(("TWO_MOUNTS", model.display().to_string()));
     finish(run.clients.command("bash", &environment).arg(script))
 }
 
