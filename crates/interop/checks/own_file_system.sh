@@ -92,6 +92,7 @@ exec 5<"$two/both/a5"; within rm "$one/both/a5"; same "$(cat <&5)" 5 "a file wit
 steps=2000; [ "$SHORT" = 1 ] && steps=400
 within mkdir "$one/model"
 for seed in 1 2 3; do timeout 300 python3 "$TWO_MOUNTS" $seed $steps "$one/model" "$two/model"; rm -f "$one/model/"*; done
+timeout 120 python3 "$TWO_LOCKS" "$one/model" "$two/model"
 if python3 -c "import cephfs" 2>/dev/null; then
   python3 - <<'PY'
 import cephfs, os

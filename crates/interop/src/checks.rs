@@ -264,6 +264,8 @@ fn own_file_system(run: &Run<'_>) -> Result<()> {
     environment.push(("SEPIOLA", run.binary()?.display().to_string()));
     let model = run.write_script("two_mounts.py", include_str!("../checks/two_mounts.py"))?;
     environment.push(("TWO_MOUNTS", model.display().to_string()));
+    let locks = run.write_script("two_locks.py", include_str!("../checks/two_locks.py"))?;
+    environment.push(("TWO_LOCKS", locks.display().to_string()));
     finish(run.clients.command("bash", &environment).arg(script))
 }
 

@@ -20,6 +20,7 @@ mod caps;
 mod change;
 mod config;
 mod daemon;
+mod file_locks;
 mod log;
 mod peer;
 mod plan;

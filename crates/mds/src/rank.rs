@@ -12,11 +12,13 @@ pub(crate) mod reconnect;
 use crate::awaited::Awaited;
 use crate::caps;
 use crate::change::Change;
+use crate::file_locks::{LockAnswer, LockRequests};
 use crate::log::Log;
 use crate::peer::ClientPeer;
 use crate::plan::{Plan, Planner, Shown};
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
+use bytes::Bytes;
 use engine::{Message, Time};
 use fscaps::{Admission, LockMachine, RequestId, Settings};
 use namespace::{Context, Ino, Operation, Tree, execute};
@@ -61,6 +63,7 @@ pub struct Rank {
     waiting: BTreeMap<RequestId, Waiting>,
     /// Those for which others have given back what they need.
     ready: VecDeque<RequestId>,
+    locks: LockRequests,
     /// Time of the input that is handled.
     now: Time,
     next_ino: Ino,
@@ -88,6 +91,7 @@ impl Rank {
             caps: LockMachine::new(Settings::default()),
             waiting: BTreeMap::new(),
             ready: VecDeque::new(),
+            locks: LockRequests::default(),
             now,
             next_ino: first_ino(now),
             data_pool,
@@ -199,6 +203,7 @@ impl Rank {
     pub fn check_invariants(&self) {
         self.tree.check_invariants();
         self.caps.check_invariants();
+        self.locks.check_invariants();
     }
 
     fn send(&mut self, client: u64, message: Message) {
@@ -275,6 +280,8 @@ impl Rank {
     /// Ends the requests of a client whose session has ended, and takes its capabilities.
     fn release_all(&mut self, client: u64) {
         self.waiting.retain(|id, _| id.client != client);
+        let answers = self.locks.remove_client(client);
+        self.answer_lock_requests(answers);
         let released = self.caps.close_session(self.now, client);
         self.take_cap_outputs();
         for ino in released {
@@ -303,8 +310,22 @@ impl Rank {
             let entry = caps::entry(Ino(release.ino), &release.name);
             self.caps.handle_lease_released(client, &entry);
         }
-        // A client that has created a file relies on the capabilities of the reply, also of a second one.
-        self.run(id, Waiting { request, created: completed.map(Ino) });
+        match self.locks.handle(&self.tree, id, &request) {
+            Some(answers) => self.answer_lock_requests(answers),
+            // A client that has created a file relies on the capabilities of the reply, also of a second one.
+            None => self.run(id, Waiting { request, created: completed.map(Ino) }),
+        }
+    }
+
+    fn answer_lock_requests(&mut self, answers: Vec<LockAnswer>) {
+        for LockAnswer { id, op, result } in answers {
+            let (code, extra) = match result {
+                Ok(extra) => (0, extra),
+                Err(error) => (error.negative(), Bytes::new()),
+            };
+            let reply = ClientReply { extra, ..ClientReply::plain(op, code, self.map_epoch) };
+            self.send(id.client, reply.encode(0).with_tid(id.tid));
+        }
     }
 
     /// Executes a request, or keeps it until other clients have given back what it needs.

@@ -37,6 +37,7 @@ macro_rules! errnos {
 errnos! {
     PERM = 1, "operation not permitted";
     NOENT = 2, "no such file or directory";
+    INTR = 4, "interrupted system call";
     IO = 5, "input/output error";
     NXIO = 6, "no such device or address";
     TOOBIG = 7, "argument list too long";
@@ -57,7 +58,9 @@ errnos! {
     ROFS = 30, "read-only file system";
     DOM = 33, "numerical argument out of domain";
     RANGE = 34, "numerical result out of range";
+    DEADLK = 35, "resource deadlock avoided";
     NAMETOOLONG = 36, "file name too long";
+    NOLCK = 37, "no locks available";
     NOSYS = 38, "function not implemented";
     NOTEMPTY = 39, "directory not empty";
     NODATA = 61, "no data available";

@@ -169,6 +169,9 @@ fn adopt(rank: &mut Rank, client: u64, ino: Ino, claimed: &ClaimedCap) {
         let ClaimedCap { issued, .. } = claimed;
         tracing::warn!(client, %ino, %issued, "a client claims what another one has");
     }
+    if let Err(error) = rank.locks.reclaim(client, ino, &claimed.locks) {
+        tracing::warn!(client, %ino, %error, "file locks are lost that a client claims");
+    }
 }
 
 /// Bits of a flush that was sent again before its client's claims.

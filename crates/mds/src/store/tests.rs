@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
-use wire::client_request::{MkdirArguments, OpenArguments};
+use wire::client_request::{FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments};
 use wire::op::{OpCode, op_flags};
 use wire::*;
 
@@ -117,6 +117,8 @@ struct Client {
     answers: Vec<(u64, i32)>,
     caps: BTreeMap<u64, (u64, CapBits)>,
     sessions: Vec<SessionOp>,
+    /// File locks that it claims, as they are encoded.
+    locks: BTreeMap<u64, Bytes>,
     /// It answers nothing.
     is_silent: bool,
 }
@@ -332,7 +334,8 @@ impl World {
             let resent = state.asked.clone();
             let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
                 let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
-                (*ino, ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() })
+                let locks = state.locks.get(ino).cloned().unwrap_or_default();
+                (*ino, ClaimedCap { cap_id, issued, wanted, locks, ..ClaimedCap::default() })
             };
             let caps = state.caps.iter().map(claim).collect();
             if let Some((tid, request)) = resent {
@@ -507,7 +510,7 @@ fn a_silent_client_is_blocklisted_before_another_one_gets_its_file() {
     world.finish();
     world.clients.get_mut(&1).unwrap().is_silent = true;
     let mask = CapBits::PIN | CapBits::ANY_SHARED;
-    let arguments = RequestArguments::of(&wire::client_request::GetattrArguments { mask });
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
     let tid = world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
     world.finish();
     let renewal = ClientSession::new(SessionOp::REQUEST_RENEWCAPS, 1).encode(0);
@@ -536,6 +539,38 @@ fn a_silent_client_is_blocklisted_before_another_one_gets_its_file() {
     world.finish();
     world.reconnect();
     assert_eq!(ranges(&mut world), 1);
+}
+
+fn lock_request(start: u64) -> ClientRequest {
+    let (rule, kind, owner, pid, length, wait) = (1, 2, 9, 77, 10, 0);
+    let lock = FileLockArguments { rule, kind, owner, pid, start, length, wait };
+    let arguments = RequestArguments::of(&lock);
+    ClientRequest { arguments, ..request(ClientOp::SETFILELOCK, "f") }
+}
+
+#[test]
+fn file_locks_that_a_client_claims_outlive_the_server() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    world.ask(1, lock_request(5));
+    world.finish();
+    let ino = world.paths()["/f"];
+    // One POSIX lock, no `flock`, as ceph-fuse writes them.
+    let mut w = Writer::new();
+    w.u32(1);
+    [5, 10, 0, 9, 77].into_iter().for_each(|number| w.u64(number));
+    w.u8(2);
+    w.u32(0);
+    world.clients.get_mut(&1).unwrap().locks.insert(ino, w.into_bytes());
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    for (start, expected) in [(0, Errno::AGAIN.negative()), (15, 0)] {
+        let tid = world.ask(2, lock_request(start));
+        world.finish();
+        assert_eq!(world.clients[&2].answers.last(), Some(&(tid, expected)), "from {start}");
+    }
 }
 
 #[test]

@@ -140,3 +140,55 @@ fn an_entry_changes_only_when_no_other_client_relies_on_the_directory() {
     world.obey(2, |_| ());
     assert_eq!(world.take::<ClientReply>(1).result, 0);
 }
+
+fn lock(rule: u8, kind: u8, start: u64, wait: bool) -> ClientRequest {
+    let wait = u8::from(wait);
+    let arguments = wire::client_request::FileLockArguments {
+        rule,
+        kind,
+        owner: 9,
+        pid: 77,
+        start,
+        length: 10,
+        wait,
+    };
+    let arguments = RequestArguments::of(&arguments);
+    ClientRequest { arguments, ..request(ClientOp::SETFILELOCK, "file") }
+}
+
+#[test]
+fn file_locks_of_two_clients_wait_for_each_other() {
+    const FCNTL: u8 = 1;
+    const FCNTL_INTERRUPTED: u8 = 3;
+    const EXCLUSIVE: u8 = 2;
+    const UNLOCK: u8 = 4;
+    let mut world = World::new(&[1, 2, 3]);
+    world.create(1, "file");
+    assert_eq!(world.ask(1, lock(FCNTL, EXCLUSIVE, 0, true)).result, 0);
+    let refused = world.ask(2, lock(FCNTL, EXCLUSIVE, 5, false));
+    assert_eq!(refused.result, Errno::AGAIN.negative());
+    let question = ClientRequest { op: ClientOp::GETFILELOCK, ..lock(FCNTL, EXCLUSIVE, 5, false) };
+    let found = world.ask(2, question).extra;
+    let mut r = codec::Reader::new(&found);
+    let values: Vec<u64> = (0..5).map(|_| r.u64("value").unwrap()).collect();
+    assert_eq!((values, r.u8("kind").unwrap()), (vec![0, 10, 1, 9, 77], EXCLUSIVE));
+    let waits = world.submit(2, lock(FCNTL, EXCLUSIVE, 5, true));
+    world.submit(3, lock(FCNTL, EXCLUSIVE, 0, true));
+    assert!(world.try_take::<ClientReply>(2).is_none());
+    // The second owner would wait for itself.
+    assert_eq!(world.ask(2, lock(FCNTL, EXCLUSIVE, 30, true)).result, 0);
+    let circle = world.ask(1, lock(FCNTL, EXCLUSIVE, 30, true));
+    assert_eq!(circle.result, Errno::DEADLK.negative());
+    assert_eq!(world.ask(1, lock(FCNTL, UNLOCK, 0, false)).result, 0);
+    let (tid, reply) = world.try_take::<ClientReply>(2).expect("it has the lock");
+    assert_eq!((tid, reply.result), (waits, 0));
+    // An interrupted request is answered, and one waits no more when the client that holds the lock goes.
+    world.submit(1, lock(FCNTL, EXCLUSIVE, 5, true));
+    let interrupted = lock(FCNTL_INTERRUPTED, UNLOCK, 5, false);
+    world.submit(1, interrupted);
+    let answers = [(); 2].map(|()| world.take::<ClientReply>(1).result);
+    assert_eq!(answers, [Errno::INTR.negative(), 0]);
+    assert!(world.try_take::<ClientReply>(3).is_none());
+    world.send(2, &ClientSession::new(SessionOp::REQUEST_CLOSE, 99).encode(0));
+    assert_eq!(world.take::<ClientReply>(3).result, 0);
+}
