@@ -15,8 +15,9 @@ stop() {
   for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done
 }
 trap stop EXIT
+options=""
 mount_at() {
-  ceph-fuse -f -c "$CEPH_CONF" -n client.admin --log-file "$SCRATCH/fuse.log" "$1" >"$SCRATCH/fuse.out" 2>&1 </dev/null &
+  ceph-fuse $options -f -c "$CEPH_CONF" -n client.admin --log-file "$SCRATCH/fuse.log" "$1" >"$SCRATCH/fuse.out" 2>&1 </dev/null &
   pids+=($!)
   until_true mountpoint -q "$1"
 }
@@ -71,7 +72,9 @@ exec 5>open; echo 1 >&5; within rm open; echo 2 >&5; exec 5>&-
 within dd if=/dev/zero of=sparse bs=1 count=1 seek=10M status=none; same "$(stat -c %s sparse)" 10485761 "sparse file"
 within sync .
 
-# Another mount shows the same.
+# Another mount shows the same. ceph-fuse 16.2 answers a revocation before the kernel has dropped its pages, so another client's data is seen
+# late, with Ceph's own server, too: clients of it that share files do without these pages.
+if ceph-fuse --version | grep -q "version 16"; then options=--fuse_disable_pagecache=true; fi
 contents "$one" >"$SCRATCH/before"
 cd /; umount "$one"; mount_at "$one"; mount_at "$two"
 contents "$one" >"$SCRATCH/after"; diff "$SCRATCH/before" "$SCRATCH/after" || fail "another mount shows something else"
@@ -80,7 +83,11 @@ contents "$two" >"$SCRATCH/after"; diff "$SCRATCH/before" "$SCRATCH/after" || fa
 # Two clients.
 within mkdir "$one/both"
 for i in $(seq 30); do echo $i >"$one/both/f"; same "$(cat "$two/both/f")" $i "what the other has written"; done
-for i in $(seq 10); do echo a >>"$one/both/l"; echo b >>"$two/both/l"; done; same "$(wc -l <"$one/both/l")" 20 "lines of both"
+# For the same reason the kernel may take no size from the lookup of an open, and append elsewhere (seen with ceph-fuse 16.2 and 18.2, and
+# with 16.2 on Ceph's own server): it is asked before.
+append() { stat "$2" >/dev/null; echo "$1" >>"$2"; }
+touch "$one/both/l"
+for i in $(seq 10); do append a "$one/both/l"; append b "$two/both/l"; done; same "$(wc -l <"$one/both/l")" 20 "lines of both"
 within mv "$one/both/f" "$one/both/g"; same "$(ls "$two/both" | tr '\n' ' ')" "g l " "renamed by the other"
 within truncate -s 3 "$two/both/l"; same "$(cat "$one/both/l" | tr '\n' ' ')" "a b" "cut by the other"
 (for i in $(seq 100); do echo $i >"$one/both/a$i"; done) & first=$!
@@ -113,6 +120,12 @@ fi
 within rm -rf "$one/a" "$one/both" "$one/model" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
 
 # A server that is failed, and one that is killed, have all that they have answered, and clients go on.
+kill_server() {
+  local process
+  for process in /proc/[0-9]*; do
+    if tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q "mds start .*--data $data/mds.a"; then kill -9 "${process#/proc/}"; fi
+  done
+}
 grows() { for i in $(seq $1 $2); do echo $i >"$one/w/f$i"; mv "$one/w/f$i" "$one/w/g$i"; done; }
 mkdir "$one/w"; cp "$SCRATCH/big" "$one/big"; ln "$one/big" "$one/w/hard"
 grows 1 200 & first=$!
@@ -124,7 +137,7 @@ grows 201 400 & first=$!
 for i in 1 2 3; do
   sleep 1
   before=$(ceph fs dump 2>/dev/null | grep -o "mds.a{0:[0-9]*} state up:active")
-  pkill -9 -f "mds start .*--data $data/mds.a"
+  kill_server
   "$SEPIOLA" mds start --data "$data/mds.a" >>"$SCRATCH/mds.out" 2>&1 </dev/null &
   pids+=($!)
   until_true is_active_again
