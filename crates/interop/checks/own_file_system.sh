@@ -123,7 +123,7 @@ within rm -rf "$one/a" "$one/both" "$one/model" "$one/python" "$one/sparse"; sam
 kill_server() {
   local process
   for process in /proc/[0-9]*; do
-    if tr '\0' ' ' <"$process/cmdline" 2>/dev/null | grep -q "mds start .*--data $data/mds.a"; then kill -9 "${process#/proc/}"; fi
+    if { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -q "mds start .*--data $data/mds.a"; then kill -9 "${process#/proc/}"; fi
   done
 }
 grows() { for i in $(seq $1 $2); do echo $i >"$one/w/f$i"; mv "$one/w/f$i" "$one/w/g$i"; done; }
