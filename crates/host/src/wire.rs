@@ -33,6 +33,8 @@ const SEND_QUEUE_LOW: usize = 16 << 20;
 /// back-pressure still come: librados has 100 MiB in flight (`objecter_inflight_op_bytes`), the kernel's
 /// block device 128 requests of 4 MiB.
 const ACCEPTED_QUEUE_MAX: usize = 512 << 20;
+/// Bytes that a metadata server keeps for a client that is away or does not acknowledge them.
+const CLIENT_RETAINED_MAX: usize = 64 << 20;
 /// Accepted connections with unauthenticated peers; beyond it the oldest is dropped.
 const NEWCOMERS_MAX: usize = if cfg!(test) { 8 } else { 1024 };
 
@@ -133,8 +135,8 @@ impl Wire {
         let who = listening.participant;
         let mut config = Config::daemon(who.kind, who.number, addrs);
         config.queued_bytes_max = ACCEPTED_QUEUE_MAX;
-        if who.kind == EntityType::OSD {
-            config.lossless_peers = EntityType::OSD;
+        if who.kind == EntityType::MDS {
+            config.retained_bytes_max = CLIENT_RETAINED_MAX;
         }
         self.listeners.insert(id, (Arc::new(config), listening));
     }

@@ -359,6 +359,10 @@ impl Daemon for Mds {
             Some(client) => {
                 self.clients
                     .insert(conn, ClientPeer { client, name: peer.name, addrs: peer.addrs });
+                if let Some(rank) = &mut self.rank {
+                    reconnect::connected_anew(rank, client);
+                }
+                self.run(now);
             }
             None => self.outputs.push_back(Output::Close { conn }),
         }
@@ -538,6 +542,27 @@ mod tests {
         mds.handle_opened(now, CLIENT, peer(EntityType::CLIENT, 4123));
         mds.handle_message(now, CLIENT, open_session());
         assert!(sent::<ClientSession>(&outputs(&mut mds)).is_none());
+    }
+
+    #[test]
+    fn a_client_whose_messages_may_be_lost_is_told_to_open_a_new_session() {
+        const AGAIN: ConnId = ConnId(ConnId::ACCEPTED + 1);
+        let now = Time(1_000_000_000);
+        let (mut mds, monitor) = started(now);
+        mds.handle_opened(now, CLIENT, peer(EntityType::CLIENT, 4123));
+        mds.handle_message(now, CLIENT, open_session());
+        mds.handle_message(now, monitor, map(3, MdsState::ACTIVE));
+        let (_, beacon) = sent::<MdsBeacon>(&outputs(&mut mds)).unwrap();
+        mds.handle_message(now, monitor, beacon.encode(SUPPORTED));
+        outputs(&mut mds);
+        // Its connection could not be resumed, else it would have the same number.
+        mds.handle_closed(now, CLIENT);
+        mds.handle_opened(now, AGAIN, peer(EntityType::CLIENT, 4123));
+        let (conn, close) = sent::<ClientSession>(&outputs(&mut mds)).expect("an answer");
+        assert_eq!((conn, close.op), (AGAIN, SessionOp::CLOSE));
+        mds.handle_message(now, AGAIN, open_session());
+        let (conn, open) = sent::<ClientSession>(&outputs(&mut mds)).expect("an answer");
+        assert_eq!((conn, open.op), (AGAIN, SessionOp::OPEN));
     }
 
     #[test]

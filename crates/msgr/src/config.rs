@@ -52,8 +52,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A daemon that listens at `addrs`, with the timeouts of Ceph. Its peers are lossy until
-    /// `lossless_peers` is set.
+    /// A daemon that listens at `addrs`, with the policies and timeouts of Ceph.
     pub fn daemon(kind: EntityType, number: i64, addrs: EntityAddrVec) -> Self {
         Config { addrs, ..Config::new(kind, number, 0) }
     }
@@ -71,7 +70,7 @@ impl Config {
             nonce,
             supported_features: features::SUPPORTED,
             required_features: features::MSG_ADDR2,
-            lossless_peers: EntityType(0),
+            lossless_peers: lossless_peers(kind),
             handshake_timeout: HANDSHAKE_TIMEOUT,
             keepalive_interval: KEEPALIVE_INTERVAL,
             silence_max: SILENCE_MAX,
@@ -94,6 +93,16 @@ impl Config {
     /// configuration file it may be absent.
     pub(crate) fn is_at(&self, target: &EntityAddr) -> bool {
         contains(&self.addrs, target)
+    }
+}
+
+/// Peers whose sessions outlive their connections. A client of a file system relies on its session with the
+/// metadata server, and would not notice the end of a lossy one.
+fn lossless_peers(kind: EntityType) -> EntityType {
+    match kind {
+        EntityType::OSD => EntityType::OSD,
+        EntityType::MDS => EntityType::CLIENT,
+        _ => EntityType(0),
     }
 }
 

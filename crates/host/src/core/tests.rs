@@ -377,6 +377,37 @@ fn a_session_of_two_osds_outlives_its_connections_and_loses_nothing() {
 }
 
 #[test]
+fn a_client_keeps_its_session_with_a_metadata_server_when_its_connection_breaks() {
+    let mds = ParticipantName::new(EntityType::MDS, 0);
+    let mut server = new_core(0);
+    server.add(EchoNode::echoing(mds));
+    let listening = Listening { node: 0, participant: mds, nonce: 7 };
+    let addr = server.listen("127.0.0.1:0".parse().unwrap(), listening).unwrap();
+    let mut client = new_core(0);
+    client.add(EchoNode::new(ParticipantName::new(EntityType::CLIENT, -1)));
+    let addrs = EntityAddrVec::one(types::EntityAddr::msgr2(addr, 7));
+    client.node_mut(0).connect_as(mds, addrs, Policy::Lossless);
+    let data = pattern(100_000);
+    for round in 0..5 {
+        (0..20).for_each(|i| client.node_mut(0).send(CONN, message(20 * round + i, &data)));
+        // It breaks while requests and answers are on their way.
+        turn_until(&mut [&mut client, &mut server], |cores| {
+            assert!(cores[0].node_mut(0).closed.is_empty(), "the client has lost its session");
+            cores[1].node_mut(0).received.len() as u64 > 20 * round
+        });
+        let now = server.now;
+        server.wire.break_connections(now, &mut server.reactor);
+    }
+    turn_until(&mut [&mut client, &mut server], |cores| {
+        cores.iter_mut().all(|core| core.node_mut(0).received.len() >= 100)
+    });
+    for core in [&mut client, &mut server] {
+        assert!(core.node_mut(0).tids().into_iter().eq(0..100), "each once, and in order");
+        assert_eq!(core.node_mut(0).opened.len(), 1);
+    }
+}
+
+#[test]
 fn two_osds_that_connect_at_the_same_time_share_one_session() {
     let ((mut here, here_addrs), (mut there, there_addrs)) = (member(0), member(1));
     here.node_mut(0).connect_as(osd(1), there_addrs, Policy::Lossless);

@@ -72,6 +72,17 @@ pub(crate) fn overdue(rank: &Rank, now: Time) -> Option<u64> {
     rank.awaited.as_ref()?.overdue(now)
 }
 
+/// A client has a new connection. A lost one is resumed without a word to the server, so where a client that
+/// has a session comes by a new one, messages may be lost: it must open a new session. Clients that are
+/// awaited come by new ones.
+pub(crate) fn connected_anew(rank: &mut Rank, client: u64) {
+    if rank.awaited.is_none() && rank.sessions.get(client).is_some() {
+        tracing::info!(client, "a client has lost its connection and must open a new session");
+        rank.close_session(client, 0);
+        rank.settle();
+    }
+}
+
 /// Begins to execute: first requests that the predecessor had answered early, then all others.
 pub(crate) fn activate(rank: &mut Rank, now: Time) {
     let Some(awaited) = rank.awaited.take() else { return };

@@ -65,8 +65,8 @@ impl World {
         let host = |index: usize| {
             let mut config =
                 Config::daemon(EntityType::OSD, index as i64, EntityAddrVec::one(addr(index)));
-            if policy == Policy::Lossless {
-                config.lossless_peers = EntityType::OSD;
+            if policy == Policy::Lossy {
+                config.lossless_peers = EntityType(0);
             }
             Host {
                 config: Arc::new(config),

@@ -15,7 +15,7 @@ use msgr::{Admission, Config, Event, MODE_CRC, Session};
 use sockets::Sockets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityType, ParticipantName};
+use types::{EntityAddrVec, ParticipantName};
 
 /// Authentication method between daemons; private to the simulation.
 const METHOD_TRUSTED: u32 = 1;
@@ -433,9 +433,5 @@ fn config_of(cx: &Context<'_>, node: NodeId, participant: ParticipantName) -> Ar
         let nonce = presence.addrs.msgr2().map_or(0, |addr| addr.nonce);
         return Arc::new(Config::client(nonce));
     }
-    let mut config = Config::daemon(participant.kind, participant.number, presence.addrs.clone());
-    if participant.kind == EntityType::OSD {
-        config.lossless_peers = EntityType::OSD;
-    }
-    Arc::new(config)
+    Arc::new(Config::daemon(participant.kind, participant.number, presence.addrs.clone()))
 }
