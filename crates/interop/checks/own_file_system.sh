@@ -119,6 +119,18 @@ PY
 fi
 within rm -rf "$one/a" "$one/both" "$one/model" "$one/python" "$one/sparse"; same "$(ls -A "$two")" "" "what is left"
 
+# A client goes on when its connection to the server breaks, in whichever message.
+if command -v ss >/dev/null; then
+  port=$(ceph fs dump 2>/dev/null | sed -n 's/.*mds\.a{0:.* addr v2:[0-9.]*:\([0-9]*\).*/\1/p')
+  [ -n "$port" ] || fail "the map does not tell the server's port"
+  mkdir "$one/k"
+  (for i in $(seq 300); do mkdir "$one/k/d$i"; echo $i >"$one/k/d$i/f"; mv "$one/k/d$i/f" "$one/k/d$i/g"; done) & first=$!
+  for i in $(seq 200); do kill -0 $first 2>/dev/null || break; ss -K "dport = :$port" >/dev/null 2>&1 || true; sleep 0.2; done
+  if kill -0 $first 2>/dev/null; then fail "a client hangs after its connection has broken"; fi
+  for i in $(seq 300); do same "$(cat "$two/k/d$i/g")" $i "file $i, which was made while connections broke"; done
+  within rm -rf "$one/k"
+fi
+
 # A server that is failed, and one that is killed, have all that they have answered, and clients go on.
 kill_server() {
   local process
