@@ -52,7 +52,8 @@ impl Primary {
             core.take_merged(merged, info, settled, Tag::Progress);
         }
         // Members learn from us which removals are certain: they cannot hold very many.
-        settling::settle(core, self.known.certain(core, head));
+        let certain = self.known.certain(core, &core.copy.log, head);
+        settling::settle(core, certain);
         self.ask_what_is_missing(core, agreed);
     }
 
@@ -147,7 +148,7 @@ impl Primary {
             last_backfill: own.last_backfill.clone(),
             ..part.info.clone()
         };
-        let certain = self.known.certain(core, head);
+        let certain = self.known.certain(core, theirs, head);
         core.take_merged(merged, info, certain, Tag::Progress);
         match core.placement.backend {
             Backend::Replicated => {
@@ -218,13 +219,15 @@ impl Peer {
 }
 
 impl Known {
-    /// The newest version of the history up to `head` that a complete shard has settled: it was committed.
-    /// Zero in a replicated group.
-    fn certain(&self, core: &Core, head: EVersion) -> EVersion {
+    /// The newest version of this log up to `head` that a complete shard has settled: it was committed. What
+    /// a shard has settled and the log does not have is of a copy that has parted from it, and no copy may
+    /// take it for settled: the others would seem to have parted, too. Zero in a replicated group.
+    fn certain(&self, core: &Core, log: &PgLog, head: EVersion) -> EVersion {
         let empty = crate::PgInfo::default();
         let infos = self.infos(core, &empty);
         let shards = infos.values().filter(|info| info.shard.is_some() && info.is_complete());
-        shards.map(|info| info.settled()).max().unwrap_or_default().min(head)
+        let settled = shards.map(|info| info.settled());
+        settled.filter(|at| *at <= head && log.contains(*at)).max().unwrap_or_default()
     }
 
     /// Has a stray settle the history that it has in common with us, which is committed: it may have the

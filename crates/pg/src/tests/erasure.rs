@@ -3,6 +3,7 @@
 mod copies;
 mod crashes;
 mod drops;
+mod parted;
 mod peering;
 mod rebuilds;
 mod rules;
