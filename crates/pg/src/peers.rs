@@ -179,8 +179,10 @@ impl Known {
     pub fn choose_acting(&self, core: &Core, authority: Member, head: EVersion) -> Choice {
         let empty = PgInfo::default();
         let mut infos = self.infos(core, &empty);
+        let log = self.log_with(core, authority, head);
         let has_parted = |member: Member, info: &PgInfo| {
-            member == core.own.whoami && self.cannot_follow || has_parted(core, info, head)
+            member == core.own.whoami && self.cannot_follow
+                || log.is_some_and(|log| has_parted(log, info, head))
         };
         let parted = infos.iter().filter(|(member, info)| has_parted(**member, info));
         let incomplete =
@@ -189,6 +191,32 @@ impl Known {
             parted.map(|(member, info)| (*member, incomplete(info))).collect();
         infos.extend(parted.iter().map(|(member, info)| (*member, info)));
         core.placement.backend.choose_acting(authority, &infos, &core.placement.members)
+    }
+
+    /// Whether only the log of the authority tells which copies have parted from it: our own lacks `head`,
+    /// and what a copy of an older activation has settled. If such a copy acted, it would give way again.
+    pub fn needs_log_of(&self, core: &Core, authority: Member, head: EVersion) -> bool {
+        if self.log_with(core, authority, head).is_some() || self.logs.contains_key(&authority) {
+            return false;
+        }
+        let (empty, own) = (PgInfo::default(), &core.copy.log);
+        let infos = self.infos(core, &empty);
+        let started = infos[&authority].last_epoch_started;
+        let mut older = infos.values().filter(|info| {
+            info.shard.is_some() && info.is_complete() && info.last_epoch_started < started
+        });
+        older.any(|info| info.settled() > own.tail() && !own.contains(info.settled()))
+    }
+
+    /// A log of the history up to `head`, as far as we know one: ours, or the authority's.
+    fn log_with<'a>(
+        &'a self,
+        core: &'a Core,
+        authority: Member,
+        head: EVersion,
+    ) -> Option<&'a PgLog> {
+        let theirs = self.logs.get(&authority).map(|(log, _)| log);
+        [Some(&core.copy.log), theirs].into_iter().flatten().find(|log| log.contains(head))
     }
 
     /// Asks the monitor for another acting set if the present one is not the wanted one; whether it did.
@@ -215,11 +243,11 @@ impl Known {
     }
 }
 
-/// Whether a copy has settled a change that is not in the history up to `head`, as far as our own log tells.
-fn has_parted(core: &Core, info: &PgInfo, head: EVersion) -> bool {
-    let (settled, log) = (info.settled(), &core.copy.log);
-    let is_known = info.shard.is_some() && log.contains(head);
-    is_known && settled > log.tail() && (settled > head || !log.contains(settled))
+/// Whether a copy has settled a change that is not in the history up to `head`, as far as this log tells.
+fn has_parted(log: &PgLog, info: &PgInfo, head: EVersion) -> bool {
+    let settled = info.settled();
+    let is_above = info.shard.is_some() && settled > log.tail();
+    is_above && (settled > head || !log.contains(settled))
 }
 
 /// The knowledge of other copies, as evidence for the choice of a log.

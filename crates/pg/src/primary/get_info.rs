@@ -238,6 +238,9 @@ impl Primary {
             Some(Authority::LogsOf(members)) => return self.ask_for_logs(core, members),
             Some(Authority::Log { member, head }) => (member, head),
         };
+        if self.known.needs_log_of(core, best, head) {
+            return self.ask_for_logs(core, vec![best]);
+        }
         let choice = self.known.choose_acting(core, best, head);
         if self.known.wants_other_members(core, &choice) {
             self.stage = Stage::WaitActingChange;

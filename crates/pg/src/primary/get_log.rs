@@ -63,10 +63,12 @@ impl Primary {
         self.stage = Stage::Incomplete;
     }
 
-    /// Our copy has settled what the log to follow does not have: others serve, and ours is backfilled.
-    fn give_way(&mut self, core: &mut Core, from: Member) {
+    /// Our copy has settled what the log to follow does not have: others serve, and ours is backfilled. The
+    /// log tells whether that is so with others.
+    fn give_way(&mut self, core: &mut Core, from: Member, part: &LogPart, theirs: &PgLog) {
         tracing::error!(pg = %core.own.id, %from, "this copy has settled what the log to follow does not have: it needs backfill");
         self.known.cannot_follow = true;
+        self.known.logs.insert(from, (theirs.clone(), part.missing.clone()));
         self.stage = Stage::get_info();
         self.choose_authority(core);
     }
@@ -136,7 +138,7 @@ impl Primary {
         let Some(merged) = merge::merge(core.placement.backend, core.side(), to_follow) else {
             return match core.placement.backend {
                 Backend::Replicated => self.refuse_log(core, from),
-                Backend::Erasure(_) => self.give_way(core, from),
+                Backend::Erasure(_) => self.give_way(core, from, part, theirs),
             };
         };
         let own = &core.copy.info;

@@ -1,7 +1,7 @@
 //! Copies that have settled what the log of their group does not have: their OSDs were declared lost, and
 //! return.
 
-use super::copies::{store, told, world};
+use super::copies::{store, store_all, told, world};
 use crate::State;
 use crate::tests::world::object;
 
@@ -49,6 +49,27 @@ fn others_do_not_settle_what_only_a_lost_osd_has() {
         world.run_script("recover\n run\n acting => 0 1 2\n clean => yes");
         for osd in 0..3 {
             assert_eq!(told(&world, osd), "20'7", "osd.{osd}");
+        }
+    }
+}
+
+/// Temporary primaries need not have the log that is followed: with it they judge which copies have parted
+/// from it, one or several.
+#[test]
+fn a_primary_that_was_away_tells_who_has_parted_from_the_log_it_will_follow() {
+    let lost = "started 10 knew 10 settled 10'8 | x:10'5 x:10'6<10'5 x:10'7<10'6 y:10'8";
+    let away = "started 10 knew 10 settled 10'6 | x:10'5 x:10'6<10'5";
+    let written = "started 20 knew 20 settled 20'7 | x:10'5 x:10'6<10'5 x:20'7<10'6";
+    for (first, second) in [(lost, away), (away, lost), (lost, lost)] {
+        let mut world = world(2, 2, 0);
+        world.run_script("min 2");
+        world.epoch = 25;
+        store(&mut world, 0, &[(10, "0 1 2 3")], first);
+        store(&mut world, 1, &[(10, "0 1 2 3")], second);
+        store_all(&mut world, &[2, 3], &[(10, "0 1 2 3"), (20, "- - 2 3")], written);
+        world.run_script("map 30 0 1 2 3\n run\n recover\n run\n acting => 0 1 2 3\n clean => yes");
+        for osd in 0..4 {
+            assert_eq!(told(&world, osd), "20'7", "osd.{osd}: {first}, {second}");
         }
     }
 }
