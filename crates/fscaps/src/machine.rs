@@ -45,6 +45,12 @@ impl LockMachine {
         LockMachine { settings, ..LockMachine::default() }
     }
 
+    /// The file system has other times for clients that are not heard of.
+    pub fn set_session_times(&mut self, timeout: Duration, autoclose: Duration) {
+        self.settings.session_timeout = timeout;
+        self.settings.session_autoclose = autoclose;
+    }
+
     /// The next effect.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()

@@ -228,6 +228,9 @@ impl Mds {
         self.open_rank(now);
         let Some(rank) = &mut self.rank else { return };
         rank.set_map_epoch(self.beacons.epoch());
+        let seconds = |count: u32| Duration::from_secs(count.into());
+        let (timeout, autoclose) = (self.map.session_timeout, self.map.session_autoclose);
+        rank.set_session_times(seconds(timeout), seconds(autoclose));
         match state {
             MdsState::RECONNECT => {
                 reconnect::begin(rank, now);

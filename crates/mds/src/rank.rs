@@ -19,7 +19,7 @@ use crate::plan::{Plan, Planner, Shown};
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use bytes::Bytes;
-use engine::{Message, Time};
+use engine::{Duration, Message, Time};
 use fscaps::{Admission, LockMachine, RequestId, Settings};
 use namespace::{Context, Ino, Operation, Tree, execute};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -108,6 +108,11 @@ impl Rank {
     /// The map that replies name.
     pub fn set_map_epoch(&mut self, epoch: u32) {
         self.map_epoch = epoch;
+    }
+
+    /// Times of the map for clients that are not heard of. Clients renew their sessions by the first of them.
+    pub fn set_session_times(&mut self, timeout: Duration, autoclose: Duration) {
+        self.caps.set_session_times(timeout, autoclose);
     }
 
     /// The next message and the client that it is for. A message waits until every change before it is

@@ -504,6 +504,31 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
 }
 
 #[test]
+fn a_client_may_be_silent_for_as_long_as_the_map_says() {
+    let mut world = World::new(&[1, 2]);
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    world.rank().set_session_times(minutes(5), minutes(10));
+    world.ask(1, create("f"));
+    world.finish();
+    world.clients.get_mut(&1).unwrap().is_silent = true;
+    let arguments =
+        RequestArguments::of(&GetattrArguments { mask: CapBits::PIN | CapBits::ANY_SHARED });
+    world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.finish();
+    let renewal = ClientSession::new(SessionOp::REQUEST_RENEWCAPS, 1).encode(0);
+    for second in 1..=301 {
+        let now = world.now;
+        assert_eq!(evictions::next(world.rank(), now), None, "in second {second}");
+        world.now = now + Duration::from_secs(1);
+        world.send(2, &renewal);
+        let now = world.now;
+        world.rank().handle_timeout(now);
+    }
+    let now = world.now;
+    assert_eq!(evictions::next(world.rank(), now).map(|(client, _)| client), Some(1));
+}
+
+#[test]
 fn a_silent_client_is_blocklisted_before_another_one_gets_its_file() {
     let mut world = World::new(&[1, 2]);
     world.ask(1, create("f"));
