@@ -23,9 +23,18 @@ pub(crate) struct Held {
     seq: u32,
     /// Number of the last reply that gave the capability.
     issue_seq: u32,
-    /// Earlier messages that the client may not have seen and that had bits which no later one has: number
-    /// and bits, oldest first. There are no more of them than bits.
-    earlier: Vec<(u32, CapBits)>,
+    /// Earlier messages that the client may not have seen and that had bits which no later one has, oldest
+    /// first. There are no more of them than bits.
+    earlier: Vec<Sent>,
+}
+
+/// A message with bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sent {
+    seq: u32,
+    /// Number of the last reply up to it.
+    issue_seq: u32,
+    bits: CapBits,
 }
 
 impl Held {
@@ -98,12 +107,12 @@ impl Held {
 
     fn send(&mut self, bits: CapBits) {
         let mut last = std::mem::take(&mut self.earlier);
-        last.push((self.seq, self.pending));
+        last.push(Sent { seq: self.seq, issue_seq: self.issue_seq, bits: self.pending });
         let mut later = bits;
-        for (seq, sent) in last.into_iter().rev() {
-            if !later.contains(sent) {
-                later |= sent;
-                self.earlier.insert(0, (seq, sent));
+        for sent in last.into_iter().rev() {
+            if !later.contains(sent.bits) {
+                later |= sent.bits;
+                self.earlier.insert(0, sent);
             }
         }
         self.seq += 1;
@@ -129,11 +138,23 @@ impl Held {
     /// No later answer can be waited for instead: a client does not answer a revocation of bits that it does
     /// not have.
     pub fn confirm(&mut self, seq: u32, kept: CapBits) {
-        self.earlier.retain(|(sent, _)| *sent > seq);
-        let earlier = self.earlier.iter().fold(CapBits::NONE, |bits, sent| bits | sent.1);
+        self.earlier.retain(|sent| sent.seq > seq);
         if seq >= self.seq {
             self.pending = self.pending & kept;
         }
+        self.keep(kept);
+    }
+
+    /// The client had released the capability before it saw a later reply that gives it again. Notices
+    /// between its release and that reply gave it nothing, whether it saw them before or after: it has no
+    /// capability to which they apply, and answers none that it saw before.
+    pub fn released(&mut self, issue_seq: u32) {
+        self.earlier.retain(|sent| sent.issue_seq > issue_seq);
+        self.keep(CapBits::NONE);
+    }
+
+    fn keep(&mut self, kept: CapBits) {
+        let earlier = self.earlier.iter().fold(CapBits::NONE, |bits, sent| bits | sent.bits);
         self.issued = self.issued & (kept | earlier | self.pending);
     }
 
@@ -201,6 +222,20 @@ mod tests {
         assert_eq!(bits(&held), [READ | SHARED, CapBits::NONE]);
         held.confirm(first + 1, CapBits::NONE);
         assert_eq!(bits(&held), [CapBits::NONE; 2], "the second one is not answered");
+    }
+
+    #[test]
+    fn a_release_that_crosses_a_reply_ends_all_before_that_reply() {
+        let mut held = Held::new(1);
+        held.grant_in_reply(READ | SHARED);
+        let seen = held.issue_seq();
+        // The client sees the first revocation, and releases all instead of answering. The second one and
+        // the reply are on their way.
+        held.revoke(SHARED);
+        held.revoke(CapBits::NONE);
+        held.grant_in_reply(CapBits::FILE_LAZY);
+        held.released(seen);
+        assert_eq!(bits(&held), [CapBits::FILE_LAZY; 2]);
     }
 
     #[test]

@@ -284,7 +284,7 @@ impl LockMachine {
         let Some(held) = self.held_mut(ino, client, cap_id, mseq) else { return false };
         if !held.has_seen_issue(issue_seq) {
             // A reply has given the capability again meanwhile; older bits are gone all the same.
-            held.confirm(issue_seq, CapBits::NONE);
+            held.released(issue_seq);
             self.confirmed(now, client, ino);
             return false;
         }
