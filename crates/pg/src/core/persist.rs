@@ -99,12 +99,14 @@ impl Core {
         self.ask_store(tag, kind);
     }
 
-    /// A transaction that begins by creating the collection if there is none yet.
+    /// A transaction that begins by creating the collection if there is none yet. The past intervals are
+    /// stored with it: a copy without them would tell a primary that no other copies matter.
     pub fn transaction(&mut self, capacity: usize) -> Transaction {
-        let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 1) };
+        let mut transaction = Transaction { changes: Vec::with_capacity(capacity + 2) };
         if !self.copy.created {
             self.copy.created = true;
             transaction.push(self.own.collection, Change::CreateCollection);
+            self.set_meta(&mut transaction, BTreeMap::from([self.intervals_pair()]));
         }
         transaction
     }

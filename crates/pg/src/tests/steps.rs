@@ -2,6 +2,8 @@
 
 use super::World;
 use super::world::object;
+use crate::info::INTERVALS_KEY;
+use store::Change;
 use types::OsdId;
 
 /// Names so long that a few hundred entries need several steps.
@@ -65,4 +67,16 @@ fn a_copy_whose_store_stops_between_two_steps_becomes_what_the_others_are() {
         let steps = (0..).find(|taken| interrupted(*taken, is_primary, restarts)).unwrap();
         assert!(steps > 8, "{steps} steps are few");
     }
+}
+
+/// A copy without its past intervals would tell a primary that no others matter.
+#[test]
+fn a_new_copy_has_its_past_intervals_from_its_first_step_on() {
+    let mut pg = World::new(1).nodes.remove(0).pg;
+    let transaction = pg.core.transaction(0);
+    let mut changes = transaction.changes.iter().map(|(_, change)| change);
+    assert!(matches!(changes.next(), Some(Change::CreateCollection)));
+    let Some(Change::OmapSet { pairs, .. }) = changes.next() else { panic!("{transaction:?}") };
+    assert!(pairs.contains_key(&INTERVALS_KEY));
+    assert!(pg.core.transaction(0).changes.is_empty());
 }

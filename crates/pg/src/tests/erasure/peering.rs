@@ -603,3 +603,15 @@ fn a_primary_with_a_gap_takes_the_evidence_of_a_copy_that_has_the_maps() {
         assert_eq!(told(&world, osd), "10'5", "osd.{osd}");
     }
 }
+
+/// A new copy was not there in a gap, and its own list of intervals may be empty: it tells nothing.
+#[test]
+fn a_copy_that_was_never_activated_does_not_tell_what_happened_in_a_gap() {
+    let away = [(5, "0 1 2"), (6, "gap"), (15, "0 1 2")];
+    let mut world = world(2, 1, 2);
+    world.epoch = 15;
+    store_all(&mut world, &[0, 1], &away, "started 5 knew 5 settled 5'4 | x:5'4");
+    store(&mut world, 2, &[(15, "0 1 2")], "started 0");
+    world.run_script("down 4\n map 20 0 1 2\n run\n blocked-by 0 => 4");
+    assert_eq!(world.nodes[0].pg.state(), State::Down);
+}
