@@ -6,8 +6,8 @@ use maps::OsdMap;
 use std::collections::BTreeMap;
 use types::{Epoch, PgId, PoolId};
 
-/// Number of kept maps from which on health names the groups that need them.
-const KEPT_MAX: usize = 10 * INCREMENTALS_KEPT;
+/// Multiple of the maps that are kept in any case from which on health names the groups that need more.
+const KEPT_FACTOR: usize = 10;
 /// Bound of the named groups with the oldest `last_epoch_clean`.
 const NAMED_MAX: usize = 10;
 
@@ -15,7 +15,8 @@ const NAMED_MAX: usize = 10;
 /// not known, so there is no bound: health warns before the store is full.
 pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     let (map, kept) = (&view.state.osdmap, &view.state.history.incrementals);
-    let Some(oldest) = kept.keys().next().filter(|_| kept.len() >= KEPT_MAX) else { return };
+    let kept_max = kept_max(view);
+    let Some(oldest) = kept.keys().next().filter(|_| kept.len() >= kept_max) else { return };
     let mut unknown = BTreeMap::<PoolId, Vec<PgId>>::new();
     let mut behind = Vec::<(Epoch, PgId)>::new();
     for pg in map.pools.keys().flat_map(|pool| map.pgs(*pool)) {
@@ -29,7 +30,8 @@ pub(crate) fn check(health: &mut Health, view: &View<'_>) {
     if lines.is_empty() {
         behind.sort_unstable();
         let first = behind.into_iter().take(NAMED_MAX);
-        let long_ago = first.filter(|(epoch, _)| epoch.0 + KEPT_MAX as u32 / 2 < map.epoch.0);
+        let long_ago =
+            first.filter(|(epoch, _)| epoch.0 as usize + kept_max / 2 < map.epoch.0 as usize);
         lines
             .extend(long_ago.map(|(epoch, pg)| format!("pg {pg} was clean last in epoch {epoch}")));
     }
@@ -38,6 +40,12 @@ pub(crate) fn check(health: &mut Health, view: &View<'_>) {
                 not needed any more; old maps go then by themselves. The control store needs room for them until then";
     let summary = format!("{} OSD maps are kept for groups that are not clean", kept.len());
     health.warn("OSDMAP_HISTORY", 1, summary, next_step(lines, step));
+}
+
+/// Number of kept maps from which on health warns. Few maps that are kept by choice do not lower it.
+fn kept_max(view: &View<'_>) -> usize {
+    let by_choice = view.options().number("mon_min_osdmap_epochs") as usize;
+    KEPT_FACTOR * by_choice.max(INCREMENTALS_KEPT)
 }
 
 fn unreported(map: &OsdMap, pool: PoolId, groups: &[PgId]) -> String {
@@ -86,7 +94,8 @@ mod tests {
             let mut state = State::default();
             state.osdmap = map.clone();
             let mut told = Vec::new();
-            for kept in [KEPT_MAX as u32 - 1, KEPT_MAX as u32] {
+            let kept_max = (KEPT_FACTOR * INCREMENTALS_KEPT) as u32;
+            for kept in [kept_max - 1, kept_max] {
                 state.osdmap.epoch = Epoch(kept + 100);
                 state.history.incrementals =
                     (1..=kept).map(|e| (Epoch(e + 100), Bytes::new())).collect();
@@ -105,5 +114,17 @@ mod tests {
         let told = report(&state.osdmap, 2, [5000, 5000]);
         assert!(told.contains("pg 1.1 was clean last in epoch 101"), "{told}");
         assert!(!told.contains("pg 1.0"), "{told}");
+    }
+
+    #[test]
+    fn maps_that_are_kept_by_choice_are_no_warning() {
+        let mut state = State::default();
+        let options = state.config.entry("mon".to_owned()).or_default();
+        options.insert("mon_min_osdmap_epochs".to_owned(), "6000".to_owned());
+        state.history.incrementals = (1..=6000).map(|e| (Epoch(e), Bytes::new())).collect();
+        let (overview, stats) = (Overview::default(), Statistics::default());
+        let live = overview.live(&stats);
+        let health = health(&View { state: &state, live, checks: CHECKS, now: Time(1) });
+        assert!(!health.checks.contains_key("OSDMAP_HISTORY"));
     }
 }
