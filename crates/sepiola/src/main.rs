@@ -4,6 +4,7 @@ mod cli;
 mod client;
 mod cluster;
 mod control;
+mod daemon_files;
 mod daemons;
 mod down;
 mod generate;

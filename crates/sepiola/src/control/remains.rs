@@ -4,7 +4,8 @@
 //! newest of the maps, and the keys: a reader of it can pose as these OSDs.
 
 use crate::cli::CollectArgs;
-use crate::osd::directory::{self, OsdSettings};
+use crate::daemon_files;
+use crate::osd::directory::OsdSettings;
 use access::AuthMode;
 use anyhow::{Context, Result, anyhow, bail};
 use auth::CryptoKey;
@@ -16,7 +17,7 @@ use std::fs;
 use std::path::Path;
 use store::{Outcome, StoreError};
 use types::features::SUPPORTED;
-use types::{OsdId, Uuid};
+use types::{EntityName, OsdId, Uuid};
 
 const SECRET_MODE: u32 = 0o600;
 /// Enough to look one object up.
@@ -78,7 +79,7 @@ impl Found {
             Ok(settings) => {
                 self.auth_none |= settings.auth == AuthMode::None;
                 if settings.auth == AuthMode::Cephx {
-                    let key = directory::key(&directory, settings.id)?;
+                    let key = daemon_files::key(&directory, &EntityName::osd(settings.id))?;
                     self.keys.insert(OsdId(settings.id), key);
                 }
                 OsdId(settings.id)

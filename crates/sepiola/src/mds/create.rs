@@ -2,6 +2,7 @@
 
 use super::directory::{self, MdsSettings, entity};
 use crate::cli::{MdsCreateArgs, OsdClusterArgs};
+use crate::daemon_files;
 use crate::monitors::check_name;
 use crate::osd::Registry;
 use anyhow::{Context, Result, bail};
@@ -16,7 +17,8 @@ const CAPS: [&str; 6] = ["mon", "allow profile mds", "osd", "allow rwx", "mds", 
 /// `sepiola mds create`
 pub fn create(args: &MdsCreateArgs) -> Result<()> {
     check_name(&args.name)?;
-    let directory = args.data.clone().unwrap_or_else(|| directory::default_directory(&args.name));
+    let directory =
+        args.data.clone().unwrap_or_else(|| daemon_files::default_directory(&entity(&args.name)));
     make(&args.cluster(), &args.name, &directory)?;
     println!("mds.{} is made in {}; start it with", args.name, directory.display());
     println!("\n  sepiola mds start --data {}", directory.display());

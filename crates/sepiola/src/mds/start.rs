@@ -1,8 +1,9 @@
 //! `sepiola mds start`: runs a metadata server in the foreground.
 
-use super::directory::{self, MdsSettings};
+use super::directory::{MdsSettings, entity};
 use super::volatile::WARNING;
 use crate::cli::MdsStartArgs;
+use crate::daemon_files;
 use crate::daemons::{MdsMember, Replaced};
 use crate::listen::osd_listen;
 use crate::process;
@@ -54,7 +55,7 @@ fn member(path: &Path, args: &MdsStartArgs) -> Result<MdsMember> {
         None => settings.monitors,
     };
     let key = match settings.auth {
-        AuthMode::Cephx => Some(directory::key(&directory, &settings.name)?),
+        AuthMode::Cephx => Some(daemon_files::key(&directory, &entity(&settings.name))?),
         AuthMode::None => None,
     };
     Ok(MdsMember {

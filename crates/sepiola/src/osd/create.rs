@@ -3,6 +3,7 @@
 use super::directory::{self, OsdSettings};
 use super::registry::Registry;
 use crate::cli::{OsdCreateArgs, OsdStoreArgs};
+use crate::daemon_files;
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Entropy, KeyType};
 use disks::{Owner, Preparation, StoreKind, free_space};
@@ -10,7 +11,7 @@ use machine::{create_private, hostname, random_bytes};
 use rt::Clock;
 use std::fs;
 use std::path::{Path, PathBuf};
-use types::Uuid;
+use types::{EntityName, Uuid};
 
 /// The file of an OSD that has no disk, at most half of the free space.
 const DISK_LEN_DEFAULT: u64 = 10 << 30;
@@ -39,7 +40,8 @@ pub fn create(args: &OsdCreateArgs) -> Result<()> {
     let mut registry = Registry::open(&args.cluster)?;
     let identity = Identity::new()?;
     let id = registry.register(identity.uuid, &identity.key, args.id)?;
-    let directory = args.data.clone().unwrap_or_else(|| directory::default_directory(id));
+    let directory =
+        args.data.clone().unwrap_or_else(|| daemon_files::default_directory(&EntityName::osd(id)));
     let made = make_store(&registry, id, &directory, &args.store)
         .and_then(|()| finish(&registry, id, &identity, &directory, &args.store));
     match made {

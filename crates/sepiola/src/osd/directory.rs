@@ -1,18 +1,12 @@
 //! Settings in an OSD's directory.
 
+use crate::daemon_files::{self, ClusterFields, parse_uuid};
 use access::AuthMode;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::Result;
 use auth::{CryptoKey, EntityAuth, Keyring};
-use machine::write_file;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::{Path, PathBuf};
 use types::{EntityAddrVec, EntityName, Uuid};
-
-const SETTINGS_MODE: u32 = 0o600;
-const SECRET_MODE: u32 = 0o600;
-/// Where OSDs live unless told otherwise.
-const ROOT: &str = "/var/lib/sepiola";
 
 /// Settings that an OSD needs before it has found a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,85 +30,43 @@ pub struct OsdSettings {
 struct SettingsFile {
     id: i32,
     uuid: String,
-    fsid: String,
     host: String,
-    auth: String,
-    monitors: Vec<String>,
-}
-
-/// The directory of an OSD for which none is named.
-pub fn default_directory(id: i32) -> PathBuf {
-    Path::new(ROOT).join(format!("osd.{id}"))
+    #[serde(flatten)]
+    cluster: ClusterFields,
 }
 
 fn settings_path(directory: &Path) -> PathBuf {
     directory.join("osd.json")
 }
 
-fn keyring_path(directory: &Path) -> PathBuf {
-    directory.join("keyring")
-}
-
 impl OsdSettings {
     /// Reads them from an OSD's directory.
     pub fn load(directory: &Path) -> Result<Self> {
-        let path = settings_path(directory);
-        let text = fs::read_to_string(&path).with_context(|| {
-            format!("reading {}; `sepiola osd create` makes an OSD", path.display())
-        })?;
-        OsdSettings::parse(&text).with_context(|| format!("reading {}", path.display()))
+        daemon_files::read(&settings_path(directory), "sepiola osd create", OsdSettings::parse)
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let file: SettingsFile = serde_json::from_str(text)?;
-        let uuid = |text: &str| text.parse().map_err(|()| anyhow!("{text:?} is not a uuid"));
-        let monitors: Result<Vec<EntityAddrVec>> =
-            file.monitors.iter().map(|text| monitor(text)).collect();
-        Ok(OsdSettings {
-            id: file.id,
-            uuid: uuid(&file.uuid)?,
-            fsid: uuid(&file.fsid)?,
-            host: file.host,
-            auth: if file.auth == "none" { AuthMode::None } else { AuthMode::Cephx },
-            monitors: monitors?,
-        })
+        let SettingsFile { id, uuid, host, cluster } = serde_json::from_str(text)?;
+        let (fsid, auth, monitors) = cluster.parse()?;
+        Ok(OsdSettings { id, uuid: parse_uuid(&uuid)?, fsid, host, auth, monitors })
     }
 
     fn to_text(&self) -> Result<String> {
         let file = SettingsFile {
             id: self.id,
             uuid: self.uuid.to_string(),
-            fsid: self.fsid.to_string(),
             host: self.host.clone(),
-            auth: if self.auth == AuthMode::None { "none" } else { "cephx" }.to_owned(),
-            monitors: self.monitors.iter().map(EntityAddrVec::to_string).collect(),
+            cluster: ClusterFields::new(self.fsid, self.auth, &self.monitors),
         };
         Ok(serde_json::to_string_pretty(&file)? + "\n")
     }
-}
-
-fn monitor(text: &str) -> Result<EntityAddrVec> {
-    let addr = text.parse().with_context(|| format!("{text:?} is not a monitor's address"))?;
-    Ok(EntityAddrVec::one(addr))
 }
 
 /// The last step of making an OSD: from here on it can be started.
 pub fn write(directory: &Path, settings: &OsdSettings, key: &CryptoKey) -> Result<()> {
     let mut keyring = Keyring::default();
     keyring.entities.insert(EntityName::osd(settings.id), EntityAuth::new(key.clone()));
-    write_file(&keyring_path(directory), &keyring.to_string(), SECRET_MODE)?;
-    write_file(&settings_path(directory), &settings.to_text()?, SETTINGS_MODE)
-}
-
-/// The OSD's own key.
-pub fn key(directory: &Path, id: i32) -> Result<CryptoKey> {
-    let path = keyring_path(directory);
-    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    let keyring: Keyring = text.parse().with_context(|| format!("reading {}", path.display()))?;
-    match keyring.key(&EntityName::osd(id)) {
-        Some(key) => Ok(key.clone()),
-        None => bail!("{} has no key of osd.{id}", path.display()),
-    }
+    daemon_files::write(&settings_path(directory), &settings.to_text()?, &keyring)
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! `sepiola osd replace`: new stores under the old ids, in the old places of the CRUSH map.
 
 use super::create::{self, Identity};
-use super::directory;
 use super::registry::Registry;
 use crate::cli::{OsdReplaceArgs, OsdStoreArgs};
+use crate::daemon_files;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use types::EntityName;
 
 /// `sepiola osd replace`
 pub fn replace(args: &OsdReplaceArgs) -> Result<()> {
@@ -51,7 +52,11 @@ fn jobs(args: &OsdReplaceArgs, ids: &[i32]) -> Result<Vec<(i32, PathBuf, OsdStor
             host: args.host.clone().or_else(|| args.old_host.clone()),
         };
         create::check(&store)?;
-        Ok((*id, directory.unwrap_or_else(|| directory::default_directory(*id)), store))
+        Ok((
+            *id,
+            directory.unwrap_or_else(|| daemon_files::default_directory(&EntityName::osd(*id))),
+            store,
+        ))
     };
     ids.iter().enumerate().map(job).collect()
 }

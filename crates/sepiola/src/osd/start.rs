@@ -1,7 +1,8 @@
 //! `sepiola osd start`: runs OSDs in the foreground.
 
-use super::directory::{self, OsdSettings};
+use super::directory::OsdSettings;
 use crate::cli::OsdStartArgs;
+use crate::daemon_files;
 use crate::daemons::{OsdMember, plan};
 use crate::listen::osd_listen;
 use crate::process;
@@ -72,7 +73,7 @@ fn member(path: &Path, args: &OsdStartArgs) -> Result<OsdMember> {
         None => settings.monitors,
     };
     let key = match settings.auth {
-        AuthMode::Cephx => Some(directory::key(&directory, settings.id)?),
+        AuthMode::Cephx => Some(daemon_files::key(&directory, &EntityName::osd(settings.id))?),
         AuthMode::None => None,
     };
     let osds = args.data.len() as u32;
