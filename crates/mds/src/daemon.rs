@@ -29,7 +29,7 @@ const MONITOR_RETRY: Duration = Duration::from_millis(500);
 /// Pause before a request for a ticket is repeated.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// Messages of clients that are held while the server may not answer. A client that sends more loses its
-/// connection, and sends them again when it has a new one.
+/// connection, and with it its session.
 const HELD_MAX: usize = 10_000;
 
 /// The session with a monitor.
@@ -273,8 +273,10 @@ impl Mds {
         loop {
             self.work(now);
             self.serve(now);
+            // Renewals and claims may be among the held messages.
+            let may_evict = self.held.is_empty() && self.beacons.may_answer(now);
             let Some(cluster) = &mut self.cluster else { break };
-            if let Some(opened) = cluster.run(now, self.rank.as_mut()) {
+            if let Some(opened) = cluster.run(now, self.rank.as_mut(), may_evict) {
                 let pool = self.data_pool();
                 self.rank = Some(reconnect::opened(now, opened, pool));
                 continue;
@@ -326,7 +328,8 @@ impl Mds {
     /// Lets the rank look for silent clients and leases that have ended, unless it may not answer.
     fn tend_rank(&mut self, now: Time) {
         let Some(rank) = &mut self.rank else { return };
-        if self.beacons.may_answer(now) && rank.poll_timeout().is_some_and(|due| due <= now) {
+        let is_heard = self.held.is_empty() && self.beacons.may_answer(now);
+        if is_heard && rank.poll_timeout().is_some_and(|due| due <= now) {
             rank.handle_timeout(now);
         }
     }

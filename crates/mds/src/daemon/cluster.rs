@@ -57,8 +57,13 @@ impl Cluster {
     }
 
     /// Ends a turn: responses go to the store, and its requests to the cluster. Returns the rank when it is
-    /// open.
-    pub fn run(&mut self, now: Time, mut rank: Option<&mut Rank>) -> Option<Opened> {
+    /// open. Clients are evicted only if all that they have sent was handled.
+    pub fn run(
+        &mut self,
+        now: Time,
+        mut rank: Option<&mut Rank>,
+        may_evict: bool,
+    ) -> Option<Opened> {
         let store = self.store.as_mut()?;
         loop {
             while let Some((operation, answer)) = self.client.poll_completion() {
@@ -70,7 +75,7 @@ impl Cluster {
                 store.handle_response(rank.as_deref_mut(), task, id, answer);
             }
             if let Some(rank) = rank.as_deref_mut() {
-                if let Some((client, addrs)) = evictions::next(rank, now) {
+                if may_evict && let Some((client, addrs)) = evictions::next(rank, now) {
                     store.evict(client, &addrs);
                 }
                 store.pump(now, rank);
