@@ -52,6 +52,11 @@ impl Change {
         }
     }
 
+    /// The record of a change of the tree.
+    pub fn of_tree(record: &Record) -> RawRecord {
+        RawRecord { kind: kind::TREE, version: VERSION, body: codec::encode_to_bytes(record) }
+    }
+
     /// The record of it.
     pub fn encode(&self) -> RawRecord {
         let mut w = Writer::new();

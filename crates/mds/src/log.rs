@@ -40,8 +40,7 @@ impl Log {
     pub fn change_tree(&mut self, tree: &Tree, records: &[Record]) {
         if self.journal.is_some() {
             self.rows.note(tree, records);
-            let changes = records.iter().map(|record| Change::Tree(record.clone()).encode());
-            self.open.extend(changes);
+            self.open.extend(records.iter().map(Change::of_tree));
         }
     }
 
