@@ -35,6 +35,8 @@ pub struct LockMachine {
     leases: Leases,
     ranges: Ranges,
     last_id: u64,
+    /// Whether clients of a predecessor may have more than the machine knows.
+    awaits_claims: bool,
     next_tick: Time,
     outputs: VecDeque<Output>,
 }
@@ -325,8 +327,15 @@ impl LockMachine {
         }
     }
 
+    /// Clients of a predecessor are going to claim what they had: nothing is granted or revoked until
+    /// [`LockMachine::handle_claims_complete`].
+    pub fn begin_claims(&mut self) {
+        self.awaits_claims = true;
+    }
+
     /// All clients have claimed what they had: states follow from that.
     pub fn handle_claims_complete(&mut self, now: Time) {
+        self.awaits_claims = false;
         for ino in self.inodes.keys().copied().collect::<Vec<_>>() {
             self.evaluate(now, ino);
         }
@@ -388,6 +397,9 @@ impl LockMachine {
         let Some(inode) = self.inodes.get_mut(&ino) else { return };
         if inode.is_unused() {
             self.inodes.remove(&ino);
+            return;
+        }
+        if self.awaits_claims {
             return;
         }
         for change in inode.evaluate(self.sessions.silent(), answered) {

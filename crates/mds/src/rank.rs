@@ -291,6 +291,7 @@ impl Rank {
         self.take_cap_outputs();
         for ino in released {
             self.forget_unused(Ino(ino.0));
+            self.log.close();
         }
     }
 
@@ -413,6 +414,10 @@ impl Rank {
 
     /// Forgets an inode without a name that no client has a capability on.
     fn forget_unused(&mut self, ino: Ino) {
+        // Its holders may not have claimed it yet; `reconnect::activate` looks at all again.
+        if self.awaited.is_some() {
+            return;
+        }
         let is_orphan = self.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
         if is_orphan && !self.caps.is_held(caps::inode_id(ino)) {
             let forgotten = self.execute(&Operation::Forget { ino }, &Context::default());

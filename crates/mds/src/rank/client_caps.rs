@@ -195,6 +195,8 @@ impl Rank {
                 Output::Ready(id) => self.ready.push_back(id),
                 Output::RecordRange { ino, client, end } => {
                     self.record_range(Ino(ino.0), client, end);
+                    // Ranges do not belong together: those of a session that ends may fit into no frame.
+                    self.log.close();
                 }
                 Output::RevokeLease { client, entry, seq } => {
                     let revoke = ClientLease {

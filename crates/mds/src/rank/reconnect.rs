@@ -32,6 +32,7 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
         ..Rank::new(now, data_pool)
     };
     clients.iter().for_each(|client| rank.caps.open_session(now, *client));
+    rank.caps.begin_claims();
     rank.awaited = Some(Awaited::new(clients));
     adopt_ranges(&mut rank);
     rank.reserve_numbers();
@@ -93,6 +94,7 @@ pub(crate) fn activate(rank: &mut Rank, now: Time) {
     rank.caps.handle_claims_complete(now);
     for ino in rank.tree.orphans() {
         rank.forget_unused(ino);
+        rank.log.close();
     }
     let (first, rest): (Vec<_>, Vec<_>) =
         awaited.into_parked().into_iter().partition(|(_, message)| was_executed(message));
@@ -146,7 +148,7 @@ fn park(rank: &mut Rank, peer: &ClientPeer, message: &Message) {
 
 fn handle_reconnect(rank: &mut Rank, client: u64, message: ClientReconnect) {
     if !rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client)) {
-        return rank.send(client, ClientSession::new(SessionOp::CLOSE, 0).encode(0));
+        return rank.close_session(client, 0);
     }
     rank.caps.handle_renewal(rank.now, client);
     for (ino, claimed) in &message.caps {

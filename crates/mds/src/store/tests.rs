@@ -330,25 +330,30 @@ impl World {
         let now = self.now;
         reconnect::begin(self.rank(), now);
         for client in self.clients.keys().copied().collect::<Vec<_>>() {
-            let state = &self.clients[&client];
-            let resent = state.asked.clone();
-            let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
-                let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
-                let locks = state.locks.get(ino).cloned().unwrap_or_default();
-                (*ino, ClaimedCap { cap_id, issued, wanted, locks, ..ClaimedCap::default() })
-            };
-            let caps = state.caps.iter().map(claim).collect();
-            if let Some((tid, request)) = resent {
-                self.send(client, &request.encode(0).with_tid(tid));
-            }
-            let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
-            self.send(client, &claims.encode(0));
+            self.claim(client);
         }
         assert!(!reconnect::is_reconnected(self.rank(), now), "clients have not seen the state");
         self.now = now + Duration::from_secs(1);
         let now = self.now;
         assert!(reconnect::is_reconnected(self.rank(), now));
         self.activate();
+    }
+
+    /// A client comes back, with a request that was not answered before its claims.
+    fn claim(&mut self, client: u64) {
+        let state = &self.clients[&client];
+        let resent = state.asked.clone();
+        let claim = |(ino, (cap_id, issued)): (&u64, &(u64, CapBits))| {
+            let (cap_id, issued, wanted) = (*cap_id, *issued, *issued);
+            let locks = state.locks.get(ino).cloned().unwrap_or_default();
+            (*ino, ClaimedCap { cap_id, issued, wanted, locks, ..ClaimedCap::default() })
+        };
+        let caps = state.caps.iter().map(claim).collect();
+        if let Some((tid, request)) = resent {
+            self.send(client, &request.encode(0).with_tid(tid));
+        }
+        let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
+        self.send(client, &claims.encode(0));
     }
 
     fn paths(&mut self) -> BTreeMap<String, u64> {
@@ -616,6 +621,82 @@ fn a_range_that_no_client_claims_ends() {
         inode.write_ranges.len()
     });
     assert_eq!(ranges, [1, 0]);
+}
+
+/// Two clients that have `f`, and a successor to which neither has come back.
+fn shared_file_after_a_crash(is_unlinked: bool) -> (World, u64) {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    let ino = world.paths()["/f"];
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
+    world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.finish();
+    if is_unlinked {
+        world.ask(1, request(ClientOp::UNLINK, "f"));
+        world.finish();
+    }
+    assert!(world.clients[&1].caps.contains_key(&ino) && world.clients[&2].caps.contains_key(&ino));
+    world.crash(0);
+    world.finish();
+    let now = world.now;
+    reconnect::begin(world.rank(), now);
+    (world, ino)
+}
+
+#[test]
+fn an_open_file_without_a_name_outlives_a_session_that_ends_before_all_have_claimed() {
+    let (mut world, ino) = shared_file_after_a_crash(true);
+    world.claim(1);
+    world.send(1, &ClientReconnect::default().encode(0));
+    world.finish();
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    world.claim(2);
+    world.finish();
+    assert!(world.clients[&2].caps.contains_key(&ino), "the claim of its holder is accepted");
+    world.activate();
+    world.finish();
+    assert!(world.rank().tree().get(Ino(ino)).is_some());
+}
+
+#[test]
+fn nothing_is_granted_before_all_clients_have_claimed() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    let issued = CapBits::PIN | CapBits::FILE_READ | CapBits::FILE_WRITE;
+    let wanted = issued | CapBits::FILE_CACHE | CapBits::FILE_BUFFER;
+    for client in [1, 2] {
+        let (cap_id, _) = world.clients[&client].caps[&ino];
+        world.clients.get_mut(&client).unwrap().caps.insert(ino, (cap_id, issued));
+        let claim = ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() };
+        let caps = [(ino, claim)].into_iter().collect();
+        let claims = ClientReconnect { caps, realms: Vec::new(), more: false };
+        world.send(client, &claims.encode(0));
+    }
+    // The first one loses its connection again, and its session.
+    world.send(1, &ClientReconnect::default().encode(0));
+    world.finish();
+    assert_eq!(world.clients[&2].caps[&ino].1, issued, "others could have claims, too");
+    world.activate();
+    world.finish();
+    assert!(world.clients[&2].caps[&ino].1.contains(wanted));
+}
+
+#[test]
+fn a_session_with_large_inodes_ends_by_records_that_fit_into_frames() {
+    let mut world = World::new(&[1]);
+    for number in 0..80 {
+        let name = format!("f{number}");
+        world.ask(1, create(&name));
+        world.finish();
+        let path2 = FilePath::new(0, "user.x");
+        let data = Bytes::from(vec![7; 60_000]);
+        world.ask(1, ClientRequest { path2, data, ..request(ClientOp::SETXATTR, &name) });
+        world.finish();
+    }
+    reconnect::connected_anew(world.rank(), 1);
+    world.finish();
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
 }
 
 #[test]
