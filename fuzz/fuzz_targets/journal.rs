@@ -57,7 +57,7 @@ fn frame(bytes: &[u8]) {
     assert!(after.lsn >= chain.lsn);
 }
 
-/// Rows of the root and of one directory: a tree, or an error.
+/// A key, a value, and a tree of records, or an error.
 fn rows(bytes: &[u8]) {
     if let Ok(key) = decode_entry_key(&Bytes::copy_from_slice(bytes)) {
         assert_eq!(RowKey::Entry(Ino::ROOT, key).key(), bytes);

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The state lasts at least this long: clients must see it, or they close their sessions.
 const SHOWN: Duration = Duration::from_millis(500);
-/// A client that does not come back for so long is evicted: by then it uses no capability any more.
+/// A client that does not come back for so long is evicted, by the blocklist first.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages of clients that wait. A client that sends more loses its session.
 const PARKED_MAX: usize = 20_000;

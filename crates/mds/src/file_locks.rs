@@ -99,12 +99,14 @@ impl LockRequests {
                 let lock = claimed_lock(client, &mut r)?;
                 let (id, ino) = (RequestId { client, tid: 0 }, caps::inode_id(ino));
                 let request = LockRequest { id, ino, rule, lock, waits: false };
-                if self.locks.handle_set(request) != SetOutcome::Locked {
+                let outcome = self.locks.handle_set(request);
+                if outcome != SetOutcome::Locked {
                     tracing::warn!(
                         client,
                         ino = ino.0,
                         ?lock,
-                        "a lock is lost, since another client has it"
+                        ?outcome,
+                        "a claimed file lock is lost"
                     );
                 }
             }
