@@ -150,13 +150,24 @@ impl InodeCaps {
 
     /// Bits that a client should have and does not believe to have.
     pub fn grantable(&self, client: u64, silent: &Silent) -> CapBits {
-        let Some(held) = self.holders.get(&client) else { return CapBits::NONE };
+        self.grantable_in(client, &self.reached(silent))
+    }
+
+    /// State and resting state of each group whose target is reached: the same for all clients.
+    fn reached(&self, silent: &Silent) -> [Option<[State; 2]>; 4] {
         let loner = self.loner(silent);
+        Group::ALL.map(|group| {
+            self.is_reached(group).then(|| [self.target(group), self.resting(group, loner)])
+        })
+    }
+
+    fn grantable_in(&self, client: u64, reached: &[Option<[State; 2]>; 4]) -> CapBits {
+        let Some(held) = self.holders.get(&client) else { return CapBits::NONE };
         let mut bits = CapBits::PIN;
-        for group in Group::ALL.into_iter().filter(|group| self.is_reached(*group)) {
-            let now = self.target(group).granted(group, self.kind, client);
+        for (group, states) in Group::ALL.into_iter().zip(reached) {
+            let Some(states) = states else { continue };
             // Bits that would be taken away at the end of a request are not given before.
-            let later = self.resting(group, loner).granted(group, self.kind, client);
+            let [now, later] = states.map(|state| state.granted(group, self.kind, client));
             bits |= now & later;
         }
         if self.kind == Kind::Directory && !held.may_delegate {
@@ -199,8 +210,9 @@ impl InodeCaps {
                 changes.push(Change::Revoked(*client));
             }
         }
+        let reached = self.reached(silent);
         for client in &clients {
-            let bits = self.grantable(*client, silent);
+            let bits = self.grantable_in(*client, &reached);
             let held = self.holders.get_mut(client).expect("it was listed");
             // Bits that a client gets without asking it gets with a reply, else it could return them and be
             // given them for ever.

@@ -3,7 +3,7 @@
 //!
 //! Before an entry changes, leases of other clients are revoked, and waited for as long as they last.
 
-use crate::requests::Entry;
+use crate::requests::{Entry, RequestId};
 use engine::{Duration, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ struct Lease {
 struct EntryLeases {
     leases: BTreeMap<u64, Lease>,
     /// Requests that change the entry.
-    changing: usize,
+    changing: Vec<RequestId>,
 }
 
 /// All leases.
@@ -47,7 +47,8 @@ pub(crate) struct Leases {
 impl Leases {
     /// Gives a client a lease, or extends the one that it has; none while the entry is about to change.
     pub fn grant(&mut self, now: Time, client: u64, entry: Entry) -> Option<LeaseGrant> {
-        let is_changing = self.entries.get(&entry).is_some_and(|leases| leases.changing > 0);
+        let is_changing =
+            self.entries.get(&entry).is_some_and(|leases| !leases.changing.is_empty());
         let owned = self.by_client.get(&client);
         let is_full = owned.is_some_and(|own| own.len() >= LEASES_MAX && !own.contains(&entry));
         if is_changing || is_full {
@@ -77,24 +78,29 @@ impl Leases {
         true
     }
 
-    /// Whether a client has a lease.
-    pub fn has(&self, client: u64, entry: &Entry) -> bool {
-        self.entries.get(entry).is_some_and(|leases| leases.leases.contains_key(&client))
+    /// Number of a client's lease.
+    pub fn seq(&self, client: u64, entry: &Entry) -> Option<u32> {
+        Some(self.entries.get(entry)?.leases.get(&client)?.seq)
+    }
+
+    /// The requests that change an entry.
+    pub fn changing(&self, entry: &Entry) -> Vec<RequestId> {
+        self.entries.get(entry).map_or_else(Vec::new, |leases| leases.changing.clone())
     }
 
     fn forget_unused(&mut self, entry: &Entry) {
         let leases = self.entries.get(entry);
-        if leases.is_some_and(|leases| leases.changing == 0 && leases.leases.is_empty()) {
+        if leases.is_some_and(|leases| leases.changing.is_empty() && leases.leases.is_empty()) {
             self.entries.remove(entry);
         }
     }
 
     /// A request is going to change an entry: returns the clients that must be told, with the numbers of
     /// their leases. The client of the request forgets its own.
-    pub fn begin_change(&mut self, client: u64, entry: &Entry) -> Vec<(u64, u32)> {
-        self.remove(client, entry);
+    pub fn begin_change(&mut self, id: RequestId, entry: &Entry) -> Vec<(u64, u32)> {
+        self.remove(id.client, entry);
         let leases = self.entries.entry(entry.clone()).or_default();
-        leases.changing += 1;
+        leases.changing.push(id);
         let mut told = Vec::new();
         for (client, lease) in leases.leases.iter_mut().filter(|(_, lease)| !lease.is_revoking) {
             lease.is_revoking = true;
@@ -104,9 +110,10 @@ impl Leases {
     }
 
     /// The request has changed the entry, or does not any more.
-    pub fn end_change(&mut self, entry: &Entry) {
+    pub fn end_change(&mut self, id: RequestId, entry: &Entry) {
         let leases = self.entries.get_mut(entry).expect("an entry that changes is known");
-        leases.changing -= 1;
+        let at = leases.changing.iter().position(|other| *other == id);
+        leases.changing.remove(at.expect("a request that changes an entry is listed"));
         self.forget_unused(entry);
     }
 

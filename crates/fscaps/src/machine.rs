@@ -141,7 +141,7 @@ impl LockMachine {
             self.inodes.entry(*ino).or_default().requests.insert(id, *access);
         }
         let told = request.entries.iter().map(|entry| {
-            let told = self.leases.begin_change(id.client, entry);
+            let told = self.leases.begin_change(id, entry);
             told.into_iter().map(move |(client, seq)| (client, entry.clone(), seq))
         });
         for (client, entry, seq) in told.flatten().collect::<Vec<_>>() {
@@ -150,7 +150,7 @@ impl LockMachine {
         let inodes: Vec<InodeId> = request.accesses.keys().copied().collect();
         let before = self.requests.insert(id, request);
         if let Some(before) = before {
-            self.end_entries(&before);
+            self.end_entries(id, &before);
             for ino in before.accesses.keys().filter(|ino| !inodes.contains(ino)) {
                 self.forget_request(id, *ino);
                 self.evaluate(now, *ino);
@@ -169,7 +169,7 @@ impl LockMachine {
     /// between.
     pub fn end_request(&mut self, now: Time, id: RequestId, users: &[Issue]) {
         let Some(request) = self.requests.remove(id) else { return };
-        self.end_entries(&request);
+        self.end_entries(id, &request);
         for user in users {
             self.hold(user);
         }
@@ -186,8 +186,8 @@ impl LockMachine {
         }
     }
 
-    fn end_entries(&mut self, request: &InProgress) {
-        request.entries.iter().for_each(|entry| self.leases.end_change(entry));
+    fn end_entries(&mut self, id: RequestId, request: &InProgress) {
+        request.entries.iter().for_each(|entry| self.leases.end_change(id, entry));
     }
 
     fn admits(&self, id: RequestId) -> bool {
@@ -206,9 +206,7 @@ impl LockMachine {
     }
 
     pub(crate) fn wake_for_entry(&mut self, entry: &Entry) {
-        let waiting = self.requests.iter().filter(|(_, request)| request.entries.contains(entry));
-        let waiting: Vec<RequestId> = waiting.map(|(id, _)| id).collect();
-        waiting.into_iter().for_each(|id| self.wake(id));
+        self.leases.changing(entry).into_iter().for_each(|id| self.wake(id));
     }
 
     // --- capabilities ---

@@ -314,7 +314,7 @@ impl Rank {
         for release in &request.releases {
             self.caps.handle_update(self.now, &caps::returned_in_request(client, release));
             let entry = caps::entry(Ino(release.ino), &release.name);
-            self.caps.handle_lease_released(client, &entry);
+            self.caps.handle_lease_released(client, &entry, None);
         }
         match self.locks.handle(&self.tree, id, &request) {
             Some(answers) => self.answer_lock_requests(answers),

@@ -62,9 +62,12 @@ impl LockMachine {
         self.leases.grant(now, client, entry)
     }
 
-    /// A client has forgotten a lease.
-    pub fn handle_lease_released(&mut self, client: u64, entry: &Entry) {
-        if self.leases.remove(client, entry) {
+    /// A client has forgotten a lease, and tells its number in an acknowledgement: if it was given another one
+    /// meanwhile, that stays. Requests come in the order of replies, and have no number that counts: Linux
+    /// does not keep those of replies.
+    pub fn handle_lease_released(&mut self, client: u64, entry: &Entry, seq: Option<u32>) {
+        let is_meant = seq.is_none() || seq == self.leases.seq(client, entry);
+        if is_meant && self.leases.remove(client, entry) {
             self.wake_for_entry(entry);
         }
     }
@@ -76,6 +79,34 @@ impl LockMachine {
         client: u64,
         entry: Entry,
     ) -> Option<LeaseGrant> {
-        self.leases.has(client, &entry).then(|| self.leases.grant(now, client, entry))?
+        self.leases.seq(client, &entry)?;
+        self.leases.grant(now, client, entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::requests::{Demand, RequestId};
+    use crate::{Admission, Settings};
+
+    #[test]
+    fn a_late_acknowledgement_does_not_end_the_next_lease() {
+        let mut machine = LockMachine::new(Settings::default());
+        let now = Time(1_000_000_000);
+        [1, 2, 3].into_iter().for_each(|client| machine.open_session(now, client));
+        let entry = Entry { directory: InodeId(1), name: "f".into() };
+        let first = machine.grant_lease(now, 1, entry.clone()).unwrap();
+        let demand = Demand { accesses: Vec::new(), entries: vec![entry.clone()] };
+        let change = |client| RequestId { client, tid: 1 };
+        assert_eq!(machine.handle_request(now, change(2), demand.clone()), Admission::Waits);
+        // The session of the request ends, and with it the change; the client gets another lease.
+        machine.close_session(now, 2);
+        machine.grant_lease(now, 1, entry.clone()).unwrap();
+        machine.handle_lease_released(1, &entry, Some(first.seq));
+        assert_eq!(machine.handle_request(now, change(3), demand), Admission::Waits);
+        machine.handle_lease_released(1, &entry, None);
+        let is_ready = |output| output == Output::Ready(change(3));
+        assert!(std::iter::from_fn(|| machine.poll_output()).any(is_ready));
     }
 }

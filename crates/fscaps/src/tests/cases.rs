@@ -96,7 +96,7 @@ fn run_client(world: &mut World, client: u64, what: &[&str]) -> Vec<String> {
         }
         ["leases", name] => vec![world.leases(client, name)],
         ["forgets", name] => {
-            world.machine.handle_lease_released(client, &World::entry(name));
+            world.machine.handle_lease_released(client, &World::entry(name), None);
             Vec::new()
         }
         ["writes", "to", bytes] => {

@@ -148,7 +148,7 @@ impl Rank {
     pub(super) fn handle_lease(&mut self, client: u64, message: ClientLease) {
         let entry = caps::entry(Ino(message.ino), &message.name);
         if message.action != ClientLease::RENEW {
-            return self.caps.handle_lease_released(client, &entry);
+            return self.caps.handle_lease_released(client, &entry, Some(message.seq));
         }
         if let Some(lease) = self.caps.handle_lease_renewal(self.now, client, entry) {
             let duration_ms = u32::try_from(lease.duration.as_millis()).unwrap_or(u32::MAX);
