@@ -183,6 +183,12 @@ impl PgInfo {
         self.last_backfill.max
     }
 
+    /// Whether the copy's list of past intervals can be believed to be whole. One that was never activated,
+    /// or was stopped while it was reset, may have an empty one.
+    pub fn was_there(&self) -> bool {
+        self.last_epoch_started > Epoch(0) && self.is_complete()
+    }
+
     /// Whether the group was never written to.
     pub fn is_empty(&self) -> bool {
         self.last_update == EVersion::ZERO

@@ -196,7 +196,8 @@ impl Known {
     /// Whether only the log of the authority tells which copies have parted from it: our own lacks `head`,
     /// and what a copy of an older activation has settled. If such a copy acted, it would give way again.
     pub fn needs_log_of(&self, core: &Core, authority: Member, head: EVersion) -> bool {
-        if self.log_with(core, authority, head).is_some() || self.logs.contains_key(&authority) {
+        let is_known = authority == core.own.whoami || self.logs.contains_key(&authority);
+        if is_known || self.log_with(core, authority, head).is_some() {
             return false;
         }
         let (empty, own) = (PgInfo::default(), &core.copy.log);

@@ -53,7 +53,12 @@ impl Follower {
         }
         self.stage = FollowerStage::Active { backfilled_by: None };
         let last_update = info.last_update;
-        core.copy.past = intervals;
+        // Our own list tells what happened in a gap of the primary's.
+        let own = &core.copy;
+        let tells = own.knows_past && own.info.was_there() && !own.past.has_gap();
+        if !intervals.has_gap() || !tells {
+            core.copy.past = intervals;
+        }
         core.copy.knows_past = true;
         let tag = Tag::Activated(core.placement.interval);
         let own = &core.copy.info;

@@ -16,7 +16,7 @@ use crate::message::{Body, Notice};
 use crate::peers::Known;
 use crate::serving::{Agreed, Service};
 use std::collections::BTreeSet;
-use types::{Epoch, OsdId};
+use types::OsdId;
 
 /// The prior set: all members that may have a copy that matters, up or down.
 fn prior_set(core: &Core, known: &Known) -> BTreeSet<Member> {
@@ -62,8 +62,7 @@ fn learn(core: &mut Core, known: &mut Known, notice: &Notice) {
     }
     let last_epoch_clean = core.copy.info.history.last_epoch_clean;
     core.copy.past.trim(last_epoch_clean);
-    // A copy that was never activated knows no past for sure: it was not there.
-    let was_there = notice.info.last_epoch_started > Epoch(0);
+    let was_there = notice.info.was_there();
     if core.copy.past.has_gap() && known.told.is_none() && was_there {
         let mut told = notice.intervals.clone();
         told.trim(last_epoch_clean);

@@ -66,7 +66,7 @@ impl Primary {
     /// Our copy has settled what the log to follow does not have: others serve, and ours is backfilled. The
     /// log tells whether that is so with others.
     fn give_way(&mut self, core: &mut Core, from: Member, part: &LogPart, theirs: &PgLog) {
-        tracing::error!(pg = %core.own.id, %from, "this copy has settled what the log to follow does not have: it needs backfill");
+        tracing::error!(pg = %core.own.id, %from, "the log to follow does not overlap with ours, or lacks what we have settled: others serve, and this copy is backfilled");
         self.known.cannot_follow = true;
         self.known.logs.insert(from, (theirs.clone(), part.missing.clone()));
         self.stage = Stage::get_info();

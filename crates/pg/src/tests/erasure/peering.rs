@@ -608,10 +608,27 @@ fn a_primary_with_a_gap_takes_the_evidence_of_a_copy_that_has_the_maps() {
 #[test]
 fn a_copy_that_was_never_activated_does_not_tell_what_happened_in_a_gap() {
     let away = [(5, "0 1 2"), (6, "gap"), (15, "0 1 2")];
+    // The second one was stopped while it was reset.
+    for new in ["started 0", "started 5 through a"] {
+        let mut world = world(2, 1, 2);
+        world.epoch = 15;
+        store_all(&mut world, &[0, 1], &away, "started 5 knew 5 settled 5'4 | x:5'4");
+        store(&mut world, 2, &[(15, "0 1 2")], new);
+        world.run_script("down 4\n map 20 0 1 2\n run\n blocked-by 0 => 4");
+        assert_eq!(world.nodes[0].pg.state(), State::Down, "{new}");
+    }
+}
+
+#[test]
+fn a_member_that_has_the_maps_of_a_gap_keeps_them_when_it_is_activated() {
     let mut world = world(2, 1, 2);
     world.epoch = 15;
-    store_all(&mut world, &[0, 1], &away, "started 5 knew 5 settled 5'4 | x:5'4");
-    store(&mut world, 2, &[(15, "0 1 2")], "started 0");
-    world.run_script("down 4\n map 20 0 1 2\n run\n blocked-by 0 => 4");
-    assert_eq!(world.nodes[0].pg.state(), State::Down);
+    let away = [(5, "0 1 2"), (6, "gap"), (15, "0 1 2")];
+    store(&mut world, 0, &away, "started 5 knew 5 settled 5'4 | x:5'4");
+    let stayed = [(5, "0 1 2"), (6, "3 1 2"), (15, "0 1 2")];
+    let newer = "started 6 knew 6 settled 6'5 | x:5'4 x:6'5<5'4";
+    store_all(&mut world, &[1, 2, 3], &stayed, newer);
+    world.run_script("map 20 0 1 2\n run");
+    assert_eq!(world.nodes[1].pg.state(), State::ReplicaActive);
+    assert_eq!([0, 1, 2].map(|osd| world.nodes[osd].pg.has_gap()), [true, false, false]);
 }
