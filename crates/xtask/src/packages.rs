@@ -6,8 +6,10 @@ use std::process::{Command, Stdio};
 
 /// Stock clients of Debian 12, the tools that drive them, the erasure codes of Ceph (`ceph-osd`), the
 /// store of a control plane, and Prometheus with Ceph's rules and dashboards.
-pub const TEST_PACKAGES: [&str; 17] = [
+pub const TEST_PACKAGES: [&str; 19] = [
     "ceph-common",
+    "ceph-fuse",
+    "python3-cephfs",
     "python3-rados",
     "python3-rbd",
     "qemu-utils",
