@@ -1,8 +1,8 @@
 //! The metadata server: sessions and capabilities of clients, and their requests on the name space.
 //!
 //! [`Mds`] is the daemon: it sends beacons to a monitor, and serves the rank that the map gives it, while a
-//! lease lasts. [`Rank`] is that rank: it takes messages of clients and returns messages for them. Its tree is
-//! in memory; changes go to a journal and, by checkpoints, to rows in the metadata pool.
+//! lease lasts. [`Rank`] is that rank: it takes messages of clients and returns messages for them. Its tree
+//! is in memory; changes go to a journal and, by checkpoints, to rows in the metadata pool.
 //!
 //! Invariants:
 //! * Capabilities of different clients on an inode never contradict each other, also while they are revoked.

@@ -19,7 +19,7 @@ pub struct MdsCreateArgs {
     /// ceph.conf of the cluster
     #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
     pub conf: PathBuf,
-    /// Keyring with the key of --entity [default: the one that the configuration names]
+    /// Keyring with the key of --entity [default: the one in --conf, else /etc/ceph/ceph.ENTITY.keyring]
     #[arg(short, long)]
     pub keyring: Option<PathBuf>,
     /// Entity to authenticate as; client.bootstrap-mds (profile bootstrap-mds) may make servers

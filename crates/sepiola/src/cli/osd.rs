@@ -21,7 +21,7 @@ pub struct OsdClusterArgs {
     /// ceph.conf of the cluster
     #[arg(short, long, env = "CEPH_CONF", default_value = "/etc/ceph/ceph.conf")]
     pub conf: PathBuf,
-    /// Keyring with the key of --name [default: the one that the configuration names]
+    /// Keyring with the key of --name [default: the one in --conf, else /etc/ceph/ceph.NAME.keyring]
     #[arg(short, long)]
     pub keyring: Option<PathBuf>,
     /// Entity to authenticate as; client.bootstrap-osd (profile bootstrap-osd) may create OSDs

@@ -42,8 +42,9 @@ pub fn start(args: &MdsStartArgs) -> Result<()> {
 fn begin_again(name: &str) -> Result<()> {
     println!("mds.{name}: the monitors have given its rank away; it begins again");
     std::io::stdout().flush()?;
-    let program = std::env::current_exe()?;
-    let error = Command::new(&program).args(std::env::args_os().skip(1)).exec();
+    // Also when a package has replaced the file meanwhile.
+    let program = Path::new("/proc/self/exe");
+    let error = Command::new(program).args(std::env::args_os().skip(1)).exec();
     Err(error).with_context(|| format!("starting {} again", program.display()))
 }
 

@@ -56,6 +56,8 @@ pub fn start(dir: &DataDir, args: &UpArgs) -> Result<HostProcesses> {
         if let Some(memory) = args.memory {
             command.arg("--memory").arg(memory.to_string());
         }
+        // The unit is told of this process, not of its children.
+        command.env_remove("NOTIFY_SOCKET");
         // Ctrl-C is for the process that was started first; it stops the others.
         let child = command.process_group(0).spawn();
         let child = child.with_context(|| format!("starting the OSDs of {host}"))?;
