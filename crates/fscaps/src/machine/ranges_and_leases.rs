@@ -63,8 +63,8 @@ impl LockMachine {
     }
 
     /// A client has forgotten a lease, and tells its number in an acknowledgement: if it was given another
-    /// one meanwhile, that stays. Requests come in the order of replies, and have no number that counts: Linux
-    /// does not keep those of replies.
+    /// one meanwhile, that stays. Requests come in the order of replies, and have no number that counts:
+    /// Linux does not keep those of replies.
     pub fn handle_lease_released(&mut self, client: u64, entry: &Entry, seq: Option<u32>) {
         let is_meant = seq.is_none() || seq == self.leases.seq(client, entry);
         if is_meant && self.leases.remove(client, entry) {
