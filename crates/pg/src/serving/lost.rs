@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         let Some(osds) = &self.core.placement.osds else { return BTreeMap::new() };
         let layout = self.core.placement.members.layout;
         let mut holders = BTreeSet::new();
-        for interval in self.core.copy.past.iter() {
+        for interval in self.known.past(self.core) {
             // In a gap, any OSD may have taken part.
             let anybody = osds.iter().filter(|_| interval.is_gap);
             let anybody = anybody.flat_map(|(osd, _)| layout.members_on(osd));

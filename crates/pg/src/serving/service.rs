@@ -178,6 +178,7 @@ impl Service<'_> {
         self.core.outputs.push_back(Output::Clean);
         self.core.copy.info.history.last_epoch_clean = self.core.placement.epoch;
         self.core.copy.past.clear();
+        self.known.told = None;
         self.share_history();
         self.remove_strays();
     }

@@ -632,3 +632,22 @@ fn a_member_that_has_the_maps_of_a_gap_keeps_them_when_it_is_activated() {
     assert_eq!(world.nodes[1].pg.state(), State::ReplicaActive);
     assert_eq!([0, 1, 2].map(|osd| world.nodes[osd].pg.has_gap()), [true, false, false]);
 }
+
+#[test]
+fn what_a_member_tells_of_a_gap_names_the_osds_that_may_have_unfound_objects() {
+    let mut world = world(2, 1, 2);
+    world.epoch = 15;
+    let away = [(5, "0 1 2"), (6, "gap"), (15, "0 1 2")];
+    store(&mut world, 0, &away, "started 5 knew 5 settled 5'4 | x:5'4");
+    let stayed = [(5, "0 1 2"), (6, "3 1 2"), (15, "0 1 2")];
+    let newer = "started 6 knew 6 settled 6'5 | x:5'4 x:6'5<5'4";
+    store_all(&mut world, &[1, 2, 3], &stayed, newer);
+    world.run_script("map 20 0 1 2\n run");
+    let holders = |world: &World| {
+        let holders = world.nodes[0].pg.may_have_unfound().into_keys();
+        holders.map(|osd| osd.0).collect::<Vec<_>>()
+    };
+    assert_eq!(holders(&world), [1, 2, 3]);
+    world.run_script("recover\n run\n clean => yes");
+    assert_eq!(holders(&world), [1, 2]);
+}
