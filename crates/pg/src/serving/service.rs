@@ -218,12 +218,14 @@ impl Service<'_> {
         self.core.store_info_and_intervals(Tag::Progress);
     }
 
-    /// Updates the infos of participants to ours, except for what is each copy's own.
+    /// Updates the infos of participants, which miss nothing, to ours, except for what is each copy's own.
     fn refresh_participants(&mut self) {
         for member in self.serving.agreed.participants.iter() {
             let own = self.core.copy.info.clone();
-            if let Some(info) = self.known.peers.get_mut(member).and_then(|peer| peer.info.as_mut())
-            {
+            let Some(peer) = self.known.peers.get_mut(member) else { continue };
+            // Else its log would count for less than it does now.
+            peer.missing_count = 0;
+            if let Some(info) = &mut peer.info {
                 let (last_backfill, shard) = (std::mem::take(&mut info.last_backfill), info.shard);
                 *info = crate::PgInfo { last_backfill, shard, ..own };
             }

@@ -678,6 +678,30 @@ fn a_group_is_not_clean_before_the_removal_of_a_missing_object_is_committed() {
     trial.check();
 }
 
+/// Infos of the peering tell of objects that members miss no more. Nothing looks again when a write is settled.
+#[test]
+fn a_group_whose_members_are_recovered_before_a_write_is_settled_is_clean() {
+    let mut trial = Trial::new(1, 2, 1, 4096, &[]);
+    trial.world.run_script("hold");
+    for (away, name) in [(1, "a"), (2, "b")] {
+        trial.toggle(away);
+        trial.become_active();
+        trial.put(name, 0, 4096);
+        trial.wait(1);
+        trial.toggle(away);
+        trial.become_active();
+    }
+    trial.restart(0);
+    trial.become_active();
+    trial.put("c", 0, 4096);
+    trial.wait(1);
+    trial.world.run_script("clean => no\nrecover");
+    while trial.step(1) {}
+    trial.rest();
+    trial.world.run_script("clean => yes");
+    trial.check();
+}
+
 /// A reader would see that the clone is settled, and not find it.
 #[test]
 fn a_step_of_settling_does_not_end_between_the_entries_of_a_write() {
