@@ -4,10 +4,14 @@
 //! A primary that serves says what is committed. The next one that serves must have all of that in its log. A
 //! primary of an earlier interval, which has not heard of the later one, can commit only what the later one's
 //! log had at its beginning.
+//!
+//! A process handles several inputs between two looks. So a primary may commit writes and leave its interval, and
+//! another copy on its OSD may settle them, before a look sees any of that.
 
+use crate::process::OsdProcess;
 use pg::Pg;
-use std::collections::BTreeMap;
-use types::{EVersion, Epoch, PgId, PgShard};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, Epoch, OsdId, PgId, PgShard};
 
 /// The newest interval of a group in which it was served.
 #[derive(Debug, Clone, Copy)]
@@ -24,23 +28,57 @@ struct Served {
 #[derive(Debug, Default)]
 pub struct Committed {
     groups: BTreeMap<PgId, Served>,
+    /// Copies that served at the last look.
+    serving: BTreeSet<(OsdId, PgShard)>,
+    /// Groups that were merged into others, and the first interval of these.
+    merged: BTreeMap<PgId, Epoch>,
 }
 
 impl Committed {
-    /// Checks a copy, and takes what it says is committed.
-    pub fn note(&mut self, pg: &Pg) -> Result<(), String> {
-        if pg.pg_shard().shard.position().is_none() {
+    /// Checks all copies of an OSD, after it has taken what its primaries say is committed.
+    pub fn look(&mut self, osd: &OsdProcess) -> Result<(), String> {
+        for pg in osd.groups().filter(is_shard) {
+            self.forget_merged(pg.id(), pg.interval(), pg.members().hash_bits);
+            if !self.is_merged(pg) {
+                self.note(osd.id(), pg)?;
+            }
+        }
+        let mut shards = osd.groups().filter(|pg| is_shard(pg) && !self.is_merged(pg));
+        shards.try_for_each(|pg| match self.known(pg) {
+            // What a late primary has settled was compared when it was noted.
+            Some(known) if !pg.is_active() || known.interval <= pg.interval() => {
+                check_settled(pg, known)
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn known(&self, pg: &Pg) -> Option<Served> {
+        let known = self.groups.get(&pg.id()).copied();
+        known.filter(|known| known.hash_bits == pg.members().hash_bits)
+    }
+
+    /// Whether the copy belongs to a group that others know to have been merged.
+    fn is_merged(&self, pg: &Pg) -> bool {
+        self.merged.get(&pg.id()).is_some_and(|merged| pg.interval() < *merged)
+    }
+
+    /// Takes what a primary says is committed.
+    fn note(&mut self, osd: OsdId, pg: &Pg) -> Result<(), String> {
+        let key = (osd, pg.pg_shard());
+        let known = self.known(pg);
+        let (interval, committed) = (pg.interval(), pg.committed());
+        if !pg.is_active() {
+            let served = self.serving.remove(&key);
+            if let Some(known) = self.groups.get_mut(&pg.id()).filter(|_| served && known.is_some())
+            {
+                known.committed = known.committed.max(committed);
+            }
             return Ok(());
         }
-        let hash_bits = pg.members().hash_bits;
-        self.forget_merged(pg.id(), pg.interval(), hash_bits);
-        let known = self.groups.get(&pg.id()).copied();
-        let known = known.filter(|known| known.hash_bits == hash_bits);
-        if !pg.is_active() {
-            return known.map_or(Ok(()), |known| check_settled(pg, known));
-        }
-        let (interval, committed) = (pg.interval(), pg.committed());
+        self.serving.insert(key);
         let head = pg.log().head();
+        let hash_bits = pg.members().hash_bits;
         let served = match known {
             Some(known) if known.interval > interval => {
                 return check_late(pg.pg_shard(), committed, known);
@@ -60,7 +98,7 @@ impl Committed {
             _ => Served { interval, began: head, committed, hash_bits },
         };
         self.groups.insert(pg.id(), served);
-        check_settled(pg, served)
+        Ok(())
     }
 
     /// Forgets groups that were merged into this one. Later ones of the same names are split off it, and have
@@ -74,8 +112,17 @@ impl Committed {
         let is_part = |other: &PgId| {
             other.pool == pg.pool && *other != pg && of_whole(other.seed) == of_whole(pg.seed)
         };
-        self.groups.retain(|other, known| !is_part(other) || !was_divided(known));
+        let gone = self.groups.iter().filter(|(other, known)| is_part(other) && was_divided(known));
+        let gone: Vec<PgId> = gone.map(|(other, _)| *other).collect();
+        for other in gone {
+            self.groups.remove(&other);
+            self.merged.insert(other, interval);
+        }
     }
+}
+
+fn is_shard(pg: &&Pg) -> bool {
+    pg.pg_shard().shard.position().is_some()
 }
 
 /// True if the log of a copy has this version, or had it before it was trimmed.
@@ -121,11 +168,16 @@ mod tests {
         };
         let groups = [(pg(1), 5), (pg(3), 6), (pg(5), 7)];
         let groups = groups.map(|(pg, interval)| (pg, served(interval, 3)));
-        let mut checker = Committed { groups: groups.into() };
+        let mut checker = Committed { groups: groups.into(), ..Committed::default() };
         // A copy that does not know of the division yet.
         checker.forget_merged(pg(1), Epoch(4), 2);
         assert_eq!(checker.groups.len(), 3);
         checker.forget_merged(pg(1), Epoch(8), 2);
+        assert_eq!(
+            checker.merged,
+            [(pg(5), Epoch(8))].into(),
+            "copies of it that come late do not count"
+        );
         assert_eq!(checker.groups.into_keys().collect::<Vec<_>>(), [pg(1), pg(3)]);
     }
 

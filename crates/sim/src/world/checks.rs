@@ -94,7 +94,7 @@ impl Checks {
     /// Panics if an erasure-coded group loses a committed write, or settles one that is not committed.
     pub fn check_committed(&mut self, process: &dyn Process) {
         let Some(osd) = process.as_osd() else { return };
-        osd.groups().for_each(|pg| agreed(self.committed.note(pg)));
+        agreed(self.committed.look(osd));
     }
 
     /// Panics if a monitor chooses another number of groups than the expected size determines.
