@@ -5,8 +5,8 @@
 //! primary of an earlier interval, which has not heard of the later one, can commit only what the later one's
 //! log had at its beginning.
 //!
-//! A process handles several inputs between two looks. So a primary may commit writes and leave its interval, and
-//! another copy on its OSD may settle them, before a look sees any of that.
+//! A process handles several inputs between two looks. So a primary may commit writes and leave its interval,
+//! and another copy on its OSD may settle them, before a look sees any of that.
 
 use crate::process::OsdProcess;
 use pg::Pg;
@@ -45,7 +45,7 @@ impl Committed {
         }
         let mut shards = osd.groups().filter(|pg| is_shard(pg) && !self.is_merged(pg));
         shards.try_for_each(|pg| match self.known(pg) {
-            // What a late primary has settled was compared when it was noted.
+            // A late primary was compared when it was noted.
             Some(known) if !pg.is_active() || known.interval <= pg.interval() => {
                 check_settled(pg, known)
             }

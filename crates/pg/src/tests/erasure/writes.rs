@@ -678,7 +678,8 @@ fn a_group_is_not_clean_before_the_removal_of_a_missing_object_is_committed() {
     trial.check();
 }
 
-/// Infos of the peering tell of objects that members miss no more. Nothing looks again when a write is settled.
+/// Infos of the peering tell of objects that members miss no more. Nothing looks again when a write is
+/// settled.
 #[test]
 fn a_group_whose_members_are_recovered_before_a_write_is_settled_is_clean() {
     let mut trial = Trial::new(1, 2, 1, 4096, &[]);
