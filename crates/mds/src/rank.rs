@@ -272,7 +272,7 @@ impl Rank {
 
     fn close_session(&mut self, client: u64, sequence: u64) {
         if let Some(awaited) = &mut self.awaited {
-            awaited.remove(client);
+            awaited.close(client);
         }
         self.evicting.remove(&client);
         if self.sessions.close(client) {

@@ -509,6 +509,26 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
 }
 
 #[test]
+fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_session() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    world.claim(1);
+    reconnect::connected_anew(world.rank(), 2);
+    world.pump();
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN), "it is awaited");
+    world.ask(1, mkdir("a"));
+    reconnect::connected_anew(world.rank(), 1);
+    world.finish();
+    let sessions = &world.clients[&1].sessions;
+    assert_eq!(sessions.last(), Some(&SessionOp::CLOSE));
+    let told = sessions.len();
+    world.claim(2);
+    world.activate();
+    world.finish();
+    assert!(world.clients[&2].caps.contains_key(&ino));
+    assert_eq!(world.clients[&1].sessions.len(), told, "its messages ended with its session");
+}
+
+#[test]
 fn a_client_may_be_silent_for_as_long_as_the_map_says() {
     let mut world = World::new(&[1, 2]);
     let minutes = |count: u64| Duration::from_secs(60 * count);
