@@ -5,6 +5,7 @@ use crate::sessions::SessionImage;
 use fsjournal::{Journal, RawRecord};
 use namespace::{ChangedRows, Record, Tree};
 use std::collections::{BTreeMap, BTreeSet};
+use types::Epoch;
 
 /// The log of a rank.
 #[derive(Debug, Default)]
@@ -95,4 +96,6 @@ pub(crate) struct Opened {
     pub log: Log,
     /// Numbers of inodes below this one may have been used.
     pub numbers: u64,
+    /// The OSD map that shuts out predecessors, and all clients that they have evicted.
+    pub epoch: Epoch,
 }

@@ -21,7 +21,7 @@ use wire::{
 
 /// A rank as it was opened. Its clients are awaited until [`activate`].
 pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
-    let Opened { tree, sessions, log, numbers } = opened;
+    let Opened { tree, sessions, log, numbers, epoch } = opened;
     let clients: BTreeSet<u64> = sessions.keys().copied().collect();
     let mut rank = Rank {
         tree,
@@ -29,6 +29,8 @@ pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
         next_ino: Ino(numbers),
         log,
         numbers: Ino(numbers),
+        // A predecessor may have evicted clients by any map up to this one.
+        barrier: epoch,
         ..Rank::new(now, data_pool)
     };
     clients.iter().for_each(|client| rank.caps.open_session(now, *client));

@@ -26,16 +26,20 @@ const SPANS_USUAL: usize = SPANS_MAX / 2;
 
 /// Opens a rank. Its predecessor, if there was one, is shut out by the OSD map that is awaited first.
 pub(super) async fn open(steps: Steps, setup: Setup) -> Result<Opened, StoreError> {
-    while steps.newest_map().await? < setup.osd_epoch {
-        steps.wait(MAP_RETRY).await;
-    }
+    let epoch = loop {
+        match steps.newest_map().await? {
+            epoch if epoch >= setup.osd_epoch => break epoch,
+            _ => steps.wait(MAP_RETRY).await,
+        }
+    };
     check_super(&steps, &setup).await?;
     let place = setup.place(head_name(setup.rank));
-    match read_all(&steps, &place).await? {
+    let opened = match read_all(&steps, &place).await? {
         Some(object) => take_over(&steps, &setup, &object).await,
         None if setup.is_new => create(&steps, &setup).await,
         None => Err(StoreError::NoHead { object: head_name(setup.rank) }),
-    }
+    }?;
+    Ok(Opened { epoch, ..opened })
 }
 
 /// The pool has this file system, or becomes that of a new one.
@@ -69,7 +73,7 @@ async fn create(steps: &Steps, setup: &Setup) -> Result<Opened, StoreError> {
     let ops = vec![OsdOp::create(true), OsdOp::write_full(head.encode())];
     steps.write(&setup.place(head_name(setup.rank)), ops).await?;
     let log = Log::new(journal, Default::default(), BTreeSet::new());
-    Ok(Opened { tree, sessions: BTreeMap::new(), log, numbers })
+    Ok(Opened { tree, sessions: BTreeMap::new(), log, numbers, epoch: setup.osd_epoch })
 }
 
 /// Records and rows, as far as they are read.
@@ -154,7 +158,8 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
     }
     let (tree, rows) = loader.finish()?;
     let journal = Journal::resume(setup.rank, setup.limits, replay.finish());
-    let mut opened = Opened { tree, sessions, log: Log::new(journal, rows, changed), numbers };
+    let log = Log::new(journal, rows, changed);
+    let mut opened = Opened { tree, sessions, log, numbers, epoch: setup.osd_epoch };
     write_head(steps, setup, &mut opened).await?;
     Ok(opened)
 }

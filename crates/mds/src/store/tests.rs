@@ -17,6 +17,8 @@ use wire::op::{OpCode, op_flags};
 use wire::*;
 
 const START: Time = Time(1_000_000_000);
+/// The newest OSD map that the monitor has. It shuts out those that were evicted, and predecessors.
+const NEWEST_MAP: Epoch = Epoch(12);
 /// Sizes at which segments and frames end after a few records.
 const SMALL: Limits =
     Limits { frame_bytes: 600, segment_bytes: 3_000, frames_in_flight: 3, bytes_in_flight: 4_000 };
@@ -121,6 +123,8 @@ struct Client {
     locks: BTreeMap<u64, Bytes>,
     /// It answers nothing.
     is_silent: bool,
+    /// The newest OSD map without which it may not use its capabilities.
+    barrier: u32,
 }
 
 /// A server with its pool and its clients.
@@ -234,7 +238,7 @@ impl World {
                         self.pending.push((task, id, operation));
                         continue;
                     }
-                    ClusterRequest::NewestMap => Ok(Reply::Map(Epoch(9))),
+                    ClusterRequest::NewestMap => Ok(Reply::Map(NEWEST_MAP)),
                     ClusterRequest::Command(command) => {
                         self.commands.push(command);
                         Ok(Reply::Command(rados::CommandOutput::default()))
@@ -395,6 +399,7 @@ impl Client {
             }
             ClientCaps::KIND => {
                 let asked = ClientCaps::decode(message).unwrap();
+                self.barrier = self.barrier.max(asked.osd_epoch_barrier);
                 match asked.op {
                     CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
@@ -526,6 +531,21 @@ fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_sess
     world.finish();
     assert!(world.clients[&2].caps.contains_key(&ino));
     assert_eq!(world.clients[&1].sessions.len(), told, "its messages ended with its session");
+}
+
+#[test]
+fn a_successor_keeps_evicted_clients_out() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    let (cap_id, issued) = world.clients[&1].caps[&ino];
+    let wanted = issued | CapBits::FILE_CACHE | CapBits::FILE_BUFFER | CapBits::FILE_WRITE;
+    let claim = ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() };
+    let caps = [(ino, claim)].into_iter().collect();
+    world.send(1, &ClientReconnect { caps, realms: Vec::new(), more: false }.encode(0));
+    world.send(2, &ClientReconnect::default().encode(0));
+    world.activate();
+    world.finish();
+    assert!(world.clients[&1].caps[&ino].1.contains(wanted), "it was told of new rights");
+    assert_eq!(world.clients[&1].barrier, NEWEST_MAP.0);
 }
 
 #[test]
