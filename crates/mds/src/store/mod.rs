@@ -11,6 +11,7 @@
 //!   are.
 //! * After a failed write the rank answers nothing more: its process ends, and a successor replays.
 
+mod eviction;
 mod objects;
 mod open;
 mod setup;
@@ -21,6 +22,7 @@ use crate::log::Opened;
 use crate::rank::{Rank, evictions};
 use crate::rows::{RowQueue, place};
 use engine::{Duration, Time};
+use eviction::Refusal;
 use fsjournal::{SegmentWrite, head_name};
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, Part, Procedure, RequestSource,
@@ -85,7 +87,7 @@ pub(crate) struct Store {
     checkpoint: Option<Checkpoint>,
     /// When the last checkpoint began.
     begun: Time,
-    eviction: Option<(u64, Procedure<Result<Epoch, Errno>>)>,
+    eviction: Option<(u64, Procedure<Result<Epoch, Refusal>>)>,
     failure: Option<String>,
 }
 
@@ -232,19 +234,8 @@ impl Store {
         if self.eviction.is_some() {
             return;
         }
-        let addrs: Vec<String> = addrs.0.iter().map(|addr| addr.to_string()).collect();
-        let procedure = Procedure::new(async move |steps| {
-            for addr in &addrs {
-                let command = format!(
-                    r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#
-                );
-                let output = steps.command(command).await?;
-                if output.result < 0 {
-                    return Err(Errno(output.result.saturating_neg()));
-                }
-            }
-            steps.newest_map().await
-        });
+        let addrs = addrs.clone();
+        let procedure = Procedure::new(move |steps| eviction::evict(steps, client, addrs));
         self.eviction = Some((client, procedure));
     }
 
@@ -294,10 +285,7 @@ impl Store {
                 evictions::evicted(rank, *client, epoch);
                 self.eviction = None;
             }
-            Some(Err(error)) => {
-                let reason = format!("client {client} cannot be put on the blocklist: {error}");
-                self.fail(&reason);
-            }
+            Some(Err(refusal)) => self.fail(&refusal.to_string()),
             None => {}
         }
     }

@@ -10,7 +10,7 @@ use fsjournal::Limits;
 use namespace::{Ino, PageStart};
 use proptest::prelude::*;
 use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
 use wire::client_request::{FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments};
 use wire::op::{OpCode, op_flags};
@@ -134,6 +134,10 @@ struct World {
     rank: Option<Rank>,
     pending: Vec<(Task, ClusterRequestId, Operation)>,
     commands: Vec<String>,
+    /// Results of the monitor's next commands; then they succeed.
+    results: VecDeque<Result<i32, Errno>>,
+    /// Pauses that have not elapsed.
+    pauses: Vec<(Task, ClusterRequestId)>,
     clients: BTreeMap<u64, Client>,
     tid: u64,
     now: Time,
@@ -189,6 +193,8 @@ impl World {
             rank: None,
             pending: Vec::new(),
             commands: Vec::new(),
+            results: VecDeque::new(),
+            pauses: Vec::new(),
             clients: BTreeMap::new(),
             tid: 0,
             now: START,
@@ -241,7 +247,13 @@ impl World {
                     ClusterRequest::NewestMap => Ok(Reply::Map(NEWEST_MAP)),
                     ClusterRequest::Command(command) => {
                         self.commands.push(command);
-                        Ok(Reply::Command(rados::CommandOutput::default()))
+                        let result = self.results.pop_front().unwrap_or(Ok(0));
+                        let output = |result| rados::CommandOutput { result, ..Default::default() };
+                        result.map(|result| Reply::Command(output(result)))
+                    }
+                    ClusterRequest::Wait(_) => {
+                        self.pauses.push((task, id));
+                        continue;
                     }
                     other => panic!("{other:?}"),
                 };
@@ -300,6 +312,17 @@ impl World {
             self.answer(0);
         }
         assert_eq!(self.store.failure(), None);
+    }
+
+    /// All pauses elapse; returns how many there were.
+    fn elapse(&mut self) -> usize {
+        let pauses = std::mem::take(&mut self.pauses);
+        for (task, id) in &pauses {
+            let answer = Ok(Reply::Operation(OperationReply::default()));
+            self.store.handle_response(self.rank.as_mut(), *task, *id, answer);
+        }
+        self.pump();
+        pauses.len()
     }
 
     fn ask(&mut self, client: u64, request: ClientRequest) -> u64 {
@@ -511,6 +534,28 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
     assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
     assert!(reconnect::is_reconnected(world.rank(), late));
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::CLOSE));
+}
+
+#[test]
+fn an_eviction_outlives_a_monitor_that_cannot_answer() {
+    let mut world = World::new(&[1, 2]);
+    let addrs: EntityAddrVec = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
+    world.results = [Err(Errno::TIMEDOUT), Ok(Errno::AGAIN.negative())].into();
+    world.store.evict(1, &addrs);
+    for asked in 1..3 {
+        world.finish();
+        assert_eq!(world.commands.len(), asked, "it is asked again after a pause");
+        assert_eq!(world.elapse(), 1);
+    }
+    world.finish();
+    assert_eq!(world.commands.len(), 3);
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    world.results = [Ok(Errno::ACCES.negative())].into();
+    world.store.evict(2, &addrs);
+    world.pump();
+    let failure = world.store.failure().expect("it is refused").to_owned();
+    assert!(failure.contains("client 2") && failure.contains("EACCES"), "{failure}");
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN));
 }
 
 #[test]
