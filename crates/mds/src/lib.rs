@@ -33,6 +33,6 @@ mod store;
 mod tests;
 
 pub use config::Config;
-pub use daemon::Mds;
+pub use daemon::{End, Mds};
 pub use peer::ClientPeer;
 pub use rank::Rank;

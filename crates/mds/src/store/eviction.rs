@@ -29,7 +29,7 @@ const PASSING: [Errno; 9] = [
 pub(super) struct Refusal {
     client: u64,
     error: Errno,
-    /// What the monitor says.
+    /// Text of the monitor.
     text: String,
 }
 

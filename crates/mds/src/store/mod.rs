@@ -88,7 +88,16 @@ pub(crate) struct Store {
     /// When the last checkpoint began.
     begun: Time,
     eviction: Option<(u64, Procedure<Result<Epoch, Refusal>>)>,
-    failure: Option<String>,
+    failure: Option<Failure>,
+}
+
+/// Why a rank cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// A successor may do better.
+    Passing(String),
+    /// The stored state is damaged: each successor would find the same.
+    Damage(String),
 }
 
 impl Store {
@@ -115,20 +124,23 @@ impl Store {
                 Some(opened)
             }
             Err(error) => {
-                self.fail(&error.to_string());
+                let reason = error.to_string();
+                self.failure.get_or_insert(match error.is_damage() {
+                    true => Failure::Damage(reason),
+                    false => Failure::Passing(reason),
+                });
                 None
             }
         }
     }
 
-    /// Reason why the server must end.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    /// Why the rank cannot be served.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
     }
 
     fn fail(&mut self, reason: &str) {
-        tracing::error!(reason, "the rank cannot go on");
-        self.failure.get_or_insert_with(|| reason.to_owned());
+        self.failure.get_or_insert_with(|| Failure::Passing(reason.to_owned()));
     }
 
     /// Whether changes must wait for a checkpoint to free space in the journal.

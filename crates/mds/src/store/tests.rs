@@ -1,6 +1,6 @@
 //! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
 
-use super::{Setup, Store, Task};
+use super::{Failure, Setup, Store, Task};
 use crate::rank::{evictions, reconnect};
 use crate::{ClientPeer, Rank};
 use bytes::Bytes;
@@ -314,6 +314,13 @@ impl World {
         assert_eq!(self.store.failure(), None);
     }
 
+    /// Why the rank cannot be served.
+    fn reason(&self) -> String {
+        match self.store.failure().expect("it cannot be served") {
+            Failure::Passing(reason) | Failure::Damage(reason) => reason.clone(),
+        }
+    }
+
     /// All pauses elapse; returns how many there were.
     fn elapse(&mut self) -> usize {
         let pauses = std::mem::take(&mut self.pauses);
@@ -553,7 +560,7 @@ fn an_eviction_outlives_a_monitor_that_cannot_answer() {
     world.results = [Ok(Errno::ACCES.negative())].into();
     world.store.evict(2, &addrs);
     world.pump();
-    let failure = world.store.failure().expect("it is refused").to_owned();
+    let failure = world.reason();
     assert!(failure.contains("client 2") && failure.contains("EACCES"), "{failure}");
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN));
 }
@@ -831,8 +838,27 @@ fn a_failed_write_ends_the_server_without_a_reply() {
     let (task, id, _) = world.pending.remove(0);
     world.store.handle_response(world.rank.as_mut(), task, id, Err(Errno::BLOCKLISTED));
     world.pump();
-    assert!(world.store.failure().unwrap().contains("journal"));
+    assert!(world.reason().contains("journal"));
     assert!(world.clients[&1].answers.is_empty());
+}
+
+#[test]
+fn a_journal_that_does_not_decode_is_damage() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    world.finish();
+    // A whole record that no version of this program understands.
+    let start = fsjournal::Chain { generation: 1, lsn: 1, crc: 0 };
+    let unknown = fsjournal::RawRecord { kind: 99, version: 1, body: Bytes::new() };
+    let (frame, _) = fsjournal::encode_frame(&start, fsjournal::Sealed::No, &[unknown]);
+    let name = Bytes::from_static(b"journal.0.1.0");
+    world.pool.objects.get_mut(&name).expect("it was written").data = frame.to_vec();
+    world.crash(0);
+    while !world.pending.is_empty() {
+        world.answer(0);
+    }
+    assert!(matches!(world.store.failure(), Some(Failure::Damage(_))));
+    assert!(world.reason().contains("journal.0.1.0"), "{}", world.reason());
 }
 
 #[test]
@@ -845,7 +871,7 @@ fn a_pool_of_another_file_system_is_refused() {
     while !other.pending.is_empty() {
         other.answer(0);
     }
-    assert!(other.store.failure().unwrap().contains("another file system"));
+    assert!(other.reason().contains("another file system"));
 }
 
 #[derive(Debug, Clone)]
