@@ -24,6 +24,7 @@ mod file_locks;
 mod log;
 mod peer;
 mod plan;
+mod purges;
 mod rank;
 mod replies;
 mod rows;

@@ -8,6 +8,7 @@ use crate::awaited::Awaited;
 use crate::caps;
 use crate::log::Opened;
 use crate::peer::ClientPeer;
+use crate::purges::Purges;
 use crate::sessions::Sessions;
 use engine::{Message, Time};
 use fscaps::InodeId;
@@ -21,11 +22,12 @@ use wire::{
 
 /// A rank as it was opened. Its clients are awaited until [`activate`].
 pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
-    let Opened { tree, sessions, log, numbers, epoch } = opened;
+    let Opened { tree, sessions, purges, log, numbers, epoch } = opened;
     let clients: BTreeSet<u64> = sessions.keys().copied().collect();
     let mut rank = Rank {
         tree,
         sessions: Sessions::restored(sessions),
+        purges: Purges::restored(purges),
         next_ino: Ino(numbers),
         log,
         numbers: Ino(numbers),

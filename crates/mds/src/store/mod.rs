@@ -14,6 +14,7 @@
 mod eviction;
 mod objects;
 mod open;
+mod purger;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::rows::{RowQueue, place};
 use engine::{Duration, Time};
 use eviction::Refusal;
 use fsjournal::{SegmentWrite, head_name};
+use purger::Purger;
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, Part, Procedure, RequestSource,
 };
@@ -53,11 +55,14 @@ pub(crate) enum Task {
     Checkpoint,
     /// To evict a client.
     Eviction,
+    /// To remove data.
+    Purge,
 }
 
 impl Task {
     /// All tasks.
-    pub const ALL: [Task; 4] = [Task::Opening, Task::Frame, Task::Checkpoint, Task::Eviction];
+    pub const ALL: [Task; 5] =
+        [Task::Opening, Task::Frame, Task::Checkpoint, Task::Eviction, Task::Purge];
 }
 
 /// Progress of a checkpoint.
@@ -88,6 +93,7 @@ pub(crate) struct Store {
     /// When the last checkpoint began.
     begun: Time,
     eviction: Option<(u64, Procedure<Result<Epoch, Refusal>>)>,
+    purger: Purger,
     failure: Option<Failure>,
 }
 
@@ -112,6 +118,7 @@ impl Store {
             checkpoint: None,
             begun: now,
             eviction: None,
+            purger: Purger::default(),
             failure: None,
         }
     }
@@ -157,6 +164,7 @@ impl Store {
         if rank.log_mut().is_broken() {
             return self.fail("a change does not fit into the journal");
         }
+        self.purger.pump(now, rank);
         self.begin_checkpoint(now, rank);
         let Some(journal) = rank.log_mut().journal() else { return };
         journal.flush();
@@ -187,7 +195,8 @@ impl Store {
 
     /// When [`Store::pump`] has something to do without a response.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL)
+        let checkpoint = self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL);
+        [checkpoint, self.purger.poll_timeout()].into_iter().flatten().min()
     }
 
     fn advance_checkpoint(&mut self, rank: &mut Rank) {
@@ -285,6 +294,10 @@ impl Store {
                 }
                 Err(error) => self.fail(&format!("a checkpoint cannot be written: {error}")),
             },
+            (Task::Purge, Some(_)) => match answer {
+                Err(Errno::BLOCKLISTED) => self.fail("the server is on the blocklist"),
+                answer => self.purger.handle_response(id.number, answer.map(drop)),
+            },
             (_, None) => {}
         }
     }
@@ -317,6 +330,10 @@ impl RequestSource for TaskSource<'_> {
             Task::Opening => store.opening.as_mut()?.poll_request(),
             Task::Eviction => store.eviction.as_mut()?.1.poll_request(),
             Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
+            Task::Purge => {
+                let (number, operation) = store.purger.poll_request()?;
+                Some((own(number), ClusterRequest::Operate(operation)))
+            }
             Task::Frame => {
                 let write = store.frames.pop_front()?;
                 let place = place(store.setup.pool, write.object);

@@ -12,11 +12,16 @@ use proptest::prelude::*;
 use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
-use wire::client_request::{FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments};
+use wire::client_request::{
+    FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments, SetattrArguments,
+    setattr_mask,
+};
 use wire::op::{OpCode, op_flags};
 use wire::*;
 
 const START: Time = Time(1_000_000_000);
+/// The pool of the clients' data.
+const DATA_POOL: PoolId = PoolId(3);
 /// The newest OSD map that the monitor has. It shuts out those that were evicted, and predecessors.
 const NEWEST_MAP: Epoch = Epoch(12);
 /// Sizes at which segments and frames end after a few records.
@@ -33,11 +38,19 @@ struct Object {
 #[derive(Debug, Clone, Default)]
 struct Pool {
     objects: BTreeMap<Bytes, Object>,
+    /// Names of the objects in the data pool.
+    data: BTreeSet<String>,
 }
 
 impl Pool {
     /// Executes operations on an object: all, or none.
     fn execute(&mut self, operation: &Operation) -> Result<Reply, Errno> {
+        if operation.place.pool == DATA_POOL {
+            assert_eq!(operation.ops, [OsdOp::remove()], "the server writes no data");
+            let name = String::from_utf8_lossy(&operation.place.object).into_owned();
+            let removed = self.data.remove(&name).then(OperationReply::default);
+            return removed.map(Reply::Operation).ok_or(Errno::NOENT);
+        }
         assert_eq!(&operation.place.namespace[..], b"sepiola");
         let name = operation.place.object.clone();
         let mut object = self.objects.get(&name).cloned();
@@ -141,6 +154,8 @@ struct World {
     clients: BTreeMap<u64, Client>,
     tid: u64,
     now: Time,
+    /// Data objects that clients have written.
+    written: BTreeSet<String>,
 }
 
 fn setup(is_new: bool) -> Setup {
@@ -198,6 +213,7 @@ impl World {
             clients: BTreeMap::new(),
             tid: 0,
             now: START,
+            written: BTreeSet::new(),
         };
         world.finish();
         world.activate();
@@ -282,12 +298,58 @@ impl World {
         let Some(rank) = &mut self.rank else { return false };
         let messages: Vec<_> = std::iter::from_fn(|| rank.poll_output()).collect();
         for (to, message) in &messages {
+            self.write_data(message);
             if let Some(answer) = self.clients.entry(*to).or_default().take(message) {
                 let now = self.now;
                 reconnect::handle_message(self.rank(), now, &peer(*to), &answer).unwrap();
             }
         }
         !messages.is_empty()
+    }
+
+    /// A client that has created a file writes it at once.
+    fn write_data(&mut self, message: &Message) {
+        let reply = (message.kind == ClientReply::KIND).then(|| ClientReply::decode(message));
+        if let Some(Ok(ClientReply { target: Some(file), .. })) = reply
+            && file.cap.caps.contains(CapBits::FILE_WRITE)
+            && file.mode & 0o170_000 == 0o100_000
+        {
+            let name = format!("{:x}.00000000", file.ino);
+            if self.written.insert(name.clone()) {
+                self.pool.data.insert(name);
+            }
+        }
+    }
+
+    /// A client drops its capabilities on inodes that have no name any more.
+    fn release(&mut self, client: u64) {
+        let alive: BTreeSet<u64> = self.paths().into_values().chain([1]).collect();
+        let caps = &mut self.clients.get_mut(&client).expect("it has a session").caps;
+        let gone: Vec<_> = caps.extract_if(.., |ino, _| !alive.contains(ino)).collect();
+        let item = |(ino, (cap_id, _))| CapItem { ino, cap_id, mseq: 0, issue_seq: u32::MAX };
+        let items = gone.into_iter().map(item).collect();
+        self.send(client, &ClientCapRelease { items, ..ClientCapRelease::default() }.encode(0));
+    }
+
+    /// Files have their data; an open one without a name may, and `strict` says that there is none.
+    fn check_data(&mut self, strict: bool) {
+        let alive: BTreeSet<String> =
+            self.paths().into_values().map(|ino| format!("{ino:x}.00000000")).collect();
+        let kinds = |rank: &Rank, ino: u64| rank.tree().get(Ino(ino)).unwrap().is_file();
+        let files: Vec<u64> = self.paths().into_values().collect();
+        for ino in files {
+            let name = format!("{ino:x}.00000000");
+            assert!(!kinds(self.rank(), ino) || self.pool.data.contains(&name), "{name} is lost");
+        }
+        for client in self.clients.values() {
+            for ino in client.caps.keys().filter(|ino| **ino >= Ino::FIRST.0) {
+                let name = format!("{ino:x}.00000000");
+                let is_file = self.written.contains(&name);
+                assert!(!is_file || self.pool.data.contains(&name), "{name} was open");
+            }
+        }
+        let left: Vec<_> = self.pool.data.difference(&alive).collect();
+        assert!(!strict || left.is_empty(), "{left:?} are left");
     }
 
     /// The pool answers a write that is the first on its object.
@@ -862,6 +924,56 @@ fn a_journal_that_does_not_decode_is_damage() {
 }
 
 #[test]
+fn data_of_a_removed_file_goes_when_no_client_has_it_open() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
+    world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.finish();
+    let ino = world.paths()["/f"];
+    for object in 0..3 {
+        world.pool.data.insert(format!("{ino:x}.{object:08x}"));
+    }
+    let arguments =
+        SetattrArguments { mask: setattr_mask::SIZE, size: 9 << 20, ..Default::default() };
+    let longer = ClientRequest {
+        arguments: RequestArguments::of(&arguments),
+        ..request(ClientOp::SETATTR, "f")
+    };
+    world.ask(1, longer.clone());
+    world.finish();
+    let arguments = SetattrArguments { mask: setattr_mask::SIZE, size: 1, ..Default::default() };
+    world.ask(1, ClientRequest { arguments: RequestArguments::of(&arguments), ..longer });
+    world.finish();
+    world.ask(1, request(ClientOp::UNLINK, "f"));
+    world.finish();
+    world.release(1);
+    world.finish();
+    assert_eq!(world.pool.data.len(), 3, "the other one has it open");
+    world.release(2);
+    // The record of the purge is not stored: a successor must find the file as an orphan.
+    assert!(!world.pending.iter().any(|(task, ..)| *task == Task::Purge));
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    // The purge is recorded, but its removals are lost.
+    while !world.pending.iter().any(|(task, ..)| *task == Task::Purge) {
+        world.answer(0);
+    }
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    assert!(world.pool.data.is_empty(), "{:?}", world.pool.data);
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    let tasks = world.pool.objects.get(&b"tasks.0"[..]);
+    assert!(tasks.is_none_or(|tasks| tasks.pairs.is_empty()), "nothing is left to do");
+}
+
+#[test]
 fn a_pool_of_another_file_system_is_refused() {
     let world = World::new(&[]);
     let mut other =
@@ -879,6 +991,8 @@ enum Step {
     /// A client that waits for nothing sends a request.
     Ask(u64, u8, u8, u8),
     Answer(usize),
+    /// A client drops what it has of removed files.
+    Release(u64),
     /// 31 s pass, so a checkpoint begins if none runs.
     Wait,
     /// Bits: what is stored of what is in flight. Then how many requests of the opening are answered before
@@ -888,8 +1002,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1u64..4, 0u8..5, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        8 => (1u64..4, 0u8..8, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
         12 => any::<usize>().prop_map(Step::Answer),
+        3 => (1u64..4).prop_map(Step::Release),
         2 => Just(Step::Wait),
         1 => (any::<u64>(), prop::option::of(0u8..20)).prop_map(|(bits, n)| Step::Crash(bits, n)),
     ]
@@ -903,7 +1018,11 @@ fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
         1 => create(&format!("{one}/{b}")),
         2 => request(ClientOp::UNLINK, &format!("{one}/{b}")),
         3 => request(ClientOp::RMDIR, &one),
-        _ => rename(&one, &format!("c{client}/{b}/x")),
+        4 => rename(&one, &format!("c{client}/{b}/x")),
+        // Few names, so that most removals find a file.
+        5 => create(&format!("c{client}/f{}", a % 2)),
+        6 => request(ClientOp::UNLINK, &format!("c{client}/f{}", a % 2)),
+        _ => rename(&format!("c{client}/f{}", a % 2), &format!("c{client}/f{}", b % 2)),
     }
 }
 
@@ -933,6 +1052,7 @@ proptest! {
                 }
                 Step::Ask(..) => {}
                 Step::Answer(which) => world.answer(*which),
+                Step::Release(client) => world.release(*client),
                 Step::Wait => {
                     world.now = world.now + Duration::from_secs(31);
                     world.pump();
@@ -955,6 +1075,10 @@ proptest! {
         world.finish();
         world.reconnect();
         world.finish();
+        world.check_data(false);
+        clients.into_iter().for_each(|client| world.release(client));
+        world.finish();
+        world.check_data(true);
         let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
         prop_assert_eq!(names(&mut world), names(&mut plain));
         for client in clients {
