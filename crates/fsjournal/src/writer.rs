@@ -81,6 +81,8 @@ pub struct Journal {
     writes: VecDeque<SegmentWrite>,
     /// All segments that are not removed; the last one is written.
     segments: VecDeque<Segment>,
+    /// Sum of the bytes of all segments and of what waits for a frame.
+    bytes: u64,
     checkpoint: u64,
 }
 
@@ -97,6 +99,7 @@ impl Journal {
         let mut segments: VecDeque<Segment> = resume.segments.into();
         segments.push_back(Segment::empty(0, resume.next));
         let last = resume.next.lsn - 1;
+        let bytes = segments.iter().map(|segment| segment.bytes).sum();
         Journal {
             rank,
             limits,
@@ -108,6 +111,7 @@ impl Journal {
             last_id: 0,
             writes: VecDeque::new(),
             segments,
+            bytes,
             checkpoint: resume.checkpoint,
         }
     }
@@ -124,6 +128,7 @@ impl Journal {
         }
         self.last += records.len() as u64;
         if !records.is_empty() {
+            self.bytes += bytes as u64;
             self.collected.push_back(Group { records, bytes });
         }
         Ok(self.last)
@@ -156,6 +161,7 @@ impl Journal {
         let (frame, chain) = encode_frame(&self.chain, sealed, &records);
         let (number, offset) = (segment.number, segment.bytes);
         segment.bytes = end;
+        self.bytes += HEADER_BYTES as u64;
         segment.end = chain.lsn;
         self.chain = chain;
         self.last_id += 1;
@@ -204,8 +210,7 @@ impl Journal {
 
     /// Bytes of all segments that are not removed, and of what waits for a frame.
     pub fn bytes(&self) -> u64 {
-        let collected: usize = self.collected.iter().map(|group| group.bytes).sum();
-        self.segments.iter().map(|segment| segment.bytes).sum::<u64>() + collected as u64
+        self.bytes
     }
 
     /// The spans of a head for a checkpoint. Segments that it covers are not in them.
@@ -241,6 +246,7 @@ impl Journal {
         let mut names = Vec::new();
         while self.segments.len() > 1 && self.segments[0].is_covered(checkpoint) {
             let segment = self.segments.pop_front().expect("there are two");
+            self.bytes -= segment.bytes;
             names.push(segment_name(self.rank, segment.start.generation, segment.number));
         }
         names
@@ -253,6 +259,9 @@ impl Journal {
         assert!(self.in_flight.len() <= self.limits.frames_in_flight, "few frames are in flight");
         let collected: usize = self.collected.iter().map(|group| group.records.len()).sum();
         assert_eq!(self.chain.lsn + collected as u64, self.last + 1, "LSNs are consecutive");
+        let collected: usize = self.collected.iter().map(|group| group.bytes).sum();
+        let stored: u64 = self.segments.iter().map(|segment| segment.bytes).sum();
+        assert_eq!(self.bytes, stored + collected as u64, "the sum is kept");
         let chains = self.segments.iter().zip(self.segments.iter().skip(1));
         for (one, next) in chains {
             assert_eq!(one.end, next.start.lsn, "a segment begins where the one before ends");

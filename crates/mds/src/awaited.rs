@@ -53,9 +53,15 @@ impl Awaited {
         self.absent.contains(&client)
     }
 
-    /// A session has ended or its client has come back.
+    /// A client has come back.
     pub fn remove(&mut self, client: u64) {
         self.absent.remove(&client);
+    }
+
+    /// A session has ended, and with it what its client has sent.
+    pub fn close(&mut self, client: u64) {
+        self.absent.remove(&client);
+        self.parked.retain(|(peer, _)| peer.client != client);
     }
 
     /// Keeps a message until the end; false if there are too many.

@@ -28,6 +28,8 @@ pub(crate) struct Beacons {
     lease: Option<Time>,
     /// Whether the server has done the work of its state, so that it asks for the next one.
     is_ready: bool,
+    /// Whether no server can serve the rank, so that it asks that none gets it.
+    is_damaged: bool,
 }
 
 impl Beacons {
@@ -41,6 +43,7 @@ impl Beacons {
             sent: BTreeMap::new(),
             lease: None,
             is_ready: false,
+            is_damaged: false,
         }
     }
 
@@ -66,6 +69,12 @@ impl Beacons {
             self.is_ready = true;
             self.due = self.due.map(|_| now);
         }
+    }
+
+    /// No server can serve the rank: the monitor is told at once, and until it has removed this server.
+    pub fn set_damaged(&mut self, now: Time) {
+        self.is_damaged = true;
+        self.due = self.due.map(|_| now);
     }
 
     /// When a beacon is due; `None` while there is no monitor.
@@ -115,7 +124,11 @@ impl Beacons {
         if self.sent.len() > SENT_MAX {
             self.sent.pop_first();
         }
-        let wanted = if self.is_ready { next_state(self.state) } else { self.state };
+        let wanted = match self.is_damaged {
+            true => MdsState::DAMAGED,
+            false if self.is_ready => next_state(self.state),
+            false => self.state,
+        };
         let metadata = if wanted == MdsState::BOOT { metadata(config) } else { BTreeMap::new() };
         Some(MdsBeacon {
             epoch: self.epoch.into(),

@@ -1,5 +1,6 @@
 //! Records of the journal: changes of the tree, of sessions, and of the numbers that are given out.
 
+use crate::purges::Purge;
 use crate::sessions::SessionImage;
 use bytes::Bytes;
 use codec::{Decode, Encode, Reader, Result, Writer};
@@ -15,6 +16,8 @@ mod kind {
     pub(super) const SESSION_GONE: u8 = 3;
     pub(super) const COMPLETED: u8 = 4;
     pub(super) const NUMBERS: u8 = 5;
+    pub(super) const PURGE: u8 = 6;
+    pub(super) const PURGED: u8 = 7;
 }
 
 /// A record of the journal.
@@ -39,6 +42,10 @@ pub(crate) enum Change {
     },
     /// Inode numbers below this one may be used.
     Numbers(u64),
+    /// Data of an inode that is gone is to be removed, or is removed up to here.
+    Purge(u64, Purge),
+    /// All of it is removed.
+    Purged(u64),
 }
 
 impl Change {
@@ -49,6 +56,8 @@ impl Change {
             Change::SessionGone(_) => kind::SESSION_GONE,
             Change::Completed { .. } => kind::COMPLETED,
             Change::Numbers(_) => kind::NUMBERS,
+            Change::Purge(..) => kind::PURGE,
+            Change::Purged(_) => kind::PURGED,
         }
     }
 
@@ -71,6 +80,11 @@ impl Change {
                 [client, tid, created, oldest].into_iter().for_each(|number| w.u64(*number));
             }
             Change::Numbers(until) => w.u64(*until),
+            Change::Purge(ino, purge) => {
+                w.u64(*ino);
+                purge.encode(&mut w);
+            }
+            Change::Purged(ino) => w.u64(*ino),
         }
         RawRecord { kind: self.kind(), version: VERSION, body: w.into_bytes() }
     }
@@ -103,31 +117,35 @@ fn decode(kind: u8, r: &mut Reader<'_>) -> Result<Change> {
             oldest: r.u64("oldest tid")?,
         },
         kind::NUMBERS => Change::Numbers(r.u64("numbers")?),
+        kind::PURGE => Change::Purge(r.u64("ino")?, Purge::decode(r)?),
+        kind::PURGED => Change::Purged(r.u64("ino")?),
         other => return Err(r.invalid("kind of a record", other.into())),
     })
 }
 
-/// Key of a session's row.
-pub(crate) fn session_key(client: u64) -> Bytes {
-    Bytes::copy_from_slice(&client.to_be_bytes())
+/// Key of a session's or a purge's row.
+pub(crate) fn number_key(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
 }
 
-/// The client of a key.
+/// The client or inode of a key.
 ///
 /// # Errors
 ///
 /// It is no such key.
-pub(crate) fn decode_session_key(key: &[u8]) -> Result<u64> {
+pub(crate) fn decode_number_key(key: &[u8]) -> Result<u64> {
     let mut r = Reader::new(key);
-    let client = u64::from_be_bytes(r.array("key of a session")?);
-    r.finish("key of a session")?;
-    Ok(client)
+    let number = u64::from_be_bytes(r.array("key of a row")?);
+    r.finish("key of a row")?;
+    Ok(number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use namespace::Ino;
+    use types::PoolId;
+    use wire::FileLayout;
 
     #[test]
     fn changes_round_trip_and_truncations_are_refused() {
@@ -143,6 +161,8 @@ mod tests {
             Change::SessionGone(4123),
             Change::Completed { client: 4123, tid: 7, created: 8, oldest: 6 },
             Change::Numbers(1 << 40),
+            Change::Purge(7, Purge { layout: FileLayout::simple(PoolId(3)), next: 1, end: 9 }),
+            Change::Purged(7),
         ];
         for change in changes {
             let record = change.encode();
@@ -155,6 +175,6 @@ mod tests {
         }
         let unknown = RawRecord { kind: 99, version: 1, body: Bytes::new() };
         assert!(Change::decode(&unknown).is_err());
-        assert_eq!(decode_session_key(&session_key(4123)).unwrap(), 4123);
+        assert_eq!(decode_number_key(&number_key(4123)).unwrap(), 4123);
     }
 }

@@ -1,14 +1,18 @@
 //! The daemon: a monitor's session, beacons, sessions of clients, and the rank that it serves.
 
 mod cluster;
+mod end;
+#[cfg(test)]
+mod tests;
 
 use crate::authentication::Authentication;
 use crate::beacons::Beacons;
 use crate::rank::reconnect;
-use crate::store::{Setup, Store};
+use crate::store::{Failure, Setup, Store};
 use crate::{ClientPeer, Config, Rank};
 use auth::Entropy;
 use cluster::Cluster;
+pub use end::End;
 use engine::{
     AuthRequest, ConnId, ConnectTarget, ConnectingAnswer, ConnectingStep, Daemon, Duration,
     Message, Output, Peer, Policy, Time,
@@ -61,7 +65,10 @@ pub struct Mds {
     renewal_pause: Time,
     /// Messages of clients that came while the server may not answer.
     held: VecDeque<(ConnId, Message)>,
-    was_replaced: bool,
+    /// Why it serves no longer.
+    end: Option<End>,
+    /// Whether the process has nothing left to do.
+    is_over: bool,
     outputs: VecDeque<Output<()>>,
 }
 
@@ -85,7 +92,8 @@ impl Mds {
             now: Time::ZERO,
             renewal_pause: Time::ZERO,
             held: VecDeque::new(),
-            was_replaced: false,
+            end: None,
+            is_over: false,
             outputs: VecDeque::new(),
         }
     }
@@ -95,9 +103,9 @@ impl Mds {
         self.beacons.state()
     }
 
-    /// Whether the map has given its rank to another server: it must end, and be started again.
-    pub fn was_replaced(&self) -> bool {
-        self.was_replaced
+    /// Why this run of the server is over: it must be started again. `None` while it is not.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref().filter(|_| self.is_over)
     }
 
     fn gid(&self) -> u64 {
@@ -199,20 +207,43 @@ impl Mds {
             }
         };
         if !self.beacons.handle_map(now, self.gid(), &map) {
-            tracing::error!("the rank was given to another server; this one serves no longer");
-            self.end();
+            self.stop(End::Replaced);
+            self.finish();
         }
         if map.epoch >= self.map.epoch {
             self.map = map;
         }
     }
 
-    /// Serves no longer: a successor may have the rank.
-    fn end(&mut self) {
-        self.was_replaced = true;
+    /// Serves no longer.
+    fn stop(&mut self, end: End) {
+        if self.end.is_none() {
+            tracing::error!("{end}");
+            self.end = Some(end);
+        }
         self.rank = None;
         self.cluster = None;
+    }
+
+    /// The process has nothing left to do: a successor may have the rank.
+    fn finish(&mut self) {
+        self.is_over = true;
         self.beacons.pause();
+    }
+
+    /// The rank cannot be served. Where the next server would fail, too, the monitor is told so.
+    fn fail(&mut self, now: Time, failure: Failure) {
+        match failure {
+            Failure::Passing(reason) => {
+                self.stop(End::Failed(reason));
+                self.finish();
+            }
+            Failure::Damage(reason) => {
+                let role = format!("{}:0", self.map.fs_name);
+                self.stop(End::Damaged { reason, role });
+                self.beacons.set_damaged(now);
+            }
+        }
     }
 
     fn data_pool(&self) -> PoolId {
@@ -222,7 +253,7 @@ impl Mds {
     /// Does the work of the state that the map grants, as far as it can be done now.
     fn work(&mut self, now: Time) {
         let state = self.beacons.state();
-        if self.was_replaced || [MdsState::BOOT, MdsState::STANDBY].contains(&state) {
+        if self.end.is_some() || [MdsState::BOOT, MdsState::STANDBY].contains(&state) {
             return;
         }
         self.open_rank(now);
@@ -281,9 +312,8 @@ impl Mds {
                 self.rank = Some(reconnect::opened(now, opened, pool));
                 continue;
             }
-            if let Some(reason) = cluster.failure() {
-                tracing::error!(reason, "this run of the server ends; another one takes over");
-                self.end();
+            if let Some(failure) = cluster.failure().cloned() {
+                self.fail(now, failure);
             }
             break;
         }
@@ -448,140 +478,4 @@ fn file_system_id(map: &MdsMap) -> [u8; 16] {
     id[8..12].copy_from_slice(&map.created.seconds.to_le_bytes());
     id[12..].copy_from_slice(&map.created.nanoseconds.to_le_bytes());
     id
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-    use maps::MdsInfo;
-    use types::{EntityAddr, EntityAddrVec, EntityName, Epoch};
-    use wire::{ClientSession, FeatureBits, SessionOp};
-
-    const CLIENT: ConnId = ConnId(ConnId::ACCEPTED);
-
-    fn outputs(mds: &mut Mds) -> Vec<Output<()>> {
-        std::iter::from_fn(|| mds.poll_output()).collect()
-    }
-
-    fn sent<T: MessageBody>(outputs: &[Output<()>]) -> Option<(ConnId, T)> {
-        outputs.iter().find_map(|output| match output {
-            Output::Send { conn, message } if message.kind == T::KIND => {
-                Some((*conn, T::decode(message).expect("it was encoded")))
-            }
-            _ => None,
-        })
-    }
-
-    fn peer(kind: EntityType, number: i64) -> Peer {
-        Peer {
-            participant: ParticipantName::new(kind, number),
-            name: EntityName::new(kind, "x".to_owned()),
-            addrs: EntityAddrVec::default(),
-            features: SUPPORTED,
-            caps: Bytes::new(),
-            seen_addr: EntityAddr::default(),
-        }
-    }
-
-    fn map(epoch: u32, state: MdsState) -> Message {
-        let info = MdsInfo { gid: 4409, rank: 0, state, ..MdsInfo::default() };
-        let map = MdsMap {
-            epoch: Epoch(epoch),
-            mds_info: [(4409, info)].into(),
-            data_pools: vec![PoolId(3)],
-            ..MdsMap::default()
-        };
-        let map = codec::encode_to_bytes(&map);
-        MdsMapMessage { map, epoch: Epoch(epoch), ..MdsMapMessage::default() }.encode(SUPPORTED)
-    }
-
-    fn open_session() -> Message {
-        let features = FeatureBits(u64::MAX);
-        ClientSession { features, ..ClientSession::new(SessionOp::REQUEST_OPEN, 0) }.encode(0)
-    }
-
-    /// A server whose monitor's session is open.
-    fn started(now: Time) -> (Mds, ConnId) {
-        let mut mds = Mds::new(Config::for_tests(), [7; 32]);
-        mds.handle_timeout(now);
-        let first = outputs(&mut mds);
-        let [Output::Connect { conn, .. }] = first[..] else { panic!("{first:?}") };
-        mds.handle_opened(now, conn, peer(EntityType::MON, 0));
-        (mds, conn)
-    }
-
-    #[test]
-    fn clients_are_served_when_the_map_says_active_and_the_lease_lasts() {
-        let now = Time(1_000_000_000);
-        let (mut mds, monitor) = started(now);
-        let first = outputs(&mut mds);
-        assert!(sent::<MonSubscribe>(&first).is_some());
-        let (_, boot) = sent::<MdsBeacon>(&first).unwrap();
-        assert_eq!((boot.state, boot.gid), (MdsState::BOOT.0, 4409));
-        mds.handle_opened(now, CLIENT, peer(EntityType::CLIENT, 4123));
-        mds.handle_message(now, CLIENT, open_session());
-        mds.handle_message(now, monitor, map(2, MdsState::CREATING));
-        let (_, beacon) = sent::<MdsBeacon>(&outputs(&mut mds)).unwrap();
-        assert_eq!(beacon.state, MdsState::ACTIVE.0);
-        mds.handle_message(now, monitor, map(3, MdsState::ACTIVE));
-        let waiting = outputs(&mut mds);
-        assert!(sent::<ClientSession>(&waiting).is_none(), "there is no lease yet");
-        let (_, beacon) = sent::<MdsBeacon>(&waiting).unwrap();
-        mds.handle_message(now, monitor, beacon.encode(SUPPORTED));
-        let (conn, open) = sent::<ClientSession>(&outputs(&mut mds)).unwrap();
-        assert_eq!((conn, open.op), (CLIENT, SessionOp::OPEN));
-    }
-
-    #[test]
-    fn a_server_that_was_replaced_answers_no_more() {
-        let now = Time(1_000_000_000);
-        let (mut mds, monitor) = started(now);
-        mds.handle_message(now, monitor, map(3, MdsState::ACTIVE));
-        let (_, beacon) = sent::<MdsBeacon>(&outputs(&mut mds)).unwrap();
-        mds.handle_message(now, monitor, beacon.encode(SUPPORTED));
-        let empty = MdsMap { epoch: Epoch(4), ..MdsMap::default() };
-        let map = codec::encode_to_bytes(&empty);
-        let map = MdsMapMessage { map, epoch: Epoch(4), ..MdsMapMessage::default() };
-        mds.handle_message(now, monitor, map.encode(SUPPORTED));
-        assert!(mds.was_replaced());
-        mds.handle_opened(now, CLIENT, peer(EntityType::CLIENT, 4123));
-        mds.handle_message(now, CLIENT, open_session());
-        assert!(sent::<ClientSession>(&outputs(&mut mds)).is_none());
-    }
-
-    #[test]
-    fn a_client_whose_messages_may_be_lost_is_told_to_open_a_new_session() {
-        const AGAIN: ConnId = ConnId(ConnId::ACCEPTED + 1);
-        let now = Time(1_000_000_000);
-        let (mut mds, monitor) = started(now);
-        mds.handle_opened(now, CLIENT, peer(EntityType::CLIENT, 4123));
-        mds.handle_message(now, CLIENT, open_session());
-        mds.handle_message(now, monitor, map(3, MdsState::ACTIVE));
-        let (_, beacon) = sent::<MdsBeacon>(&outputs(&mut mds)).unwrap();
-        mds.handle_message(now, monitor, beacon.encode(SUPPORTED));
-        outputs(&mut mds);
-        // Its connection could not be resumed, else it would have the same number.
-        mds.handle_closed(now, CLIENT);
-        mds.handle_opened(now, AGAIN, peer(EntityType::CLIENT, 4123));
-        let (conn, close) = sent::<ClientSession>(&outputs(&mut mds)).expect("an answer");
-        assert_eq!((conn, close.op), (AGAIN, SessionOp::CLOSE));
-        mds.handle_message(now, AGAIN, open_session());
-        let (conn, open) = sent::<ClientSession>(&outputs(&mut mds)).expect("an answer");
-        assert_eq!((conn, open.op), (AGAIN, SessionOp::OPEN));
-    }
-
-    #[test]
-    fn the_next_monitor_is_tried_when_a_session_ends() {
-        let now = Time(1_000_000_000);
-        let (mut mds, monitor) = started(now);
-        outputs(&mut mds);
-        mds.handle_closed(now, monitor);
-        let due = mds.poll_timeout().unwrap();
-        assert_eq!(due, now + MONITOR_RETRY);
-        mds.handle_timeout(due);
-        let again = outputs(&mut mds);
-        let [Output::Connect { conn, target }] = &again[..] else { panic!("{again:?}") };
-        assert_eq!((target.participant.number, *conn == monitor), (1, false));
-    }
 }

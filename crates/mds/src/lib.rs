@@ -24,6 +24,7 @@ mod file_locks;
 mod log;
 mod peer;
 mod plan;
+mod purges;
 mod rank;
 mod replies;
 mod rows;
@@ -33,6 +34,6 @@ mod store;
 mod tests;
 
 pub use config::Config;
-pub use daemon::Mds;
+pub use daemon::{End, Mds};
 pub use peer::ClientPeer;
 pub use rank::Rank;

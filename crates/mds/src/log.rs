@@ -1,10 +1,12 @@
 //! Changes of a rank on their way to the journal, and rows that they make old.
 
 use crate::change::Change;
+use crate::purges::Purge;
 use crate::sessions::SessionImage;
 use fsjournal::{Journal, RawRecord};
 use namespace::{ChangedRows, Record, Tree};
 use std::collections::{BTreeMap, BTreeSet};
+use types::Epoch;
 
 /// The log of a rank.
 #[derive(Debug, Default)]
@@ -17,13 +19,20 @@ pub(crate) struct Log {
     pub rows: ChangedRows,
     /// Sessions whose rows are not stored as they are.
     pub sessions: BTreeSet<u64>,
+    /// Purges whose rows are not stored as they are.
+    pub purges: BTreeSet<u64>,
     is_broken: bool,
 }
 
 impl Log {
-    /// A log that continues a journal. `rows` and `sessions` are not stored as they are.
-    pub fn new(journal: Journal, rows: ChangedRows, sessions: BTreeSet<u64>) -> Self {
-        Log { journal: Some(journal), rows, sessions, ..Log::default() }
+    /// A log that continues a journal. `rows`, `sessions` and `purges` are not stored as they are.
+    pub fn new(
+        journal: Journal,
+        rows: ChangedRows,
+        sessions: BTreeSet<u64>,
+        purges: BTreeSet<u64>,
+    ) -> Self {
+        Log { journal: Some(journal), rows, sessions, purges, ..Log::default() }
     }
 
     /// The journal, unless nothing is stored.
@@ -50,6 +59,19 @@ impl Log {
             self.sessions.insert(client);
             self.open.push(change.encode());
         }
+    }
+
+    /// Notes a change of a purge.
+    pub fn change_purge(&mut self, ino: u64, change: &Change) {
+        if self.journal.is_some() {
+            self.purges.insert(ino);
+            self.open.push(change.encode());
+        }
+    }
+
+    /// The last record that is stored.
+    pub fn durable(&self) -> u64 {
+        self.journal.as_ref().map_or(0, Journal::durable)
     }
 
     /// Notes that numbers are used.
@@ -91,8 +113,12 @@ pub(crate) struct Opened {
     pub tree: Tree,
     /// Sessions of clients, by global id.
     pub sessions: BTreeMap<u64, SessionImage>,
+    /// Data that is still to be removed, by inode.
+    pub purges: BTreeMap<u64, Purge>,
     /// The log that continues the journal.
     pub log: Log,
     /// Numbers of inodes below this one may have been used.
     pub numbers: u64,
+    /// The OSD map that shuts out predecessors, and all clients that they have evicted.
+    pub epoch: Epoch,
 }

@@ -7,6 +7,7 @@
 mod answers;
 mod client_caps;
 pub(crate) mod evictions;
+pub(crate) mod purging;
 pub(crate) mod reconnect;
 
 use crate::awaited::Awaited;
@@ -16,6 +17,7 @@ use crate::file_locks::{LockAnswer, LockRequests};
 use crate::log::Log;
 use crate::peer::ClientPeer;
 use crate::plan::{Plan, Planner, Shown};
+use crate::purges::{Purge, Purges};
 use crate::rows::{RowQueue, RowWrite};
 use crate::sessions::{NEEDED_FEATURES, SessionImage, Sessions};
 use bytes::Bytes;
@@ -70,6 +72,8 @@ pub struct Rank {
     data_pool: PoolId,
     map_epoch: u32,
     log: Log,
+    /// Data of files that are gone.
+    purges: Purges,
     /// Inode numbers below this one may be used, by a record.
     numbers: Ino,
     /// Clients that are awaited after a take-over.
@@ -97,6 +101,7 @@ impl Rank {
             data_pool,
             map_epoch: 0,
             log: Log::default(),
+            purges: Purges::default(),
             numbers: Ino::FIRST,
             awaited: None,
             evicting: BTreeSet::new(),
@@ -185,7 +190,7 @@ impl Rank {
     /// The next rows of a checkpoint, and the LSN that must be durable before they are written.
     pub(crate) fn next_rows(&mut self, rank: u32, queue: &mut RowQueue) -> Option<(u64, RowWrite)> {
         let lsn = self.log.close();
-        let write = queue.next(rank, &self.tree, &self.log, &self.sessions)?;
+        let write = queue.next(rank, &self.tree, &self.log, &self.sessions, &self.purges)?;
         Some((lsn, write))
     }
 
@@ -272,7 +277,7 @@ impl Rank {
 
     fn close_session(&mut self, client: u64, sequence: u64) {
         if let Some(awaited) = &mut self.awaited {
-            awaited.remove(client);
+            awaited.close(client);
         }
         self.evicting.remove(&client);
         if self.sessions.close(client) {
@@ -418,10 +423,20 @@ impl Rank {
         if self.awaited.is_some() {
             return;
         }
-        let is_orphan = self.tree.get(ino).is_some_and(|inode| inode.nlink == 0);
-        if is_orphan && !self.caps.is_held(caps::inode_id(ino)) {
+        let Some(inode) = self.tree.get(ino).filter(|inode| inode.nlink == 0) else { return };
+        if !self.caps.is_held(caps::inode_id(ino)) {
+            let purge = Purge::of(inode);
+            self.note_purge(ino.0, purge);
             let forgotten = self.execute(&Operation::Forget { ino }, &Context::default());
             forgotten.expect("an inode without a name may be forgotten");
+        }
+    }
+
+    /// Notes the purge of an inode with the records that end it. A rank that is not stored removes no data.
+    fn note_purge(&mut self, ino: u64, purge: Option<Purge>) {
+        if let Some(purge) = purge.filter(|_| self.log.is_stored()) {
+            self.log.change_purge(ino, &Change::Purge(ino, purge.clone()));
+            self.purges.add(ino, purge);
         }
     }
 

@@ -4,8 +4,9 @@
 //! be newer than the checkpoint, and is sent once the records that made it are durable. So no values are
 //! kept, and replay from the checkpoint overlays such a row with the same values.
 
-use crate::change::session_key;
+use crate::change::number_key;
 use crate::log::Log;
+use crate::purges::Purges;
 use crate::sessions::Sessions;
 use bytes::Bytes;
 use codec::Writer;
@@ -28,18 +29,20 @@ const BYTES_MAX: usize = 1 << 20;
 pub(crate) struct RowQueue {
     keys: VecDeque<RowKey>,
     sessions: VecDeque<u64>,
+    purges: VecDeque<u64>,
 }
 
 impl RowQueue {
     /// All rows that have changed so far.
     pub fn freeze(log: &mut Log) -> Self {
         let sessions = std::mem::take(&mut log.sessions).into_iter().collect();
-        RowQueue { keys: log.rows.freeze().into(), sessions }
+        let purges = std::mem::take(&mut log.purges).into_iter().collect();
+        RowQueue { keys: log.rows.freeze().into(), sessions, purges }
     }
 
     /// Whether all are taken.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty() && self.sessions.is_empty()
+        self.keys.is_empty() && self.sessions.is_empty() && self.purges.is_empty()
     }
 
     /// The next rows of one object; `None` if none is left.
@@ -49,6 +52,7 @@ impl RowQueue {
         tree: &Tree,
         log: &Log,
         sessions: &Sessions,
+        purges: &Purges,
     ) -> Option<RowWrite> {
         while let Some(key) = self.keys.front() {
             let object = key.object(rank);
@@ -57,7 +61,10 @@ impl RowQueue {
                 return Some(write);
             }
         }
-        (!self.sessions.is_empty()).then(|| self.take_sessions(rank, sessions))
+        let session = |client| sessions.get(client).map(|s| codec::encode_to_bytes(s.image()));
+        let purge = |ino| purges.get(ino).map(codec::encode_to_bytes);
+        take_numbered(&mut self.sessions, sessions_object(rank), session)
+            .or_else(|| take_numbered(&mut self.purges, purges_object(rank), purge))
     }
 
     fn take_rows(&mut self, object: String, rank: u32, tree: &Tree, log: &Log) -> RowWrite {
@@ -86,30 +93,39 @@ impl RowQueue {
         }
         write
     }
+}
 
-    fn take_sessions(&mut self, rank: u32, sessions: &Sessions) -> RowWrite {
-        let mut write = RowWrite { object: sessions_object(rank), ..RowWrite::default() };
-        let mut bytes = 0;
-        while bytes < BYTES_MAX
-            && write.sets.len() + write.removes.len() < PAIRS_MAX
-            && let Some(client) = self.sessions.pop_front()
-        {
-            match sessions.get(client) {
-                Some(session) => {
-                    let value = codec::encode_to_bytes(session.image());
-                    bytes += value.len();
-                    write.sets.insert(session_key(client), value);
-                }
-                None => write.removes.push(session_key(client)),
+/// The next rows of a table whose keys are numbers; `None` if none is left.
+fn take_numbered(
+    numbers: &mut VecDeque<u64>,
+    object: String,
+    value: impl Fn(u64) -> Option<Bytes>,
+) -> Option<RowWrite> {
+    let mut write = RowWrite { object, ..RowWrite::default() };
+    let mut bytes = 0;
+    while bytes < BYTES_MAX
+        && write.sets.len() + write.removes.len() < PAIRS_MAX
+        && let Some(number) = numbers.pop_front()
+    {
+        match value(number) {
+            Some(value) => {
+                bytes += value.len();
+                write.sets.insert(number_key(number), value);
             }
+            None => write.removes.push(number_key(number)),
         }
-        write
     }
+    (!write.sets.is_empty() || !write.removes.is_empty()).then_some(write)
 }
 
 /// The object with the rows of sessions.
 pub(crate) fn sessions_object(rank: u32) -> String {
     format!("sessions.{rank}")
+}
+
+/// The object with the rows of purges.
+pub(crate) fn purges_object(rank: u32) -> String {
+    format!("tasks.{rank}")
 }
 
 /// The place of an object.

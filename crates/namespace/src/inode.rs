@@ -97,6 +97,8 @@ pub struct Truncation {
     pub size: u64,
     /// Number of truncations, from 1.
     pub seq: u32,
+    /// Bytes that the file may have had before: objects up to there may have data.
+    pub data_end: u64,
 }
 
 /// Extended attributes of an inode.
@@ -258,7 +260,11 @@ impl Inode {
             nlink: r.u32("nlink")?,
             rdev: r.u32("rdev")?,
             size: r.u64("size")?,
-            truncation: Truncation { size: r.u64("truncate size")?, seq: r.u32("truncate seq")? },
+            truncation: Truncation {
+                size: r.u64("truncate size")?,
+                seq: r.u32("truncate seq")?,
+                data_end: 0,
+            },
             time_warp_seq: r.u32("time warp seq")?,
             btime: r.value()?,
             ctime: r.value()?,
@@ -279,7 +285,8 @@ mod section {
     pub(super) const WRITE_RANGES: u16 = 1 << 3;
     pub(super) const QUOTA: u16 = 1 << 4;
     pub(super) const FSCRYPT: u16 = 1 << 5;
-    pub(super) const ALL: u16 = (1 << 6) - 1;
+    pub(super) const DATA_END: u16 = 1 << 6;
+    pub(super) const ALL: u16 = (1 << 7) - 1;
 }
 
 impl Inode {
@@ -291,6 +298,7 @@ impl Inode {
             | flag(!self.write_ranges.is_empty(), section::WRITE_RANGES)
             | flag(self.quota != QuotaInfo::default(), section::QUOTA)
             | flag(self.encryption != Encryption::default(), section::FSCRYPT)
+            | flag(self.truncation.data_end != 0, section::DATA_END)
     }
 }
 
@@ -320,6 +328,9 @@ impl Encode for Inode {
             if sections & section::FSCRYPT != 0 {
                 w.value(&self.encryption.auth);
                 w.value(&self.encryption.file);
+            }
+            if sections & section::DATA_END != 0 {
+                w.u64(self.truncation.data_end);
             }
         });
     }
@@ -356,6 +367,9 @@ impl Decode for Inode {
             if sections & section::FSCRYPT != 0 {
                 inode.encryption = Encryption { auth: r.value()?, file: r.value()? };
             }
+            if sections & section::DATA_END != 0 {
+                inode.truncation.data_end = r.u64("end of data")?;
+            }
             Ok(inode)
         })
     }
@@ -376,6 +390,7 @@ mod tests {
             write_ranges: [(7, WriteRange { end: 9 })].into(),
             quota: QuotaInfo { max_bytes: 1, max_files: 0 },
             encryption: Encryption { auth: Bytes::new(), file: "size".into() },
+            truncation: Truncation { data_end: 5, ..Truncation::default() },
             ..plain.clone()
         };
         for inode in [&plain, &full] {

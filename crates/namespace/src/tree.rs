@@ -40,7 +40,7 @@ impl Tree {
             version: 1,
             mode: ROOT_MODE,
             nlink: 1,
-            truncation: Truncation { size: u64::MAX, seq: 1 },
+            truncation: Truncation { size: u64::MAX, seq: 1, data_end: 0 },
             btime: now,
             ctime: now,
             mtime: now,

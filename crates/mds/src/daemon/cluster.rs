@@ -3,7 +3,7 @@
 use crate::Config;
 use crate::log::Opened;
 use crate::rank::{Rank, evictions};
-use crate::store::{Setup, Store, Task};
+use crate::store::{Failure, Setup, Store, Task};
 use auth::Entropy;
 use engine::{ConnId, ConnectingAnswer, ConnectingStep, Daemon, Message, Output, Peer, Time};
 use rados::{Client, Credentials, RequestRouter};
@@ -51,8 +51,8 @@ impl Cluster {
         }
     }
 
-    /// Reason why the server must end.
-    pub fn failure(&self) -> Option<&str> {
+    /// Why the rank cannot be served.
+    pub fn failure(&self) -> Option<&Failure> {
         self.store.as_ref()?.failure()
     }
 

@@ -8,6 +8,7 @@ use crate::awaited::Awaited;
 use crate::caps;
 use crate::log::Opened;
 use crate::peer::ClientPeer;
+use crate::purges::Purges;
 use crate::sessions::Sessions;
 use engine::{Message, Time};
 use fscaps::InodeId;
@@ -21,14 +22,17 @@ use wire::{
 
 /// A rank as it was opened. Its clients are awaited until [`activate`].
 pub(crate) fn opened(now: Time, opened: Opened, data_pool: PoolId) -> Rank {
-    let Opened { tree, sessions, log, numbers } = opened;
+    let Opened { tree, sessions, purges, log, numbers, epoch } = opened;
     let clients: BTreeSet<u64> = sessions.keys().copied().collect();
     let mut rank = Rank {
         tree,
         sessions: Sessions::restored(sessions),
+        purges: Purges::restored(purges),
         next_ino: Ino(numbers),
         log,
         numbers: Ino(numbers),
+        // A predecessor may have evicted clients by any map up to this one.
+        barrier: epoch,
         ..Rank::new(now, data_pool)
     };
     clients.iter().for_each(|client| rank.caps.open_session(now, *client));
@@ -74,12 +78,16 @@ pub(crate) fn overdue(rank: &Rank, now: Time) -> Option<u64> {
 }
 
 /// A client has a new connection. A lost one is resumed without a word to the server, so where a client that
-/// has a session comes by a new one, messages may be lost: it must open a new session. Clients that are
-/// awaited come by new ones.
+/// has a session comes by a new one, messages may be lost: it must open a new session. A client that is
+/// awaited comes by a new one; one that is back already, while others are awaited, has lost that.
 pub(crate) fn connected_anew(rank: &mut Rank, client: u64) {
-    if rank.awaited.is_none() && rank.sessions.get(client).is_some() {
-        tracing::info!(client, "a client has lost its connection and must open a new session");
-        rank.close_session(client, 0);
+    let is_awaited = rank.awaited.as_ref().is_some_and(|awaited| awaited.has(client));
+    if is_awaited || rank.sessions.get(client).is_none() {
+        return;
+    }
+    tracing::info!(client, "a client has lost its connection and must open a new session");
+    rank.close_session(client, 0);
+    if rank.awaited.is_none() {
         rank.settle();
     }
 }

@@ -11,8 +11,10 @@
 //!   are.
 //! * After a failed write the rank answers nothing more: its process ends, and a successor replays.
 
+mod eviction;
 mod objects;
 mod open;
+mod purger;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -21,7 +23,9 @@ use crate::log::Opened;
 use crate::rank::{Rank, evictions};
 use crate::rows::{RowQueue, place};
 use engine::{Duration, Time};
+use eviction::Refusal;
 use fsjournal::{SegmentWrite, head_name};
+use purger::Purger;
 use rados::{
     ClusterRequest, ClusterRequestId, ClusterResponse, Operation, Part, Procedure, RequestSource,
 };
@@ -51,11 +55,14 @@ pub(crate) enum Task {
     Checkpoint,
     /// To evict a client.
     Eviction,
+    /// To remove data.
+    Purge,
 }
 
 impl Task {
     /// All tasks.
-    pub const ALL: [Task; 4] = [Task::Opening, Task::Frame, Task::Checkpoint, Task::Eviction];
+    pub const ALL: [Task; 5] =
+        [Task::Opening, Task::Frame, Task::Checkpoint, Task::Eviction, Task::Purge];
 }
 
 /// Progress of a checkpoint.
@@ -85,8 +92,18 @@ pub(crate) struct Store {
     checkpoint: Option<Checkpoint>,
     /// When the last checkpoint began.
     begun: Time,
-    eviction: Option<(u64, Procedure<Result<Epoch, Errno>>)>,
-    failure: Option<String>,
+    eviction: Option<(u64, Procedure<Result<Epoch, Refusal>>)>,
+    purger: Purger,
+    failure: Option<Failure>,
+}
+
+/// Why a rank cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// A successor may do better.
+    Passing(String),
+    /// The stored state is damaged: each successor would find the same.
+    Damage(String),
 }
 
 impl Store {
@@ -101,6 +118,7 @@ impl Store {
             checkpoint: None,
             begun: now,
             eviction: None,
+            purger: Purger::default(),
             failure: None,
         }
     }
@@ -113,20 +131,23 @@ impl Store {
                 Some(opened)
             }
             Err(error) => {
-                self.fail(&error.to_string());
+                let reason = error.to_string();
+                self.failure.get_or_insert(match error.is_damage() {
+                    true => Failure::Damage(reason),
+                    false => Failure::Passing(reason),
+                });
                 None
             }
         }
     }
 
-    /// Reason why the server must end.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+    /// Why the rank cannot be served.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
     }
 
     fn fail(&mut self, reason: &str) {
-        tracing::error!(reason, "the rank cannot go on");
-        self.failure.get_or_insert_with(|| reason.to_owned());
+        self.failure.get_or_insert_with(|| Failure::Passing(reason.to_owned()));
     }
 
     /// Whether changes must wait for a checkpoint to free space in the journal.
@@ -143,6 +164,7 @@ impl Store {
         if rank.log_mut().is_broken() {
             return self.fail("a change does not fit into the journal");
         }
+        self.purger.pump(now, rank);
         self.begin_checkpoint(now, rank);
         let Some(journal) = rank.log_mut().journal() else { return };
         journal.flush();
@@ -173,7 +195,8 @@ impl Store {
 
     /// When [`Store::pump`] has something to do without a response.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL)
+        let checkpoint = self.checkpoint.is_none().then_some(self.begun + CHECKPOINT_INTERVAL);
+        [checkpoint, self.purger.poll_timeout()].into_iter().flatten().min()
     }
 
     fn advance_checkpoint(&mut self, rank: &mut Rank) {
@@ -232,19 +255,8 @@ impl Store {
         if self.eviction.is_some() {
             return;
         }
-        let addrs: Vec<String> = addrs.0.iter().map(|addr| addr.to_string()).collect();
-        let procedure = Procedure::new(async move |steps| {
-            for addr in &addrs {
-                let command = format!(
-                    r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#
-                );
-                let output = steps.command(command).await?;
-                if output.result < 0 {
-                    return Err(Errno(output.result.saturating_neg()));
-                }
-            }
-            steps.newest_map().await
-        });
+        let addrs = addrs.clone();
+        let procedure = Procedure::new(move |steps| eviction::evict(steps, client, addrs));
         self.eviction = Some((client, procedure));
     }
 
@@ -282,6 +294,10 @@ impl Store {
                 }
                 Err(error) => self.fail(&format!("a checkpoint cannot be written: {error}")),
             },
+            (Task::Purge, Some(_)) => match answer {
+                Err(Errno::BLOCKLISTED) => self.fail("the server is on the blocklist"),
+                answer => self.purger.handle_response(id.number, answer.map(drop)),
+            },
             (_, None) => {}
         }
     }
@@ -294,10 +310,7 @@ impl Store {
                 evictions::evicted(rank, *client, epoch);
                 self.eviction = None;
             }
-            Some(Err(error)) => {
-                let reason = format!("client {client} cannot be put on the blocklist: {error}");
-                self.fail(&reason);
-            }
+            Some(Err(refusal)) => self.fail(&refusal.to_string()),
             None => {}
         }
     }
@@ -317,6 +330,10 @@ impl RequestSource for TaskSource<'_> {
             Task::Opening => store.opening.as_mut()?.poll_request(),
             Task::Eviction => store.eviction.as_mut()?.1.poll_request(),
             Task::Checkpoint => Some((own(0), ClusterRequest::Operate(store.rows.pop_front()?))),
+            Task::Purge => {
+                let (number, operation) = store.purger.poll_request()?;
+                Some((own(number), ClusterRequest::Operate(operation)))
+            }
             Task::Frame => {
                 let write = store.frames.pop_front()?;
                 let place = place(store.setup.pool, write.object);

@@ -2,9 +2,10 @@
 
 use super::objects::{PAGE_MAX, read_all, read_keys, read_pairs};
 use super::setup::{Setup, StoreError};
-use crate::change::{Change, decode_session_key};
+use crate::change::{Change, decode_number_key};
 use crate::log::{Log, Opened};
-use crate::rows::{RowQueue, sessions_object};
+use crate::purges::{Purge, Purges};
+use crate::rows::{RowQueue, purges_object, sessions_object};
 use crate::sessions::{SessionImage, Sessions};
 use bytes::Bytes;
 use engine::Duration;
@@ -26,16 +27,20 @@ const SPANS_USUAL: usize = SPANS_MAX / 2;
 
 /// Opens a rank. Its predecessor, if there was one, is shut out by the OSD map that is awaited first.
 pub(super) async fn open(steps: Steps, setup: Setup) -> Result<Opened, StoreError> {
-    while steps.newest_map().await? < setup.osd_epoch {
-        steps.wait(MAP_RETRY).await;
-    }
+    let epoch = loop {
+        match steps.newest_map().await? {
+            epoch if epoch >= setup.osd_epoch => break epoch,
+            _ => steps.wait(MAP_RETRY).await,
+        }
+    };
     check_super(&steps, &setup).await?;
     let place = setup.place(head_name(setup.rank));
-    match read_all(&steps, &place).await? {
+    let opened = match read_all(&steps, &place).await? {
         Some(object) => take_over(&steps, &setup, &object).await,
         None if setup.is_new => create(&steps, &setup).await,
         None => Err(StoreError::NoHead { object: head_name(setup.rank) }),
-    }
+    }?;
+    Ok(Opened { epoch, ..opened })
 }
 
 /// The pool has this file system, or becomes that of a new one.
@@ -68,8 +73,9 @@ async fn create(steps: &Steps, setup: &Setup) -> Result<Opened, StoreError> {
     let head = setup.head(0, numbers, &journal);
     let ops = vec![OsdOp::create(true), OsdOp::write_full(head.encode())];
     steps.write(&setup.place(head_name(setup.rank)), ops).await?;
-    let log = Log::new(journal, Default::default(), BTreeSet::new());
-    Ok(Opened { tree, sessions: BTreeMap::new(), log, numbers })
+    let log = Log::new(journal, Default::default(), BTreeSet::new(), BTreeSet::new());
+    let (sessions, purges) = Default::default();
+    Ok(Opened { tree, sessions, purges, log, numbers, epoch: setup.osd_epoch })
 }
 
 /// Records and rows, as far as they are read.
@@ -79,6 +85,9 @@ struct Loaded {
     /// Sessions of which the journal has something.
     changed: BTreeSet<u64>,
     gone: BTreeSet<u64>,
+    /// Data that is still to be removed; `None` for what the journal says to be removed.
+    purges: BTreeMap<u64, Option<Purge>>,
+    changed_purges: BTreeSet<u64>,
     numbers: u64,
     /// Completed requests, which come on top of the rows of sessions.
     completed: Vec<(u64, [u64; 3])>,
@@ -91,6 +100,8 @@ impl Loaded {
             sessions: BTreeMap::new(),
             changed: BTreeSet::new(),
             gone: BTreeSet::new(),
+            purges: BTreeMap::new(),
+            changed_purges: BTreeSet::new(),
             numbers: head.numbers,
             completed: Vec::new(),
         }
@@ -116,13 +127,28 @@ impl Loaded {
                 self.completed.push((client, [tid, created, oldest]));
             }
             Change::Numbers(until) => self.numbers = self.numbers.max(until),
+            Change::Purge(ino, purge) => self.purge(ino, Some(purge)),
+            Change::Purged(ino) => self.purge(ino, None),
         }
+        Ok(())
+    }
+
+    fn purge(&mut self, ino: u64, purge: Option<Purge>) {
+        self.changed_purges.insert(ino);
+        self.purges.insert(ino, purge);
+    }
+
+    /// A stored purge: what the journal says of it comes later.
+    fn purge_row(&mut self, key: &[u8], value: &[u8]) -> codec::Result<()> {
+        let ino = decode_number_key(key)?;
+        let purge = codec::decode_all("row of a purge", value)?;
+        self.purges.entry(ino).or_insert(Some(purge));
         Ok(())
     }
 
     /// A stored session: what the journal says of it comes later.
     fn session_row(&mut self, key: &[u8], value: &[u8]) -> codec::Result<()> {
-        let client = decode_session_key(key)?;
+        let client = decode_number_key(key)?;
         let image = codec::decode_all("row of a session", value)?;
         if !self.gone.contains(&client) {
             self.sessions.entry(client).or_insert(image);
@@ -147,6 +173,8 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
     }
     let loaded = read_rows(steps, setup, loaded).await?;
     let Loaded { loader, mut sessions, changed, numbers, completed, .. } = loaded;
+    let purges = loaded.purges.into_iter().filter_map(|(ino, purge)| Some((ino, purge?)));
+    let purges = purges.collect();
     for (client, [tid, created, oldest]) in completed {
         if let Some(session) = sessions.get_mut(&client) {
             session.complete(tid, created, oldest);
@@ -154,7 +182,8 @@ async fn take_over(steps: &Steps, setup: &Setup, object: &[u8]) -> Result<Opened
     }
     let (tree, rows) = loader.finish()?;
     let journal = Journal::resume(setup.rank, setup.limits, replay.finish());
-    let mut opened = Opened { tree, sessions, log: Log::new(journal, rows, changed), numbers };
+    let log = Log::new(journal, rows, changed, loaded.changed_purges);
+    let mut opened = Opened { tree, sessions, purges, log, numbers, epoch: setup.osd_epoch };
     write_head(steps, setup, &mut opened).await?;
     Ok(opened)
 }
@@ -190,8 +219,9 @@ async fn remove(steps: &Steps, place: &Place) -> Result<(), Errno> {
 /// A checkpoint of all that was replayed.
 async fn write_rows(steps: &Steps, setup: &Setup, opened: &mut Opened) -> Result<(), Errno> {
     let sessions = Sessions::restored(opened.sessions.clone());
+    let purges = Purges::restored(opened.purges.clone());
     let mut queue = RowQueue::freeze(&mut opened.log);
-    while let Some(write) = queue.next(setup.rank, &opened.tree, &opened.log, &sessions) {
+    while let Some(write) = queue.next(setup.rank, &opened.tree, &opened.log, &sessions, &purges) {
         match steps.operate(write.operation(setup.pool)).await {
             Ok(_) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
@@ -218,6 +248,11 @@ async fn read_rows(steps: &Steps, setup: &Setup, loaded: Loaded) -> Result<Loade
     each_pair(steps, setup, &sessions, |raw, value| {
         let mut loaded = loaded.borrow_mut();
         loaded.session_row(raw, value).map_err(StoreError::undecodable(&sessions))
+    })
+    .await?;
+    let purges = purges_object(rank);
+    each_pair(steps, setup, &purges, |raw, value| {
+        loaded.borrow_mut().purge_row(raw, value).map_err(StoreError::undecodable(&purges))
     })
     .await?;
     read_directories(steps, setup, &loaded).await?;

@@ -83,6 +83,11 @@ pub(crate) enum StoreError {
 }
 
 impl StoreError {
+    /// Whether each server would find the same.
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, StoreError::Request(_))
+    }
+
     /// The error of an object.
     pub(super) fn undecodable(object: &str) -> impl Fn(DecodeError) -> StoreError {
         move |error| StoreError::Undecodable { object: object.to_owned(), error }

@@ -1,6 +1,6 @@
 //! A rank over a model of the metadata pool that may lose, at a crash, any write that it has not answered.
 
-use super::{Setup, Store, Task};
+use super::{Failure, Setup, Store, Task};
 use crate::rank::{evictions, reconnect};
 use crate::{ClientPeer, Rank};
 use bytes::Bytes;
@@ -10,13 +10,20 @@ use fsjournal::Limits;
 use namespace::{Ino, PageStart};
 use proptest::prelude::*;
 use rados::{ClusterRequest, ClusterRequestId, Operation, OperationReply, Reply, RequestSource};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, PoolId, UTime};
-use wire::client_request::{FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments};
+use wire::client_request::{
+    FileLockArguments, GetattrArguments, MkdirArguments, OpenArguments, SetattrArguments,
+    setattr_mask,
+};
 use wire::op::{OpCode, op_flags};
 use wire::*;
 
 const START: Time = Time(1_000_000_000);
+/// The pool of the clients' data.
+const DATA_POOL: PoolId = PoolId(3);
+/// The newest OSD map that the monitor has. It shuts out those that were evicted, and predecessors.
+const NEWEST_MAP: Epoch = Epoch(12);
 /// Sizes at which segments and frames end after a few records.
 const SMALL: Limits =
     Limits { frame_bytes: 600, segment_bytes: 3_000, frames_in_flight: 3, bytes_in_flight: 4_000 };
@@ -31,11 +38,19 @@ struct Object {
 #[derive(Debug, Clone, Default)]
 struct Pool {
     objects: BTreeMap<Bytes, Object>,
+    /// Names of the objects in the data pool.
+    data: BTreeSet<String>,
 }
 
 impl Pool {
     /// Executes operations on an object: all, or none.
     fn execute(&mut self, operation: &Operation) -> Result<Reply, Errno> {
+        if operation.place.pool == DATA_POOL {
+            assert_eq!(operation.ops, [OsdOp::remove()], "the server writes no data");
+            let name = String::from_utf8_lossy(&operation.place.object).into_owned();
+            let removed = self.data.remove(&name).then(OperationReply::default);
+            return removed.map(Reply::Operation).ok_or(Errno::NOENT);
+        }
         assert_eq!(&operation.place.namespace[..], b"sepiola");
         let name = operation.place.object.clone();
         let mut object = self.objects.get(&name).cloned();
@@ -121,6 +136,8 @@ struct Client {
     locks: BTreeMap<u64, Bytes>,
     /// It answers nothing.
     is_silent: bool,
+    /// The newest OSD map without which it may not use its capabilities.
+    barrier: u32,
 }
 
 /// A server with its pool and its clients.
@@ -130,9 +147,15 @@ struct World {
     rank: Option<Rank>,
     pending: Vec<(Task, ClusterRequestId, Operation)>,
     commands: Vec<String>,
+    /// Results of the monitor's next commands; then they succeed.
+    results: VecDeque<Result<i32, Errno>>,
+    /// Pauses that have not elapsed.
+    pauses: Vec<(Task, ClusterRequestId)>,
     clients: BTreeMap<u64, Client>,
     tid: u64,
     now: Time,
+    /// Data objects that clients have written.
+    written: BTreeSet<String>,
 }
 
 fn setup(is_new: bool) -> Setup {
@@ -185,9 +208,12 @@ impl World {
             rank: None,
             pending: Vec::new(),
             commands: Vec::new(),
+            results: VecDeque::new(),
+            pauses: Vec::new(),
             clients: BTreeMap::new(),
             tid: 0,
             now: START,
+            written: BTreeSet::new(),
         };
         world.finish();
         world.activate();
@@ -234,10 +260,16 @@ impl World {
                         self.pending.push((task, id, operation));
                         continue;
                     }
-                    ClusterRequest::NewestMap => Ok(Reply::Map(Epoch(9))),
+                    ClusterRequest::NewestMap => Ok(Reply::Map(NEWEST_MAP)),
                     ClusterRequest::Command(command) => {
                         self.commands.push(command);
-                        Ok(Reply::Command(rados::CommandOutput::default()))
+                        let result = self.results.pop_front().unwrap_or(Ok(0));
+                        let output = |result| rados::CommandOutput { result, ..Default::default() };
+                        result.map(|result| Reply::Command(output(result)))
+                    }
+                    ClusterRequest::Wait(_) => {
+                        self.pauses.push((task, id));
+                        continue;
                     }
                     other => panic!("{other:?}"),
                 };
@@ -266,12 +298,58 @@ impl World {
         let Some(rank) = &mut self.rank else { return false };
         let messages: Vec<_> = std::iter::from_fn(|| rank.poll_output()).collect();
         for (to, message) in &messages {
+            self.write_data(message);
             if let Some(answer) = self.clients.entry(*to).or_default().take(message) {
                 let now = self.now;
                 reconnect::handle_message(self.rank(), now, &peer(*to), &answer).unwrap();
             }
         }
         !messages.is_empty()
+    }
+
+    /// A client that has created a file writes it at once.
+    fn write_data(&mut self, message: &Message) {
+        let reply = (message.kind == ClientReply::KIND).then(|| ClientReply::decode(message));
+        if let Some(Ok(ClientReply { target: Some(file), .. })) = reply
+            && file.cap.caps.contains(CapBits::FILE_WRITE)
+            && file.mode & 0o170_000 == 0o100_000
+        {
+            let name = format!("{:x}.00000000", file.ino);
+            if self.written.insert(name.clone()) {
+                self.pool.data.insert(name);
+            }
+        }
+    }
+
+    /// A client drops its capabilities on inodes that have no name any more.
+    fn release(&mut self, client: u64) {
+        let alive: BTreeSet<u64> = self.paths().into_values().chain([1]).collect();
+        let caps = &mut self.clients.get_mut(&client).expect("it has a session").caps;
+        let gone: Vec<_> = caps.extract_if(.., |ino, _| !alive.contains(ino)).collect();
+        let item = |(ino, (cap_id, _))| CapItem { ino, cap_id, mseq: 0, issue_seq: u32::MAX };
+        let items = gone.into_iter().map(item).collect();
+        self.send(client, &ClientCapRelease { items, ..ClientCapRelease::default() }.encode(0));
+    }
+
+    /// Files have their data; an open one without a name may, and `strict` says that there is none.
+    fn check_data(&mut self, strict: bool) {
+        let alive: BTreeSet<String> =
+            self.paths().into_values().map(|ino| format!("{ino:x}.00000000")).collect();
+        let kinds = |rank: &Rank, ino: u64| rank.tree().get(Ino(ino)).unwrap().is_file();
+        let files: Vec<u64> = self.paths().into_values().collect();
+        for ino in files {
+            let name = format!("{ino:x}.00000000");
+            assert!(!kinds(self.rank(), ino) || self.pool.data.contains(&name), "{name} is lost");
+        }
+        for client in self.clients.values() {
+            for ino in client.caps.keys().filter(|ino| **ino >= Ino::FIRST.0) {
+                let name = format!("{ino:x}.00000000");
+                let is_file = self.written.contains(&name);
+                assert!(!is_file || self.pool.data.contains(&name), "{name} was open");
+            }
+        }
+        let left: Vec<_> = self.pool.data.difference(&alive).collect();
+        assert!(!strict || left.is_empty(), "{left:?} are left");
     }
 
     /// The pool answers a write that is the first on its object.
@@ -296,6 +374,24 @@ impl World {
             self.answer(0);
         }
         assert_eq!(self.store.failure(), None);
+    }
+
+    /// Why the rank cannot be served.
+    fn reason(&self) -> String {
+        match self.store.failure().expect("it cannot be served") {
+            Failure::Passing(reason) | Failure::Damage(reason) => reason.clone(),
+        }
+    }
+
+    /// All pauses elapse; returns how many there were.
+    fn elapse(&mut self) -> usize {
+        let pauses = std::mem::take(&mut self.pauses);
+        for (task, id) in &pauses {
+            let answer = Ok(Reply::Operation(OperationReply::default()));
+            self.store.handle_response(self.rank.as_mut(), *task, *id, answer);
+        }
+        self.pump();
+        pauses.len()
     }
 
     fn ask(&mut self, client: u64, request: ClientRequest) -> u64 {
@@ -395,6 +491,7 @@ impl Client {
             }
             ClientCaps::KIND => {
                 let asked = ClientCaps::decode(message).unwrap();
+                self.barrier = self.barrier.max(asked.osd_epoch_barrier);
                 match asked.op {
                     CapOp::EXPORT => drop(self.caps.remove(&asked.ino)),
                     _ => drop(self.caps.insert(asked.ino, (asked.cap_id, asked.caps))),
@@ -506,6 +603,63 @@ fn a_client_that_does_not_come_back_is_blocklisted_before_its_session_ends() {
     assert!(world.commands[0].contains("10.0.0.1:0/77"), "{:?}", world.commands);
     assert!(reconnect::is_reconnected(world.rank(), late));
     assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::CLOSE));
+}
+
+#[test]
+fn an_eviction_outlives_a_monitor_that_cannot_answer() {
+    let mut world = World::new(&[1, 2]);
+    let addrs: EntityAddrVec = "v2:10.0.0.1:0/77".parse().map(EntityAddrVec::one).unwrap();
+    world.results = [Err(Errno::TIMEDOUT), Ok(Errno::AGAIN.negative())].into();
+    world.store.evict(1, &addrs);
+    for asked in 1..3 {
+        world.finish();
+        assert_eq!(world.commands.len(), asked, "it is asked again after a pause");
+        assert_eq!(world.elapse(), 1);
+    }
+    world.finish();
+    assert_eq!(world.commands.len(), 3);
+    assert_eq!(world.clients[&1].sessions.last(), Some(&SessionOp::CLOSE));
+    world.results = [Ok(Errno::ACCES.negative())].into();
+    world.store.evict(2, &addrs);
+    world.pump();
+    let failure = world.reason();
+    assert!(failure.contains("client 2") && failure.contains("EACCES"), "{failure}");
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN));
+}
+
+#[test]
+fn a_client_that_came_back_and_is_lost_while_others_are_awaited_opens_a_new_session() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    world.claim(1);
+    reconnect::connected_anew(world.rank(), 2);
+    world.pump();
+    assert_eq!(world.clients[&2].sessions.last(), Some(&SessionOp::OPEN), "it is awaited");
+    world.ask(1, mkdir("a"));
+    reconnect::connected_anew(world.rank(), 1);
+    world.finish();
+    let sessions = &world.clients[&1].sessions;
+    assert_eq!(sessions.last(), Some(&SessionOp::CLOSE));
+    let told = sessions.len();
+    world.claim(2);
+    world.activate();
+    world.finish();
+    assert!(world.clients[&2].caps.contains_key(&ino));
+    assert_eq!(world.clients[&1].sessions.len(), told, "its messages ended with its session");
+}
+
+#[test]
+fn a_successor_keeps_evicted_clients_out() {
+    let (mut world, ino) = shared_file_after_a_crash(false);
+    let (cap_id, issued) = world.clients[&1].caps[&ino];
+    let wanted = issued | CapBits::FILE_CACHE | CapBits::FILE_BUFFER | CapBits::FILE_WRITE;
+    let claim = ClaimedCap { cap_id, issued, wanted, ..ClaimedCap::default() };
+    let caps = [(ino, claim)].into_iter().collect();
+    world.send(1, &ClientReconnect { caps, realms: Vec::new(), more: false }.encode(0));
+    world.send(2, &ClientReconnect::default().encode(0));
+    world.activate();
+    world.finish();
+    assert!(world.clients[&1].caps[&ino].1.contains(wanted), "it was told of new rights");
+    assert_eq!(world.clients[&1].barrier, NEWEST_MAP.0);
 }
 
 #[test]
@@ -746,8 +900,77 @@ fn a_failed_write_ends_the_server_without_a_reply() {
     let (task, id, _) = world.pending.remove(0);
     world.store.handle_response(world.rank.as_mut(), task, id, Err(Errno::BLOCKLISTED));
     world.pump();
-    assert!(world.store.failure().unwrap().contains("journal"));
+    assert!(world.reason().contains("journal"));
     assert!(world.clients[&1].answers.is_empty());
+}
+
+#[test]
+fn a_journal_that_does_not_decode_is_damage() {
+    let mut world = World::new(&[1]);
+    world.ask(1, mkdir("a"));
+    world.finish();
+    // A whole record that no version of this program understands.
+    let start = fsjournal::Chain { generation: 1, lsn: 1, crc: 0 };
+    let unknown = fsjournal::RawRecord { kind: 99, version: 1, body: Bytes::new() };
+    let (frame, _) = fsjournal::encode_frame(&start, fsjournal::Sealed::No, &[unknown]);
+    let name = Bytes::from_static(b"journal.0.1.0");
+    world.pool.objects.get_mut(&name).expect("it was written").data = frame.to_vec();
+    world.crash(0);
+    while !world.pending.is_empty() {
+        world.answer(0);
+    }
+    assert!(matches!(world.store.failure(), Some(Failure::Damage(_))));
+    assert!(world.reason().contains("journal.0.1.0"), "{}", world.reason());
+}
+
+#[test]
+fn data_of_a_removed_file_goes_when_no_client_has_it_open() {
+    let mut world = World::new(&[1, 2]);
+    world.ask(1, create("f"));
+    world.finish();
+    let mask = CapBits::PIN | CapBits::ANY_SHARED;
+    let arguments = RequestArguments::of(&GetattrArguments { mask });
+    world.ask(2, ClientRequest { arguments, ..request(ClientOp::GETATTR, "f") });
+    world.finish();
+    let ino = world.paths()["/f"];
+    for object in 0..3 {
+        world.pool.data.insert(format!("{ino:x}.{object:08x}"));
+    }
+    let arguments =
+        SetattrArguments { mask: setattr_mask::SIZE, size: 9 << 20, ..Default::default() };
+    let longer = ClientRequest {
+        arguments: RequestArguments::of(&arguments),
+        ..request(ClientOp::SETATTR, "f")
+    };
+    world.ask(1, longer.clone());
+    world.finish();
+    let arguments = SetattrArguments { mask: setattr_mask::SIZE, size: 1, ..Default::default() };
+    world.ask(1, ClientRequest { arguments: RequestArguments::of(&arguments), ..longer });
+    world.finish();
+    world.ask(1, request(ClientOp::UNLINK, "f"));
+    world.finish();
+    world.release(1);
+    world.finish();
+    assert_eq!(world.pool.data.len(), 3, "the other one has it open");
+    world.release(2);
+    // The record of the purge is not stored: a successor must find the file as an orphan.
+    assert!(!world.pending.iter().any(|(task, ..)| *task == Task::Purge));
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    // The purge is recorded, but its removals are lost.
+    while !world.pending.iter().any(|(task, ..)| *task == Task::Purge) {
+        world.answer(0);
+    }
+    world.crash(0);
+    world.finish();
+    world.reconnect();
+    world.finish();
+    assert!(world.pool.data.is_empty(), "{:?}", world.pool.data);
+    world.now = world.now + Duration::from_secs(31);
+    world.finish();
+    let tasks = world.pool.objects.get(&b"tasks.0"[..]);
+    assert!(tasks.is_none_or(|tasks| tasks.pairs.is_empty()), "nothing is left to do");
 }
 
 #[test]
@@ -760,7 +983,7 @@ fn a_pool_of_another_file_system_is_refused() {
     while !other.pending.is_empty() {
         other.answer(0);
     }
-    assert!(other.store.failure().unwrap().contains("another file system"));
+    assert!(other.reason().contains("another file system"));
 }
 
 #[derive(Debug, Clone)]
@@ -768,6 +991,8 @@ enum Step {
     /// A client that waits for nothing sends a request.
     Ask(u64, u8, u8, u8),
     Answer(usize),
+    /// A client drops what it has of removed files.
+    Release(u64),
     /// 31 s pass, so a checkpoint begins if none runs.
     Wait,
     /// Bits: what is stored of what is in flight. Then how many requests of the opening are answered before
@@ -777,8 +1002,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1u64..4, 0u8..5, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
+        8 => (1u64..4, 0u8..8, 0u8..4, 0u8..4).prop_map(|(c, op, a, b)| Step::Ask(c, op, a, b)),
         12 => any::<usize>().prop_map(Step::Answer),
+        3 => (1u64..4).prop_map(Step::Release),
         2 => Just(Step::Wait),
         1 => (any::<u64>(), prop::option::of(0u8..20)).prop_map(|(bits, n)| Step::Crash(bits, n)),
     ]
@@ -792,7 +1018,11 @@ fn request_of(client: u64, op: u8, a: u8, b: u8) -> ClientRequest {
         1 => create(&format!("{one}/{b}")),
         2 => request(ClientOp::UNLINK, &format!("{one}/{b}")),
         3 => request(ClientOp::RMDIR, &one),
-        _ => rename(&one, &format!("c{client}/{b}/x")),
+        4 => rename(&one, &format!("c{client}/{b}/x")),
+        // Few names, so that most removals find a file.
+        5 => create(&format!("c{client}/f{}", a % 2)),
+        6 => request(ClientOp::UNLINK, &format!("c{client}/f{}", a % 2)),
+        _ => rename(&format!("c{client}/f{}", a % 2), &format!("c{client}/f{}", b % 2)),
     }
 }
 
@@ -822,6 +1052,7 @@ proptest! {
                 }
                 Step::Ask(..) => {}
                 Step::Answer(which) => world.answer(*which),
+                Step::Release(client) => world.release(*client),
                 Step::Wait => {
                     world.now = world.now + Duration::from_secs(31);
                     world.pump();
@@ -844,6 +1075,10 @@ proptest! {
         world.finish();
         world.reconnect();
         world.finish();
+        world.check_data(false);
+        clients.into_iter().for_each(|client| world.release(client));
+        world.finish();
+        world.check_data(true);
         let names = |world: &mut World| world.paths().into_keys().collect::<Vec<_>>();
         prop_assert_eq!(names(&mut world), names(&mut plain));
         for client in clients {

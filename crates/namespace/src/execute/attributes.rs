@@ -101,7 +101,10 @@ fn set_size(inode: &mut Inode, size: u64, context: &Context) -> Result<(), Errno
         Kind::Symlink | Kind::Special => return Err(Errno::INVAL),
     }
     if size < inode.size {
-        inode.truncation = Truncation { size, seq: inode.truncation.seq + 1 };
+        let Truncation { seq, data_end, .. } = inode.truncation;
+        let ranges = inode.write_ranges.values().map(|range| range.end);
+        let data_end = ranges.fold(data_end.max(inode.size), u64::max);
+        inode.truncation = Truncation { size, seq: seq + 1, data_end };
     }
     inode.size = size;
     inode.mtime = context.now;

@@ -6,7 +6,7 @@ use auth::CryptoKey;
 use engine::{Node, NodeOutput, Time, sessions_go_to};
 use host::{AnyCore, DaemonNode, Hosted, Listening, Member, NoStorage, Prepared};
 use machine::{hostname, random_bytes, random_u64};
-use mds::Mds;
+use mds::{End, Mds};
 use std::net::SocketAddr;
 use types::{EntityAddr, EntityAddrVec, EntityType, ParticipantName, Uuid};
 
@@ -65,12 +65,12 @@ impl MdsMember {
     }
 }
 
-/// Another server has the rank: this run of the server is over, and a new one may begin.
+/// This run of the server is over, for this reason, and a new one may begin.
 #[derive(Debug, thiserror::Error)]
-#[error("the monitors have removed this run of the server from the map")]
-pub struct Replaced;
+#[error("{0}")]
+pub struct RunEnded(pub End);
 
-/// A metadata server that ends when the map has given its rank to another one.
+/// A metadata server that ends when it serves its rank no longer.
 struct MdsNode {
     inner: DaemonNode<Mds, NoStorage>,
 }
@@ -101,8 +101,8 @@ impl Hosted for MdsNode {
     }
 
     fn check(&mut self) -> Result<()> {
-        if self.inner.daemon_mut().was_replaced() {
-            bail!(Replaced);
+        if let Some(end) = self.inner.daemon_mut().end() {
+            bail!(RunEnded(end.clone()));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ mod nbd;
 mod osd;
 
 pub use common::msgr2_addrs;
-pub use mds::{MdsMember, Replaced};
+pub use mds::{MdsMember, RunEnded};
 pub use metrics::MetricsAddr;
 pub use monitor::MonMember;
 pub use nbd::{NbdExport, NbdMember, NbdSettings};

@@ -4,7 +4,7 @@ use super::directory::{MdsSettings, entity};
 use super::volatile::WARNING;
 use crate::cli::MdsStartArgs;
 use crate::daemon_files;
-use crate::daemons::{MdsMember, Replaced};
+use crate::daemons::{MdsMember, RunEnded};
 use crate::listen::osd_listen;
 use crate::process;
 use access::{AuthMode, DataDir};
@@ -33,14 +33,14 @@ pub fn start(args: &MdsStartArgs) -> Result<()> {
     let ended = run_until_signal(&member, random_u64()?, signals);
     drop(lock);
     match ended {
-        Err(error) if error.is::<Replaced>() => begin_again(&member.name),
+        Err(error) if error.is::<RunEnded>() => begin_again(&member.name, &error),
         ended => ended,
     }
 }
 
 /// Becomes a new run of the server, which is a standby at first, as in Ceph.
-fn begin_again(name: &str) -> Result<()> {
-    println!("mds.{name}: the monitors have given its rank away; it begins again");
+fn begin_again(name: &str, end: &anyhow::Error) -> Result<()> {
+    println!("mds.{name}: {end}; it begins again");
     std::io::stdout().flush()?;
     // Also when a package has replaced the file meanwhile.
     let program = Path::new("/proc/self/exe");

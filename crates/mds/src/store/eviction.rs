@@ -1,0 +1,67 @@
+//! How a client is evicted: the monitor puts its addresses on the blocklist.
+
+use engine::Duration;
+use rados::Steps;
+use types::{EntityAddrVec, Epoch, Errno};
+
+/// Pause before the monitor is asked again that could not answer.
+pub(super) const RETRY: Duration = Duration::from_secs(2);
+/// Errors of a monitor that is not reached, or has no leader at the moment.
+const PASSING: [Errno; 9] = [
+    Errno::AGAIN,
+    Errno::TIMEDOUT,
+    Errno::TIME,
+    Errno::NOTCONN,
+    Errno::CONNREFUSED,
+    Errno::CANCELED,
+    Errno::INTR,
+    Errno::BUSY,
+    Errno::STALE,
+];
+
+/// The monitor does not evict clients for this server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the monitor refuses to put client {client} on the blocklist: {error}{}; give the server's key \
+     the capabilities mon 'allow profile mds'",
+    if text.is_empty() { String::new() } else { format!(" ({text})") }
+)]
+pub(super) struct Refusal {
+    client: u64,
+    error: Errno,
+    /// Text of the monitor.
+    text: String,
+}
+
+/// Puts addresses on the blocklist; returns an OSD map that has them. A monitor that cannot answer is asked
+/// until it can: others wait for the client meanwhile, as they would for a successor of this server.
+pub(super) async fn evict(
+    steps: Steps,
+    client: u64,
+    addrs: EntityAddrVec,
+) -> Result<Epoch, Refusal> {
+    loop {
+        match attempt(&steps, &addrs).await {
+            Ok(epoch) => return Ok(epoch),
+            Err((error, text)) if PASSING.contains(&error) => {
+                tracing::warn!(client, %error, text,
+                    "the monitor cannot put a client on the blocklist now; it is asked again");
+                steps.wait(RETRY).await;
+            }
+            Err((error, text)) => return Err(Refusal { client, error, text }),
+        }
+    }
+}
+
+async fn attempt(steps: &Steps, addrs: &EntityAddrVec) -> Result<Epoch, (Errno, String)> {
+    let unanswered = |error| (error, String::new());
+    for addr in &addrs.0 {
+        let command =
+            format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#);
+        let output = steps.command(command).await.map_err(unanswered)?;
+        if output.result < 0 {
+            return Err((Errno(output.result.saturating_neg()), output.text));
+        }
+    }
+    steps.newest_map().await.map_err(unanswered)
+}
