@@ -207,9 +207,10 @@ macro_rules! unit {
     };
 }
 
-const UNITS: [(&str, &str); 4] = [
+const UNITS: [(&str, &str); 5] = [
     unit!("sepiola-mon@.service"),
     unit!("sepiola-osd@.service"),
+    unit!("sepiola-mds@.service"),
     unit!("sepiola-up.service"),
     unit!("sepiola.target"),
 ];

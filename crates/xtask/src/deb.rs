@@ -15,7 +15,7 @@ const PACKAGES: [&str; 2] = ["dpkg-dev", "binutils"];
 const FILE_MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 /// Files of the repository, and where a package puts them.
-const FILES: [(&str, &str, u32); 9] = [
+const FILES: [(&str, &str, u32); 10] = [
     (
         "packaging/systemd/sepiola-mon@.service",
         "usr/lib/systemd/system/sepiola-mon@.service",
@@ -24,6 +24,11 @@ const FILES: [(&str, &str, u32); 9] = [
     (
         "packaging/systemd/sepiola-osd@.service",
         "usr/lib/systemd/system/sepiola-osd@.service",
+        FILE_MODE,
+    ),
+    (
+        "packaging/systemd/sepiola-mds@.service",
+        "usr/lib/systemd/system/sepiola-mds@.service",
         FILE_MODE,
     ),
     (
