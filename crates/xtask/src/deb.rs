@@ -222,8 +222,8 @@ impl Tree {
         run(Command::new("find").arg(&self.files).args(touch).args([&date, "{}", "+"]))
     }
 
-    /// Gives directories and control files modes that do not depend on the umask of the caller; all other files
-    /// have theirs since they were copied.
+    /// Gives directories and control files modes that do not depend on the umask of the caller; all other
+    /// files have theirs since they were copied.
     fn set_modes(&self) -> Result<()> {
         let directories = ["-type", "d", "-exec", "chmod", "755", "{}", "+"];
         run(Command::new("find").arg(&self.files).args(directories))?;

@@ -15,6 +15,9 @@ const TEST_SEEDS: &str = "40";
 /// without link-time optimisation.
 const CHECKS: &str = "checks";
 
+/// Checks with stock clients that run at a time: each has clusters and clients of its own.
+const JOBS_MAX: usize = 4;
+
 /// The path of a program that was built for tests.
 fn built(program: &str) -> PathBuf {
     root().join("target").join(CHECKS).join(program)
@@ -33,7 +36,11 @@ pub fn test() -> Result<()> {
     let programs = ["--bin", "soak", "--bin", "sepiola", "--bin", "interop"];
     cargo(&[&["build", "--profile", CHECKS][..], &packages, &programs].concat())?;
     run(Command::new(built("soak")).args(["--seeds", TEST_SEEDS]))?;
-    run(Command::new(built("interop")).args(["--clients", "host", "--short"]))
+    // One more than there are cores: most of a check is waiting.
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let jobs = (cores + 1).min(JOBS_MAX);
+    let options = ["--clients", "host", "--short", "--jobs", &jobs.to_string()];
+    run(Command::new(built("interop")).args(options))
 }
 
 /// Runs all checks with the stock clients of all supported releases.
