@@ -11,6 +11,21 @@ pub enum AuthMode {
     None,
 }
 
+impl AuthMode {
+    /// Its name in a `ceph.conf` and in settings files.
+    pub fn name(self) -> &'static str {
+        match self {
+            AuthMode::Cephx => "cephx",
+            AuthMode::None => "none",
+        }
+    }
+
+    /// The mode of that name, as files have it: without one, clients prove who they are.
+    pub fn named(name: &str) -> Self {
+        if name == AuthMode::None.name() { AuthMode::None } else { AuthMode::Cephx }
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 pub struct DataArgs {
     /// Where the cluster keeps its configuration and data

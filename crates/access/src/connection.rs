@@ -115,6 +115,12 @@ impl Connection {
         self.command_with_input(command, Bytes::new())
     }
 
+    /// Sends a command to the monitors and parses its output, which is JSON.
+    pub fn ask_json(&mut self, command: &serde_json::Value) -> Result<serde_json::Value> {
+        let output = self.command(command)?;
+        serde_json::from_slice(&output.output).context("reading the monitor's answer")
+    }
+
     /// Sends a command with input to the monitors.
     pub fn command_with_input(
         &mut self,

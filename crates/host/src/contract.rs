@@ -63,7 +63,7 @@ pub trait Hosted: Node {
     fn is_open(&self) -> anyhow::Result<bool> {
         Ok(true)
     }
-    /// An error if it cannot go on.
+    /// An error if it cannot go on: its core ends. Asked after each turn; what it finds moves no output.
     fn check(&mut self) -> anyhow::Result<()> {
         Ok(())
     }

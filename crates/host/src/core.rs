@@ -174,7 +174,7 @@ impl<N: Hosted> Core<N> {
 
     /// The reason why a daemon cannot go on, if one cannot.
     pub fn check(&mut self) -> Result<()> {
-        self.slots.iter_mut().try_for_each(|slot| slot.touch().check())
+        self.slots.iter_mut().try_for_each(|slot| slot.node.check())
     }
 
     /// Lets daemons write what saves work at the next start. It is optional, so the wait is bounded.

@@ -26,6 +26,7 @@ impl DiskStorage for NoStorage {}
 pub struct DaemonNode<D, S> {
     participant: ParticipantName,
     runner: Runner<D, S>,
+    check: fn(&D) -> anyhow::Result<()>,
 }
 
 impl<D, S> DaemonNode<D, S> {
@@ -33,7 +34,12 @@ impl<D, S> DaemonNode<D, S> {
     pub fn new(participant: ParticipantName, daemon: D, storage: S) -> Self {
         let mut runner = Runner::new(storage);
         runner.start(daemon);
-        DaemonNode { participant, runner }
+        DaemonNode { participant, runner, check: |_| Ok(()) }
+    }
+
+    /// The same with a daemon that may be unable to go on: then the function returns the reason.
+    pub fn with_check(self, check: fn(&D) -> anyhow::Result<()>) -> Self {
+        DaemonNode { check, ..self }
     }
 
     /// The daemon itself, for its owner.
@@ -89,6 +95,10 @@ where
 
     fn is_open(&self) -> anyhow::Result<bool> {
         self.runner.storage().is_open()
+    }
+
+    fn check(&mut self) -> anyhow::Result<()> {
+        self.runner.daemon().map_or(Ok(()), self.check)
     }
 
     fn close(&mut self) {

@@ -50,6 +50,13 @@ impl Notices {
         Ok(())
     }
 
+    /// A queue that no signal reaches.
+    #[cfg(test)]
+    pub(crate) fn without_signals() -> Self {
+        let (sender, receiver) = channel();
+        Notices { sender, receiver }
+    }
+
     pub(crate) fn sender(&self) -> Sender<Notice> {
         self.sender.clone()
     }

@@ -110,7 +110,7 @@ fn connect(path: &OsStr) -> io::Result<UnixDatagram> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const PID: u32 = 17;
@@ -124,13 +124,18 @@ mod tests {
     }
 
     /// A socket of an unused name, as a service manager has it.
-    fn manager(name: &str) -> (UnixDatagram, String) {
+    pub(crate) fn manager(name: &str) -> (UnixDatagram, String) {
         let name = format!("sepiola-test-{}-{name}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         (UnixDatagram::bind_addr(&address).unwrap(), format!("@{name}"))
     }
 
-    fn received(socket: &UnixDatagram) -> String {
+    /// The manager of a process without a watchdog, which reads at that socket.
+    pub(crate) fn supervisor_at(path: &str) -> Supervisor {
+        Supervisor::new(variables(path, "0", None), PID)
+    }
+
+    pub(crate) fn received(socket: &UnixDatagram) -> String {
         let mut bytes = [0; 100];
         let len = socket.recv(&mut bytes).unwrap();
         String::from_utf8_lossy(&bytes[..len]).into_owned()

@@ -34,8 +34,11 @@ impl RunningDaemons {
     ///
     /// The reason why a daemon does not run; the others were stopped.
     pub fn start(plan: Plan, notices: &Notices) -> Result<Self> {
-        let plan = Arc::new(plan);
-        let supervisor = Arc::new(Supervisor::of_process());
+        RunningDaemons::start_under(Supervisor::of_process(), plan, notices)
+    }
+
+    fn start_under(supervisor: Supervisor, plan: Plan, notices: &Notices) -> Result<Self> {
+        let (plan, supervisor) = (Arc::new(plan), Arc::new(supervisor));
         let mut threads = Threads::new(plan.cores(), supervisor.watchdog().map(turn_time_max));
         for index in 0..plan.cores() {
             threads.spawn(index, plan.clone(), notices.sender())?;
@@ -55,6 +58,16 @@ impl RunningDaemons {
     /// If a core had ended before.
     pub fn stop(self) -> Result<()> {
         self.supervisor.stopping();
+        self.end()
+    }
+
+    /// As `stop`, after a core has ended by itself. The service manager is not told of a stop, so that the
+    /// process may begin again: a service that said that it stops is killed if it goes on.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the core has ended.
+    pub fn end(self) -> Result<()> {
         drop(self.watchdog);
         self.threads.stop().into_iter().collect()
     }
@@ -107,6 +120,7 @@ impl Pace {
             let deadline = self.turn_time_max.map_or(Time::FAR_FUTURE, |max| core.now() + max);
             core.turn(deadline)?;
             self.turns.count(index);
+            core.check()?;
         }
         Ok(())
     }
@@ -240,6 +254,107 @@ fn run_core(start: &Start<'_>, stop: &AtomicBool) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::Hosted;
+    use crate::plan::{Member, Prepared};
+    use crate::supervisor::tests::{manager, received, supervisor_at};
+    use engine::{
+        AuthRequest, ConnId, ConnectingAnswer, ConnectingStep, Message, Node, NodeOutput, Peer,
+    };
+    use std::fmt;
+    use std::os::unix::net::UnixDatagram;
+    use types::{EntityType, ParticipantName};
+
+    /// Turns within which a core asks its daemons whether they can go on.
+    const TURNS_MAX: u32 = 100;
+
+    #[derive(Debug)]
+    struct Replaced;
+
+    impl fmt::Display for Replaced {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("another one has its place")
+        }
+    }
+
+    impl std::error::Error for Replaced {}
+
+    /// A daemon that turns without pause, and cannot go on from a moment that the test chooses.
+    struct Fragile {
+        is_replaced: Arc<AtomicBool>,
+        turns: u32,
+    }
+
+    impl Member for Arc<AtomicBool> {
+        fn participant(&self) -> ParticipantName {
+            ParticipantName::new(EntityType::MDS, 0)
+        }
+
+        fn prepare<'a>(&'a self, _: &mut AnyCore, _: usize) -> Result<Prepared<'a>> {
+            let node = Fragile { is_replaced: self.clone(), turns: 0 };
+            Ok(Box::new(move |_| Ok(Box::new(node))))
+        }
+    }
+
+    impl Node for Fragile {
+        fn handle_auth(&mut self, _: Time, _: ConnId, _: AuthRequest) {}
+        fn authenticate(&mut self, _: Time, _: ConnId, _: ConnectingStep) -> ConnectingAnswer {
+            ConnectingAnswer::Refuse
+        }
+        fn handle_refused(&mut self, _: Time, _: ConnId) {}
+        fn handle_opened(&mut self, _: Time, _: ConnId, _: Peer) {}
+        fn handle_message(&mut self, _: Time, _: ConnId, _: Message) {}
+        fn handle_closed(&mut self, _: Time, _: ConnId) {}
+        fn handle_timeout(&mut self, _: Time) {
+            self.turns += u32::from(self.is_replaced.load(Ordering::Acquire));
+            assert!(self.turns < TURNS_MAX, "the core does not ask whether it can go on");
+        }
+        fn poll_timeout(&self) -> Option<Time> {
+            Some(Time::ZERO)
+        }
+        fn poll_output(&mut self, _: Time) -> Option<NodeOutput> {
+            None
+        }
+    }
+
+    impl Hosted for Fragile {
+        fn participant(&self) -> ParticipantName {
+            ParticipantName::new(EntityType::MDS, 0)
+        }
+        fn pump_storage(&mut self, _: Time) -> bool {
+            false
+        }
+        fn check(&mut self) -> Result<()> {
+            if self.is_replaced.load(Ordering::Acquire) { bail!(Replaced) } else { Ok(()) }
+        }
+    }
+
+    /// A process whose only daemon runs; the flag makes it unable to go on.
+    fn fragile(name: &str) -> (RunningDaemons, Notices, Arc<AtomicBool>, UnixDatagram) {
+        let (socket, path) = manager(name);
+        let (notices, is_replaced) = (Notices::without_signals(), Arc::<AtomicBool>::default());
+        let plan = Plan::new(vec![Box::new(is_replaced.clone())], None, 1);
+        let running = RunningDaemons::start_under(supervisor_at(&path), plan, &notices).unwrap();
+        assert_eq!(received(&socket), "READY=1");
+        (running, notices, is_replaced, socket)
+    }
+
+    #[test]
+    fn a_daemon_that_cannot_go_on_ends_its_core_and_the_service_manager_hears_of_no_stop() {
+        let (running, notices, is_replaced, socket) = fragile("replaced");
+        is_replaced.store(true, Ordering::Release);
+        assert_eq!(notices.wait().unwrap(), Notice::CoreEnded);
+        let reason = running.end().unwrap_err();
+        assert!(reason.is::<Replaced>(), "{reason:#}");
+        socket.set_nonblocking(true).unwrap();
+        assert!(socket.recv(&mut [0; 100]).is_err(), "the service manager was told something");
+    }
+
+    #[test]
+    fn a_requested_stop_is_told_to_the_service_manager() {
+        let (running, _notices, _, socket) = fragile("stopped");
+        running.stop().unwrap();
+        assert_eq!(received(&socket), "STOPPING=1");
+    }
 
     #[test]
     fn a_core_that_panics_is_noticed_and_its_reason_told() {

@@ -62,6 +62,7 @@ class Container:
         for top in hierarchies(): (top / self.group).mkdir(exist_ok=True)
         joins = "".join(f"echo $$ > {top / self.group}/cgroup.procs 2>/dev/null || true;" for top in hierarchies())
         devices = " ".join(f"--bind={self.node(path, disk)}:{path}" for path, disk in self.disks.items())
+        if os.path.exists("/dev/fuse"): devices += " --bind=/dev/fuse"
         command = (f"{joins} exec systemd-nspawn --quiet --register=no --keep-unit --boot --link-journal=no --console=pipe "
                    f"--network-namespace-path=/run/netns/{space} --hostname={self.name} {devices} -D {self.root}")
         log = open(self.directory / "console.log", "ab")

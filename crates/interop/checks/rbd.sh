@@ -1,9 +1,9 @@
 # Block images: `rbd`, python3-rbd, QEMU and fio's rbd engine on one pool.
 set -euo pipefail
-p=rbd-$$ d=rbd-data-$$
-for pool in $p $d; do ceph osd pool create $pool 16 >/dev/null; rbd pool init $pool; done
+p=rbd-$$ d=rbd-data-$$ t=rbd-trash-$$
+for pool in $p $d $t; do ceph osd pool create $pool 16 >/dev/null; rbd pool init $pool; done
 remove() { ceph osd pool rm "$1" "$1" --yes-i-really-really-mean-it >/dev/null; }
-trap 'remove $p; remove $d' EXIT
+trap 'remove $p; remove $d; remove $t' EXIT
 rbd() { command rbd -p $p "$@"; }
 same() { [ "$1" = "$2" ] || { echo "expected '$2', found '$1' (line ${BASH_LINENO[0]})"; exit 1; }; }
 refused() { if "$@" >"$SCRATCH/refused" 2>&1; then echo "should have failed: $*"; exit 1; fi; }
@@ -87,19 +87,16 @@ refused ceph rbd perf image stats nowhere
 kill $busy; wait $busy 2>/dev/null || true
 for _ in $(seq 100); do rbd rm busy >/dev/null 2>&1 && break; sleep 0.2; done; same "$(rbd ls)" ""
 
-# Schedules: kept by level; the trash is purged by what is due, each minute.
-command rbd trash purge schedule add --pool $p 1m
-command rbd trash purge schedule ls --pool $p --format json | grep -q '"interval":"1m"'
-command rbd trash purge schedule status --pool $p --format json | grep -q schedule_time
+# Schedules: kept by level. The trash of a pool of its own is purged by what is due, each minute: it is looked at below.
+command rbd trash purge schedule add --pool $t 1m
+command rbd trash purge schedule ls --pool $t --format json | grep -q '"interval":"1m"'
+command rbd trash purge schedule status --pool $t --format json | grep -q schedule_time
 refused command rbd trash purge schedule add --pool nowhere 1d
-refused command rbd trash purge schedule add --pool $p 1w
+refused command rbd trash purge schedule add --pool $t 1w
 command rbd mirror snapshot schedule add --pool $p 1h; command rbd mirror snapshot schedule ls --pool $p | grep -q "every 1h"
 command rbd mirror snapshot schedule remove --pool $p; same "$(command rbd mirror snapshot schedule ls --pool $p --format json)" ""
-rbd create old --size 8M; rbd trash mv old; rbd create kept --size 8M; rbd trash mv kept --expires-at "1 day"
-for _ in $(seq 900); do rbd trash ls | grep -q old || break; sleep 0.1; done
-same "$(rbd trash ls | cut -d " " -f 2)" kept
-rbd trash rm --force "$(rbd trash ls --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["id"])')"
-command rbd trash purge schedule remove --pool $p; same "$(command rbd trash purge schedule ls --pool $p --format json)" ""
+command rbd create $t/old --size 8M; command rbd trash mv $t/old
+command rbd create $t/kept --size 8M; command rbd trash mv $t/kept --expires-at "1 day"
 
 # Migrations that a task carries out: with snapshots, into another pool and back, ended and undone.
 done_() { ceph rbd task add migration $1 "$2" >/dev/null; for _ in $(seq 300); do [ "$(tasks)" = "[]" ] && return; sleep 0.1; done; tasks; exit 1; }
@@ -223,3 +220,9 @@ for features in $jobs $mapped; do
   rbd rm fio
 done
 same "$(rados -p $p ls | grep -v '^rbd_\(directory\|info\|trash\|children\|namespace\|mirroring\|group_directory\|task\)$' || true)" ""
+
+# What was scheduled above has been done.
+for _ in $(seq 900); do command rbd trash ls $t | grep -q old || break; sleep 0.1; done
+same "$(command rbd trash ls $t | cut -d " " -f 2)" kept
+command rbd trash rm --force "$t/$(command rbd trash ls $t --format json | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["id"])')"
+command rbd trash purge schedule remove --pool $t; same "$(command rbd trash purge schedule ls --pool $t --format json)" ""

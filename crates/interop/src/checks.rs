@@ -8,7 +8,7 @@ use crate::upstream;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// The sensible combinations for these clients.
@@ -101,29 +101,11 @@ pub fn execute(run: &Run<'_>) -> Result<()> {
             let mut environment = run.environment(&cluster);
             environment.push(("SEPIOLA", run.binary()?.display().to_string()));
             let mut command = run.clients.command(interpreter, &environment);
-            finish(command.arg(path))
+            run.finish(command.arg(path))
         }
     };
     cluster.check_alive()?;
     result
-}
-
-/// Runs a command to its end; shows its output, indented, and returns it as the error on failure.
-fn finish(command: &mut Command) -> Result<()> {
-    let output = command.output()?;
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if !output.status.success() {
-        bail!("{}: {}", output.status, tail(&text));
-    }
-    String::from_utf8_lossy(&output.stdout).lines().for_each(|line| println!("  {line}"));
-    Ok(())
-}
-
-/// The last lines, which hold the reason.
-fn tail(text: &str) -> String {
-    const LINES: usize = 15;
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n    ")
 }
 
 const SOURCE_TREE: &str = include_str!("../checks/source_tree.py");
@@ -138,7 +120,7 @@ fn source_tree(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
     let (limit, kills) = if run.short { ("4000", &KILLS[..2]) } else { ("25000", &KILLS[..]) };
     let environment = run.environment(cluster);
     let mut create = run.clients.command("ceph", &environment);
-    finish(create.args(["osd", "pool", "create", "source-tree", "32"]))?;
+    run.finish(create.args(["osd", "pool", "create", "source-tree", "32"]))?;
     let python = |args: &[&str]| {
         let mut command = run.clients.command("python3", &environment);
         command.arg(&script).args(args);
@@ -152,14 +134,14 @@ fn source_tree(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
         std::thread::sleep(Duration::from_millis(*pause_ms));
         cluster.kill()?;
         cluster.up()?;
-        finish(&mut python(&["verify", &journal]))?;
+        run.finish(&mut python(&["verify", &journal]))?;
         stop(&mut child)?;
     }
-    finish(&mut python(&store))?;
-    finish(&mut python(&["verify", &journal]))?;
+    run.finish(&mut python(&store))?;
+    run.finish(&mut python(&["verify", &journal]))?;
     cluster.kill()?;
     cluster.up()?;
-    finish(&mut python(&["verify", &journal]))
+    run.finish(&mut python(&["verify", &journal]))
 }
 
 fn stop(child: &mut Child) -> Result<()> {
@@ -196,7 +178,7 @@ fn kill_store(run: &Run<'_>) -> Result<()> {
         let mut environment = environment.clone();
         environment.push(("SCRATCH", scratch.display().to_string()));
         let mut python = run.clients.command("python3", &environment);
-        finish(python.arg(&script).args(*arguments))?;
+        run.finish(python.arg(&script).args(*arguments))?;
     }
     Ok(())
 }
@@ -207,9 +189,10 @@ macro_rules! unit {
     };
 }
 
-const UNITS: [(&str, &str); 4] = [
+const UNITS: [(&str, &str); 5] = [
     unit!("sepiola-mon@.service"),
     unit!("sepiola-osd@.service"),
+    unit!("sepiola-mds@.service"),
     unit!("sepiola-up.service"),
     unit!("sepiola.target"),
 ];
@@ -268,7 +251,7 @@ fn own_file_system(run: &Run<'_>) -> Result<()> {
     environment.push(("TWO_MOUNTS", model.display().to_string()));
     let locks = run.write_script("two_locks.py", include_str!("../checks/two_locks.py"))?;
     environment.push(("TWO_LOCKS", locks.display().to_string()));
-    finish(run.clients.command("bash", &environment).arg(script))
+    run.finish(run.clients.command("bash", &environment).arg(script))
 }
 
 const IMAGES_UNDER_KILLS: &str = include_str!("../checks/images_under_kills.py");
@@ -315,7 +298,7 @@ fn script_that_starts_all(
     let mut environment = run.environment_without_cluster();
     environment.extend(more);
     environment.push(("SEPIOLA", cluster::binary()?.display().to_string()));
-    finish(run.clients.command("python3", &environment).arg(script).args(arguments))
+    run.finish(run.clients.command("python3", &environment).arg(script).args(arguments))
 }
 
 const FULL_DISK: &str = include_str!("../checks/full_disk.py");
@@ -335,12 +318,12 @@ fn full_disk(run: &Run<'_>, cluster: &mut Cluster) -> Result<()> {
         command.arg(&script).arg(part).arg(&journal);
         command
     };
-    finish(&mut python("fill"))?;
+    run.finish(&mut python("fill"))?;
     cluster.check_alive()?;
     cluster.kill()?;
     cluster.fsck()?;
     cluster.up()?;
-    finish(&mut python("empty"))?;
+    run.finish(&mut python("empty"))?;
     cluster.check_alive()?;
     cluster.kill()?;
     cluster.fsck()
@@ -356,7 +339,7 @@ fn compare_commands(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
         run.write_script("differences", include_str!("../checks/commands.differences"))?;
     let mut command = run.clients.command("python3", &run.environment(cluster));
     command.arg(script).arg("--conf").arg(cluster.conf()).arg("--commands").arg(commands);
-    finish(command.arg("--answers").arg(answers).arg("--differences").arg(differences))
+    run.finish(command.arg("--answers").arg(answers).arg("--differences").arg(differences))
 }
 
 /// KiB of memory that a daemon may keep after the attacks, for buffers it had not needed before.
@@ -368,10 +351,10 @@ fn bad_input(run: &Run<'_>, cluster: &Cluster) -> Result<()> {
     for seed in 1..=3 {
         let mut environment = run.environment(cluster);
         environment.push(("SEED", seed.to_string()));
-        finish(run.clients.command("python3", &environment).arg(&script))?;
+        run.finish(run.clients.command("python3", &environment).arg(&script))?;
     }
     let after = cluster.memory_kib()?;
-    println!("  memory {before} KiB before, {after} KiB after");
+    run.say(&format!("memory {before} KiB before, {after} KiB after"));
     if after > before + GROWTH_KIB_MAX {
         bail!("memory grew from {before} to {after} KiB");
     }

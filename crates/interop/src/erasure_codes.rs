@@ -27,9 +27,9 @@ pub fn run(run: &Run<'_>) -> Result<()> {
             codes += 1;
         }
     }
-    println!(
-        "  {codes} codes have the same parities, and decode the same after {erasures} erasures"
-    );
+    run.say(&format!(
+        "{codes} codes have the same parities, and decode the same after {erasures} erasures"
+    ));
     Ok(())
 }
 

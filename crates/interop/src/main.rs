@@ -11,23 +11,33 @@ mod erasure_codes;
 mod run;
 mod upstream;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clients::Clients;
-use run::{Check, Mode, Run};
-use std::path::PathBuf;
+use run::{Check, Mode, Report, Run};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
 
 const HELP: &str = "\
-interop [--clients host|16.2|18.2|20.2|all] [--short] [--keep] [--list] [CHECK…]
+interop [--clients host|16.2|18.2|20.2|all] [--short] [--jobs N] [--keep] [--list] [CHECK…]
   --short   what every change runs: fewer sizes, fewer files
+  --jobs    how many checks run at a time; their rates and stalls are measurements only if that is 1, as without
+            the option
   --keep    keep the scratch directory (cluster, logs)
 ";
+
+/// Each check may have a cluster of gigabytes.
+const JOBS_MAX: usize = 16;
 
 struct Options {
     clients: Vec<Clients>,
     short: bool,
     keep: bool,
-    only: Vec<String>,
+    /// Checks that run at a time.
+    jobs: usize,
+    only: Vec<Check>,
 }
 
 fn main() -> ExitCode {
@@ -43,22 +53,15 @@ fn main() -> ExitCode {
 fn check() -> Result<()> {
     let Some(options) = parse()? else { return Ok(()) };
     let scratch = scratch_directory()?;
-    let mut failed = Vec::new();
-    let mut passed = 0;
+    let (mut failed, mut passed) = (Vec::new(), 0);
     for clients in &options.clients {
         clients.prepare(&scratch)?;
-        for (check, mode) in checks::plan(clients, options.short) {
-            if !options.only.is_empty() && !options.only.iter().any(|name| name == check.name()) {
-                continue;
-            }
-            match run(clients, check, mode, &options, &scratch) {
-                Ok(()) => passed += 1,
-                Err(error) => {
-                    println!("  FAILED: {error:#}");
-                    failed.push(format!("{} {} {}", clients.name(), check.name(), mode.name()));
-                }
-            }
-        }
+        let mut runs = checks::plan(clients, options.short);
+        runs.retain(|(check, _)| options.only.is_empty() || options.only.contains(check));
+        let planned = runs.len();
+        let failed_now = side_by_side(clients, runs, &options, &scratch);
+        passed += planned - failed_now.len();
+        failed.extend(failed_now);
         clients.release(&scratch);
     }
     if options.keep || !failed.is_empty() {
@@ -73,26 +76,79 @@ fn check() -> Result<()> {
     Ok(())
 }
 
+/// Runs checks, as many at a time as the options say: most of a check is waiting. The longest begin first, so
+/// that none is left alone at the end. Returns the names of those that failed.
+fn side_by_side(
+    clients: &Clients,
+    mut runs: Vec<(Check, Mode)>,
+    options: &Options,
+    scratch: &Path,
+) -> Vec<String> {
+    if options.jobs > 1 {
+        runs.sort_by_key(|(check, _)| !check.is_long());
+    }
+    let (waiting, failed) = (Mutex::new(VecDeque::from(runs)), Mutex::new(Vec::new()));
+    let next = || waiting.lock().expect("no thread panics with the lock").pop_front();
+    let work = || {
+        while let Some((check, mode)) = next() {
+            let name = format!("{} {} {}", clients.name(), check.name(), mode.name());
+            if !reported(clients, check, mode, options, scratch) {
+                failed.lock().expect("no thread panics with the lock").push(name);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(work);
+        }
+    });
+    failed.into_inner().expect("no thread panics with the lock")
+}
+
+/// Runs one check and prints its report in one piece; true if it passed.
+fn reported(
+    clients: &Clients,
+    check: Check,
+    mode: Mode,
+    options: &Options,
+    scratch: &Path,
+) -> bool {
+    let header = format!("{} with {} clients, {}", check.name(), clients.name(), mode.name());
+    let report = Report::default();
+    // Alone, a check may show at once what runs.
+    if options.jobs == 1 {
+        println!("{header}")
+    } else {
+        report.say(&header)
+    }
+    let start = Instant::now();
+    let outcome = run(clients, check, mode, options, scratch, &report);
+    match &outcome {
+        Ok(()) => report.say(&format!("  passed in {:.1} s", start.elapsed().as_secs_f64())),
+        Err(error) => report.say(&format!("  FAILED: {error:#}")),
+    }
+    print!("{}", report.into_text());
+    outcome.is_ok()
+}
+
 fn run(
     clients: &Clients,
     check: Check,
     mode: Mode,
     options: &Options,
-    scratch: &std::path::Path,
+    scratch: &Path,
+    report: &Report,
 ) -> Result<()> {
-    println!("{} with {} clients, {}", check.name(), clients.name(), mode.name());
     let name = format!("{}-{}-{}", clients.name(), check.name(), mode.name());
     let directory = scratch.join(name);
     std::fs::create_dir_all(&directory)?;
-    let start = std::time::Instant::now();
-    let run = Run { clients, check, mode, short: options.short, directory: &directory };
+    let run = Run { clients, check, mode, short: options.short, directory: &directory, report };
     let outcome = checks::execute(&run);
     // The disks of one cluster take gigabytes, which the next one needs.
     if !options.keep {
         disks::empty(&directory)?;
     }
     outcome?;
-    println!("  passed in {:.1} s", start.elapsed().as_secs_f64());
     if !options.keep {
         std::fs::remove_dir_all(&directory)?;
     }
@@ -100,14 +156,20 @@ fn run(
 }
 
 fn parse() -> Result<Option<Options>> {
-    let mut options =
-        Options { clients: vec![Clients::Host], short: false, keep: false, only: Vec::new() };
+    let mut options = Options {
+        clients: vec![Clients::Host],
+        short: false,
+        keep: false,
+        jobs: 1,
+        only: Vec::new(),
+    };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--clients" => options.clients = Clients::parse(&args.next().unwrap_or_default())?,
             "--short" => options.short = true,
             "--keep" => options.keep = true,
+            "--jobs" => options.jobs = jobs(&args.next().unwrap_or_default())?,
             "--list" => {
                 Check::ALL.iter().for_each(|check| println!("{}", check.name()));
                 return Ok(None);
@@ -116,13 +178,20 @@ fn parse() -> Result<Option<Options>> {
                 print!("{HELP}");
                 return Ok(None);
             }
-            name if Check::ALL.iter().any(|check| check.name() == name) => {
-                options.only.push(name.to_owned());
-            }
-            other => bail!("there is no check or option {other:?}\n\n{HELP}"),
+            other => match Check::ALL.into_iter().find(|check| check.name() == other) {
+                Some(check) => options.only.push(check),
+                None => bail!("there is no check or option {other:?}\n\n{HELP}"),
+            },
         }
     }
     Ok(Some(options))
+}
+
+fn jobs(text: &str) -> Result<usize> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=JOBS_MAX).contains(jobs));
+    jobs.with_context(|| {
+        format!("--jobs {text:?}: a number of checks up to {JOBS_MAX} is expected")
+    })
 }
 
 fn scratch_directory() -> Result<PathBuf> {

@@ -2,9 +2,11 @@
 
 use crate::clients::Clients;
 use crate::cluster::{self, Cluster};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// One check; most are one script in `checks/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +83,12 @@ impl Check {
         Check::Upstream,
         Check::UpstreamShards,
     ];
+
+    /// True for those that take longest in a short run.
+    pub fn is_long(self) -> bool {
+        use Check::{Control, Faults, Metrics, Nbd, Rbd};
+        [Rbd, Nbd, Faults, Control, Metrics].contains(&self)
+    }
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -204,6 +212,26 @@ pub struct Run<'a> {
     pub short: bool,
     /// Directory of this run, empty at its beginning.
     pub directory: &'a Path,
+    /// Lines for the end of the run.
+    pub report: &'a Report,
+}
+
+/// Lines that a run prints when it ends: runs beside it print, too.
+#[derive(Default)]
+pub struct Report(RefCell<String>);
+
+impl Report {
+    /// Adds a line.
+    pub fn say(&self, line: &str) {
+        let mut text = self.0.borrow_mut();
+        text.push_str(line);
+        text.push('\n');
+    }
+
+    /// All lines.
+    pub fn into_text(self) -> String {
+        self.0.into_inner()
+    }
 }
 
 impl Run<'_> {
@@ -223,6 +251,23 @@ impl Run<'_> {
         ]
     }
 
+    /// Adds a line to the report.
+    pub fn say(&self, line: &str) {
+        self.report.say(&format!("  {line}"));
+    }
+
+    /// Runs a command to its end; reports its output, or returns it as the error on failure.
+    pub fn finish(&self, command: &mut Command) -> Result<()> {
+        let output = command.output()?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            let text = said + String::from_utf8_lossy(&output.stderr);
+            bail!("{}: {}", output.status, tail(&text));
+        }
+        said.lines().for_each(|line| self.say(line));
+        Ok(())
+    }
+
     /// The program under test, as a path at the clients.
     pub fn binary(&self) -> Result<PathBuf> {
         let binary = cluster::binary()?;
@@ -240,4 +285,11 @@ impl Run<'_> {
         fs::write(&path, text)?;
         Ok(path)
     }
+}
+
+/// The last lines, which hold the reason.
+fn tail(text: &str) -> String {
+    const LINES: usize = 15;
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n    ")
 }

@@ -201,7 +201,7 @@ fn sequence(run: &Run<'_>, cluster: &Cluster, options: &[&str]) -> Result<Option
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().next_back().unwrap_or_default();
     let (options, status) = (options.join(" "), output.status);
-    println!("  {NAME} {options}: {status}, {last}");
+    run.say(&format!("{NAME} {options}: {status}, {last}"));
     Ok((!status.success()).then(|| format!("{NAME} {options}: {last}")))
 }
 
@@ -228,9 +228,9 @@ fn tests(
     let name = images.map_or(name.to_owned(), |images| format!("{name}, {}", images.name()));
     std::fs::write(run.directory.join(&name), text.as_bytes())?;
     let (passed, failures) = (count(&text, "[       OK ]"), failures(&text));
-    println!("  {name}: {passed} passed, {} failed", failures.len());
+    run.say(&format!("{name}: {passed} passed, {} failed", failures.len()));
     for (pattern, reason) in left_out {
-        println!("    left out {pattern}: {reason}");
+        run.say(&format!("  left out {pattern}: {reason}"));
     }
     let failed = || format!("{name} ({}) {}", output.status, failures.join(" "));
     Ok((!output.status.success()).then(failed))
@@ -253,7 +253,7 @@ fn exercise(run: &Run<'_>, cluster: &Cluster, images: Images) -> Result<Vec<Stri
             command.arg(format!("{}/", run.directory.display()));
             let output = command.args(copies).args([&pool, &image]).output()?;
             let name = format!("fsx, {}, {way}, seed {seed}", images.name());
-            println!("  {name}: {}", output.status);
+            run.say(&format!("{name}: {}", output.status));
             if !output.status.success() {
                 let said = String::from_utf8_lossy(&output.stdout);
                 let last = said.lines().next_back().unwrap_or_default();

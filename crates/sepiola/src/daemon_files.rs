@@ -32,14 +32,14 @@ impl ClusterFields {
     pub fn new(fsid: Uuid, auth: AuthMode, monitors: &[EntityAddrVec]) -> Self {
         ClusterFields {
             fsid: fsid.to_string(),
-            auth: if auth == AuthMode::None { "none" } else { "cephx" }.to_owned(),
+            auth: auth.name().to_owned(),
             monitors: monitors.iter().map(EntityAddrVec::to_string).collect(),
         }
     }
 
     /// The same three.
     pub fn parse(&self) -> Result<(Uuid, AuthMode, Vec<EntityAddrVec>)> {
-        let auth = if self.auth == "none" { AuthMode::None } else { AuthMode::Cephx };
+        let auth = AuthMode::named(&self.auth);
         let monitors = self.monitors.iter().map(|text| monitor(text));
         Ok((parse_uuid(&self.fsid)?, auth, monitors.collect::<Result<_>>()?))
     }

@@ -11,6 +11,7 @@ mod generate;
 mod image;
 mod image_worker;
 mod journal;
+mod kept_process;
 mod listen;
 mod mds;
 mod monitors;

@@ -3,7 +3,6 @@
 use crate::journal::{self, JournalLines};
 use anyhow::Result;
 use host::Notices;
-use rt::StopSignals;
 use std::io::IsTerminal;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
@@ -15,14 +14,6 @@ pub fn begin() -> Result<Notices> {
     start_log();
     rt::raise_open_files();
     Notices::of_signals()
-}
-
-/// The same for a process that runs one daemon on its first thread.
-pub fn begin_alone() -> Result<StopSignals> {
-    rt::kernel_support().map_err(|reason| anyhow::anyhow!(reason))?;
-    start_log();
-    rt::raise_open_files();
-    Ok(StopSignals::block()?)
 }
 
 /// Events go to standard error, with priorities if that is the journal. `SEPIOLA_LOG=debug` shows more,

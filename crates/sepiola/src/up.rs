@@ -8,7 +8,7 @@ use crate::mds::FileSystem;
 use crate::osd::hosts;
 use crate::process;
 use access::{AuthMode, Connection, DataDir};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use host::Notices;
 use machine::write_file;
 use serde_json::{Value, json};
@@ -99,10 +99,7 @@ fn serve(
 
 /// Writes the addresses and credentials that clients need.
 fn write_conf(dir: &DataDir, settings: &Settings) -> Result<()> {
-    let auth = match settings.auth {
-        AuthMode::Cephx => "cephx",
-        AuthMode::None => "none",
-    };
+    let auth = settings.auth.name();
     let conf = format!(
         "[global]\n\
          fsid = {}\n\
@@ -127,8 +124,7 @@ fn wait_until_healthy(dir: &DataDir, notices: &Notices) -> Result<Option<String>
         if notices.has_any() {
             return Ok(None);
         }
-        let output = connection.command(&json!({"prefix": "status", "format": "json"}))?;
-        let status: Value = serde_json::from_slice(&output.output).context("reading the status")?;
+        let status = connection.ask_json(&json!({"prefix": "status", "format": "json"}))?;
         let osds = &status["osdmap"]["num_up_osds"];
         let is_ready = *osds == status["osdmap"]["num_osds"] && all_clean(&status["pgmap"]);
         if is_ready && status["health"]["status"] == "HEALTH_OK" {

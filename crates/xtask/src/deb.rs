@@ -15,7 +15,7 @@ const PACKAGES: [&str; 2] = ["dpkg-dev", "binutils"];
 const FILE_MODE: u32 = 0o644;
 const PROGRAM_MODE: u32 = 0o755;
 /// Files of the repository, and where a package puts them.
-const FILES: [(&str, &str, u32); 9] = [
+const FILES: [(&str, &str, u32); 10] = [
     (
         "packaging/systemd/sepiola-mon@.service",
         "usr/lib/systemd/system/sepiola-mon@.service",
@@ -24,6 +24,11 @@ const FILES: [(&str, &str, u32); 9] = [
     (
         "packaging/systemd/sepiola-osd@.service",
         "usr/lib/systemd/system/sepiola-osd@.service",
+        FILE_MODE,
+    ),
+    (
+        "packaging/systemd/sepiola-mds@.service",
+        "usr/lib/systemd/system/sepiola-mds@.service",
         FILE_MODE,
     ),
     (
@@ -41,6 +46,8 @@ const FILES: [(&str, &str, u32); 9] = [
 /// Files that the administrator changes and an upgrade keeps.
 const CONFIGURATION: [(&str, &str); 1] = [("packaging/debian/default", "etc/default/sepiola")];
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+/// Files for dpkg that are written here.
+const CONTROL_FILES: [&str; 3] = ["control", "conffiles", "md5sums"];
 const COMPLETIONS: [(&str, &str); 3] = [
     ("sepiola.bash", "usr/share/bash-completion/completions/sepiola"),
     ("_sepiola", "usr/share/zsh/vendor-completions/_sepiola"),
@@ -58,9 +65,10 @@ pub fn deb(args: &[String]) -> Result<()> {
             root().join("target/release/sepiola")
         }
     };
-    let tree = Tree::new()?;
+    let tree = Tree::new(root().join("target/debian/work"))?;
     tree.fill(&binary)?;
     tree.describe()?;
+    tree.set_modes()?;
     tree.date(&epoch()?)?;
     fs::create_dir_all(&options.out)?;
     tree.build(&options.out)
@@ -116,9 +124,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// An empty one.
-    fn new() -> Result<Self> {
-        let work = root().join("target/debian/work");
+    /// An empty one in a directory that is emptied before.
+    fn new(work: PathBuf) -> Result<Self> {
         if work.exists() {
             fs::remove_dir_all(&work)?;
         }
@@ -133,6 +140,11 @@ impl Tree {
         self.generate(&program)?;
         // Names of functions stay for the traces of a crash.
         run(Command::new("strip").arg("--strip-debug").arg(&program))?;
+        self.fill_from_repository()
+    }
+
+    /// Everything that is not made by the program.
+    fn fill_from_repository(&self) -> Result<()> {
         for (from, to, mode) in FILES {
             copy(&root().join(from), &self.files.join(to), mode)?;
         }
@@ -161,13 +173,6 @@ impl Tree {
 
     /// The control files of dpkg.
     fn describe(&self) -> Result<()> {
-        let directory = self.files.join("DEBIAN");
-        for name in SCRIPTS {
-            let from = root().join("packaging/debian").join(name);
-            copy(&from, &directory.join(name), PROGRAM_MODE)?;
-        }
-        let configuration = CONFIGURATION.map(|(_, to)| format!("/{to}\n")).concat();
-        fs::write(directory.join("conffiles"), configuration)?;
         let size = output(Command::new("du").args(["-sk", "--apparent-size"]).arg(&self.files))?;
         let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
         let control = fs::read_to_string(root().join("packaging/debian/control"))?
@@ -175,6 +180,17 @@ impl Tree {
             .replace("@ARCHITECTURE@", architecture.trim())
             .replace("@INSTALLED_SIZE@", size.split_whitespace().next().unwrap_or_default())
             .replace("@SHLIBS@", &self.libraries()?);
+        self.write_control_files(&control)
+    }
+
+    fn write_control_files(&self, control: &str) -> Result<()> {
+        let directory = self.files.join("DEBIAN");
+        for name in SCRIPTS {
+            let from = root().join("packaging/debian").join(name);
+            copy(&from, &directory.join(name), PROGRAM_MODE)?;
+        }
+        let configuration = CONFIGURATION.map(|(_, to)| format!("/{to}\n")).concat();
+        fs::write(directory.join("conffiles"), configuration)?;
         fs::write(directory.join("control"), control)?;
         let sums =
             "find usr etc -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum > DEBIAN/md5sums";
@@ -206,11 +222,18 @@ impl Tree {
         run(Command::new("find").arg(&self.files).args(touch).args([&date, "{}", "+"]))
     }
 
+    /// Gives directories and control files modes that do not depend on the umask of the caller; all other
+    /// files have theirs since they were copied.
+    fn set_modes(&self) -> Result<()> {
+        let directories = ["-type", "d", "-exec", "chmod", "755", "{}", "+"];
+        run(Command::new("find").arg(&self.files).args(directories))?;
+        for name in CONTROL_FILES {
+            set_mode(&self.files.join("DEBIAN").join(name), FILE_MODE)?;
+        }
+        Ok(())
+    }
+
     fn build(&self, out: &Path) -> Result<()> {
-        // Modes of directories are otherwise those that the umask of the caller allows.
-        run(Command::new("find")
-            .arg(&self.files)
-            .args(["-type", "d", "-exec", "chmod", "755", "{}", "+"]))?;
         let mut command = Command::new("dpkg-deb");
         command.args(["--root-owner-group", "-Zxz", "--build"]).arg(&self.files).arg(out);
         run(command.env("SOURCE_DATE_EPOCH", epoch()?))
@@ -221,16 +244,61 @@ fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     let parent = to.parent().context("a place in a directory")?;
     fs::create_dir_all(parent)?;
     fs::copy(from, to).with_context(|| format!("copying {}", from.display()))?;
-    fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
-    Ok(())
+    set_mode(to, mode)
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<()> {
+    let mode = fs::Permissions::from_mode(mode);
+    fs::set_permissions(path, mode)
+        .with_context(|| format!("setting the mode of {}", path.display()))
 }
 
 /// Without name and time, which would differ from build to build.
 fn compress(path: &Path) -> Result<()> {
-    fs::set_permissions(path, fs::Permissions::from_mode(FILE_MODE))?;
+    set_mode(path, FILE_MODE)?;
     let status = Command::new("gzip").arg("-9n").arg(path).status()?;
     if !status.success() {
         bail!("gzip failed: {status}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::Mode;
+    use rustix::process::umask;
+    use std::collections::BTreeMap;
+
+    /// Modes of all files and directories of a package without the program, made under a umask.
+    fn modes_under(mask: u32) -> BTreeMap<PathBuf, u32> {
+        let work =
+            std::env::temp_dir().join(format!("sepiola-deb-{}-{mask:o}", std::process::id()));
+        let before = umask(Mode::from_raw_mode(mask));
+        let tree = Tree::new(work.clone()).unwrap();
+        tree.fill_from_repository().unwrap();
+        tree.write_control_files("Package: sepiola\n").unwrap();
+        tree.set_modes().unwrap();
+        umask(before);
+        let mut found = BTreeMap::new();
+        let mut open = vec![tree.files.clone()];
+        while let Some(path) = open.pop() {
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            if metadata.is_dir() {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+            let name = path.strip_prefix(&tree.files).unwrap().to_owned();
+            found.insert(name, metadata.permissions().mode() & 0o7777);
+        }
+        fs::remove_dir_all(work).unwrap();
+        found
+    }
+
+    #[test]
+    fn modes_in_the_package_do_not_depend_on_the_umask() {
+        let (open, closed) = (modes_under(0o022), modes_under(0o077));
+        assert_eq!(open[Path::new("DEBIAN/control")], FILE_MODE);
+        assert!(open.len() > FILES.len());
+        assert_eq!(open, closed);
+    }
 }

@@ -16,7 +16,7 @@ cargo xtask COMMAND
 
   test                            installs what the tests need, then runs all of them
   tidy                            house rules: dependencies between crates, headers, sizes, comments, names, doc paths
-  interop [--clients V] [CHECK…]  stock Ceph clients (16.2, 18.2, 20.2) against a fresh cluster
+  interop [--clients V] [CHECK…]  stock Ceph clients (16.2, 18.2, 20.2) against fresh clusters
   soak [--first-seed S] --seeds N long simulations; a failing seed is printed and replays exactly;
                                   then all faults of real machines
   fuzz [--seconds N] [TARGET…]    fuzzes the decoders (needs a nightly toolchain and cargo-fuzz)

@@ -15,6 +15,9 @@ const TEST_SEEDS: &str = "40";
 /// without link-time optimisation.
 const CHECKS: &str = "checks";
 
+/// Checks with stock clients that run at a time: each has clusters and clients of its own.
+const JOBS_MAX: usize = 4;
+
 /// The path of a program that was built for tests.
 fn built(program: &str) -> PathBuf {
     root().join("target").join(CHECKS).join(program)
@@ -33,7 +36,11 @@ pub fn test() -> Result<()> {
     let programs = ["--bin", "soak", "--bin", "sepiola", "--bin", "interop"];
     cargo(&[&["build", "--profile", CHECKS][..], &packages, &programs].concat())?;
     run(Command::new(built("soak")).args(["--seeds", TEST_SEEDS]))?;
-    run(Command::new(built("interop")).args(["--clients", "host", "--short"]))
+    // One more than there are cores: most of a check is waiting.
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let jobs = (cores + 1).min(JOBS_MAX);
+    let options = ["--clients", "host", "--short", "--jobs", &jobs.to_string()];
+    run(Command::new(built("interop")).args(options))
 }
 
 /// Runs all checks with the stock clients of all supported releases.
@@ -41,10 +48,27 @@ pub fn interop(args: &[String]) -> Result<()> {
     ensure(&TEST_PACKAGES)?;
     ensure(&["debootstrap", "systemd-container"])?;
     cargo(&["build", "--release", "--package", "sepiola", "--package", "interop"])?;
-    // For the checks that install it.
-    let program = root().join("target/release/sepiola").display().to_string();
-    deb::deb(&["--binary".to_owned(), program])?;
+    if installs_package(args) {
+        let program = root().join("target/release/sepiola").display().to_string();
+        deb::deb(&["--binary".to_owned(), program])?;
+    }
     run(Command::new(root().join("target/release/interop")).args(args))
+}
+
+/// True if the check runs that installs the package: with clients of this machine, and not in a short run.
+fn installs_package(args: &[String]) -> bool {
+    let (mut clients, mut checks) = ("host", Vec::new());
+    let mut words = args.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--clients" => clients = words.next().unwrap_or_default(),
+            option if option.starts_with('-') => {}
+            check => checks.push(check),
+        }
+    }
+    let is_short = args.iter().any(|arg| arg == "--short");
+    let is_named = checks.is_empty() || checks.contains(&"book");
+    is_named && !is_short && ["host", "16.2", "all"].contains(&clients)
 }
 
 /// Long simulations: of whole clusters, and of the block store over failing devices. Then real
@@ -89,4 +113,22 @@ pub fn fuzz(args: &[String]) -> Result<()> {
         run(Command::new("cargo").args(["+nightly", "fuzz", "run", &target, "--", &limit]))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_is_built_only_for_the_check_that_installs_it() {
+        let installs = |line: &str| {
+            installs_package(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        for line in ["", "book", "--clients all", "--keep rados book", "--clients 16.2"] {
+            assert!(installs(line), "{line}");
+        }
+        for line in ["rados", "--short", "--short book", "--clients 18.2", "faults control"] {
+            assert!(!installs(line), "{line}");
+        }
+    }
 }

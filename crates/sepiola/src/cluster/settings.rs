@@ -55,19 +55,18 @@ impl Settings {
         let Ok(fsid) = file.fsid.parse() else {
             bail!("{}: {:?} is not a cluster id", path.display(), file.fsid);
         };
-        let auth = if file.auth == "none" { AuthMode::None } else { AuthMode::Cephx };
+        let auth = AuthMode::named(&file.auth);
         let SettingsFile { osds, mon_addr, log, osd_capacity, .. } = file;
         Ok(Settings { fsid, osds, mon_addr, auth, log, osd_capacity })
     }
 
     /// Writes them into the cluster's directory.
     pub fn save(&self, dir: &DataDir) -> Result<()> {
-        let auth = if self.auth == AuthMode::None { "none" } else { "cephx" };
         let file = SettingsFile {
             fsid: self.fsid.to_string(),
             osds: self.osds,
             mon_addr: self.mon_addr,
-            auth: auth.to_owned(),
+            auth: self.auth.name().to_owned(),
             log: self.log.clone(),
             osd_capacity: self.osd_capacity,
         };

@@ -3,8 +3,7 @@
 use access::AuthMode;
 use anyhow::{Result, bail};
 use auth::CryptoKey;
-use engine::{Node, NodeOutput, Time, sessions_go_to};
-use host::{AnyCore, DaemonNode, Hosted, Listening, Member, NoStorage, Prepared};
+use host::{AnyCore, DaemonNode, Listening, Member, NoStorage, Prepared};
 use machine::{hostname, random_bytes, random_u64};
 use mds::{End, Mds};
 use std::net::SocketAddr;
@@ -42,8 +41,8 @@ impl Member for MdsMember {
         let addr = core.listen(self.listen, Listening { node, participant, nonce })?;
         let addr = EntityAddr::msgr2(addr, nonce);
         Ok(Box::new(move |_| {
-            let inner = DaemonNode::new(participant, self.daemon(addr)?, NoStorage);
-            Ok(Box::new(MdsNode { inner }))
+            let node = DaemonNode::new(participant, self.daemon(addr)?, NoStorage);
+            Ok(Box::new(node.with_check(check)))
         }))
     }
 }
@@ -70,40 +69,10 @@ impl MdsMember {
 #[error("{0}")]
 pub struct RunEnded(pub End);
 
-/// A metadata server that ends when it serves its rank no longer.
-struct MdsNode {
-    inner: DaemonNode<Mds, NoStorage>,
-}
-
-impl Node for MdsNode {
-    sessions_go_to!(inner);
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.inner.handle_timeout(now);
+/// An error when the run of the server is over.
+fn check(server: &Mds) -> Result<()> {
+    if let Some(end) = server.end() {
+        bail!(RunEnded(end.clone()));
     }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.inner.poll_timeout()
-    }
-
-    fn poll_output(&mut self, now: Time) -> Option<NodeOutput> {
-        self.inner.poll_output(now)
-    }
-}
-
-impl Hosted for MdsNode {
-    fn participant(&self) -> ParticipantName {
-        self.inner.participant()
-    }
-
-    fn pump_storage(&mut self, now: Time) -> bool {
-        self.inner.pump_storage(now)
-    }
-
-    fn check(&mut self) -> Result<()> {
-        if let Some(end) = self.inner.daemon_mut().end() {
-            bail!(RunEnded(end.clone()));
-        }
-        Ok(())
-    }
+    Ok(())
 }

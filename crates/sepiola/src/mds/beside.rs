@@ -4,13 +4,13 @@ use super::create::make;
 use super::volatile::WARNING;
 use crate::cli::{OsdClusterArgs, UpArgs};
 use crate::cluster;
+use crate::kept_process::{KeptProcess, Pauses};
 use access::{Connection, DataDir};
 use anyhow::{Context, Result, bail};
 use host::Notices;
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Name of the one metadata server.
@@ -18,10 +18,10 @@ const SERVER: &str = "a";
 /// Bound of the wait for the server, which takes about a second.
 const ACTIVE_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A file system whose server runs until this is dropped.
+/// A file system whose server runs until this is dropped; if it ends before, it is started again.
 pub struct FileSystem {
     name: String,
-    server: Child,
+    server: KeptProcess,
 }
 
 impl FileSystem {
@@ -46,12 +46,17 @@ impl FileSystem {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["mds", "start", "--with-parent", "--data"]).arg(directory);
         command.args(args.volatile.then_some("--volatile"));
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::inherit());
-        // Ctrl-C is for the process that was started first; it stops the others.
+        command.stdout(Stdio::null()).stderr(Stdio::inherit());
         // The unit is told of this process, not of its children.
         command.env_remove("NOTIFY_SOCKET");
-        let server = command.process_group(0).spawn().context("starting the metadata server")?;
-        Ok(Some(FileSystem { name, server }))
+        // Ctrl-C is for the process that was started first; it stops the others.
+        command.process_group(0);
+        let server = KeptProcess::start(command, Pauses::default(), |ended| {
+            tracing::warn!(
+                "the metadata server {ended}; it has said why above, unless it was killed"
+            );
+        });
+        Ok(Some(FileSystem { name, server: server.context("starting the metadata server")? }))
     }
 
     /// Its name.
@@ -68,8 +73,7 @@ impl FileSystem {
             if notices.has_any() {
                 return Ok(false);
             }
-            if let Some(status) = self.server.try_wait()? {
-                println!("the metadata server has ended ({status}); its reason is above");
+            if self.server.has_ended() {
                 return Ok(true);
             }
             if start.elapsed() > ACTIVE_TIME_MAX {
@@ -85,18 +89,9 @@ impl FileSystem {
     }
 }
 
-impl Drop for FileSystem {
-    fn drop(&mut self) {
-        let pid = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
-        // One that has ended already needs no signal.
-        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
-        let _ = self.server.wait();
-    }
-}
-
 /// Pools and file system, named as `ceph fs volume create` names them.
 fn make_file_system(connection: &mut Connection, name: &str) -> Result<()> {
-    let known = ask(connection, &json!({"prefix": "fs ls", "format": "json"}))?;
+    let known = connection.ask_json(&json!({"prefix": "fs ls", "format": "json"}))?;
     let known = known.as_array().map(Vec::as_slice).unwrap_or_default();
     if known.iter().any(|fs| fs["name"] == name) {
         return Ok(());
@@ -116,12 +111,7 @@ fn make_file_system(connection: &mut Connection, name: &str) -> Result<()> {
 
 fn is_active(connection: &mut Connection, name: &str) -> Result<bool> {
     let command = json!({"prefix": "fs status", "fs": name, "format": "json"});
-    let status = ask(connection, &command)?;
+    let status = connection.ask_json(&command)?;
     let servers = status["mdsmap"].as_array().map(Vec::as_slice).unwrap_or_default();
     Ok(servers.iter().any(|server| server["state"] == "active"))
-}
-
-fn ask(connection: &mut Connection, command: &Value) -> Result<Value> {
-    let output = connection.command(command)?;
-    serde_json::from_slice(&output.output).context("reading the monitor's answer")
 }

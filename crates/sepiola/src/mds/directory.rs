@@ -2,7 +2,7 @@
 
 use crate::daemon_files::{self, ClusterFields};
 use access::AuthMode;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use auth::Keyring;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -42,6 +42,14 @@ impl MdsSettings {
     /// Reads them from a server's directory.
     pub fn load(directory: &Path) -> Result<Self> {
         daemon_files::read(&settings_path(directory), "sepiola mds create", MdsSettings::parse)
+    }
+
+    /// The same; `None` in a directory that is no server's yet.
+    pub fn find(directory: &Path) -> Result<Option<Self>> {
+        let path = settings_path(directory);
+        let exists =
+            path.try_exists().with_context(|| format!("looking for {}", path.display()))?;
+        exists.then(|| MdsSettings::load(directory)).transpose()
     }
 
     fn parse(text: &str) -> Result<Self> {

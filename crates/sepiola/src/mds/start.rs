@@ -4,14 +4,12 @@ use super::directory::{MdsSettings, entity};
 use super::volatile::WARNING;
 use crate::cli::MdsStartArgs;
 use crate::daemon_files;
-use crate::daemons::{MdsMember, RunEnded};
+use crate::daemons::{MdsMember, RunEnded, plan};
 use crate::listen::osd_listen;
 use crate::process;
 use access::{AuthMode, DataDir};
 use anyhow::{Context, Result};
-use host::run_until_signal;
-use machine::random_u64;
-use rustix::process::{Signal, getpid, kill_process};
+use host::{Notice, RunningDaemons};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -19,21 +17,28 @@ use std::process::Command;
 
 /// `sepiola mds start`
 pub fn start(args: &MdsStartArgs) -> Result<()> {
-    let signals = process::begin_alone()?;
+    let notices = process::begin()?;
     if args.with_parent {
-        stop_with_parent()?;
+        notices.watch_parent()?;
     }
     let lock = DataDir::new(&args.data).lock()?;
     let member = member(&args.data, args)?;
     if args.volatile {
         eprintln!("sepiola: mds.{}: {WARNING}", member.name);
     }
-    println!("mds.{} started", member.name);
+    let name = member.name.clone();
+    let running = RunningDaemons::start(plan(vec![Box::new(member)], None)?, &notices)?;
+    println!("mds.{name} started");
     std::io::stdout().flush()?;
-    let ended = run_until_signal(&member, random_u64()?, signals);
+    if notices.wait()? == Notice::StopRequested {
+        println!("stopping");
+        return running.stop();
+    }
+    let ended = running.end();
     drop(lock);
     match ended {
-        Err(error) if error.is::<RunEnded>() => begin_again(&member.name, &error),
+        Err(error) if error.is::<RunEnded>() && !notices.has_any() => begin_again(&name, &error),
+        Err(error) if error.is::<RunEnded>() => Ok(()),
         ended => ended,
     }
 }
@@ -68,14 +73,4 @@ fn member(path: &Path, args: &MdsStartArgs) -> Result<MdsMember> {
         key,
         is_volatile: args.volatile,
     })
-}
-
-/// Asks for a stop when standard input ends, whose other end the parent process holds.
-fn stop_with_parent() -> Result<()> {
-    std::thread::Builder::new().name("parent".to_owned()).spawn(|| {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        // A process may always signal itself.
-        let _ = kill_process(getpid(), Signal::TERM);
-    })?;
-    Ok(())
 }

@@ -65,7 +65,7 @@ pub fn check_name(name: &str) -> Result<()> {
 
 /// Writes the files that clients need: addresses of all monitors, authentication, and the key if it is here.
 pub fn write_conf(dir: &DataDir, map: &MonMap, auth: AuthMode) -> Result<()> {
-    let auth = if auth == AuthMode::None { "none" } else { "cephx" };
+    let auth = auth.name();
     let hosts: Vec<String> = map.mons().map(|mon| format!("[{}]", mon.public_addrs)).collect();
     let mut conf = format!(
         "[global]\n\

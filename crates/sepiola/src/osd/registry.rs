@@ -69,8 +69,7 @@ impl Registry {
 
     /// Sends a command and parses its output.
     pub fn ask_json(&mut self, command: &Value) -> Result<Value> {
-        let output = self.ask(command)?;
-        serde_json::from_slice(&output.output).context("reading the answer")
+        self.connection.ask_json(command)
     }
 
     /// The OSD may have been put in another place of the tree, or out of it.
