@@ -228,6 +228,7 @@ impl Mds {
         self.open_rank(now);
         let Some(rank) = &mut self.rank else { return };
         rank.set_map_epoch(self.beacons.epoch());
+        rank.set_file_system(&self.map.fs_name);
         let seconds = |count: u32| Duration::from_secs(count.into());
         let (timeout, autoclose) = (self.map.session_timeout, self.map.session_autoclose);
         rank.set_session_times(seconds(timeout), seconds(autoclose));
@@ -363,8 +364,7 @@ impl Daemon for Mds {
         let client = u64::try_from(peer.participant.number);
         match client.ok().filter(|_| peer.participant.kind == EntityType::CLIENT) {
             Some(client) => {
-                self.clients
-                    .insert(conn, ClientPeer { client, name: peer.name, addrs: peer.addrs });
+                self.clients.insert(conn, ClientPeer::new(client, peer));
                 if let Some(rank) = &mut self.rank {
                     reconnect::connected_anew(rank, client);
                 }
@@ -453,7 +453,7 @@ fn file_system_id(map: &MdsMap) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
+    use auth::AuthCaps;
     use maps::MdsInfo;
     use types::{EntityAddr, EntityAddrVec, EntityName, Epoch};
     use wire::{ClientSession, FeatureBits, SessionOp};
@@ -479,7 +479,7 @@ mod tests {
             name: EntityName::new(kind, "x".to_owned()),
             addrs: EntityAddrVec::default(),
             features: SUPPORTED,
-            caps: Bytes::new(),
+            caps: codec::encode_to_bytes(&AuthCaps { allow_all: true, text: String::new() }),
             seen_addr: EntityAddr::default(),
         }
     }
